@@ -11,28 +11,38 @@
 
 namespace rondo {
 
-// An all-reduce of so many bytes among 2 and among 8 devices.
+// An all-reduce of so many bytes among 2, 4 and 8 devices; among 4 half way between if that is 0.
 struct AllReduceTime {
-  double bytes, us2, us8;
+  double bytes, us2, us8, us4 = 0;
 };
 
-// NCCL 2.28.
-inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},
-                                               {64 << 10, 8.0, 25.5},
-                                               {1 << 20, 14.5, 31.6},
-                                               {16 << 20, 73, 121},
-                                               {256 << 20, 886, 1356}};
+// NCCL, among devices that are GPUs of their own: 2.28, but for 4 MiB among 2, 2.31.
+inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},  {64 << 10, 8.0, 25.5},
+                                               {1 << 20, 14.5, 31.6}, {4 << 20, 34.2, 49.5},
+                                               {16 << 20, 73, 121},   {256 << 20, 886, 1356}};
+// The same where all of them are one GPU.
+inline constexpr AllReduceTime kNcclSharedTimes[] = {
+    {4 << 10, 5.9, 21.6, 10.6}, {64 << 10, 9.3, 21.3, 12.9}, {256 << 10, 20.2, 36.9, 25.7},
+    {1 << 20, 69.5, 118, 89},   {4 << 20, 121, 276, 205},    {16 << 20, 478, 1082, 775}};
 
-// Kernels over peer memory, which are for no more than the last row. Among 2 devices those of the cuda
-// driver, among 8 a plain one-shot kernel.
+// The cuda driver's kernels over peer memory, which are for no more than the last row. Among 8 GPUs of their
+// own: a plain one-shot kernel up to 256 KiB, and from there on what two shots send over such links.
 inline constexpr AllReduceTime kSmallTimes[] = {
-    {4 << 10, 3.9, 6.7}, {16 << 10, 3.9, 6.9}, {64 << 10, 5.3, 8.0}, {256 << 10, 8.4, 13.7}};
+    {4 << 10, 3.1, 6.7},    {16 << 10, 3.4, 6.9},  {64 << 10, 4.4, 8.0}, {256 << 10, 6.6, 13.7},
+    {512 << 10, 8.4, 15.8}, {1 << 20, 12.4, 23.2}, {4 << 20, 47.1, 67}};
+inline constexpr AllReduceTime kSmallSharedTimes[] = {
+    {4 << 10, 4.1, 8.2, 5.6},   {64 << 10, 5.2, 13.5, 5.7},   {256 << 10, 5.7, 13.7, 9},
+    {512 << 10, 7, 19.9, 11.5}, {1 << 20, 10.9, 263.6, 18.2}, {4 << 20, 51.5, 443.2, 265.9}};
 
 // Of a table with ascending sizes. Between sizes and numbers of devices of the table in proportion; beyond
 // the last row as between the last two.
 inline double AllReduceMicroseconds(Span<const AllReduceTime> table, double bytes, double ranks) {
   const double doublings = std::clamp(std::log2(std::max(ranks, 2.0)), 1.0, 3.0) - 1;  // 2 devices: 0, 8: 2
-  const auto at = [&](const AllReduceTime& row) { return row.us2 + (row.us8 - row.us2) * doublings / 2; };
+  const auto at = [&](const AllReduceTime& row) {
+    const double middle = row.us4 != 0 ? row.us4 : (row.us2 + row.us8) / 2;
+    return doublings < 1 ? row.us2 + (middle - row.us2) * doublings
+                         : middle + (row.us8 - middle) * (doublings - 1);
+  };
   const AllReduceTime *low = &table[0], *high = low;
   for (const AllReduceTime& row : table) {
     low = high;

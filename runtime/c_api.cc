@@ -390,9 +390,14 @@ rondo_error* rondo_session_reset_state(rondo_session* session) {
 }
 
 rondo_error* rondo_session_copy_states(rondo_session* session, rondo_session* from) {
+  return rondo_session_copy_positions(session, from, 0, 0, nullptr);
+}
+
+rondo_error* rondo_session_copy_positions(rondo_session* session, rondo_session* from, int64_t length,
+                                          int64_t first, uint64_t* copied) {
   if (rondo_error* error = Refuse("rondo_session_copy_states", session, "session")) return error;
   if (rondo_error* error = Refuse("rondo_session_copy_states", from, "from")) return error;
-  return ToError(session->session.CopyStatesFrom(from->session));
+  return ToError(session->session.CopyStatesFrom(from->session, {length, first}, copied));
 }
 
 rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,

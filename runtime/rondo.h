@@ -461,6 +461,11 @@ RONDO_API rondo_error* rondo_session_reset_state(rondo_session* session);
  * otherwise), keeps its own state, and is in use meanwhile. What a stopped run left sticking to `session` is
  * forgotten; an error that stuck to `from` is returned. Allocates nothing unless it fails. */
 RONDO_API rondo_error* rondo_session_copy_states(rondo_session* session, rondo_session* from);
+/* The same, but of states with `length` positions (the last dim but one, of three or more: a cache) only the
+ * first `first`: what lies behind them in `session` stays. Other states are copied whole. `copied`, which may
+ * be NULL, gets the bytes. A copy a row of positions, so it pays where much is left out. */
+RONDO_API rondo_error* rondo_session_copy_positions(rondo_session* session, rondo_session* from,
+                                                    int64_t length, int64_t first, uint64_t* copied);
 /* Writes or reads all of one state, named by a state port of any program. `bytes` must be its size. */
 RONDO_API rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
                                                  uint64_t bytes);

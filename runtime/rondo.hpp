@@ -287,6 +287,10 @@ class Session {
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
   // All state becomes what `from` has, copied on the device: see rondo_session_copy_states.
   Error CopyStates(const Session& from) { return Error(rondo_session_copy_states(session_, from.get())); }
+  // Of caches of `length` positions the first `first` alone: see rondo_session_copy_positions.
+  Error CopyPositions(const Session& from, int64_t length, int64_t first, uint64_t* copied = nullptr) {
+    return Error(rondo_session_copy_positions(session_, from.get(), length, first, copied));
+  }
   Error WriteState(const char* name, std::span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));
   }

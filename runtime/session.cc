@@ -268,18 +268,53 @@ Status CopyState(SessionImpl* session, std::string_view name, void* data, uint64
   return use.Stick(status);
 }
 
+// The positions of state `index` that `only` names, or all of it.
+Status CopyPositions(const SessionImpl* session, const SessionImpl* from, uint32_t index, StatePositions only,
+                     uint64_t* copied) {
+  const Buffer& b = session->plan.data().buffers[index];
+  const SessionDevice& d = session->devices[b.device];
+  const int axis = b.shape.rank - 2;
+  uint64_t rows = 1, bytes = b.bytes;
+  if (axis > 0 && b.shape[axis] == only.length) {
+    for (int i = 0; i < axis; ++i) rows *= static_cast<uint64_t>(b.shape[i]);
+    bytes = b.bytes / (rows * static_cast<uint64_t>(only.length)) * static_cast<uint64_t>(only.first);
+  }
+  if (bytes == 0 || d.device == nullptr) return Status::Ok();
+  for (uint64_t at = 0; at < b.bytes; at += b.bytes / rows, *copied += bytes) {
+    RONDO_RETURN_IF_ERROR(
+        d.device->Copy(session->addresses[index] + at, from->addresses[index] + at, bytes, d.streams[0]));
+  }
+  return Status::Ok();
+}
+
+// Of each device, all at once, or state by state.
+Status CopyStates(const SessionImpl* session, const SessionImpl* from, StatePositions only,
+                  uint64_t* copied) {
+  const Span<const Buffer> buffers = session->plan.data().buffers;
+  for (uint32_t index = 0; only.length > 0 && index < buffers.size(); ++index) {
+    if (buffers[index].kind == BufferKind::kState && buffers[index].aliases == kNone)
+      RONDO_RETURN_IF_ERROR(CopyPositions(session, from, index, only, copied));
+  }
+  for (size_t i = 0; only.length == 0 && i < session->devices.size(); ++i) {
+    const SessionDevice& d = session->devices[i];
+    if (d.state.bytes == 0) continue;
+    *copied += d.state.bytes;
+    RONDO_RETURN_IF_ERROR(
+        d.device->Copy(d.state.address, from->devices[i].state.address, d.state.bytes, d.streams[0]));
+  }
+  return Status::Ok();
+}
+
 // All state becomes that of `from`, which the caller holds; zeros, where that is null.
-Status SetStates(SessionImpl* session, const SessionImpl* from) {
+Status SetStates(SessionImpl* session, const SessionImpl* from, StatePositions only, uint64_t* copied) {
   SessionUse use(session);
   if (!use.held() || !IsStop(use.status().code())) RONDO_RETURN_IF_ERROR(use.status());
   session->stuck = Status();
-  for (size_t i = 0; i < session->devices.size(); ++i) {
-    const SessionDevice& d = session->devices[i];
+  if (from != nullptr) RONDO_RETURN_IF_ERROR(use.Stick(CopyStates(session, from, only, copied)));
+  for (const SessionDevice& d : session->devices) {
     const auto& [to, bytes] = d.state;
     if (bytes == 0) continue;
-    RONDO_RETURN_IF_ERROR(
-        use.Stick(from == nullptr ? d.device->Fill(to, 0, bytes, d.streams[0])
-                                  : d.device->Copy(to, from->devices[i].state.address, bytes, d.streams[0])));
+    if (from == nullptr) RONDO_RETURN_IF_ERROR(use.Stick(d.device->Fill(to, 0, bytes, d.streams[0])));
     uint32_t failed_step = kNone;
     RONDO_RETURN_IF_ERROR(use.Stick(d.device->Synchronize(d.streams[0], &failed_step)));
   }
@@ -315,9 +350,16 @@ bool Session::abandoned() const { return impl_->abandoned(); }
 
 bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire); }
 
-Status Session::ResetState() { return SetStates(impl_, nullptr); }
+Status Session::ResetState() { return SetStates(impl_, nullptr, {}, nullptr); }
 
-Status Session::CopyStatesFrom(const Session& other) {
+Status Session::CopyStatesFrom(const Session& other, StatePositions only, uint64_t* copied) {
+  uint64_t unasked = 0;
+  if (copied == nullptr) copied = &unasked;
+  *copied = 0;
+  if (only.first < 0 || only.first > only.length) {
+    return Status::Error(Code::kInvalidArgument, "%" PRId64 " of %" PRId64 " positions cannot be copied",
+                         only.first, only.length);
+  }
   if (other.impl_ == impl_) return Status::Ok();
   SessionUse use(other.impl_);
   RONDO_RETURN_IF_ERROR(use.status());
@@ -325,7 +367,7 @@ Status Session::CopyStatesFrom(const Session& other) {
     return Status::Error(Code::kInvalidArgument,
                          "states are copied between sessions of one plan and runtime only");
   }
-  return SetStates(impl_, other.impl_);
+  return SetStates(impl_, other.impl_, only, copied);
 }
 
 Status Session::WriteState(std::string_view name, const void* data, uint64_t bytes) {

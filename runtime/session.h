@@ -113,6 +113,11 @@ struct DeviceRegion {
   uint64_t bytes = 0;
 };
 
+// Which positions of caches are copied (Session::CopyStatesFrom): with a length of 0, all of all states.
+struct StatePositions {
+  int64_t length = 0, first = 0;
+};
+
 class Session {
  public:
   // An empty handle: only valid(), assignment and destruction are allowed.
@@ -184,7 +189,12 @@ class Session {
   // is a session of the same plan and runtime, idle, and keeps its own; both are in use meanwhile. Copies on
   // each device, as many bytes as it has state (DeviceBytes::state), and allocates nothing. What a stopped
   // run left sticking here is forgotten; an error that stuck to `other` is returned.
-  Status CopyStatesFrom(const Session& other);
+  //
+  // Of the states that have `only.length` positions (the last dim but one, of three or more), the first
+  // `only.first` alone are copied, and what lies behind them here stays: a copy a row of positions. All other
+  // states are copied whole. kInvalidArgument unless 0 <= first <= length. `copied`, if not null, gets the
+  // bytes.
+  Status CopyStatesFrom(const Session& other, StatePositions only = {}, uint64_t* copied = nullptr);
   // Writes or reads the whole of the state called `name` (a state port of any program, by its input or
   // output name, or the state's own name). `bytes` must be its size.
   Status WriteState(std::string_view name, const void* data, uint64_t bytes);

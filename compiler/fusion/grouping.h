@@ -78,6 +78,7 @@ class Grouping {
   bool AllMayJoin(const Rows& rows, NodeId id, int group) const;
   bool TakesReduction(const Group& group, NodeId id) const;
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool AddsToCollective(NodeId id) const;
   bool CanReduceBeside(const Rows& rows, int group, NodeId id) const;
   bool TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id);
   bool LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const;

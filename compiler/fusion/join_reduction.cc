@@ -201,6 +201,27 @@ bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) 
   return true;
 }
 
+// A sum of what a collective gives and more: nothing before the collective can compute it, so here it saves a
+// kernel, whoever else reads it.
+bool Grouping::AddsToCollective(NodeId id) const {
+  for (NodeId at = id; c_.node(at).op == Op::kPointwise;) {
+    const Node& node = c_.node(at);
+    const bool only = at == id || (c_.readers[at].size() == 1 && !c_.stored[at] && Free(at));
+    if (!only || node.As<ir::PointwiseAttrs>().op != TapeOp::kAdd) return false;
+    NodeId next = ir::kNoNode;
+    for (NodeId input : node.inputs) {
+      const Node& base = c_.node(c_.base(input));
+      if (base.op == Op::kCollective) return true;
+      // The one of a bias, say.
+      const bool whole = base.op == Op::kPointwise && base.shape.elements() == node.shape.elements();
+      if (whole && c_.readers[base.id].size() == 1) next = base.id;
+    }
+    if (next == ir::kNoNode) return false;
+    at = next;
+  }
+  return false;
+}
+
 // Whether all who read elements of `id` are in the group, or can be once what else they read is: if they do
 // not come after all, the group stores what they read.
 bool Grouping::AllMayJoin(const Rows& rows, NodeId id, int group) const {
@@ -231,7 +252,7 @@ void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::ve
       bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                      ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
       if (!element || !c_.SamePlace(at, base)) continue;
-      if (!AllReadersIn(base, group) && !AllMayJoin(rows, base, group)) continue;
+      if (!AllReadersIn(base, group) && !AllMayJoin(rows, base, group) && !AddsToCollective(base)) continue;
       if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
       if (KindOf(rows, *kinds, base) == Kind::kNone) continue;
       if (!budget_.Take(c_.groups[group], base)) continue;

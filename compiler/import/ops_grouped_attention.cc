@@ -52,8 +52,10 @@ Status Refuse(const char* what, const char* instead) {
 }
 
 Status CheckOptions(OpContext& c) {
-  if (c.Int("sliding_window_cache", 0) != 0)
-    return Refuse("sliding_window_cache", "export the model with a cache of all positions");
+  // The model would do with a cache of its window, whose rows move up as it goes on. Here it has all
+  // positions, and the window is a mask; rows that a shorter one has no place for end the run.
+  if (c.Int("sliding_window_cache", 0) != 0 && c.Int("local_window_size", -1) <= 0)
+    return Refuse("sliding_window_cache", "it needs a local_window_size");
   if (c.Int("qk_output", 0) != 0 || c.Wants(3))
     return Refuse("the output output_qk", "remove it from the model and set qk_output to 0");
   if (c.Int("causal", 1) == 0 && c.Int("local_window_size", -1) != -1)

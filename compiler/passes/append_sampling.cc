@@ -117,8 +117,9 @@ class Sampler {
     const auto high = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kShr, x, 32); };
     const NodeId seed = b_.Slice(draws_, 1, 0, 1, 1), draw = b_.Slice(draws_, 1, 1, 1, 1);
     const NodeId token = b_.Iota({1, words_}, 1);
+    // The token is where the first round only flips bits: as a factor of constants it would be a table.
     const NodeId bits =
-        Philox(b_, {token, low(draw), high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)})[0];
+        Philox(b_, {low(draw), token, high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)})[0];
     NodeId u = b_.BinaryScalar(TapeOp::kAdd, b_.Cast(bits, DType::kF32), 0.5);
     u = b_.BinaryScalar(TapeOp::kMul, u, 1.0 / 4294967296.0);
     u = b_.BinaryScalar(TapeOp::kMin, u, 1 - 1.0 / 16777216.0);

@@ -33,7 +33,8 @@ struct Quantised {
 // What multiplies a product of such factors: sums of a tensor's numbers, and how many there are.
 class Rewriter {
  public:
-  Rewriter(ir::Graph* graph, NodeId id) : g_(*graph), b_(BuilderLike(graph, id)), id_(id) {}
+  Rewriter(ir::Graph* graph, NodeId id, bool host)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
 
   // What computes the same on integers; kNoNode where a factor is not quantised.
   NodeId Rewrite() {
@@ -278,6 +279,13 @@ class Rewriter {
     return b_.Reshape(spread, all);
   }
 
+  // Whether GPUs compute it by windows that slide over each channel, whose sums floats hold.
+  bool Slides(const Shape& weight, const ir::ConvAttrs& attrs) const {
+    constexpr int64_t kMostTaps = 256;
+    return !host_ && weight[0] == attrs.groups && weight[1] == 1 && weight[0] % 8 == 0 &&
+           weight.elements() <= weight[0] * kMostTaps;
+  }
+
   NodeId Conv(const Node& node) {
     constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
     Quantised a, w;
@@ -286,7 +294,7 @@ class Rewriter {
     const Shape weight_shape = g_.node(node.inputs[1]).shape;
     ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
     if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
-    if (attrs.groups > 1 && weight_shape[1] < kFewChannels) return kNoNode;
+    if (attrs.groups > 1 && weight_shape[1] < kFewChannels && !Slides(weight_shape, attrs)) return kNoNode;
     if (weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
     if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
     for (NodeId each : {a.zero, a.scale}) {
@@ -355,17 +363,18 @@ class Rewriter {
   ir::Graph& g_;
   Builder b_;
   const NodeId id_;
+  const bool host_;
 };
 
 }  // namespace
 
-Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions&) {
+Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
     const Op op = graph->node(id).op;
     if (op != Op::kMatMul && op != Op::kConv) continue;
     graph->Try();
-    const NodeId integers = Rewriter(graph, id).Rewrite();
+    const NodeId integers = Rewriter(graph, id, options.host).Rewrite();
     if (integers == kNoNode) {
       graph->TakeBack();
       continue;

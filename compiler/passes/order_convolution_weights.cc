@@ -28,7 +28,11 @@ const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host
   const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   constexpr int64_t kMostBytes = 64 << 20;
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
-  if (Is8Bit(weight.dtype)) return elements > outputs * channels && channels > 1 ? data : nullptr;
+  if (Is8Bit(weight.dtype)) {
+    const bool slides =
+        !host && node.As<ir::ConvAttrs>().groups > 1 && IsDepthwise(*data) && outputs % 8 == 0;
+    return elements > outputs * channels && (channels > 1 || slides) ? data : nullptr;
+  }
   if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
   const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0 || channels == 4;
   return half && elements > outputs * channels && vectors ? data : nullptr;
@@ -83,7 +87,7 @@ Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& 
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
     const std::vector<int> order =
-        OrderOf(data->shape.rank, !Is8Bit(data->dtype) && (options.host || IsDepthwise(*data)));
+        OrderOf(data->shape.rank, (options.host && !Is8Bit(data->dtype)) || IsDepthwise(*data));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
     NodeId ordered =

@@ -7,7 +7,8 @@
 namespace rondo::passes {
 
 // Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
-// the sums, scales multiply them. Weights keep their 8 bits.
+// the sums, scales multiply them. Weights keep their 8 bits. Convolutions of few channels a group stay, but,
+// unless options.host, those of one.
 Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);

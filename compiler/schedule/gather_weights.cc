@@ -9,6 +9,7 @@
 #include "compiler/schedule/keep_together.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
+#include "core/synthetic.h"
 
 namespace rondo {
 namespace {
@@ -41,6 +42,11 @@ Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
   auto flat = std::make_shared<ir::ConstantData>(*whole);
   flat->shape = Shape({elements});
   if (own * devices == elements) return shard::ShareOf(flat, own, devices, rank);
+  if (flat->synthetic && flat->packed == nullptr && flat->synthetic_run == 0) {
+    flat->synthetic_key += static_cast<uint64_t>(rank * own) * kSyntheticStride;
+    flat->shape = Shape({own});
+    return flat;
+  }
   const Data from = ir::WithBytes(flat);
   const auto size = static_cast<size_t>(ByteSize(from->dtype));
   const int64_t first = std::min(rank * own, elements), count = std::min(own, elements - first);

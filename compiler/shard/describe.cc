@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <set>
 
+#include "compiler/ir/loop.h"
 #include "compiler/shard/costs.h"
 
 namespace rondo::shard {
@@ -28,14 +29,27 @@ std::string SourceOf(const Node& node) {
   return node.sources.empty() ? "node " + std::to_string(node.id) : node.sources[0];
 }
 
+namespace {
+
+// Of weights that are not known yet, those of loops among them.
+int64_t WeightsOf(const Graph& graph, std::set<const ir::ConstantData*>* known) {
+  int64_t bytes = 0;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.dead) continue;
+    if (node.op == ir::Op::kLoop) bytes += WeightsOf(node.As<ir::LoopAttrs>().info->body, known);
+    if (node.op == ir::Op::kConstant && known->insert(node.As<ir::ConstantAttrs>().data.get()).second)
+      bytes += BytesOf(node);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Held HeldBy(const Graph& graph) {
   Held held;
   std::set<const ir::ConstantData*> known;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!graph.IsConstant(id)) continue;
-    const auto& data = graph.node(id).As<ir::ConstantAttrs>().data;
-    if (known.insert(data.get()).second) held.weights += BytesOf(graph.node(id));
-  }
+  held.weights = WeightsOf(graph, &known);
   for (const ir::StatePair& pair : graph.states)
     held.states += BytesOf(graph.node(graph.inputs[static_cast<size_t>(pair.input)].node));
   return held;

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/ir/loop.h"
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
@@ -58,6 +59,15 @@ std::vector<std::string> NotShared(const Graph& whole, const Candidates& candida
   for (NodeId id = 0; id < whole.size(); ++id) {
     if (whole.IsConstant(id) && kept.count(whole.node(id).As<ir::ConstantAttrs>().data.get()) != 0)
       add(id, NameOf(whole.node(id)));
+  }
+  for (NodeId id = 0; id < whole.size(); ++id) {
+    if (whole.node(id).op != ir::Op::kLoop) continue;
+    const Graph& body = whole.node(id).As<ir::LoopAttrs>().info->body;
+    for (NodeId in = 0; in < body.size(); ++in) {
+      const int64_t bytes = body.IsConstant(in) ? BytesOf(body.node(in)) : 0;
+      if (bytes < kWorthNaming) continue;
+      lines.push_back({bytes, NameOf(body.node(in)) + " (" + BytesText(bytes) + "): it is read in a loop"});
+    }
   }
   for (const ir::StatePair& pair : whole.states) {
     const auto input = static_cast<size_t>(pair.input);

@@ -58,8 +58,9 @@ typedef struct rondo_cuda_options {
   void* thread_user;
   /* Other processes that run plans together with this one; NULL: none. Not kept. */
   const rondo_processes* processes;
-  /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory,
-   * whatever they can do) or "auto" (whichever is quicker by estimate). Not kept. */
+  /* Who computes collectives: "nccl", "small" (kernels of the driver's own over peer memory, whatever they
+   * can do), "fused" (the same, and norms behind them) or "auto" (also by NULL: whichever is quicker
+   * by estimate; between processes NCCL). Not kept. */
   const char* collectives;
 } rondo_cuda_options;
 

@@ -100,6 +100,8 @@ struct Api {
   Error (*copy)(Address to, Address from, size_t bytes, StreamHandle stream);
   Error (*fill)(Address to, unsigned char byte, size_t bytes, StreamHandle stream);
   Error (*module_load)(ModuleHandle* module, const void* image);
+  Error (*module_load_logged)(ModuleHandle* module, const void* image, unsigned count, int* options,
+                              void** values);
   Error (*module_unload)(ModuleHandle module);
   Error (*module_function)(Function* function, ModuleHandle module, const char* name);
   Error (*function_attribute)(Function function, int attribute, int value);
@@ -108,6 +110,7 @@ struct Api {
   Error (*stream_destroy)(StreamHandle stream);
   Error (*stream_synchronize)(StreamHandle stream);
   Error (*stream_wait)(StreamHandle stream, EventHandle event, unsigned flags);
+  Error (*write_value)(StreamHandle stream, Address to, uint32_t value, unsigned flags);
   Error (*event_create)(EventHandle* event, unsigned flags);
   Error (*event_destroy)(EventHandle event);
   Error (*event_record)(EventHandle event, StreamHandle stream, unsigned flags);

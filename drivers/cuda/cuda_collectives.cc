@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "drivers/cuda/cuda_constants.h"
 
@@ -81,9 +82,10 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     Member& member = members_[num_members_++];
     if (means_.processes != nullptr && num_members_ - 1 != means_.processes->rank()) continue;
     member.device = devices[number];
-    if (means_.processes == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1) {
+    const auto here = static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), number));
+    if (means_.processes == nullptr && here > 1) {
       member.several_ranks = true;
-      member.device->SeveralRanks();
+      member.device->SeveralRanks(here);
     }
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
@@ -136,7 +138,8 @@ Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPl
 Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
   const SyncPoint* first = nullptr;
   GrowingList<nccl::RankPlace> ranks;
-  bool shared = false;
+  uint32_t sharing = 0;  // at most, ranks of one GPU
+  CollectiveKernels kernels = means_.kernels;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
     if (point.communicator != number) continue;
@@ -144,12 +147,17 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
       first = &point;
       for (uint32_t device : point.participants) {
         ranks.push_back(places[device]);
-        shared |= std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
-                    return rank.device == places[device].device;
-                  }) > 1;
+        const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+          return rank.device == places[device].device;
+        });
+        sharing = std::max(sharing, static_cast<uint32_t>(here));
       }
+      // Where NCCL cannot have them, small kernels do all they can.
+      const bool nccl = means_.nccl != nullptr &&
+                        means_.nccl->Check({ranks.data(), ranks.size()}).code() != Code::kUnsupported;
+      if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
     }
-    kernels_[i] = ChooseSmall(means_.kernels, point, shared, means_.small_up_to);
+    kernels_[i] = ChooseSmall(kernels, point, sharing, means_.small_up_to);
   }
   if (first == nullptr) return Status::Ok();
   if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
@@ -168,7 +176,7 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   uint64_t packs = 0;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     if (program.sync_points[i].communicator == number && kernels_[i] != SmallKernel::kNone)
-      packs = std::max(packs, PacksSent(kernels_[i], program.sync_points[i]));
+      packs = std::max(packs, PacksOfInbox(kernels_[i], program.sync_points[i]));
   }
   if (packs == 0) return Status::Ok();
   CudaDevice* devices[small::kMostRanks] = {};
@@ -183,6 +191,10 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   }
   RONDO_RETURN_IF_ERROR(reached.At("small collectives"));
   RONDO_ASSIGN_OR_RETURN(groups_[number], SmallGroup::Create({devices, ranks}, packs, means_.limit_ns));
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    const bool may = program.sync_points[i].communicator == number && MayGoOn(static_cast<uint32_t>(i));
+    if (may) RONDO_RETURN_IF_ERROR(groups_[number]->LoadNorm(program.sync_points[i].dtype));
+  }
   return Status::Ok();
 }
 
@@ -191,12 +203,14 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   const size_t sync_points = program.sync_points.size();
   member->counts = GrowingList<uint32_t>::Filled(sync_points, 0);
   if (!member->counts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
-  uint32_t starts = 0;
   for (const Step& step : program.steps) {
-    if (step.device == number && step.kind == StepKind::kCollectiveStart)
-      member->counts[step.sync_point] = ++starts;
+    if (step.device != number || step.kind != StepKind::kCollectiveStart) continue;
+    member->counts[step.sync_point] = static_cast<uint32_t>(member->starts.size());
+    member->starts.push_back(step.sync_point);
   }
-  if (!member->several_ranks) RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
+  if (!member->starts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, static_cast<uint32_t>(member->starts.size()),
+                                              means_.processes != nullptr, member->several_ranks));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -219,6 +233,7 @@ CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
     Member& member = members_[i];
     if (member.device == nullptr) continue;
+    if (member.holder != nullptr) Drop(member.holder);
     member.notes.Close();
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
@@ -237,21 +252,20 @@ CudaCollectives::~CudaCollectives() {
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                               CudaStream* stream) {
-  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
-  stream->after_kernel = false;
   Member& member = MemberOf(part);
   const bool recorded = stream->recording != nullptr;
+  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
+  stream->after_kernel = false;
   const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
+  member.between[part.sync_point] = on == stream->handle ? on : nullptr;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
                                            on};
   const bool at_once = recorded || means_.processes != nullptr;
   {
     CudaDevice::Use use(*member.device);
     if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-    if (!member.several_ranks) {
-      RONDO_RETURN_IF_ERROR(
-          member.notes.NoteStarted(member.started[part.sync_point], member.counts[part.sync_point]));
-    }
+    RONDO_RETURN_IF_ERROR(member.notes.Note(member.notes.Start(member.counts[part.sync_point]),
+                                            member.started[part.sync_point], on));
     if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
@@ -268,10 +282,42 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
   return member.device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event");
 }
 
-// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
-// between its kernels; others on the member's own.
+// One of a graph that is waited for at once is held until it is known what comes next.
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
+  Member& member = MemberOf(part);
+  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(nullptr, member.holder));
+  const bool held = stream->recording != nullptr && MayGoOn(part.sync_point) && IsWaitedForAtOnce(part);
+  if (!held) return EnqueueSmall(part, from, to, nullptr, stream);
+  stream->held = {this, part, from, to};
+  member.holder = stream;
+  member.between[part.sync_point] = stream->handle;
+  return Status::Ok();
+}
+
+bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
+  return MayNorm(means_.kernels, kernels_[sync_point]);
+}
+
+Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {
+  const HeldCollective held = std::exchange(stream->held, HeldCollective());
+  MemberOf(held.part).holder = nullptr;
+  return EnqueueSmall(held.part, held.from, held.to, norm, stream);
+}
+
+void CudaCollectives::Drop(CudaStream* stream) {
+  const HeldCollective held = std::exchange(stream->held, HeldCollective());
+  if (held.of != nullptr) held.of->MemberOf(held.part).holder = nullptr;
+}
+
+bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part) const {
+  return groups_[part.point->communicator]->Takes(norm, *part.point);
+}
+
+// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
+// between its kernels; others on the member's own.
+Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                                     const small::Norm* norm, CudaStream* stream) {
   Member& member = MemberOf(part);
   CudaDevice::Use use(*member.device);
   const Api& api = member.device->api();
@@ -294,8 +340,9 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
   // A graph's faults are told by the stream that it is launched on.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
-  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(part.rank, kernels_[part.sync_point],
-                                                                   *part.point, call, after_kernel, on));
+  call.note = member.notes.Start(member.counts[part.sync_point]);
+  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(
+      part.rank, kernels_[part.sync_point], *part.point, call, norm, after_kernel, on));
   member.last = part.sync_point;
   member.last_recording = recording;
   member.last_stream = on;
@@ -319,8 +366,8 @@ Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle 
   const EventHandle ended = member->ended[sync_point];
   RONDO_RETURN_IF_ERROR(
       member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
-  if (member->several_ranks) return Status::Ok();
-  return member->notes.NoteEnded(ended, member->counts[sync_point]);
+  if (means_.processes == nullptr) return Status::Ok();
+  return member->notes.Note(member->notes.End(member->counts[sync_point]), ended, on);
 }
 
 // Enqueues the collective for all ranks if they have all come.
@@ -360,8 +407,27 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
       "waiting for a collective");
 }
 
+CollectiveNotes* CudaCollectives::NotesBeside(const CollectivePart& part) {
+  CollectiveNotes& notes = MemberOf(part).notes;
+  return kernels_[part.sync_point] == SmallKernel::kNone && notes.are_beside() ? &notes : nullptr;
+}
+
 CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
-  return device < num_members_ ? members_[device].notes.Read() : CollectiveProgress();
+  CollectiveProgress progress;
+  if (device >= num_members_) return progress;
+  const Member& member = members_[device];
+  progress.started = member.notes.Started();
+  progress.ended = member.notes.Ended();
+  if (means_.processes != nullptr) return progress;
+  while (progress.ended < progress.started && AllHaveStarted(member.starts[progress.ended])) ++progress.ended;
+  return progress;
+}
+
+bool CudaCollectives::AllHaveStarted(uint32_t sync_point) const {
+  const Span<const uint32_t> devices = program_.sync_points[sync_point].participants;
+  return std::all_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    return members_[device].notes.HasStarted(members_[device].counts[sync_point]);
+  });
 }
 
 Status CudaCollectives::Begin() {

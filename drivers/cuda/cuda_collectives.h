@@ -10,6 +10,7 @@
 
 #include "core/driver.h"
 #include "core/list.h"
+#include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/small/choose.h"
@@ -35,6 +36,8 @@ class CommunicatorTable {
   // has its own: runs that come in another order in another process wait for each other, which the watchdog
   // ends, and never mix their data.
   Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places, const nccl::UniqueId* id = nullptr);
+  // Whether ranks at `places` can be connected (nccl::CanConnect).
+  Status Check(Span<const nccl::RankPlace> places) const { return nccl::CanConnect(api_, places); }
   // For rank 0 to give to the others.
   Result<nccl::UniqueId> MakeId() const { return nccl::MakeId(api_); }
   void Release(nccl::Communicator* communicator);
@@ -82,17 +85,21 @@ class CudaCollectives {
   // launched as dependents then. `stream` is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
+  // Enqueues what `stream`, which records, holds; with `norm` if that is not null: Takes has said so.
+  Status EnqueueHeld(const small::Norm* norm, CudaStream* stream);
+  // What `stream` holds, if anything, is not enqueued any more.
+  static void Drop(CudaStream* stream);
+  // Whether the kernels of a collective can go on with `norm`.
+  bool Takes(const small::Norm& norm, const CollectivePart& part) const;
   // OK, or that an earlier failure has ended a communicator.
   Status Begin();
   void Abort();
-  // What the program's device `device`, one of this process's, has noted. From any thread.
+  // How far the program's device `device`, one of this process's, has come by what has been noted. Where all
+  // devices are this process's, none notes an end: a collective that all have come to is taken for ended.
+  // From any thread.
   CollectiveProgress Progress(uint32_t device) const;
-  // Null where nothing is noted: ranks that share a GPU have no queue to spare for it, and small ones end by
-  // themselves.
-  CollectiveNotes* NotesOf(const CollectivePart& part) {
-    const bool noted = !MemberOf(part).several_ranks && kernels_[part.sync_point] == SmallKernel::kNone;
-    return noted ? &MemberOf(part).notes : nullptr;
-  }
+  // Of the part's device, where they are noted on a stream beside those that work; else null.
+  CollectiveNotes* NotesBeside(const CollectivePart& part);
 
  private:
   struct Member {
@@ -100,7 +107,8 @@ class CudaCollectives {
     bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
-    GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on
+    GrowingList<uint32_t> starts;             // the sync points that the device starts, in order
+    GrowingList<uint32_t> counts;             // where in that a sync point is
     CollectiveNotes notes;
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
     GrowingList<nccl::Communicator::Share> posted;
@@ -108,6 +116,7 @@ class CudaCollectives {
     uint32_t last = kNone;
     uint64_t last_recording = 0;
     StreamHandle last_stream = nullptr;
+    CudaStream* holder = nullptr;       // whose next collective is one of this member's
     GrowingList<StreamHandle> between;  // one a sync point: the stream of kernels that it runs among, or null
   };
   CudaCollectives(const Program& program, const CollectiveMeans& means) : program_(program), means_(means) {}
@@ -122,11 +131,17 @@ class CudaCollectives {
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(const Program& program, uint32_t device, Member* member);
   Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  Status EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                      const small::Norm* norm, CudaStream* stream);
   static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
+  // Whether it may go on with a norm.
+  bool MayGoOn(uint32_t sync_point) const;
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
   Status Ended(Member* member, uint32_t sync_point, StreamHandle on);
+  // Whether all its participants, which are this process's, have come to it.
+  bool AllHaveStarted(uint32_t sync_point) const;
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   const Program& program_;

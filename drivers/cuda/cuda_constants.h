@@ -35,10 +35,11 @@ inline constexpr int kMinorAttribute = 76;        // COMPUTE_CAPABILITY_MINOR
 inline constexpr int kBlockSharedAttribute = 97;  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 // CU_FUNC_ATTRIBUTE_*
-inline constexpr int kFunctionThreads = 0;    // MAX_THREADS_PER_BLOCK
-inline constexpr int kFunctionShared = 1;     // SHARED_SIZE_BYTES
-inline constexpr int kFunctionRegisters = 4;  // NUM_REGS
-inline constexpr int kMostDynamicShared = 8;  // MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr int kFunctionThreads = 0;               // MAX_THREADS_PER_BLOCK
+inline constexpr int kFunctionShared = 1;                // SHARED_SIZE_BYTES
+inline constexpr int kFunctionRegisters = 4;             // NUM_REGS
+inline constexpr int kErrorLog = 5, kErrorLogBytes = 6;  // JIT_ERROR_LOG_BUFFER, and its size
+inline constexpr int kMostDynamicShared = 8;             // MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 inline constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 // CU_MEMORYTYPE_*; 0 where CUDA does not know the memory.

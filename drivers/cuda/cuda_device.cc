@@ -37,9 +37,9 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
 
 CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
-  if (cublaslt_handle_ != nullptr) {
+  {
     Use use(*this);
-    cublaslt_->destroy(cublaslt_handle_);
+    if (cublaslt_handle_ != nullptr) cublaslt_->destroy(cublaslt_handle_);
   }
   weight_copy_.reset();
   fill_.Unload();
@@ -58,6 +58,16 @@ Status CudaDevice::Check(Error error, const char* call) {
   }
   RONDO_RETURN_IF_ERROR(ending_->Get());
   return ToStatus(api_, error, call).At("cuda device %u", index_);
+}
+
+Status CudaDevice::LoadCode(ModuleHandle* module, const void* image, const char* call) {
+  char log[512] = {};
+  int options[] = {kErrorLog, kErrorLogBytes};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1)};
+  const Status status = Check(api_.module_load_logged(module, image, 2, options, values), call);
+  if (status.ok() || log[0] == 0) return status;
+  std::replace(log, log + sizeof(log), '\n', ' ');
+  return Status::Error(status.code(), "%s: %s", status.message(), log);
 }
 
 // ------------------------------------------------------------------------------------- memory
@@ -136,6 +146,7 @@ Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
 
 Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   s->after_kernel = false;
   Use use(*this);
   if (s->has_graph && s->recording == nullptr) RONDO_RETURN_IF_ERROR(Idle(s));
@@ -150,6 +161,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
 Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   s->after_kernel = false;
   Note(s, {kNone, StepKind::kCopy});
   Use use(*this);
@@ -217,7 +229,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   module->num_kernels = plan.kernels.size();
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
-    status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
+    status = LoadCode(&handle, code.codes[c].data(), "loading machine code");
     if (status.ok()) module->handles.push_back(handle);  // there is room
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
@@ -249,6 +261,11 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     kernel.params = plan.kernels[k].num_params;
     kernel.tensor_maps = module->arena.Copy(image.tensor_maps);
     kernel.waits = image.waits && major_ >= 9;
+    if (const std::optional<NormKernel> norm = NormOf(plan.kernels[k], image)) {
+      kernel.norm = module->arena.Copy(Span<const NormKernel>(&*norm, 1)).data();
+      if (kernel.norm == nullptr && status.ok())
+        status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
+    }
     if (status.ok() && kernel.tensor_maps.data() == nullptr)
       status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
   }
@@ -308,6 +325,12 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          addresses.size());
   }
   const CudaKernel& k = m->kernels[kernel];
+  Turn(s);
+  RONDO_ASSIGN_OR_RETURN(const bool launched, LaunchHeld(k, addresses, s));
+  if (launched) {
+    Note(s, {step, StepKind::kLaunch});
+    return Status::Ok();
+  }
   if (k.matmul != nullptr) return LaunchMatmul(k.matmul.get(), addresses, s, step);
   Use use(*this);
   // A graph's faults are told by the stream that it is launched on.
@@ -340,11 +363,29 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
                         uint32_t step) {
   const std::unique_ptr<CudaCalls>& calls = ToCuda(module)->calls;
   if (calls == nullptr) return Status::Error(Code::kInvalidArgument, "the plan has no custom ops");
+  RONDO_RETURN_IF_ERROR(Settle(ToCuda(stream)));
   ToCuda(stream)->after_kernel = false;
   return calls->Run(op, addresses, ToCuda(stream), step);
 }
 
 // ----------------------------------------------------------------------------------- collectives
+
+Status CudaDevice::Settle(CudaStream* stream) {
+  if (stream->held.of == nullptr) return Status::Ok();
+  Turn(stream);
+  return stream->held.of->EnqueueHeld(nullptr, stream);
+}
+
+Result<bool> CudaDevice::LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses,
+                                    CudaStream* stream) {
+  const HeldCollective& held = stream->held;
+  if (held.of == nullptr) return false;
+  std::optional<small::Norm> norm;
+  if (kernel.norm != nullptr) norm = NormAfter(*kernel.norm, *held.part.point, held.from, held.to, addresses);
+  const bool takes = norm.has_value() && held.of->Takes(*norm, held.part);
+  RONDO_RETURN_IF_ERROR(held.of->EnqueueHeld(takes ? &*norm : nullptr, stream));
+  return takes;
+}
 
 uint64_t CudaDevice::identity() const {
   uint64_t identity = MachineNumber();
@@ -359,9 +400,11 @@ uint64_t CudaDevice::identity() const {
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  Turn(s);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   Note(s, {part.step, StepKind::kCollectiveStart});
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
-  CollectiveNotes* const notes = collectives->NotesOf(part);
+  CollectiveNotes* const notes = collectives->NotesBeside(part);
   if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   }

@@ -18,6 +18,7 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
+#include "drivers/cuda/small/norm_kernel.h"
 #include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
@@ -55,6 +56,7 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
+  const NormKernel* norm = nullptr;  // in the module's arena: what an all-reduce before it can do as well
 };
 
 struct CudaModule {
@@ -81,12 +83,14 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  uint64_t number = 0;  // of no other recording of this process
+  uint64_t number = 0;               // of no other recording of this process
+  bool in_line = false;              // all its streams record on the origin's
+  const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;       // one a node
   GrowingList<CudaStream*> streams;     // the origin among them
   GrowingList<CudaEvent*> events;       // last recorded in it
-  GrowingList<CollectiveNotes*> notes;  // of collectives in it
+  GrowingList<CollectiveNotes*> notes;  // made beside its streams
 
   // Adds notes that the recording's end waits for. False when out of memory.
   bool Joins(CollectiveNotes* more) {
@@ -97,14 +101,26 @@ struct CudaRecording {
   }
 };
 
+class CudaCollectives;
+
+// A small all-reduce that has been started and not yet enqueued: the kernel that comes next may be one that
+// it can do as well.
+struct HeldCollective {
+  CudaCollectives* of = nullptr;  // null: there is none
+  CollectivePart part;
+  DeviceAddress from = 0, to = 0;
+};
+
 struct CudaStream {
   StreamHandle handle = nullptr;
+  StreamHandle own = nullptr;  // while it records on another's
   FaultRecord* faults = nullptr;
   CudaRecording* recording = nullptr;  // null: work is done
   Status fault;                        // of a custom op since the last Synchronize
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
+  HeldCollective held;     // before all that is enqueued from now on
   bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
@@ -153,11 +169,15 @@ class CudaDevice final : public Device {
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
   // call on every device says so.
   Status Check(Error error, const char* call);
+  // Loads machine code or PTX, with the device's context current. What the NVIDIA driver's compiler says is
+  // in the error.
+  Status LoadCode(ModuleHandle* module, const void* image, const char* call);
 
-  // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
+  // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
-  // graph behind copies.
-  void SeveralRanks() { several_ranks_.store(true, std::memory_order_release); }
+  // graph behind copies. More than kMostWithBranches have graphs without branches, a queue a rank.
+  void SeveralRanks(uint32_t ranks);
+  static constexpr uint32_t kMostWithBranches = 4;
 
   // Makes the device's context current for a scope.
   class Use {
@@ -217,6 +237,10 @@ class CudaDevice final : public Device {
   Status PrepareWeightCopy(const PlanData& plan);
   // Gives weight_copy_ back if `of` is the stream that it last copied on; null: if it never did.
   void DropWeightCopy(StreamHandle of);
+  // Enqueues what the stream holds: before all that is enqueued on it or ordered after it.
+  static Status Settle(CudaStream* stream);
+  // Whether the collective that the stream holds does this launch, too; it is enqueued.
+  Result<bool> LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses, CudaStream* stream);
   // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
   // handle; without, the node keeps its addresses.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
@@ -225,6 +249,8 @@ class CudaDevice final : public Device {
   Result<Event*> MakeEvent(bool timed);
   // Where several ranks run, waits for what the stream has been given.
   Status Idle(CudaStream* stream);
+  // Tells the stream that it records next.
+  static void Turn(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
@@ -250,6 +276,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
   std::atomic<bool> several_ranks_{false};
+  std::atomic<bool> in_line_{false};
   std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;

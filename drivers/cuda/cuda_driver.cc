@@ -214,8 +214,9 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   int version = 0, count = 0;
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->driver_version(&version), "cuDriverGetVersion"));
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
-  if (options.collectives == CollectiveKernels::kSmall && options.processes != nullptr &&
-      options.processes->size() > 1) {
+  const bool small =
+      options.collectives == CollectiveKernels::kSmall || options.collectives == CollectiveKernels::kFused;
+  if (small && options.processes != nullptr && options.processes->size() > 1) {
     return Status::Error(Code::kUnsupported,
                          "small collectives are between GPUs of one process; there are %u processes",
                          options.processes->size());
@@ -230,11 +231,12 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
 Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name) {
   constexpr std::pair<std::string_view, CollectiveKernels> kNames[] = {{"nccl", CollectiveKernels::kNccl},
                                                                        {"small", CollectiveKernels::kSmall},
+                                                                       {"fused", CollectiveKernels::kFused},
                                                                        {"auto", CollectiveKernels::kAuto}};
   for (const auto& [known, kernels] : kNames) {
     if (name == known) return CollectiveKernels{kernels};
   }
-  return Status::Error(Code::kInvalidArgument, "collectives \"%.*s\" are none of nccl, small and auto",
+  return Status::Error(Code::kInvalidArgument, "collectives \"%.*s\" are none of nccl, small, fused and auto",
                        static_cast<int>(name.size()), name.data());
 }
 

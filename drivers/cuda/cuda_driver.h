@@ -22,10 +22,12 @@ enum class CollectiveKernels : uint8_t {
   kNccl,
   kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
            // the rest
-  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
+  kFused,  // the same, and an all-reduce, the residual and the norm behind it as one kernel
+  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory, and
+           // between processes; small kernels for all they can do where NCCL cannot be had
 };
 
-// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+// Of "nccl", "small", "fused" or "auto". kInvalidArgument: `name` is none of them.
 Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
 
 // What was measured of a kind of collectives: up to so many bytes (SyncPoint::bytes) small kernels are
@@ -44,7 +46,7 @@ struct CudaOptions {
   double connect_seconds = 120;
   // Those that run plans together with this one; must outlive the driver. Null: this process alone.
   Processes* processes = nullptr;
-  CollectiveKernels collectives = CollectiveKernels::kNccl;
+  CollectiveKernels collectives = CollectiveKernels::kAuto;
   // With kAuto, instead of an estimate, where no two ranks are of one GPU. The same in all processes; copied.
   Span<const SmallUpTo> small_up_to = {};
   // How long a rank of a small collective waits for another before its run fails.

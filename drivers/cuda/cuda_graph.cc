@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -25,6 +26,7 @@ NodeHandle LastNode(const Api& api, StreamHandle stream) {
 
 void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) {
   if (stream->recording == nullptr) return;
+  stream->recording->last = stream;
   CudaNode recorded;
   if (from != nullptr) {
     recorded = *from;
@@ -34,8 +36,17 @@ void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) 
   stream->recording->recorded.push_back(recorded);
 }
 
+void CudaDevice::Turn(CudaStream* stream) {
+  CudaRecording* const recording = stream->recording;
+  if (recording != nullptr && recording->in_line && recording->last != stream) stream->after_kernel = false;
+}
+
 void CudaDevice::Leave(CudaRecording* recording) {
-  for (CudaStream* stream : recording->streams) stream->recording = nullptr;
+  for (CudaStream* stream : recording->streams) {
+    stream->recording = nullptr;
+    CudaCollectives::Drop(stream);
+    if (stream->own != nullptr) stream->handle = std::exchange(stream->own, nullptr);
+  }
   for (CudaEvent* event : recording->events) event->recording = nullptr;
   delete recording;
 }
@@ -55,6 +66,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   static std::atomic<uint64_t> recordings{0};
   recording->number = ++recordings;
   recording->origin = s;
+  recording->in_line = in_line_.load(std::memory_order_acquire);
   s->recording = recording.release();
   s->after_kernel = false;
   return Status::Ok();
@@ -72,8 +84,11 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->nodes = std::move(s->recording->nodes);
     graph->recorded = std::move(s->recording->recorded);
   }
-  Use use(*this);
   Status joined;
+  for (CudaStream* with : s->recording->streams) {
+    if (joined.ok()) joined = Settle(with);
+  }
+  Use use(*this);
   for (CollectiveNotes* notes : s->recording->notes) {
     if (joined.ok()) joined = notes->JoinTo(s->handle);
   }
@@ -111,9 +126,15 @@ Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
 
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   Use use(*this);
-  RONDO_RETURN_IF_ERROR(Idle(ToCuda(stream)));
-  ToCuda(stream)->has_graph = true;
-  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+  CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Idle(s));
+  s->has_graph = true;
+  return Check(api_.graph_launch(ToCuda(graph)->exec, s->handle), "launching a graph");
+}
+
+void CudaDevice::SeveralRanks(uint32_t ranks) {
+  several_ranks_.store(true, std::memory_order_release);
+  if (ranks > kMostWithBranches) in_line_.store(true, std::memory_order_release);
 }
 
 Status CudaDevice::Idle(CudaStream* stream) {

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -50,6 +51,8 @@ void CudaDevice::DestroyStream(Stream* stream) {
       Leave(recording);
     } else {
       recording->streams.Forget(ToCuda(stream));
+      CudaCollectives::Drop(ToCuda(stream));
+      if (ToCuda(stream)->own != nullptr) ToCuda(stream)->handle = ToCuda(stream)->own;
     }
   }
   Use use(*this);
@@ -110,6 +113,7 @@ void CudaDevice::DestroyEvent(Event* event) {
 Status CudaDevice::Record(Event* event, Stream* stream) {
   CudaEvent* e = ToCuda(event);
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   Use use(*this);
   if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
@@ -126,14 +130,19 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
 
 Status CudaDevice::Wait(Event* event, Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   s->after_kernel = false;
   Use use(*this);
-  RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
-  if (CudaRecording* recording = ToCuda(event)->recording; recording != nullptr && s->recording == nullptr) {
-    if (!recording->streams.push_back(s))
-      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
-    s->recording = recording;
-  }
+  CudaRecording* const recording = ToCuda(event)->recording;
+  const bool in_line = recording != nullptr && recording->in_line;  // what it waits for is before it
+  if (!in_line)
+    RONDO_RETURN_IF_ERROR(
+        Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
+  if (recording == nullptr || s->recording != nullptr) return Status::Ok();
+  if (!recording->streams.push_back(s))
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
+  s->recording = recording;
+  if (in_line) s->own = std::exchange(s->handle, recording->origin->handle);
   return Status::Ok();
 }
 

@@ -107,7 +107,7 @@ constexpr bool IsMade(DType dtype, float scale) {
 Status SyntheticFill::Load() {
   if (function_ != nullptr || !failed_.ok()) return failed_;
   const Api& api = device_.api();
-  failed_ = device_.Check(api.module_load(&module_, kText), "compiling the kernel of synthetic weights");
+  failed_ = device_.LoadCode(&module_, kText, "compiling the kernel of synthetic weights");
   if (failed_.ok()) {
     failed_ = device_.Check(api.module_function(&function_, module_, "rondo_synthetic"), "rondo_synthetic");
   }

@@ -71,12 +71,17 @@ Status MayShare(const Api& api, size_t first, size_t second, uint32_t gpu) {
 
 }  // namespace
 
-Status CheckGroup(const Api& api, Span<const RankPlace> ranks) {
+Status CanConnect(const Api& api, Span<const RankPlace> ranks) {
   RONDO_RETURN_IF_ERROR(AskedAboutMulticast(ranks.size()));
   size_t first = 0;
   const size_t second = SharedBy(ranks, &first);
-  if (second != 0) RONDO_RETURN_IF_ERROR(MayShare(api, first, second, ranks[second].device));
-  if (ranks.size() < 2 || AskedToShare() || second == 0) return Status::Ok();
+  return second != 0 ? MayShare(api, first, second, ranks[second].device) : Status::Ok();
+}
+
+Status CheckGroup(const Api& api, Span<const RankPlace> ranks) {
+  RONDO_RETURN_IF_ERROR(CanConnect(api, ranks));
+  size_t first = 0;
+  if (ranks.size() < 2 || AskedToShare() || SharedBy(ranks, &first) == 0) return Status::Ok();
   return Status::Error(Code::kFailedPrecondition,
                        "%s was not in the environment when ranks of this process were first connected: NCCL "
                        "looks only then, so set it when the process begins",

@@ -24,6 +24,8 @@ struct RankPlace {
 // needs is in the environment, which is the program's and not a library's to change. kUnsupported: this NCCL
 // cannot; kFailedPrecondition: the program has not said what it wants. Thread-safe.
 Status CheckGroup(const Api& api, Span<const RankPlace> ranks);
+// The same of a group that may never be connected.
+Status CanConnect(const Api& api, Span<const RankPlace> ranks);
 
 // How such a communicator is made. Its kernels leave room on a GPU for those of other ranks there.
 Config ConfigOf(Span<const RankPlace> ranks);

@@ -8,6 +8,7 @@
 #include "compiler/codegen/communicator_bytes.h"
 #include "compiler/compile.h"
 #include "formats/plan/check/checker.h"
+#include "tests/compile/norm_chain.h"
 #include "tests/compile/tensor_parallel.h"
 #include "tests/temporary_folder.h"
 
@@ -52,6 +53,21 @@ onnx::NodeProto& NodeNamed(onnx::GraphProto& graph, const std::string& name) {
   }
   ADD_FAILURE() << "no node " << name;
   return *graph.mutable_node(0);
+}
+
+// What is added to the sum of the ranks is added where the norm is taken, though the next layer reads it,
+// too.
+TEST_F(Collectives, ResidualsAreAddedInTheNormsBehindThem) {
+  for (const bool layer_norm : {false, true}) {
+    const NormChain chain{3, 64, 2, onnx::TensorProto::FLOAT, layer_norm, 4};
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      NormChainModel(chain, rank).Write(File("m" + std::to_string(rank) + ".onnx"));
+    auto compiled = CompileToMemory(Options(2, "m{rank}.onnx"));
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    uint32_t launches = 0;
+    for (const Step& step : compiled->plan.programs[0].steps) launches += step.kind == StepKind::kLaunch;
+    EXPECT_EQ(launches, 2u * (1 + 4));  // a first scaling, then one for each norm
+  }
 }
 
 TEST_F(Collectives, OneModelForAllDevices) {

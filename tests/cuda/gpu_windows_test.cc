@@ -59,13 +59,15 @@ TEST(GpuWindows, PoolsMatchTheReference) {
   suite.Run();
 }
 
-TEST(GpuWindows, TheGreatestOfBytesMatchesTheReference) {
+TEST(GpuWindows, BytesMatchTheReference) {
   Suite suite;
   uint32_t seed = 300;
   const WindowCase cases[] = {
       {Combine::kMax, 1, 64, {56, 56}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, true},
       {Combine::kMax, 2, 12, {9, 17}, {2, 3}, {1, 1}, {1, 2}, {0, 2}, {1, 0}, true, true},
       {Combine::kMax, 1, 5, {13, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+      {Combine::kProduct, 1, 64, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true, true},
+      {Combine::kProduct, 2, 9, {11, 8}, {5, 2}, {2, 1}, {1, 2}, {2, 0}, {1, 1}},
   };
   for (const WindowCase& v : cases) {
     for (DType type : {DType::kU8, DType::kI8}) AddWindows(&suite, v, type, seed++);

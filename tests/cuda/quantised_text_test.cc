@@ -93,5 +93,69 @@ TEST(QuantisedText, TheBoundsAreTheProductsWithTheLeastAndTheGreatestNumber) {
   EXPECT_FALSE(cuda::QuantisationAt(tape, min - 1));
 }
 
+// erf of a number of 8 bits: computed for each number once. What reads something else as well is not in the
+// table.
+struct Activation {
+  Quantising q;
+  uint16_t code = 0, result = 0;
+
+  Activation(float high, bool other, bool heavy) {
+    const uint16_t x = q.tape.Load(q.x, DType::kF32);
+    uint16_t y = q.tape.Unary(TapeOp::kRound, q.tape.Binary(TapeOp::kDiv, x, q.tape.Const(0.1f)));
+    y = q.tape.Binary(TapeOp::kMax, q.tape.Binary(TapeOp::kAdd, y, q.tape.Const(5)), q.tape.Const(-100));
+    code = y = q.tape.Binary(TapeOp::kMin, y, q.tape.Const(high));
+    for (int n = 0; heavy && n < 2; ++n)
+      y = q.tape.Unary(TapeOp::kErf, q.tape.Binary(TapeOp::kMul, y, q.tape.Const(0.1f)));
+    result = y;
+    if (other) y = q.tape.Binary(TapeOp::kAdd, y, x);
+    q.tape.Store(q.y, DType::kU8, q.tape.Cast(y, TapeType::kI64, DType::kU8));
+  }
+  std::optional<cuda::Tabulation> Found() {
+    return cuda::TabulationOf(q.maker.part, Tape(q.tape.list.data(), q.tape.list.size()));
+  }
+};
+
+TEST(QuantisedText, WhatDependsOnFewNumbersAloneIsATable) {
+  Activation read(127, true, true);
+  const std::optional<cuda::Tabulation> table = read.Found();
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->code, read.code);
+  EXPECT_EQ(table->result, read.result);
+  EXPECT_EQ(table->low, -100);
+  EXPECT_FALSE(Activation(200, true, true).Found());   // more than 256 numbers
+  EXPECT_FALSE(Activation(127, true, false).Found());  // worth no table
+}
+
+// Of a matmul: 256 threads, a number each, and NaN.
+TEST(QuantisedText, TheThreadsOfAMatmulMakeTheTable) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {64, 64, 128};
+  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.m = maker.part.n = maker.part.reduced = 1;
+  maker.part.acc_type = TapeType::kI64;
+  maker.part.lhs = maker.Operand(DType::kI8, Mode::kRead, {0, 2});
+  maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kI8, Mode::kRead, {1, 2})});
+  const uint16_t out = maker.Operand(DType::kI8, Mode::kWrite, {0, 1});
+  TapeMaker tape;
+  uint16_t y = tape.Cast(tape.Add(TapeOp::kAcc, TapeType::kI64, 0), TapeType::kF32, DType::kF32);
+  y = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, y, tape.Const(100)));
+  y = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, y, tape.Const(-128)), tape.Const(127));
+  y = tape.Unary(TapeOp::kTanh, tape.Unary(TapeOp::kErf, tape.Binary(TapeOp::kMul, y, tape.Const(0.01f))));
+  y = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, y, tape.Const(0.01f)));
+  y = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, y, tape.Const(-128)), tape.Const(127));
+  tape.Store(out, DType::kI8, tape.Cast(y, TapeType::kI64, DType::kI8));
+  maker.part.epilogue = maker.Keep(tape);
+  const Kernel kernel = maker.Make();
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_TRUE(Has(text->text, "table[threadIdx.x] = entry((float)((int)threadIdx.x + (-128)));"))
+      << text->text;
+  EXPECT_TRUE(Has(text->text, "= table[r")) << text->text;
+  const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
+  EXPECT_TRUE(code.ok() || code.status().code() == Code::kUnsupported) << code.status().message();
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -29,7 +29,8 @@ struct RankDevice : ForwardingDevice {
       RONDO_RETURN_IF_ERROR(inner_->Launch(poison, 0, nowhere, stream, 0));
     }
     const uint32_t most = most_random_us;
-    uint32_t us = late_us;
+    uint32_t us = in_time == 0 ? late_us.load() : 0;
+    if (in_time != 0) --in_time;
     if (most != 0) us += random_() % (most + 1);
     if (us != 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
     return inner_->LaunchGraph(graph, stream);
@@ -38,6 +39,7 @@ struct RankDevice : ForwardingDevice {
   bool never_launches = false;
   Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
   std::atomic<uint32_t> late_us{0}, most_random_us{0};
+  std::atomic<uint32_t> in_time{0};  // launches before it is late
 
  private:
   std::minstd_rand random_;

@@ -76,8 +76,8 @@ class Ranks : public testing::TestWithParam<RankCase> {
   }
 
   static uint32_t Count() { return GetParam().ranks; }
-  Session MakeSession() {
-    Result<Session> session = Session::Create(runtime_, plan_);
+  Session MakeSession(const SessionOptions& options = {}) {
+    Result<Session> session = Session::Create(runtime_, plan_, options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     return session.ok() ? session.Take() : Session();
   }
@@ -207,6 +207,36 @@ TEST_P(Ranks, OneThatIsTooLateEndsTheRunOfAll) {
   ASSERT_TRUE(again.valid());
   Run(&layers_, &again);
   ExpectNear(layers_);
+}
+
+// Whether ranks share a GPU or not, and whoever computes their collectives.
+TEST_P(Ranks, OneThatStopsIsNamedWithSyncPointAndNodeInTheWatchdogsTime) {
+  SessionOptions options;
+  options.watchdog_ns = 1'000'000'000;
+  for (uint32_t layer : {0u, 1u}) {  // each is a graph of its own, with two collectives
+    Session session = MakeSession(options);
+    ASSERT_TRUE(session.valid());
+    Run(&layers_, &session);
+    RankDevice& last = ranks_->ranks.back();
+    last.in_time = layer;
+    last.late_us = 1'500'000;
+    bool ignored = false;
+    const auto start = Clock::now();
+    const Status status = layers_.Run(&session, &ignored);
+    const double took = Since(start);
+    last.late_us = 0;
+    EXPECT_EQ(status.code(), Code::kAborted);
+    EXPECT_SAYS(status,
+                "device " + std::to_string(Count() - 1) + ", sync point " + std::to_string(2 * layer));
+    EXPECT_SAYS(status, "the device has not come to this sync point");
+    EXPECT_SAYS(status, "Collective \"sum" + std::to_string(layer));
+    EXPECT_GE(took, 1);
+    EXPECT_LT(took, 5);
+    Session again = MakeSession();
+    ASSERT_TRUE(again.valid());
+    Run(&layers_, &again);
+    ExpectNear(layers_);
+  }
 }
 
 TEST_P(Ranks, AnyThatDoesNotLaunchEndsTheRunOfAll) {

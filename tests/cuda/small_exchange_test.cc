@@ -13,111 +13,29 @@
 #include <thread>
 #include <vector>
 
-#include "core/dtype.h"
-#include "drivers/cuda/small/exchange.h"
+#include "tests/cuda/small_ranks.h"
 
 namespace rondo::small {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Bytes = std::vector<char>;
-
 enum class Kind { kOneShot, kTwoShot, kReduceScatter, kAllGather };
-
-// A thread of a rank.
-struct Cpu {
-  const Group& group;
-  Call& call;
-  Clock::time_point began = {};
-
-  static Words Load(const Words* at) {
-    return {__atomic_load_n(&at->low, __ATOMIC_RELAXED), __atomic_load_n(&at->high, __ATOMIC_RELAXED)};
-  }
-  static void Store(Words* at, Words words) {
-    __atomic_store_n(&at->low, words.low, __ATOMIC_RELAXED);
-    __atomic_store_n(&at->high, words.high, __ATOMIC_RELAXED);
-  }
-  static u64 ReadPack(const char* at) {
-    u64 pack = 0;
-    std::memcpy(&pack, at, sizeof(pack));
-    return pack;
-  }
-  static void WritePack(char* at, u64 pack) { std::memcpy(at, &pack, sizeof(pack)); }
-  static float HalfToFloat(u32 bits) { return F16ToFloat(static_cast<uint16_t>(bits)); }
-  static u32 FloatToHalf(float value) { return FloatToF16(value); }
-  bool GoOn(u32, u32 rank) {
-    std::this_thread::yield();
-    if (group.state->dead != 0) return false;
-    if (__atomic_load_n(group.abort, __ATOMIC_RELAXED) != 0) return Fail(kAbortFault, rank);
-    if (began == Clock::time_point()) began = Clock::now();
-    const std::chrono::nanoseconds waited = Clock::now() - began;
-    return static_cast<u64>(waited.count()) <= group.limit_ns || Fail(kLateFault, rank);
-  }
-  bool Fail(u32 fault, u32 rank) {
-    group.state->dead = 1;
-    if (call.faults->taken == 0) *call.faults = {fault, call.step, rank, group.limit_ns};
-    return false;
-  }
-};
 
 constexpr u32 kThreads = 5;  // of a rank's kernel: packs are taken in turns
 
-// Ranks with their inboxes.
-struct Ranks {
-  Ranks(u32 count, u64 capacity, u32 epoch = kFirstEpoch) : count(count), capacity(capacity) {
-    for (u32 rank = 0; rank < count; ++rank) inboxes.emplace_back(kSlots * count * capacity, Words{});
-    states.resize(count, State{u64{epoch} * kTicks, 0, 0});
-    faults.resize(count);
+// One collective of a rank, as its kernel does it.
+void Do(Ranks* ranks, u32 rank, Kind kind, Element element, const char* from, char* to, u64 bytes) {
+  const Group group = ranks->Of(rank);
+  Call call = {from, to, bytes, &ranks->faults[rank], 7, element};
+  const u32 epoch = static_cast<u32>(ranks->states[rank].ticks / kTicks);
+  for (u32 thread = 0; thread < kThreads && ranks->states[rank].dead == 0; ++thread) {
+    Cpu cpu{group, call};
+    Exchange<Cpu> exchange(cpu, group, call, epoch, thread, kThreads);
+    if (kind == Kind::kOneShot) exchange.AllReduceOneShot();
+    if (kind == Kind::kTwoShot) exchange.AllReduceTwoShot();
+    if (kind == Kind::kReduceScatter) exchange.ReduceScatter();
+    if (kind == Kind::kAllGather) exchange.AllGather();
   }
-  Group Of(u32 rank) {
-    Group group = {};
-    for (u32 other = 0; other < count; ++other) group.inbox[other] = inboxes[other].data();
-    group.state = &states[rank];
-    group.abort = &abort;
-    group.capacity = capacity;
-    group.limit_ns = limit_ns;
-    group.rank = rank;
-    group.ranks = count;
-    return group;
-  }
-  // One collective of a rank, as its kernel does it.
-  void Do(u32 rank, Kind kind, Element element, const char* from, char* to, u64 bytes) {
-    const Group group = Of(rank);
-    Call call = {from, to, bytes, &faults[rank], 7, element};
-    const u32 epoch = static_cast<u32>(states[rank].ticks / kTicks);
-    for (u32 thread = 0; thread < kThreads && states[rank].dead == 0; ++thread) {
-      Cpu cpu{group, call};
-      Exchange<Cpu> exchange(cpu, group, call, epoch, thread, kThreads);
-      if (kind == Kind::kOneShot) exchange.AllReduceOneShot();
-      if (kind == Kind::kTwoShot) exchange.AllReduceTwoShot();
-      if (kind == Kind::kReduceScatter) exchange.ReduceScatter();
-      if (kind == Kind::kAllGather) exchange.AllGather();
-    }
-    states[rank].ticks += kTicks;
-  }
-  // `work` on a thread for each rank.
-  void Together(const std::function<void(u32 rank)>& work) const {
-    std::vector<std::thread> threads;
-    for (u32 rank = 0; rank < count; ++rank) threads.emplace_back(work, rank);
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  const u32 count;
-  const u64 capacity;
-  std::vector<std::vector<Words>> inboxes;
-  std::vector<State> states;
-  std::vector<cuda::FaultRecord> faults;
-  u32 abort = 0;
-  u64 limit_ns = 20'000'000'000;
-};
-
-u64 SizeOf(Element element) { return element == kF32 ? 4 : 2; }
-
-float ValueAt(const Bytes& bytes, Element element, u64 i) {
-  uint32_t word = 0;
-  std::memcpy(&word, bytes.data() + i * SizeOf(element), SizeOf(element));
-  if (element == kF16) return F16ToFloat(static_cast<uint16_t>(word));
-  return element == kBF16 ? BF16ToFloat(static_cast<uint16_t>(word)) : std::bit_cast<float>(word);
+  ranks->states[rank].ticks += kTicks;
 }
 
 // What is wrong with element `i` of `got`, which should be the sum of element `at` of all, from rank 0 on.
@@ -129,20 +47,6 @@ std::string WrongSum(const std::vector<Bytes>& from, Element element, u64 at, co
   const float is = ValueAt(got, element, i);
   const bool right = std::isnan(sum) ? std::isnan(is) : std::bit_cast<u32>(sum) == std::bit_cast<u32>(is);
   return right ? "" : std::to_string(is) + " instead of " + std::to_string(sum);
-}
-
-Bytes Patterns(u64 bytes, u32 seed) {
-  std::mt19937 random(seed);
-  Bytes made(bytes);
-  for (char& byte : made) byte = static_cast<char>(random());
-  return made;
-}
-
-// Of finite numbers below 2.
-Bytes Numbers(u64 bytes, Element element, u32 seed) {
-  Bytes made = Patterns(bytes, seed);
-  for (u64 i = SizeOf(element) - 1; i < bytes; i += SizeOf(element)) made[i] &= static_cast<char>(0xbb);
-  return made;
 }
 
 // One collective of all ranks; what is wrong with what it left. `offset`: bytes that tensors begin behind an
@@ -157,7 +61,7 @@ std::string Try(Ranks* ranks, Kind kind, Element element, const std::vector<Byte
   }
   ranks->Together([&](u32 rank) {
     if (rank == late) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    ranks->Do(rank, kind, element, in[rank].data() + offset, out[rank].data() + offset, bytes);
+    Do(ranks, rank, kind, element, in[rank].data() + offset, out[rank].data() + offset, bytes);
   });
   for (u32 rank = 0; rank < ranks->count; ++rank) {
     const std::string who = "rank " + std::to_string(rank) + ": ";
@@ -247,7 +151,7 @@ TEST_P(SmallExchange, WorksInPlace) {
       const u64 part = kind == Kind::kAllGather || kind == Kind::kReduceScatter ? rank * kBytes : 0;
       const u64 in = kind == Kind::kAllGather ? part : 0, out = kind == Kind::kReduceScatter ? part : 0;
       std::memcpy(memory[rank].data() + in, from[rank].data(), from[rank].size());
-      ranks.Do(rank, kind, kF32, memory[rank].data() + in, memory[rank].data() + out, kBytes);
+      Do(&ranks, rank, kind, kF32, memory[rank].data() + in, memory[rank].data() + out, kBytes);
     });
     for (u32 rank = 0; rank < GetParam(); ++rank) {
       for (u64 i = 0; i < kBytes / 4; ++i) {
@@ -291,7 +195,8 @@ TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
     std::mt19937 pace(rank);
     for (u32 r = 0; r < kRuns; ++r) {
       if (pace() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(pace() % 200));
-      ranks.Do(rank, runs[r].kind, runs[r].element, from[r][rank].data(), out[r][rank].data(), runs[r].bytes);
+      Do(&ranks, rank, runs[r].kind, runs[r].element, from[r][rank].data(), out[r][rank].data(),
+         runs[r].bytes);
     }
   });
   for (u32 r = 0; r < kRuns && !HasFailure(); ++r) {
@@ -337,7 +242,7 @@ TEST(SmallExchangeOfTwo, HalfAPackIsWaitedFor) {
     float from[2] = {1, 2}, to[2] = {};
     std::atomic<bool> ended{false};
     std::thread rank([&] {
-      ranks.Do(0, Kind::kOneShot, kF32, reinterpret_cast<char*>(from), reinterpret_cast<char*>(to), 8);
+      Do(&ranks, 0, Kind::kOneShot, kF32, reinterpret_cast<char*>(from), reinterpret_cast<char*>(to), 8);
       ended = true;
     });
     Words* const place = &ranks.inboxes[0][kFirstEpoch % kSlots * 2 * ranks.capacity + ranks.capacity];
@@ -360,7 +265,7 @@ TEST_P(SmallExchange, ARankThatDoesNotComeIsGivenUpInTime) {
   Bytes from(512), to(512, 'x');
   const auto start = Clock::now();
   for (int collectives = 0; collectives < 20; ++collectives)
-    ranks.Do(0, Kind::kOneShot, kF32, from.data(), to.data(), from.size());
+    Do(&ranks, 0, Kind::kOneShot, kF32, from.data(), to.data(), from.size());
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));  // only the first of them waits
   EXPECT_EQ(ranks.faults[0].taken, u64{kLateFault});
   EXPECT_EQ(ranks.faults[0].value, missing);
@@ -372,7 +277,7 @@ TEST_P(SmallExchange, AnAbortEndsTheWait) {
   Ranks ranks(GetParam(), 256);
   Bytes from(512), to(512, 'x');
   const auto start = Clock::now();
-  std::thread rank([&] { ranks.Do(0, Kind::kTwoShot, kBF16, from.data(), to.data(), from.size()); });
+  std::thread rank([&] { Do(&ranks, 0, Kind::kTwoShot, kBF16, from.data(), to.data(), from.size()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   __atomic_store_n(&ranks.abort, 1, __ATOMIC_RELAXED);
   rank.join();

@@ -1,9 +1,13 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes
-// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*`
-// from the root.
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER
+// writes what it should be: `RONDO_WRITE_PTX=drivers/cuda/small cuda_test --gtest_filter=SmallKernels.*` from
+// the root.
+#include "drivers/cuda/small/small_kernels.h"
+
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -12,6 +16,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/small/kernels_text.h"
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -23,8 +28,8 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// NVRTC writes the version of the PTX language that is its own; what is used of it is older, and so are
-// drivers.
+// NVRTC writes the version of the PTX language that is its own; what is used of it is older, but for a
+// pragma, and so are drivers.
 std::string WithoutItsMaker(const std::string& ptx) {
   std::string kept;
   std::stringstream lines(ptx);
@@ -33,14 +38,36 @@ std::string WithoutItsMaker(const std::string& ptx) {
     while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.pop_back();
     const bool said =
         line.rfind("//", 0) != 0 && (line.find("\t//") == line.npos || line.find("//+90") != line.npos);
-    if (!line.empty() && said) kept += line + "\n";
+    const bool older = line.find(".pragma \"used_bytes_mask") == line.npos;
+    if (!line.empty() && said && older) kept += line + "\n";
   }
   return kept;
 }
 
+// A text that the driver carries, and what it is made of.
+struct Made {
+  std::string file;  // NAME.ptx
+  const char* carried;
+  std::string source, before;  // what is said before the source
+};
+std::vector<Made> AllMade() {
+  std::vector<Made> all = {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""}};
+  for (const auto& [name, element] :
+       {std::pair<std::string, std::string>{"f32", "F32"}, {"f16", "F16"}, {"bf16", "BF16"}}) {
+    for (const std::string ranks : {"2", "4", "8"}) {
+      const std::string norm = "norm_" + name + "_" + ranks;
+      all.push_back({norm + ".ptx", cuda::kSmallNormTexts[all.size() - 1], "norm.cu",
+                     "#define RONDO_NORM rondo_small_" + norm + "\n#define RONDO_ELEMENT " + element +
+                         "\n#define RONDO_RANKS " + ranks + "\n"});
+    }
+  }
+  return all;
+}
+
 TEST(SmallKernels, PtxIsThatOfTheSource) {
-  const std::vector<std::string> names = {"drivers/cuda/small/exchange.h",
-                                          "drivers/cuda/small/exchange_layout.h",
+  const std::string folder = "drivers/cuda/small/";
+  const std::vector<std::string> names = {folder + "exchange.h", folder + "exchange_layout.h",
+                                          folder + "gpu.h", folder + "norm.h",
                                           "formats/machine_code/kernel_params.h"};
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(TextOf(name));
@@ -48,16 +75,39 @@ TEST(SmallKernels, PtxIsThatOfTheSource) {
   for (size_t i = 0; i < names.size(); ++i) headers.push_back({names[i].c_str(), texts[i].c_str()});
   const Result<Nvrtc> nvrtc = Nvrtc::Open("");
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
-  const Result<std::vector<uint8_t>> made =
-      nvrtc->Compile(TextOf("drivers/cuda/small/kernels.cu"), headers, "compute_80");
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  const std::string ptx(made->begin(), made->end() - 1);
-  if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
-    std::ofstream(to) << WithoutItsMaker(ptx);
-  if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
-    GTEST_SKIP() << "NVRTC is not the one that made the file";
-  EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText)
-      << "kernels.ptx is not made of kernels.cu any more";
+  for (const Made& made : AllMade()) {
+    const Result<std::vector<uint8_t>> bytes =
+        nvrtc->Compile(made.before + TextOf(folder + made.source), headers, "compute_80");
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    const std::string ptx(bytes->begin(), bytes->end() - 1);
+    if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
+      std::ofstream(std::string(to) + "/" + made.file) << WithoutItsMaker(ptx);
+    if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
+      GTEST_SKIP() << "NVRTC is not the one that made the files";
+    EXPECT_TRUE(WithoutItsMaker(ptx) == made.carried)
+        << made.file << " is not made of " << made.source << " any more";
+  }
+}
+
+// The NVIDIA driver compiles them when a session is made: here what a toolkit's assembler says.
+TEST(SmallKernels, PtxAssembles) {
+  const char* const ptxas = "/usr/local/cuda/bin/ptxas";
+  if (!std::filesystem::exists(ptxas)) GTEST_SKIP() << "there is no " << ptxas;
+  const TemporaryFolder folder;
+  for (const Made& made : AllMade()) {
+    for (const std::string target : {"sm_80", "sm_90", "sm_90a"}) {
+      std::string text = made.carried;
+      if (target != "sm_80") cuda::MakeWait(text.data());
+      std::ofstream(folder.File("kernels.ptx")) << text;
+      const std::string command = std::string(ptxas) + " -arch=" + target + " " + folder.File("kernels.ptx") +
+                                  " -o " + folder.File("kernels.cubin") + " 2>&1";
+      std::string said;
+      FILE* const pipe = popen(command.c_str(), "r");
+      ASSERT_NE(pipe, nullptr);
+      for (char line[512]; std::fgets(line, sizeof(line), pipe) != nullptr;) said += line;
+      EXPECT_EQ(pclose(pipe), 0) << made.file << " for " << target << ": " << said;
+    }
+  }
 }
 
 }  // namespace

@@ -264,6 +264,10 @@ TEST(CudaTemplates, TheGreatestOfBytesIsFoundAmongTheFloatsThatTheyAre) {
   EXPECT_TRUE(Has(WindowText(v, DType::kU8).text, "WindowLine<LaneU8, WINDOW_MAX, "));
   v.combine = Combine::kSum;
   EXPECT_FALSE(Has(WindowText(v, DType::kU8).text, "WindowLine<"));
+  v.combine = Combine::kProduct;  // sums of so few are floats, too
+  EXPECT_TRUE(Has(WindowText(v, DType::kI8).text, ", 0, LaneI8>::add("));
+  v.kernel = {17, 17};
+  EXPECT_FALSE(Has(WindowText(v, DType::kI8).text, "WindowLine<"));
 }
 
 TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {

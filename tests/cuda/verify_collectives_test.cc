@@ -6,6 +6,7 @@
 #include "runtime/verify/lifecycle_verifier.h"
 #include "tests/collectives/mesh_plan.h"
 #include "tests/cuda/machine_code.h"
+#include "tests/cuda/rank_devices.h"
 
 namespace rondo {
 namespace {
@@ -86,7 +87,7 @@ void MakeSums(MeshPlan* mesh) {
 class VerifyOverNccl : public testing::Test {
  protected:
   void SetUp() override {
-    Result<Driver*> driver = CreateCudaDriver();
+    Result<Driver*> driver = CreateCudaDriverFor(CollectiveKernels::kNccl);
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     driver_ = *driver;
     devices_ = driver_->DeviceCount() >= kRanks ? std::vector<uint32_t>{0, 1} : std::vector<uint32_t>{0, 0};

@@ -107,6 +107,7 @@ struct Step {
   int64_t window = -1;
   float softcap = 0;
   bool sink = false;
+  bool sliding = false;
 };
 
 // A step of one token over a cache of 6 positions, 3 of them filled: two heads of 8 that share keys and
@@ -130,6 +131,7 @@ void ExpectStep(const Step& step) {
   Set(node, "kv_num_heads", int64_t{1});
   Set(node, "local_window_size", step.window);
   Set(node, "softcap", step.softcap);
+  if (step.sliding) Set(node, "sliding_window_cache", int64_t{1});
   for (const char* name : {"y", "k", "v"}) m.Output(name);
 
   const Numbers qkv = Random(4 * kSize, 1);
@@ -155,11 +157,14 @@ void ExpectStep(const Step& step) {
 
 TEST(GroupQueryAttentionTest, WritesWhereLengthsSayAndSeesNothingBeyond) { ExpectStep({}); }
 TEST(GroupQueryAttentionTest, AWindowCountsTheQueryItself) { ExpectStep({.window = 2}); }
+TEST(GroupQueryAttentionTest, ACacheOfAWindowHoldsAllPositions) {
+  ExpectStep({.window = 2, .sliding = true});
+}
 TEST(GroupQueryAttentionTest, ScoresAreCapped) { ExpectStep({.softcap = 0.5f}); }
 TEST(GroupQueryAttentionTest, ASinkTakesItsShareOfEachHead) { ExpectStep({.sink = true}); }
 
 TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
-  for (const auto& [name, says] : {std::pair{"sliding_window_cache", "a cache of all positions"},
+  for (const auto& [name, says] : {std::pair{"sliding_window_cache", "it needs a local_window_size"},
                                    std::pair{"qk_output", "remove it from the model"}}) {
     ModelMaker m;
     m.Input("qkv", {1, 1, 32});

@@ -130,6 +130,24 @@ TEST(IntegerProducts, GroupsHaveTheirOwnSums) {
   EXPECT_EQ(s.Changed(), 1);
 }
 
+// One channel a group: windows that GPUs slide over bytes; the host is quicker with floats.
+TEST(IntegerProducts, OneChannelAGroupIsForGpus) {
+  const auto changed = [](int64_t channels, bool host) {
+    Quantised s;
+    const NodeId x = s.Real(s.In("x", Shape({1, channels, 4, 4}), DType::kU8), s.Number(DType::kU8, 5),
+                            s.Number(DType::kF32, 0.25));
+    const NodeId w =
+        s.Real(s.Weight(DType::kI8, Shape({channels, 1, 3, 3})), ir::kNoNode, s.Number(DType::kF32, 0.1));
+    s.Out("y", s.b.Conv(x, w, Conv(1, channels)));
+    PassOptions options;
+    options.host = host;
+    return ExpectSame(&s, IntegerProducts, options, 100).changes;
+  };
+  EXPECT_EQ(changed(8, false), 1);
+  EXPECT_EQ(changed(8, true), 0);
+  EXPECT_EQ(changed(9, false), 0);  // no vectors of them
+}
+
 // What looks like it, and is not.
 TEST(IntegerProducts, OtherProductsStay) {
   const auto product = [](Quantised& s, NodeId left) {

@@ -130,6 +130,14 @@ static const char* CopyStates(rondo_session* session, rondo_session* from) {
   TRY(rondo_session_read_state(session, "total", total, sizeof(total)));
   EXPECT(memcmp(given, total, sizeof(total)) == 0);
   EXPECT_FAILS(rondo_session_copy_states(session, NULL), RONDO_INVALID_ARGUMENT, "from is NULL");
+  uint64_t copied = 0;
+  given[0] = 9;
+  TRY(rondo_session_write_state(from, "total", given, sizeof(given)));
+  TRY(rondo_session_copy_positions(session, from, 4, 2, &copied));
+  TRY(rondo_session_read_state(session, "total", total, sizeof(total)));
+  EXPECT(memcmp(given, total, sizeof(total)) == 0 && copied == sizeof(total)); /* it has one dim: no cache */
+  EXPECT_FAILS(rondo_session_copy_positions(session, from, 4, 5, NULL), RONDO_INVALID_ARGUMENT,
+               "5 of 4 positions cannot be copied");
   return NULL;
 }
 

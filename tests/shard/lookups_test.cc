@@ -1,6 +1,7 @@
 // What all devices do alike but for lookups (--weights gather), and sums over what they hold of experts.
 #include <cstring>
 
+#include "compiler/ir/loop.h"
 #include "compiler/shard/on_every_device.h"
 #include "tests/shard/same_results.h"
 
@@ -77,6 +78,24 @@ TEST(ShardTest, ExpertsAreSummedWhereTheyAreAndSentOnce) {
     }
     ExpectSame(s.g, sharded.ranks, std::to_string(devices) + " devices");
   }
+}
+
+// What a loop reads in every round is on every device, counted and named.
+TEST(ShardTest, WeightsOfLoopsAreCountedAndNamed) {
+  SmallGraph s;
+  const ir::NodeId x = s.In("x", Shape({2, 64}));
+  const std::vector<double> numbers(64 * 64, 0.01);
+  ir::LoopMaker maker(&s.b, 20);
+  const ir::NodeId h = maker.Carried(x);
+  const ir::NodeId w = s.b.Floats(DType::kF32, Shape({64, 64}), numbers);
+  s.g.node(w).name = "again";
+  const ir::NodeId next = s.b.Unary(TapeOp::kTanh, s.b.MatMul(h, w));
+  std::vector<ir::NodeId> last, all;
+  ASSERT_TRUE(maker.Finish({next}, {{next, false}}, &last, &all));
+  s.Out("y", s.b.MatMul(last[0], s.b.Floats(DType::kF32, Shape({64, 64}), numbers)));
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  EXPECT_NE(sharded.text.find("of 32.8 kB of weights"), std::string::npos) << sharded.text;
+  EXPECT_NE(sharded.text.find("again (16.4 kB): it is read in a loop"), std::string::npos) << sharded.text;
 }
 
 // One device's share of a weight is too small for f16, the other's is not: both compute in what one device

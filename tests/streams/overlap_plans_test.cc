@@ -147,13 +147,14 @@ TEST(OverlapPlans, RunsTakeAsLongAsEstimated) {
   }
 }
 
-// Milliseconds of steps on devices of another kind than the table's: by kernel 2 to 12, collectives 10.
+// Milliseconds of steps on devices of another kind than the table's: by kernel 2 to 12.
+constexpr double kCollective = 10;
 std::vector<double> TimesElsewhere(const PlanData& plan) {
   std::vector<double> times;
   for (const Step& step : plan.programs[0].steps) {
     const bool launch = step.kind == StepKind::kLaunch, start = step.kind == StepKind::kCollectiveStart;
     const uint64_t digest = launch ? KernelDigest(plan.kernels[step.kernel]) : 0;
-    times.push_back(launch ? 2 + static_cast<double>(digest % 11) : start ? 10 : 0);
+    times.push_back(launch ? 2 + static_cast<double>(digest % 11) : start ? kCollective : 0);
   }
   return times;
 }
@@ -165,19 +166,22 @@ std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const Com
   LiveModel::Buffers buffers = live.MakeBuffers(0);
   const PlanData& plan = live.data();
   const Program& program = plan.programs[0];
+  // Collectives are measured by themselves.
+  MeasuredTimes times = {"of virtual devices"};
+  for (const SyncPoint& point : program.sync_points) {
+    times.collectives.push_back({point.op, static_cast<uint32_t>(point.participants.size()), false, {}});
+    times.collectives.back().microseconds[point.bytes] = kCollective * 1000;
+  }
+  CostModel costs = CostModelOf(plan);
+  costs.measured = std::make_shared<const MeasuredTimes>(times);
   Result<tools::MeasuredProgram> measured =
-      tools::MeasureProgram(live.session(), 0, Span<const Input>(buffers.inputs), 3, CostModelOf(plan));
+      tools::MeasureProgram(live.session(), 0, Span<const Input>(buffers.inputs), 3, costs);
   EXPECT_TRUE(measured.ok()) << measured.status().message();
   *run = measured->run;
-  MeasuredTimes times = {"of virtual devices"};
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
     const Step& step = program.steps[s];
-    const double time = ToThousandths(measured->steps[s]);
-    if (step.kind == StepKind::kLaunch) times.kernels[KernelDigest(plan.kernels[step.kernel])] = time;
-    if (step.kind != StepKind::kCollectiveStart) continue;
-    const SyncPoint& point = program.sync_points[step.sync_point];
-    times.collectives.push_back({point.op, static_cast<uint32_t>(point.participants.size()), false, {}});
-    times.collectives.back().microseconds[point.bytes] = time;
+    if (step.kind == StepKind::kLaunch)
+      times.kernels[KernelDigest(plan.kernels[step.kernel])] = ToThousandths(measured->steps[s]);
   }
   return std::make_shared<const MeasuredTimes>(std::move(times));
 }

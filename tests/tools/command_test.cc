@@ -93,6 +93,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "profile p",
                                 "profile p -o f --runs 2",
                                 "profile p -o f --devices x",
+                                "profile p -o f --alone --program x",
                                 "tune -o f",
                                 "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",
                                 "compile x.onnx -o p --target cuda:sm_90a --matmuls fast",
@@ -375,6 +376,13 @@ TEST_F(Profiling, TimesGoFromARunIntoTheNextPlan) {
   EXPECT_EQ(kernels[1], kernels[2]);
   EXPECT_PRINTS(shown, "it takes");
   EXPECT_PRINTS(Rondo("bench --runs 3 --wide " + In("b")), "by estimate");
+  // Kernels alone are as well known, collectives are not.
+  const Outcome alone = Rondo("profile " + In("a") + " -o " + In("g.json") + " --alone --runs 3");
+  EXPECT_EQ(alone.status, 0) << alone.text;
+  EXPECT_PRINTS(alone, " kernels and 0 kinds of collectives");
+  EXPECT_PRINTS(
+      Rondo("compile " + kData + "/pycoder/decode.onnx --tp 2 -o " + In("d") + " --profile " + In("g.json")),
+      " kernels and 0 of 14 collectives as measured");
   // The times of the next measurement take the place of those.
   EXPECT_EQ(Rondo("profile " + In("b") + " -o " + In("f.json") + " --merge --runs 3").status, 0);
   EXPECT_EQ(nlohmann::json::parse(std::ifstream(In("f.json")))["runs"].size(), 2u);

@@ -96,9 +96,9 @@ TEST_F(Generate, SessionsThatBeginWithAPrefixSayWhatWholePromptsDo) {
   }
   EXPECT_NE(shared["texts"][0]["tokens"], shared["texts"][1]["tokens"]);
   EXPECT_EQ(shared["prefix"]["tokens"], 70);
-  // Two caches of 393,216 bytes, and what is drawn with, each in blocks.
-  EXPECT_GE(shared["prefix"]["copied_bytes"], 786432);
-  EXPECT_LT(shared["prefix"]["copied_bytes"], 800000);
+  // Of two caches of 12 rows of 256 positions of 128 bytes, the prefix's; and what is drawn with.
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(shared["sessions"][i]["copied_bytes"], 2 * 12 * 70 * 128 + 8 + 12 + 16);
   EXPECT_PRINTS(Run("--prefix-file " + prefix + drawn), "prefix of 70 tokens");
 }
 

@@ -5,6 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
 LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST, ENCODED = 2, 64, 4, 2, 16, 96, 50, 128, 12
+SLIDING = 7  # positions of a window
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
@@ -84,19 +85,21 @@ def angles():
     return np.arange(MOST)[:, None] * rates[None]
 
 
-def caches(m, past, total, heads=GROUPS):
+def caches(m, past, total, heads=GROUPS, sliding=False):
     for layer in range(LAYERS):
+        both = ("past_sliding_length", "total_sliding_length") if sliding and layer == 0 else (past, total)
         for part in ("key", "value"):
-            m.input(f"past_key_values.{layer}.{part}", FLOAT, "batch_size", heads, past, SIZE)
-            m.output(f"present.{layer}.{part}", FLOAT, "batch_size", heads, total, SIZE)
+            m.input(f"past_key_values.{layer}.{part}", FLOAT, "batch_size", heads, both[0], SIZE)
+            m.output(f"present.{layer}.{part}", FLOAT, "batch_size", heads, both[1], SIZE)
 
 
-def builder(norms=False, window=None):
-    """ONNX Runtime's model builder: GroupQueryAttention over a cache of any length, weights of 4 bits."""
+def builder(norms=False, window=None, sliding=False):
+    """ONNX Runtime's model builder: GroupQueryAttention over a cache of any length, weights of 4 bits. `sliding`: the first
+    layer's window is all that its cache holds, and the others have none."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     m.input("attention_mask", INT64, "batch_size", "total_sequence_length")
-    caches(m, "past_sequence_length", "total_sequence_length")
+    caches(m, "past_sequence_length", "total_sequence_length", sliding=sliding)
     table = m.weight(m.random.integers(0, 256, (WORDS, HIDDEN // 2), dtype=np.uint8))
     scales = m.weight(m.random.uniform(0.05, 0.2, (WORDS, HIDDEN // 32)).astype(np.float32))
     x = m.op("GatherBlockQuantized", table, "input_ids", scales, domain=MICROSOFT, bits=4, block_size=32)
@@ -112,8 +115,9 @@ def builder(norms=False, window=None):
                    epsilon=1e-5, outputs=[f"norm{len(m.nodes)}", "", "", f"sum{len(m.nodes)}"])
         return out[3], out[0]
 
-    extra = {} if window is None else {"local_window_size": window}
     for layer in range(LAYERS):
+        extra = {} if window is None or (sliding and layer > 0) else {"local_window_size": window}
+        extra |= {"sliding_window_cache": 1} if sliding and layer == 0 else {}
         qkv = m.packed(HIDDEN, (HEADS + 2 * GROUPS) * SIZE, y)
         names = [qkv, "", "", f"past_key_values.{layer}.key", f"past_key_values.{layer}.value", last, total, cosine, sine]
         y = m.op("GroupQueryAttention", *names, domain=MICROSOFT, num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1,
@@ -327,6 +331,7 @@ def whisper():
 ALL = {
     "builder": builder,
     "builder, a window of 7": lambda: builder(window=7),
+    "builder, a cache of a window of 7": lambda: builder(window=SLIDING, sliding=True),
     "optimum": optimum,
     "optimum, no positions": lambda: optimum(positions=False),
     "optimum, no mask": lambda: optimum(positions=False, mask=False),

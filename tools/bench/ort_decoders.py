@@ -41,7 +41,9 @@ class Growing:
                 shape = [batch if isinstance(d, str) else d for d in port.shape]
                 self.encoded[port.name] = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
             elif port.name.startswith("past"):
-                shape = [0 if d == "past_sequence_length" else batch if isinstance(d, str) else d for d in port.shape]
+                # A cache of a window is as long from the start; ONNX Runtime moves its rows up.
+                known = {"past_sequence_length": 0, "past_sliding_length": decoder_models.SLIDING}
+                shape = [known.get(d, batch) if isinstance(d, str) else d for d in port.shape]
                 self.past[port.name] = np.zeros(shape, np.float32)
 
     def run(self, inputs):

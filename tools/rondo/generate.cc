@@ -28,6 +28,7 @@ struct Group {
   std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
   size_t wanted = 0;
   double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
+  uint64_t copied_bytes = 0;               // of the prefix's states
   int64_t steps = 0;                       // that gave tokens
 };
 
@@ -244,15 +245,29 @@ class GenerateCommand : public Command {
       state += device.state;
       arena += device.arena;
     }
-    out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}, {"copied_bytes", state}};
+    out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}};
     out_.object()["session_bytes"] = {{"state", state}, {"arena", arena}};
     if (raw_) return Status::Ok();
     std::fprintf(
         stderr,
-        "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state, "
-        "which is copied, and %s of arena\n",
+        "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state "
+        "and %s of arena\n",
         prefix_.size(), took, BytesText(state).c_str(), BytesText(arena).c_str());
     return Status::Ok();
+  }
+
+  // The prefix's positions of caches; all, where a copy a row would take longer than what it leaves out.
+  StatePositions PositionsToCopy(int64_t position) const {
+    constexpr int64_t kLeastLeftOut = 2 << 20;  // bytes of a row that a GPU copies while another copy begins
+    if (!decoder_.pads) return {};
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const Buffer& b : loaded_->data().buffers) {
+      const int rank = b.shape.rank;
+      if (b.kind != BufferKind::kState || rank < 3 || b.shape[rank - 2] != decoder_.context) continue;
+      least = std::min(least, (decoder_.context - position) * b.shape[rank - 1] * ByteSize(b.dtype));
+    }
+    if (!loaded_->on_host() && least < kLeastLeftOut) return {};
+    return {decoder_.context, position};
   }
 
   Status Continue(int64_t position, size_t number, bool alone, Group* group) {
@@ -262,7 +277,8 @@ class GenerateCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(own, loaded_->Another());
       session = &own;
       const Clock::time_point start = Clock::now();
-      RONDO_RETURN_IF_ERROR(own.CopyStatesFrom(loaded_->session));
+      RONDO_RETURN_IF_ERROR(
+          own.CopyStatesFrom(loaded_->session, PositionsToCopy(position), &group->copied_bytes));
       group->copied = Since(start);
     } else if (number > 0) {
       RONDO_RETURN_IF_ERROR(session->ResetState());
@@ -372,6 +388,7 @@ class GenerateCommand : public Command {
       if (ids_ || !raw_) out_.Line("%s", "");
     }
     out_.object()["sessions"].push_back({{"seconds_to_copy_prefix", group.copied},
+                                         {"copied_bytes", group.copied_bytes},
                                          {"seconds_to_first_token", group.first},
                                          {"seconds_after", group.rest},
                                          {"tokens_per_second", rate}});
@@ -380,7 +397,10 @@ class GenerateCommand : public Command {
     std::fprintf(
         stderr, "%s%sprompt%s tokens: the first token after %.3f s, %lld more in %.3f s",
         streamed && !ids_ ? "\n" : "",
-        group.copied > 0 ? Printf("states copied in %.1f us; ", group.copied * 1e6).c_str() : "",
+        group.copied > 0 ? Printf("%s of state copied in %.1f us; ", BytesText(group.copied_bytes).c_str(),
+                                  group.copied * 1e6)
+                               .c_str()
+                         : "",
         (longest == shortest ? Printf(" of %zu", longest) : Printf("s of %zu to %zu", shortest, longest))
             .c_str(),
         group.first, static_cast<long long>(group.steps - 1), group.rest);

@@ -15,7 +15,8 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
           "N|LIST")
       .Text(
           "--collectives", &to->collectives,
-          "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by estimate)",
+          "on GPUs: nccl, small (kernels over peer memory where they can), fused (the same, and norms behind "
+          "them), or auto (the quicker by estimate, which is what is done without)",
           "WHO")
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")

@@ -1,7 +1,6 @@
 #include "tools/rondo/measured_program.h"
 
 #include <algorithm>
-#include <map>
 
 #include "formats/plan/plan_timeline.h"
 #include "tools/rondo/timings.h"
@@ -17,60 +16,31 @@ double MedianOf(std::vector<double> times) {
   return Quantile(times, 0.5);
 }
 
-// Whether the collective that `step` starts is waited for at once.
-bool WaitedForAtOnce(const Program& program, uint32_t step) {
-  if (step + 1 >= program.steps.size()) return false;
-  const Step &start = program.steps[step], &next = program.steps[step + 1];
-  return next.kind == StepKind::kCollectiveWait && next.device == start.device &&
-         next.sync_point == start.sync_point &&
-         program.sync_points[start.sync_point].op != CollectiveOp::kSend;
-}
-
 // The same run by steps, for one cost of an event after another.
 class Steps {
  public:
   Steps(const PlanData& plan, const Program& program, const std::vector<double>& with_events,
         const CostModel& costs)
-      : program_(program),
-        with_events_(with_events),
-        known_(with_events.size()),
-        timed_(known_.size(), true) {
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      known_[s] = StepTime(costs, plan, program, s);
-      const StepKind kind = program.steps[s].kind;
-      if (kind == StepKind::kCollectiveWait) timed_[s] = false;
-      if (kind == StepKind::kCollectiveStart) timed_[s] = WaitedForAtOnce(program, s);
-    }
+      : program_(program), with_events_(with_events) {
+    for (uint32_t s = 0; s < program.steps.size(); ++s) known_.push_back(StepTime(costs, plan, program, s));
   }
 
   std::vector<double> Times(double event, double longer) const {
     std::vector<double> times = known_;
-    std::map<uint32_t, double> least;  // by sync point
     for (uint32_t s = 0; s < times.size(); ++s) {
-      if (!timed_[s]) continue;
-      const bool start = program_.steps[s].kind == StepKind::kCollectiveStart;
-      const double rounds = RoundsOf(program_, s);
-      const double all =
-          start ? with_events_[s] + with_events_[s + 1] - 2 * event : with_events_[s] / rounds - event;
-      times[s] = std::max(all * longer, kLeastMeasured);
-      if (!start) continue;
-      const auto [entry, added] = least.try_emplace(program_.steps[s].sync_point, times[s]);
-      if (!added) entry->second = std::min(entry->second, times[s]);
-    }
-    for (uint32_t s = 0; s < times.size(); ++s) {
-      if (timed_[s] && program_.steps[s].kind == StepKind::kCollectiveStart)
-        times[s] = least[program_.steps[s].sync_point];
+      const StepKind kind = program_.steps[s].kind;
+      if (kind == StepKind::kCollectiveStart || kind == StepKind::kCollectiveWait) continue;
+      const double one = with_events_[s] / RoundsOf(program_, s) - event;
+      times[s] = std::max(one * longer, kLeastMeasured);
     }
     return times;
   }
   double EndOf(double event, double longer) const { return TimelineOf(program_, Times(event, longer)).end; }
-  const std::vector<bool>& timed() const { return timed_; }
 
  private:
   const Program& program_;
   const std::vector<double>& with_events_;
   std::vector<double> known_;
-  std::vector<bool> timed_;
 };
 
 }  // namespace
@@ -87,7 +57,7 @@ MeasuredProgram WithoutEvents(const PlanData& plan, const Program& program, doub
     const bool too_long = steps.EndOf(event, longer) > run;
     (too_long == longer_than_run ? low : high) = middle;
   }
-  return {run, steps.Times(event, longer), steps.timed(), event, longer};
+  return {run, steps.Times(event, longer), event, longer};
 }
 
 Result<MeasuredProgram> MeasureProgram(Session& session, uint32_t program, Span<const Input> inputs,

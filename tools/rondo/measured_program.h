@@ -17,11 +17,9 @@ struct MeasuredProgram {
   double run = 0;
   // By step, of one round: with an event before and after it, less what an event costs, which is the same for
   // all steps and such that TimelineOf (formats/plan/plan_timeline.h) ends when the run does; where steps
-  // take less than the run even so, that much longer, in proportion. Of a collective's start what the
-  // collective takes, if its wait comes right behind it, the least of all devices, since others have waited;
-  // else what `costs` says.
+  // take less than the run even so, that much longer, in proportion. Of a collective's start what `costs`
+  // says: devices that wait for one another, and events between its parts, say little of what it takes.
   std::vector<double> steps;
-  std::vector<bool> timed;       // by step: not of waits, nor where `costs` says
   double event = 0, longer = 1;  // that were taken off, and by which all were multiplied
 };
 

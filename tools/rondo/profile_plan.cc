@@ -4,10 +4,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
@@ -218,35 +216,18 @@ class ProfileCommand : public Command {
 
   void Record(const PlanData& plan) {
     std::map<uint64_t, KernelSum> kernels;
-    std::map<std::tuple<CollectiveOp, size_t, uint64_t>, std::vector<double>> collectives;
     for (const auto& [p, measured] : measured_) {
       const Program& program = plan.programs[p];
       for (uint32_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        if (!measured.timed[s]) continue;
-        if (step.kind == StepKind::kLaunch) {
-          KernelSum& sum = kernels[KernelDigest(plan.kernels[step.kernel])];
-          if (sum.launches == 0) sum = {step.kernel, step.source};
-          sum.launches += RoundsOf(program, s);
-          sum.microseconds += measured.steps[s] * RoundsOf(program, s);
-        } else if (step.kind == StepKind::kCollectiveStart) {
-          const SyncPoint& point = program.sync_points[step.sync_point];
-          collectives[{point.op, point.participants.size(), point.bytes}].push_back(measured.steps[s]);
-        }
+        if (step.kind != StepKind::kLaunch) continue;
+        KernelSum& sum = kernels[KernelDigest(plan.kernels[step.kernel])];
+        if (sum.launches == 0) sum = {step.kernel, step.source};
+        sum.launches += RoundsOf(program, s);
+        sum.microseconds += measured.steps[s] * RoundsOf(program, s);
       }
     }
     RecordKernels(plan, kernels);
-    // What a run says of a size goes before what was measured alone. Of --collectives auto nobody knows who
-    // did it.
-    for (const auto& [kind, times] : collectives) {
-      const auto& [op, ranks, bytes] = kind;
-      for (MeasuredCollective& swept : swept_) {
-        if (swept.op != op || swept.ranks != ranks || load_.collectives == "auto") continue;
-        if (swept.small == (load_.collectives == "small"))
-          swept.microseconds[bytes] = ToThousandths(std::accumulate(times.begin(), times.end(), 0.0) /
-                                                    static_cast<double>(times.size()));
-      }
-    }
     for (const MeasuredCollective& swept : swept_) {
       const auto same = [&](const MeasuredCollective& c) {
         return c.op == swept.op && c.ranks == swept.ranks && c.small == swept.small;

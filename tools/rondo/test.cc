@@ -60,8 +60,8 @@ class TestCommand : public Command {
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--collectives", &load_.collectives,
-              "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by "
-              "estimate)",
+              "on GPUs: nccl, small (kernels over peer memory where they can), fused (the same, and norms "
+              "behind them), or auto (the quicker by estimate)",
               "WHO")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",

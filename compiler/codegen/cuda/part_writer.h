@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/part_context.h"
+#include "compiler/codegen/cuda/tape_facts.h"
 #include "compiler/codegen/cuda/text_writer.h"
 #include "core/kernel.h"
 
@@ -64,6 +65,11 @@ class PartWriter : public Writer {
   // other in memory moves as vectors. `each` comes first in each lane, whose number is `e`. What the tape
   // yields becomes x[e].
   void WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& each);
+  // Has the threads of the block make a table of what `tabulation` says of the tape, which is read wherever
+  // the tape is written from then on: behind a barrier, by a block of kBlockThreads threads that all come
+  // here.
+  void WriteTable(Tape tape, const Tabulation& tabulation);
+  static constexpr int64_t kTableBytes = 1040;  // of shared memory
 
   TapeScope scope;
 
@@ -82,6 +88,8 @@ class PartWriter : public Writer {
   void StoreLanes(Span<const size_t> stored, int lanes);
 
   const PartContext context_;
+  Tape tabulated_;  // the tape that has a table
+  Tabulation table_;
 };
 
 }  // namespace rondo::cuda

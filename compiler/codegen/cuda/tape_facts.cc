@@ -1,6 +1,7 @@
 #include "compiler/codegen/cuda/tape_facts.h"
 
 #include <cmath>
+#include <vector>
 
 namespace rondo::cuda {
 
@@ -63,6 +64,77 @@ std::optional<Quantisation> QuantisationAt(Tape tape, size_t k) {
   q.low = (*low - q.zero) * *scale;
   q.high = (*high - q.zero) * *scale;
   return q;
+}
+
+namespace {
+
+// The registers that instruction `inst` reads.
+int Reads(const TapeInst& inst) { return ClassOf(inst.op) == OpClass::kEffect ? 1 : Inputs(inst.op); }
+
+double CostOf(const TapeInst& inst) {
+  constexpr double kDivision = 8, kFunction = 20;
+  if (inst.op == TapeOp::kDiv) return kDivision;
+  if (ClassOf(inst.op) == OpClass::kLeaf || ClassOf(inst.op) == OpClass::kEffect) return 0;
+  return AccuracyOf(inst.op) == Accuracy::kFunction ? kFunction : 1;
+}
+
+// What the tape's effects cost, where register `known` (or none: -1) is there already.
+double CostOfEffects(Tape tape, int known) {
+  std::vector<char> needed(tape.size(), 0);
+  double cost = 0;
+  for (size_t k = tape.size(); k-- > 0;) {
+    const TapeInst& inst = tape[k];
+    if (ClassOf(inst.op) != OpClass::kEffect && needed[k] == 0) continue;
+    if (static_cast<int>(k) == known) continue;
+    cost += CostOf(inst);
+    const uint16_t inputs[] = {inst.a, inst.b, inst.c};
+    for (int i = 0; i < Reads(inst); ++i) needed[inputs[i]] = 1;
+  }
+  return cost;
+}
+
+// By register: whether it is a constant, the code, or made of such.
+std::vector<char> KnownBy(Tape tape, size_t code) {
+  std::vector<char> known(tape.size(), 0);
+  for (size_t k = 0; k < tape.size(); ++k) {
+    const TapeInst& inst = tape[k];
+    known[k] = inst.op == TapeOp::kConst || k == code;
+    if (known[k] != 0 || ClassOf(inst.op) == OpClass::kLeaf || ClassOf(inst.op) == OpClass::kEffect) continue;
+    const uint16_t inputs[] = {inst.a, inst.b, inst.c};
+    known[k] = 1;
+    for (int i = 0; i < Reads(inst); ++i) known[k] = known[k] != 0 && known[inputs[i]] != 0;
+  }
+  return known;
+}
+
+}  // namespace
+
+bool MadeOf(Tape tape, size_t reg, size_t code) { return KnownBy(tape, code)[reg] != 0; }
+
+std::optional<Tabulation> TabulationOf(const Part& part, Tape tape) {
+  constexpr double kLeast = 24, kMostCodes = 256;
+  const double whole = CostOfEffects(tape, -1);
+  std::optional<Tabulation> best;
+  double saved = kLeast;
+  for (size_t code = 0; code < tape.size(); ++code) {
+    if (!QuantisationAt(tape, code)) continue;
+    const double low = tape[tape[tape[code].a].b].imm.f, high = tape[tape[code].b].imm.f;
+    if (high - low >= kMostCodes) continue;
+    const std::vector<char> known = KnownBy(tape, code);
+    for (size_t k = code + 1; k < tape.size(); ++k) {
+      const TapeInst& inst = tape[k];
+      const auto reg = static_cast<uint16_t>(k);
+      const bool holds = inst.type == TapeType::kF32 || FitsInt(part, tape, reg, false);
+      if (known[k] == 0 || !holds) continue;
+      const double own = whole - CostOfEffects(tape, static_cast<int>(k));
+      // What comes before the code is computed all the same.
+      const double gain = own - (whole - CostOfEffects(tape, static_cast<int>(code)));
+      if (gain < saved) continue;
+      saved = gain;
+      best = Tabulation{static_cast<uint16_t>(code), reg, static_cast<int>(low)};
+    }
+  }
+  return best;
 }
 
 bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {

@@ -23,6 +23,17 @@ std::optional<Quantisation> QuantisationAt(Tape tape, size_t k);
 // operand that it was loaded from. `small_sums`: they hold the accumulators.
 bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);
 
+// A register that is a function of a quantised one alone, register `code`, which is one of at most 256 whole
+// numbers from `low` on: a table of them is cheaper than computing it at each point.
+struct Tabulation {
+  uint16_t code = 0, result = 0;
+  int low = 0;
+};
+// Whether register `reg` is made of register `code` and constants alone.
+bool MadeOf(Tape tape, size_t reg, size_t code);
+// The one of a tape that saves most, where one is worth a table.
+std::optional<Tabulation> TabulationOf(const Part& part, Tape tape);
+
 }  // namespace rondo::cuda
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_

@@ -74,6 +74,11 @@ std::string PartWriter::Expression(Tape tape, const TapeInst& inst, const std::s
 }
 
 std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::string& prefix) {
+  if (tape.begin() == tabulated_.begin() && tape.size() > 0 && &inst == tape.begin() + table_.result) {
+    const std::string code = prefix + Text(table_.code);
+    return "table[" + code + " == " + code + " ? __float2int_rz(" + code + ") - (" + Text(table_.low) +
+           ") : 256]";
+  }
   const std::optional<Quantisation> q = QuantisationAt(tape, static_cast<size_t>(&inst - tape.begin()));
   if (!q) {
     IncludeFor(inst);
@@ -93,6 +98,25 @@ uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {
                       (dtype == DType::kF16 || dtype == DType::kBF16) &&
                       value.imm.i == static_cast<int64_t>(dtype) && tape[value.a].type == TapeType::kF32;
   return rounds ? value.a : store.a;
+}
+
+void PartWriter::WriteTable(Tape tape, const Tabulation& tabulation) {
+  const std::string type = tape[tabulation.result].type == TapeType::kI64 ? "int" : "float";
+  Line("__shared__ " + type + " table[257];");
+  Line("{ auto entry = [](float t" + Text(tabulation.code) + ") -> " + type + " {");
+  for (size_t k = 0; k <= tabulation.result; ++k) {
+    const TapeInst& inst = tape[k];
+    // Those that are made of other registers as well are not needed; they cannot be written here.
+    if (inst.op != TapeOp::kConst && (k < tabulation.code || !MadeOf(tape, k, tabulation.code))) continue;
+    if (k == tabulation.code) continue;
+    Line("const " + std::string(TypeText(inst.type)) + " t" + Text(k) + " = " + ValueText(tape, inst, "t") +
+         ";");
+  }
+  Line("return (" + type + ")t" + Text(tabulation.result) + "; };");
+  Line("table[threadIdx.x] = entry((float)((int)threadIdx.x + (" + Text(tabulation.low) + ")));");
+  Line("if (threadIdx.x == 0) table[256] = entry(bits_float(0x7fffffffu)); }");
+  tabulated_ = tape;
+  table_ = tabulation;
 }
 
 void PartWriter::Reduce(const TapeInst& inst, const std::string& value) {

@@ -1,9 +1,9 @@
 #include "drivers/cuda/small/choose.h"
 
-#include <iterator>
+#include <algorithm>
 
 #include "core/collective_time.h"
-#include "drivers/cuda/small/exchange.h"
+#include "drivers/cuda/small/norm.h"
 
 namespace rondo::cuda {
 namespace {
@@ -36,19 +36,23 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL as measured, or else by estimate; among ranks of one GPU at any size that the estimate knows.
-bool IsQuicker(const SyncPoint& point, bool shared, Span<const SmallUpTo> measured) {
+// Than NCCL as measured, or else by estimate.
+bool IsQuicker(const SyncPoint& point, uint32_t sharing, Span<const SmallUpTo> measured) {
   for (const SmallUpTo& row : measured) {
-    if (!shared && row.op == point.op && row.ranks == point.participants.size())
+    if (sharing == 1 && row.op == point.op && row.ranks == point.participants.size())
       return point.bytes <= row.bytes;
   }
+  const bool shared = sharing > 1;
+  const Span<const AllReduceTime> small = shared ? Span<const AllReduceTime>(kSmallSharedTimes) : kSmallTimes,
+                                  nccl = shared ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
-  if (size > std::end(kSmallTimes)[-1].bytes) return false;
-  return shared ||
-         AllReduceMicroseconds(kSmallTimes, size, ranks) < AllReduceMicroseconds(kNcclTimes, size, ranks);
+  if (size > small[small.size() - 1].bytes) return false;
+  // Groups that are on several GPUs, several ranks on each, are like so many on one.
+  const double like = sharing > 1 ? std::max(static_cast<double>(sharing), std::min(ranks, 4.0)) : ranks;
+  return AllReduceMicroseconds(small, size, like) < AllReduceMicroseconds(nccl, size, like);
 }
 
 }  // namespace
@@ -57,6 +61,13 @@ uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point) {
   const uint64_t packs = small::PacksOf(point.bytes);
   const auto ranks = static_cast<uint32_t>(point.participants.size());
   return kernel == SmallKernel::kTwoShot ? 2 * small::PartOf(packs, ranks) : packs;
+}
+
+uint64_t PacksOfInbox(SmallKernel kernel, const SyncPoint& point) {
+  constexpr uint64_t kMostNotes = 64 * 2 * small::kRowBlock;
+  const uint64_t packs = PacksSent(kernel, point);
+  if (kernel != SmallKernel::kOneShot) return packs;
+  return std::max(packs, std::min(2 * packs, kMostNotes));
 }
 
 uint64_t PacksShared(SmallKernel kernel, const SyncPoint& point) {
@@ -72,12 +83,16 @@ bool CanBeSmall(const SyncPoint& point) {
   return kernel != SmallKernel::kNone && InboxBytes(kernel, point) <= kMostInbox;
 }
 
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing,
                         Span<const SmallUpTo> measured) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared, measured);
+  const bool small = kernels != CollectiveKernels::kAuto || IsQuicker(point, sharing, measured);
   return small ? kernel : SmallKernel::kNone;
+}
+
+bool MayNorm(CollectiveKernels kernels, SmallKernel kernel) {
+  return kernels == CollectiveKernels::kFused && kernel == SmallKernel::kOneShot;
 }
 
 }  // namespace rondo::cuda

@@ -11,8 +11,9 @@
 // `Machine` reads and writes memory:
 //   Words Load(const Words* at), void Store(Words* at, Words words): as two 64-bit words, each whole
 //   u64 ReadPack(const char* at), void WritePack(char* at, u64 pack): 8 bytes, aligned
-//   float HalfToFloat(u32), u32 FloatToHalf(float)
-//   bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends it all
+//   float HalfToFloat(u32), u32 FloatsToHalves(float low, float high), u32 FloatsToBHalves(float low, float
+//   high) bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends
+//   it all
 #ifndef RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_H_
 #define RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_H_
 
@@ -49,45 +50,54 @@ struct F32 {
     return __builtin_bit_cast(u32, value);
   }
 };
+// Types of 16 bits have Pair, too: the bits of two, the first the low ones.
 struct F16 {
   enum : u32 { kBits = 16 };
   template <class Machine>
-  RONDO_SMALL static float Value(u32 bits) {
-    return Machine::HalfToFloat(bits);
+  RONDO_SMALL static u32 Pair(float low, float high) {
+    return Machine::FloatsToHalves(low, high);
   }
   template <class Machine>
-  RONDO_SMALL static u32 Bits(float value) {
-    return Machine::FloatToHalf(value);
+  RONDO_SMALL static float Value(u32 bits) {
+    return Machine::HalfToFloat(bits);
   }
 };
 struct BF16 {
   enum : u32 { kBits = 16 };
   template <class Machine>
+  RONDO_SMALL static u32 Pair(float low, float high) {
+    return Machine::FloatsToBHalves(low, high);
+  }
+  template <class Machine>
   RONDO_SMALL static float Value(u32 bits) {
     return __builtin_bit_cast(float, bits << 16);
   }
-  template <class Machine>
-  RONDO_SMALL static u32 Bits(float value) {
-    const u32 bits = __builtin_bit_cast(u32, value);
-    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  }
 };
+
+// A pack of as many elements as there is room for.
+template <class Machine, class Element>
+RONDO_SMALL u64 PackOf(const float (&values)[64 / Element::kBits]) {
+  if constexpr (Element::kBits == 32) {
+    return u64{F32::Bits<Machine>(values[0])} | u64{F32::Bits<Machine>(values[1])} << 32;
+  } else {
+    return u64{Element::template Pair<Machine>(values[0], values[1])} |
+           u64{Element::template Pair<Machine>(values[2], values[3])} << 32;
+  }
+}
+template <class Machine, class Element>
+RONDO_SMALL float ElementOf(u64 pack, u32 e) {
+  const u64 bits = pack >> (e * Element::kBits) & ~u64{0} >> (64 - Element::kBits);
+  return Element::template Value<Machine>(static_cast<u32>(bits));
+}
 
 template <class Machine>
 class Exchange {
  public:
   RONDO_SMALL Exchange(Machine& machine, const Group& group, const Call& call, u32 epoch, u64 first,
                        u64 stride)
-      : m_(machine),
-        g_(group),
-        c_(call),
-        epoch_(epoch),
-        first_(first),
-        stride_(stride),
-        slot_(epoch % kSlots * group.ranks * group.capacity),
-        sends_(slot_ + group.rank * group.capacity),
-        receives_(group.inbox[group.rank] + slot_) {}
+      : m_(machine), g_(group), c_(call), first_(first), stride_(stride) {
+    Begin(epoch);
+  }
 
   RONDO_SMALL void AllReduceOneShot() {
     const u64 packs = PacksOf(c_.bytes);
@@ -174,7 +184,13 @@ class Exchange {
     }
   }
 
- private:
+ protected:
+  RONDO_SMALL void Begin(u32 epoch) {
+    epoch_ = epoch;
+    const u64 slot = epoch % kSlots * g_.ranks * g_.capacity;
+    sends_ = slot + g_.rank * g_.capacity;
+    receives_ = g_.inbox[g_.rank] + slot;
+  }
   // How many parts of `part` packs reach beyond their pack `i`.
   RONDO_SMALL static u64 PartsWith(u64 i, u64 packs, u64 part) { return (packs - i + part - 1) / part; }
 
@@ -213,67 +229,68 @@ class Exchange {
       if (rank != g_.rank) Send(rank, i, pack);
     }
   }
-  // Now and then, what this rank could have sent beyond its first `packs`.
-  RONDO_SMALL void Clean(u64 packs) {
+  // Now and then, what this rank could have sent beyond its first `packs`, and noted beyond its first
+  // `notes`.
+  RONDO_SMALL void Clean(u64 packs, u64 notes = 0) {
     if (epoch_ % kCleaningPeriod >= kSlots) return;
     RONDO_NO_UNROLL
     for (u64 i = packs + first_; i < g_.capacity; i += stride_) SendToAll(i, 0);
+    RONDO_NO_UNROLL
+    for (u64 i = notes + first_; i < g_.capacity; i += stride_) Send(g_.rank, i, 0);
   }
-  // Pack `i` of the first `senders` ranks, but not this one's. False: it has been given up.
-  RONDO_SMALL bool Receive(u64 i, u32 senders, u64 (&packs)[kMostRanks]) {
+  // Pack `i` of the first `senders` ranks, but not this one's. False: it has been given up. kMost: at least
+  // as many as there are ranks.
+  template <u32 kMost>
+  RONDO_SMALL bool Receive(u64 i, u32 senders, u64 (&packs)[kMost]) {
     for (u32 tries = 1;; ++tries) {
-      Words words[kMostRanks] = {};
-      u32 missing = kMostRanks;
+      Words words[kMost] = {};
+      u32 missing = kMost;
       RONDO_UNROLL
-      for (u32 rank = 0; rank < kMostRanks; ++rank) {
+      for (u32 rank = 0; rank < kMost; ++rank) {
         if (rank < senders && rank != g_.rank) words[rank] = m_.Load(receives_ + rank * g_.capacity + i);
       }
       RONDO_UNROLL
-      for (u32 rank = 0; rank < kMostRanks; ++rank) {
+      for (u32 rank = 0; rank < kMost; ++rank) {
         if (rank >= senders || rank == g_.rank) continue;
-        if (words[rank].low >> 32 != epoch_ || words[rank].high >> 32 != epoch_) missing = rank;
+        if (!HasCome(words[rank])) missing = rank;
         packs[rank] = (words[rank].low & 0xffffffff) | words[rank].high << 32;
       }
-      if (missing == kMostRanks) return true;
+      if (missing == kMost) return true;
       if (!m_.GoOn(tries, missing)) return false;
     }
+  }
+  RONDO_SMALL bool HasCome(const Words& words) const {
+    return words.low >> 32 == epoch_ && words.high >> 32 == epoch_;
   }
 
   RONDO_SMALL u64 Sum(u64 own, const u64 (&of)[kMostRanks]) const {
     if (c_.element == kBF16) return SumOf<BF16>(own, of);
     return c_.element == kF16 ? SumOf<F16>(own, of) : SumOf<F32>(own, of);
   }
-  template <class Element>
-  RONDO_SMALL u64 SumOf(u64 own, const u64 (&of)[kMostRanks]) const {
+  template <class Element, u32 kMost>
+  RONDO_SMALL u64 SumOf(u64 own, const u64 (&of)[kMost]) const {
     constexpr u32 kElements = 64 / Element::kBits;
-    constexpr u64 kMask = ~u64{0} >> (64 - Element::kBits);
     float sums[kElements] = {};
     RONDO_UNROLL
-    for (u32 rank = 0; rank < kMostRanks; ++rank) {
+    for (u32 rank = 0; rank < kMost; ++rank) {
       if (rank >= g_.ranks) continue;
       const u64 pack = rank == g_.rank ? own : of[rank];
       RONDO_UNROLL
       for (u32 e = 0; e < kElements; ++e) {
-        const u32 bits = static_cast<u32>(pack >> (e * Element::kBits) & kMask);
-        const float value = Element::template Value<Machine>(bits);
+        const float value = ElementOf<Machine, Element>(pack, e);
         sums[e] = rank == 0 ? value : sums[e] + value;
       }
     }
-    u64 sum = 0;
-    RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) {
-      sum |= u64{Element::template Bits<Machine>(sums[e])} << (e * Element::kBits);
-    }
-    return sum;
+    return PackOf<Machine, Element>(sums);
   }
 
   Machine& m_;
   const Group& g_;
   const Call& c_;
-  const u32 epoch_;
   const u64 first_, stride_;
-  const u64 slot_, sends_;       // where its slot begins, and in that what this rank sends
-  const Words* const receives_;  // this rank's slot
+  u32 epoch_ = 0;
+  u64 sends_ = 0;                    // where what this rank sends begins in the slot of the collective
+  const Words* receives_ = nullptr;  // this rank's slot
 };
 
 }  // namespace rondo::small

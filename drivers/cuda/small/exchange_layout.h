@@ -60,6 +60,38 @@ struct Call {
   cuda::FaultRecord* faults;
   u32 step;
   u32 element;  // Element, of what adds
+  u32* note;    // page-locked: not 0 once the rank has come to it; null: nobody asks
+};
+
+// What an all-reduce goes on with (norm.h): s = sum of the ranks, as it is written to Call::to, + addends; of
+// each row of s its norm, (s - mean, if kCentred) / sqrt(mean of its squares + epsilon) * scale + bias. All
+// are of the element that is summed (but kWideRows) and begin at multiples of 16 bytes. A block has up to
+// kRowBlock vectors of 16 bytes, and two threads for each. Rows of up to kShortRow vectors are a part of a
+// block, in which warps begin with them; longer ones several blocks.
+enum : u32 {
+  kVectorBytes = 16,
+  kRowBlock = 256,
+  kNormThreads = 2 * kRowBlock,
+  kShortRow = 128,
+  kMostParts = 8
+};
+enum NormFlag : u32 {
+  kLastOfSum = 1,      // the sum of the ranks comes last, after two addends; else first
+  kFirstIsRow = 2,     // the first addend is one row, added to all
+  kSecondIsRow = 4,    // the second
+  kCentred = 8,        // layer norm; else RMS norm
+  kRounded = 16,       // to the element before it is scaled
+  kConstantRows = 32,  // nothing writes scale and bias while graphs run
+  kWideRows = 64       // they are f32
+};
+struct Norm {
+  const char* addends[2];    // null: there is none
+  const char *scale, *bias;  // rows; bias may be null
+  char *sum, *normed;        // s rounded, if not null, and the norm
+  u32 rows, columns;         // elements
+  u32 parts;                 // blocks of a row, or, if it is short, warps
+  u32 flags;
+  float count, epsilon;  // what sums of a row are divided by to be means
 };
 
 // FaultRecord::taken of a collective that has not come to its end; `value` is the rank that it waited for.

@@ -6,6 +6,7 @@
 
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/small/norm.h"
 
 namespace rondo::cuda {
 namespace {
@@ -81,15 +82,30 @@ SmallGroup::~SmallGroup() {
   device.api().host_release(abort_);
 }
 
+Status SmallGroup::LoadNorm(DType dtype) {
+  const small::Element element = ElementOf(dtype);
+  for (uint32_t rank = 0; rank < num_ranks_ && !norms_[element]; ++rank)
+    RONDO_RETURN_IF_ERROR(ranks_[rank].device->small().LoadNorm(element, num_ranks_));
+  norms_[element] = true;
+  return Status::Ok();
+}
+
+bool SmallGroup::Takes(const small::Norm& norm, const SyncPoint& point) const {
+  const small::Element element = ElementOf(point.dtype);
+  return norms_[element] && small::BlocksOf(norm, element) <= most_blocks_ &&
+         small::NotesOf(norm, element) <= ranks_[0].group.capacity;
+}
+
 Status SmallGroup::Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                           bool after_kernel, StreamHandle stream) {
+                           const small::Norm* norm, bool after_kernel, StreamHandle stream) {
   small::Call with = call;
   with.bytes = point.bytes;
   with.element = ElementOf(point.dtype);
-  const uint64_t blocks = (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
-  return ranks_[rank].device->small().Enqueue(kernel,
-                                              static_cast<uint32_t>(std::min<uint64_t>(blocks, most_blocks_)),
-                                              ranks_[rank].group, with, after_kernel, stream);
+  const uint64_t shared = (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
+  const uint64_t blocks =
+      norm != nullptr ? small::BlocksOf(*norm, with.element) : std::min<uint64_t>(shared, most_blocks_);
+  return ranks_[rank].device->small().Enqueue(kernel, static_cast<uint32_t>(blocks), ranks_[rank].group, with,
+                                              norm, after_kernel, stream);
 }
 
 void SmallGroup::Abort() { __atomic_store_n(abort_, 1, __ATOMIC_RELEASE); }

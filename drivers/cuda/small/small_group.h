@@ -19,16 +19,21 @@ class SmallGroup {
   // Of ranks on `devices` (several may be one GPU), which can write to each other (PeerTable), of which one
   // sends another at most `packs` in a collective. A rank waits for another at most for `limit_ns`.
   static Result<SmallGroup*> Create(Span<CudaDevice* const> devices, uint64_t packs, uint64_t limit_ns);
+  // From now on, all-reduces of `dtype` may go on with norms.
+  Status LoadNorm(DType dtype);
   // Nothing may be in flight.
   ~SmallGroup();
   SmallGroup(const SmallGroup&) = delete;
   SmallGroup& operator=(const SmallGroup&) = delete;
 
-  // `after_kernel` as SmallKernels has it.
+  // `after_kernel` as SmallKernels has it. `norm`: null, or what a one-shot all-reduce goes on with.
   // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does
   // not end is told in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                 bool after_kernel, StreamHandle stream);
+                 const small::Norm* norm, bool after_kernel, StreamHandle stream);
+  // Whether an all-reduce can go on with `norm` (else null): its blocks are resident at once, and have room
+  // for what they tell each other.
+  bool Takes(const small::Norm& norm, const SyncPoint& point) const;
   // Ends what is in flight within moments; the group is of no use from then on. From any thread.
   void Abort();
 
@@ -45,6 +50,7 @@ class SmallGroup {
   uint32_t num_ranks_ = 0;
   uint64_t rank_bytes_ = 0;
   uint32_t most_blocks_ = 1;
+  bool norms_[3] = {};         // by small::Element: their kernels are loaded
   uint32_t* abort_ = nullptr;  // page-locked
 };
 

@@ -44,13 +44,13 @@ TEST(CudaOptionsInC, HaveDefaultsAndRefuseHalves) {
   options.num_op_libraries = 1;
   EXPECT_NE(Create(rondo_cuda_driver_create_with(&options)).find("/nowhere/libops.so"), std::string::npos);
   options.num_op_libraries = 0;
-  for (const char* collectives : {"nccl", "small", "auto"}) {
+  for (const char* collectives : {"nccl", "small", "fused", "auto"}) {
     options.collectives = collectives;
     EXPECT_EQ(Create(rondo_cuda_driver_create_with(&options)), "");
   }
   options.collectives = "big";
   EXPECT_EQ(Create(rondo_cuda_driver_create_with(&options)),
-            "rondo_cuda_options: collectives \"big\" are none of nccl, small and auto");
+            "rondo_cuda_options: collectives \"big\" are none of nccl, small, fused and auto");
   options.collectives = nullptr;
   options.join_thread = [](void*, void*) {};
   EXPECT_EQ(Create(rondo_cuda_driver_create_with(&options)),

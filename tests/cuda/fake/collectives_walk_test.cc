@@ -9,6 +9,7 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/fake/fake_gpu.h"
+#include "tests/cuda/rank_devices.h"
 #include "tests/says.h"
 
 namespace rondo {
@@ -17,8 +18,8 @@ namespace {
 constexpr uint32_t kGpus = 2;
 
 // A driver, a session, two runs, and the end of it all.
-Status Life(const PlanData& data, Layers* layers) {
-  RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+Status Life(const PlanData& data, Layers* layers, CollectiveKernels kernels = CollectiveKernels::kNccl) {
+  RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriverFor(kernels));
   Status status = [&]() -> Status {
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
     RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(data, {}));
@@ -81,11 +82,12 @@ TEST(Collectives, OverSeveralGpusAskTheEnvironmentAboutMulticast) {
   PlanData data = layers.mesh.data;
   const FakeGpu gpu(&data);
   unsetenv("NCCL_NVLS_ENABLE");
-  const Status unasked = Life(data, &layers);
+  const Status unasked = Life(data, &layers), small = Life(data, &layers, CollectiveKernels::kAuto);
   EXPECT_EQ(std::getenv("NCCL_NVLS_ENABLE"), nullptr);
   setenv("NCCL_NVLS_ENABLE", "0", 1);
   EXPECT_SAYS(unasked, "NCCL_NVLS_ENABLE is not in the environment");
   EXPECT_EQ(unasked.code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(small.ok()) << small.message();
   const Status asked = Life(data, &layers);
   EXPECT_TRUE(asked.ok()) << asked.message();
 }

@@ -174,13 +174,14 @@ RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t b
   if (!IsOwn(to, bytes)) return kInvalidValue;
   CountCopy(from);
   if (IsPageLocked(from)) {
-    return Enqueue(stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; });
+    return Enqueue(
+        stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; }, true);
   }
   const auto* first = static_cast<const uint8_t*>(from);
   std::vector<uint8_t> now(first, first + bytes);
-  return Enqueue(stream, [to, now = std::move(now)] {
-    return std::memcpy(Pointer<void>(to), now.data(), now.size()), 0;
-  });
+  return Enqueue(
+      stream,
+      [to, now = std::move(now)] { return std::memcpy(Pointer<void>(to), now.data(), now.size()), 0; }, true);
 }
 RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
@@ -188,7 +189,8 @@ RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, 
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
   rondo::fake_cuda::CountQueue(stream);
-  return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
+  return Enqueue(
+      stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; }, true);
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
@@ -219,6 +221,15 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   W().modules.insert(made);
   *module = reinterpret_cast<ModuleHandle>(made);
   return 0;
+}
+RONDO_FAKE_API Error cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigned count, int* options,
+                                        void** values) {
+  const Error error = cuModuleLoadData(module, image);
+  constexpr int kErrorLog = 5;
+  for (unsigned i = 0; i < count && error == kInvalidImage; ++i) {
+    if (options[i] == kErrorLog) std::strcpy(static_cast<char*>(values[i]), "no image begins\nlike this");
+  }
+  return error;
 }
 RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
   const rondo::fake_cuda::Working working;
@@ -255,6 +266,7 @@ RONDO_FAKE_API Error cuStreamCreate(StreamHandle* stream, unsigned) {
   POINT("cuStreamCreate");
   auto* made = new rondo::fake_cuda::Stream;
   made->context = current.back();
+  made->numbers = {W().queues_taken++};
   W().streams.insert(made);
   *stream = reinterpret_cast<StreamHandle>(made);
   return 0;
@@ -288,6 +300,12 @@ RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, u
   return Enqueue(stream, [passing = e->passing, recorded = e->passing->recorded] {
     return passing->passed >= recorded ? 0 : kNotYet;
   });
+}
+RONDO_FAKE_API Error cuStreamWriteValue32_v2(StreamHandle stream, Address to, uint32_t value, unsigned) {
+  const rondo::fake_cuda::Working working;
+  POINT("cuStreamWriteValue32");
+  if (!IsPageLocked(Pointer<void>(to)) || to % 4 != 0) return kInvalidValue;
+  return Enqueue(stream, [=] { return __atomic_store_n(Pointer<uint32_t>(to), value, __ATOMIC_RELAXED), 0; });
 }
 RONDO_FAKE_API Error cuEventCreate(EventHandle* event, unsigned) {
   const rondo::fake_cuda::Working working;

@@ -46,6 +46,9 @@ struct Machine {
   int block_shared = 227 << 10;                          // bytes that a block can have
   int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
   int processors = 132;
+  // Work of streams that share one of a GPU's queues is done in the order in which it came, whatever it waits
+  // for; streams, and each further branch of a graph, take them in turns. 0: a queue each.
+  uint64_t queues = 0;
   // Whether GPUs say that they reach each other's memory, and whether what they write there arrives.
   bool peers = true, peers_arrive = true;
   // What a loaded module and a node of an instantiated graph take of free device memory, each kind in steps.

@@ -26,7 +26,7 @@ fake_cuda::Kernel FillKernel() {
 
 }  // namespace
 
-FakeGpu::FakeGpu(PlanData* plan, const char* architecture) : of_(*plan) {
+FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) : of_(*plan) {
   static std::atomic<int> number{0};
   const int made = number++;
   host_ = CreateHostDriver({}).Take();
@@ -38,6 +38,8 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture) : of_(*plan) {
   for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
     entries_.push_back("fake" + std::to_string(made) + "_" + std::to_string(k));
     images_.push_back({entries_.back(), 1});
+    relies_.emplace_back(alignment == 0 ? 0u : plan->kernels[k].num_params, alignment);
+    images_.back().relies = relies_.back();
     std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
     params.push_back(4);                                              // and the step
     fake_cuda::SetKernel(entries_.back(),

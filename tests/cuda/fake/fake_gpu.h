@@ -17,8 +17,8 @@ namespace rondo {
 class FakeGpu {
  public:
   // Gives `plan` a module for `architecture` ("compute_80": of PTX) whose functions run its kernels. `plan`
-  // must outlive the FakeGpu.
-  explicit FakeGpu(PlanData* plan, const char* architecture = "sm_90");
+  // must outlive the FakeGpu. The functions rely on an alignment of `alignment` bytes, if not 0.
+  explicit FakeGpu(PlanData* plan, const char* architecture = "sm_90", uint32_t alignment = 0);
   ~FakeGpu();
   FakeGpu(const FakeGpu&) = delete;
   FakeGpu& operator=(const FakeGpu&) = delete;
@@ -39,6 +39,7 @@ class FakeGpu {
   PlanData of_;  // what the host driver runs: kernels alone
   std::deque<std::string> entries_;
   std::vector<KernelImage> images_;
+  std::deque<std::vector<uint32_t>> relies_;  // of each
   std::vector<uint8_t> code_;
   Span<const uint8_t> codes_;  // one
   CodeModule code_module_;

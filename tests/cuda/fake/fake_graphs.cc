@@ -35,7 +35,10 @@ RONDO_FAKE_API Error cuStreamEndCapture(StreamHandle stream, GraphHandle* graph)
   }
   s->origin = false;
   if (const Error error = ContextPoint("cuStreamEndCapture"); error != 0) return error;
-  auto* made = new rondo::fake_cuda::Graph{s->context, std::move(capture->nodes), {}};
+  auto* made = new rondo::fake_cuda::Graph;
+  made->context = s->context;
+  made->nodes = std::move(capture->nodes);
+  made->branches = capture->streams.size();
   W().graphs.insert(made);
   *graph = reinterpret_cast<GraphHandle>(made);
   return 0;
@@ -46,6 +49,7 @@ RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle gr
   DrainAll();
   auto* made = new rondo::fake_cuda::Graph(*reinterpret_cast<rondo::fake_cuda::Graph*>(graph));
   made->instance = true;
+  for (size_t branch = 1; branch < made->branches; ++branch) made->numbers.push_back(W().queues_taken++);
   W().graphs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
   return 0;
@@ -65,6 +69,8 @@ RONDO_FAKE_API Error cuGraphLaunch(GraphExec exec, StreamHandle stream) {
     const Error error = Enqueue(stream, changed != graph->changed.end() ? changed->second : node->work);
     if (error != 0) return error;
   }
+  auto& numbers = ToStream(stream)->numbers;
+  numbers.insert(numbers.end(), graph->numbers.begin(), graph->numbers.end());
   return 0;
 }
 RONDO_FAKE_API Error cuStreamGetCaptureInfo_v3(StreamHandle stream, int* status, uint64_t*, GraphHandle*,

@@ -1,5 +1,5 @@
 // FakeSmall: the kernels of small collectives on fake_cuda's GPUs: what each of their threads does is the
-// source that GPUs run (drivers/cuda/small/exchange.h).
+// source that GPUs run (drivers/cuda/small/exchange.h, norm.h).
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
 
@@ -15,6 +15,8 @@ class FakeSmall {
   FakeSmall& operator=(const FakeSmall&) = delete;
 };
 
+// Of those that have come to their end so far, how many went on with a norm.
+uint64_t CountSmallNorms();
 // Collectives that have come to their end so far.
 uint64_t CountSmallCollectives();
 // From now on each says that it has waited too long for rank 1 (false: no more).

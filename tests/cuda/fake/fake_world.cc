@@ -41,14 +41,30 @@ Error ContextPoint(const char* name) {
   return current.back()->lost;
 }
 
+// Whether an earlier stream has work left in a queue that this one uses, too.
+static bool IsBehindAnother(const Stream& stream) {
+  const uint64_t queues = W().machine.queues;
+  if (queues == 0) return false;
+  for (void* handle : W().streams) {
+    const auto& other = *static_cast<const Stream*>(handle);
+    if (other.context != stream.context || other.queue.empty() || other.since >= stream.since) continue;
+    for (uint64_t a : stream.numbers) {
+      for (uint64_t b : other.numbers) {
+        if (a % queues == b % queues) return true;
+      }
+    }
+  }
+  return false;
+}
+
 void Drain() {
   World& w = W();
   for (bool moved = true; moved;) {
     moved = false;
     for (void* handle : std::vector<void*>(w.streams.begin(), w.streams.end())) {
       auto* stream = static_cast<Stream*>(handle);
-      while (!stream->queue.empty()) {
-        const Error error = stream->context->lost != 0 ? stream->context->lost : stream->queue.front()();
+      while (!stream->queue.empty() && (stream->queue.front().copy || !IsBehindAnother(*stream))) {
+        const Error error = stream->context->lost != 0 ? stream->context->lost : stream->queue.front().work();
         if (error == kNotYet) break;
         stream->queue.pop_front();
         moved = true;
@@ -77,15 +93,20 @@ Event* ToEvent(cuda::EventHandle handle) {
   return W().events.count(handle) != 0 ? reinterpret_cast<Event*>(handle) : nullptr;
 }
 
-Error Enqueue(cuda::StreamHandle handle, Work work) {
+Error Enqueue(cuda::StreamHandle handle, Work work, bool copy) {
   Stream* stream = ToStream(handle);
   if (stream == nullptr) return kInvalidHandle;
   if (stream->context != current.back()) return kInvalidContext;
   if (stream->capture != nullptr) {
     stream->capture->nodes.push_back(std::make_shared<Node>(Node{std::move(work)}));
+    stream->capture->streams.insert(stream);
     stream->last = reinterpret_cast<cuda::NodeHandle>(stream->capture->nodes.back().get());
   } else {
-    stream->queue.push_back(std::move(work));
+    if (stream->queue.empty()) {
+      stream->since = ++W().came;
+      stream->numbers.resize(1);
+    }
+    stream->queue.push_back({std::move(work), copy});
     W().changed.notify_all();
   }
   return 0;

@@ -5,6 +5,7 @@
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -38,10 +39,18 @@ struct Node {
 };
 struct Capture {
   std::vector<std::shared_ptr<Node>> nodes;
+  std::set<const void*> streams;  // that have some
 };
 struct Stream {
   Context* context = nullptr;
-  std::deque<Work> queue;
+  struct Item {
+    Work work;
+    bool copy = false;  // from or to the host: engines of its own do it
+  };
+  std::deque<Item> queue;
+  uint64_t since = 0;  // its queue has had work: grows with whatever comes
+  std::vector<uint64_t>
+      numbers;  // of the GPU's queues that it uses: its own and those of its graph's branches
   std::shared_ptr<Capture> capture;
   bool origin = false;
   cuda::NodeHandle last = nullptr;  // captured
@@ -66,6 +75,8 @@ struct Graph {
   std::vector<std::shared_ptr<Node>> nodes;
   std::map<const void*, Work> changed;  // of an instance, by node
   bool instance = false;
+  size_t branches = 1;
+  std::vector<uint64_t> numbers;  // of the queues of those beyond the first
 };
 
 struct World {
@@ -83,6 +94,7 @@ struct World {
   Count count;
   HostCopies copies;
   uint64_t stalls = 0, queued = 0;
+  uint64_t queues_taken = 0, came = 0;  // so far
 
   World();
 };
@@ -120,7 +132,7 @@ Error Finish(Error failed, Stream* stream, Done done) {
       return failed;
     }
     if (done()) return current.back()->lost;
-    w.changed.wait(w.mutex);
+    w.changed.wait_for(w.mutex, std::chrono::milliseconds(1));  // kernels look at what the host writes, too
   }
 }
 
@@ -129,7 +141,7 @@ Stream* ToStream(cuda::StreamHandle handle);
 Event* ToEvent(cuda::EventHandle handle);
 
 // Adds to the stream, or to what it captures.
-Error Enqueue(cuda::StreamHandle handle, Work work);
+Error Enqueue(cuda::StreamHandle handle, Work work, bool copy = false);
 
 // Counts what is about to be added, if the stream is not idle.
 void CountQueue(cuda::StreamHandle handle);

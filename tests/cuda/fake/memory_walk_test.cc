@@ -9,6 +9,7 @@
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/fake/fake_gpu.h"
 #include "tests/cuda/fake/fake_session.h"
+#include "tests/cuda/rank_devices.h"
 #include "tests/fault/fault_points.h"
 #include "tests/plan/call_plan.h"
 #include "tests/says.h"
@@ -63,17 +64,19 @@ class MemoryWalk : public testing::Test {
   bool skip_ = false;
 };
 
-TEST_F(MemoryWalk, OfADriverOfSeveralGpus) {
+class MemoryWalkOf : public MemoryWalk, public testing::WithParamInterface<CollectiveKernels> {};
+
+TEST_P(MemoryWalkOf, ADriverOfSeveralGpus) {
   if (skip_) GTEST_SKIP() << "a sanitizer has the allocator";
   Layers layers(2, 2, 64, /*split=*/true);
   PlanData data = layers.mesh.data;
   const FakeGpu gpu(&data);
   Walk("driver", 2, [] {
-    Result<Driver*> driver = CreateCudaDriver();
+    Result<Driver*> driver = CreateCudaDriverFor(GetParam());
     if (driver.ok()) DestroyCudaDriver(*driver);
     return driver.status();
   });
-  Driver* driver = CreateCudaDriver().Take();
+  Driver* driver = CreateCudaDriverFor(GetParam()).Take();
   {
     Runtime runtime = Runtime::Create(driver).Take();
     const Plan plan = Plan::FromData(data, {}).Take();
@@ -94,6 +97,9 @@ TEST_F(MemoryWalk, OfADriverOfSeveralGpus) {
   }
   DestroyCudaDriver(driver);
 }
+
+INSTANTIATE_TEST_SUITE_P(Through, MemoryWalkOf,
+                         testing::Values(CollectiveKernels::kNccl, CollectiveKernels::kAuto));
 
 TEST_F(MemoryWalk, OfCustomOps) {
   if (skip_) GTEST_SKIP() << "a sanitizer has the allocator";

@@ -29,6 +29,7 @@ class SharedGpus : public testing::Test {
   }
   ~SharedGpus() override {
     fake_nccl::SetLibrary({});
+    fake_cuda::SetMachine({});
     session_.Close();
     gpu_.reset();
     EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
@@ -98,6 +99,26 @@ TEST_F(SharedGpus, TwoSessionsFromTwoThreads) {
   for (int run = 0; run < 100; ++run) layers_->ExpectRight(&session_.sessions[0]);
   thread.join();
   EXPECT_EQ(fake_nccl::HeldRanks(), 4);  // one communicator for both sessions, and for both of each plan
+}
+
+// Two branches of each rank's graph would have none left for some of them.
+TEST_F(SharedGpus, EightRanksOfSeveralSessionsNeedAQueueEach) {
+  fake_cuda::Machine machine;
+  machine.queues = 15;
+  fake_cuda::SetMachine(machine);
+  SessionOptions options;
+  options.watchdog_ns = 5'000'000'000;
+  ASSERT_TRUE(Open(8, std::vector<uint32_t>(8, 0), 0).ok());
+  Result<Session> first = Session::Create(session_.runtime, session_.plan, options),
+                  second = Session::Create(session_.runtime, session_.plan, options);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  Layers other(8, 3, 64, /*split=*/true);
+  std::thread thread([&] {
+    for (int run = 0; run < 50 && !HasFailure(); ++run) other.ExpectRight(&*second);
+  });
+  for (int run = 0; run < 50 && !HasFailure(); ++run) layers_->ExpectRight(&*first);
+  thread.join();
 }
 
 // Memory comes and goes, and code is loaded, when no rank waits for another: CUDA may hang otherwise.

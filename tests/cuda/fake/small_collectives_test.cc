@@ -29,7 +29,7 @@ SyncPoint Point(CollectiveOp op, uint64_t bytes, size_t ranks, DType dtype = DTy
 
 TEST(ChooseSmall, BySizeAndRanks) {
   const auto automatic = [](CollectiveOp op, uint64_t bytes, size_t ranks) {
-    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), false);
+    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), 1);
   };
   for (size_t ranks : {2, 4, 8}) {
     EXPECT_EQ(automatic(CollectiveOp::kAllReduce, 4 << 10, ranks), SmallKernel::kOneShot);
@@ -49,10 +49,38 @@ TEST(ChooseSmall, BySizeAndRanks) {
   }
 }
 
+// As measured (tools/bench/results/2026-11-22-small-collectives.md).
+TEST(ChooseSmall, ByHowManyRanksShareAGpu) {
+  struct Case {
+    uint64_t kib;
+    size_t ranks;
+    uint32_t sharing;
+    bool small;
+  };
+  for (const Case& c : {Case{1024, 2, 1, true},
+                        {4096, 2, 1, false},
+                        {1024, 8, 1, true},
+                        {4096, 8, 1, false},
+                        {4096, 2, 2, true},
+                        {8192, 2, 2, false},
+                        {1024, 4, 2, true},
+                        {4096, 4, 2, false},
+                        {1024, 8, 4, true},
+                        {1024, 4, 4, true},
+                        {4096, 4, 4, false},
+                        {4096, 8, 4, false},
+                        {512, 8, 8, true},
+                        {1024, 8, 8, false}}) {
+    const SyncPoint point = Point(CollectiveOp::kAllReduce, c.kib << 10, c.ranks);
+    EXPECT_EQ(ChooseSmall(CollectiveKernels::kAuto, point, c.sharing) != SmallKernel::kNone, c.small)
+        << c.kib << " KiB among " << c.ranks << " ranks, " << c.sharing << " on a GPU";
+  }
+}
+
 TEST(ChooseSmall, AsMeasuredWhereItWas) {
   const SmallUpTo measured[] = {{CollectiveOp::kAllReduce, 2, 1 << 20}, {CollectiveOp::kAllReduce, 4, 0}};
-  const auto automatic = [&](CollectiveOp op, uint64_t bytes, size_t ranks, bool shared = false) {
-    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), shared, measured) !=
+  const auto automatic = [&](CollectiveOp op, uint64_t bytes, size_t ranks, uint32_t sharing = 1) {
+    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), sharing, measured) !=
            SmallKernel::kNone;
   };
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2));
@@ -61,28 +89,23 @@ TEST(ChooseSmall, AsMeasuredWhereItWas) {
   // Of others, and among ranks of one GPU, as estimated.
   EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 8));
   EXPECT_TRUE(automatic(CollectiveOp::kAllGather, 4 << 10, 4));
-  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4, true));
-  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2, true));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4, 4));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 2 << 20, 2, 2));
   // What is asked for comes first.
-  EXPECT_NE(
-      ChooseSmall(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 4 << 10, 4), false, measured),
-      SmallKernel::kNone);
-  EXPECT_EQ(
-      ChooseSmall(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 4 << 10, 2), false, measured),
-      SmallKernel::kNone);
+  EXPECT_NE(ChooseSmall(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 4 << 10, 4), 1, measured),
+            SmallKernel::kNone);
+  EXPECT_EQ(ChooseSmall(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 4 << 10, 2), 1, measured),
+            SmallKernel::kNone);
 }
 
 TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   const auto asked = [](CollectiveKernels kernels, const SyncPoint& point) {
-    return ChooseSmall(kernels, point, false);
+    return ChooseSmall(kernels, point, 1);
   };
   const SyncPoint large = Point(CollectiveOp::kAllReduce, 4 << 20, 2);
   EXPECT_EQ(asked(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 64, 2)), SmallKernel::kNone);
   EXPECT_EQ(asked(CollectiveKernels::kAuto, large), SmallKernel::kNone);
   EXPECT_NE(asked(CollectiveKernels::kSmall, large), SmallKernel::kNone);
-  EXPECT_EQ(ChooseSmall(CollectiveKernels::kAuto, large, /*shared=*/true), SmallKernel::kNone);
-  EXPECT_NE(ChooseSmall(CollectiveKernels::kAuto, Point(CollectiveOp::kAllReduce, 256 << 10, 2), true),
-            SmallKernel::kNone);
   // Nobody knows that all have begun where one has nothing to add.
   EXPECT_EQ(asked(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 72, 8)), SmallKernel::kOneShot);
   for (const SyncPoint& never :
@@ -114,10 +137,10 @@ class SmallCollectives : public testing::Test {
     EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
     EXPECT_EQ(fake_nccl::HeldRanks(), 0);
   }
-  Status Open(uint32_t ranks, const std::vector<uint32_t>& devices, int sessions = 1) {
+  Status Open(uint32_t ranks, const std::vector<uint32_t>& devices, int sessions = 1, int64_t elements = 64) {
     session_.Close();
     gpu_.reset();
-    layers_ = std::make_unique<Layers>(ranks, 3, 64, /*split=*/true);
+    layers_ = std::make_unique<Layers>(ranks, elements > 64 ? 1 : 3, elements, /*split=*/true);
     data_ = layers_->mesh.data;
     gpu_ = std::make_unique<FakeGpu>(&data_);
     return session_.Open(data_, {}, nullptr, sessions, devices);
@@ -168,6 +191,22 @@ TEST_F(SmallCollectives, GpusThatDoNotReachEachOtherHaveNccl) {
     EXPECT_TRUE(Open(2, {0, 0}).ok());  // one GPU reaches itself
     EXPECT_EQ(fake_nccl::HeldRanks(), 0);
   }
+}
+
+// What NCCL would do sooner by estimate, where it cannot have both ranks on a GPU.
+TEST_F(SmallCollectives, WhereNcclCannotBeHadTheyDoAllTheyCan) {
+  constexpr int64_t kElements = 5 << 18;  // 5 MiB
+  session_.collectives = CollectiveKernels::kAuto;
+  for (const bool old : {false, true}) {
+    fake_nccl::Library library;
+    if (old) library.version = 22809;
+    fake_nccl::SetLibrary(library);
+    const Status opened = Open(2, {0, 0}, 1, kElements);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    EXPECT_EQ(fake_nccl::HeldRanks() == 0, old);
+    layers_->ExpectRight(&session_.sessions[0]);
+  }
+  fake_nccl::SetLibrary({});
 }
 
 TEST_F(SmallCollectives, OneThatWaitsTooLongFailsTheRunAndSaysForWhom) {

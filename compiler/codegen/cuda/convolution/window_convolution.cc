@@ -81,10 +81,17 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
     writer->Open(l, l + 1);
   }
   WriteAddress(part, shape, writer);
+  // Where bytes are padded by what is not 0, lines that do not exist count, too.
+  const int64_t absent = part.rhs.empty() ? 0 : static_cast<int64_t>(input.absent);
+  const std::string extent = Text(along.extent);
+  std::string types;
+  if (!part.rhs.empty() && NaturalType(input.dtype) == TapeType::kI64)
+    types = ", " + Text(absent) + ", " + LaneType(part.operands[part.rhs[0]].dtype);
   const std::string line = std::string("WindowLine<") + LaneType(input.dtype) + ", " + KindText(part) + ", " +
-                           Aggregate("Window", WindowOf(shape)) + ">::add(p" + Text(input.param) + ", a, " +
-                           IntText(along.stride) + ", (int)(" + IntText(along.offset) + " + " +
-                           IntText(shape.stride) + " * " + width + "), " + Text(along.extent) + ", ";
+                           Aggregate("Window", WindowOf(shape)) + types + ">::add(p" + Text(input.param) +
+                           ", a, " + IntText(along.stride) + ", (int)(" + IntText(along.offset) + " + " +
+                           IntText(shape.stride) + " * " + width + "), " +
+                           (absent == 0 ? extent : "inside ? " + extent + " : 0") + ", ";
   std::string weights = "nullptr, 0, 0, 0";
   if (!part.rhs.empty()) {
     const Operand& weight = part.operands[part.rhs[0]];
@@ -92,7 +99,7 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
     weights = "p" + Text(weight.param) + ", " + AffineText(weight.offset, weight.strides) + ", " +
               IntText(weight.strides[all - 1]) + ", " + IntText(weight.strides[kChannels]);
   }
-  writer->Line("if (inside) " + line + weights + ", sums, present);");
+  writer->Line((absent == 0 ? "if (inside) " : "") + line + weights + ", sums, present);");
   writer->Close(all - 1 - first);
 }
 

@@ -43,6 +43,17 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
                    work + gpu.window_line * lines});
 }
 
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// Whether floats hold the sums of products of bytes: of one channel's window. Several channels' are a matmul.
+bool HasExactSums(const Part& part) {
+  constexpr int64_t kMostTaps = 256;
+  const size_t channels = static_cast<size_t>(EpilogueLoops(part));
+  int64_t taps = 1;
+  for (size_t l = channels + 1; l < part.loops.size(); ++l) taps *= part.loops[l];
+  return part.combine == Combine::kProduct && part.loops[channels] == 1 && taps <= kMostTaps;
+}
+
 // The window that the part's operands say; none if it is no such part. How much of it a thread takes is left
 // open.
 std::optional<WindowShape> ReadWindow(const PartContext& context) {
@@ -51,10 +62,11 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
   WindowShape shape;
   shape.spatial = part.reduced - 1u;
-  // The greatest of bytes is found among the floats that they are.
+  // The greatest of bytes is found among the floats that they are, and sums of their products are exact
+  // there.
   const bool floats = part.acc_type == TapeType::kF32 && HasVectors(input.dtype);
-  const bool bytes = part.acc_type == TapeType::kI64 && part.combine == Combine::kMax &&
-                     (input.dtype == DType::kI8 || input.dtype == DType::kU8);
+  const bool bytes = part.acc_type == TapeType::kI64 && Is8Bit(input.dtype) &&
+                     (part.combine == Combine::kMax || HasExactSums(part));
   if ((!floats && !bytes) || !input.indirects.empty() || shape.spatial < 1 ||
       input.guards.size() != shape.spatial || (part.combine == Combine::kProduct) == part.rhs.empty())
     return std::nullopt;
@@ -64,7 +76,8 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   }
   if (!part.rhs.empty()) {
     const Operand& weight = part.operands[part.rhs[0]];
-    if (weight.dtype != input.dtype || !IsPlain(weight)) return std::nullopt;
+    if ((bytes ? !Is8Bit(weight.dtype) : weight.dtype != input.dtype) || !IsPlain(weight))
+      return std::nullopt;
   }
   const Guard& along = input.guards[shape.spatial - 1];
   // What the last axis adds to the address besides the guard's coordinate.

@@ -47,8 +47,8 @@ constexpr __device__ bool window_reads(int s, int points, int taps, int stride, 
 // One line of the windows. `input`: element number of
 // coordinate 0, `step` elements from one coordinate to the next, which exist in [0, extent); the first
 // output's first tap is at `first`. `weight`: element number of the line's first weight; then `weight_step` a
-// tap and `weight_lane` a channel.
-template <typename T, WindowKind KIND, Window WINDOW>
+// tap and `weight_lane` a channel. ABSENT: what stands where there is no input; W: weights.
+template <typename T, WindowKind KIND, Window WINDOW, int ABSENT = 0, typename W = T>
 struct WindowLine {
   static constexpr int LANES = WINDOW.lanes, POINTS = WINDOW.points, KERNEL = WINDOW.kernel,
                        TAPS = WINDOW.taps, STRIDE = WINDOW.stride, DILATION = WINDOW.dilation,
@@ -66,7 +66,8 @@ struct WindowLine {
         const int c = first + tap * DILATION + s;
         there[s] = (u32)c < (u32)extent;
 #pragma unroll
-        for (int e = 0; e < LANES; ++e) window[s][e] = KIND == WINDOW_MAX ? bits_float(0xff800000u) : 0.0f;
+        for (int e = 0; e < LANES; ++e)
+          window[s][e] = KIND == WINDOW_MAX ? bits_float(0xff800000u) : (float)ABSENT;
         if (there[s]) load_lanes<T, LANES>(x, input + step * c, window[s]);
       }
 #pragma unroll
@@ -91,10 +92,10 @@ struct WindowLine {
 
   DEV void load_factor(const char* w, i64 at, i64 lane, float* factor) {
     if constexpr (WINDOW.weight_vector) {
-      load_lanes<T, LANES>(w, at, factor);
+      load_lanes<W, LANES>(w, at, factor);
     } else {
 #pragma unroll
-      for (int e = 0; e < LANES; ++e) factor[e] = T::load(w, at + lane * e);
+      for (int e = 0; e < LANES; ++e) factor[e] = W::load(w, at + lane * e);
     }
   }
 };

@@ -184,6 +184,11 @@ Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProbl
                                    std::string_view device_template, const TileMatmul& matmul, int shared,
                                    PartWriter* writer, const std::string& more) {
   WriteTilePlaces(context, problem, matmul, writer);
+  const std::optional<Tabulation> table = TabulationOf(context.part, context.part.epilogue);
+  // Each part of a kernel may have one.
+  constexpr int64_t kRoom = 8 * PartWriter::kTableBytes;
+  if (table && shared + kRoom <= static_cast<int64_t>(context.target.shared))
+    writer->WriteTable(context.part.epilogue, *table);
   WriteEpilogue(context, problem, matmul.lanes, "", writer);
   const MatmulExtents extents = ExtentsOf(problem);
   writer->Line(std::string(device_template) + "<" + Aggregate("TileMatmul", matmul) + more +

@@ -89,6 +89,32 @@ void CacheOperands(const PartContext& context, const RowShape& shape, bool const
   writer->Close(2);
 }
 
+namespace {
+
+bool IsFloatSum(const TapeInst& inst, Tape tape) {
+  return inst.op == TapeOp::kReduceSum && tape[inst.a].type != TapeType::kI64;
+}
+
+// The sum of a thread is that of its vectors' sums, so that blocks that share a row, a vector for two threads
+// (drivers/cuda/small/norm.h), need no more than these of one another.
+void OpenVectorSums(const Stage& stage, PartWriter* writer) {
+  for (const TapeInst& inst : stage.tape) {
+    if (!IsFloatSum(inst, stage.tape)) continue;
+    const std::string slot = Text(inst.arg), type = TypeText(stage.tape[inst.a].type);
+    writer->Line("const " + type + " before" + slot + " = v" + slot + "; v" + slot + " = 0;");
+  }
+}
+
+void CloseVectorSums(const Stage& stage, PartWriter* writer) {
+  for (const TapeInst& inst : stage.tape) {
+    if (!IsFloatSum(inst, stage.tape)) continue;
+    const std::string slot = Text(inst.arg);
+    writer->Line("v" + slot + " = op_add(before" + slot + ", v" + slot + ");");
+  }
+}
+
+}  // namespace
+
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer) {
   OpenRounds(context, shape, writer);
@@ -99,8 +125,10 @@ void WriteElements(const PartContext& context, const RowShape& shape, const Stag
   } else {
     writer->scope.lanes.assign(context.part.operands.size(), "");
     for (size_t index : shape.cached) writer->scope.lanes[index] = "cache" + Text(index) + "[round]";
+    OpenVectorSums(stage, writer);
     writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes,
                        "const i64 position = (i64)first + e; (void)position;");
+    CloseVectorSums(stage, writer);
     writer->scope.lanes.clear();
   }
   writer->scope.kept = "position";

@@ -1,0 +1,102 @@
+// Which all-reduces go on with the residual and norm behind them, on the cuda driver over fake_cuda.
+#include <cmath>
+#include <cstring>
+
+#include "runtime/run_timer.h"
+#include "tests/compile/norm_chain.h"
+#include "tests/cuda/fake/fake_session.h"
+#include "tests/e2e/harness.h"
+#include "tests/temporary_folder.h"
+
+namespace rondo {
+namespace {
+
+constexpr NormChain kChain = {3, 192, 2, onnx::TensorProto::FLOAT, false, 4};
+
+class SmallNorms : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda::Heal();
+    fake_cuda::SetMachine({});
+    for (uint32_t rank = 0; rank < kChain.ranks; ++rank)
+      NormChainModel(kChain, rank).Write(folder_.File("m" + std::to_string(rank) + ".onnx"));
+    CompileOptions options;
+    options.models = {{"main", folder_.File("m{rank}.onnx")}};
+    options.devices = static_cast<uint32_t>(kChain.ranks);
+    Result<CompiledPlan> compiled = CompileToMemory(options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    compiled_ = compiled.Take();
+    weights_ = AssembleWeights(compiled_);
+  }
+
+  // How a run is made.
+  enum class Way { kGraphs, kStepwise, kTimedSteps };
+
+  // What a run through `kernels` gives, and how many of its all-reduces went on with a norm.
+  std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, Way way, uint64_t* norms) {
+    PlanData data = compiled_.plan;
+    const FakeGpu gpu(&data, "sm_90", alignment);
+    FakeSession session;
+    session.collectives = kernels;
+    const Status opened = session.Open(data, weights_, nullptr, 1, std::vector<uint32_t>{0, 0});
+    EXPECT_TRUE(opened.ok()) << opened.message();
+    if (!opened.ok()) return {};
+    Tensors tensors(data, 0);
+    const std::vector<float> x = Weight(1000, kChain.rows, kChain.columns, 0, 0, kChain.rows);
+    for (Input& input : tensors.inputs) std::memcpy(const_cast<void*>(input.data), x.data(), input.bytes);
+    RunTimer timer;
+    RunOptions options;
+    options.stepwise = way == Way::kStepwise;
+    if (way == Way::kTimedSteps) {
+      timer = RunTimer::Create(session.sessions[0], 0, TimerDetail::kSteps).Take();
+      options.timer = &timer;
+    }
+    const uint64_t before = CountSmallNorms();
+    for (int i = 0; i < 2; ++i) {
+      const Status status = session.sessions[0].Run(0, Span<const Input>(tensors.inputs),
+                                                    Span<const Output>(tensors.outputs), options);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    *norms = CountSmallNorms() - before;
+    std::vector<float> y(x.size());
+    std::memcpy(y.data(), tensors.outputs[0].data, y.size() * 4);
+    return y;
+  }
+  static void ExpectNear(const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 + 1e-4 * std::abs(b[i])) << "at " << i;
+  }
+
+  TemporaryFolder folder_;
+  CompiledPlan compiled_;
+  std::vector<uint8_t> weights_;
+};
+
+TEST_F(SmallNorms, GoWithTheAllReducesBeforeThemIfTheyAreToBe) {
+  uint64_t norms = 0;
+  const std::vector<float> apart = Run(CollectiveKernels::kSmall, 16, Way::kGraphs, &norms);
+  EXPECT_EQ(norms, 0u);
+  ExpectNear(Run(CollectiveKernels::kAuto, 16, Way::kGraphs, &norms), apart);
+  EXPECT_EQ(norms, 0u);
+  ExpectNear(Run(CollectiveKernels::kFused, 16, Way::kGraphs, &norms), apart);
+  EXPECT_EQ(norms, 2u * 4 * 2);  // two runs of four on two ranks
+}
+
+TEST_F(SmallNorms, StayWithKernelsWhoseTextAddsUpOtherwise) {
+  uint64_t norms = 0;
+  Run(CollectiveKernels::kFused, 0, Way::kGraphs, &norms);
+  EXPECT_EQ(norms, 0u);
+}
+
+// Nothing may stand between the two.
+TEST_F(SmallNorms, AreStepsOfTheirOwnWithoutGraphsAndWhereStepsAreTimed) {
+  uint64_t norms = 0;
+  const std::vector<float> graphs = Run(CollectiveKernels::kFused, 16, Way::kGraphs, &norms);
+  for (const Way way : {Way::kStepwise, Way::kTimedSteps}) {
+    ExpectNear(Run(CollectiveKernels::kFused, 16, way, &norms), graphs);
+    EXPECT_EQ(norms, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
