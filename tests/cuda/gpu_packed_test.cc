@@ -91,16 +91,19 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
 
 TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   for (const char* choice :
-       {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 4x2 warps 8 cluster 1",
-        "packed 12x1 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1", "packed 6x2 warps 8 cluster 2",
-        "packed 6x2 warps 8 cluster 4", "packed 3x2 warps 8 cluster 8", "packed 3x2 warps 4 cluster 8",
-        "plain"}) {
+       {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1",
+        "packed 6x2 warps 8 cluster 2", "packed 6x2 warps 8 cluster 4", "packed 4x2 warps 4 cluster 4",
+        "packed 3x2 16 warps 8 cluster 1", "packed 3x1 16 warps 16 cluster 1",
+        "packed 4x1 16 warps 2 cluster 1", "packed 3x2 16 warps 4 cluster 4", "packed 4x2 warps 2 cluster 8",
+        "packed 4x2 warps 4 cluster 1", "plain"}) {
     Suite suite;
     suite.configuration = *ParseKernelConfiguration(choice);
     SCOPED_TRACE(choice);
     Add(&suite, {3, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kBF16}, 100);
     Add(&suite, {1, 1, 200, 4000, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 101);
     Add(&suite, {16, 1, 64, 2048, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 102);
+    Add(&suite, {13, 1, 272, 4096, PackedType::kU4, 32, DType::kBF16, DType::kBF16, true, 2}, 103);
+    Add(&suite, {1, 1, 256, 2048, PackedType::kU4, 16, DType::kBF16, DType::kF32, true}, 104);
     suite.Run();
   }
 }

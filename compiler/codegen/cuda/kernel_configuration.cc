@@ -127,6 +127,7 @@ bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& conf
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern) {
   size_t best = candidates.size(), best_match = candidates.size();
   for (size_t i = 0; i < candidates.size(); ++i) {
+    if (pattern.family != TemplateFamily::kAny && candidates[i].configuration == pattern) return i;
     const double own = candidates[i].microseconds;
     if (best == candidates.size() || own < candidates[best].microseconds) best = i;
     if (!Matches(pattern, candidates[i].configuration)) continue;

@@ -13,7 +13,8 @@
 //   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
 //   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
 //   packed 5x4 warps 8 cluster 2     1 to 16 rows by weights in fewer bits: stages of copies, pieces of 512
-//                                    bytes that a warp takes at a time; then as few_rows
+//                                    bytes that a warp takes at a time (5x4 16: of blocks of 16 warps, not
+//                                    8); then as few_rows
 //   packed_tiles 128x128x64 1x1x2 cluster 2
 //                                    more rows by weights in fewer bits, wgmma: M and N (columns of each B)
 //                                    of a tile, K of a stage; blocks that split K; blocks a cluster
@@ -96,8 +97,8 @@ struct KernelCandidate {
   double microseconds = 0;
 };
 
-// Position of the candidate that is estimated to take least, of those that match the pattern if any does; the
-// first of equals. `candidates` must not be empty.
+// Position of the candidate that is the pattern, or else of the one that is estimated to take least, of those
+// that match the pattern if any does; the first of equals. `candidates` must not be empty.
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern);
 
 }  // namespace rondo

@@ -39,17 +39,20 @@ bool Takes(const PartTemplate& one, const Part& part) {
 }
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
-void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
+void WriteNeighbours(const PartContext& context, PartWriter* writer) {
   writer->Include("dependent_launch");
+  const Skeleton skeleton = context.part.skeleton;
+  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
+  // one fills the GPU, it lets the next one begin late. One that is small lets those behind it fetch what
+  // they read while it waits itself.
+  const bool small = skeleton == Skeleton::kMap &&
+                     context.LeavesRoom(context.Points(0, context.part.loops.size()) / kCudaBlock);
+  if (small) writer->Line("launch_dependents();");
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
   // what stays constant first, and wait themselves.
-  const bool waits_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kContraction ||
-                            skeleton == Skeleton::kConvolution;
-  if (!waits_itself) writer->Line("wait_for_earlier();");
-  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
-  // one fills the GPU, it lets the next one begin late.
+  if (skeleton == Skeleton::kMap) writer->Line("wait_for_earlier();");
   const bool begins_next_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kAttention;
-  if (!begins_next_itself) writer->Line("launch_dependents();");
+  if (!small && !begins_next_itself) writer->Line("launch_dependents();");
 }
 
 // Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs.
@@ -98,7 +101,7 @@ Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer) {
   }
   const PartTemplate& by = *plan.by[plan.chosen];
   for (std::string_view header : by.headers) writer->Include(header);
-  WriteNeighbours(plan.context.part.skeleton, writer);
+  WriteNeighbours(plan.context, writer);
   return by.write(plan.context, plan.configuration(), writer);
 }
 

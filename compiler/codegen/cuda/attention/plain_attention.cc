@@ -41,6 +41,7 @@ void WriteQuery(const Part& part, const PlainShape& shape, PartWriter* writer) {
   writer->Line("__shared__ float query[" + Text(shape.features) + "]; __shared__ float scores[" +
                Text(shape.chunk) + "];");
   writer->Decode("block", 0, shape.m_end);
+  writer->Line("wait_for_earlier();");
   writer->Line("i64 limit = " + Text(shape.keys) + ";");
   if (part.limit != kNoOperand) {
     writer->Line("{");

@@ -78,6 +78,7 @@ void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWri
   // The last queries of a causal model have most keys: they go first.
   writer->Line("const u32 tile = " + Text(tiles.tiles()) + "u - 1 - number / " + Text(tiles.groups) + "u;");
   if (context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
+  writer->Line("wait_for_earlier();");
   writer->Line("const u32 warp = threadIdx.x / 32;");
   writer->DeclareLoops();
   writer->CountLoops("group", tiles.heads);

@@ -12,11 +12,11 @@
 template <FewRowsMatmul MATMUL, typename Epilogue>
 DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Epilogue epilogue) {
   constexpr int B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n(), POINTS = MATMUL.points();
-  constexpr int WARPS = MATMUL.warps, CLUSTER = MATMUL.cluster;
+  constexpr int WARPS = MATMUL.warps, CLUSTER = MATMUL.cluster, THREADS = MATMUL.threads();
   float* total = partial + B_COUNT * WARPS * POINTS;
   __syncthreads();
   if (CLUSTER > 1) {
-    for (int p = threadIdx.x; p < B_COUNT * POINTS; p += kBlockThreads) {
+    for (int p = threadIdx.x; p < B_COUNT * POINTS; p += THREADS) {
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
@@ -24,7 +24,7 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Epilogu
     }
     cluster_barrier();
   }
-  for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += kBlockThreads * CLUSTER) {
+  for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += THREADS * CLUSTER) {
     const int row = p / TILE_N, column = first_n + p % TILE_N;
     float sums[B_COUNT];
 #pragma unroll

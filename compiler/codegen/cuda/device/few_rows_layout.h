@@ -19,6 +19,7 @@ struct FewRowsMatmul {
   int f32;         // FMA in f32, else 16-bit types on tensor cores
   int bf16;        // of 16-bit types: bf16, else f16
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
+  int block_warps = 8;
 
   static constexpr int kSlot = 4 * 4096;  // of a stage of one B: 4 pieces of 16 bytes a thread
 
@@ -26,7 +27,8 @@ struct FewRowsMatmul {
   HOST_DEVICE int warp_k() const { return n_major ? 16 : f32 ? 32 : 64; }  // of a warp's step
   HOST_DEVICE int warp_n() const { return f32 ? (n_major ? 32 : 16) : n_major ? 64 : 16; }
   HOST_DEVICE int tile_k() const { return warp_k() * warps; }  // of a block's step
-  HOST_DEVICE int tile_n() const { return warp_n() * (8 / warps); }
+  HOST_DEVICE int tile_n() const { return warp_n() * (block_warps / warps); }
+  HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int points() const { return m * tile_n(); }
   HOST_DEVICE int stage() const { return b_count * kSlot; }
   // Elements from one row of A to the next: rows end in zeros, or lie in different banks.

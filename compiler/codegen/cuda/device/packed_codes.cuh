@@ -57,12 +57,20 @@ struct PackedCodes {
     const float low = M.type == kPackedU8 && BF16 ? 128.0f - zero : -base - zero;
     return pack_pair<BF16>(low, low);
   }
-  // Pair i of a word.
+  // Pair i of a word, where M.summed() with 128 too much.
   DEV u32 pair(u32 w, int i, u32 bias) {
     if (!WHOLE) return real(w, i);
+    if (!BF16 && M.type == kPackedU4 && i % 2 != 0) {
+      // 1024 + 16 times the code, as it lies in the second half of a byte, and a 16th of that.
+      const u32 large = masked_or<0x00f000f0u, MAGIC>(w >> (M.bits * (i - 1)));
+      return fma_pair<BF16>(large, 0x2c002c00u, add(bias, pack_pair<BF16>(960.0f, 960.0f)));
+    }
     const u32 x = w >> (M.bits * i);
-    if (M.type == kPackedU2) return add(masked_or<0x00030003u, MAGIC>(x), bias);
-    if (M.type == kPackedU4) return add(masked_or<0x000f000fu, MAGIC>(x), bias);
+    if (M.type <= kPackedU4) {
+      const u32 large =
+          M.type == kPackedU2 ? masked_or<0x00030003u, MAGIC>(x) : masked_or<0x000f000fu, MAGIC>(x);
+      return M.summed() ? large : add(large, bias);
+    }
     if (!BF16) return add(masked_or<0x00ff00ffu, MAGIC>(x), bias);
     // 128 + the low 7 bits, less 256 or, where the eighth is set, 128: the number less 128.
     const u32 centred = add(masked_or<0x007f007fu, MAGIC>(x), masked_xor<0x00800080u, 0xc380c380u>(x));

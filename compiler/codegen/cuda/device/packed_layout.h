@@ -8,12 +8,12 @@
 
 namespace rondo::cuda {
 
-// `warps` of a block, and the blocks of a cluster, split K; the others take other columns. All are ints, as
-// those of TileMatmul.
+// `warps` of a block's `block_warps`, and the blocks of a cluster, split K; the others take other columns.
+// All are ints, as those of TileMatmul.
 struct PackedMatmul {
   int m, n, k;      // rows; the other extents
   int b_count;      // matrices B that share A
-  int warps;        // of the block's 8, that split K
+  int warps;        // that split K
   int stages;       // of copies
   int pieces;       // of 512 bytes, that a warp takes in a step
   int cluster;      // blocks that split K
@@ -24,18 +24,21 @@ struct PackedMatmul {
   int scale_bf16;   // of 2 bytes: bf16, else f16
   int zeros;        // blocks have zero points, else all have `zero`
   int zero;
-  int bf16;        // what is multiplied: bf16, else f16
-  int b_constant;  // B never changes: it is copied before the kernels ahead are complete
+  int bf16;         // what is multiplied: bf16, else f16
+  int b_constant;   // B never changes: it is copied before the kernels ahead are complete
+  int block_warps;  // of a block
 
+  HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int piece_k() const { return 256 / bits; }
   HOST_DEVICE int warp_k() const { return piece_k() * pieces; }  // of a warp's step
   HOST_DEVICE int tile_k() const { return warp_k() * warps; }    // of a block's step
-  HOST_DEVICE int tile_n() const { return 16 * (8 / warps); }
+  HOST_DEVICE int tile_n() const { return 16 * (block_warps / warps); }
   HOST_DEVICE int blocks() const { return block < warp_k() ? warp_k() / block : 1; }  // of a warp's step
-  HOST_DEVICE int scales() const { return blocks() * 16 * scale_bytes; }              // of one B
-  HOST_DEVICE int one() const { return pieces * 512 + scales() * (zeros ? 2 : 1); }   // B's part of a slot
+  HOST_DEVICE int block_k() const { return warp_k() / blocks(); }         // of those that share a scale
+  HOST_DEVICE int scales() const { return blocks() * 16 * scale_bytes; }  // of one B
+  HOST_DEVICE int one() const { return pieces * 512 + scales() * (zeros ? 2 : 1); }  // B's part of a slot
   HOST_DEVICE int slot() const { return b_count * one(); }
-  HOST_DEVICE int stage() const { return 8 * slot(); }
+  HOST_DEVICE int stage() const { return block_warps * slot(); }
   HOST_DEVICE int k_pieces() const { return (k + piece_k() - 1) / piece_k(); }
   HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
   // Steps of a block along K.
@@ -45,11 +48,27 @@ struct PackedMatmul {
   // Elements from one row of a block's part of A to the next: rows lie in different banks.
   HOST_DEVICE int a_pitch() const { return (steps() * tile_k() + 63) / 64 * 64 + 32; }
   HOST_DEVICE int a_bytes() const { return m * a_pitch() * 2; }
+  // Of the 8 columns of an instruction: those that a block has, one for each row, and the blocks that take
+  // them side by side.
+  HOST_DEVICE int columns() const { return m <= 2 ? 2 : m <= 4 ? 4 : 8; }
+  HOST_DEVICE int abreast() const { return blocks() < 8 / columns() ? blocks() : 8 / columns(); }
+  HOST_DEVICE int fragments() const { return (m + 7) / 8; }
+  // What whole numbers have too much is taken from the sums: it needs those of A, for each block. In f16 that
+  // would be 1024 times those, too much for what is left, and pairs are corrected one by one.
+  HOST_DEVICE int summed() const { return bf16 && bits < 8 && type <= 3; }
+  HOST_DEVICE int sums_bytes() const {
+    return summed() ? steps() * tile_k() / block_k() * fragments() * columns() * 8 + 64 : 0;
+  }
+  // Zeros, which columns read that are no row's, in other banks than rows.
+  HOST_DEVICE int blank_bytes() const { return warp_k() * 2; }
+  HOST_DEVICE int accumulators_at() const {
+    return stages * stage() + a_bytes() + blank_bytes() + sums_bytes();
+  }
   // What adds the accumulators up.
   HOST_DEVICE FewRowsMatmul few_rows() const {
-    return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant};
+    return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant, block_warps};
   }
-  HOST_DEVICE int shared() const { return stages * stage() + a_bytes() + few_rows().accumulators(); }
+  HOST_DEVICE int shared() const { return accumulators_at() + few_rows().accumulators(); }
 };
 
 }  // namespace rondo::cuda

@@ -39,6 +39,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.bf16 = part.packed.dtype == DType::kBF16;
   matmul.b_constant =
       AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
   return matmul;
 }
 
@@ -54,18 +55,41 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
 // Stages of copies, pieces of a step, warps and blocks that split K.
 struct Tried {
   int64_t stages, pieces, warps, cluster;
+  int64_t block_warps = 0;  // 0: 8
 };
-constexpr Tried kTried[] = {{5, 4, 8, 1},  {6, 2, 8, 1},  {4, 2, 8, 1}, {8, 2, 8, 1},
-                            {10, 4, 8, 1}, {12, 1, 8, 1}, {6, 1, 8, 1}, {5, 4, 4, 1},
-                            {6, 2, 4, 1},  {4, 2, 4, 1},  {5, 4, 8, 2}, {6, 2, 8, 2},
-                            {6, 2, 8, 4},  {3, 2, 8, 8},  {3, 2, 4, 8}, {4, 2, 4, 4}};
+constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1}, {8, 2, 8, 1}, {3, 4, 8, 1},
+                            {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1}, {4, 2, 4, 1},
+                            {3, 2, 8, 1}, {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4}, {6, 2, 8, 4}};
+// Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
+constexpr Tried kTriedOfRows[] = {{3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16},
+                                  {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16},
+                                  {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},  {3, 4, 8, 1},     {3, 2, 8, 1},
+                                  {4, 2, 8, 1},     {6, 2, 8, 1},      {5, 4, 8, 1},     {6, 1, 8, 1},
+                                  {4, 2, 4, 1},     {4, 2, 2, 8},      {3, 2, 8, 8},     {4, 2, 1, 8},
+                                  {4, 2, 4, 8},     {3, 2, 4, 8, 16},  {3, 2, 2, 4, 16}, {3, 2, 4, 4, 16},
+                                  {6, 2, 8, 4},     {3, 2, 2, 8, 16}};
 
-// What was quickest of the matmuls of a decoder; the others come in the order of the list.
+Span<const Tried> TriedOf(const MatmulProblem& problem) {
+  return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
+}
+
+// What was quickest of the matmuls of a decoder (tools/bench/results/2026-11-22-packed-weights.md); where it
+// does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const MatmulProblem& problem) {
-  constexpr int64_t kDeep = 8192;
-  if (problem.m > 8 && problem.k >= kDeep) return {3, 2, 8, 8};
-  if (problem.b_count > 1) return {4, 2, 8, 1};
-  return problem.k >= kDeep ? Tried{6, 2, 8, 1} : Tried{5, 4, 8, 1};
+  const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
+  if (problem.m > 4) {
+    if (deep) return {3, 2, 4, 4, 16};
+    if (two) return {4, 2, 8, 1};
+    return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
+  }
+  if (problem.m > 2) {
+    if (deep) return {3, 2, 8, 1, 16};
+    if (two) return {3, 2, 8, 1};
+    return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
+  }
+  if (two) return {4, 2, 8, 1};
+  if (deep) return {6, 2, 8, 1};
+  return narrow ? Tried{3, 4, 8, 1} : Tried{5, 4, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
@@ -73,6 +97,7 @@ KernelConfiguration ConfigurationOf(const Tried& tried) {
   configuration.family = TemplateFamily::kPacked;
   configuration.m = tried.stages;
   configuration.n = tried.pieces;
+  configuration.warps_m = tried.block_warps;
   configuration.warps = tried.warps;
   configuration.cluster = tried.cluster;
   return configuration;
@@ -86,7 +111,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
   const KernelConfiguration quickest = ConfigurationOf(QuickestOf(problem));
-  for (const Tried& tried : kTried) {
+  for (const Tried& tried : TriedOf(problem)) {
     const KernelConfiguration configuration = ConfigurationOf(tried);
     if (tried.cluster > 1 && !context.target.clusters()) continue;
     if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != tried.cluster) continue;
@@ -112,12 +137,18 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const Part& part = context.part;
   const PackedMatmul matmul = MatmulOf(context, problem, configuration);
   const int64_t shared = matmul.shared();
-  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.
-  const int64_t resident =
-      std::max<int64_t>(1, std::min<int64_t>(3, context.target.shared_processor / (shared + kReserved)));
+  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.  Of
+  // more rows there are no registers for three.
+  const int64_t resident = std::max<int64_t>(
+      1, std::min<int64_t>(problem.m > 2 ? 2 : 3, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
-  const int64_t most =
-      std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
+  // Clusters that find no room would begin when others have ended.
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double used = configuration.cluster < 4   ? 1
+                      : configuration.cluster < 8 ? gpu.clusters_of_4
+                                                  : gpu.clusters_of_8;
+  const auto processors = static_cast<int64_t>(used * static_cast<double>(context.Processors()));
+  const int64_t most = std::max<int64_t>(1, processors * resident / configuration.cluster);
   const int64_t blocks = std::min(tiles, most) * configuration.cluster;
   writer->Include("matmul_packed");
   writer->Line("const int batch = 0; (void)batch;");
@@ -133,6 +164,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   launch.shared = static_cast<uint32_t>(shared);
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
   launch.resident = static_cast<uint32_t>(resident);
+  launch.block = static_cast<uint32_t>(matmul.threads());
   return WithBlocks(launch, blocks);
 }
 
