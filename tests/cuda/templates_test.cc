@@ -364,5 +364,24 @@ TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
   EXPECT_TRUE(Has(Text(attention.maker), "wait_for_earlier();"));
 }
 
+// A few blocks of attention let the next kernel begin: before they wait only in a plan that reads weights in
+// fewer bits.
+TEST(CudaTemplates, SmallKernelsLetTheNextBeginBeforeTheyWaitWhereWeightsArePacked) {
+  AttentionMaker attention({2, 1, 8, 64, 32, 64}, DType::kF16);
+  const Kernel kernel = attention.maker.Make();
+  Part packed = kernel.parts[0];
+  packed.packed.type = PackedType::kU4;
+  const Part parts[] = {packed};
+  Kernel other = kernel;
+  other.parts = parts;
+  const auto begins_first = [&](Span<const Kernel> plan) {
+    const std::string text = Text(attention.maker, TargetOf("sm_90a", plan)).text;
+    return text.find("launch_dependents();") < text.find("wait_for_earlier();");
+  };
+  const Kernel plain[] = {kernel}, with_packed[] = {kernel, other};
+  EXPECT_FALSE(begins_first(plain));
+  EXPECT_TRUE(begins_first(with_packed));
+}
+
 }  // namespace
 }  // namespace rondo::test

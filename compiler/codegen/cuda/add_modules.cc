@@ -103,7 +103,7 @@ Status WriteOthers(const Kernel& kernel, CudaTarget target, Span<const ParamFact
 Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const ModuleOptions& options,
                                               ProfileUse* use) {
   const PlanData& plan = emitted.plan;
-  CudaTarget target = TargetOf(options.units.architecture);
+  CudaTarget target = TargetOf(options.units.architecture, plan.kernels);
   if (options.processors != 0) target.processors = options.processors;
   const bool profiled = options.profile.architecture == options.units.architecture;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);

@@ -98,7 +98,7 @@ class Comparer {
         out_.failures.push_back(pair.name + ": its choice \"" + std::string(image.choice) + "\" is unknown");
         return Status::Ok();
       }
-      CudaTarget target = TargetOf(std::string(module_.architecture));
+      CudaTarget target = TargetOf(std::string(module_.architecture), plan_.kernels);
       if (choice) target.configuration = *choice;
       RONDO_ASSIGN_OR_RETURN(const KernelText text,
                              WriteKernelText(plan_.kernels[kernel], target, facts_[kernel]));

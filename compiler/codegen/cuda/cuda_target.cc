@@ -19,4 +19,12 @@ CudaTarget TargetOf(const std::string& architecture) {
   return target;
 }
 
+CudaTarget TargetOf(const std::string& architecture, Span<const Kernel> kernels) {
+  CudaTarget target = TargetOf(architecture);
+  for (const Kernel& kernel : kernels) {
+    for (const Part& part : kernel.parts) target.begins_early |= part.packed.type != PackedType::kNone;
+  }
+  return target;
+}
+
 }  // namespace rondo

@@ -44,8 +44,8 @@ void WriteNeighbours(const PartContext& context, PartWriter* writer) {
   const Skeleton skeleton = context.part.skeleton;
   // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
   // one fills the GPU, it lets the next one begin late. One that is small lets those behind it fetch what
-  // they read while it waits itself.
-  const bool small = skeleton == Skeleton::kMap &&
+  // they read while it waits itself, where that is little.
+  const bool small = skeleton == Skeleton::kMap && context.target.begins_early &&
                      context.LeavesRoom(context.Points(0, context.part.loops.size()) / kCudaBlock);
   if (small) writer->Line("launch_dependents();");
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
