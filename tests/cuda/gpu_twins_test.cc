@@ -1,46 +1,16 @@
-// Models shared out over GPUs against their twins on one: SmallTwins, and two layers of each of the bench
-// models' graphs that RONDO_LLAMA_GRAPHS names (paths, with commas between), with --tp 2 and 8. Through NCCL, small kernels, and these with norms behind them. Ranks share GPUs where there
-// are fewer.
+// Models shared out over GPUs against their twins on one: SmallTwins, and two layers of the bench models'
+// graphs (BenchTwins) on 2 and 8 ranks. Through NCCL, small kernels, and these with norms behind them. Ranks
+// share GPUs where there are fewer.
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <sstream>
 
 #include "tests/cuda/rank_devices.h"
-#include "tests/e2e/first_layers.h"
 #include "tests/e2e/twins.h"
 
 namespace rondo {
 namespace {
 
 constexpr char kTarget[] = "cuda:sm_90a";
-
-// The graph `path`, its first two layers.
-TwinCase TwoLayersOf(const std::string& path, uint32_t devices) {
-  TwinCase of;
-  of.name = std::filesystem::path(path).stem().string() + ", two layers";
-  of.model = [path](const TemporaryFolder& folder) {
-    const Status cut = WriteFirstLayers(path, 2, folder.File("model.onnx"));
-    EXPECT_TRUE(cut.ok()) << cut.message();
-    CompileOptions options;
-    options.models = {{"main", folder.File("model.onnx")}};
-    options.synthetic_seed = 1;
-    return options;
-  };
-  of.tensor = devices;
-  of.tolerance = kApartTwoLayersBF16;
-  of.first = 1000;
-  return of;
-}
-
-std::vector<std::string> BenchGraphs() {
-  const char* set = std::getenv("RONDO_LLAMA_GRAPHS");
-  std::istringstream text(set == nullptr ? "" : set);
-  std::vector<std::string> paths;
-  for (std::string path; std::getline(text, path, ',');) paths.push_back(path);
-  return paths;
-}
 
 struct Destroy {
   void operator()(Driver* driver) const { DestroyCudaDriver(driver); }
@@ -111,12 +81,11 @@ TEST_F(GpuTwins, OneDeviceGivesWhatTheHostGives) {
 class LlamaGpuTwins : public GpuTwins, public testing::WithParamInterface<RankCase> {};
 
 TEST_P(LlamaGpuTwins, TwoLayersOfTheBenchGraphsAreAlike) {
-  const std::vector<std::string> graphs = BenchGraphs();
+  const std::vector<TwinCase> graphs = BenchTwins(GetParam().ranks);
   if (graphs.empty()) GTEST_SKIP() << "RONDO_LLAMA_GRAPHS names no graphs";
   const CudaDriver driver = DriverFor(GetParam());
   if (driver == nullptr) GTEST_SKIP() << lack_;
-  for (const std::string& graph : graphs)
-    ExpectTwins(TwoLayersOf(graph, GetParam().ranks), kTarget, *driver, devices_);
+  for (const TwinCase& of : graphs) ExpectTwins(of, kTarget, *driver, devices_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, LlamaGpuTwins,

@@ -1,6 +1,10 @@
-// The models that SmallTwins shares out.
+// The models that SmallTwins and BenchTwins share out.
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
 
+#include "tests/e2e/first_layers.h"
 #include "tests/e2e/llama_model.h"
 #include "tests/e2e/twins.h"
 
@@ -199,6 +203,28 @@ std::vector<TwinCase> SmallTwins() {
       {"Llama8", llama(1), 8, 1, kDivide, kApartTwoLayersBF16, 300, 0.2},
       {"LlamaOf40Tokens4", llama(40), 4, 1, kDivide, kApartTwoLayersBF16, 300, 0.3},
   };
+}
+
+std::vector<TwinCase> BenchTwins(uint32_t devices) {
+  const char* set = std::getenv("RONDO_LLAMA_GRAPHS");
+  std::istringstream text(set == nullptr ? "" : set);
+  std::vector<TwinCase> cases;
+  for (std::string path; std::getline(text, path, ',');) {
+    TwinCase of{"Two layers of " + std::filesystem::path(path).stem().string(), nullptr, devices};
+    of.model = [path](const Folder& folder) {
+      const Status cut = WriteFirstLayers(path, 2, folder.File("model.onnx"));
+      EXPECT_TRUE(cut.ok()) << cut.message();
+      CompileOptions options;
+      options.models = {{"main", folder.File("model.onnx")}};
+      options.synthetic_seed = 1;
+      return options;
+    };
+    of.tolerance = kApartTwoLayersBF16;
+    of.first = 500;
+    of.share = 1.02 / devices;  // norms are on every device
+    cases.push_back(of);
+  }
+  return cases;
 }
 
 }  // namespace rondo

@@ -27,6 +27,17 @@ TEST_P(TwinsTest, AreAlike) {
 INSTANTIATE_TEST_SUITE_P(Of, TwinsTest, testing::ValuesIn(SmallTwins()),
                          [](const auto& of) { return NameOf(of.param); });
 
+// Takes minutes, and the memory of two layers' weights twice.
+TEST(BenchTwinsTest, TwoLayersOnEightDevicesAreAlike) {
+  const std::vector<TwinCase> cases = BenchTwins(8);
+  if (cases.empty()) GTEST_SKIP() << "RONDO_LLAMA_GRAPHS names no graphs";
+  HostOptions host;
+  host.devices = 8;
+  Driver* const driver = CreateHostDriver(host).Take();
+  for (const TwinCase& of : cases) ExpectTwins(of, "host", *driver, {0, 1, 2, 3, 4, 5, 6, 7});
+  DestroyHostDriver(driver);
+}
+
 // The first layers of a decoder of four are a decoder of two, to the bit.
 TEST(FirstLayersTest, AreADecoderOfAsMany) {
   const TemporaryFolder folder;
