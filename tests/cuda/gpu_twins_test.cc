@@ -88,11 +88,12 @@ TEST_P(LlamaGpuTwins, TwoLayersOfTheBenchGraphsAreAlike) {
   for (const TwinCase& of : graphs) ExpectTwins(of, kTarget, *driver, devices_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LlamaGpuTwins,
-                         testing::Values(RankCase{2, CollectiveKernels::kNccl}, RankCase{8, CollectiveKernels::kNccl},
-                                         RankCase{2, CollectiveKernels::kSmall}, RankCase{8, CollectiveKernels::kSmall},
-                                         RankCase{2, CollectiveKernels::kFused}, RankCase{8, CollectiveKernels::kFused}),
-                         [](const auto& of) { return rondo::NameOf(of); });
+INSTANTIATE_TEST_SUITE_P(
+    Of, LlamaGpuTwins,
+    testing::Values(RankCase{2, CollectiveKernels::kNccl}, RankCase{8, CollectiveKernels::kNccl},
+                    RankCase{2, CollectiveKernels::kSmall}, RankCase{8, CollectiveKernels::kSmall},
+                    RankCase{2, CollectiveKernels::kFused}, RankCase{8, CollectiveKernels::kFused}),
+    [](const auto& of) { return rondo::NameOf(of); });
 
 }  // namespace
 }  // namespace rondo

@@ -48,7 +48,8 @@ class SmallModel : public ModelMaker {
     t->set_data_type(onnx::TensorProto::UINT8);
     int64_t count = 1;
     for (int64_t d : dims) t->add_dims(d), count *= d;
-    for (float number : Numbers(count, 128, weights_)) t->mutable_raw_data()->push_back(static_cast<char>(number));
+    for (float number : Numbers(count, 128, weights_))
+      t->mutable_raw_data()->push_back(static_cast<char>(number));
     return name;
   }
   std::string Scales(const std::vector<int64_t>& dims) {
@@ -129,8 +130,8 @@ CompileOptions PackedExperts(const Folder& folder) {
                       up_scales = m.Scales({kExperts, 2 * kInner, kWidth / kBlock}),
                       down = m.Packed({kExperts, kWidth, kInner / 2}),
                       down_scales = m.Scales({kExperts, kWidth, kInner / kBlock});
-    onnx::NodeProto* node =
-        m.Microsoft("QMoE", {x, n + ".router", up, up_scales, "", down, down_scales, "", "", "", ""}, n + ".moe");
+    onnx::NodeProto* node = m.Microsoft(
+        "QMoE", {x, n + ".router", up, up_scales, "", down, down_scales, "", "", "", ""}, n + ".moe");
     SmallModel::Set(node, "k", 2);
     SmallModel::Set(node, "normalize_routing_weights", 1);
     SmallModel::Set(node, "activation_type", "swiglu");
@@ -179,10 +180,10 @@ CompileOptions Llama(const Folder& folder, int64_t tokens) {
 }  // namespace
 
 std::vector<TwinCase> SmallTwins() {
-  const auto decode = [](const char* bits) {
-    return [bits](const Folder&) { return Decode(bits); };
+  const auto decode = [](const char* bits) { return [bits](const Folder&) { return Decode(bits); }; };
+  const auto llama = [](int64_t tokens) {
+    return [tokens](const Folder& folder) { return Llama(folder, tokens); };
   };
-  const auto llama = [](int64_t tokens) { return [tokens](const Folder& folder) { return Llama(folder, tokens); }; };
   constexpr auto kDivide = Weights::kDivide, kGather = Weights::kGather;
   return {
       {"PaddedHeads3", decode(""), 3, 1, kDivide, kApartF32, 100, 0.5},

@@ -84,7 +84,8 @@ double Apart(const Tensor& got, const Tensor& want, const Tensor* before) {
 void ExpectDevicesAlike(const Tensors& left, const Tensor& first) {
   for (const Tensor& tensor : left) {
     const bool other = tensor.name.rfind(first.name + "@", 0) == 0;
-    EXPECT_TRUE(!other || tensor.bytes == first.bytes) << tensor.name << ": other bits than on the first device";
+    EXPECT_TRUE(!other || tensor.bytes == first.bytes)
+        << tensor.name << ": other bits than on the first device";
   }
 }
 
@@ -141,14 +142,16 @@ void ExpectTwins(const TwinCase& of, const char* target, Driver& driver,
   ASSERT_EQ(model.data().requirements.devices.size(), of.devices());
   const uint64_t whole = twin.data().requirements.devices[0].weights;
   for (const DeviceBytes& held : model.data().requirements.devices)
-    EXPECT_LE(static_cast<double>(held.weights), of.share * static_cast<double>(whole)) << of.name << ": of " << whole << " bytes";
+    EXPECT_LE(static_cast<double>(held.weights), of.share * static_cast<double>(whole))
+        << of.name << ": of " << whole << " bytes";
   ExpectAlike(of, twin, model, ("on " + std::to_string(of.devices()) + " and on 1").c_str());
 }
 
 void ExpectSameOnBoth(const TwinCase& of, Driver& one, const char* target_of_one, Driver& other,
                       const char* target_of_other) {
   const TemporaryFolder folder;
-  LiveModel a(OptionsOf(of, folder, target_of_one), one, {}), b(OptionsOf(of, folder, target_of_other), other, {});
+  LiveModel a(OptionsOf(of, folder, target_of_one), one, {}),
+      b(OptionsOf(of, folder, target_of_other), other, {});
   ASSERT_TRUE(a.session().valid() && b.session().valid());
   TwinCase allowed = of;
   allowed.tolerance = std::max(of.tolerance, kApartF32);

@@ -40,8 +40,10 @@ inline constexpr double kApartTwoLayersBF16 = 1.0 / 64;
 
 // Runs both three times and compares all they leave: outputs of all devices to the bit, with each other;
 // with the twin's, and states, whole again, as far as the twin's run changed them, within the tolerance;
-// what it did not change to the bit. No device holds more than its share of the weights. `devices` of `driver`, one for each of the case's; the twin has the first.
-void ExpectTwins(const TwinCase& of, const char* target, Driver& driver, const std::vector<uint32_t>& devices);
+// what it did not change to the bit. No device holds more than its share of the weights. `devices` of
+// `driver`, one for each of the case's; the twin has the first.
+void ExpectTwins(const TwinCase& of, const char* target, Driver& driver,
+                 const std::vector<uint32_t>& devices);
 
 // The same model on one device of two drivers.
 void ExpectSameOnBoth(const TwinCase& of, Driver& one, const char* target_of_one, Driver& other,

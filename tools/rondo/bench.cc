@@ -284,7 +284,8 @@ class BenchCommand : public Command {
                                           {"waited_us", c.waited}});
       }
       section.table.rows.push_back({std::to_string(device), std::to_string(collectives.size()),
-                                    Printf("%.1f", in_flight), Printf("%.1f", beside), Printf("%.1f", waited)});
+                                    Printf("%.1f", in_flight), Printf("%.1f", beside),
+                                    Printf("%.1f", waited)});
     }
     out_.Print(section);
   }

@@ -57,8 +57,8 @@ TEST(CudaTrace, HasEachPartitionWithItsReasonAndEachStepWithItsTime) {
 TEST(Traces, HaveCollectivesWithWhatRunsBeside) {
   std::vector<Step> steps(8);
   const std::pair<StepKind, uint32_t> order[] = {
-      {StepKind::kCollectiveStart, 0}, {StepKind::kLaunch, kNone},         {StepKind::kCollectiveStart, 1},
-      {StepKind::kLaunch, kNone},      {StepKind::kCollectiveWait, 0},     {StepKind::kCollectiveWait, 1},
+      {StepKind::kCollectiveStart, 0}, {StepKind::kLaunch, kNone},     {StepKind::kCollectiveStart, 1},
+      {StepKind::kLaunch, kNone},      {StepKind::kCollectiveWait, 0}, {StepKind::kCollectiveWait, 1},
       {StepKind::kLaunch, kNone},      {StepKind::kCollectiveStart, 0}};
   tools::TracedReplay replay{0, TimerDetail::kSteps, {}};
   double now = 100;
