@@ -43,7 +43,7 @@ struct GpuTwin {
 };
 
 std::string NameOfTwin(const testing::TestParamInfo<GpuTwin>& of) {
-  return of.param.twin.name + NameOf(of.param.kernels);
+  return of.param.twin.name + TextOf(of.param.kernels);
 }
 
 std::vector<GpuTwin> SmallOnGpus() {
