@@ -1,6 +1,7 @@
 // Writes that replace some elements of what is no state: each in the memory of what it changes, if all that
 // reads the elements as they were can run before; else in a copy. Several may change parts of one memory.
 #include <algorithm>
+#include <cstdlib>
 
 #include "compiler/fusion/preparation.h"
 #include "compiler/ir/rebase.h"
@@ -12,6 +13,25 @@ using ir::Node;
 using ir::Op;
 using ir::Region;
 using ir::View;
+
+namespace {
+
+// False if `view` may show an element twice: what is repeated cannot be changed at one of its places.
+bool ShowsEachOnce(const View& view) {
+  return std::all_of(view.steps.begin(), view.steps.end(), [](const ir::ViewStep& step) {
+    std::vector<ir::IndexDim> dims = ir::JoinedDims(step);
+    for (ir::IndexDim& dim : dims) dim.stride = std::abs(dim.stride);
+    std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.stride < b.stride; });
+    int64_t reach = 0;  // of the dims before
+    for (const ir::IndexDim& dim : dims) {
+      if (dim.stride <= reach) return false;
+      reach += dim.stride * (dim.extent - 1);
+    }
+    return true;
+  });
+}
+
+}  // namespace
 
 void Preparation::CopyScatterTargets() {
   const NodeId count = g_.size();
@@ -33,6 +53,8 @@ void Preparation::CopyScatterTargets() {
 std::string Preparation::ChangeInPlace(NodeId id) {
   const NodeId data = g_.node(id).inputs[0], base = g_.BaseOf(data);
   if (!IsChangeable(base)) return WhyNotChanged(base);
+  if (!ShowsEachOnce(g_.ViewOf(data)))
+    return "what " + NameOf(g_, base) + " computes is written to where it is repeated";
   const auto known = placed_.find(base);
   const Placed holder =
       known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};

@@ -43,6 +43,7 @@ class Importer : public Host {
   Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
                                          const std::vector<Value>& inputs) override;
   Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) override;
+  Result<Value> LoadNarrow(const onnx::TensorProto& tensor) override;
   int64_t longest_unrolled() const override { return options_.longest_unrolled; }
   bool shapes_only() const override { return options_.shapes_only; }
   uint32_t devices() const override { return options_.devices; }
@@ -67,7 +68,6 @@ class Importer : public Host {
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
   Result<Value> LoadInitializer(const onnx::TensorProto& tensor);
-  Result<Value> LoadNarrow(const onnx::TensorProto& tensor);
   Result<Value> Lookup(const std::string& name, Scope* scope);
   Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);
   const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;

@@ -100,6 +100,12 @@ Status Importer::AddOutputs(Scope* scope) {
       return Status::Error(Code::kUnsupported, "output \"%.200s\" is a sequence of tensors",
                            info.name().c_str());
     }
+    if (value->bits != 0) {
+      return Status::Error(
+          Code::kUnsupported,
+          "output \"%.200s\" has numbers of %d bits, which are no type of a port: dequantise them",
+          info.name().c_str(), value->bits);
+    }
     DType dtype = builder_.dtype(value->node);
     if (info.type().tensor_type().elem_type() != 0) {
       auto declared = onnx::DTypeOf(info.type().tensor_type().elem_type());

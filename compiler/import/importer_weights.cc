@@ -45,7 +45,7 @@ Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {
   return Value{id, false, {}};
 }
 
-// Numbers of 2 or 4 bits: they stay packed in the plan, and every reader sees 8-bit ones.
+// Numbers of few bits: they stay packed in the plan, and every reader sees 8-bit ones.
 Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   if (options_.devices > 1) {
     return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "compiler/import/decompose.h"
 #include "compiler/import/packed_bits.h"
 #include "formats/onnx/tensor.h"
 
@@ -77,6 +78,41 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
   const double sign = static_cast<double>(1 << (packed.bits - 1));
   x = b.BinaryScalar(TapeOp::kBitXor, b.Cast(x, DType::kI32), sign);
   return b.Cast(b.BinaryScalar(TapeOp::kSub, x, sign), DType::kI8);
+}
+
+std::optional<NarrowCodes> NarrowTypeOf(int data_type) {
+  const NarrowType* type = Find(data_type);
+  if (type == nullptr) return std::nullopt;
+  return NarrowCodes{nullptr, Shape{}, type->bits, type->is_signed, type->type};
+}
+
+// Multiples of a unit that doubles with every power of two from the least one on. It is a power of two
+// itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
+// which it is rounded to with either unit.
+ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, PackedType type) {
+  struct Grid {
+    int mantissa, least, powers;  // bits; the exponent of the least normal number; how many there are
+    double most;
+  };
+  const Grid grid = type == PackedType::kE4M3   ? Grid{3, -6, 15, 448}
+                    : type == PackedType::kE5M2 ? Grid{2, -14, 30, 57344}
+                                                : Grid{1, 0, 3, 6};
+  ir::NodeId power = b.Unary(TapeOp::kLog, b.Unary(TapeOp::kAbs, x));
+  power = b.Unary(TapeOp::kFloor, b.BinaryScalar(TapeOp::kMul, power, 1 / std::log(2.0)));
+  power = Clamp(b, b.BinaryScalar(TapeOp::kSub, power, grid.least), 0, grid.powers - 1);
+  const ir::NodeId one = b.Scalar(DType::kI64, 1);
+  ir::NodeId unit = b.Cast(b.Binary(TapeOp::kShl, one, b.Cast(power, DType::kI64)), DType::kF32);
+  unit = b.BinaryScalar(TapeOp::kMul, unit, std::ldexp(1.0, grid.least - grid.mantissa));
+  return Clamp(b, b.Mul(b.Unary(TapeOp::kRound, b.Div(x, unit)), unit), -grid.most, grid.most);
+}
+
+Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type) {
+  type.data = nullptr;
+  type.shape = b.shape(numbers);
+  Value value{numbers, false, {}};
+  value.bits = type.bits;
+  value.narrow = std::make_shared<NarrowCodes>(std::move(type));
+  return value;
 }
 
 }  // namespace rondo::importer

@@ -1,10 +1,12 @@
-// Weights of ONNX types that the plan knows only packed: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
-// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2.
+// ONNX types that the plan knows only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
+// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2. What a run computes of such a type lies in a wider
+// one.
 #ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 #define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 
-#include "compiler/ir/builder.h"
-#include "core/packed_weights.h"
+#include <optional>
+
+#include "compiler/import/op_context.h"
 #include "core/status.h"
 #include "formats/onnx/onnx.pb.h"
 
@@ -26,6 +28,18 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor);
 
 // `bytes` (u8, those of `packed`) as i8, u8 or (of float types) f32 numbers of packed.shape.
 ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed);
+
+// Such a TensorProto.DataType as codes that are not there; none for all other types.
+std::optional<NarrowCodes> NarrowTypeOf(int data_type);
+
+// x (f32) rounded to the nearest number of a float type, ties to even, in f32; what is beyond its range
+// becomes its greatest number.
+ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, PackedType type);
+
+inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8; }
+
+// `numbers`, as Widened gives them, as a value of such a type.
+Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type);
 
 }  // namespace rondo::importer
 

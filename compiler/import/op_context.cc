@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/packed.h"
 #include "core/scalar.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
@@ -19,6 +20,15 @@ using Data = std::shared_ptr<const ir::ConstantData>;
 Status NotConstant(const char* what) {
   return Status::Error(Code::kUnsupported,
                        "%s must be known when the model is compiled, but depends on its inputs", what);
+}
+
+// The numbers that a packed constant stands for.
+Data Expanded(const ir::ConstantData& data) {
+  const std::vector<float> numbers = ir::Unpacked(*data.packed);
+  std::vector<uint8_t> bytes(numbers.size() * static_cast<size_t>(ByteSize(data.dtype)));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    scalar::Store<float>(data.dtype, bytes.data(), static_cast<int64_t>(i), numbers[i]);
+  return ir::ConstantData::Own(data.dtype, data.shape, std::move(bytes));
 }
 
 }  // namespace
@@ -41,8 +51,8 @@ Result<Data> EvaluateConstant(const ir::Graph& graph, NodeId id) {
     if (node.op == ir::Op::kInput) return NotConstant("its value");
     if (node.op == ir::Op::kConstant) {
       const Data& data = node.As<ir::ConstantAttrs>().data;
-      if (data->synthetic) return NotConstant("its value (a synthetic weight)");
-      done[at] = data;
+      if (data->synthetic && data->packed == nullptr) return NotConstant("its value (a synthetic weight)");
+      done[at] = data->packed != nullptr ? Expanded(*data) : data;
       stack.pop_back();
       continue;
     }

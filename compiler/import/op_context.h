@@ -25,9 +25,10 @@ namespace rondo::importer {
 using ir::kNoNode;
 using ir::NodeId;
 
-// The codes of a weight with less than 8 bits, as the file has them: the first in the lowest bits.
+// A type that the plan knows only as packed weights (narrow_weight.h), and the codes of a weight as the file
+// has them: the first in the lowest bits.
 struct NarrowCodes {
-  std::shared_ptr<const ir::ConstantData> data;  // u8; has bytes, or is synthetic
+  std::shared_ptr<const ir::ConstantData> data;  // u8; has bytes, or is synthetic; null: numbers of a run
   Shape shape;                                   // of the numbers
   int bits = 0;
   bool is_signed = false;
@@ -39,8 +40,8 @@ struct Value {
   NodeId node = kNoNode;
   bool is_sequence = false;
   std::vector<NodeId> sequence;
-  int bits = 0;  // not 0: the 8-bit numbers of a weight whose own type has so few; most handlers refuse it
-  std::shared_ptr<const NarrowCodes> narrow = {};  // its codes
+  int bits = 0;  // not 0: numbers whose own type has so few, as 8-bit ones or f32; most handlers refuse them
+  std::shared_ptr<const NarrowCodes> narrow = {};  // their type and codes
 };
 
 // Attributes by name, references to a function's attributes resolved.
@@ -56,6 +57,8 @@ class Host {
   virtual Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
                                                  const std::vector<Value>& inputs) = 0;
   virtual Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) = 0;
+  // A tensor of a type that the plan knows only as packed weights.
+  virtual Result<Value> LoadNarrow(const onnx::TensorProto& tensor) = 0;
   // ImportOptions::longest_unrolled.
   virtual int64_t longest_unrolled() const = 0;
   // ImportOptions::shapes_only.

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/tensor.h"
 
@@ -179,7 +180,13 @@ Status IsInf(OpContext& c) {
 }
 
 Status Cast(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(static_cast<int>(c.Int("to", 0))));
+  const int type = static_cast<int>(c.Int("to", 0));
+  const std::optional<NarrowCodes> narrow = NarrowTypeOf(type);
+  if (narrow && IsReal(*narrow) && c.Int("saturate", 1) != 0 && c.dtype(0) != DType::kBool) {
+    c.SetValue(0, NarrowValue(c.b, RoundedTo(c.b, c.b.Cast(c.In(0), DType::kF32), narrow->type), *narrow));
+    return Status::Ok();
+  }
+  RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(type));
   c.Set(0, c.b.Cast(c.In(0), to));
   return Status::Ok();
 }
@@ -242,7 +249,7 @@ constexpr OpRow kOps[] = {
     {"Sigmoid", 1, Unary<TapeOp::kSigmoid, Types::kFloat>},
     {"IsNaN", 1, Unary<TapeOp::kIsNan, Types::kFloat>},
     {"IsInf", 1, IsInf},
-    {"Cast", 1, Cast},
+    {"Cast", 1, Cast, 1, kLatest, "", false, true},
     {"CastLike", 2, CastLike},
 };
 

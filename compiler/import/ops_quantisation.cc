@@ -1,5 +1,8 @@
 // Quantisation and back.
+#include <optional>
+
 #include "compiler/import/decompose.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/packed_weight.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
@@ -7,16 +10,16 @@
 
 namespace rondo::importer {
 
-void IntegerRange(DType dtype, double* low, double* high) {
+void IntegerRange(DType dtype, double* low, double* high, int bits) {
   bool is_signed = dtype == DType::kI8 || dtype == DType::kI16;
-  double values = ByteSize(dtype) == 1 ? 256 : 65536;
+  double values = bits != 0 ? 1 << bits : ByteSize(dtype) == 1 ? 256 : 65536;
   *low = is_signed ? -values / 2 : 0;
   *high = *low + values - 1;
 }
 
-NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype) {
+NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype, int bits) {
   double low = 0, high = 0;
-  IntegerRange(dtype, &low, &high);
+  IntegerRange(dtype, &low, &high, bits);
   NodeId y = b.Unary(TapeOp::kRound, b.Div(x, scale));
   if (zero != kNoNode) y = b.Add(y, b.Cast(zero, DType::kF32));
   return b.Cast(Clamp(b, y, low, high), dtype);
@@ -69,22 +72,108 @@ Result<NodeId> Spread(OpContext& c, int i) {
   return c.b.Slice(each, axis, 0, 1, x[axis]);
 }
 
-Status QuantizeLinear(OpContext& c) {
+// What a quantisation makes: `narrow` of a type that the plan has only packed, in `dtype`.
+struct Target {
+  DType dtype = DType::kU8;
+  std::optional<NarrowCodes> narrow;
+};
+
+Target TargetOf(NarrowCodes narrow) {
+  const DType dtype = IsReal(narrow) ? DType::kF32 : narrow.is_signed ? DType::kI8 : DType::kU8;
+  return {dtype, std::move(narrow)};
+}
+
+// By the zero point's type, or the attribute, or `otherwise`.
+Result<Target> ReadTarget(const OpContext& c, Target otherwise) {
+  if (c.Has(2) && c.InValue(2).narrow != nullptr) return TargetOf(*c.InValue(2).narrow);
+  if (c.Has(2)) return Target{c.dtype(2), std::nullopt};
+  const int given = static_cast<int>(c.Int("output_dtype", 0));
+  if (given == 0) return otherwise;
+  if (std::optional<NarrowCodes> narrow = NarrowTypeOf(given)) return TargetOf(std::move(*narrow));
+  RONDO_ASSIGN_OR_RETURN(const DType dtype, onnx::DTypeOf(given));
+  return Target{dtype, std::nullopt};
+}
+
+Status QuantiseTo(OpContext& c, const Target& target) {
+  ir::Builder& b = c.b;
+  const bool real = target.narrow && IsReal(*target.narrow);
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
-  DType type = DType::kU8;
-  if (c.Has(2)) {
-    type = c.dtype(2);
-  } else if (c.Int("output_dtype", 0) != 0) {
-    RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
+  for (int i : {0, 1}) {
+    if (c.InValue(i).bits == 0) continue;
+    return Status::Error(Code::kUnsupported,
+                         "input %d has numbers of %d bits: put a DequantizeLinear between", i,
+                         c.InValue(i).bits);
   }
-  if (!Narrow(type)) return Status::Error(Code::kUnsupported, "quantisation to %s", Name(type));
+  if (!real && !Narrow(target.dtype))
+    return Status::Error(Code::kUnsupported, "quantisation to %s", Name(target.dtype));
+  if (real && c.Int("saturate", 1) == 0) {
+    return Status::Error(Code::kUnsupported,
+                         "saturate 0 makes infinities of what is too large: quantise with saturate 1");
+  }
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
+  scale = b.Cast(scale, DType::kF32);
   NodeId zero = kNoNode;
   if (c.Has(2)) {
     RONDO_ASSIGN_OR_RETURN(zero, Spread(c, 2));
   }
-  NodeId x = c.b.Cast(c.In(0), DType::kF32);
-  c.Set(0, Quantise(c.b, x, c.b.Cast(scale, DType::kF32), zero, type));
+  const NodeId x = b.Cast(c.In(0), DType::kF32);
+  if (!target.narrow) {
+    c.Set(0, Quantise(b, x, scale, zero, target.dtype));
+    return Status::Ok();
+  }
+  const NodeId y = real
+                       ? RoundedTo(b, b.Div(x, scale), target.narrow->type)  // its zero point says only which
+                       : Quantise(b, x, scale, zero, target.dtype, target.narrow->bits);
+  c.SetValue(0, NarrowValue(b, y, *target.narrow));
+  return Status::Ok();
+}
+
+Status QuantizeLinear(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Target target, ReadTarget(c, {}));
+  return QuantiseTo(c, target);
+}
+
+// TensorRT's names say the type.
+template <int kDataType>
+Status QuantizeTensorRt(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Target target, ReadTarget(c, TargetOf(*NarrowTypeOf(kDataType))));
+  return QuantiseTo(c, target);
+}
+
+// Blocks of FP4 along an axis, of which each has the scale that its greatest number asks for: output 1, in
+// FP8 and as parts of input 1, which is for all.
+Status DynamicQuantizeFp4(OpContext& c) {
+  ir::Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
+  RONDO_ASSIGN_OR_RETURN(const int axis, c.Axis(c.Int("axis", 1), c.rank(0)));
+  const Shape shape = c.shape(0);
+  const int64_t block = c.Int("block_size", 0);
+  if (block < 1 || shape[axis] % block != 0 || c.shape(1).elements() != 1 ||
+      c.Int("scale_type", onnx::TensorProto::FLOAT8E4M3FN) != onnx::TensorProto::FLOAT8E4M3FN) {
+    return Status::Error(
+        Code::kUnsupported,
+        "blocks of %lld along axis %d of %s with scales of type %lld for one of %s: rondo knows "
+        "whole blocks with scales of FLOAT8E4M3FN (17) and one scale for all",
+        static_cast<long long>(block), axis, Text(shape).c_str(),
+        static_cast<long long>(c.Int("scale_type", 17)), Text(c.shape(1)).c_str());
+  }
+  Shape blocks = shape, cut;
+  blocks[axis] = shape[axis] / block;
+  for (int d = 0; d < shape.rank; ++d) {
+    cut.dims[cut.rank++] = blocks[d];
+    if (d == axis) cut.dims[cut.rank++] = block;
+  }
+  const NodeId x = b.Reshape(b.Cast(c.In(0), DType::kF32), cut);
+  const NodeId all = b.Reshape(b.Cast(c.In(1), DType::kF32), Shape{});
+  NodeId scale = b.Reduce(ir::ReduceKind::kMax, b.Unary(TapeOp::kAbs, x), {axis + 1}, true);
+  scale = RoundedTo(b, b.Div(b.BinaryScalar(TapeOp::kDiv, scale, 6), all), PackedType::kE4M3);
+  const NodeId whole = b.Mul(scale, all), none = b.Scalar(DType::kF32, 0);
+  NodeId y = RoundedTo(b, b.Div(x, whole), PackedType::kE2M1);
+  y = b.Reshape(b.Select(b.Binary(TapeOp::kEqual, whole, none), none, y), shape);
+  c.SetValue(0, NarrowValue(b, y, *NarrowTypeOf(onnx::TensorProto::FLOAT4E2M1)));
+  c.SetValue(1, NarrowValue(b, b.Reshape(scale, blocks), *NarrowTypeOf(onnx::TensorProto::FLOAT8E4M3FN)));
   return Status::Ok();
 }
 
@@ -133,11 +222,24 @@ Status DynamicQuantizeLinear(OpContext& c) {
 }
 
 constexpr OpRow kOps[] = {
-    {"QuantizeLinear", 2, QuantizeLinear},
+    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "", false, true},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "", false, true},
-    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.microsoft"},
+    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
+    // What vendors' tools call them: TensorRT's Model Optimizer, Quark, and Vitis before it.
+    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "trt", false, true},
+    {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "trt", false, true},
+    {"TRT_FP8QuantizeLinear", 2, QuantizeTensorRt<onnx::TensorProto::FLOAT8E4M3FN>, 1, kLatest, "trt", false,
+     true},
+    {"TRT_FP8DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "trt", false, true},
+    {"TRT_INT4QuantizeLinear", 2, QuantizeTensorRt<onnx::TensorProto::INT4>, 1, kLatest, "trt", false, true},
+    {"TRT_INT4DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "trt", false, true},
+    {"TRT_FP4DynamicQuantize", 2, DynamicQuantizeFp4, 1, kLatest, "trt"},
+    {"ExtendedQuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.amd.quark", false, true},
+    {"ExtendedDequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.amd.quark", false, true},
+    {"VitisQuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.vai.quantize", false, true},
+    {"VitisDequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.vai.quantize", false, true},
 };
 
 }  // namespace

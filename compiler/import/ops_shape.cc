@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
@@ -12,6 +13,11 @@ namespace {
 
 Status Constant(OpContext& c) {
   if (const onnx::AttributeProto* value = c.Attribute("value"); value != nullptr && value->has_t()) {
+    if (NarrowBits(value->t().data_type()) != 0) {
+      RONDO_ASSIGN_OR_RETURN(Value narrow, c.host.LoadNarrow(value->t()));
+      c.SetValue(0, std::move(narrow));
+      return Status::Ok();
+    }
     RONDO_ASSIGN_OR_RETURN(NodeId node, c.Tensor(value->t()));
     c.Set(0, node);
     return Status::Ok();

@@ -63,15 +63,21 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
 Result<NodeId> DequantisedWeight(OpContext& c) {
   const std::shared_ptr<const NarrowCodes> codes = c.InValue(0).narrow;
   const std::shared_ptr<const NarrowCodes> zeros = c.Has(2) ? c.InValue(2).narrow : nullptr;
-  if (codes == nullptr || codes->shape.rank != 2 || codes->data->synthetic || !IsFloat(c.dtype(1)) ||
-      c.dtype(1) == DType::kF64)
+  if (codes == nullptr || codes->data == nullptr || codes->shape.rank != 2 || codes->data->synthetic ||
+      !IsFloat(c.dtype(1)) || c.dtype(1) == DType::kF64)
     return kNoNode;
-  if (c.Has(2) && (zeros == nullptr || zeros->data->synthetic || zeros->type != codes->type ||
-                   zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
+  if (c.Has(2) &&
+      (zeros == nullptr || zeros->data == nullptr || zeros->data->synthetic || zeros->type != codes->type ||
+       zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
     return kNoNode;
   const bool whole = codes->type <= PackedType::kU8;
   DataPointer scales;
-  if (!c.b.ConstantValue(c.In(1), kMostBytes, &scales)) return kNoNode;
+  if (!c.b.ConstantValue(c.In(1), kMostBytes, &scales)) {
+    // Scales that are dequantised themselves (FP4 has them in FP8).
+    Result<DataPointer> computed = EvaluateConstant(c.b.graph(), c.In(1));
+    if (!computed.ok()) return kNoNode;
+    scales = computed.Take();
+  }
   DType type = c.dtype(1);
   if (c.Int("output_dtype", 0) != 0) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));

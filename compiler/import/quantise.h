@@ -6,12 +6,13 @@
 
 namespace rondo::importer {
 
-// Least and greatest value of an integer type of at most 16 bits.
-void IntegerRange(DType dtype, double* low, double* high);
+// Least and greatest value of an integer type of at most 16 bits; of `bits` bits if that is not 0.
+void IntegerRange(DType dtype, double* low, double* high, int bits = 0);
 
-// saturate(round(x / scale) + zero) as `dtype` (8 or 16 bits); x and scale are f32, `zero` an integer
-// tensor or kNoNode; scale and zero broadcast to x.
-ir::NodeId Quantise(ir::Builder& b, ir::NodeId x, ir::NodeId scale, ir::NodeId zero, DType dtype);
+// saturate(round(x / scale) + zero) as `dtype` (8 or 16 bits, of which `bits` are used if that is not 0); x
+// and scale are f32, `zero` an integer tensor or kNoNode; scale and zero broadcast to x.
+ir::NodeId Quantise(ir::Builder& b, ir::NodeId x, ir::NodeId scale, ir::NodeId zero, DType dtype,
+                    int bits = 0);
 
 // x (f32, with elements) in u8 over the range of its values with 0 in it: (numbers - zero) * scale.
 struct DynamicallyQuantised {

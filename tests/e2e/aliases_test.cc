@@ -353,6 +353,23 @@ TEST(Parts, WhatIsReadAsItWasIsCopied) {
   EXPECT_NE(m.Why().find("others read it as it was"), std::string::npos) << m.Why();
 }
 
+// Each row of "many" is the same memory: a row of its own is what is changed.
+TEST(Parts, WhatIsRepeatedIsCopied) {
+  AliasModel m;
+  m.Input("x", {1, 16});
+  m.Input("u", {1, 16});
+  m.Input("row", {1, 1}, kInt64);
+  m.Ints("shape", {8, 16});
+  m.Node("Softmax", {"x"}, {"t"});
+  m.Node("Expand", {"t", "shape"}, {"many"});
+  m.Node("ScatterND", {"many", "row", "u"}, {"changed"});
+  m.Node("Softmax", {"changed"}, {"y"});
+  m.Output("y");
+  m.Check();
+  EXPECT_EQ(m.copied(), 512u);
+  EXPECT_NE(m.Why().find("is written to where it is repeated"), std::string::npos) << m.Why();
+}
+
 TEST(Parts, AnInputIsNeverChanged) {
   AliasModel m;
   m.Input("x", {8, 16});

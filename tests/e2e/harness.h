@@ -32,6 +32,7 @@ class LiveModel {
   ~LiveModel();
   const PlanData& data() const { return plan_.data(); }
   const Plan& plan() const { return plan_; }
+  const CompileReport& report() const { return compiled_.report; }
   Runtime& runtime() { return runtime_; }
   Session& session() { return session_; }
   uint32_t Program(const std::string& name) const;

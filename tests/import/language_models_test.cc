@@ -68,6 +68,10 @@ std::vector<Numbers> Evaluate(ModelMaker& m, const ir::Values& inputs) {
     return std::vector<Numbers>(3);
   }
   auto out = ir::EvaluateGraph(*graph, inputs);
+  if (!out.ok()) {
+    ADD_FAILURE() << out.status().message();
+    return std::vector<Numbers>(3);
+  }
   std::vector<Numbers> all;
   for (const auto& value : *out) {
     Numbers numbers(static_cast<size_t>(value->shape.elements()));
@@ -298,10 +302,92 @@ TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
   m.Input("x", {4});
   m.Floats("scale", {}, {2});
   Bytes(m, "zero", {}, std::string(1, '\3'), kUint4);
-  m.Node("QuantizeLinear", {"x", "scale", "zero"}, {"y"});
+  m.Node("QuantizeLinear", {"x", "scale", "zero"}, {"q"});
+  m.Node("Relu", {"q"}, {"y"});
   m.Output("y");
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(),
-                   {"QuantizeLinear \"QuantizeLinear_y\"", "input 2", "4 bits", "DequantizeLinear"}));
+                   {"Relu \"Relu_y\"", "input 0", "4 bits", "DequantizeLinear"}));
+  m.graph()->mutable_node()->RemoveLast();
+  m.graph()->mutable_output(0)->set_name("q");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"output \"q\"", "4 bits", "dequantise"}));
+}
+
+// The types that only weights have in a plan, of what a run computes.
+struct NarrowRounding {
+  int type;
+  Numbers numbers, rounded;
+};
+
+void ExpectRounded(const NarrowRounding& c, const std::string& quantize, const std::string& domain) {
+  ModelMaker m(21);
+  m.Input("x", {static_cast<int64_t>(c.numbers.size())});
+  m.Floats("scale", {}, {2});
+  const bool tells = quantize == "QuantizeLinear";  // which type by a zero point
+  if (tells) Bytes(m, "zero", {}, std::string(1, '\0'), c.type);
+  std::vector<std::string> inputs = {"x", "scale"};
+  if (tells) inputs.push_back("zero");
+  m.Node(quantize, inputs, {"q"})->set_domain(domain);
+  m.Node("DequantizeLinear", {"q", "scale"}, {"y"});
+  m.Output("y");
+  Numbers given = c.numbers, expected = c.rounded;
+  for (float& x : given) x *= 2;
+  for (float& x : expected) x *= 2;
+  const Shape shape = {static_cast<int64_t>(given.size())};
+  EXPECT_EQ(Evaluate(m, {Data(DType::kF32, shape, given)})[0], expected) << quantize << " " << c.type;
+}
+
+TEST(NarrowNumbers, AreTheNearestOnesAndTiesAreEven) {
+  const float infinite = INFINITY;
+  const NarrowRounding e4m3 = {
+      17,
+      {0, 1.0625f, 1.1875f, -1.0626f, 464, 500, infinite, 0x1p-10f, 0x1.8p-9f, 0.0154f},
+      {0, 1, 1.25f, -1.125f, 448, 448, 448, 0, 0x1p-8f, 0.015625f}};
+  ExpectRounded(e4m3, "QuantizeLinear", "");
+  ExpectRounded(e4m3, "TRT_FP8QuantizeLinear", "trt");
+  ExpectRounded({19, {1.125f, 1.375f, -7e4f, 0x1.8p-16f, 0x1p-18f}, {1, 1.5f, -57344, 0x1p-15f, 0}},
+                "QuantizeLinear", "");
+  ExpectRounded({23, {0.25f, 0.3f, 0.75f, 1.25f, 2.5f, 5, -9}, {0, 0.5f, 1, 1, 2, 4, -6}}, "QuantizeLinear",
+                "");
+  ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "QuantizeLinear", "");
+  ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "TRT_INT4QuantizeLinear", "trt");
+  ExpectRounded({21, {0.5f, 1.5f, 15.6f, -9}, {0, 2, 15, 0}}, "QuantizeLinear", "");
+}
+
+// Blocks of FP4 with scales in FP8, of activations and of weights: the latter stay packed.
+TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
+  ModelMaker m(23);
+  m.Input("x", {1, 512});
+  m.Floats("all", {}, {0.25f});
+  Bytes(m, "w", {32, 512}, std::string(8192, '\x2f'), 23);         // -6, 1
+  Bytes(m, "of_blocks", {32, 32}, std::string(1024, '\x40'), 17);  // 2
+  m.Node("DequantizeLinear", {"of_blocks", "all"}, {"scales"});
+  onnx::NodeProto* weight = m.Node("DequantizeLinear", {"w", "scales"}, {"wide"});
+  onnx::NodeProto* quantize = m.Node("TRT_FP4DynamicQuantize", {"x", "all"}, {"numbers", "parts"});
+  quantize->set_domain("trt");
+  m.Node("DequantizeLinear", {"parts", "all"}, {"scale"});
+  onnx::NodeProto* back = m.Node("DequantizeLinear", {"numbers", "scale"}, {"rounded"});
+  for (onnx::NodeProto* node : {weight, quantize, back}) {
+    Set(node, "axis", int64_t{-1});
+    Set(node, "block_size", int64_t{16});
+  }
+  m.Node("Transpose", {"wide"}, {"turned"});
+  m.Node("MatMul", {"rounded", "turned"}, {"y"});
+  m.Output("rounded");
+  m.Output("y");
+  Numbers x(512), expected(512);
+  x[0] = 12, x[1] = 5.1f, x[16] = -3, x[17] = 0.74f;  // scales 2 and 0.5
+  expected[0] = 12, expected[1] = 6, expected[16] = -3, expected[17] = 0.75f;
+  const auto got = Evaluate(m, {Data(DType::kF32, {1, 512}, x)});
+  ExpectNear(got[0], expected);
+  ExpectNear(got[1], Numbers(32, 0.5f * (-6 * (12 - 3) + 6 + 0.75f)));
+  const auto graph = ImportModel(m.Make(), {}, nullptr);
+  bool packed = false;
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& node = graph->node(id);
+    packed |= !node.dead && node.op == ir::Op::kConstant && node.shape == Shape({32, 512}) &&
+              node.As<ir::ConstantAttrs>().data->packed != nullptr;
+  }
+  EXPECT_TRUE(packed);
 }
 
 // --------------------------------------------------------------- operators that are others with something on

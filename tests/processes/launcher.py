@@ -7,6 +7,7 @@
   --store           with a key-value store at MASTER_PORT, as torchrun has one, and its variables
   --kill R:S        ends process R without a word once it has used S seconds of a processor, on however busy a machine
   --stop R:S        the same, but it is stopped (SIGSTOP), and ended when all others have
+  --said FILE       when that was, in seconds since 1970, is written there
   --spaces A,B      the processes in these network namespaces in turn; --address is what A is called in B
   --address HOST    MASTER_ADDR, by default 127.0.0.1
 
@@ -111,6 +112,7 @@ def main():
     parser.add_argument("--store", action="store_true")
     parser.add_argument("--kill", default="")
     parser.add_argument("--stop", default="")
+    parser.add_argument("--said", default=os.devnull)
     parser.add_argument("--spaces", default="")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -133,6 +135,8 @@ def main():
         while processes[killed].poll() is None and processor_seconds(processes[killed].pid) < seconds:
             time.sleep(0.05)
         processes[killed].send_signal(signal.SIGKILL if options.kill else signal.SIGSTOP)
+        with open(options.said, "w") as said:
+            said.write(f"{time.time()}\n")
     for rank, process in enumerate(processes):
         if rank != killed:
             process.wait()

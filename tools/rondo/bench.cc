@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -137,6 +138,7 @@ class BenchCommand : public Command {
       json["wall_us_in"][places[i]] = SpreadJson(spread.times);
     }
     PrintSteps(plan, program, measured, &json);
+    PrintCollectives(plan, measured.traced.back(), &json);
     out_.object()["programs"].push_back(std::move(json));
     traced_.insert(traced_.end(), measured.traced.begin(), measured.traced.end());
     return Status::Ok();
@@ -259,6 +261,32 @@ class BenchCommand : public Command {
     for (const char* head : {"GB/s", "GFLOP/s", "kernel", "label", "source nodes"})
       section.table.head.push_back(head);
     for (uint32_t s : order) section.table.rows.push_back(StepRow(plan, of, s, medians[s], sum));
+    out_.Print(section);
+  }
+
+  // Of the last run step by step, where there are any.
+  void PrintCollectives(const PlanData& plan, const TracedReplay& replay, Json* json) {
+    std::map<uint32_t, std::vector<TracedCollective>> by_device;
+    for (const TracedCollective& c : CollectivesOf(plan, replay)) by_device[c.device].push_back(c);
+    if (by_device.empty()) return;
+    Section section;
+    section.title = "collectives of the last of these runs: µs in all";
+    section.table.head = {"device", "collectives", "from start to end of wait", "compute between", "waited"};
+    for (const auto& [device, collectives] : by_device) {
+      double in_flight = 0, beside = 0, waited = 0;
+      for (const TracedCollective& c : collectives) {
+        in_flight += c.end - c.begin, beside += c.beside, waited += c.waited;
+        (*json)["collectives"].push_back({{"sync_point", c.sync_point},
+                                          {"device", device},
+                                          {"begin_us", c.begin},
+                                          {"end_us", c.end},
+                                          {"compute_between_us", c.beside},
+                                          {"waited_us", c.waited}});
+      }
+      section.table.rows.push_back({std::to_string(device), std::to_string(collectives.size()),
+                                    Printf("%.1f", in_flight), Printf("%.1f", beside),
+                                    Printf("%.1f", waited)});
+    }
     out_.Print(section);
   }
 

@@ -70,6 +70,31 @@ Json StepSlice(const PlanData& plan, const TracedReplay& replay, const TimedInte
   return slice;
 }
 
+// In flight: a pair of events, for several may be at once.
+void AddCollective(const PlanData& plan, const TracedReplay& replay, const TracedCollective& collective,
+                   double offset, Json* events) {
+  const Program& program = plan.programs[replay.program];
+  const SyncPoint& point = program.sync_points[collective.sync_point];
+  const uint32_t source = program.steps[collective.start].source;
+  Json event = {{"ph", "b"},
+                {"name", SourceText(plan, source)},
+                {"cat", "collective"},
+                {"id", collective.sync_point},
+                {"pid", collective.device},
+                {"tid", 0},
+                {"ts", offset + collective.begin}};
+  event["args"] = {{"program", std::string(program.name)},
+                   {"op", Name(point.op)},
+                   {"bytes", point.bytes},
+                   {"compute_beside_us", collective.beside},
+                   {"waited_us", collective.waited}};
+  events->push_back(event);
+  event.erase("args");
+  event["ph"] = "e";
+  event["ts"] = offset + collective.end;
+  events->push_back(std::move(event));
+}
+
 Json PartitionSlice(const PlanData& plan, const TracedReplay& replay, const TimedInterval& interval,
                     double offset) {
   const Program& program = plan.programs[replay.program];
@@ -120,6 +145,32 @@ double LongestDevice(const std::vector<TimedInterval>& intervals) {
   return longest;
 }
 
+std::vector<TracedCollective> CollectivesOf(const PlanData& plan, const TracedReplay& replay) {
+  const Program& program = plan.programs[replay.program];
+  std::vector<TracedCollective> all, open;
+  for (uint32_t s = 0; s < program.steps.size(); ++s) {
+    const Step& step = program.steps[s];
+    const TimedInterval& interval = replay.intervals[s];
+    const double end = interval.begin + interval.duration;
+    if (step.kind == StepKind::kCollectiveStart) {
+      open.push_back({step.sync_point, step.device, s, interval.begin, end});
+    } else if (step.kind == StepKind::kCollectiveWait) {
+      const auto started = std::ranges::find_if(open, [&](const TracedCollective& c) {
+        return c.sync_point == step.sync_point && c.device == step.device;
+      });
+      if (started == open.end()) continue;
+      started->end = end;
+      started->waited = interval.duration;
+      all.push_back(*started);
+      open.erase(started);
+    } else {
+      for (TracedCollective& c : open) c.beside += c.device == step.device ? interval.duration : 0;
+    }
+  }
+  std::ranges::sort(all, {}, &TracedCollective::start);
+  return all;
+}
+
 std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& replays) {
   Json events = Lanes(plan, replays);
   double offset = 0;
@@ -129,6 +180,10 @@ std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& rep
     }
     for (const TimedInterval& interval : replay.intervals) {
       if (replay.detail == TimerDetail::kSteps) events.push_back(StepSlice(plan, replay, interval, offset));
+    }
+    if (replay.detail == TimerDetail::kSteps) {
+      for (const TracedCollective& collective : CollectivesOf(plan, replay))
+        AddCollective(plan, replay, collective, offset, &events);
     }
     offset += LongestDevice(replay.intervals) + kPause;
   }

@@ -28,8 +28,21 @@ struct TracedReplay {
   std::vector<TimedInterval> intervals;
 };
 
-// Chrome's trace format, which Perfetto opens: a process a device, a lane for its partitions and one for each
-// of its streams; steps are named by their source nodes. The replays follow one another.
+// A collective on one device, of a replay of steps: those between its start and its wait run beside it, on
+// GPUs that no other rank shares (there it has a stream of its own). Microseconds.
+struct TracedCollective {
+  uint32_t sync_point = 0, device = 0;
+  uint32_t start = 0;         // the step that starts it
+  double begin = 0, end = 0;  // of its start and its wait
+  double beside = 0;          // of steps between the two that are of no collective
+  double waited = 0;          // that its wait held the device up
+};
+// Of a replay of steps, in the order of their starts.
+std::vector<TracedCollective> CollectivesOf(const PlanData& plan, const TracedReplay& replay);
+
+// Chrome's trace format, which Perfetto opens: a process a device, a lane for its partitions, one for each
+// of its streams, and what is in flight of its collectives; steps are named by their source nodes. The
+// replays follow one another.
 std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& replays);
 Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path);
 

@@ -53,5 +53,39 @@ TEST(CudaTrace, HasEachPartitionWithItsReasonAndEachStepWithItsTime) {
   s.Close();
 }
 
+// Two collectives in flight at once, each with what runs between its start and its wait on its own device.
+TEST(Traces, HaveCollectivesWithWhatRunsBeside) {
+  std::vector<Step> steps(8);
+  const std::pair<StepKind, uint32_t> order[] = {
+      {StepKind::kCollectiveStart, 0}, {StepKind::kLaunch, kNone},     {StepKind::kCollectiveStart, 1},
+      {StepKind::kLaunch, kNone},      {StepKind::kCollectiveWait, 0}, {StepKind::kCollectiveWait, 1},
+      {StepKind::kLaunch, kNone},      {StepKind::kCollectiveStart, 0}};
+  tools::TracedReplay replay{0, TimerDetail::kSteps, {}};
+  double now = 100;
+  for (uint32_t s = 0; s < steps.size(); ++s) {
+    steps[s].kind = order[s].first;
+    steps[s].sync_point = order[s].second;
+    steps[s].device = s == 7 ? 1 : 0;  // device 1 has no wait here
+    replay.intervals.push_back({s, steps[s].device, now, 1.0 + s});
+    now += 1.0 + s;
+  }
+  const SyncPoint points[2] = {};
+  Program program;
+  program.steps = steps;
+  program.sync_points = points;
+  PlanData plan;
+  plan.programs = {&program, 1};
+  const std::vector<tools::TracedCollective> found = tools::CollectivesOf(plan, replay);
+  ASSERT_EQ(found.size(), 2u);
+  const double begin[] = {100, 103}, end[] = {115, 121}, beside[] = {2 + 4, 4}, waited[] = {5, 6};
+  for (uint32_t c = 0; c < 2; ++c) {
+    EXPECT_EQ(found[c].sync_point, c);
+    EXPECT_EQ(found[c].begin, begin[c]);
+    EXPECT_EQ(found[c].end, end[c]);
+    EXPECT_EQ(found[c].beside, beside[c]);
+    EXPECT_EQ(found[c].waited, waited[c]);
+  }
+}
+
 }  // namespace
 }  // namespace rondo
