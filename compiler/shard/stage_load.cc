@@ -90,12 +90,12 @@ bool HasEpilogue(Op op) { return op == Op::kMatMul || op == Op::kConv; }
 
 }  // namespace
 
-StageOrder OrderStages(const Graph& graph, const Costs& costs, bool repeat) {
+StageOrder OrderStages(const Graph& graph, const Costs& costs, const std::vector<NodeId>& all, bool repeat) {
   const double most = repeat ? kMessagesToRepeat * costs.OfMessage() : -1;
   const std::vector<double> repeating = Repeating(graph, most).Run();
   StageOrder order;
   order.position.assign(static_cast<size_t>(graph.size()), -1);
-  for (NodeId id : graph.TopologicalOrder()) {
+  for (NodeId id : all) {
     if (HasNoWork(graph.node(id).op) || repeating[static_cast<size_t>(id)] != Repeating::kNever) continue;
     order.position[static_cast<size_t>(id)] = static_cast<int>(order.nodes.size());
     order.nodes.push_back(id);

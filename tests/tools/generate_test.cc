@@ -281,7 +281,8 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
        {std::pair{"encode", &models.encoder}, {"first", &models.first}, {"next", &models.next}})
     three +=
         std::string(" ") + name + "=" + Text(std::string(name) + ".onnx", model->proto.SerializeAsString());
-  for (const char* options : {"", "--sample logits"}) {
+  for (const char* options :
+       {"", "--sample logits", "--tp 2", "--tp 2 --sample logits", "--pp 2 --sample logits"}) {
     Compile(three, options);
     const std::string go = "--ids --context 50 --max-tokens 4 --start 0 ";
     EXPECT_EQ(Say(go + "--source \"1 2 3\""), "13 14 15 16 \n") << "one of four tokens is none " << options;

@@ -10,6 +10,7 @@
 #include "tools/rondo/decoder_form.h"
 #include "tools/rondo/generate_texts.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
@@ -75,6 +76,7 @@ class GenerateCommand : public Command {
   int Run() override {
     if (const std::string wrong = ReadArguments(); !wrong.empty()) return Misuse("generate", wrong);
     const Status status = Generate();
+    if (!status.ok() && load_.processes != nullptr) load_.processes->Abort(status);
     if (!status.ok()) return Fail("generate", status);
     return out_.Finish(0);
   }
@@ -124,6 +126,8 @@ class GenerateCommand : public Command {
 
   Status Generate() {
     RONDO_ASSIGN_OR_RETURN(given_, ReadNamedTensors(inputs_));
+    RONDO_RETURN_IF_ERROR(JoinOthers(&load_));
+    silent_ = raw_ || (load_.processes != nullptr && load_.processes->rank() != 0);
     for (const Tensor& tensor : given_) form_.given.insert(tensor.name);
     RONDO_ASSIGN_OR_RETURN(loaded_, LoadedSession::Open(plans_[0], load_));
     RONDO_ASSIGN_OR_RETURN(decoder_, FindDecoderForm(loaded_->data(), form_));
@@ -134,7 +138,7 @@ class GenerateCommand : public Command {
     }
     RONDO_ASSIGN_OR_RETURN(std::vector<Group> groups, ReadGroups());
     out_.object() = {{"plan", plans_[0]}, {"runs_on", ToJson(loaded_->runs_on())}};
-    Decoder prefix(&loaded_->session, &decoder_, &given_);
+    Decoder prefix(&loaded_->session, &decoder_, &given_, load_.processes.get());
     if (!prefix_.empty()) RONDO_RETURN_IF_ERROR(ReadPrefix(&prefix));
     for (size_t g = 0; g < groups.size(); ++g) {
       RONDO_RETURN_IF_ERROR(
@@ -247,7 +251,7 @@ class GenerateCommand : public Command {
     }
     out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}};
     out_.object()["session_bytes"] = {{"state", state}, {"arena", arena}};
-    if (raw_) return Status::Ok();
+    if (silent_) return Status::Ok();
     std::fprintf(
         stderr,
         "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state "
@@ -285,7 +289,7 @@ class GenerateCommand : public Command {
     }
     const bool streams = alone && !out_.json();
     if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
-    Decoder decoder(session, &decoder_, &given_, position);
+    Decoder decoder(session, &decoder_, &given_, load_.processes.get(), position);
     if (decoder_.encoder.program != kNone) RONDO_RETURN_IF_ERROR(decoder.Encode(group->sources));
     RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
     if (streams && ids_ && std::putchar('\n') == EOF)
@@ -392,7 +396,7 @@ class GenerateCommand : public Command {
                                          {"seconds_to_first_token", group.first},
                                          {"seconds_after", group.rest},
                                          {"tokens_per_second", rate}});
-    if (raw_ || group.steps == 0) return Status::Ok();
+    if (silent_ || group.steps == 0) return Status::Ok();
     const size_t shortest = Shortest(group).size();
     std::fprintf(
         stderr, "%s%sprompt%s tokens: the first token after %.3f s, %lld more in %.3f s",
@@ -414,7 +418,7 @@ class GenerateCommand : public Command {
   std::vector<std::string> plans_, prompts_, prompt_files_, sources_, source_files_, stops_, ports_, inputs_;
   std::string prefix_file_, seed_, start_;
   int64_t max_tokens_ = -1;
-  bool ids_ = false, raw_ = false;
+  bool ids_ = false, raw_ = false, silent_ = false;
   Sampling sampling_;
   FormOptions form_;
   LoadOptions load_;
