@@ -66,6 +66,7 @@ class PartBuilder {
   Status BuildMap();
   Status BuildReduction();
   Status BuildScalars();
+  Status BuildStages(const Tiling& tiling, bool columns, double* cost);
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_templates.h"
 #include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
 
@@ -50,21 +51,53 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
+// What all warps take of the keys, as the arguments of AttentionWarp's walk have it.
+struct Walk {
+  std::string warp, first, step, keys, values;
+};
+
+Walk WalkOf(const PartContext& context, const QueryTiles& tiles) {
+  const Part& part = context.part;
+  auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
+  const std::string run = Text(QueryTiles::kRun);
+  return {
+      "AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " + Text(tiles.values) + ">",
+      "(rank * " + Text(tiles.splits()) + " + warp / " + Text(tiles.tile_warps) + ") * " + run,
+      Text(QueryTiles::kRun * tiles.splits() * tiles.cluster), "keys, " + bytes(part.keys),
+      "values, " + bytes(part.values)};
+}
+
+// `hint`: how many keys there may be; meanwhile L2 fetches them, and their values. Few blocks wait long for
+// what is short, and most of a cache was there before. Whatever the hint is, results are the same.
+void WriteHint(const PartContext& context, const QueryTiles& tiles, const Walk& walk, PartWriter* writer) {
+  const Part& part = context.part;
+  const bool limited = part.limit != kNoOperand;
+  if (!context.target.dependent_launch() || !context.LeavesRoom(tiles.blocks()) ||
+      (limited && !IsPlain(part.operands[part.limit]))) {
+    writer->Line("const int hint = 0;");
+    return;
+  }
+  const std::string keys = Text(tiles.keys);
+  writer->Line("const int hint = " +
+               (limited ? "hinted_bound(" + writer->AddressText(part.limit) + ", " + keys + ")" : keys) +
+               ";");
+  writer->Line(walk.warp + "::fetch(" + walk.first + ", " + walk.step + ", hint, " + walk.keys + ", " +
+               walk.values + ");");
+}
+
 Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfiguration& configuration,
                               PartWriter* writer) {
-  const Part& part = context.part;
   const QueryTiles tiles = TilesOf(context, configuration);
+  const Walk walk = WalkOf(context, tiles);
   WriteTilePlace(context, tiles, writer);
+  WriteHint(context, tiles, walk, writer);
+  WriteTileWait(context, tiles, writer);
   WriteQueryRows(context, tiles, {}, writer);
   const std::string plain = Truth(WriteScore(context, tiles, writer));
-  auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
-  writer->Line("{ AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " +
-               Text(tiles.values) + "> warp_out;");
-  writer->Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(tiles.splits()) +
-               " + warp / " + Text(tiles.tile_warps) + ") * " + Text(QueryTiles::kRun) + ", " +
-               Text(QueryTiles::kRun * tiles.splits() * tiles.cluster) + ", keys, " + bytes(part.keys) +
-               ", values, " + bytes(part.values) + ", unit, score);");
+  writer->Line("{ " + walk.warp + " warp_out;");
+  writer->Line("warp_out.template walk<" + plain + ">(at, limits, " + walk.first + ", " + walk.step + ", " +
+               walk.keys + ", " + walk.values + ", hint, " + Text(tiles.keys) + ", unit, score);");
   writer->Line("block_out.keep(warp_out); }");
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);

@@ -58,6 +58,7 @@ Result<PartLaunch> WriteFma(const PartContext& context, const KernelConfiguratio
   const FmaAttention& layout = fma.layout;
   const std::string text = Aggregate("FmaAttention", layout);
   WriteTilePlace(context, tiles, writer);
+  WriteTileWait(context, tiles, writer);
   WriteQueryAt(context, tiles, writer);
   WriteQueryRows(context, tiles, {layout.rows_a_thread, "threadIdx.x / 16 + 16 * h"}, writer);
   writer->Line("(void)at;");

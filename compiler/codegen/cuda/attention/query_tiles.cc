@@ -77,15 +77,18 @@ void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWri
                Text(tiles.cluster) + "u, group = number % " + Text(tiles.groups) + "u; (void)rank;");
   // The last queries of a causal model have most keys: they go first.
   writer->Line("const u32 tile = " + Text(tiles.tiles()) + "u - 1 - number / " + Text(tiles.groups) + "u;");
-  const bool small = context.LeavesRoom(tiles.blocks()), early = small && context.target.begins_early;
-  if (early) writer->Line("launch_dependents();");
-  writer->Line("wait_for_earlier();");
-  if (small && !early) writer->Line("launch_dependents();");
   writer->Line("const u32 warp = threadIdx.x / 32;");
   writer->DeclareLoops();
   writer->CountLoops("group", tiles.heads);
   writer->Line("const char* keys = " + writer->AddressText(part.keys) +
                "; const char* values = " + writer->AddressText(part.values) + ";");
+}
+
+void WriteTileWait(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  const bool small = context.LeavesRoom(tiles.blocks()), early = small && context.target.begins_early;
+  if (early) writer->Line("launch_dependents();");
+  writer->Line("wait_for_earlier();");
+  if (small && !early) writer->Line("launch_dependents();");
 }
 
 void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {

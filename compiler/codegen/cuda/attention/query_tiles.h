@@ -45,9 +45,11 @@ std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
 // The same of f32, in vectors of four.
 std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context);
 
-// rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Few blocks
-// let the next kernel begin at once.
+// rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Nothing is
+// read.
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// Waits for the kernels ahead. Few blocks let the next one begin at once.
+void WriteTileWait(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 // `query_at`: where the block's query of a number is; null if there is none.
 void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 // The rows of a thread: how many, and which of its warp's (or block's) number `h` is; as fragments of mma

@@ -69,6 +69,7 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   const QueryTiles& tiles = staged.tiles;
   const StagedAttention& layout = staged.layout;
   WriteTilePlace(context, tiles, writer);
+  WriteTileWait(context, tiles, writer);
   WriteQueryAt(context, tiles, writer);
   WriteQueryRows(context, tiles, {}, writer);
   writer->Line("(void)at;");

@@ -24,6 +24,7 @@ struct FourValues {
         fill_words<WORDS>(w[k]);
     }
   }
+  MEMBER void clear(int key) { fill_words<WORDS>(w[key]); }
   template <bool BF16>
   MEMBER void multiply(float (*out)[4], const u32* weights) const {
 #pragma unroll
@@ -49,6 +50,13 @@ struct SixteenValues {
     for (int c = 0; c < WIDE; ++c) wide[c].template load<ALL>(rows, c * 128 + group * 16);
     if (VALUES % 64 >= 32) half.template load<ALL>(rows, WIDE * 128 + group * 8);
     if (VALUES % 32 >= 16) quarter.template load<ALL>(rows, (VALUES - 16) * 2 + group * 4);
+  }
+  // One of a thread's four keys counts for nothing.
+  MEMBER void clear(int key) {
+#pragma unroll
+    for (int c = 0; c < WIDE; ++c) wide[c].clear(key);
+    half.clear(key);
+    quarter.clear(key);
   }
   template <bool BF16>
   MEMBER void multiply(float (*out)[4], const u32* weights) const {

@@ -7,6 +7,21 @@
 #include "compiler/codegen/cuda/device/attention_rows.cuh"
 #include "compiler/codegen/cuda/device/attention_values.cuh"
 
+// A limit of keys as it may be before the kernels that write it are complete: from 0 to `most`, whatever is
+// there.
+DEV int hinted_bound(const char* at, int most) {
+  i64 bound;
+  asm volatile("ld.relaxed.gpu.global.s64 %0, [%1];" : "=l"(bound) : "l"(at));
+  return bound < 0 ? 0 : bound < most ? (int)bound : most;
+}
+
+// Has L2 fetch bytes, by sixteen.
+DEV void prefetch_l2(const char* at, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(at), "r"(bytes));
+#endif
+}
+
 // A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
 template <bool BF16, int FEATURES, int VALUES>
 struct AttentionWarp : AttentionRows<VALUES> {
@@ -61,55 +76,83 @@ struct AttentionWarp : AttentionRows<VALUES> {
       if (FEATURES % 32 != 0) load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w + FEATURES / 8 - 2);
     }
   };
+  DEV void load_run(Key* k, const char* at, i64 key_bytes, u32 quarter) {
+    k[0].load(at, quarter);
+    k[1].load(at + 8 * key_bytes, quarter);
+  }
+  // The values that this thread has of 16 keys.
+  struct Rows {
+    const char* at[4];
+    MEMBER Rows(const char* first, i64 bytes)
+        : at{first, first + bytes, first + 8 * bytes, first + 9 * bytes} {}
+  };
+  // Whether the value of a thread's row n of 16, from `from` on, is behind the greatest limit.
+  DEV bool absent(int from, int n, u32 quarter, int bound) {
+    return from + 2 * (int)quarter + n % 2 + n / 2 * 8 >= bound;
+  }
   MEMBER void scores_of(const Key& key, float* s) const {
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c) mma<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
+  // Has L2 fetch what walk() will read if limits are `bound`: a key or a value a thread.
+  DEV void fetch(int first, int step, int bound, const char* keys, i64 key_bytes, const char* values,
+                 i64 value_bytes) {
+    const bool key = threadIdx.x % 32 < 16;
+    for (int own = first + (int)threadIdx.x % 16; own < bound; own += step)
+      prefetch_l2(key ? keys + own * key_bytes : values + own * value_bytes, 2 * (key ? FEATURES : VALUES));
+  }
   // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such
-  // row). `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from
-  // the greatest limit on is read.
+  // row). `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. Of
+  // the `there` keys that there is memory for, about `hint` are below the limits: of the first run, what may
+  // be is asked for before it is known.
   template <bool PLAIN, typename Score>
   MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
-                   i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
+                   i64 key_bytes, const char* values, i64 value_bytes, int hint, int there, float unit,
+                   Score score) {
     const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
+    Key k[2];
+    SixteenValues<VALUES> v;
+    keys += group * key_bytes;
+    values += 2 * quarter * value_bytes;
+    const bool early = first < hint && first + 16 <= there;
+    if (early) {
+      load_run(k, keys + first * key_bytes, key_bytes, quarter);
+      v.template load<true>(Rows(values + first * value_bytes, value_bytes).at, group);
+      load_queries(rows, quarter);
+    }
     this->clear();
     const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
     // Below it, every row has every key. Rows that do not exist count as the others.
     const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
     if (first >= bound) return;
-    Key k[2];
-    SixteenValues<VALUES> v;
-    keys += group * key_bytes;
-    values += 2 * quarter * value_bytes;
     auto load_keys = [&](int from) {
-      const char* at = keys + from * key_bytes;
-      if (from + 16 <= bound) {
-        k[0].load(at, quarter);
-        k[1].load(at + 8 * key_bytes, quarter);
-        return;
-      }
+      if (from + 16 <= bound) return load_run(k, keys + from * key_bytes, key_bytes, quarter);
       const int last = bound - 1 - (int)group;  // of the keys that this thread may have, or less
 #pragma unroll
       for (int j = 0; j < 2; ++j)
         k[j].load(keys + (from + 8 * j <= last ? from + 8 * j : last) * key_bytes, quarter);
     };
     auto load_values = [&](int from) {
-      const char* at = values + from * value_bytes;
-      const char* row[4] = {at, at + value_bytes, at + 8 * value_bytes, at + 9 * value_bytes};
-      if (from + 16 > bound) {
+      Rows run(values + from * value_bytes, value_bytes);
+      if (from + 16 <= bound) return v.template load<true>(run.at, group);
 #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          if (from + 2 * (int)quarter + n % 2 + n / 2 * 8 >= bound) row[n] = 0;
-        }
-        v.load(row, group);
-        return;
+      for (int n = 0; n < 4; ++n) {
+        if (absent(from, n, quarter, bound)) run.at[n] = 0;
       }
-      v.template load<true>(row, group);
+      v.load(run.at, group);
     };
     // Keys and values of the next run are asked for as soon as this run's are used up.
-    load_keys(first);
-    load_values(first);
-    load_queries(rows, quarter);
+    if (!early) {
+      load_keys(first);
+      load_values(first);
+      load_queries(rows, quarter);
+    } else if (first + 16 > bound) {
+      // Values that count for nothing must be 0: what lies there may be no number.
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        if (absent(first, n, quarter, bound)) v.clear(n);
+      }
+    }
     for (int from = first; from < bound; from += step) {
       float s[2][4];
 #pragma unroll
