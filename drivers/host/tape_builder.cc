@@ -55,14 +55,26 @@ GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<u
   return last;
 }
 
-// Takes the greatest or least of the sum before and a constant into the sum's own instruction. `in` follows
-// it.
+// Takes the greatest or least of the sum before and a constant into the sum's own instruction, and the least
+// into that of the greatest. `in` follows it.
 bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in, uint16_t sum,
               Inst* add) {
   if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
   const uint16_t other = in.a == sum ? in.b : in.a;
   if (other == sum || tape[other].op != TapeOp::kConst || add->kind != InstKind::kOp) return false;
   const bool clamps = add->fn == engine.add_clamp;
+  const TapeInst& before = tape[sum];
+  if (add->op == TapeOp::kMax && add->fn != engine.clamp && in.op == TapeOp::kMin) {
+    const bool second = tape[before.b].op == TapeOp::kConst;
+    const TapeInst& least = tape[second ? before.b : before.a];
+    const auto low = static_cast<float>(least.imm.f), high = static_cast<float>(tape[other].imm.f);
+    if (least.op != TapeOp::kConst || before.type != TapeType::kF32 || !(low <= high)) return false;
+    if (!second) add->a = add->b;
+    add->fn = engine.clamp;
+    add->imm.range[0] = low;
+    add->imm.range[1] = high;
+    return true;
+  }
   if (!clamps && (add->op != TapeOp::kAdd || add->type != TapeType::kF32)) return false;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float limit = static_cast<float>(tape[other].imm.f);
@@ -73,6 +85,43 @@ bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const Tap
   add->fn = engine.add_clamp;
   add->imm.range[0] = low;
   add->imm.range[1] = high;
+  return true;
+}
+
+// Takes what makes a quantisation of a quotient by a constant into the quotient's own instruction: rounding,
+// a zero point, the least and the greatest. `in` follows it, and reads register `reg` of it.
+bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in,
+                      uint16_t reg, Inst* last) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (in.type != TapeType::kF32 || last->kind != InstKind::kOp) return false;
+  float* range = last->imm.range;
+  if (in.op == TapeOp::kRound) {
+    const TapeInst& quotient = tape[reg];
+    if (quotient.op != TapeOp::kDiv || quotient.type != TapeType::kF32 || last->op != TapeOp::kDiv ||
+        tape[quotient.b].op != TapeOp::kConst) {
+      return false;
+    }
+    last->fn = engine.quantise;
+    const float start[4] = {-kInfinity, kInfinity, static_cast<float>(tape[quotient.b].imm.f), 0};
+    std::memcpy(range, start, sizeof(start));
+    return true;
+  }
+  const uint16_t other = in.a == reg ? in.b : in.a;
+  if (last->fn != engine.quantise || Inputs(in.op) != 2 || other == reg || tape[other].op != TapeOp::kConst)
+    return false;
+  const float number = static_cast<float>(tape[other].imm.f);
+  const bool open =
+      range[0] == -kInfinity && range[1] == kInfinity;  // zero point, least and greatest in order
+  if (number != number || (in.op != TapeOp::kMin && !open) || range[1] != kInfinity) return false;
+  if (in.op == TapeOp::kAdd && range[3] == 0) {
+    range[3] = number;
+  } else if (in.op == TapeOp::kMax) {
+    range[0] = number;
+  } else if (in.op == TapeOp::kMin) {
+    range[1] = number;
+  } else {
+    return false;
+  }
   return true;
 }
 
@@ -150,6 +199,32 @@ void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
   }
 }
 
+// Floats that were rounded to what a byte holds are the same when they are floats again.
+void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
+  const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
+  const auto bounds = [&](const TapeInst& in, TapeOp op) {
+    return in.op == op && in.type == TapeType::kF32 && tape[in.b].op == TapeOp::kConst &&
+           number(in.b) == __builtin_truncf(number(in.b));
+  };
+  for (size_t wide = 0; wide < tape.size(); ++wide) {
+    if (tape[wide].op != TapeOp::kCast || tape[wide].type != TapeType::kF32) continue;
+    const TapeInst& cast = tape[tape[wide].a];
+    const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
+    if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) continue;
+    const TapeInst& most = tape[cast.a];
+    if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) continue;
+    const TapeInst& least = tape[most.a];
+    if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) continue;
+    const TapeInst& sum = tape[least.a];
+    if (tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op != TapeOp::kRound) continue;
+    for (size_t k = wide + 1; k < tape.size(); ++k) {
+      for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
+        if (*reg == wide) *reg = cast.a;
+      }
+    }
+  }
+}
+
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
@@ -223,6 +298,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   if (use.keep.empty()) {
     LoadBytesAsFloats(tape);
     StoreFloatsAsBytes(tape);
+    KeepBytesAsFloats(tape);
   }
   const GrowingList<int> last = LastUses(tape, use.keep);
   if (!last.ok()) return NoMemory();
@@ -242,8 +318,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
-    if (!body.empty() && Inputs(in.op) == 2 && (in.a == before || in.b == before) &&
-        last[before] == static_cast<int>(k) && ClampSum(engine_, tape, in, before, &body.back())) {
+    const bool follows = !body.empty() && !IsEffect(in.op) && last[before] == static_cast<int>(k) &&
+                         ((Inputs(in.op) == 1 && in.a == before) ||
+                          (Inputs(in.op) == 2 && (in.a == before || in.b == before)));
+    if (follows && (ClampSum(engine_, tape, in, before, &body.back()) ||
+                    JoinQuantisation(engine_, tape, in, before, &body.back()))) {
       at[k] = at[before];
       before = static_cast<uint16_t>(k);
       continue;
