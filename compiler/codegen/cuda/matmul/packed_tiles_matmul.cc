@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
 
-constexpr int64_t kMostRows = 16;  // of few rows, which have families of their own
+constexpr int64_t kMostStreamed = 4;  // rows by which B is streamed alone; of more, see PutStreamsFirst
 
 struct Tile {
   int64_t m, n, k;
@@ -113,7 +113,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
          part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
          Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 4 &&
-         problem.m > kMostRows && problem.n >= 16 && problem.k % 8 == 0 &&
+         problem.m > kMostStreamed && problem.n >= 16 && problem.k % 8 == 0 &&
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
 
