@@ -77,7 +77,7 @@ struct PackedTiles {
   HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
   // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
   // the stages were.
-  HOST_DEVICE int piece() const { return 32; }
+  HOST_DEVICE int piece() const { return m < 32 ? m : 32; }
   HOST_DEVICE int pitch() const { return n + 4; }  // floats
   HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : b_count * piece() * pitch() * 4; }
   HOST_DEVICE int accumulators() const { return split_k > 1 ? b_count * m * pitch() * 4 : 0; }

@@ -27,7 +27,7 @@ constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {1
                            {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
                            {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
                            {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
-                           {32, 128, 128},  {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
+                           {32, 128, 128},  {16, 128, 128},  {16, 64, 128},   {16, 256, 128}, {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
                            {128, 64, 128},  {64, 64, 128},   {32, 64, 128}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
@@ -44,7 +44,7 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
 
 // A's map, where TMA can bring A as it is, in the least tiles at least.
 std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProblem& problem) {
-  constexpr int64_t kLeastRows = 32;
+  constexpr int64_t kLeastRows = 16;
   const Part& part = context.part;
   const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
                      problem.a_k_major && problem.a_vector == 8;
