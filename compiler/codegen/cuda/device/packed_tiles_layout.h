@@ -84,7 +84,7 @@ struct PackedTiles {
   // With so many stages: to align them, two barriers a stage, and the pieces.
   HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
   HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
-  // How codes become numbers.
+  // How codes become numbers: each by itself.
   HOST_DEVICE PackedMatmul codes() const {
     PackedMatmul c = {};
     c.type = type;

@@ -37,8 +37,9 @@ DEV void more_registers() {
 // as A. `b` as wgmma_descriptor makes it; its lines run along K.
 template <int N, bool BF16>
 DEV void wgmma_registers(float* d, const u32* a, u64 b) {
-  static_assert(N == 16 || N == 32 || N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 || N == 256,
-                "a width of wgmma that has its line here");
+  static_assert(
+      N == 16 || N == 32 || N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 || N == 256,
+      "a width of wgmma that has its line here");
   WGMMA_REGISTERS(16, FIRST_8, "%8, %9, %10, %11", "%12");
   WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20");
   WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36");
