@@ -32,8 +32,7 @@ class Continuation {
     const size_t texts = group_->prompts.size(), shortest = group_->Shortest().size();
     group_->generated.resize(texts);
     group_->stopped.resize(texts);
-    for (size_t t = 0; t < texts; ++t)
-      ended_[t] = t >= group_->wanted || how_.most(group_->prompts[t]) == 0;
+    for (size_t t = 0; t < texts; ++t) ended_[t] = t >= group_->wanted || how_.most(group_->prompts[t]) == 0;
     Tokens next;
     Clock::time_point start = Clock::now();
     for (size_t read = shortest; std::find(ended_.begin(), ended_.end(), false) != ended_.end(); ++read) {

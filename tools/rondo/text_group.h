@@ -31,9 +31,9 @@ struct TextGroup {
 std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts);
 
 struct Continuing {
-  Sampling sampling;                                 // of the group's first text
-  std::vector<Tokens> stops;                         // each ends a text, and is no part of it
-  std::function<int64_t(const Tokens& prompt)> most; // tokens that are added to a prompt at most
+  Sampling sampling;                                  // of the group's first text
+  std::vector<Tokens> stops;                          // each ends a text, and is no part of it
+  std::function<int64_t(const Tokens& prompt)> most;  // tokens that are added to a prompt at most
   // What is settled of the first text, as it comes; null: nobody reads it. The first error ends all.
   std::function<Status(const Tokens& tokens)> write;
 };
