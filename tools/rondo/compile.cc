@@ -216,8 +216,8 @@ class CompileCommand : public Command {
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
         .Number("--overlap-budget", &options_.overlap_budget,
-                "by how much of its bytes a device's arena may grow so that collectives run beside compute "
-                "(default 0.1)",
+                "by how much of its bytes a device's arena may grow so that collectives run beside compute, "
+                "beside weights that --weights gather has ahead of their use (default 0.1)",
                 "X")
         .Texts(
             "--annotate", &annotations_,
