@@ -73,9 +73,12 @@ TEST(CudaManyStages, RoundsEndOnceTheyChangeNothing) {
   EXPECT_TRUE(Says(within, "for (int time = 0; time < 9; ++time)"));
   EXPECT_TRUE(Says(within, "if (time == 8) break;")) << within;
   // Where the loop begins with the scalar, its sum is known before only if it is the one that the loop makes.
-  EXPECT_TRUE(Says(SearchMaker(1, 128256, 9, false, false, Begins::kScalar).Text(), "if (time > 0 && team_bits(was1)"));
-  EXPECT_TRUE(Says(SearchMaker(1, 128256, 9, false, false, Begins::kScalarBehindSum).Text(), "if (team_bits(was1)"));
-  EXPECT_FALSE(Says(SearchMaker(1, 128256, 9, true).Text(), "break;")) << "what is stored is stored each time";
+  EXPECT_TRUE(Says(SearchMaker(1, 128256, 9, false, false, Begins::kScalar).Text(),
+                   "if (time > 0 && team_bits(was1)"));
+  EXPECT_TRUE(
+      Says(SearchMaker(1, 128256, 9, false, false, Begins::kScalarBehindSum).Text(), "if (team_bits(was1)"));
+  EXPECT_FALSE(Says(SearchMaker(1, 128256, 9, true).Text(), "break;"))
+      << "what is stored is stored each time";
 }
 
 TEST(CudaManyStages, RowsLieInSharedMemoryWhereTheyFit) {

@@ -60,7 +60,8 @@ class Values {
     for (const TapeInst& inst : tape) {
       const int count = ClassOf(inst.op) == OpClass::kEffect ? 1 : Inputs(inst.op);
       const uint16_t inputs[] = {inst.a, inst.b, inst.c};
-      Key key = {static_cast<int64_t>(inst.op), static_cast<int64_t>(inst.type), inst.arg, inst.imm.i, -1, -1, -1};
+      Key key = {
+          static_cast<int64_t>(inst.op), static_cast<int64_t>(inst.type), inst.arg, inst.imm.i, -1, -1, -1};
       for (int i = 0; i < count; ++i)
         key[static_cast<size_t>(4 + i)] = static_cast<int64_t>(numbers[inputs[i]]);
       numbers.push_back(known_.try_emplace(key, known_.size()).first->second);
