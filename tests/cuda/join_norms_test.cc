@@ -1,10 +1,11 @@
 // Which norms become part of the matmuls that read them, and what of the program changes then.
+#include "compiler/codegen/cuda/join_norms.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "compiler/codegen/cuda/join_norms.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/lowered_rules.h"

@@ -30,8 +30,7 @@ inline void AddNorm(PartMaker& maker, DType type, const std::vector<int>& k, DTy
   norm.list[cast].imm.i = static_cast<int64_t>(rounded);
   norm.Add(TapeOp::kYield, TapeType::kF32, 0, cast);
   part.scalars = 2;
-  part.stages =
-      maker.arena->Copy(std::vector<Stage>{{false, maker.Keep(square)}, {true, maker.Keep(root)}});
+  part.stages = maker.arena->Copy(std::vector<Stage>{{false, maker.Keep(square)}, {true, maker.Keep(root)}});
   part.prologue = maker.Keep(norm);
 }
 

@@ -28,7 +28,8 @@ struct Norm {
   std::vector<TapeInst> last;       // its last stage, which yields what was stored
 };
 
-// The last stage's tape with a yield, of what the store rounds to, for its store. None if it stores otherwise.
+// The last stage's tape with a yield, of what the store rounds to, for its store. None if it stores
+// otherwise.
 std::optional<std::vector<TapeInst>> Yielding(const Part& part, DType type) {
   size_t stores = 0;
   for (const Stage& stage : part.stages) {
@@ -71,7 +72,8 @@ class Joiner {
  private:
   std::optional<Norm> NormAt(size_t i) const {
     const LoweredOp& op = program_.ops[i];
-    if (op.kind != LoweredKind::kKernel || op.kernel.parts.size() != 1 || op.loop >= 0 || !op.annotations.empty())
+    if (op.kind != LoweredKind::kKernel || op.kernel.parts.size() != 1 || op.loop >= 0 ||
+        !op.annotations.empty())
       return std::nullopt;
     const Part& part = op.kernel.parts[0];
     if (part.skeleton != Skeleton::kReduction || part.kept != 0) return std::nullopt;
@@ -106,7 +108,8 @@ class Joiner {
       const LoweredOp& op = program_.ops[i];
       const auto is = [&](const LoweredBinding& param) { return param.value == value; };
       const bool reads = std::any_of(op.params.begin(), op.params.end(), is);
-      const bool after = std::find(op.deps.begin(), op.deps.end(), static_cast<int>(norm.op)) != op.deps.end();
+      const bool after =
+          std::find(op.deps.begin(), op.deps.end(), static_cast<int>(norm.op)) != op.deps.end();
       if (!dead_[i] && reads != after) return {};
       if (reads) readers.push_back(i);
     }
@@ -126,8 +129,8 @@ class Joiner {
     return dead_[norm.op];
   }
 
-  // `to` with the norm's stages in each of its parts; none if it reads the norm in another way, or if a target
-  // cannot compute that.
+  // `to` with the norm's stages in each of its parts; none if it reads the norm in another way, or if a
+  // target cannot compute that.
   std::optional<LoweredOp> Joined(const Norm& norm, const LoweredOp& to) {
     const LoweredOp& from = program_.ops[norm.op];
     if (to.kind != LoweredKind::kKernel || to.library || to.loop >= 0 || !to.annotations.empty()) return {};
@@ -232,7 +235,8 @@ class Joiner {
       if (part.loops[l] == 1 || (l < first_k && read.strides[l] == 0)) continue;
       for (size_t r = 0; r < row.loops.size() && loops[l] < 0; ++r) {
         const bool along = (r >= row.outer) == (l >= first_k);
-        if (taken[r] || !along || row.loops[r] != part.loops[l] || result.strides[r] != read.strides[l]) continue;
+        if (taken[r] || !along || row.loops[r] != part.loops[l] || result.strides[r] != read.strides[l])
+          continue;
         loops[l] = static_cast<int>(r);
         taken[r] = true;
       }

@@ -10,11 +10,11 @@
 
 namespace rondo {
 
-// A row reduction whose one result is nothing but the left side of matmuls, one or two kernels of them, becomes
-// stages and prologue of each (Part::stages), to the same bits: every block computes the row for itself, and
-// the launch between is gone. Only where every one of `targets` has a template for that: matmuls of one row
-// that stream 16-bit or packed weights. Not behind a collective, which may take the norm itself. `text`
-// receives one sentence.
+// A row reduction whose one result is nothing but the left side of matmuls, one or two kernels of them,
+// becomes stages and prologue of each (Part::stages), to the same bits: every block computes the row for
+// itself, and the launch between is gone. Only where every one of `targets` has a template for that: matmuls
+// of one row that stream 16-bit or packed weights. Not behind a collective, which may take the norm itself.
+// `text` receives one sentence.
 void JoinNorms(LoweredProgram* program, const std::vector<CudaTarget>& targets, std::string* text);
 
 }  // namespace rondo

@@ -51,6 +51,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
+// Of a warp's 16 rows, those that it has: more registers are left to the next kernel's first blocks.
+int HalvesOf(const QueryTiles& tiles) { return tiles.warp_rows <= 8 ? 1 : 2; }
+
 // What all warps take of the keys, as the arguments of AttentionWarp's walk have it.
 struct Walk {
   std::string warp, first, step, keys, values;
@@ -60,11 +63,11 @@ Walk WalkOf(const PartContext& context, const QueryTiles& tiles) {
   const Part& part = context.part;
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
   const std::string run = Text(QueryTiles::kRun);
-  return {
-      "AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " + Text(tiles.values) + ">",
-      "(rank * " + Text(tiles.splits()) + " + warp / " + Text(tiles.tile_warps) + ") * " + run,
-      Text(QueryTiles::kRun * tiles.splits() * tiles.cluster), "keys, " + bytes(part.keys),
-      "values, " + bytes(part.values)};
+  return {"AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " + Text(tiles.values) +
+              ", " + Text(HalvesOf(tiles)) + ">",
+          "(rank * " + Text(tiles.splits()) + " + warp / " + Text(tiles.tile_warps) + ") * " + run,
+          Text(QueryTiles::kRun * tiles.splits() * tiles.cluster), "keys, " + bytes(part.keys),
+          "values, " + bytes(part.values)};
 }
 
 // `hint`: how many keys there may be; meanwhile L2 fetches them, and their values. Few blocks wait long for
@@ -92,7 +95,9 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
   WriteTilePlace(context, tiles, writer);
   WriteHint(context, tiles, walk, writer);
   WriteTileWait(context, tiles, writer);
-  WriteQueryRows(context, tiles, {}, writer);
+  ThreadRows rows;
+  rows.count = HalvesOf(tiles);
+  WriteQueryRows(context, tiles, rows, writer);
   const std::string plain = Truth(WriteScore(context, tiles, writer));
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
   writer->Line("{ " + walk.warp + " warp_out;");

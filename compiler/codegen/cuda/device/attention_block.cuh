@@ -20,7 +20,7 @@ struct AttentionBlock {
   MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < Warp::ROWS; ++h) {
       const float total = quad_sum(from.total[h]);
       if (group + 8 * h >= ROWS) continue;
       float* to = row(warp * ROWS + group + 8 * h);
