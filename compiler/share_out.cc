@@ -103,12 +103,14 @@ bool StatesAgree(const std::vector<ProgramInWork>& programs) {
 
 // One program a device in place of each: cut into stages, then every stage is shared out. Into `programs` and
 // `all_shares`, empty before.
-Status ShareOut(Compilation* compilation, bool pad_states, std::vector<ProgramInWork>* programs,
-                std::vector<StateShare>* all_shares, std::string* text) {
+Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
+                std::vector<ProgramInWork>* programs, std::vector<StateShare>* all_shares,
+                std::string* text) {
   const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
   const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
   const bool gather = compilation->options.weights == Weights::kGather;
   shard::StagePlaces places;
+  places.by_demand = by_demand;
   std::vector<shard::StateForms> states(stages);
   std::vector<shard::WeightForms> weights(stages);
   if (gather) *text = "every device does all of the work, and gathers weights as it comes to them";
@@ -165,13 +167,23 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     *text = "one device runs what the model says";
     return Status::Ok();
   }
-  // States get more heads in all programs that have them, or in none.
-  for (bool pad_states = options.pipeline_parallel <= 1;; pad_states = false) {
+  // States get more heads in all programs that have them, or in none. Stages are cut in the order that the
+  // model's nodes have, and where that leaves no way, in the one in which they are needed.
+  bool by_demand = false;
+  for (bool pad_states = options.pipeline_parallel <= 1;;) {
     std::vector<ProgramInWork> programs;
     std::vector<StateShare> shares;
     text->clear();
-    RONDO_RETURN_IF_ERROR(ShareOut(compilation, pad_states, &programs, &shares, text));
-    if (pad_states && !StatesAgree(programs)) continue;
+    const Status status = ShareOut(compilation, pad_states, by_demand, &programs, &shares, text);
+    if (!status.ok() && options.pipeline_parallel > 1 && !by_demand) {
+      by_demand = true;
+      continue;
+    }
+    RONDO_RETURN_IF_ERROR(status);
+    if (pad_states && !StatesAgree(programs)) {
+      pad_states = false;
+      continue;
+    }
     compilation->programs = std::move(programs);
     compilation->report.state_shares = std::move(shares);
     return Status::Ok();

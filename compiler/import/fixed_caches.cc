@@ -278,12 +278,36 @@ class Fixer : Growth {
       const int64_t stride = move / rows_;
       attrs.map.steps[0].offset -= stride * past();
       if (LeastElement(attrs.map) < 0) return Refuse("it would begin before the first position");
+      if (GreatestElement(attrs.map) >= here.base.elements()) return FixFromEnd(id, here, *ahead);
       attrs.dims.push_back({stride, past() + 1, false});
       index.push_back(count_);
     }
     const NodeId instead = a.op == Op::kIndexedWrite ? b_.IndexedWrite(data, a.inputs[1], index, attrs)
                                                      : b_.IndexedRead(data, index, attrs, a.shape);
     g_->Replace(id, instead);
+    return Status::Ok();
+  }
+
+  // A view of the last places of something, as many as there are positions: what is behind the last real one
+  // shows the last place.
+  Status FixFromEnd(NodeId id, const Shown& here, const std::vector<int64_t>& ahead) {
+    const Node& n = g_->node(id);
+    const std::optional<MovedLine> line = LineOf(here, ahead);
+    if (n.op != Op::kView || !line || n.shape[line->dim] != length_)
+      return Refuse("it would end behind the last position");
+    ir::IndexedAttrs attrs;
+    attrs.map = MapOf(n);
+    attrs.map.steps[0].offset -= line->start * line->stride;
+    attrs.map.steps[0].strides[line->dim] = 0;
+    attrs.dims = {{line->stride, line->extent, false}};
+    Shape along = n.shape;
+    for (int d = 0; d < along.rank; ++d) along[d] = d == line->dim ? length_ : 1;
+    NodeId place =
+        b_.BinaryScalar(TapeOp::kAdd, b_.Iota(along, line->dim), static_cast<double>(line->start + past()));
+    place = Clamp(b_, b_.Sub(place, count_), 0, static_cast<double>(line->extent - 1));
+    const NodeId data = n.inputs[0];
+    const Shape shape = n.shape;
+    g_->Replace(id, b_.IndexedRead(data, {b_.Expand(place, shape)}, attrs, shape));
     return Status::Ok();
   }
 

@@ -95,4 +95,31 @@ int64_t LeastElement(const ir::View& view) {
   return least;
 }
 
+int64_t GreatestElement(const ir::View& view) {
+  const ir::ViewStep& step = view.steps[0];
+  int64_t greatest = step.offset;
+  for (int d = 0; d < step.shape.rank; ++d)
+    greatest += std::max<int64_t>(0, step.strides[d] * (step.shape[d] - 1));
+  return greatest;
+}
+
+std::optional<MovedLine> LineOf(const Shown& shown, const Index& ahead) {
+  if (!shown.view.affine()) return std::nullopt;
+  const auto moves = [](int64_t by) { return by != 0; };
+  const auto found = std::find_if(ahead.begin(), ahead.end(), moves);
+  if (found == ahead.end() || std::count_if(ahead.begin(), ahead.end(), moves) != 1) return std::nullopt;
+  const int axis = static_cast<int>(found - ahead.begin());
+  MovedLine line{-1, 1, 0, shown.base[axis]};
+  for (int d = axis + 1; d < shown.base.rank; ++d) line.stride *= shown.base[d];
+  const ir::ViewStep& step = shown.view.steps[0];
+  for (int d = 0; d < step.shape.rank; ++d) {
+    if (step.shape[d] == 1 || step.strides[d] / line.stride % line.extent == 0) continue;
+    if (step.strides[d] != line.stride || line.dim >= 0) return std::nullopt;
+    line.dim = d;
+  }
+  line.start = step.offset / line.stride % line.extent;
+  if (line.dim < 0) return std::nullopt;
+  return line;
+}
+
 }  // namespace rondo::importer

@@ -26,8 +26,20 @@ std::optional<std::vector<int64_t>> MoveOf(const Shown& a, const Shown& b, const
 // None if the views have another form.
 std::optional<ir::View> Grown(const ir::View& a, const ir::View& from, const ir::View& to);
 
-// The least element that a view shows (of affine views and of those whose steps all go forward).
+// The least and the greatest element that a view shows (of affine views and of those whose steps all go
+// forward).
 int64_t LeastElement(const ir::View& view);
+int64_t GreatestElement(const ir::View& view);
+
+// The dim of an affine view that alone runs along the axis of its base by which the view moves, place by
+// place: its elements are `stride` apart, and places [start, start + its length) of `extent`.
+struct MovedLine {
+  int dim = 0;
+  int64_t stride = 0, start = 0, extent = 0;
+};
+// `ahead` as MoveOf gives it. None if the view moves along several axes, or other dims run along this one,
+// too.
+std::optional<MovedLine> LineOf(const Shown& shown, const std::vector<int64_t>& ahead);
 
 }  // namespace rondo::importer
 

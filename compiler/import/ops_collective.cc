@@ -19,13 +19,12 @@ struct Meeting {
 // `made_for`: how many the node says; less than 1: it does not say.
 Status RequireDevices(const OpContext& c, int64_t made_for) {
   if (c.host.devices() == 0) {
-    const auto number = static_cast<long long>(made_for);
-    return made_for > 0
-               ? Status::Error(Code::kInvalidArgument,
-                               "a collective of %lld devices: say how many the plan is for (--devices %lld)",
-                               number, number)
-               : Status::Error(Code::kInvalidArgument,
-                               "a collective needs the number of devices that the plan is for (--devices N)");
+    const std::string count = made_for > 0 ? std::to_string(made_for) : "N";
+    return Status::Error(
+        Code::kInvalidArgument,
+        "a collective of %s devices: say how many the plan is for (--devices %s, without --tp, "
+        "--pp and --weights gather: those are for models without collectives)",
+        count.c_str(), count.c_str());
   }
   if (c.shape(0).elements() == 0) return Status::Error(Code::kUnsupported, "input 0 has no elements");
   return Status::Ok();

@@ -135,6 +135,11 @@ NodeId Routing(OpContext& c, NodeId scores, NodeId values, int64_t k) {
 }
 
 Status Check(OpContext& c, const Layer* layers) {
+  for (int layer : {0, 1}) {
+    for (int i : {layers[layer].weights, layers[layer].scales}) {
+      if (i >= 0 && !c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+    }
+  }
   if (c.Int("use_sparse_mixer", 0) != 0 || c.Int("swiglu_limit_after_activation", 0) != 0) {
     return Status::Error(Code::kUnsupported,
                          "use_sparse_mixer and swiglu_limit_after_activation: export the model without");

@@ -64,6 +64,9 @@ Result<NodeId> EmbeddingSum(OpContext& c) {
 
 Status EmbedLayerNormalization(OpContext& c) {
   Builder& b = c.b;
+  for (int i : {2, 3, 5, 6}) {  // segments (1 and 4) may be left out
+    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+  }
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(2));
   if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "there are no words");

@@ -155,7 +155,7 @@ class Matcher {
     return out;
   }
 
-  // From the scores that softmax sees down to the product: masks, then a soft cap, then scales.
+  // From the scores that softmax sees down to the product: masks, amid scales, then a soft cap, then scales.
   std::optional<Scores> MatchScores(NodeId id) {
     Scores out;
     constexpr int kMostSteps = 32;
@@ -177,7 +177,11 @@ class Matcher {
       } else if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
         std::optional<double> by = UniformValue(*g_, div->inputs[1]);
         if (by && *by != 0) next = Multiplied(div->inputs[0], 1 / *by, &out);
-      } else if (out.scale == 1 && out.softcap == 0) {
+      } else if (std::optional<ScalarUse> max = WithScalar(*g_, id, TapeOp::kMax);
+                 max && Absorbs(max->value * out.scale) && out.softcap == 0) {
+        out.masks.push_back({kNoNode, false, ScaledMask(max->value, out.scale)});
+        next = max->x;
+      } else if (out.scale > 0 && out.softcap == 0) {
         next = Masked(id, &out);
       }
       if (next == kNoNode) return std::nullopt;
@@ -225,6 +229,8 @@ class Matcher {
         id = n.inputs[0];
       } else if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
         id = mul->x;
+      } else if (std::optional<ScalarUse> max = WithScalar(*g_, id, TapeOp::kMax)) {
+        id = max->x;
       } else if (op == TapeOp::kDiv && UniformValue(*g_, n.inputs[1])) {
         id = n.inputs[0];
       } else if (op == TapeOp::kAdd) {
@@ -246,12 +252,18 @@ class Matcher {
     TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kAdd) {
       size_t x = LeadsToProduct(in[0]) ? 0 : 1;
-      out->masks.push_back({in[1 - x], true, 0});
+      NodeId mask = in[1 - x];
+      if (out->scale != 1) {  // of what comes after
+        Builder b = BuilderLike(g_, id);
+        mask = b.ViewNode(b.BinaryScalar(TapeOp::kMul, g_->BaseOf(mask), out->scale),
+                          ir::View(g_->ViewOf(mask)));
+      }
+      out->masks.push_back({mask, true, 0});
       return in[x];
     }
     if (op != TapeOp::kSelect) return kNoNode;
     for (size_t x : {1, 2}) {
-      const std::optional<Masking> replaced = ReplacedScores(g_, id, x, out->masks);
+      const std::optional<Masking> replaced = ReplacedScores(g_, id, x, out->masks, out->scale);
       if (!replaced) continue;
       out->masks.push_back(*replaced);
       return in[x];

@@ -104,9 +104,22 @@ class Reader {
           if (floor && IsMinusMuch(*floor)) return Bounded(ReadFloat(Input(s, 1 - k)), *floor);
         }
         return Unknown(s);
+      case TapeOp::kMul:
+        for (size_t k : {0, 1}) {
+          const std::optional<double> factor = Uniform(Input(s, k));
+          if (factor && *factor > 0) return Scaled(s, ReadFloat(Input(s, 1 - k)), *factor);
+        }
+        return Unknown(s);
       case TapeOp::kSelect: return ReadSelect(s);
       default: return Unknown(s);
     }
+  }
+
+  Meaning Scaled(const Seen& s, Meaning m, double factor) {
+    m.beyond = ScaledMask(m.beyond, factor);  // NaN stays
+    if (!m.any || m.beyond > kMinusMuch) return Unknown(s);
+    if (m.rest != kNoNode) m.rest = b_.BinaryScalar(TapeOp::kMul, m.rest, factor);
+    return m;
   }
 
   // What is given is at least `floor`.

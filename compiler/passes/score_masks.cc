@@ -14,8 +14,8 @@ using ir::NodeId;
 
 namespace {
 
-// Stands for any finite "minus much" that takes the place of scores. Added to scores below 1e29 it makes them
-// all equal; neither a few of it nor one and the lowest f32 add up to an infinity.
+// Stands for any finite "minus much" that takes the place of scores and is changed no more. Added to scores
+// below 1e29 it makes them all equal; neither a few of it nor one and the lowest f32 add up to an infinity.
 constexpr double kInPlace = -1e37;
 
 NodeId AsFloat(Builder* b, NodeId mask) {
@@ -26,13 +26,20 @@ NodeId AsFloat(Builder* b, NodeId mask) {
 
 }  // namespace
 
+double ScaledMask(double value, double factor) {
+  const double scaled = value * factor;
+  return scaled < std::numeric_limits<float>::lowest() ? -std::numeric_limits<double>::infinity() : scaled;
+}
+
 std::optional<Masking> ReplacedScores(ir::Graph* graph, NodeId id, size_t scores,
-                                      const std::vector<Masking>& later) {
+                                      const std::vector<Masking>& later, double factor) {
   const std::vector<NodeId> in = graph->node(id).inputs;
-  const std::optional<double> dropped = UniformValue(*graph, in[3 - scores]);
+  std::optional<double> dropped = UniformValue(*graph, in[3 - scores]);
+  if (dropped) dropped = ScaledMask(*dropped, factor);
   if (!dropped || !IsMinusMuch(*dropped)) return std::nullopt;
   const bool same = std::all_of(later.begin(), later.end(), [&](const Masking& masking) {
-    return !masking.added && (masking.dropped == *dropped || !std::isfinite(masking.dropped));
+    if (masking.added || masking.mask == kNoNode) return Absorbs(*dropped);
+    return masking.dropped == *dropped || !std::isfinite(masking.dropped);
   });
   if (std::isfinite(*dropped) && !same) return std::nullopt;
   Builder b = BuilderLike(graph, id);
@@ -42,11 +49,17 @@ std::optional<Masking> ReplacedScores(ir::Graph* graph, NodeId id, size_t scores
 NodeId CombinedMask(ir::Graph* graph, Builder* b, const std::vector<Masking>& masks, const Shape& shape) {
   NodeId all = kNoNode;
   for (size_t k = masks.size(); k-- > 0;) {
+    if (masks[k].mask == kNoNode) {
+      if (all != kNoNode) all = b->BinaryScalar(TapeOp::kMax, AsFloat(b, all), masks[k].dropped);
+      continue;
+    }
     const NodeId mask = b->Reshape(masks[k].mask, shape);
     if (masks[k].added) {
       all = all == kNoNode ? mask : b->Add(AsFloat(b, all), AsFloat(b, mask));
     } else if (std::isfinite(masks[k].dropped)) {  // a row that keeps nothing is uniform, not empty
-      const NodeId dropped = b->Scalar(DType::kF32, kInPlace);
+      const bool alone = std::none_of(masks.begin(), masks.begin() + static_cast<ptrdiff_t>(k),
+                                      [](const Masking& later) { return later.added; });
+      const NodeId dropped = b->Scalar(DType::kF32, alone ? kInPlace : masks[k].dropped);
       if (all == kNoNode) {
         const NodeId once = b->ViewNode(graph->BaseOf(mask), ShownOnce(graph->ViewOf(mask)));
         all = b->Expand(b->Select(once, b->Scalar(DType::kF32, 0), dropped), shape);

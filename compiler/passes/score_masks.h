@@ -19,8 +19,12 @@ constexpr bool IsMinusMuch(double value) { return value <= kMinusMuch; }
 // Whether scores below 1e21, if a finite value is added, are all equal in f32.
 constexpr bool Absorbs(double value) { return value <= -1e30; }
 
+// What a mask's value becomes in f32 where scores are multiplied after it.
+double ScaledMask(double value, double factor);
+
 // One thing that happens to scores: a tensor is added to them, or, where `mask` (bool) does not keep them,
-// `dropped` takes their place. Of the scores' shape, up to reshapes.
+// `dropped` takes their place, or (`mask` is kNoNode) they become at least `dropped`, which absorbs scores.
+// Of the scores' shape, up to reshapes.
 struct Masking {
   ir::NodeId mask = ir::kNoNode;
   bool added = true;
@@ -28,11 +32,11 @@ struct Masking {
 };
 
 // What select node `id` does to scores that are its input `scores` (1 or 2), if what it puts in their place
-// is "minus much". `later`: what happens afterwards, the last first. None, too, if rows that keep no key
-// would come out otherwise: where a finite value takes the place of scores, nothing may be added later, nor
-// another put.
+// is "minus much". `later`: what happens afterwards, the last first, with a factor that scores have by then.
+// None, too, if rows that keep no key would come out otherwise: where a finite value takes the place of
+// scores, nothing may be added later (unless the value absorbs it), nor another put.
 std::optional<Masking> ReplacedScores(ir::Graph* graph, ir::NodeId id, size_t scores,
-                                      const std::vector<Masking>& later);
+                                      const std::vector<Masking>& later, double factor);
 
 // All of them, the last first, as one mask of `shape`, bool or added; kNoNode if there are none.
 ir::NodeId CombinedMask(ir::Graph* graph, ir::Builder* b, const std::vector<Masking>& masks,

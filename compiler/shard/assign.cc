@@ -23,6 +23,13 @@ class StepOrder {
   explicit StepOrder(const Graph& graph) : g_(graph), placed_(static_cast<size_t>(graph.size()), false) {}
 
   std::vector<NodeId> Run() {
+    // States that nothing reads are taken when they are given, so that other programs find them dealt out.
+    const ir::Users users = g_.AllUsers();
+    for (const ir::StatePair& pair : g_.states) {
+      const NodeId input = g_.inputs[static_cast<size_t>(pair.input)].node;
+      if (users[static_cast<size_t>(input)].empty())
+        unread_[g_.outputs[static_cast<size_t>(pair.output)].node].push_back(input);
+    }
     for (NodeId id : g_.TopologicalOrder()) {
       const Op op = g_.node(id).op;
       if (op == Op::kView || op == Op::kInput) continue;
@@ -43,10 +50,15 @@ class StepOrder {
     }
     if (placed_[static_cast<size_t>(id)]) return;
     placed_[static_cast<size_t>(id)] = true;
+    const auto found = unread_.find(id);
+    if (found != unread_.end()) {
+      for (NodeId state : found->second) Place(state);
+    }
     order_.push_back(id);
   }
 
   const Graph& g_;
+  std::unordered_map<NodeId, std::vector<NodeId>> unread_;  // states, by what they become
   std::vector<bool> placed_;
   std::vector<NodeId> order_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/shard/candidates.h"
+#include "compiler/shard/demand_order.h"
 #include "compiler/shard/describe.h"
 #include "compiler/shard/stage_load.h"
 
@@ -235,8 +236,9 @@ StageCut CutAt(const Graph& graph, const StageOrder& order, const std::vector<si
 
 Result<StageCut> CutStages(const Graph& graph, int stages, StagePlaces* places) {
   const Costs costs(graph, 2);
-  StageOrder order = OrderStages(graph, costs);
-  if (order.nodes.size() < static_cast<size_t>(stages)) order = OrderStages(graph, costs, false);
+  const std::vector<NodeId> all = places->by_demand ? OrderByDemand(graph) : graph.TopologicalOrder();
+  StageOrder order = OrderStages(graph, costs, all);
+  if (order.nodes.size() < static_cast<size_t>(stages)) order = OrderStages(graph, costs, all, false);
   const std::vector<StateRows> states = FindStateRows(graph);
   const StageLoads loads(graph, costs, order, states);
   Search search(graph, order, loads, states, stages, *places);
@@ -322,10 +324,11 @@ Result<StageCut> CutAsGiven(const Graph& graph, const std::map<std::string, int>
                             StagePlaces* places) {
   const Costs costs(graph, 2);
   const std::vector<StateRows> states = FindStateRows(graph);
-  StageOrder order = OrderStages(graph, costs);
+  const std::vector<NodeId> all = graph.TopologicalOrder();
+  StageOrder order = OrderStages(graph, costs, all);
   RONDO_ASSIGN_OR_RETURN(std::vector<int> stage_of, Placing(graph, order, states, given).Run());
   if (EmptyStage(order, stage_of, stages) >= 0) {
-    order = OrderStages(graph, costs, false);
+    order = OrderStages(graph, costs, all, false);
     RONDO_ASSIGN_OR_RETURN(stage_of, Placing(graph, order, states, given).Run());
   }
   if (const int empty = EmptyStage(order, stage_of, stages); empty >= 0)

@@ -25,6 +25,7 @@ inline constexpr int kNoStage = -1;
 struct StagePlaces {
   std::map<std::string, std::vector<int>> rows;  // by StateKey: the stage of each row
   std::map<std::string, std::set<int>> weights;  // by name, dtype and shape
+  bool by_demand = false;  // nodes are cut in the order of OrderByDemand, not in the graph's
 };
 
 struct StageCut {
@@ -32,7 +33,7 @@ struct StageCut {
   // By node. kNoStage: a view, input or constant, or what each stage that reads it computes for itself,
   // because it comes from inputs and small constants alone (positions, masks).
   std::vector<int> stage_of;
-  std::vector<ir::NodeId> order;  // the nodes that have a stage, in the order of the graph; stages ascend
+  std::vector<ir::NodeId> order;  // the nodes that have a stage, as they are cut; stages ascend
   std::vector<StateRows> states;
   std::vector<std::vector<int>> row_stages;  // by state and row; rows of one stage are neighbours
 };

@@ -26,8 +26,17 @@ bool HasNoWork(Op op) { return op == Op::kInput || op == Op::kConstant || op == 
 // What it costs to make each node from inputs and constants alone; infinite where that is out of question.
 class Repeating {
  public:
-  Repeating(const Graph& graph, double most) : g_(graph), most_(most), is_state_(graph.inputs.size(), false) {
+  Repeating(const Graph& graph, double most)
+      : g_(graph),
+        most_(most),
+        is_state_(graph.inputs.size(), false),
+        is_waited_for_(static_cast<size_t>(graph.size()), false) {
     for (const ir::StatePair& pair : graph.states) is_state_[static_cast<size_t>(pair.input)] = true;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (graph.node(id).dead) continue;
+      for (NodeId before : graph.node(id).weak_after) is_waited_for_[At(before)] = true;
+      for (NodeId before : graph.node(id).strong_after) is_waited_for_[At(before)] = true;
+    }
   }
 
   std::vector<double> Run() {
@@ -42,8 +51,12 @@ class Repeating {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
  private:
+  size_t At(NodeId id) const { return static_cast<size_t>(g_.BaseOf(id)); }
+
+  // What control edges lead from or to runs once, so that they keep their meaning.
   double Of(const Node& node) const {
     if (!node.weak_after.empty() || !node.strong_after.empty()) return kNever;
+    if (!HasNoWork(node.op) && is_waited_for_[At(node.id)]) return kNever;
     if (!HasNoWork(node.op) && node.annotations.count("keep") > 0) return kNever;
     switch (node.op) {
       case Op::kInput: return is_state_[static_cast<size_t>(node.As<ir::InputAttrs>().index)] ? kNever : 0;
@@ -68,7 +81,8 @@ class Repeating {
 
   const Graph& g_;
   const double most_;
-  std::vector<bool> is_state_;  // by input
+  std::vector<bool> is_state_;       // by input
+  std::vector<bool> is_waited_for_;  // by node
   std::vector<double> cost_;
 };
 
@@ -76,12 +90,12 @@ bool HasEpilogue(Op op) { return op == Op::kMatMul || op == Op::kConv; }
 
 }  // namespace
 
-StageOrder OrderStages(const Graph& graph, const Costs& costs, bool repeat) {
+StageOrder OrderStages(const Graph& graph, const Costs& costs, const std::vector<NodeId>& all, bool repeat) {
   const double most = repeat ? kMessagesToRepeat * costs.OfMessage() : -1;
   const std::vector<double> repeating = Repeating(graph, most).Run();
   StageOrder order;
   order.position.assign(static_cast<size_t>(graph.size()), -1);
-  for (NodeId id : graph.TopologicalOrder()) {
+  for (NodeId id : all) {
     if (HasNoWork(graph.node(id).op) || repeating[static_cast<size_t>(id)] != Repeating::kNever) continue;
     order.position[static_cast<size_t>(id)] = static_cast<int>(order.nodes.size());
     order.nodes.push_back(id);

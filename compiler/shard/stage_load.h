@@ -15,11 +15,13 @@ namespace rondo::shard {
 // The nodes that belong to one stage. Not views, inputs and constants, and not what every stage computes for
 // itself from inputs and small constants, because that is less than to send it.
 struct StageOrder {
-  std::vector<ir::NodeId> nodes;  // in the graph's order
+  std::vector<ir::NodeId> nodes;  // in the order that is asked for
   std::vector<int> position;      // by node: among `nodes`, or -1
 };
-// `repeat` false: those, too, for graphs of too little work otherwise.
-StageOrder OrderStages(const ir::Graph& graph, const Costs& costs, bool repeat = true);
+// In the order of `all`, a topological one. `repeat` false: those, too, for graphs of too little work
+// otherwise.
+StageOrder OrderStages(const ir::Graph& graph, const Costs& costs, const std::vector<ir::NodeId>& all,
+                       bool repeat = true);
 
 // Borrows the graph. All in the currency of costs.h.
 class StageLoads {

@@ -59,6 +59,7 @@ class PartBuilder {
   bool IsPlainByte(uint16_t operand) const;
   void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
+  void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
   Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
 

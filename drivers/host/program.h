@@ -134,7 +134,7 @@ struct Inst {
   union {
     double f = 0;
     int64_t i;
-    float range[2];  // Engine::add_clamp: least and greatest result
+    float range[2];  // Engine::add_clamp and clamp: least and greatest result
   } imm;
 };
 
@@ -387,6 +387,7 @@ struct Engine {
   int vectors = 0;  // that its columns are
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
   OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
+  OpFn clamp = nullptr;      // f32: a, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
   LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32

@@ -55,14 +55,26 @@ GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<u
   return last;
 }
 
-// Takes the greatest or least of the sum before and a constant into the sum's own instruction. `in` follows
-// it.
+// Takes the greatest or least of the sum before and a constant into the sum's own instruction, and the least
+// into that of the greatest. `in` follows it.
 bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in, uint16_t sum,
               Inst* add) {
   if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
   const uint16_t other = in.a == sum ? in.b : in.a;
   if (other == sum || tape[other].op != TapeOp::kConst || add->kind != InstKind::kOp) return false;
   const bool clamps = add->fn == engine.add_clamp;
+  const TapeInst& before = tape[sum];
+  if (add->op == TapeOp::kMax && add->fn != engine.clamp && in.op == TapeOp::kMin) {
+    const bool second = tape[before.b].op == TapeOp::kConst;
+    const TapeInst& least = tape[second ? before.b : before.a];
+    const auto low = static_cast<float>(least.imm.f), high = static_cast<float>(tape[other].imm.f);
+    if (least.op != TapeOp::kConst || before.type != TapeType::kF32 || !(low <= high)) return false;
+    if (!second) add->a = add->b;
+    add->fn = engine.clamp;
+    add->imm.range[0] = low;
+    add->imm.range[1] = high;
+    return true;
+  }
   if (!clamps && (add->op != TapeOp::kAdd || add->type != TapeType::kF32)) return false;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float limit = static_cast<float>(tape[other].imm.f);
@@ -150,6 +162,32 @@ void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
   }
 }
 
+// Floats that were rounded to what a byte holds are the same when they are floats again.
+void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
+  const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
+  const auto bounds = [&](const TapeInst& in, TapeOp op) {
+    return in.op == op && in.type == TapeType::kF32 && tape[in.b].op == TapeOp::kConst &&
+           number(in.b) == __builtin_truncf(number(in.b));
+  };
+  for (size_t wide = 0; wide < tape.size(); ++wide) {
+    if (tape[wide].op != TapeOp::kCast || tape[wide].type != TapeType::kF32) continue;
+    const TapeInst& cast = tape[tape[wide].a];
+    const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
+    if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) continue;
+    const TapeInst& most = tape[cast.a];
+    if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) continue;
+    const TapeInst& least = tape[most.a];
+    if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) continue;
+    const TapeInst& sum = tape[least.a];
+    if (tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op != TapeOp::kRound) continue;
+    for (size_t k = wide + 1; k < tape.size(); ++k) {
+      for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
+        if (*reg == wide) *reg = cast.a;
+      }
+    }
+  }
+}
+
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
@@ -223,6 +261,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   if (use.keep.empty()) {
     LoadBytesAsFloats(tape);
     StoreFloatsAsBytes(tape);
+    KeepBytesAsFloats(tape);
   }
   const GrowingList<int> last = LastUses(tape, use.keep);
   if (!last.ok()) return NoMemory();

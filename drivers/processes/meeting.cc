@@ -57,8 +57,10 @@ class Host {
   // Who comes with something else is a stranger, and sent away.
   Status Take(File file) {
     Coming coming;
-    if (!TakeAll(file, &coming, sizeof(coming), MonotonicNanoseconds() + 5 * kSecond) ||
-        coming.magic != kMagic)
+    const Deadline soon = MonotonicNanoseconds() + 5 * kSecond;
+    if (!TakeAll(file, &coming.magic, sizeof(coming.magic), soon) || coming.magic != kMagic ||
+        !TakeAll(file, reinterpret_cast<uint8_t*>(&coming) + sizeof(coming.magic),
+                 sizeof(coming) - sizeof(coming.magic), soon))
       return Status::Ok();
     const uint32_t r = coming.rank;
     refused_ = std::move(file);

@@ -33,6 +33,7 @@ int Bound(bool six, uint16_t port) {
   const int made = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (made < 0) return -1;
   Set(made, SOL_SOCKET, SO_REUSEADDR, 1);
+  Set(made, IPPROTO_TCP, TCP_DEFER_ACCEPT, 30);  // who comes speaks first: who says nothing holds nobody up
   if (six) Set(made, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   sockaddr_in6 any6 = {};
   any6.sin6_family = AF_INET6;

@@ -42,11 +42,8 @@ struct GpuTwin {
   CollectiveKernels kernels;
 };
 
-std::string NameOf(const testing::TestParamInfo<GpuTwin>& of) {
-  const CollectiveKernels kernels = of.param.kernels;
-  return of.param.twin.name + (kernels == CollectiveKernels::kNccl    ? "Nccl"
-                               : kernels == CollectiveKernels::kSmall ? "Small"
-                                                                      : "Fused");
+std::string NameOfTwin(const testing::TestParamInfo<GpuTwin>& of) {
+  return of.param.twin.name + TextOf(of.param.kernels);
 }
 
 std::vector<GpuTwin> SmallOnGpus() {
@@ -67,7 +64,7 @@ TEST_P(SmallGpuTwins, AreAlike) {
   ExpectTwins(GetParam().twin, kTarget, *driver, devices_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, SmallGpuTwins, testing::ValuesIn(SmallOnGpus()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Of, SmallGpuTwins, testing::ValuesIn(SmallOnGpus()), NameOfTwin);
 
 // What the twins are compared with is itself right.
 TEST_F(GpuTwins, OneDeviceGivesWhatTheHostGives) {

@@ -71,8 +71,13 @@ struct RankCase {
   uint32_t ranks;
   CollectiveKernels kernels;
 };
+inline std::string TextOf(CollectiveKernels kernels) {
+  return kernels == CollectiveKernels::kNccl    ? "Nccl"
+         : kernels == CollectiveKernels::kSmall ? "Small"
+                                                : "Fused";
+}
 inline std::string NameOf(const testing::TestParamInfo<RankCase>& of) {
-  return (of.param.kernels == CollectiveKernels::kNccl ? "Nccl" : "Small") + std::to_string(of.param.ranks);
+  return TextOf(of.param.kernels) + std::to_string(of.param.ranks);
 }
 inline constexpr RankCase kRankCases[] = {{2, CollectiveKernels::kNccl},  {4, CollectiveKernels::kNccl},
                                           {8, CollectiveKernels::kNccl},  {2, CollectiveKernels::kSmall},

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <utility>
 
 #include "tests/e2e/harness.h"
 #include "tests/import/model_maker.h"
@@ -198,6 +199,11 @@ TEST_P(CollectiveOpsTest, ThatMakeNoSenseAreRefusedByNodeAndReason) {
           {"its root is 9 of"});
   Refuses({"AllToAll", "com.microsoft", {Number("group_size", 3)}, {}},
           {"its group_size is 3, but the plan is for"});
+  CompileOptions shared = Model({"AllReduce", "com.microsoft", {Number("group_size", GetParam())}, {}});
+  shared.models[0].path = folder_.File("m0.onnx");
+  shared.tensor_parallel = std::exchange(shared.devices, 0);
+  EXPECT_TRUE(Says(CompileToMemory(shared).status(),
+                   {"AllReduce_y", "say how many the plan is for (--devices ", "without --tp, --pp"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CollectiveOpsTest, testing::Values(2u, 4u));

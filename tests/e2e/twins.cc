@@ -8,6 +8,7 @@
 #include "core/dtype.h"
 #include "core/synthetic.h"
 #include "tools/rondo/dealt_states.h"
+#include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/loaded.h"
 
 namespace rondo {
@@ -123,6 +124,7 @@ void ExpectAlike(const TwinCase& of, LiveModel& twin, LiveModel& model, const ch
 CompileOptions OptionsOf(const TwinCase& of, const TemporaryFolder& folder, const char* target) {
   CompileOptions options = of.model(folder);
   options.targets = *ParseTargets(target);
+  if (options.targets.any_gpu()) options.kernel_cache = tools::DefaultKernelFolder("test");
   return options;
 }
 

@@ -189,8 +189,15 @@ TEST(TapesOverBytes, MatchTheReference) {
     }
     for (DType type : kBytes) {
       const float low = type == DType::kI8 ? -128 : 0;
-      uint16_t x = tape.Binary(TapeOp::kAdd, tape.Unary(TapeOp::kRound, sum), tape.Const(low / 2));
+      const bool rounded = Between(random, 0, 2) != 0, moved = Between(random, 0, 1) == 0;
+      uint16_t x = rounded ? tape.Unary(TapeOp::kRound, sum) : sum;
+      if (moved) x = tape.Binary(TapeOp::kAdd, x, tape.Const(low / 2));
       x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
+      // Floats again: the same, where they were rounded.
+      const uint16_t byte = tape.Cast(x, NaturalType(type), type);
+      const uint16_t wide = tape.Cast(byte, TapeType::kF32, DType::kF32);
+      tape.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2}), DType::kF32,
+                 tape.Binary(TapeOp::kMul, wide, tape.Const(0.5f)));
       const uint16_t out = maker.Operand(type, Mode::kWrite, RandomOrder(random, {0, 1, 2}), 5);
       tape.Store(out, type, x);
     }
@@ -199,6 +206,42 @@ TEST(TapesOverBytes, MatchTheReference) {
     Memory memory;
     Fill(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+// Few rows and columns, or many, for which columns may be the lanes.
+void MultiplyAs(const std::vector<host::Engine>& engines, Random& random, int64_t k, bool many) {
+  const int rows = static_cast<int>(many ? Between(random, 16, 65) : Between(random, 1, 15)),
+            columns = static_cast<int>(many ? Between(random, 16, 150) : Between(random, 1, 9));
+  const int64_t row = (k + 63) / 64 * 64, acc_row = (columns + 3) / 4 * 4;
+  std::vector<uint8_t> a(static_cast<size_t>(rows * row), 0);
+  std::vector<char> b(static_cast<size_t>(columns * k));
+  for (int m = 0; m < rows; ++m) {
+    for (int64_t i = 0; i < k; ++i)
+      a[static_cast<size_t>(m * row + i)] = static_cast<uint8_t>(Between(random, 0, 255));
+  }
+  for (char& x : b) x = static_cast<char>(Between(random, 0, 255));
+  const auto expected = [&](int m, int j, uint8_t flip) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      const uint8_t bits =
+          static_cast<uint8_t>(static_cast<uint8_t>(b[static_cast<size_t>(j * k + i)]) ^ flip);
+      sum += a[static_cast<size_t>(m * row + i)] * static_cast<int8_t>(bits);
+    }
+    return sum;
+  };
+  for (const uint8_t flip : {0, 128}) {
+    for (const host::Engine& engine : engines) {
+      for (host::MultiplyBytes multiply : {engine.multiply_bytes, engine.multiply_bytes_widened}) {
+        std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
+        multiply(a.data(), row, rows, b.data(), k, columns, k, flip, acc.data(), acc_row);
+        for (int m = 0; m < rows; ++m) {
+          for (int j = 0; j < columns; ++j)
+            ASSERT_EQ(acc[static_cast<size_t>(m * acc_row + j)], expected(m, j, flip))
+                << engine.name << " depth " << k << " of " << rows << " and " << columns;
+        }
+      }
+    }
   }
 }
 
@@ -211,37 +254,8 @@ TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
   if (__builtin_cpu_supports("avx512bw")) host::avx512::FillEngine(&engines.emplace_back());
 #endif
   Random random(5);
-  for (const int64_t k : {1, 31, 64, 100, 257}) {
-    const int rows = static_cast<int>(Between(random, 1, 15)),
-              columns = static_cast<int>(Between(random, 1, 9));
-    const int64_t row = (k + 63) / 64 * 64, acc_row = (columns + 3) / 4 * 4;
-    std::vector<uint8_t> a(static_cast<size_t>(rows * row), 0);
-    std::vector<char> b(static_cast<size_t>(columns * k));
-    for (int m = 0; m < rows; ++m) {
-      for (int64_t i = 0; i < k; ++i)
-        a[static_cast<size_t>(m * row + i)] = static_cast<uint8_t>(Between(random, 0, 255));
-    }
-    for (char& x : b) x = static_cast<char>(Between(random, 0, 255));
-    for (const uint8_t flip : {0, 128}) {
-      for (const host::Engine& engine : engines) {
-        for (host::MultiplyBytes multiply : {engine.multiply_bytes, engine.multiply_bytes_widened}) {
-          std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
-          multiply(a.data(), row, rows, b.data(), k, columns, k, flip, acc.data(), acc_row);
-          for (int m = 0; m < rows; ++m) {
-            for (int j = 0; j < columns; ++j) {
-              int32_t sum = 0;
-              for (int64_t i = 0; i < k; ++i) {
-                const uint8_t bits =
-                    static_cast<uint8_t>(static_cast<uint8_t>(b[static_cast<size_t>(j * k + i)]) ^ flip);
-                sum += a[static_cast<size_t>(m * row + i)] * static_cast<int8_t>(bits);
-              }
-              ASSERT_EQ(acc[static_cast<size_t>(m * acc_row + j)], sum) << engine.name << " depth " << k;
-            }
-          }
-        }
-      }
-    }
-  }
+  for (const int64_t k : {1, 31, 64, 100, 257}) MultiplyAs(engines, random, k, false);
+  for (const int64_t k : {3, 4, 16, 27, 31, 64, 147, 160, 161}) MultiplyAs(engines, random, k, true);
 }
 
 }  // namespace

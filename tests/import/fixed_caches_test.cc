@@ -64,8 +64,9 @@ void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& va
 
 // How a model keeps later keys, and what is no position, from queries.
 // kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
-// are read as one row, and rows that keep nothing give zeros.
-enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered };
+// are read as one row, and rows that keep nothing give zeros. kFromEnd: nothing is kept from them, but biases
+// are the last ones of a table.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, kFromEnd };
 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
@@ -136,6 +137,14 @@ struct Decoder : ModelMaker {
       Node("Slice", {"triangle", "past", "total", "zero"}, {"some"});
       Node("Slice", {"some", "zero", "total", "one"}, {"kept"});
       Node("Add", {"scores", "kept"}, {"masked"});
+      return "masked";
+    }
+    if (masks == Masks::kFromEnd) {
+      Floats("biases", {kHeads, 1, table}, Random(static_cast<size_t>(kHeads * table), 3));
+      Node("Neg", {"total"}, {"from_end"});
+      Ints("end", {INT64_MAX});
+      Node("Slice", {"biases", "from_end", "end", "two"}, {"last"});
+      Node("Add", {"scores", "last"}, {"masked"});
       return "masked";
     }
     Node("Unsqueeze", {"places", "one"}, {"queries"});
@@ -254,7 +263,7 @@ void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t row
 
 TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
   for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow,
-                            Masks::kCut, Masks::kGathered}) {
+                            Masks::kCut, Masks::kGathered, Masks::kFromEnd}) {
     for (const int64_t rows : {1, 2}) {
       if (masks == Masks::kInput && rows == 2) continue;
       Decoder m(masks);
@@ -269,11 +278,13 @@ TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
 }
 
 TEST(FixedCachesTest, MayBeAsLongAsTheModelsTables) {
-  for (const int64_t rows : {1, 2}) {
-    Decoder m(Masks::kTriangle, true, kLength);
-    auto fixed = Fixed(m, rows);
-    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
-    for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+  for (const Masks masks : {Masks::kTriangle, Masks::kFromEnd}) {
+    for (const int64_t rows : {1, 2}) {
+      Decoder m(masks, true, kLength);
+      auto fixed = Fixed(m, rows);
+      ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+      for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+    }
   }
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
+#include "compiler/import/registry.h"
 #include "compiler/ir/evaluate.h"
 #include "core/scalar.h"
 #include "tests/import/model_maker.h"
@@ -453,6 +455,48 @@ TEST(Import, IgnoredTargetsDoNotCountInAMeanLoss) {
   auto graph = Import(m);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   EXPECT_EQ(Evaluate(*graph, {0, -2, -7, -7, -4, 0}), std::vector<double>{3});
+}
+
+// An input of the model or a constant, of some type and shape.
+void AnyInput(ModelMaker& m, const std::string& name, std::mt19937& random) {
+  static constexpr int kTypes[] = {onnx::TensorProto::FLOAT, onnx::TensorProto::INT64,
+                                   onnx::TensorProto::UINT8};
+  const int type = kTypes[std::min<uint32_t>(random() % 5, 2)];
+  std::vector<int64_t> dims(random() % 5, 2);
+  if (!dims.empty() && random() % 8 == 0) dims[0] = static_cast<int64_t>(random() % 2);
+  if (random() % 2 == 0) return m.Input(name, dims, type);
+  onnx::TensorProto* tensor = m.graph()->add_initializer();
+  tensor->set_name(name);
+  tensor->set_data_type(type);
+  int64_t bytes = type == onnx::TensorProto::INT64 ? 8 : type == onnx::TensorProto::FLOAT ? 4 : 1;
+  for (int64_t d : dims) {
+    tensor->add_dims(d);
+    bytes *= d;
+  }
+  tensor->set_raw_data(std::string(static_cast<size_t>(bytes), '\1'));
+}
+
+// Whatever is missing or of another type or rank: an error or a graph, and never a crash.
+TEST(Import, NoOperatorTakesInputsOrAttributesForGranted) {
+  constexpr int kDraws = 300, kMostInputs = 9;
+  std::mt19937 random(5);
+  int refused = 0;
+  for (const importer::OpRow* row : importer::AllOps()) {
+    for (int draw = 0; draw < kDraws; ++draw) {
+      ModelMaker m(std::min(row->until, 23));
+      std::vector<std::string> inputs(random() % (kMostInputs + 1));
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (random() % 6 == 0) continue;
+        inputs[i] = "x" + std::to_string(i);
+        AnyInput(m, inputs[i], random);
+      }
+      m.Node(row->op, inputs, {"y", "y1", "y2"})->set_domain(row->domain);
+      m.Output("y");
+      SCOPED_TRACE(row->op);
+      refused += Import(m).ok() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(refused, 10000);
 }
 
 TEST(Import, EveryOperatorIsListedOnce) {

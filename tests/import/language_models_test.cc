@@ -461,6 +461,27 @@ TEST(ExpertsTest, TheBestOnesShareATokenByTheirScores) {
   ExpectNear(y, {0.25f * 2 + 0.75f * 40});
 }
 
+TEST(ExpertsTest, WeightsThatAreMissingAreNamed) {
+  ModelMaker m;
+  m.Input("x", {1, 2});
+  m.Input("router", {1, 2});
+  m.Floats("fc1", {2, 2, 2}, Numbers(8, 1));
+  Microsoft(m, "MoE", {"x", "router", "fc1"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"MoE \"MoE_y\"", "input 4 is missing"}));
+}
+
+TEST(EmbedLayerNormalizationTest, TablesThatAreMissingAreNamed) {
+  ModelMaker m;
+  m.Input("ids", {1, 2}, onnx::TensorProto::INT32);
+  for (const char* table : {"word", "position"}) m.Floats(table, {3, 2}, Numbers(6, 1));
+  m.Floats("gamma", {2}, {1, 1});
+  Microsoft(m, "EmbedLayerNormalization", {"ids", "", "word", "position", "", "gamma"}, {"y", "count"});
+  m.Output("y");
+  EXPECT_TRUE(
+      Says(ImportModel(m.Make(), {}, nullptr).status(), {"EmbedLayerNormalization", "input 6 is missing"}));
+}
+
 TEST(LinearAttentionTest, TheStateRemembersAndDecays) {
   ModelMaker m;
   m.Input("x", {1, 2, 1});

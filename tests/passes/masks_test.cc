@@ -15,6 +15,7 @@ using ir::NodeId;
 using ir::Op;
 
 constexpr int64_t kB = 2, kH = 2, kS = 4, kT = 4, kD = 8;
+constexpr double kLowest = std::numeric_limits<float>::lowest();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // What a mask drops keys with, of the type that the model has it in.
@@ -113,6 +114,15 @@ std::vector<Form> Forms() {
       {"causal and padded, added", [](Masked* m) { return m->Added(m->CausalAndPadding()); }, true, false},
       {"causal and padded, in place", [](Masked* m) { return m->InPlace(m->CausalAndPadding()); }, true,
        true},
+      {"positions, added before a scale",
+       [](Masked* m) { return m->s.b.BinaryScalar(TapeOp::kMul, m->Added(m->Reached()), 1.0001); }, true,
+       false},
+      {"in place before a scale",
+       [](Masked* m) { return m->s.b.BinaryScalar(TapeOp::kMul, m->InPlace(m->Keep()), 1.0001); }, false,
+       true},
+      {"positions, added, and at least the lowest",
+       [](Masked* m) { return m->s.b.BinaryScalar(TapeOp::kMax, m->Added(m->Reached()), kLowest); }, true,
+       false},
       {"two masks in place of scores",
        [](Masked* m) {
          m->scores = m->InPlace(m->Triangle());
@@ -231,6 +241,18 @@ TEST(Masks, WhatWouldChangeRowsThatKeepNothingStaysInPieces) {
     EXPECT_FALSE(Recognised(form, {-1e9, DType::kF32}, 1).attention);
   }
   EXPECT_TRUE(Recognised(later, {-kInf, DType::kF32}, 1).attention);
+  EXPECT_TRUE(Recognised(later, {kLowest, DType::kF32}, 1).attention);  // absorbs the bias
+}
+
+TEST(Masks, PaddingAddedToATriangleInPlaceOfScores) {
+  const Form form = {"padding, added to a triangle",
+                     [](Masked* m) {
+                       m->scores = m->InPlace(m->Triangle());
+                       return m->Added(m->s.In("padding", Shape({kB, 1, 1, kT}), DType::kBool));
+                     },
+                     false, true};
+  EXPECT_TRUE(Recognised(form, {kLowest, DType::kF32}, 1).attention);
+  EXPECT_FALSE(Recognised(form, {-1e9, DType::kF32}, 1).attention);
 }
 
 }  // namespace

@@ -49,6 +49,19 @@ if command -v mpirun >/dev/null; then
   says "[1-9][0-9]* passed, 0 failed, 0 skipped"
   expect 0 "test of stages of two under mpirun" "${mpi[@]}" -np 4 "$rondo" test "$source/tests/data/fixtures" --pp 2 --tp 2 --threads 1
   says "[1-9][0-9]* passed, 0 failed, 0 skipped"
+  # Each process draws for itself (--tp), or is told what the last stage has drawn (--pp).
+  prompt=(--prompt "import os" --max-tokens 30 --temperature 0.8 --top-k 20 --seed 5 --threads 1)
+  for how in "--tp 2" "--pp 2" "--pp 2 --sample logits"; do
+    "$rondo" compile "prefill=$source/tests/data/pycoder/prefill64.onnx" "decode=$source/tests/data/pycoder/decode.onnx" ${how/--tp 2/--tp 2 --sample logits} -o text.rondo >/dev/null
+    given=("${prompt[@]}")
+    [ "$how" = "--pp 2" ] && given=(--prompt "import os" --max-tokens 30 --threads 1)
+    "$rondo" generate text.rondo "${given[@]}" --raw >alone.txt
+    timeout 120 "${mpi[@]}" -np 2 "$rondo" generate text.rondo "${given[@]}" >mpi.txt 2>said || { cat said; fail "generate under mpirun, $how"; }
+    cmp alone.txt mpi.txt || fail "generate under mpirun, $how: another text, or two"
+    [ "$(grep -c 'the first token after' said)" = 1 ] || fail "generate under mpirun: more than process 0 prints"
+  done
+  expect 1 "generate with a prompt that is too long, under mpirun" "${mpi[@]}" -np 2 "$rondo" generate text.rondo --prompt-file "$rondo" --threads 1
+  says "exceed the model's context of 256"
   expect 1 "test for other numbers than there are processes" "${mpi[@]}" -np 2 "$rondo" test "$source/tests/data/fixtures" --tp 4
   says "needs 4 devices; this runtime has 2"
   # mpirun itself ends the others when one is killed, unless it is told not to.

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <numeric>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/processes/together.h"
 #include "tests/says.h"
@@ -155,6 +157,31 @@ TEST(MeetingTest, StrangersAreSentAway) {
   second.join();
   done = true;
   stranger.join();
+}
+
+// Connections that stay open, some after a word or two, and none after a whole greeting.
+TEST(MeetingTest, StrangersThatSayLittleHoldNobodyUp) {
+  const uint16_t port = FreePort();
+  const std::string address = "localhost:" + std::to_string(port);
+  std::vector<int> strangers;
+  std::thread others([&] {
+    const uint8_t at[16] = {AF_INET, 0, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 127, 0,
+                            0,       1};
+    const std::string words(64, 'x');
+    while (strangers.size() < 12) {
+      const int made = socket(AF_INET, SOCK_STREAM, 0);
+      while (connect(made, reinterpret_cast<const sockaddr*>(at), 16) != 0) std::this_thread::yield();
+      const size_t said = strangers.size() % 2 == 0 ? 0 : words.size();
+      EXPECT_EQ(send(made, words.data(), said, MSG_NOSIGNAL), static_cast<ssize_t>(said));
+      strangers.push_back(made);
+    }
+    const Status status = Connect(1, 2, address.c_str(), 20);
+    EXPECT_TRUE(status.ok()) << status.message();
+  });
+  const Status status = Connect(0, 2, address.c_str(), 20);
+  EXPECT_TRUE(status.ok()) << status.message();
+  others.join();
+  for (int stranger : strangers) close(stranger);
 }
 
 TEST(MeetingTest, OptionsOutOfRangeAreRefused) {

@@ -308,6 +308,34 @@ TEST(StagesTest, ControlEdgesHoldOverACut) {
   }
 }
 
+// What could be made again on each stage is not, where others are to run after it.
+TEST(StagesTest, ControlEdgesToWhatIsLittleWorkHold) {
+  SmallGraph s;
+  const NodeId first = s.b.Unary(TapeOp::kCos, s.In("at", {3}));
+  std::vector<double> weights(96 * 96, 0.25);
+  NodeId y = s.In("x", {3, 96});
+  for (int i = 0; i < 4; ++i) {
+    weights[0] += 1;
+    y = s.b.MatMul(y, s.b.Floats(DType::kF32, {96, 96}, weights));
+    if (i == 0 || i == 3) s.g.RunAfter(y, first);
+  }
+  s.Out("y", y);
+  s.Out("first", first);
+  const StagedGraph staged = Staged(s.g, 2);
+  EXPECT_NE(staged.text.find("1 byte: Send of word of"), std::string::npos) << staged.text;
+  std::vector<ir::Op> before[2];  // by stage: what matmuls wait for
+  for (size_t stage = 0; stage < 2; ++stage) {
+    const ir::Graph& graph = staged.stages[stage];
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (graph.node(id).op != ir::Op::kMatMul) continue;
+      for (NodeId other : graph.node(id).weak_after) before[stage].push_back(graph.node(other).op);
+    }
+  }
+  EXPECT_EQ(before[0], std::vector<ir::Op>{ir::Op::kPointwise});
+  EXPECT_EQ(before[1], std::vector<ir::Op>{ir::Op::kCollective});
+  ExpectSame(s.g, staged.stages, "control edges");
+}
+
 // Positions come from an input and a small table: each stage looks them up itself.
 TEST(StagesTest, WhatIsLessToMakeThanToSendIsMadeAgain) {
   SmallGraph s;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo::tools {
 namespace {
@@ -24,6 +27,17 @@ TEST(Cases, ASetItselfFindsTheModelAbove) {
   ASSERT_TRUE(cases.ok());
   ASSERT_EQ(cases->size(), 1u);
   EXPECT_EQ((*cases)[0].model, kData + "/fixtures/bert_ts17/model.onnx");
+}
+
+TEST(Cases, AModelThatLiesBesideALinkToTensorsIsTheirs) {
+  namespace fs = std::filesystem;
+  const std::string set = kData + "/fixtures/bert_ts17/test_data_set_0";
+  TemporaryFolder folder;
+  fs::create_directory_symlink(set, folder / "test_data_set_0");
+  EXPECT_EQ((*FindCases(folder.string(), ""))[0].model, kData + "/fixtures/bert_ts17/model.onnx");
+  std::ofstream(folder / "model.onnx") << "another";
+  EXPECT_EQ((*FindCases(folder.string(), ""))[0].model, folder.File("model.onnx"));
+  EXPECT_EQ((*FindCases(folder.File("test_data_set_0/"), ""))[0].model, folder.File("model.onnx"));
 }
 
 TEST(Cases, AFolderOfFoldersHoldsAllOfTheirs) {

@@ -82,6 +82,49 @@ TEST_F(Generate, OneSeedIsOneText) {
   EXPECT_PRINTS(refused, "the plan draws no tokens; compile it with --sample logits");
 }
 
+TEST_F(Generate, TextsEndBeforeWhatStopsThem) {
+  const std::string want = Greedy(), prompt = Text("p", want.substr(0, 32));
+  Compile(kPycoder, "--sample logits");
+  const std::string go = "--prompt-file " + prompt + " --max-tokens 100 ";
+  for (const char* stop : {"request", "): ", "e", "self.c"}) {
+    const size_t at = want.find(stop, 32);
+    const std::string left = want.substr(32, std::min<size_t>(at - 32, 100));
+    const std::string options = go + " --stop-text \"" + stop + "\" --stop-text \"never this\"";
+    EXPECT_EQ(Say(options + " --raw --no-echo"), left) << stop;
+    const nlohmann::json said = Json(options);
+    EXPECT_EQ(said["texts"][0]["text"], left);
+    EXPECT_EQ(said["texts"][0]["ended_by"], at < 132 ? "stop" : "length");
+  }
+  // The beginning of a stop is written where nothing more comes.
+  const std::string begun = " --stop-text \"" + want.substr(127, 4) + want.substr(131, 1) + "~\" --raw";
+  EXPECT_EQ(Say(go + begun), want.substr(0, 132));
+  const int token = static_cast<unsigned char>(want[60]);
+  EXPECT_EQ(Say(go + "--raw --stop " + std::to_string(token)), want.substr(0, want.find(want[60], 32)));
+  EXPECT_PRINTS(Run(go + "--stop-text \"\""), "--stop-text is empty");
+}
+
+TEST_F(Generate, PromptsAreLinesOrStandardInputAndComeSeveralTimes) {
+  Compile(kPycoder, "--sample logits");
+  const std::string drawn = " --temperature 0.8 --max-tokens 20 ",
+                    lines = Text("lines", "def f\nclass\r\nimport");
+  const auto tokens = [](const nlohmann::json& said) {
+    std::vector<std::string> texts;
+    for (const auto& text : said["texts"]) texts.push_back(text["text"]);
+    return texts;
+  };
+  std::vector<std::string> alone;
+  for (const char* prompt : {"def f\" --seed 7", "class\" --seed 8", "import\" --seed 9"})
+    alone.push_back(tokens(Json(drawn + "--prompt \"" + prompt))[0]);
+  EXPECT_EQ(tokens(Json(drawn + "--seed 7 --prompt-lines " + lines)), alone);
+  EXPECT_EQ(tokens(Json(drawn + "--seed 7 --prompt-lines - <" + lines)), alone);
+  alone.clear();
+  for (const char* seed : {"7", "8", "9"})
+    alone.push_back(tokens(Json(drawn + "--prompt x --seed " + seed))[0]);
+  EXPECT_EQ(tokens(Json(drawn + "--seed 7 --prompt-file - --count 3 <" + Text("x", "x"))), alone);
+  EXPECT_PRINTS(Run("--prompt-lines " + Text("none", "")), "has no line");
+  EXPECT_PRINTS(Run("--prompt-lines " + Text("gap", "a\n\nb")), "line 2 is empty");
+}
+
 TEST_F(Generate, SessionsThatBeginWithAPrefixSayWhatWholePromptsDo) {
   const std::string want = Greedy(), prefix = Text("prefix", want.substr(0, 70));
   Compile(kPycoder, "--sample logits");
@@ -281,7 +324,8 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
        {std::pair{"encode", &models.encoder}, {"first", &models.first}, {"next", &models.next}})
     three +=
         std::string(" ") + name + "=" + Text(std::string(name) + ".onnx", model->proto.SerializeAsString());
-  for (const char* options : {"", "--sample logits"}) {
+  for (const char* options :
+       {"", "--sample logits", "--tp 2", "--tp 2 --sample logits", "--pp 2 --sample logits"}) {
     Compile(three, options);
     const std::string go = "--ids --context 50 --max-tokens 4 --start 0 ";
     EXPECT_EQ(Say(go + "--source \"1 2 3\""), "13 14 15 16 \n") << "one of four tokens is none " << options;

@@ -28,6 +28,12 @@ head -c 32 "$model/greedy.bytes" >"$work/prompt"
 generate=("$python" "$top/tools/generate" "$work/plan" --rondo "$rondo" --tokenizer "$work/tokenizer.json")
 { cat "$work/prompt"; "${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120; } >"$work/out"
 cmp "$work/out" <(cat "$model/greedy.bytes"; echo)
+# A text ends where the other one would follow; a prompt from standard input, prompts by line.
+stop="$(head -c 94 "$model/greedy.bytes" | tail -c 4; echo .)" stop=${stop%.}
+"${generate[@]}" --prompt-file - --max-tokens 120 --stop-text "$stop" --stop-text 'never this' <"$work/prompt" >"$work/out"
+cmp "$work/out" <("$python" -c 'import sys; text = open(sys.argv[1]).read(); print(text[32:text.find(sys.argv[2], 32)])' "$model/greedy.bytes" "$stop")
+printf 'class\ndef' | "${generate[@]}" --prompt-lines - --max-tokens 4 >"$work/lines"
+[ "$(grep -c '^== text [12]$' "$work/lines")" = 2 ]
 "${generate[@]}" --prefix-file "$work/prompt" --prompt ' "' --prompt ' é' --max-tokens 20 --seed 3 --temperature 0.5 >"$work/two"
 grep -q '^== text 2$' "$work/two"
 "${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"

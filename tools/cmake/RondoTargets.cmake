@@ -1,5 +1,6 @@
 # How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
 include(RondoPrecompiled)
+include(RondoUnity)
 find_package(Threads REQUIRED)
 
 # How what the runtime links is compiled: small rather than fast, for the design limits its code to 150 KB.
@@ -50,11 +51,15 @@ endfunction()
 # What a test tests is optimised as always; its own code need not be, and compiles faster.
 set(RONDO_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
-# rondo_library(NAME SOURCES... [LINKS ...] [TINY]). What is not TINY is compiled with the precompiled headers
-# RONDO_LIBRARY_HEADERS, a variable of the folder.
+# rondo_library(NAME SOURCES... [LINKS ...] [TINY] [APART ...] [OWN ...]). What is not TINY is compiled several files at
+# once (rondo_unite) with the precompiled headers RONDO_LIBRARY_HEADERS, a variable of the folder.
 function(rondo_library name)
-  cmake_parse_arguments(ARG "TINY" "" "LINKS" ${ARGN})
-  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  cmake_parse_arguments(ARG "TINY" "" "LINKS;APART;OWN" ${ARGN})
+  set(units ${ARG_UNPARSED_ARGUMENTS})
+  if(NOT ARG_TINY)
+    rondo_unite(units ${name} ${ARG_UNPARSED_ARGUMENTS} APART ${ARG_APART} OWN ${ARG_OWN})
+  endif()
+  add_library(${name} STATIC ${units})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
   if(ARG_TINY)
     rondo_settings(${name} TINY)
@@ -96,10 +101,12 @@ function(rondo_makes_cuda_driver result)
   endforeach()
 endfunction()
 
-# rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...]): a GoogleTest binary and its ctest entry.
+# rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...] [APART ...]): a GoogleTest binary and its ctest
+# entry.
 function(rondo_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS;APART" ${ARGN})
+  rondo_unite(units ${name} ${ARG_UNPARSED_ARGUMENTS} APART ${ARG_APART})
+  add_executable(${name} ${units})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} rondo_test_folders GTest::gtest GTest::gtest_main Threads::Threads)
   rondo_settings(${name})
   target_compile_options(${name} PRIVATE ${RONDO_TEST_OPTIONS})

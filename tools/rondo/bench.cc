@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -266,26 +265,23 @@ class BenchCommand : public Command {
 
   // Of the last run step by step, where there are any.
   void PrintCollectives(const PlanData& plan, const TracedReplay& replay, Json* json) {
-    std::map<uint32_t, std::vector<TracedCollective>> by_device;
-    for (const TracedCollective& c : CollectivesOf(plan, replay)) by_device[c.device].push_back(c);
-    if (by_device.empty()) return;
+    const std::vector<DeviceOverlap> devices = OverlapOf(plan, replay);
+    if (devices.empty()) return;
     Section section;
-    section.title = "collectives of the last of these runs: µs in all";
-    section.table.head = {"device", "collectives", "from start to end of wait", "compute between", "waited"};
-    for (const auto& [device, collectives] : by_device) {
-      double in_flight = 0, beside = 0, waited = 0;
-      for (const TracedCollective& c : collectives) {
-        in_flight += c.end - c.begin, beside += c.beside, waited += c.waited;
-        (*json)["collectives"].push_back({{"sync_point", c.sync_point},
-                                          {"device", device},
-                                          {"begin_us", c.begin},
-                                          {"end_us", c.end},
-                                          {"compute_between_us", c.beside},
-                                          {"waited_us", c.waited}});
-      }
-      section.table.rows.push_back({std::to_string(device), std::to_string(collectives.size()),
-                                    Printf("%.1f", in_flight), Printf("%.1f", beside),
-                                    Printf("%.1f", waited)});
+    section.title = "collectives of the last of these runs, µs";
+    section.table.head = {"device", "collectives", "in flight", "beside compute", "waited for"};
+    for (const DeviceOverlap& of : devices) {
+      section.table.rows.push_back({std::to_string(of.device), std::to_string(of.collectives),
+                                    Printf("%.1f", of.in_flight), Printf("%.1f", of.beside),
+                                    Printf("%.1f", of.waited)});
+    }
+    for (const TracedCollective& c : CollectivesOf(plan, replay)) {
+      (*json)["collectives"].push_back({{"sync_point", c.sync_point},
+                                        {"device", c.device},
+                                        {"begin_us", c.begin},
+                                        {"end_us", c.end},
+                                        {"compute_between_us", c.beside},
+                                        {"waited_us", c.waited}});
     }
     out_.Print(section);
   }

@@ -22,10 +22,10 @@ bool HoldsTensors(const fs::path& folder) {
   return fs::exists(FileOf(folder, "output", 0), ignored) || fs::exists(FileOf(folder, "input", 0), ignored);
 }
 
-// The model of a case when none was named; "" if there is none.
-std::string ModelBeside(fs::path folder) {
+// The model in `folder`, beside it, or of its name; "" if there is none.
+std::string ModelAt(fs::path folder) {
+  if (!folder.has_filename()) folder = folder.parent_path();
   std::error_code ignored;
-  folder = fs::weakly_canonical(folder, ignored);
   for (const fs::path& at : {folder, folder.parent_path()}) {
     if (fs::exists(at / "model.onnx", ignored)) return (at / "model.onnx").string();
     if (at.extension() == ".test") {
@@ -35,6 +35,14 @@ std::string ModelBeside(fs::path folder) {
     }
   }
   return "";
+}
+
+// The model of a case when none was named; "" if there is none. What stands beside a link goes before what
+// stands beside the folder that it leads to.
+std::string ModelBeside(const fs::path& folder) {
+  std::error_code ignored;
+  const std::string model = ModelAt(fs::absolute(folder, ignored).lexically_normal());
+  return model.empty() ? ModelAt(fs::weakly_canonical(folder, ignored)) : model;
 }
 
 std::vector<fs::path> SubfoldersOf(const fs::path& folder) {

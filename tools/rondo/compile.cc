@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "compiler/codegen/cuda/kernel_cache.h"
 #include "compiler/pipeline.h"
 #include "compiler/targets.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/model_arguments.h"
 #include "tools/rondo/overlap_section.h"
@@ -107,23 +107,6 @@ Json ToJson(const CompileReport& report, const std::string& path) {
         {{"program", pass.program}, {"pass", pass.pass}, {"seconds", pass.seconds}, {"text", pass.text}});
   }
   return json;
-}
-
-// Where compiled kernels are kept if nobody says where; "" if there is no such place.
-std::string DefaultKernelCache() {
-  std::filesystem::path folder;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
-    folder = cache;
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    folder = std::filesystem::path(home) / ".cache";
-  } else {
-    return "";
-  }
-  folder /= "rondo/kernels";
-  const Status usable = KernelCache::Open(folder.string()).status();
-  if (usable.ok()) return folder.string();
-  std::fprintf(stderr, "rondo compile: %s; every kernel is compiled\n", usable.message());
-  return "";
 }
 
 int ListPasses(CommandOutput* out) {
@@ -233,8 +216,8 @@ class CompileCommand : public Command {
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
         .Number("--overlap-budget", &options_.overlap_budget,
-                "by how much of its bytes a device's arena may grow so that collectives run beside compute "
-                "(default 0.1)",
+                "by how much of its bytes a device's arena may grow so that collectives run beside compute, "
+                "beside weights that --weights gather has ahead of their use (default 0.1)",
                 "X")
         .Texts(
             "--annotate", &annotations_,
@@ -331,7 +314,7 @@ class CompileCommand : public Command {
     if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
     for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
     if (!no_kernel_cache_ && options_.targets.any_gpu())
-      options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelCache() : kernel_cache_;
+      options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelFolder("compile") : kernel_cache_;
     for (size_t i = 0; i < options_.models.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         if (options_.models[i].program != options_.models[j].program) continue;

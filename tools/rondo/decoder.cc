@@ -8,8 +8,8 @@
 namespace rondo::tools {
 
 Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given,
-                 int64_t position)
-    : session_(session), form_(form), given_(given), position_(position) {
+                 Processes* processes, int64_t position)
+    : session_(session), form_(form), given_(given), processes_(processes), position_(position) {
   const PlanData& plan = session->plan().data();
   for (const DecoderProgram& program : form->programs) {
     const Program& of = plan.programs[program.program];
@@ -133,14 +133,68 @@ Status Decoder::Encode(const std::vector<Tokens>& sources) {
     inputs.push_back(input);
   }
   AddGiven(encoder.program, &inputs);
-  const Buffer& result = plan.buffers[of.outputs[encoder.out].buffer];
-  encoded_.resize(result.bytes);
+  encoded_.resize(plan.buffers[of.outputs[encoder.out].buffer].bytes);
+  return RunFor(encoder.program, inputs, encoder.out, &encoded_);
+}
+
+// The device's own of outputs that are the same on several: `port`, where it has none.
+uint32_t Decoder::OwnPort(const Program& program, uint32_t port) const {
+  const PlanData& plan = session_->plan().data();
+  for (uint32_t i = 0; i < program.outputs.size(); ++i) {
+    const bool same = OnAnyDevice(program.outputs[i].name) == OnAnyDevice(program.outputs[port].name);
+    if (same && session_->device(plan.buffers[program.outputs[i].buffer].device) != nullptr) return i;
+  }
+  return port;
+}
+
+bool Decoder::AllHave(const Program& program, uint32_t port) const {
+  const PlanData& plan = session_->plan().data();
+  std::vector<bool> has(plan.requirements.devices.size(), false);
+  for (const Port& other : program.outputs) {
+    if (OnAnyDevice(other.name) == OnAnyDevice(program.outputs[port].name))
+      has[plan.buffers[other.buffer].device] = true;
+  }
+  return std::find(has.begin(), has.end(), false) == has.end();
+}
+
+// Runs, and reads the output `port` into `result`, of its size; null: nothing.
+Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, uint32_t port,
+                       std::vector<uint8_t>* result) const {
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[program];
+  const uint32_t own = OwnPort(of, port);
+  const Buffer& buffer = plan.buffers[of.outputs[own].buffer];
+  const bool here = session_->device(buffer.device) != nullptr;
   Output output;
-  output.index = encoder.out;
-  output.dtype = result.dtype;
-  output.data = encoded_.data();
-  output.bytes = encoded_.size();
-  return session_->Run(encoder.program, {inputs.data(), inputs.size()}, {&output, 1});
+  output.index = own;
+  output.dtype = buffer.dtype;
+  if (result != nullptr) {
+    output.data = result->data();
+    output.bytes = result->size();
+  }
+  RONDO_RETURN_IF_ERROR(session_->Run(program, {inputs.data(), inputs.size()},
+                                      {&output, result != nullptr && here ? size_t{1} : size_t{0}}));
+  if (result == nullptr || processes_ == nullptr || AllHave(of, port)) return Status::Ok();
+  return Tell(here, result);
+}
+
+// Processes that have the bytes tell those that have not: the first of them, all others.
+Status Decoder::Tell(bool here, std::vector<uint8_t>* bytes) const {
+  struct Piece {
+    uint8_t here = 0;
+    uint8_t bytes[Processes::kMaxGather - 1] = {};
+  } mine;
+  std::vector<Piece> all(processes_->size());
+  for (size_t done = 0; done < bytes->size(); done += sizeof(mine.bytes)) {
+    const size_t count = std::min(sizeof(mine.bytes), bytes->size() - done);
+    mine.here = here ? 1 : 0;
+    if (here) std::copy_n(bytes->data() + done, count, mine.bytes);
+    RONDO_RETURN_IF_ERROR(processes_->Gather(Status::Ok(), &mine, all.data(), sizeof(Piece), nullptr));
+    const auto from =
+        std::find_if(all.begin(), all.end(), [](const Piece& piece) { return piece.here != 0; });
+    if (!here && from != all.end()) std::copy_n(from->bytes, count, bytes->data() + done);
+  }
+  return Status::Ok();
 }
 
 Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens* next) {
@@ -160,14 +214,8 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
     inputs.push_back(input);
   }
   AddGiven(program.program, &inputs);
-  Output output;
-  output.index = program.next != kNone ? program.next : program.logits;
-  output.dtype = plan.buffers[of.outputs[output.index].buffer].dtype;
-  output.data = buffers.result.data();
-  output.bytes = buffers.result.size();
-  RONDO_RETURN_IF_ERROR(
-      session_->Run(program.program, {inputs.data(), inputs.size()},
-                    next == nullptr ? Span<const Output>() : Span<const Output>(&output, 1)));
+  RONDO_RETURN_IF_ERROR(RunFor(program.program, inputs, program.next != kNone ? program.next : program.logits,
+                               next == nullptr ? nullptr : &buffers.result));
   if (next != nullptr) TakeResult(program, chunk, buffers, next);
   return Status::Ok();
 }

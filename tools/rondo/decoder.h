@@ -4,7 +4,8 @@
 // The texts of a session go in step: token by token, all are at one position. Where prompts are of different
 // lengths, the shorter ones go on with what follows them while the longer ones are still read. Tokens are
 // drawn on the device where the plan does so (compile --sample), and are the greatest logit's, found on the
-// host, where not. Borrows the session, the form and the given tensors. Not thread-safe.
+// host, where not. Of several processes, each has the same texts and does the same; what only some devices
+// give, the others are told. Borrows the session, the form and the given tensors. Not thread-safe.
 #ifndef RONDO_TOOLS_RONDO_DECODER_H_
 #define RONDO_TOOLS_RONDO_DECODER_H_
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "drivers/processes/processes.h"
 #include "formats/tensor/tensor.h"
 #include "runtime/session.h"
 #include "tools/rondo/decoder_form.h"
@@ -31,9 +33,11 @@ using Tokens = std::vector<int64_t>;
 
 class Decoder {
  public:
-  // `given` are inputs of every run. The session's states are as they are: begin at 0, or where a session
-  // that they were copied from (`position`) has come to.
-  Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position = 0);
+  // `given` are inputs of every run, `processes` those that run the plan together, or null. The session's
+  // states are as they are: begin at 0, or where a session that they were copied from (`position`) has come
+  // to.
+  Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, Processes* processes,
+          int64_t position = 0);
 
   // Runs the encoder, whose result the texts that are read next attend to: `sources` has one for each text,
   // or none where its inputs are given. kInvalidArgument for one that does not fit it.
@@ -63,6 +67,11 @@ class Decoder {
     bool drawn = false;                           // the tokens are those the device has
   };
 
+  Status RunFor(uint32_t program, const std::vector<Input>& inputs, uint32_t port,
+                std::vector<uint8_t>* result) const;
+  uint32_t OwnPort(const Program& program, uint32_t port) const;
+  bool AllHave(const Program& program, uint32_t port) const;
+  Status Tell(bool here, std::vector<uint8_t>* bytes) const;
   void AddGiven(uint32_t program, std::vector<Input>* inputs) const;
   Status Step(const Tokens& tokens, Chunk chunk, Tokens* next);
   const DecoderProgram* Choose(int64_t rest) const;
@@ -76,6 +85,7 @@ class Decoder {
   Session* session_;
   const DecoderForm* form_;
   const std::vector<Tensor>* given_;
+  Processes* processes_;
   int64_t position_;
   std::vector<Buffers> buffers_;         // by program of the form
   std::vector<uint8_t> encoded_;         // the encoder's result

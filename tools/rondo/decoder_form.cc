@@ -44,14 +44,6 @@ bool Look(const KnownName (&table)[N], std::string_view name, PortRole* role) {
   return false;
 }
 
-// What a port of several devices is called on each: "NAME@2".
-std::string_view OnAnyDevice(std::string_view name) {
-  const size_t at = name.rfind('@');
-  const bool number =
-      at != name.npos && at + 1 < name.size() && name.find_first_not_of("0123456789", at + 1) == name.npos;
-  return number ? name.substr(0, at) : name;
-}
-
 class Finder {
  public:
   Finder(const PlanData& plan, const FormOptions& options, uint32_t program, DecoderForm* form)
@@ -406,6 +398,13 @@ bool Draws(const DecoderProgram& program) {
 }
 
 }  // namespace
+
+std::string_view OnAnyDevice(std::string_view name) {
+  const size_t at = name.rfind('@');
+  const bool number =
+      at != name.npos && at + 1 < name.size() && name.find_first_not_of("0123456789", at + 1) == name.npos;
+  return number ? name.substr(0, at) : name;
+}
 
 bool ParseRole(const std::string& text, PortRole* role) { return Look(kRoles, text, role); }
 

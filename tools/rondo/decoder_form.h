@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/plan.h"
@@ -81,6 +82,9 @@ struct FormOptions {
 // "tokens", "positions", "mask", "past", "total", "last": those that a user may give names for. False if it
 // is none.
 bool ParseRole(const std::string& text, PortRole* role);
+
+// What a port of several devices is called on each: "NAME@2" is NAME on device 2.
+std::string_view OnAnyDevice(std::string_view name);
 
 // kUnsupported, with program, port and what to do, for a plan that is not of this form.
 Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& options);

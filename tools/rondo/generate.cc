@@ -10,9 +10,11 @@
 #include "tools/rondo/decoder_form.h"
 #include "tools/rondo/generate_texts.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/text_group.h"
 
 namespace rondo::tools {
 namespace {
@@ -21,16 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128;
-
-// As many texts as a session has, from their prompts on; behind the `wanted` ones, others fill it up.
-struct Group {
-  std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
-  size_t wanted = 0;
-  double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
-  uint64_t copied_bytes = 0;               // of the prefix's states
-  int64_t steps = 0;                       // that gave tokens
-};
+constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128, kMostCount = 1 << 20;
 
 class GenerateCommand : public Command {
  public:
@@ -40,10 +33,14 @@ class GenerateCommand : public Command {
                     "a plan of a prefill program, or several, and one of single tokens")
         .Texts("--prompt", &prompts_,
                "a text to continue; several are continued each, those of a batch together", "TEXT")
-        .Texts("--prompt-file", &prompt_files_, "the same, from a file", "F")
+        .Texts("--prompt-file", &prompt_files_, "the same, from a file; -: standard input", "F")
+        .Texts("--prompt-lines", &prompt_lines_, "the same, a text a line of a file", "F")
         .Texts("--source", &sources_, "what an encoder reads, a text each; or give its inputs (--input)",
                "TEXT")
         .Texts("--source-file", &source_files_, "the same, from a file", "F")
+        .Texts("--source-lines", &source_lines_, "the same, a text a line of a file", "F")
+        .Integer("--count", &count_, 1, kMostCount,
+                 "continue each prompt so often, each time with another seed", "N")
         .Text("--start", &start_, "the token that every prompt begins with", "ID")
         .Text("--prefix-file", &prefix_file_,
               "what all texts begin with: computed once, by a session from which each other one copies its "
@@ -54,6 +51,7 @@ class GenerateCommand : public Command {
         .Integer("--max-tokens,--tokens", &max_tokens_, 0, kMostTokens,
                  "how many tokens to add to each text; by default 128, or what the caches hold", "N")
         .Texts("--stop", &stops_, "a text ends where this token would follow", "ID")
+        .Texts("--stop-text", &stop_texts_, "a text ends where this would follow, and is not written", "TEXT")
         .Number("--temperature", &sampling_.temperature, "0: the likeliest token (the default)", "T")
         .Integer("--top-k", &sampling_.top_k, 0, 1 << 24, "draw from the K likeliest tokens only; 0: all",
                  "K")
@@ -61,6 +59,7 @@ class GenerateCommand : public Command {
                 "draw from the fewest tokens that are so likely together (default 1)", "P")
         .Text("--seed", &seed_,
               "of the first text, 0 to 2^64 - 1; the next has the next. The same seed, the same text", "SEED")
+        .Flag("--no-echo", &no_echo_, "write what follows the prompts, and not the prompts")
         .Flag("--raw", &raw_, "write the texts alone, prompts and what follows, and no times")
         .Texts("--program", &form_.programs, "use these programs of the plan; by default all", "NAME")
         .Texts("--port", &ports_,
@@ -75,6 +74,7 @@ class GenerateCommand : public Command {
   int Run() override {
     if (const std::string wrong = ReadArguments(); !wrong.empty()) return Misuse("generate", wrong);
     const Status status = Generate();
+    if (!status.ok() && load_.processes != nullptr) load_.processes->Abort(status);
     if (!status.ok()) return Fail("generate", status);
     return out_.Finish(0);
   }
@@ -82,8 +82,8 @@ class GenerateCommand : public Command {
  private:
   // What is wrong with the command line, or "".
   std::string ReadArguments() {
-    if (prompts_.empty() && prompt_files_.empty() && start_.empty())
-      return "a text to continue is needed: --prompt or --prompt-file";
+    if (prompts_.empty() && prompt_files_.empty() && prompt_lines_.empty() && start_.empty())
+      return "a text to continue is needed: --prompt, --prompt-file or --prompt-lines";
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
     if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))
@@ -102,7 +102,7 @@ class GenerateCommand : public Command {
     for (const std::string& stop : stops_) {
       int64_t token = -1;
       if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
-      stop_tokens_.push_back(token);
+      ends_.push_back({token});
     }
     for (const std::string& port : ports_) {
       const size_t equals = port.find('=');
@@ -124,6 +124,9 @@ class GenerateCommand : public Command {
 
   Status Generate() {
     RONDO_ASSIGN_OR_RETURN(given_, ReadNamedTensors(inputs_));
+    RONDO_RETURN_IF_ERROR(JoinOthers(&load_));
+    if (load_.processes != nullptr) RONDO_RETURN_IF_ERROR(RefuseStandardInput());
+    silent_ = raw_ || (load_.processes != nullptr && load_.processes->rank() != 0);
     for (const Tensor& tensor : given_) form_.given.insert(tensor.name);
     RONDO_ASSIGN_OR_RETURN(loaded_, LoadedSession::Open(plans_[0], load_));
     RONDO_ASSIGN_OR_RETURN(decoder_, FindDecoderForm(loaded_->data(), form_));
@@ -132,9 +135,9 @@ class GenerateCommand : public Command {
                            "--temperature %g: the plan draws no tokens; compile it with --sample logits",
                            sampling_.temperature);
     }
-    RONDO_ASSIGN_OR_RETURN(std::vector<Group> groups, ReadGroups());
+    RONDO_ASSIGN_OR_RETURN(std::vector<TextGroup> groups, ReadGroups());
     out_.object() = {{"plan", plans_[0]}, {"runs_on", ToJson(loaded_->runs_on())}};
-    Decoder prefix(&loaded_->session, &decoder_, &given_);
+    Decoder prefix(&loaded_->session, &decoder_, &given_, load_.processes.get());
     if (!prefix_.empty()) RONDO_RETURN_IF_ERROR(ReadPrefix(&prefix));
     for (size_t g = 0; g < groups.size(); ++g) {
       RONDO_RETURN_IF_ERROR(
@@ -143,8 +146,17 @@ class GenerateCommand : public Command {
     return Status::Ok();
   }
 
+  Status RefuseStandardInput() const {
+    for (const auto* files : {&prompt_files_, &prompt_lines_, &source_files_, &source_lines_}) {
+      if (std::find(files->begin(), files->end(), "-") != files->end() || prefix_file_ == "-")
+        return Status::Error(Code::kInvalidArgument,
+                             "standard input comes to one of the processes alone: give a file in place of -");
+    }
+    return Status::Ok();
+  }
+
   // The prompts, a session's together; one alone is that of all its texts.
-  Result<std::vector<Group>> ReadGroups() {
+  Result<std::vector<TextGroup>> ReadGroups() {
     if (!ids_ && decoder_.words > 256) {
       return Status::Error(Code::kInvalidArgument,
                            "the model knows %lld tokens, which are no bytes: give their numbers (--ids), as "
@@ -160,22 +172,37 @@ class GenerateCommand : public Command {
       return Status::Error(Code::kInvalidArgument, "--start %s is not one of the model's %lld tokens",
                            start_.c_str(), static_cast<long long>(decoder_.words));
     RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> prompts,
-                           ReadTexts("prompt", prompts_, prompt_files_, decoder_.words));
+                           ReadTexts("prompt", prompts_, prompt_files_, prompt_lines_, decoder_.words));
     if (prompts.empty()) prompts.emplace_back();
     for (Tokens& prompt : prompts) prompt.insert(prompt.begin(), start_tokens_.begin(), start_tokens_.end());
-    RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> sources,
-                           ReadTexts("source", sources_, source_files_, std::numeric_limits<int32_t>::max()));
+    RONDO_ASSIGN_OR_RETURN(
+        std::vector<Tokens> sources,
+        ReadTexts("source", sources_, source_files_, source_lines_, std::numeric_limits<int32_t>::max()));
     RONDO_RETURN_IF_ERROR(CheckSources(sources.size(), prompts.size()));
+    for (const std::string& text : stop_texts_) {
+      RONDO_ASSIGN_OR_RETURN(Tokens stop, ParseTokens(text, ids_, decoder_.words, "--stop-text"));
+      ends_.push_back(std::move(stop));
+    }
     const size_t texts = static_cast<size_t>(decoder_.texts);
     const size_t wanted = std::max(prompts.size(), sources.size());
-    if (prompts.size() == 1) prompts.resize(wanted == 1 ? texts : wanted, Tokens(prompts[0]));
+    if (prompts.size() == 1) prompts.resize(wanted == 1 && count_ == 0 ? texts : wanted, Tokens(prompts[0]));
     if (sources.size() == 1) sources.resize(prompts.size(), Tokens(sources[0]));
-    return Grouped(std::move(prompts), std::move(sources));
+    for (const Tokens& prompt : prompts) RONDO_RETURN_IF_ERROR(CheckLength(prompt.size()));
+    return GroupTexts(Repeated(std::move(prompts)), Repeated(std::move(sources)), texts);
   }
 
-  // Those of the command line, then those of files.
+  // Each as often as --count says.
+  std::vector<Tokens> Repeated(std::vector<Tokens> texts) const {
+    if (count_ <= 1) return texts;
+    std::vector<Tokens> all;
+    for (const Tokens& text : texts) all.insert(all.end(), static_cast<size_t>(count_), text);
+    return all;
+  }
+
+  // Those of the command line, then those of files, then those of their lines.
   Result<std::vector<Tokens>> ReadTexts(const std::string& what, const std::vector<std::string>& said,
-                                        const std::vector<std::string>& files, int64_t words) const {
+                                        const std::vector<std::string>& files,
+                                        const std::vector<std::string>& by_line, int64_t words) const {
     std::vector<Tokens> texts;
     for (const std::string& text : said) {
       RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, "--" + what));
@@ -185,6 +212,17 @@ class GenerateCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
       RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, what + " file \"" + path + "\""));
       texts.push_back(std::move(tokens));
+    }
+    for (const std::string& path : by_line) {
+      RONDO_ASSIGN_OR_RETURN(const std::string all, ReadPromptFile(path));
+      const std::vector<std::string> lines = LinesOf(all);
+      if (lines.empty())
+        return Status::Error(Code::kInvalidArgument, "--%s-lines %s has no line", what.c_str(), path.c_str());
+      for (size_t i = 0; i < lines.size(); ++i) {
+        const std::string where = what + " file \"" + path + "\", line " + std::to_string(i + 1);
+        RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(lines[i], ids_, words, where));
+        texts.push_back(std::move(tokens));
+      }
     }
     return texts;
   }
@@ -201,28 +239,6 @@ class GenerateCommand : public Command {
     if (sources <= 1 || prompts == 1 || sources == prompts) return Status::Ok();
     return refuse(std::to_string(sources) + " sources and " + std::to_string(prompts) +
                   " prompts: there must be as many, or one of either");
-  }
-
-  // A session's together; the last is filled up.
-  Result<std::vector<Group>> Grouped(std::vector<Tokens> prompts, std::vector<Tokens> sources) const {
-    const size_t texts = static_cast<size_t>(decoder_.texts);
-    std::vector<Group> groups((prompts.size() + texts - 1) / texts);
-    for (size_t i = 0; i < prompts.size(); ++i) {
-      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size()));
-      groups[i / texts].prompts.push_back(std::move(prompts[i]));
-      if (!sources.empty()) groups[i / texts].sources.push_back(std::move(sources[i]));
-    }
-    for (Group& group : groups) {
-      group.wanted = group.prompts.size();
-      group.prompts.resize(texts, Tokens(Shortest(group)));
-      if (!sources.empty()) group.sources.resize(texts, Tokens(group.sources[0]));
-    }
-    return groups;
-  }
-
-  static const Tokens& Shortest(const Group& group) {
-    return *std::min_element(group.prompts.begin(), group.prompts.end(),
-                             [](const Tokens& a, const Tokens& b) { return a.size() < b.size(); });
   }
 
   Status CheckLength(size_t prompt) const {
@@ -247,7 +263,7 @@ class GenerateCommand : public Command {
     }
     out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}};
     out_.object()["session_bytes"] = {{"state", state}, {"arena", arena}};
-    if (raw_) return Status::Ok();
+    if (silent_) return Status::Ok();
     std::fprintf(
         stderr,
         "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state "
@@ -270,7 +286,7 @@ class GenerateCommand : public Command {
     return {decoder_.context, position};
   }
 
-  Status Continue(int64_t position, size_t number, bool alone, Group* group) {
+  Status Continue(int64_t position, size_t number, bool alone, TextGroup* group) {
     Session own;
     Session* session = &loaded_->session;
     if (position > 0) {
@@ -285,9 +301,12 @@ class GenerateCommand : public Command {
     }
     const bool streams = alone && !out_.json();
     if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
-    Decoder decoder(session, &decoder_, &given_, position);
+    Decoder decoder(session, &decoder_, &given_, load_.processes.get(), position);
     if (decoder_.encoder.program != kNone) RONDO_RETURN_IF_ERROR(decoder.Encode(group->sources));
-    RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
+    Continuing how{sampling_, ends_, [&](const Tokens& prompt) { return MostAfter(prompt); }, nullptr};
+    how.sampling.seed += number * group->prompts.size();
+    if (streams) how.write = [&](const Tokens& tokens) { return WriteTokens(tokens, ids_); };
+    RONDO_RETURN_IF_ERROR(ContinueTexts(&decoder, how, group));
     if (streams && ids_ && std::putchar('\n') == EOF)
       return Status::Error(Code::kIo, "standard output is closed");
     return Report(number, streams, *group);
@@ -295,7 +314,7 @@ class GenerateCommand : public Command {
 
   // Bytes follow their prompt; numbers stand alone.
   Status WritePrompt(const Tokens& prompt) {
-    if (ids_) return Status::Ok();
+    if (ids_ || no_echo_) return Status::Ok();
     RONDO_RETURN_IF_ERROR(WriteTokens(prefix_, ids_));
     return WriteTokens(prompt, ids_);
   }
@@ -306,68 +325,7 @@ class GenerateCommand : public Command {
     return std::min(kUsualTokens, decoder_.context - static_cast<int64_t>(prefix_.size() + prompt.size()));
   }
 
-  // What every text reads next: of its prompt, or what was drawn last. False if all were drawn.
-  static bool Following(const Group& group, size_t read, const Tokens& drawn, Tokens* tokens,
-                        std::vector<int64_t>* draws) {
-    bool reads = false;
-    *tokens = drawn;
-    for (size_t t = 0; t < drawn.size(); ++t) {
-      const Tokens& prompt = group.prompts[t];
-      draws->at(t) = static_cast<int64_t>(read + 1 - std::min(read + 1, prompt.size()));
-      if (read >= prompt.size()) continue;
-      (*tokens)[t] = prompt[read];
-      reads = true;
-    }
-    return reads;
-  }
-
-  Status Steps(Decoder* decoder, size_t number, bool streams, Group* group) {
-    const size_t texts = group->prompts.size();
-    group->generated.resize(texts);
-    std::vector<bool> ended(texts);
-    for (size_t t = 0; t < texts; ++t) ended[t] = t >= group->wanted || MostAfter(group->prompts[t]) == 0;
-    Sampling sampling = sampling_;
-    sampling.seed += number * texts;
-    Tokens next, tokens;
-    std::vector<int64_t> draws(texts);
-    Clock::time_point start = Clock::now();
-    const size_t shortest = Shortest(*group).size();
-    for (size_t read = shortest; std::find(ended.begin(), ended.end(), false) != ended.end(); ++read) {
-      if (read == shortest) {
-        std::vector<Tokens> begin;
-        for (const Tokens& prompt : group->prompts) begin.emplace_back(prompt.begin(), prompt.begin() + read);
-        RONDO_RETURN_IF_ERROR(decoder->Read(begin, sampling, &next));
-      } else if (Following(*group, read - 1, Tokens(next), &tokens, &draws)) {
-        RONDO_RETURN_IF_ERROR(decoder->Next(tokens, sampling, draws, &next));
-      } else {
-        RONDO_RETURN_IF_ERROR(decoder->Next(tokens, &next));
-      }
-      if (group->steps++ == 0) {
-        group->first = Since(start);
-        start = Clock::now();
-      }
-      RONDO_RETURN_IF_ERROR(Take(next, read, streams, &ended, group));
-    }
-    if (group->steps > 0) group->rest = Since(start);
-    return Status::Ok();
-  }
-
-  // The tokens that follow `read` of each text, of those texts whose prompts are no longer.
-  Status Take(const Tokens& next, size_t read, bool streams, std::vector<bool>* ended, Group* group) {
-    for (size_t t = 0; t < next.size(); ++t) {
-      if ((*ended)[t] || read < group->prompts[t].size()) continue;
-      if (std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end()) {
-        (*ended)[t] = true;
-        continue;
-      }
-      group->generated[t].push_back(next[t]);
-      if (streams) RONDO_RETURN_IF_ERROR(WriteTokens({next[t]}, ids_));
-      (*ended)[t] = std::ssize(group->generated[t]) == MostAfter(group->prompts[t]);
-    }
-    return Status::Ok();
-  }
-
-  Status Report(size_t number, bool streamed, const Group& group) {
+  Status Report(size_t number, bool streamed, const TextGroup& group) {
     const size_t texts = group.prompts.size();
     // The first tokens came with the prompts.
     size_t drawn = 0, longest = 0;
@@ -377,10 +335,13 @@ class GenerateCommand : public Command {
     }
     const double rate = drawn > 0 && group.rest > 0 ? static_cast<double>(drawn) / group.rest : 0;
     for (size_t t = 0; t < group.wanted; ++t) {
-      out_.object()["texts"].push_back({{"session", number},
-                                        {"seed", sampling_.seed + number * texts + t},
-                                        {"prompt", group.prompts[t].size()},
-                                        {"tokens", group.generated[t]}});
+      auto& text = out_.object()["texts"].emplace_back();
+      text = {{"session", number},
+              {"seed", sampling_.seed + number * texts + t},
+              {"prompt", group.prompts[t].size()},
+              {"tokens", group.generated[t]},
+              {"ended_by", group.stopped[t] ? "stop" : "length"}};
+      if (!ids_) text["text"] = std::string(group.generated[t].begin(), group.generated[t].end());
       if (streamed || out_.json()) continue;
       if (!raw_ && !ids_) out_.Line("== text %zu", number * texts + t + 1);
       RONDO_RETURN_IF_ERROR(WritePrompt(group.prompts[t]));
@@ -392,8 +353,8 @@ class GenerateCommand : public Command {
                                          {"seconds_to_first_token", group.first},
                                          {"seconds_after", group.rest},
                                          {"tokens_per_second", rate}});
-    if (raw_ || group.steps == 0) return Status::Ok();
-    const size_t shortest = Shortest(group).size();
+    if (silent_ || group.steps == 0) return Status::Ok();
+    const size_t shortest = group.Shortest().size();
     std::fprintf(
         stderr, "%s%sprompt%s tokens: the first token after %.3f s, %lld more in %.3f s",
         streamed && !ids_ ? "\n" : "",
@@ -411,15 +372,17 @@ class GenerateCommand : public Command {
     return Status::Ok();
   }
 
-  std::vector<std::string> plans_, prompts_, prompt_files_, sources_, source_files_, stops_, ports_, inputs_;
+  std::vector<std::string> plans_, prompts_, prompt_files_, sources_, source_files_, stops_, ports_, inputs_,
+      prompt_lines_, source_lines_, stop_texts_;
   std::string prefix_file_, seed_, start_;
-  int64_t max_tokens_ = -1;
-  bool ids_ = false, raw_ = false;
+  int64_t max_tokens_ = -1, count_ = 0;
+  bool ids_ = false, raw_ = false, silent_ = false, no_echo_ = false;
   Sampling sampling_;
   FormOptions form_;
   LoadOptions load_;
   CommandOutput out_;
-  std::vector<int64_t> start_tokens_, stop_tokens_;
+  std::vector<int64_t> start_tokens_;
+  std::vector<Tokens> ends_;
   std::vector<Tensor> given_;
   std::unique_ptr<LoadedSession> loaded_;
   DecoderForm decoder_;

@@ -1,5 +1,6 @@
 #include "tools/rondo/generate_texts.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -13,7 +14,9 @@ Result<std::string> ReadPromptFile(const std::string& path) {
   const auto failed = [&](const char* why) {
     return Status::Error(Code::kIo, "prompt file \"%s\": %s", path.c_str(), why);
   };
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  const auto close = [](std::FILE* file) { return file == stdin ? 0 : std::fclose(file); };
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"),
+                                                       close);
   if (file == nullptr) return failed(std::strerror(errno));
   std::string text;
   char block[4096];
@@ -22,6 +25,17 @@ Result<std::string> ReadPromptFile(const std::string& path) {
   if (std::ferror(file.get()) != 0) return failed(std::strerror(errno));
   if (text.size() > kMost) return failed("more than 16777216 bytes, more than any prompt");
   return text;
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const bool carriage = end > at && text[end - 1] == '\r';
+    lines.push_back(text.substr(at, end - at - (carriage ? 1 : 0)));
+    at = end + 1;
+  }
+  return lines;
 }
 
 Result<Tokens> ParseTokens(const std::string& text, bool ids, int64_t words, const std::string& what) {

@@ -12,8 +12,12 @@
 
 namespace rondo::tools {
 
-// The whole of a file; a pipe will do, one of more than 16 MiB will not. kIo, naming it.
+// The whole of a file, or, for "-", of standard input; a pipe will do, one of more than 16 MiB will not. kIo,
+// naming it.
 Result<std::string> ReadPromptFile(const std::string& path);
+
+// Its lines, without their ends; the last may lack one.
+std::vector<std::string> LinesOf(const std::string& text);
 
 // `text` as tokens: its bytes, or, if `ids`, the numbers in it with space between. kInvalidArgument where it
 // has none, or one that is not below `words`; `what` is what errors call it.

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
      "  rondo generate pycoder.rondo --prompt 'import os' --max-tokens 100\n"
      "  rondo generate pycoder.rondo --prompt-file p.txt --temperature 0.8 --top-k 40 --top-p 0.95 --seed 7\n"
      "  rondo generate pycoder.rondo --prefix-file p.txt --prompt 'class' --prompt 'def'\n"
+     "  rondo generate pycoder.rondo --prompt-lines questions.txt --no-echo --stop-text 'def ' --json\n"
      "  rondo generate llama.rondo --ids --prompt '128000 9906' --stop 128001 --driver cuda\n",
      rondo::tools::MakeGenerateCommand},
     {"bench", "Measure how long a program takes, and each of its steps",

@@ -10,6 +10,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/dealt_states.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
@@ -70,6 +71,7 @@ class TestCommand : public Command {
                 "end a run whose devices make no progress with their collectives for so long; 0: never",
                 "SECONDS")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
+        .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel of plans for GPUs, and keep none")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
     out_.Declare(options);
@@ -164,6 +166,7 @@ class TestCommand : public Command {
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
+    if (options.targets.any_gpu() && !no_kernel_cache_) options.kernel_cache = DefaultKernelFolder("test");
     options.library_path = load_.library_path;
     options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
@@ -304,7 +307,7 @@ class TestCommand : public Command {
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;
-  bool no_auto_state_ = false, stepwise_ = false;
+  bool no_auto_state_ = false, no_kernel_cache_ = false, stepwise_ = false;
   LoadOptions load_;
   OpRegistry ops_;
   CommandOutput out_;

@@ -1,6 +1,7 @@
 #include "tools/rondo/timings.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -168,6 +169,34 @@ std::vector<TracedCollective> CollectivesOf(const PlanData& plan, const TracedRe
     }
   }
   std::ranges::sort(all, {}, &TracedCollective::start);
+  return all;
+}
+
+std::vector<DeviceOverlap> OverlapOf(const PlanData& plan, const TracedReplay& replay) {
+  std::map<uint32_t, DeviceOverlap> devices;
+  std::map<uint32_t, double> until;  // by device: what is in flight ends, of those that have started so far
+  const std::vector<TracedCollective> collectives = CollectivesOf(plan, replay);
+  for (const TracedCollective& c : collectives) {
+    DeviceOverlap& of = devices[c.device];
+    of.device = c.device;
+    ++of.collectives;
+    of.waited += c.waited;
+    double& ended = until[c.device];
+    of.in_flight += std::max(0.0, c.end - std::max(c.begin, ended));
+    ended = std::max(ended, c.end);
+  }
+  const Program& program = plan.programs[replay.program];
+  for (const TimedInterval& interval : replay.intervals) {
+    const StepKind kind = program.steps[interval.index].kind;
+    const bool exchanges = kind == StepKind::kCollectiveStart || kind == StepKind::kCollectiveWait;
+    const double middle = interval.begin + interval.duration / 2;  // begins and ends are rounded
+    const bool beside = std::ranges::any_of(collectives, [&](const TracedCollective& c) {
+      return c.device == interval.device && c.begin < middle && middle < c.end;
+    });
+    if (!exchanges && beside) devices[interval.device].beside += interval.duration;
+  }
+  std::vector<DeviceOverlap> all;
+  for (const auto& [device, overlap] : devices) all.push_back(overlap);
   return all;
 }
 

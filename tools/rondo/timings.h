@@ -40,6 +40,14 @@ struct TracedCollective {
 // Of a replay of steps, in the order of their starts.
 std::vector<TracedCollective> CollectivesOf(const PlanData& plan, const TracedReplay& replay);
 
+// All of one device's: how long at least one is in flight, for how much of that steps of none run (their
+// times, one after another), and how long waits hold it up.
+struct DeviceOverlap {
+  uint32_t device = 0, collectives = 0;
+  double in_flight = 0, beside = 0, waited = 0;
+};
+std::vector<DeviceOverlap> OverlapOf(const PlanData& plan, const TracedReplay& replay);
+
 // Chrome's trace format, which Perfetto opens: a process a device, a lane for its partitions, one for each
 // of its streams, and what is in flight of its collectives; steps are named by their source nodes. The
 // replays follow one another.

@@ -37,6 +37,7 @@ inline void StoreSums(__m128i sums, int32_t* to) { _mm_storeu_si128(reinterpret_
 
 namespace widened {
 #include "drivers/host/exec/byte_vectors_512.inc"
+constexpr bool kFours = false;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) {
   const Sums low = _mm512_madd_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(a)),
                                      _mm512_cvtepi8_epi16(_mm512_castsi512_si256(b)));
@@ -51,6 +52,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #pragma GCC target("avx512vnni")
 namespace vnni {
 #include "drivers/host/exec/byte_vectors_512.inc"
+constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 }  // namespace vnni
@@ -62,6 +64,7 @@ bool HasVnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 namespace widened {
 #include "drivers/host/exec/byte_vectors_256.inc"
+constexpr bool kFours = false;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) {
   const Sums low = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
                                      _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)));
@@ -76,6 +79,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #pragma GCC target("avxvnni")
 namespace vnni {
 #include "drivers/host/exec/byte_vectors_256.inc"
+constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 }  // namespace vnni
@@ -105,6 +109,23 @@ bool HasVnni() { return false; }
 
 #endif
 
+// k bytes with flipped bits, and zeros behind them up to `row`, a number of whole vectors.
+inline void CopyRow(const char* from, int64_t k, uint8_t flip, uint8_t* to, int64_t row) {
+#if defined(__AVX512BW__)
+  const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
+  for (int64_t at = 0; at < row; at += 64) {
+    const int64_t left = k - at;
+    const uint64_t some = left >= 64 ? ~uint64_t{0} : left <= 0 ? 0 : (uint64_t{1} << left) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi8(some, from + at);
+    _mm512_storeu_si512(to + at, _mm512_maskz_mov_epi8(some, _mm512_xor_si512(x, flips)));
+  }
+#else
+  std::memcpy(to, from, static_cast<size_t>(k));
+  for (int64_t i = 0; flip != 0 && i < k; ++i) to[i] ^= flip;
+  std::memset(to + k, 0, static_cast<size_t>(row - k));
+#endif
+}
+
 // One part in one launch.
 class Product {
  public:
@@ -118,14 +139,18 @@ class Product {
   // Rows [row, row + rows) of group m, and one of 128s behind them where columns are summed.
   void PackRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
+    const Access& access = *part_.lhs_load;
+    const bool whole = bytes_.in_runs && bytes_.runs == 1 && bytes_.run_at[0] == 0 && access.num_guards == 0;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
     for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
       uint8_t* to = left_ + r * part_.lhs_row;
-      bytes_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
-      if (bytes_.left_flip != 0) {
-        for (int64_t i = 0; i < K(); ++i) to[i] ^= bytes_.left_flip;
+      if (whole) {
+        CopyRow(Pointer(access, w_, BaseOf(access, pos)), K(), bytes_.left_flip, to, part_.lhs_row);
+      } else {
+        bytes_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
+        for (int64_t i = 0; bytes_.left_flip != 0 && i < K(); ++i) to[i] ^= bytes_.left_flip;
+        std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       }
-      std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       if (bytes_.sum_rows) {
         uint32_t sum = 0;
         for (int64_t i = 0; i < K(); ++i) sum += to[i];
@@ -159,7 +184,8 @@ class Product {
   void Finish(int64_t* pos, int64_t row, int64_t rows, int n) {
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
-    if (bytes_.float_sums) LoadCorrections(pos, n);
+    LoadCorrections(pos, n);
+    AddFlipped(rows, n);
     TapeFrame frame;
     frame.worker = &w_;
     frame.acc = w_.scratch + part_.rhs_at;
@@ -173,9 +199,9 @@ class Product {
         char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
         for (int64_t i = 0; i < count; ++i) {
           if (bytes_.float_sums) {
-            Convert<float>(j, r + i, rows, n, Corrections(j), reinterpret_cast<float*>(wide) + i * n);
+            Convert(j, r + i, n, reinterpret_cast<float*>(wide) + i * n);
           } else {
-            Convert<int64_t>(j, r + i, rows, n, nullptr, reinterpret_cast<int64_t*>(wide) + i * n);
+            Convert(j, r + i, n, reinterpret_cast<int64_t*>(wide) + i * n);
           }
         }
       }
@@ -269,18 +295,28 @@ class Product {
     }
   }
 
-  // Sums of row r of right side j, less what flipped bits have added and `less`. Modulo 2^32, as the sums.
+  // What each column's sums are too large by: corrections, and what flipped bits of the left side have added.
+  void AddFlipped(int64_t rows, int n) {
+    if (bytes_.left_flip == 0) return;
+    for (int j = 0; j < part_.num_rhs; ++j) {
+      const int32_t* columns = Acc(j) + rows * part_.acc_row;
+      int32_t* less = Corrections(j);
+      for (int i = 0; i < n; ++i)
+        less[i] = static_cast<int32_t>(static_cast<uint32_t>(less[i]) + static_cast<uint32_t>(columns[i]));
+    }
+  }
+
+  // Sums of row r of right side j, less that and what flipped bits of the right side have added. Modulo 2^32,
+  // as the sums.
   template <typename T>
-  void Convert(int j, int64_t r, int64_t rows, int n, const int32_t* less, T* to) {
+  void Convert(int j, int64_t r, int n, T* to) {
     const int32_t* sums = Acc(j) + r * part_.acc_row;
-    const int32_t* columns = Acc(j) + rows * part_.acc_row;
+    const int32_t* less = Corrections(j);
     uint32_t more = bytes_.right_flip[j] != 0 ? static_cast<uint32_t>(sums_[r]) : 0;
-    const bool signed_left = bytes_.left_flip != 0;
-    if (signed_left && bytes_.right_flip[j] != 0) more -= static_cast<uint32_t>(K()) << 14;
+    if (bytes_.left_flip != 0 && bytes_.right_flip[j] != 0) more -= static_cast<uint32_t>(K()) << 14;
+#pragma GCC ivdep
     for (int i = 0; i < n; ++i) {
-      uint32_t sum = static_cast<uint32_t>(sums[i]) + more;
-      if (signed_left) sum -= static_cast<uint32_t>(columns[i]);
-      if (less != nullptr) sum -= static_cast<uint32_t>(less[i]);
+      const uint32_t sum = static_cast<uint32_t>(sums[i]) + more - static_cast<uint32_t>(less[i]);
       to[i] = static_cast<T>(static_cast<int32_t>(sum));
     }
   }

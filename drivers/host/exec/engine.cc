@@ -18,6 +18,7 @@ void FillEngine(Engine* engine) {
   engine->vectors = kBlockVectors;
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
+  engine->clamp = Clamp();
   FillLoads(engine);
   FillMultiplyBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;

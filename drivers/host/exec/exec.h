@@ -218,6 +218,7 @@ void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t las
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
+OpFn Clamp();
 void FillMultiplyBytes(Engine* engine);
 void FillLoads(Engine* engine);
 

@@ -129,6 +129,18 @@ void AddClampOp(const Registers& r, const Inst& inst, int n) {
   }
 }
 
+void ClampOp(const Registers& r, const Inst& inst, int n) {
+  float* out = static_cast<float*>(r.out);
+  const float* a = static_cast<const float*>(r.a);
+  const float low = inst.imm.range[0], high = inst.imm.range[1];
+  const int end = Whole(n);
+#pragma GCC ivdep
+  for (int i = 0; i < end; ++i) {
+    const float y = a[i] < low ? low : a[i];
+    out[i] = y > high ? high : y;
+  }
+}
+
 template <typename T>
 void ConstOp(const Registers& r, const Inst& inst, int) {
   T* out = static_cast<T*>(r.out);
@@ -248,6 +260,7 @@ OpFn WithType(TapeType type, F f) {
 }  // namespace
 
 OpFn AddClamp() { return AddClampOp; }
+OpFn Clamp() { return ClampOp; }
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand) {
   const OpClass kind = ClassOf(op);

@@ -33,6 +33,15 @@ void ForType(TapeType type, F f) {
 
 constexpr int kParts = 32;  // running values a tile is reduced into first
 
+// The first of 2 * kHalf values becomes all of them. Halves of a known length are vectors.
+template <TapeOp kOp, int kHalf, typename T>
+inline T ReduceParts(T* parts) {
+#pragma GCC ivdep
+  for (int j = 0; j < kHalf; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], parts[j + kHalf]);
+  if constexpr (kHalf > 1) return ReduceParts<kOp, kHalf / 2>(parts);
+  return parts[0];
+}
+
 template <TapeOp kOp, typename T>
 [[gnu::flatten]] T ReduceTile(const T* x, int n) {
   const T start = scalar::ReduceStart<T>(kOp);
@@ -44,11 +53,7 @@ template <TapeOp kOp, typename T>
     for (int j = 0; j < kParts; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], x[i + j]);
   }
   for (int j = 0; i + j < n; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], x[i + j]);
-  for (int half = kParts / 2; half > 0; half /= 2) {
-#pragma GCC ivdep
-    for (int j = 0; j < half; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], parts[j + half]);
-  }
-  return parts[0];
+  return ReduceParts<kOp, kParts / 2>(parts);
 }
 
 template <TapeOp kOp, typename T>

@@ -85,6 +85,13 @@ TEST(Traces, HaveCollectivesWithWhatRunsBeside) {
     EXPECT_EQ(found[c].beside, beside[c]);
     EXPECT_EQ(found[c].waited, waited[c]);
   }
+  // Both together: 100 to 121, of which the launches at 101 and 106 run beside.
+  const std::vector<tools::DeviceOverlap> of = tools::OverlapOf(plan, replay);
+  ASSERT_EQ(of.size(), 1u);
+  EXPECT_EQ(of[0].collectives, 2u);
+  EXPECT_EQ(of[0].in_flight, 21);
+  EXPECT_EQ(of[0].beside, 2 + 4);
+  EXPECT_EQ(of[0].waited, 5 + 6);
 }
 
 }  // namespace

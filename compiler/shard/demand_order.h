@@ -1,0 +1,19 @@
+// OrderByDemand: another order of a graph's nodes, in which each comes just before what needs it.
+#ifndef RONDO_COMPILER_SHARD_DEMAND_ORDER_H_
+#define RONDO_COMPILER_SHARD_DEMAND_ORDER_H_
+
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::shard {
+
+// All nodes that are not dead, each behind what it reads and what its control edges name. Of what a node
+// reads, that comes first which most bytes of constants lead to: what is computed from inputs alone (keys and
+// values of an encoder's result, random numbers) comes with the layer that reads it, not before the first.
+// Deterministic.
+std::vector<ir::NodeId> OrderByDemand(const ir::Graph& graph);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_DEMAND_ORDER_H_

@@ -1,0 +1,139 @@
+#include "tools/rondo/text_group.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace rondo::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// How many of the last tokens are the first ones of a stop: all of it, if `whole`, else not all.
+size_t EndsWith(const Tokens& tokens, const std::vector<Tokens>& stops, bool whole) {
+  size_t most = 0;
+  for (const Tokens& stop : stops) {
+    const size_t from = whole ? stop.size() : 1, to = whole ? stop.size() : stop.size() - 1;
+    for (size_t count = from; count <= std::min(to, tokens.size()); ++count) {
+      const auto begin = tokens.end() - static_cast<std::ptrdiff_t>(count);
+      if (std::equal(begin, tokens.end(), stop.begin())) most = std::max(most, count);
+    }
+  }
+  return most;
+}
+
+class Continuation {
+ public:
+  Continuation(Decoder* decoder, const Continuing& how, TextGroup* group)
+      : decoder_(decoder), how_(how), group_(group), ended_(group->prompts.size()) {}
+
+  Status Run() {
+    const size_t texts = group_->prompts.size(), shortest = group_->Shortest().size();
+    group_->generated.resize(texts);
+    group_->stopped.resize(texts);
+    for (size_t t = 0; t < texts; ++t) ended_[t] = t >= group_->wanted || how_.most(group_->prompts[t]) == 0;
+    Tokens next;
+    Clock::time_point start = Clock::now();
+    for (size_t read = shortest; std::find(ended_.begin(), ended_.end(), false) != ended_.end(); ++read) {
+      RONDO_RETURN_IF_ERROR(Step(read, read == shortest, &next));
+      if (group_->steps++ == 0) {
+        group_->first = Since(start);
+        start = Clock::now();
+      }
+      RONDO_RETURN_IF_ERROR(Take(next, read));
+    }
+    if (group_->steps > 0) group_->rest = Since(start);
+    return Status::Ok();
+  }
+
+ private:
+  // Reads up to `read` tokens of each text.
+  Status Step(size_t read, bool first, Tokens* next) {
+    std::vector<Tokens> begin;
+    if (first) {
+      for (const Tokens& prompt : group_->prompts) begin.emplace_back(prompt.begin(), prompt.begin() + read);
+      return decoder_->Read(begin, how_.sampling, next);
+    }
+    Tokens tokens;
+    std::vector<int64_t> draws(next->size());
+    const Tokens last = *next;
+    if (Following(read - 1, last, &tokens, &draws)) return decoder_->Next(tokens, how_.sampling, draws, next);
+    return decoder_->Next(last, next);
+  }
+
+  // What every text reads next: of its prompt, or what was drawn last. False if all were drawn.
+  bool Following(size_t read, const Tokens& drawn, Tokens* tokens, std::vector<int64_t>* draws) const {
+    bool reads = false;
+    *tokens = drawn;
+    for (size_t t = 0; t < drawn.size(); ++t) {
+      const Tokens& prompt = group_->prompts[t];
+      draws->at(t) = static_cast<int64_t>(read + 1 - std::min(read + 1, prompt.size()));
+      if (read >= prompt.size()) continue;
+      (*tokens)[t] = prompt[read];
+      reads = true;
+    }
+    return reads;
+  }
+
+  // The tokens that follow `read` of each text, of those texts whose prompts are no longer.
+  Status Take(const Tokens& next, size_t read) {
+    for (size_t t = 0; t < next.size(); ++t) {
+      if (ended_[t] || read < group_->prompts[t].size()) continue;
+      Tokens& generated = group_->generated[t];
+      generated.push_back(next[t]);
+      ended_[t] = std::ssize(generated) == how_.most(group_->prompts[t]);
+      if (const size_t stop = EndsWith(generated, how_.stops, true); stop > 0) {
+        generated.resize(generated.size() - stop);
+        group_->stopped[t] = ended_[t] = true;
+      }
+      if (t == 0) RONDO_RETURN_IF_ERROR(Write());
+    }
+    return Status::Ok();
+  }
+
+  // What may be the beginning of a stop waits.
+  Status Write() {
+    if (how_.write == nullptr) return Status::Ok();
+    const Tokens& generated = group_->generated[0];
+    const size_t waits = ended_[0] ? 0 : EndsWith(generated, how_.stops, false);
+    const size_t settled = std::max(written_, generated.size() - waits);
+    const Tokens more(generated.begin() + static_cast<std::ptrdiff_t>(written_),
+                      generated.begin() + static_cast<std::ptrdiff_t>(settled));
+    written_ = settled;
+    return more.empty() ? Status::Ok() : how_.write(more);
+  }
+
+  Decoder* decoder_;
+  const Continuing& how_;
+  TextGroup* group_;
+  std::vector<bool> ended_;
+  size_t written_ = 0;  // of the first text
+};
+
+}  // namespace
+
+const Tokens& TextGroup::Shortest() const {
+  return *std::min_element(prompts.begin(), prompts.end(),
+                           [](const Tokens& a, const Tokens& b) { return a.size() < b.size(); });
+}
+
+std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts) {
+  std::vector<TextGroup> groups((prompts.size() + texts - 1) / texts);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    groups[i / texts].prompts.push_back(std::move(prompts[i]));
+    if (!sources.empty()) groups[i / texts].sources.push_back(std::move(sources[i]));
+  }
+  for (TextGroup& group : groups) {
+    group.wanted = group.prompts.size();
+    group.prompts.resize(texts, Tokens(group.Shortest()));
+    if (!sources.empty()) group.sources.resize(texts, Tokens(group.sources[0]));
+  }
+  return groups;
+}
+
+Status ContinueTexts(Decoder* decoder, const Continuing& how, TextGroup* group) {
+  return Continuation(decoder, how, group).Run();
+}
+
+}  // namespace rondo::tools
