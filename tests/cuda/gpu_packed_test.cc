@@ -97,8 +97,8 @@ TEST(GpuPacked, NormalisedRowsMatchTheReference) {
   Suite suite;
   Add(&suite, {1, 2, 64, 512, PackedType::kU4, 32, kF16, kF16, true, 1, kF16, true}, 60);
   Add(&suite, {1, 1, 4096, 4096, PackedType::kU4, 32, kBF16, kBF16, false, 2, kBF16, true}, 61);
-  Add(&suite, {1, 1, 200, 4000, PackedType::kU8, 4000, kF16, kF16, false, 1, kF16, true}, 62);
-  Add(&suite, {1, 3, 96, 1024, PackedType::kE4M3, int64_t{1} << 20, kBF16, kBF16, false, 1, kBF16, true}, 63);
+  Add(&suite, {1, 1, 200, 4000, PackedType::kU2, 4000, kF16, kF16, false, 1, kF16, true}, 62);
+  Add(&suite, {1, 3, 96, 1024, PackedType::kE2M1, int64_t{1} << 20, kBF16, kBF16, false, 1, kBF16, true}, 63);
   suite.Run();
 }
 

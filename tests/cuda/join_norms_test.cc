@@ -11,6 +11,7 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/ir/graph.h"
 #include "tests/host/norm_stages.h"
+#include "tests/host/packed_part.h"
 
 namespace rondo::test {
 namespace {
@@ -201,6 +202,25 @@ TEST(JoinNorms, EveryTargetMustBeAbleTo) {
   CudaTarget none = TargetOf("sm_80");
   none.shared = 8 << 10;  // bytes, in which no stages fit
   EXPECT_EQ(small.Join({TargetOf("sm_90a"), none})[0], '0');
+}
+
+// Of 8 bits, a norm of its own is quicker.
+TEST(JoinNorms, WeightsOfFewerBitsThan8HaveATemplateForIt) {
+  for (PackedType type : {PackedType::kU2, PackedType::kU4, PackedType::kU8, PackedType::kE4M3}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    const PackedShape shape = BeginPacked(maker, {1, 1, 512, 1024}, {type, kType, 32, 0});
+    maker.part.lhs = maker.Operand(kType, Mode::kRead, {0, 3});
+    AddPacked(maker, shape, 1, kType, false);
+    AddNorm(maker, kType, {3}, kType);
+    const uint16_t out = maker.Operand(kType, Mode::kWrite, {0, 1, 2});
+    TapeMaker tape;
+    tape.Store(out, kType, tape.Add(TapeOp::kAcc, TapeType::kF32));
+    maker.part.epilogue = maker.Keep(tape);
+    const Kernel kernel = maker.Make();
+    const std::vector<cuda::ParamFacts> facts(kernel.num_params, cuda::ParamFacts{256, true});
+    EXPECT_EQ(KernelCandidates(kernel, TargetOf("sm_90a"), facts).empty(), BitsOf(type) == 8) << Name(type);
+  }
 }
 
 // What the joined kernel reads all of may not be written by it in place.
