@@ -1,6 +1,5 @@
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 
-#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
@@ -134,34 +133,6 @@ void WriteElements(const PartContext& context, const RowShape& shape, const Stag
   }
   writer->scope.kept = "position";
   writer->Close(2);
-}
-
-std::optional<RowShape> ShapeOfRow(const PartContext& context) {
-  constexpr int64_t kMostRegisters = 96;  // of one thread, for what a row keeps
-  constexpr int64_t kMostRounds = 16;
-  const Part& part = context.part;
-  RowShape shape;
-  shape.along = part.loops.size() - 1;
-  shape.lanes = LanesFor(context, RowOperands(part), shape.along);
-  if (shape.lanes == 1 || part.reduced == 0) return std::nullopt;
-  shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
-  const GpuTable& gpu = GpuTableOf(context.target);
-  shape.width = shape.vectors <= gpu.row_warp_vectors ? 32 : kCudaBlock;
-  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
-  if (shape.rounds > kMostRounds) return std::nullopt;
-  shape.cached = CachedOperands(context, shape);
-  if (RegistersOf(part, shape) > kMostRegisters) return std::nullopt;
-  return shape;
-}
-
-void WriteRowStage(const PartContext& context, const RowShape& shape, const Stage& stage,
-                   const std::string& prefix, PartWriter* writer) {
-  if (stage.per_row) return WriteRowScalars(context.part, stage, prefix, writer);
-  writer->Line("{");
-  StartReductions(stage.tape, writer);
-  WriteElements(context, shape, stage, prefix, writer);
-  FinishReductions(stage.tape, shape.width, writer);
-  writer->Line("}");
 }
 
 }  // namespace rondo::cuda

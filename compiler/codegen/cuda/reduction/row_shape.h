@@ -3,7 +3,6 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +30,6 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
 // Of one thread, for what a row keeps and what of it is cached.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 
-// A row that a warp or a block keeps. None if it is too long or lies so that vectors cannot be read.
-std::optional<RowShape> ShapeOfRow(const PartContext& context);
-
 // Declares keptK and sK.
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer);
 void DeclareScalars(const RowTypes& types, PartWriter* writer);
@@ -41,9 +37,6 @@ void DeclareScalars(const RowTypes& types, PartWriter* writer);
 void CacheOperands(const PartContext& context, const RowShape& shape, bool constant, PartWriter* writer);
 // The stage's tape at all of this thread's elements (the row's thread is `lane`), reductions in vK.
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
-                   const std::string& prefix, PartWriter* writer);
-// Any stage of a row that the `shape.width` threads of a warp or a block share, with what it reduces.
-void WriteRowStage(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer);
 
 }  // namespace rondo::cuda
