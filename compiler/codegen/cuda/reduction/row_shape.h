@@ -3,6 +3,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct RowShape {
   int64_t width = 32;          // threads
   int64_t cluster = 1;         // blocks that share the row
   bool in_registers = true;    // some of it; else rounds are a loop
+  // What the row keeps, and what of it is cached, lies in dynamic shared memory, so that rounds are a loop.
+  bool in_shared = false;
 };
 
 // What the stages of elements read and write, some of it more than once.
@@ -30,6 +33,12 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
 // Of one thread, for what a row keeps and what of it is cached.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 
+// A row that a warp or a block keeps. None if it is too long or lies so that vectors cannot be read.
+std::optional<RowShape> ShapeOfRow(const PartContext& context);
+
+// Bytes of shared memory of a block where the row lies there.
+int64_t SharedBytesOf(const Part& part, const RowShape& shape);
+
 // Declares keptK and sK.
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer);
 void DeclareScalars(const RowTypes& types, PartWriter* writer);
@@ -37,6 +46,9 @@ void DeclareScalars(const RowTypes& types, PartWriter* writer);
 void CacheOperands(const PartContext& context, const RowShape& shape, bool constant, PartWriter* writer);
 // The stage's tape at all of this thread's elements (the row's thread is `lane`), reductions in vK.
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
+                   const std::string& prefix, PartWriter* writer);
+// Any stage of a row that the `shape.width` threads of a warp or a block share, with what it reduces.
+void WriteRowStage(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer);
 
 }  // namespace rondo::cuda
