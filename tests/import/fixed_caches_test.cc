@@ -325,7 +325,7 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
 }
 
 // Builders leave it open: it is what the product before gives, over the heads that share it.
-TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+void ExpectSizeOfHead(bool quantised) {
   ModelMaker m;
   Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
   for (const char* name : {"past_key", "past_value"})
@@ -333,7 +333,18 @@ TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
          {"1", "1", "past_sequence_length", "kv_cache_dim"});
   m.Input("last", {1}, onnx::TensorProto::INT32);
   m.Input("total", {}, onnx::TensorProto::INT32);
-  m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  if (quantised) {  // and turned round
+    onnx::TensorProto* numbers = m.graph()->add_initializer();
+    numbers->set_name("numbers");
+    numbers->set_data_type(onnx::TensorProto::INT8);
+    for (int64_t d : {64, 8}) numbers->add_dims(d);
+    numbers->set_raw_data(std::string(64 * 8, '\3'));
+    m.Floats("scale", {}, {0.5f});
+    m.Node("DequantizeLinear", {"numbers", "scale"}, {"turned"});
+    m.Node("Transpose", {"turned"}, {"weight"});
+  } else {
+    m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  }
   m.Node("MatMul", {"x", "weight"}, {"qkv"});
   onnx::NodeProto* node =
       m.Node("GroupQueryAttention", {"qkv", "", "", "past_key", "past_value", "last", "total"},
@@ -350,6 +361,10 @@ TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   for (size_t i : {size_t{1}, size_t{2}})
     EXPECT_EQ(graph->node(graph->inputs[i].node).shape, Shape({1, 1, kLength, 16})) << graph->inputs[i].name;
+}
+TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+  ExpectSizeOfHead(false);
+  ExpectSizeOfHead(true);
 }
 
 // ------------------------------------------------------------------------------------------ refusals
