@@ -12,7 +12,9 @@
 // of at least top-p (ties stay together), by the Gumbel-max trick: the greatest logits / temperature -
 // log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
 // top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
-// All of it is one chain of reductions over rows, which becomes one kernel; but for u, which is there before.
+// As soon as it holds one logit, or if nothing is asked for, the range is empty, and rounds change nothing
+// more: a kernel may leave them out. All of it is one chain of reductions over rows, which becomes one
+// kernel; but for u, which is there before.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -42,26 +44,27 @@ constexpr float kLeast = std::numeric_limits<float>::lowest(), kMost = std::nume
 
 class Sampler {
  public:
-  // `logits` [rows, words], `sampling` [rows, 3], `draws` [rows, 2].
-  Sampler(Builder& b, NodeId logits, NodeId sampling, NodeId draws)
+  // `logits` [rows, words] that were of type `type`, `sampling` [rows, 3], `draws` [rows, 2].
+  Sampler(Builder& b, NodeId logits, DType type, NodeId sampling, NodeId draws)
       : b_(b), words_(b.shape(logits)[1]), draws_(draws) {
+    grain_ = type == DType::kBF16 ? 1.0 / 512 : type == DType::kF16 ? 1.0 / 4096 : 0;
     raw_ = logits;
     logits_ = b.BinaryScalar(TapeOp::kMax, logits, kLeast);
     greatest_ = Reduce(ReduceKind::kMax, logits_);
     temperature_ = b.Slice(sampling, 1, 0, 1, 1);
     count_ = b.Slice(sampling, 1, 1, 1, 1);
     mass_ = b.Slice(sampling, 1, 2, 1, 1);
+    warm_ = b.Binary(TapeOp::kLess, F32(0), temperature_);
+    rate_ = b.BinaryScalar(TapeOp::kMin, b.Div(F32(1), b.Select(warm_, temperature_, F32(1))), 1e30);
   }
 
   // [rows, 1]
   NodeId Token() {
-    const NodeId zero = F32(0), one = F32(1), noise = Noise();
-    const NodeId warm = b_.Binary(TapeOp::kLess, zero, temperature_);
-    const NodeId rate = b_.BinaryScalar(TapeOp::kMin, b_.Div(one, b_.Select(warm, temperature_, one)), 1e30);
-    const NodeId scaled = b_.Mul(b_.Sub(logits_, greatest_), rate);
+    const NodeId noise = Noise();
+    const NodeId scaled = b_.Mul(b_.Sub(logits_, greatest_), rate_);
     const NodeId kept = b_.Binary(TapeOp::kLessEqual, TopP(TopK(), scaled), logits_);
     const NodeId score = b_.Select(kept, b_.Add(scaled, noise), F32(kLeast));
-    return Reduce(ReduceKind::kArgMax, b_.Select(warm, score, logits_));
+    return Reduce(ReduceKind::kArgMax, b_.Select(warm_, score, logits_));
   }
 
  private:
@@ -70,24 +73,64 @@ class Sampler {
   NodeId Reduce(ReduceKind kind, NodeId x) { return b_.Reduce(kind, x, {1}, true); }
 
   // The greatest threshold, up to the resolution, for which `weights` (or none: each 1) of the logits from it
-  // on sum up to `least`, given one, `from`, for which they do. Both are [rows, 1].
-  NodeId Search(NodeId from, NodeId least, NodeId weights) {
-    NodeId range = b_.Sub(greatest_, from);
+  // on sum up to `least`, given one, `from`, for which they do; `from` if it is not `asked` for. All are
+  // [rows, 1], but for the weights.
+  NodeId Search(NodeId asked, NodeId from, NodeId least, NodeId weights) {
+    NodeId range = b_.Select(asked, b_.Sub(greatest_, from), F32(0));
     for (int round = 0; round < kRounds; ++round) {
       const NodeId width = b_.BinaryScalar(TapeOp::kMul, range, 1.0 / kParts);
-      NodeId at = from;
-      // By what a round is about, so that no row has all widths at once.
-      range = b_.Sub(b_.Add(from, width), from);
+      std::vector<NodeId> sums, enough;
+      NodeId at = from, found = from;
       for (int part = 1; part < kParts; ++part) {
         at = b_.Add(at, width);
         const NodeId above = b_.Binary(TapeOp::kLessEqual, at, raw_);
         const NodeId each =
             weights == kNoNode ? b_.Cast(above, DType::kF32) : b_.Select(above, weights, F32(0));
-        const NodeId enough = b_.Binary(TapeOp::kLessEqual, least, Reduce(ReduceKind::kSum, each));
-        from = b_.Select(enough, at, from);
+        sums.push_back(Reduce(ReduceKind::kSum, each));
+        enough.push_back(b_.Binary(TapeOp::kLessEqual, least, sums.back()));
+        found = b_.Select(enough.back(), at, found);
       }
+      // By what a round is about, so that no row has all widths at once.
+      const NodeId rest = b_.Sub(b_.Add(from, width), from);
+      from = found;
+      NodeId single = weights == kNoNode ? Counted(sums, least) : Weighed(sums, enough, from, least);
+      if (grain_ > 0) single = b_.Binary(TapeOp::kBitOr, single, WithinAGrain(from, rest));
+      range = b_.Select(single, F32(0), rest);
     }
-    return from;
+    // The last round is like the others: it, too, computes the range.
+    return b_.Binary(TapeOp::kMin, from, b_.Add(from, range));
+  }
+
+  // As many as are asked for lie above one of the thresholds: the next one of them lies above the others.
+  NodeId Counted(const std::vector<NodeId>& sums, NodeId least) {
+    NodeId met = kNoNode;
+    for (NodeId sum : sums) {
+      const NodeId meets = b_.Binary(TapeOp::kEqual, sum, least);
+      met = met == kNoNode ? meets : b_.Binary(TapeOp::kBitOr, met, meets);
+    }
+    return met;
+  }
+
+  // Between the threshold and the next one lies less than the weight of two logits, of which none weighs so
+  // little that sums do not tell it.
+  NodeId Weighed(const std::vector<NodeId>& sums, const std::vector<NodeId>& enough, NodeId from,
+                 NodeId least) {
+    NodeId between = b_.Sub(sums[0], sums[1]), known = enough[0];
+    for (size_t part = 1; part + 1 < sums.size(); ++part)
+      between = b_.Select(enough[part], b_.Sub(sums[part], sums[part + 1]), between);
+    known = b_.Select(enough.back(), F32(0), b_.Cast(known, DType::kF32));
+    const NodeId weight = b_.Unary(TapeOp::kExp, b_.Mul(b_.Sub(from, greatest_), rate_));
+    const NodeId one = b_.Binary(TapeOp::kLess, between, b_.BinaryScalar(TapeOp::kMul, weight, 1.5)),
+                 told = b_.Binary(TapeOp::kLess, b_.BinaryScalar(TapeOp::kMul, least, 1.0 / 65536), weight);
+    return b_.Binary(TapeOp::kBitAnd, b_.Binary(TapeOp::kLess, F32(0), known),
+                     b_.Binary(TapeOp::kBitAnd, one, told));
+  }
+
+  // No two numbers of the logits' own type are in the range.
+  NodeId WithinAGrain(NodeId from, NodeId range) {
+    const NodeId least =
+        b_.Binary(TapeOp::kMin, b_.Unary(TapeOp::kAbs, from), b_.Unary(TapeOp::kAbs, b_.Add(from, range)));
+    return b_.Binary(TapeOp::kLess, range, b_.BinaryScalar(TapeOp::kMul, least, grain_));
   }
 
   NodeId TopK() {
@@ -95,18 +138,17 @@ class Sampler {
     const NodeId lowest = Reduce(ReduceKind::kMin, b_.Select(possible, logits_, F32(kMost)));
     const NodeId drawn = b_.Sub(greatest_, b_.BinaryScalar(TapeOp::kMul, temperature_, kDepth));
     const NodeId from = b_.Binary(TapeOp::kMin, greatest_, b_.Binary(TapeOp::kMax, lowest, drawn));
-    const NodeId all = b_.Binary(TapeOp::kLess, count_, F32(1));
-    return Search(from, b_.Select(all, F32(static_cast<double>(words_)), count_), kNoNode);
+    const NodeId some = b_.Binary(TapeOp::kLessEqual, F32(1), count_);
+    return Search(b_.Binary(TapeOp::kBitAnd, warm_, some), from, count_, kNoNode);
   }
 
   NodeId TopP(NodeId from, NodeId scaled) {
     const NodeId kept = b_.Binary(TapeOp::kLessEqual, from, raw_);
     const NodeId weights = b_.Unary(TapeOp::kExp, scaled);
     const NodeId all = Reduce(ReduceKind::kSum, b_.Select(kept, weights, F32(0)));
-    const NodeId found = Search(from, b_.Mul(mass_, all), weights);
     const NodeId some = b_.Binary(TapeOp::kBitAnd, b_.Binary(TapeOp::kLess, F32(0), mass_),
                                   b_.Binary(TapeOp::kLess, mass_, F32(1)));
-    return b_.Select(some, found, from);
+    return Search(b_.Binary(TapeOp::kBitAnd, warm_, some), from, b_.Mul(mass_, all), weights);
   }
 
   // Gumbel's distribution: -log(-log(1 - u)), u in (0, 1), for each word: [rows, words]. It waits for no
@@ -115,25 +157,36 @@ class Sampler {
     b_.SetAnnotations({{kPrecisionKey, "f32"}, {"keep", "--sample"}});
     const auto low = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kBitAnd, x, 4294967295.0); };
     const auto high = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kShr, x, 32); };
-    const NodeId seed = b_.Slice(draws_, 1, 0, 1, 1), draw = b_.Slice(draws_, 1, 1, 1, 1);
-    const NodeId token = b_.Iota({1, words_}, 1);
-    // The token is where the first round only flips bits: as a factor of constants it would be a table.
-    const NodeId bits =
-        Philox(b_, {low(draw), token, high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)})[0];
+    const NodeId both = b_.Unsqueeze(draws_, 2), seed = b_.Slice(both, 1, 0, 1, 1),
+                 draw = b_.Slice(both, 1, 1, 1, 1);
+    // Four tokens have a counter, and each a word of what it gives. The counter is where the first round only
+    // flips bits, and 0 is added that only the kernel knows: of constants alone there would be tables.
+    const Shape fours{1, (words_ + 3) / 4, 4};
+    const NodeId zero = high(low(draw)), counter = b_.Add(b_.Iota(fours, 1), zero),
+                 word = b_.Add(b_.Iota(fours, 2), zero);
+    const auto words =
+        Philox(b_, {low(draw), counter, high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)});
+    NodeId bits = words[3];
+    for (int64_t w = 2; w >= 0; --w) {
+      const NodeId own = b_.Binary(TapeOp::kEqual, word, b_.Scalar(DType::kI64, static_cast<double>(w)));
+      bits = b_.Select(own, words[static_cast<size_t>(w)], bits);
+    }
     NodeId u = b_.BinaryScalar(TapeOp::kAdd, b_.Cast(bits, DType::kF32), 0.5);
     u = b_.BinaryScalar(TapeOp::kMul, u, 1.0 / 4294967296.0);
     u = b_.BinaryScalar(TapeOp::kMin, u, 1 - 1.0 / 16777216.0);
     const NodeId waited = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog1p, b_.Unary(TapeOp::kNeg, u)));
     const NodeId noise = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog, waited));
     b_.SetAnnotations({{kPrecisionKey, "f32"}});
-    return noise;
+    return b_.Slice(b_.Reshape(noise, {b_.shape(noise)[0], 4 * fours[1]}), 1, 0, 1, words_);
   }
 
   Builder& b_;
   const int64_t words_;
   const NodeId draws_;
   NodeId raw_ = kNoNode, logits_ = kNoNode;  // [rows, words]: as they are, and finite
-  NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode;  // [rows, 1]
+  double grain_ = 0;  // times a logit, less than what its neighbours differ from it; 0: not known
+  NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode, warm_ = kNoNode,
+         rate_ = kNoNode;  // [rows, 1]
 };
 
 // ------------------------------------------------------------------------------------- the ports
@@ -238,8 +291,9 @@ Result<PassResult> AppendSampling(Graph* graph, const PassOptions& options) {
   const NodeId sampling = b.Input("sampling", DType::kF32, {shape[0], 3});
   const NodeId draws = b.Input("draws", DType::kI64, {shape[0], 2});
   NodeId rows = LastRows(b, logits);
+  const DType was = graph->node(rows).dtype;
   if (graph->node(rows).dtype != DType::kF32) rows = b.Cast(rows, DType::kF32);
-  const NodeId next = b.Cast(Sampler(b, rows, sampling, draws).Token(), type);
+  const NodeId next = b.Cast(Sampler(b, rows, was, sampling, draws).Token(), type);
   if (last == kNoNode) {
     graph->outputs.push_back({"next_tokens", next});
   } else {

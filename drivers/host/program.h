@@ -134,7 +134,8 @@ struct Inst {
   union {
     double f = 0;
     int64_t i;
-    float range[2];  // Engine::add_clamp and clamp: least and greatest result
+    float range[4];  // Engine::add_clamp, clamp and quantise: least and greatest result; the latter's scale
+                     // and zero
   } imm;
 };
 
@@ -388,6 +389,7 @@ struct Engine {
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
   OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
   OpFn clamp = nullptr;      // f32: a, then the range; NaN stays
+  OpFn quantise = nullptr;   // f32: a / scale, rounded half to even, + zero, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
   LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32

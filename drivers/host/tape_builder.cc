@@ -88,6 +88,43 @@ bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const Tap
   return true;
 }
 
+// Takes what makes a quantisation of a quotient by a constant into the quotient's own instruction: rounding,
+// a zero point, the least and the greatest. `in` follows it, and reads register `reg` of it.
+bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in,
+                      uint16_t reg, Inst* last) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (in.type != TapeType::kF32 || last->kind != InstKind::kOp) return false;
+  float* range = last->imm.range;
+  if (in.op == TapeOp::kRound) {
+    const TapeInst& quotient = tape[reg];
+    if (quotient.op != TapeOp::kDiv || quotient.type != TapeType::kF32 || last->op != TapeOp::kDiv ||
+        tape[quotient.b].op != TapeOp::kConst) {
+      return false;
+    }
+    last->fn = engine.quantise;
+    const float start[4] = {-kInfinity, kInfinity, static_cast<float>(tape[quotient.b].imm.f), 0};
+    std::memcpy(range, start, sizeof(start));
+    return true;
+  }
+  const uint16_t other = in.a == reg ? in.b : in.a;
+  if (last->fn != engine.quantise || Inputs(in.op) != 2 || other == reg || tape[other].op != TapeOp::kConst)
+    return false;
+  const float number = static_cast<float>(tape[other].imm.f);
+  const bool open =
+      range[0] == -kInfinity && range[1] == kInfinity;  // zero point, least and greatest in order
+  if (number != number || (in.op != TapeOp::kMin && !open) || range[1] != kInfinity) return false;
+  if (in.op == TapeOp::kAdd && range[3] == 0) {
+    range[3] = number;
+  } else if (in.op == TapeOp::kMax) {
+    range[0] = number;
+  } else if (in.op == TapeOp::kMin) {
+    range[1] = number;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // Whether lanes lie in memory as in a register.
 bool InPlace(const Access& access) {
   return access.dtype == DType::kF32 && access.plain && access.lane.kind == LaneKind::kUnit;
@@ -281,8 +318,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
-    if (!body.empty() && Inputs(in.op) == 2 && (in.a == before || in.b == before) &&
-        last[before] == static_cast<int>(k) && ClampSum(engine_, tape, in, before, &body.back())) {
+    const bool follows = !body.empty() && !IsEffect(in.op) && last[before] == static_cast<int>(k) &&
+                         ((Inputs(in.op) == 1 && in.a == before) ||
+                          (Inputs(in.op) == 2 && (in.a == before || in.b == before)));
+    if (follows && (ClampSum(engine_, tape, in, before, &body.back()) ||
+                    JoinQuantisation(engine_, tape, in, before, &body.back()))) {
       at[k] = at[before];
       before = static_cast<uint16_t>(k);
       continue;

@@ -131,6 +131,8 @@ TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
       AddExact(&suite, {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
       AddExact(&suite, {70, 1, 48, 192, type, 16, dtype, DType::kF32}, seed++);
       AddExact(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {9, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {16, 3, 48, 1024, type, 32, dtype, dtype}, seed++);
     }
   }
   suite.Run();
@@ -275,8 +277,10 @@ TEST(GpuPackedTiles, NoConfigurationSpills) {
   }
 }
 
+// B is streamed for the least rows, and by tiles for the most; between, both are candidates, and of more than
+// 8 rows tiles are preferred where there is wgmma.
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
-  for (int64_t rows : {1, 16, 17, 512}) {
+  for (int64_t rows : {1, 4, 8, 16, 17, 512}) {
     for (int64_t depth : {512, 14336}) {
       Arena arena;
       PartMaker maker(&arena);
@@ -287,9 +291,10 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       int families = 0;
       for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
         if (candidate.configuration.family == TemplateFamily::kPlain) continue;
-        ASSERT_EQ(candidate.configuration.family,
-                  rows > 16 ? TemplateFamily::kPackedTiles : TemplateFamily::kPacked)
-            << Text(candidate.configuration);
+        const TemplateFamily family = candidate.configuration.family;
+        ASSERT_TRUE((rows <= 16 && family == TemplateFamily::kPacked) ||
+                    (rows > 4 && family == TemplateFamily::kPackedTiles))
+            << rows << ": " << Text(candidate.configuration);
         target.configuration = candidate.configuration;
         const Result<KernelText> text = WriteKernelText(kernel, target, facts);
         ASSERT_TRUE(text.ok()) << text.status().message();
@@ -298,6 +303,15 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
         ++families;
       }
       EXPECT_GE(families, 2) << rows << " rows, " << depth;
+      const auto preferred = [&](const CudaTarget& gpu) {
+        CudaTarget plain = gpu;
+        plain.configuration = {};
+        return WriteKernelText(kernel, plain, facts)->configuration.family;
+      };
+      EXPECT_EQ(preferred(target), rows > 8 ? TemplateFamily::kPackedTiles : TemplateFamily::kPacked);
+      if (rows <= 16 && depth == 512) {  // more of A has no room there
+        EXPECT_EQ(preferred(TargetOf("sm_80")), TemplateFamily::kPacked);
+      }
     }
   }
 }

@@ -53,8 +53,8 @@ void ExpectSameOnBoth(const TwinCase& of, Driver& one, const char* target_of_one
 // weights, lookups in tables that are nowhere whole, gathered weights, stages, small Llamas of two layers.
 std::vector<TwinCase> SmallTwins();
 
-// Two layers, of full width, of each graph that RONDO_LLAMA_GRAPHS names (paths, with commas between), on
-// `devices` devices. Empty: it is not set.
+// The first two layers, of full width, of each graph that RONDO_LLAMA_GRAPHS names (paths, with commas
+// between), on `devices` devices; of a small LlamaModel of four layers where it is not set.
 std::vector<TwinCase> BenchTwins(uint32_t devices);
 
 }  // namespace rondo

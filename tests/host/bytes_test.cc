@@ -190,7 +190,8 @@ TEST(TapesOverBytes, MatchTheReference) {
     for (DType type : kBytes) {
       const float low = type == DType::kI8 ? -128 : 0;
       const bool rounded = Between(random, 0, 2) != 0, moved = Between(random, 0, 1) == 0;
-      uint16_t x = rounded ? tape.Unary(TapeOp::kRound, sum) : sum;
+      uint16_t x = Between(random, 0, 1) == 0 ? tape.Binary(TapeOp::kDiv, sum, tape.Const(0.75f)) : sum;
+      x = rounded ? tape.Unary(TapeOp::kRound, x) : x;
       if (moved) x = tape.Binary(TapeOp::kAdd, x, tape.Const(low / 2));
       x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
       // Floats again: the same, where they were rounded.

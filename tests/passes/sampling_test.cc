@@ -52,9 +52,9 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // A program that hands logits on, with sampling behind it.
 struct Drawn {
-  explicit Drawn(Shape shape, DType tokens = DType::kI64, int64_t length = 1) {
+  explicit Drawn(Shape shape, DType tokens = DType::kI64, int64_t length = 1, DType type = DType::kF32) {
     s.In("input_ids", Shape({shape[0], length}), tokens);
-    s.Out("logits", s.b.BinaryScalar(TapeOp::kAdd, s.In("x", shape), 0));
+    s.Out("logits", s.b.Cast(s.b.BinaryScalar(TapeOp::kAdd, s.In("x", shape), 0), type));
     PassOptions options;
     options.sample_logits = "logits";
     Result<PassResult> result = AppendSampling(&s.g, options);
@@ -97,9 +97,9 @@ struct Drawn {
 
 // How often each of `logits` is drawn.
 std::map<int64_t, int> Counts(const std::vector<float>& logits, float temperature, float k, float p,
-                              int times) {
+                              int times, DType type = DType::kF32) {
   const int64_t words = static_cast<int64_t>(logits.size()), rows = 50;
-  Drawn drawn(Shape({rows, words}));
+  Drawn drawn(Shape({rows, words}), DType::kI64, 1, type);
   std::vector<float> all, sampling;
   std::vector<int64_t> draws;
   for (int64_t r = 0; r < rows; ++r) {
@@ -159,6 +159,33 @@ TEST(AppendSamplingTest, NearbyLogitsAreToldApart) {
   for (float k : {10.0f, 100.0f}) {
     for (const auto& [token, count] : Counts(logits, 1, k, 1, 200))
       EXPECT_GE(logits[static_cast<size_t>(token)], sorted[static_cast<size_t>(k) - 1]) << "of " << k;
+  }
+}
+
+// At a temperature at which all that may be drawn is: exactly the tokens that sorting finds, however many
+// logits are equal, in each type.
+TEST(AppendSamplingTest, WhatIsDrawnFromIsWhatSortingFinds) {
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int distinct : {12, 30, 90}) {
+      std::vector<float> logits(90);
+      for (size_t i = 0; i < logits.size(); ++i)
+        logits[i] = 8 + static_cast<float>((static_cast<int>(i) * 37) % distinct) / 16;
+      std::vector<float> sorted = logits;
+      std::sort(sorted.rbegin(), sorted.rend());
+      for (size_t k : {size_t{1}, size_t{3}, size_t{8}, size_t{20}}) {
+        std::set<int64_t> want, drawn;
+        for (size_t i = 0; i < logits.size(); ++i)
+          if (logits[i] >= sorted[k - 1]) want.insert(static_cast<int64_t>(i));
+        for (const auto& [token, count] : Counts(logits, 200, static_cast<float>(k), 1, 400, type))
+          drawn.insert(token);
+        EXPECT_EQ(drawn, want) << Name(type) << " " << distinct << " " << k;
+        // The same tokens have a share of k in 90, nearly: all of them, with those that equal the last.
+        drawn.clear();
+        const float share = (static_cast<float>(k) - 0.5f) / 90;
+        for (const auto& [token, count] : Counts(logits, 2000, 0, share, 400, type)) drawn.insert(token);
+        EXPECT_EQ(drawn, want) << Name(type) << " " << distinct << " " << k << " by share";
+      }
+    }
   }
 }
 

@@ -27,6 +27,7 @@ ELSEWHERE = {
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tools/bench/ort_encoders.py makes and compares them",
     r"\S*rondo generate t5.rondo": "the same",
+    r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
     r"strip ": "carries binaries to another machine",
 }
 

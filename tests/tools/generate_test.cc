@@ -86,7 +86,7 @@ TEST_F(Generate, TextsEndBeforeWhatStopsThem) {
   const std::string want = Greedy(), prompt = Text("p", want.substr(0, 32));
   Compile(kPycoder, "--sample logits");
   const std::string go = "--prompt-file " + prompt + " --max-tokens 100 ";
-  for (const char* stop : {"request", "): ", "e", "self.c"}) {
+  for (const char* stop : {"called", "ring.", "string rep", "e", "self.c"}) {
     const size_t at = want.find(stop, 32);
     const std::string left = want.substr(32, std::min<size_t>(at - 32, 100));
     const std::string options = go + " --stop-text \"" + stop + "\" --stop-text \"never this\"";
@@ -201,13 +201,14 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
   }
 }
 
-// Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone.
+// Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone, on one
+// device and on several.
 TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
   const std::string model = kData + "open_shapes/builder_decode/model.onnx";
-  const auto compile = [&](int batch) {
+  const auto compile = [&](int batch, const std::string& more = "") {
     Compile(" b=" + model + " c=" + model,
             " --cache-length 48 --sample logits --shape batch_size=" + std::to_string(batch) +
-                " --shape b:sequence_length=4 --shape c:sequence_length=1");
+                " --shape b:sequence_length=4 --shape c:sequence_length=1 " + more);
   };
   const std::string prompts[] = {"3 1 4 1 5 9 2 6 5 3 5", "7", "1 4 1 4 2 1", "2 7 1 8 2 8", "9 9 9"};
   const std::string prefix = Text("prefix", "4 4 2 1 0");
@@ -218,6 +219,11 @@ TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
       for (const std::string& prompt : prompts) all += " --prompt \"" + prompt + "\"";
       const nlohmann::json together = Json(said + " --max-tokens 30 --seed 9" + drawn + all);
       ASSERT_EQ(together["texts"].size(), 5u) << "two sessions, one of them not full: " << together;
+      for (const char* shared : {"--tp 2", "--pp 2"}) {
+        compile(3, shared);
+        EXPECT_EQ(Json(said + " --max-tokens 30 --seed 9" + drawn + all)["texts"], together["texts"])
+            << shared;
+      }
       compile(1);
       for (size_t i = 0; i < 5; ++i) {
         const nlohmann::json alone = Json(said + " --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +

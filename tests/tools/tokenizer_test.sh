@@ -34,6 +34,20 @@ stop="$(head -c 94 "$model/greedy.bytes" | tail -c 4; echo .)" stop=${stop%.}
 cmp "$work/out" <("$python" -c 'import sys; text = open(sys.argv[1]).read(); print(text[32:text.find(sys.argv[2], 32)])' "$model/greedy.bytes" "$stop")
 printf 'class\ndef' | "${generate[@]}" --prompt-lines - --max-tokens 4 >"$work/lines"
 [ "$(grep -c '^== text [12]$' "$work/lines")" = 2 ]
+# What an encoder reads goes through the tokenizer, too, and so does the token that texts begin with.
+cat >"$work/says" <<'END'
+#!/usr/bin/env bash
+# In place of rondo: each source is its text; the start is written to standard error.
+while [ $# -gt 0 ]; do
+  case $1 in --source-file) cat "$2"; echo ;; --start | --stop) echo "$1 $2" >&2 ;; esac
+  shift
+done
+END
+chmod +x "$work/says"
+printf 'third\nfourth' >"$work/sources"
+"${generate[@]}" --rondo "$work/says" --source 'first é' --source-lines "$work/sources" --start-token a --stop-token b >"$work/out" 2>"$work/error"
+cmp "$work/out" <(printf '== text 1\nfirst é\n== text 2\nthird\n== text 3\nfourth\n')
+cmp "$work/error" <(printf -- '--stop 98\n--start 97\n')
 "${generate[@]}" --prefix-file "$work/prompt" --prompt ' "' --prompt ' é' --max-tokens 20 --seed 3 --temperature 0.5 >"$work/two"
 grep -q '^== text 2$' "$work/two"
 "${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"

@@ -2,8 +2,10 @@
 """Writes an encoder and an image network in f32 and in 8-bit integers, as ONNX Runtime's quantisation makes them:
 
   encoder.f32.onnx  encoder.dynamic.onnx  encoder.qdq.onnx     6 layers of width 384, 12 heads, 128 rows (MiniLM's shape)
+  long_encoder...                                              3 such layers, 384 rows
   resnet18.f32.onnx  resnet18.qdq.onnx                         ResNet-18 at 224 x 224, batch norms folded
   resnet18.integer.onnx                                        the same with ConvInteger and DynamicQuantizeLinear
+  mobilenet.f32.onnx  mobilenet.qdq.onnx  mobilenet.integer.onnx   depthwise convolutions at 128 x 128 (MobileNetV2's blocks)
 
 Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
 weights, a scale for each output channel.
@@ -96,6 +98,26 @@ def resnet18(image=224):
     return m.model("x", y, [1, 3, image, image])
 
 
+def mobilenet(image=128):
+    m = Maker(4)
+
+    def conv(x, inputs, outputs, size, stride=1, groups=1, clip=True):
+        y = m.add("Conv", x, m.weight(outputs, inputs // groups, size, size, fan=inputs // groups * size * size), m.vector(outputs),
+                  kernel_shape=[size, size], strides=[stride, stride], pads=[size // 2] * 4, group=groups)
+        return m.add("Clip", y, m.constant(np.float32(0)), m.constant(np.float32(6))) if clip else y
+
+    x, channels = conv("x", 3, 32, 3, 2), 32
+    for outputs, stride, wider in ((16, 1, 1), (24, 2, 6), (24, 1, 6), (32, 2, 6), (32, 1, 6), (64, 2, 6), (64, 1, 6), (96, 1, 6),
+                                   (160, 2, 6), (160, 1, 6)):
+        inner = channels * wider
+        y = conv(x, channels, inner, 1) if wider > 1 else x
+        y = conv(conv(y, inner, inner, 3, stride, inner), inner, outputs, 1, clip=False)
+        x, channels = m.add("Add", y, x) if stride == 1 and channels == outputs else y, outputs
+    x = m.add("Flatten", m.add("GlobalAveragePool", conv(x, channels, 640, 1)))
+    y = m.add("Gemm", x, m.weight(1000, 640, fan=640), m.vector(1000), transB=1)
+    return m.model("x", y, [1, 3, image, image])
+
+
 class Calibration(CalibrationDataReader):
     def __init__(self, shape, runs=4):
         random = np.random.default_rng(3)
@@ -123,6 +145,8 @@ def main():
     logging.disable(logging.WARNING)
     write(arguments.folder, "encoder", encoder(arguments.layers), "dynamic")
     write(arguments.folder, "resnet18", resnet18(), "integer")
+    write(arguments.folder, "mobilenet", mobilenet(), "integer")
+    write(arguments.folder, "long_encoder", encoder(arguments.layers // 2, rows=384), "dynamic")
 
 
 if __name__ == "__main__":

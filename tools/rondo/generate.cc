@@ -83,7 +83,8 @@ class GenerateCommand : public Command {
   // What is wrong with the command line, or "".
   std::string ReadArguments() {
     if (prompts_.empty() && prompt_files_.empty() && prompt_lines_.empty() && start_.empty())
-      return "a text to continue is needed: --prompt, --prompt-file or --prompt-lines";
+      return "a text to continue is needed: --prompt, --prompt-file or --prompt-lines, or what it begins "
+             "with: --start";
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
     if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))

@@ -57,18 +57,23 @@ void WriteNeighbours(const PartContext& context, PartWriter* writer) {
   if (!small && !begins_next_itself) writer->Line("launch_dependents();");
 }
 
-// Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs.
-void PutStreamsFirst(std::vector<KernelCandidate>* candidates) {
-  double stream = 0;
-  const auto few_rows = [](const KernelCandidate& one) {
-    return one.configuration.family == TemplateFamily::kFewRows ||
-           one.configuration.family == TemplateFamily::kPacked;
+// Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs. By
+// packed weights that is so of the least rows; of more, tiles unpack quicker, and the stream takes their
+// time as well (tools/bench/results/2026-11-22-packed-weights.md).
+void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* candidates) {
+  constexpr int64_t kMostStreamed = 8;
+  const bool tiled = context.matmul && context.matmul->m > kMostStreamed;
+  const auto first = [&](const KernelCandidate& one) {
+    const TemplateFamily family = one.configuration.family;
+    if (family == TemplateFamily::kPackedTiles) return tiled;
+    return family == TemplateFamily::kFewRows || (family == TemplateFamily::kPacked && !tiled);
   };
+  double most = 0;
   for (const KernelCandidate& one : *candidates) {
-    if (few_rows(one)) stream = std::max(stream, one.microseconds);
+    if (first(one)) most = std::max(most, one.microseconds);
   }
   for (KernelCandidate& one : *candidates) {
-    if (!few_rows(one)) one.microseconds += stream;
+    if (!first(one)) one.microseconds += most;
   }
 }
 
@@ -91,7 +96,7 @@ PartPlan PlanPart(const PartContext& context) {
     plan.candidates.insert(plan.candidates.end(), candidates.begin(), candidates.end());
     plan.by.resize(plan.candidates.size(), one);
   }
-  PutStreamsFirst(&plan.candidates);
+  PutStreamsFirst(plan.context, &plan.candidates);
   if (!plan.candidates.empty()) plan.chosen = BestCandidate(plan.candidates, context.target.configuration);
   return plan;
 }

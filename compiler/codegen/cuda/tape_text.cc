@@ -123,8 +123,8 @@ void PartWriter::Reduce(const TapeInst& inst, const std::string& value) {
   Include("reductions");
   const std::string slot = Text(inst.arg);
   if (IsArgReduction(inst.op)) {
-    Line("if (better<" + ArgArguments(inst) + ">(" + value + ", position, v" + slot + ", at" + slot +
-         ")) { v" + slot + " = " + value + "; at" + slot + " = position; }");
+    Line("if (better_later<" + ArgArguments(inst) + ">(" + value + ", v" + slot + ", at" + slot + ")) { v" +
+         slot + " = " + value + "; at" + slot + " = position; }");
     return;
   }
   const std::string name = "v" + slot + scope.row;

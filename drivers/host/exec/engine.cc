@@ -19,6 +19,7 @@ void FillEngine(Engine* engine) {
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
   engine->clamp = Clamp();
+  engine->quantise = Quantise();
   FillLoads(engine);
   FillMultiplyBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;

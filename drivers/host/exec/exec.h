@@ -219,6 +219,7 @@ void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t las
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
 OpFn Clamp();
+OpFn Quantise();
 void FillMultiplyBytes(Engine* engine);
 void FillLoads(Engine* engine);
 

@@ -141,6 +141,20 @@ void ClampOp(const Registers& r, const Inst& inst, int n) {
   }
 }
 
+void QuantiseOp(const Registers& r, const Inst& inst, int n) {
+  float* out = static_cast<float*>(r.out);
+  const float* a = static_cast<const float*>(r.a);
+  const float low = inst.imm.range[0], high = inst.imm.range[1], scale = inst.imm.range[2],
+              zero = inst.imm.range[3];
+  const int end = Whole(n);
+#pragma GCC ivdep
+  for (int i = 0; i < end; ++i) {
+    const float x = __builtin_nearbyintf(a[i] / scale) + zero;
+    const float y = x < low ? low : x;
+    out[i] = y > high ? high : y;
+  }
+}
+
 template <typename T>
 void ConstOp(const Registers& r, const Inst& inst, int) {
   T* out = static_cast<T*>(r.out);
@@ -261,6 +275,7 @@ OpFn WithType(TapeType type, F f) {
 
 OpFn AddClamp() { return AddClampOp; }
 OpFn Clamp() { return ClampOp; }
+OpFn Quantise() { return QuantiseOp; }
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand) {
   const OpClass kind = ClassOf(op);

@@ -54,8 +54,9 @@ struct PackedMatmul {
   HOST_DEVICE int abreast() const { return blocks() < 8 / columns() ? blocks() : 8 / columns(); }
   HOST_DEVICE int fragments() const { return (m + 7) / 8; }
   // What whole numbers have too much is taken from the sums: it needs those of A, for each block. In f16 that
-  // would be 1024 times those, too much for what is left, and pairs are corrected one by one.
-  HOST_DEVICE int summed() const { return bf16 && bits < 8 && type <= 3; }
+  // would be 1024 times those, too much for what is left, and pairs are corrected one by one; as they are
+  // where no rows are named, and nobody has sums of A (PackedTiles::codes).
+  HOST_DEVICE int summed() const { return m > 0 && bf16 && bits < 8 && type <= 3; }
   HOST_DEVICE int sums_bytes() const {
     return summed() ? steps() * tile_k() / block_k() * fragments() * columns() * 8 + 64 : 0;
   }

@@ -77,14 +77,14 @@ struct PackedTiles {
   HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
   // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
   // the stages were.
-  HOST_DEVICE int piece() const { return 32; }
+  HOST_DEVICE int piece() const { return m < 32 ? m : 32; }
   HOST_DEVICE int pitch() const { return n + 4; }  // floats
   HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : b_count * piece() * pitch() * 4; }
   HOST_DEVICE int accumulators() const { return split_k > 1 ? b_count * m * pitch() * 4 : 0; }
   // With so many stages: to align them, two barriers a stage, and the pieces.
   HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
   HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
-  // How codes become numbers.
+  // How codes become numbers: each by itself.
   HOST_DEVICE PackedMatmul codes() const {
     PackedMatmul c = {};
     c.type = type;

@@ -50,6 +50,11 @@ DEV bool better(T v, i64 at, T best, i64 best_at) {
   if (v != best) return max ? v > best : v < best;
   return last ? at > best_at : at < best_at;
 }
+// The same of a value whose position is greater than any before it.
+template <bool max, bool last, typename T>
+DEV bool better_later(T v, T best, i64 best_at) {
+  return best_at < 0 || (max ? v > best : v < best) || (last && v == best);
+}
 template <bool max, bool last, int W, typename T>
 DEV i64 reduce_arg(T v, i64 at) {
   for (int d = 16; d > 0; d >>= 1) {

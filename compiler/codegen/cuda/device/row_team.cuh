@@ -67,6 +67,26 @@ DEV T team_take(const TeamBlocks& blocks) {
   return v;
 }
 
+// N words of each thread of the block, of each round: a multiple of 4, of which four lie together.
+template <int N>
+DEV void get_words(const char* rows, u32 round, u32* w) {
+#pragma unroll
+  for (u32 k = 0; k < N / 4; ++k) {
+    const uint4 v = ((const uint4*)rows)[(round * (N / 4) + k) * 256 + threadIdx.x];
+    w[4 * k] = v.x;
+    w[4 * k + 1] = v.y;
+    w[4 * k + 2] = v.z;
+    w[4 * k + 3] = v.w;
+  }
+}
+template <int N>
+DEV void put_words(char* rows, u32 round, const u32* w) {
+#pragma unroll
+  for (u32 k = 0; k < N / 4; ++k)
+    ((uint4*)rows)[(round * (N / 4) + k) * 256 + threadIdx.x] =
+        make_uint4(w[4 * k], w[4 * k + 1], w[4 * k + 2], w[4 * k + 3]);
+}
+
 template <bool max, bool last, typename T>
 DEV void team_better(T ov, i64 oat, T& v, i64& at) {
   if (!better<max, last>(ov, oat, v, at)) return;

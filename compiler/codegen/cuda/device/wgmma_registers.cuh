@@ -18,6 +18,8 @@ DEV void more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
+#define WGMMA_NAMES_FIRST_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define WGMMA_ACCUMULATORS_FIRST_8 WGMMA_ACCUMULATORS_8(0)
 #define WGMMA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define WGMMA_ACCUMULATORS_16 WGMMA_ACCUMULATORS_8(0), WGMMA_ACCUMULATORS_8(8)
 // `a_names`, `b_name`: the names of the operands after the accumulators.
@@ -35,8 +37,10 @@ DEV void more_registers() {
 // as A. `b` as wgmma_descriptor makes it; its lines run along K.
 template <int N, bool BF16>
 DEV void wgmma_registers(float* d, const u32* a, u64 b) {
-  static_assert(N == 32 || N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 || N == 256,
-                "a width of wgmma that has its line here");
+  static_assert(
+      N == 16 || N == 32 || N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 || N == 256,
+      "a width of wgmma that has its line here");
+  WGMMA_REGISTERS(16, FIRST_8, "%8, %9, %10, %11", "%12");
   WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20");
   WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36");
   WGMMA_REGISTERS(96, 48, "%48, %49, %50, %51", "%52");

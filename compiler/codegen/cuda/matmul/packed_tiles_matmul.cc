@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
 
-constexpr int64_t kMostRows = 16;  // of few rows, which have families of their own
+constexpr int64_t kMostStreamed = 4;  // rows by which B is streamed alone; of more, see PutStreamsFirst
 
 struct Tile {
   int64_t m, n, k;
@@ -27,8 +27,9 @@ constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {1
                            {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
                            {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
                            {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
-                           {32, 128, 128},  {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
-                           {128, 64, 128},  {64, 64, 128},   {32, 64, 128}};
+                           {32, 128, 128},  {16, 128, 128},  {16, 64, 128},   {16, 256, 128}, {128, 192, 128},
+                           {64, 192, 128},  {64, 256, 128},  {32, 256, 128},  {128, 64, 128}, {64, 64, 128},
+                           {32, 64, 128}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
@@ -44,7 +45,7 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
 
 // A's map, where TMA can bring A as it is, in the least tiles at least.
 std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProblem& problem) {
-  constexpr int64_t kLeastRows = 32;
+  constexpr int64_t kLeastRows = 16;
   const Part& part = context.part;
   const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
                      problem.a_k_major && problem.a_vector == 8;
@@ -113,7 +114,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
          part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
          Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 4 &&
-         problem.m > kMostRows && problem.n >= 16 && problem.k % 8 == 0 &&
+         problem.m > kMostStreamed && problem.n >= 16 && problem.k % 8 == 0 &&
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
 

@@ -1,5 +1,7 @@
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 
+#include <algorithm>
+
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -7,11 +9,25 @@ namespace rondo::cuda {
 
 namespace {
 
+// Rounds whose loads from memory wait together.
+constexpr int kTogether = 4;
+
+// Whether the tape loads nothing of rows but what is cached.
+bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
+  const std::vector<size_t> read = Touched(tape, TapeOp::kLoad);
+  return std::all_of(read.begin(), read.end(), [&](size_t index) {
+    return !MovesAlong(part, part.operands[index], shape.along) ||
+           std::find(shape.cached.begin(), shape.cached.end(), index) != shape.cached.end();
+  });
+}
+
 // Opens a loop over this thread's vectors of the row (closes with two braces): the round in `round`, the
 // first element in `first`, loop counters at it.
-void OpenRounds(const PartContext& context, const RowShape& shape, PartWriter* writer) {
+void OpenRounds(const PartContext& context, const RowShape& shape, int together, PartWriter* writer) {
   const Part& part = context.part;
-  writer->Line(shape.in_registers ? "#pragma unroll" : "#pragma unroll 2");
+  writer->Line(shape.in_shared      ? "#pragma unroll " + Text(together)
+               : shape.in_registers ? "#pragma unroll"
+                                    : "#pragma unroll 2");
   writer->Line("for (int round = 0; round < " + Text(shape.rounds) + "; ++round) {");
   writer->Line("const u32 vector = lane + round * " + Text(shape.width) + ";");
   const bool whole = shape.vectors % shape.width == 0;
@@ -20,7 +36,36 @@ void OpenRounds(const PartContext& context, const RowShape& shape, PartWriter* w
   writer->Decode("first", part.outer, part.loops.size());
 }
 
+int64_t BytesOf(TapeType type) { return type == TapeType::kF32 ? 4 : 8; }
+
+int64_t WordsOf(const PartContext& context, const RowShape& shape, size_t operand) {
+  return shape.lanes * ByteSize(context.part.operands[operand].dtype) / 4;
+}
+
+// Where cached operands, and behind them kept values, begin in shared memory, by their numbers in `shape`.
+std::string SharedAt(const PartContext& context, const RowShape& shape, size_t cached, size_t kept) {
+  int64_t bytes = 0;
+  for (size_t k = 0; k < cached; ++k) bytes += 4 * WordsOf(context, shape, shape.cached[k]);
+  const RowTypes types = RowTypesOf(context.part);
+  for (size_t k = 0; k < kept; ++k) bytes += shape.lanes * BytesOf(types.kept[k]);
+  return "shared_memory + " + Text(bytes * shape.rounds * kCudaBlock);
+}
+
+// Between shared memory and arrays of this thread, in a round: what of them the stage reads, or keeps.
+void MoveKept(const PartContext& context, const RowShape& shape, Tape tape, TapeOp op, PartWriter* writer) {
+  const RowTypes types = RowTypesOf(context.part);
+  for (size_t index : Touched(tape, op)) {
+    const std::string words = Text(shape.lanes * BytesOf(types.kept[index]) / 4), name = "kept" + Text(index);
+    writer->Line((op == TapeOp::kKept ? "get_words<" : "put_words<") + words + ">(" +
+                 SharedAt(context, shape, shape.cached.size(), index) + ", round, (u32*)" + name + ");");
+  }
+}
+
 }  // namespace
+
+int64_t SharedBytesOf(const Part& part, const RowShape& shape) {
+  return RegistersOf(part, shape) * 4 * kCudaBlock;
+}
 
 std::vector<size_t> RowOperands(const Part& part) {
   std::vector<size_t> touched;
@@ -62,6 +107,7 @@ int64_t RegistersOf(const Part& part, const RowShape& shape) {
 }
 
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer) {
+  if (shape.in_shared) return;
   for (size_t k = 0; k < types.kept.size(); ++k)
     writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" +
                  Text(shape.rounds * shape.lanes) + "];");
@@ -82,11 +128,23 @@ void CacheOperands(const PartContext& context, const RowShape& shape, bool const
   }
   if (chosen.empty()) return;
   for (size_t index : chosen) {
+    if (shape.in_shared) break;
     writer->Line("u32 cache" + Text(index) + "[" + Text(shape.rounds) + "][" +
                  Text(shape.lanes * ByteSize(part.operands[index].dtype) / 4) + "];");
   }
-  OpenRounds(context, shape, writer);
-  for (size_t index : chosen) writer->LoadWords(index, shape.lanes, "cache" + Text(index) + "[round]");
+  OpenRounds(context, shape, kTogether, writer);
+  for (size_t k = 0; k < shape.cached.size(); ++k) {
+    const size_t index = shape.cached[k];
+    if (std::find(chosen.begin(), chosen.end(), index) == chosen.end()) continue;
+    if (!shape.in_shared) {
+      writer->LoadWords(index, shape.lanes, "cache" + Text(index) + "[round]");
+      continue;
+    }
+    const std::string words = Text(WordsOf(context, shape, index)), name = "words" + Text(index);
+    writer->Line("u32 " + name + "[" + words + "];");
+    writer->LoadWords(index, shape.lanes, name);
+    writer->Line("put_words<" + words + ">(" + SharedAt(context, shape, k, 0) + ", round, " + name + ");");
+  }
   writer->Close(2);
 }
 
@@ -114,22 +172,43 @@ void CloseVectorSums(const Stage& stage, PartWriter* writer) {
   }
 }
 
+// This round's share of what the stage reads.
+void OpenShared(const PartContext& context, const RowShape& shape, Tape tape, PartWriter* writer) {
+  const std::vector<size_t> read = Touched(tape, TapeOp::kLoad);
+  for (size_t k = 0; k < shape.cached.size(); ++k) {
+    const size_t index = shape.cached[k];
+    const std::string words = Text(WordsOf(context, shape, index)), name = "words" + Text(index);
+    if (std::find(read.begin(), read.end(), index) == read.end()) continue;
+    writer->Line("u32 " + name + "[" + words + "];");
+    writer->Line("get_words<" + words + ">(" + SharedAt(context, shape, k, 0) + ", round, " + name + ");");
+  }
+  const RowTypes types = RowTypesOf(context.part);
+  for (size_t k = 0; k < types.kept.size(); ++k)
+    writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" + Text(shape.lanes) + "];");
+  MoveKept(context, shape, tape, TapeOp::kKept, writer);
+}
+
 }  // namespace
 
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer) {
-  OpenRounds(context, shape, writer);
+  OpenRounds(context, shape, AllCached(context.part, shape, stage.tape) ? 1 : kTogether, writer);
   writer->scope.kept = "round * " + Text(shape.lanes) + (shape.lanes > 1 ? " + e" : "");
+  if (shape.in_shared) writer->scope.kept = "e";
   if (shape.lanes == 1) {
     writer->Line("const i64 position = first; (void)position;");
     writer->WriteTape(stage.tape, prefix);
   } else {
     writer->scope.lanes.assign(context.part.operands.size(), "");
-    for (size_t index : shape.cached) writer->scope.lanes[index] = "cache" + Text(index) + "[round]";
+    if (shape.in_shared) OpenShared(context, shape, stage.tape, writer);
+    for (size_t index : shape.cached)
+      writer->scope.lanes[index] =
+          shape.in_shared ? "words" + Text(index) : "cache" + Text(index) + "[round]";
     OpenVectorSums(stage, writer);
     writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes,
                        "const i64 position = (i64)first + e; (void)position;");
     CloseVectorSums(stage, writer);
+    if (shape.in_shared) MoveKept(context, shape, stage.tape, TapeOp::kKeep, writer);
     writer->scope.lanes.clear();
   }
   writer->scope.kept = "position";

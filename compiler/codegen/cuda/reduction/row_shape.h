@@ -21,6 +21,8 @@ struct RowShape {
   int64_t width = 32;          // threads
   int64_t cluster = 1;         // blocks that share the row
   bool in_registers = true;    // some of it; else rounds are a loop
+  // What the row keeps, and what of it is cached, lies in dynamic shared memory, so that rounds are a loop.
+  bool in_shared = false;
 };
 
 // What the stages of elements read and write, some of it more than once.
@@ -33,6 +35,9 @@ int64_t RegistersOf(const Part& part, const RowShape& shape);
 
 // A row that a warp or a block keeps. None if it is too long or lies so that vectors cannot be read.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
+
+// Bytes of shared memory of a block where the row lies there.
+int64_t SharedBytesOf(const Part& part, const RowShape& shape);
 
 // Declares keptK and sK.
 void DeclareKept(const RowTypes& types, const RowShape& shape, PartWriter* writer);

@@ -1,6 +1,8 @@
-// Long rows, and few of them: the blocks of a cluster share a row, whose elements stay in their registers, if
-// they find room there.
-// Stages that repeat are a loop: text that is run once waits for its own instructions.
+// Long rows, and few of them: the blocks of a cluster share a row, whose elements stay in their registers,
+// or, where many stages go over them, in shared memory, if they find room there: text of loops is short, and
+// instructions come from far.
+// Stages that repeat are a loop, which ends when a round finds the row's scalars as the one before it did:
+// text that is run once waits for its own instructions.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "compiler/codegen/cuda/reduce_ops.h"
 #include "compiler/codegen/cuda/reduction/reduction_templates.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
+#include "compiler/codegen/cuda/reduction/stage_repeats.h"
 
 namespace rondo::cuda {
 
@@ -20,6 +23,26 @@ constexpr std::string_view kHeaders[] = {"row_team"};
 
 constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps
 constexpr int64_t kMostBlocks = 8;       // of a cluster, everywhere
+constexpr size_t kManyStages = 8;
+constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for what blocks tell one another, at most
+
+// Not every multiprocessor is in a place for a cluster: where all are wanted for long, two blocks share one.
+uint32_t BlocksTogether(const PartContext& context, int64_t rows, int64_t cluster) {
+  const bool all = 2 * rows * cluster > context.target.processors;
+  return all && context.part.stages.size() > kManyStages ? 2 : 1;
+}
+
+// Whether a row of many stages can lie in shared memory, in vectors of four words.
+bool FitsShared(const PartContext& context, const RowShape& shape, int64_t rows) {
+  const Part& part = context.part;
+  if (part.stages.size() <= kManyStages || shape.lanes % 4 != 0) return false;
+  for (size_t index : shape.cached)
+    if (shape.lanes * ByteSize(part.operands[index].dtype) % 16 != 0) return false;
+  const int64_t most = BlocksTogether(context, rows, shape.cluster) > 1
+                           ? context.target.shared_processor / 2 - 1024
+                           : context.target.shared;
+  return RegistersOf(part, shape) > 0 && SharedBytesOf(part, shape) + kTold <= most;
+}
 
 // None if rows are short, or so many that each may as well have one block.
 std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
@@ -38,37 +61,13 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   shape.width = kCudaBlock * shape.cluster;
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
+  shape.in_shared = FitsShared(context, shape, rows);
+  if (shape.in_shared) return shape;
   if (RegistersOf(part, shape) > kMostRegisters) shape.cached.clear();
   const int64_t registers = RegistersOf(part, shape);
   if (registers > kMostRegisters) return std::nullopt;
   shape.in_registers = registers > 0;
   return shape;
-}
-
-bool IsSame(const TapeInst& a, const TapeInst& b) {
-  return a.op == b.op && a.type == b.type && a.arg == b.arg && a.a == b.a && a.b == b.b && a.c == b.c &&
-         a.imm.i == b.imm.i;
-}
-bool IsSame(const Stage& a, const Stage& b) {
-  return a.per_row == b.per_row &&
-         std::equal(a.tape.begin(), a.tape.end(), b.tape.begin(), b.tape.end(),
-                    [](const TapeInst& x, const TapeInst& y) { return IsSame(x, y); });
-}
-
-// Stages from one on that come again and again.
-struct Repeat {
-  size_t stages = 1, times = 1;
-};
-Repeat RepeatFrom(Span<const Stage> stages, size_t first) {
-  constexpr size_t kMostStages = 8;
-  Repeat best;
-  for (size_t length = 1; length <= kMostStages; ++length) {
-    size_t same = first + length;
-    while (same < stages.size() && IsSame(stages[same], stages[same - length])) ++same;
-    const size_t times = (same - first) / length;
-    if (times > 1 && times * length > best.times * best.stages) best = {length, times};
-  }
-  return best;
 }
 
 // One exchange between the blocks for all that the stage reduces: sK of vK (and atK).
@@ -119,6 +118,21 @@ void WriteStage(const PartContext& context, const RowShape& shape, const Stage& 
   writer->Line("}");
 }
 
+// The stage that ends a loop, and the end. `later`: not in the first round.
+void WriteEnd(const PartContext& context, const Stage& stage, const RowTypes& types,
+              const std::string& prefix, bool later, PartWriter* writer) {
+  std::string same = later ? "time > 0" : "";
+  for (const TapeInst& inst : stage.tape) {
+    if (inst.op != TapeOp::kSetScalar) continue;
+    const std::string slot = Text(inst.arg);
+    writer->Line("const " + std::string(TypeText(types.scalars[inst.arg])) + " was" + slot + " = s" + slot +
+                 ";");
+    same += (same.empty() ? "" : " && ") + ("team_bits(was" + slot) + ") == team_bits(s" + slot + ")";
+  }
+  WriteRowScalars(context.part, stage, prefix, writer);
+  writer->Line("if (" + same + ") break;");
+}
+
 // Most reductions of one stage.
 size_t MostReductions(const Part& part) {
   size_t most = 1;
@@ -153,23 +167,31 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   DeclareScalars(types, writer);
   for (size_t s = 0; s < part.stages.size();) {
     const Repeat repeat = RepeatFrom(part.stages, s);
-    if (!early && s + repeat.stages * repeat.times == part.stages.size())
-      writer->Line("launch_dependents();");
+    if (!early && s + repeat.all() == part.stages.size()) writer->Line("launch_dependents();");
     if (repeat.times > 1) {
       writer->Line("#pragma unroll 1");
-      writer->Line("for (int time = 0; time < " + Text(repeat.times) + "; ++time) {");
+      writer->Line("for (int time = 0; time < " + Text(repeat.times + (repeat.rest > 0)) + "; ++time) {");
     }
-    for (size_t k = 0; k < repeat.stages; ++k)
-      WriteStage(context, shape, part.stages[s + k], "r" + Text(s + k) + "_", writer);
+    const size_t end = repeat.times > 1 ? StageThatEnds(part.stages, repeat, s) : repeat.stages;
+    for (size_t k = 0; k < repeat.stages; ++k) {
+      const std::string prefix = "r" + Text(s + k) + "_";
+      if (repeat.rest > 0 && k == repeat.rest) writer->Line("if (time == " + Text(repeat.times) + ") break;");
+      if (k == end) {
+        // What it finds in the first round was not reduced by the loop, if the loop begins with it.
+        const bool later = k == 0 && (s == 0 || repeat.stages != 2 ||
+                                      !ReducesTheSame(part.stages[s - 1], part.stages[s + 1]));
+        WriteEnd(context, part.stages[s + k], types, prefix, later, writer);
+      } else {
+        WriteStage(context, shape, part.stages[s + k], prefix, writer);
+      }
+    }
     if (repeat.times > 1) writer->Line("}");
-    s += repeat.stages * repeat.times;
+    s += repeat.all();
   }
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(shape.cluster);
-  // Not every multiprocessor is in a place for a cluster: where all are wanted for long, two blocks share
-  // one.
-  constexpr size_t kManyStages = 8;
-  if (2 * blocks > context.target.processors && part.stages.size() > kManyStages) launch.resident = 2;
+  if (shape.in_shared) launch.shared = static_cast<uint32_t>(SharedBytesOf(part, shape));
+  launch.resident = BlocksTogether(context, context.Points(0, part.outer), shape.cluster);
   return WithBlocks(launch, blocks);
 }
 
