@@ -87,8 +87,6 @@ constexpr PipelineEntry kPipeline[] = {
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"choose_libraries", PickLibraries, kEach, kOptional, kGpus, Leaves::kLowered, kOps,
      "matmuls that a vendor library computes best have scratch memory and an epilogue it knows"},
-    {"join_norms", PutNormsInMatmuls, kEach, kOptional, kGpus, Leaves::kLowered, kOps,
-     "norms of one row that only matmuls read are computed by each of these, with no kernel of their own"},
     {"schedule", Schedule, kEach, kOptional, kAny, Leaves::kLowered, kOps,
      "orders the kernels for the least peak of live bytes; dependences hold"},
     {"expand_loops", WriteOutLoops, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops,

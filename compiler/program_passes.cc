@@ -4,7 +4,6 @@
 
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
-#include "compiler/codegen/cuda/join_norms.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
@@ -203,15 +202,6 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
   if (options.profile.architecture == architecture)
     libraries.configuration = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
   return ChooseLibraries(&program->planned.lowered, TargetOf(architecture), libraries, text);
-}
-
-Status PutNormsInMatmuls(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  std::vector<CudaTarget> targets;
-  for (const Target& target : compilation->options.targets.all) {
-    if (!target.is_host()) targets.push_back(TargetOf(target.gpu->architecture));
-  }
-  JoinNorms(&program->planned.lowered, targets, text);
-  return Status::Ok();
 }
 
 Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {

@@ -45,7 +45,6 @@ void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
-Status PutNormsInMatmuls(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -155,8 +155,8 @@ struct Part {
   // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
   Tape prologue;
   Tape body;                      // kMap
-  Span<const Stage> stages;       // kReduction; kContraction in f32: ahead of its prologue, over a row of lhs
-  uint8_t scalars = 0, kept = 0;  // of stages: row scalars used, and kept rows (kReduction)
+  Span<const Stage> stages;       // kReduction
+  uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
   // Over [outer, m, n]; reads accumulators, stores results. kContraction, kConvolution, kAttention.
   Tape epilogue;
 };

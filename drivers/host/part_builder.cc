@@ -160,33 +160,6 @@ Status PartBuilder::BuildScalars() {
   return Status::Ok();
 }
 
-// Stages whose elements are tiled so; lanes are `columns`, or lie along the row. Adds to `cost`, which may be
-// null, nanoseconds an element.
-Status PartBuilder::BuildStages(const Tiling& tiling, bool columns, double* cost) {
-  // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
-  out_->scalars_at = Take(static_cast<int64_t>(kMaxSlots) * 3 * 8 * kLanes);
-  Span<StageProgram> stages = arena_.New<StageProgram>(part_.stages.size());
-  if (stages.data() == nullptr) return NoMemory();
-  // Per-row stages of rows have one lane; their accesses see loops of extent 1 in the reduced group.
-  Tiling single = tiling;
-  if (!columns) {
-    single.split = single.end - 1;
-    single.chunk = single.inner = 1;
-  }
-  for (size_t s = 0; s < stages.size(); ++s) {
-    const Stage& stage = part_.stages[s];
-    stages[s].per_row = stage.per_row;
-    RONDO_RETURN_IF_ERROR(BuildTape(stage.tape, stage.per_row ? single : tiling, {}, &stages[s].program));
-    for (const TapeInst& inst : stage.tape) {
-      if (Reduces(inst.op)) stages[s].resets |= 1u << inst.arg;
-    }
-    if (cost != nullptr) *cost += stage.per_row ? 0 : kInstCost * stages[s].program.num_body;
-  }
-  out_->stages = stages.data();
-  out_->num_stages = static_cast<int>(stages.size());
-  return Status::Ok();
-}
-
 Status PartBuilder::BuildReduction() {
   RONDO_RETURN_IF_ERROR(BuildScalars());
   const Nest& nest = out_->nest;
@@ -201,10 +174,32 @@ Status PartBuilder::BuildReduction() {
   out_->path = columns ? Path::kColumns : Path::kRows;
   out_->tiling = columns ? MakeTiling(nest, 0, nest.first[1], lanes, linear_)
                          : MakeTiling(nest, nest.first[1], nest.first[2], kLanes, linear_);
+  // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
+  out_->scalars_at = Take(static_cast<int64_t>(kMaxSlots) * 3 * 8 * kLanes);
   out_->kept_stride = columns ? Bytes(length, lanes, 8) : Bytes(length + kLanes, 8);
   if (out_->num_kept > 0) out_->kept_at = Take(Bytes(out_->kept_stride, out_->num_kept));
+
+  Span<StageProgram> stages = arena_.New<StageProgram>(part_.stages.size());
+  if (stages.data() == nullptr) return NoMemory();
+  // Per-row stages of rows have one lane; their accesses see loops of extent 1 in the reduced group.
+  Tiling single = out_->tiling;
+  if (!columns) {
+    single.split = single.end - 1;
+    single.chunk = single.inner = 1;
+  }
   double cost = 0;
-  RONDO_RETURN_IF_ERROR(BuildStages(out_->tiling, columns, &cost));
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = part_.stages[s];
+    stages[s].per_row = stage.per_row;
+    RONDO_RETURN_IF_ERROR(
+        BuildTape(stage.tape, stage.per_row ? single : out_->tiling, {}, &stages[s].program));
+    for (const TapeInst& inst : stage.tape) {
+      if (Reduces(inst.op)) stages[s].resets |= 1u << inst.arg;
+    }
+    cost += stage.per_row ? 0 : kInstCost * stages[s].program.num_body;
+  }
+  out_->stages = stages.data();
+  out_->num_stages = static_cast<int>(stages.size());
   out_->tasks = columns ? out_->tiling.tiles : rows;
   out_->work = cost * static_cast<double>(rows) * static_cast<double>(length);
   return Status::Ok();

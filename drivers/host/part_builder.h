@@ -67,7 +67,6 @@ class PartBuilder {
   Status BuildMap();
   Status BuildReduction();
   Status BuildScalars();
-  Status BuildStages(const Tiling& tiling, bool columns, double* cost);
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);

@@ -136,7 +136,6 @@ Status PartBuilder::BuildProduct() {
   }
   const bool pool = convolution && part_.combine != Combine::kProduct;
   if (!pool && part_.rhs.empty()) return Fail("a product without a right-hand side");
-  if (!part_.stages.empty()) RONDO_RETURN_IF_ERROR(BuildScalars());
 
   out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], kLanes, linear_);
   const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(nest.points[kM]) *
@@ -176,8 +175,8 @@ Status PartBuilder::BuildProduct() {
   const GrowingList<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
-  const bool little = products < 512 && nest.points[kK] < 8 && part_.stages.empty();
-  if (!fast || little || (convolution && !channels_ && nest.points[kM] == 1)) return BuildAccumulate();
+  if (!fast || (convolution && !channels_ && nest.points[kM] == 1)) return BuildAccumulate();
+  if (products < 512 && nest.points[kK] < 8) return BuildAccumulate();
   out_->work = points * 0.5 + products * 0.02;
   return BuildBlocked(convolution && !channels_);
 }
@@ -197,10 +196,9 @@ Status PartBuilder::BuildEpilogue() {
   return BuildTape(part_.epilogue, tiling, {}, &out_->program);
 }
 
-// Any product without stages: lanes along n, one step of k at a time.
+// Any product: lanes along n, one step of k at a time.
 Status PartBuilder::BuildAccumulate() {
   const Nest& nest = out_->nest;
-  if (!part_.stages.empty()) return Fail("stages before a product that is not of f32");
   out_->path = Path::kAccumulate;
   RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
   out_->tasks = nest.points[kOuter] * nest.points[kM] * out_->tiling.tiles;
@@ -251,7 +249,6 @@ Status PartBuilder::BuildLeft() {
   const GrowingList<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
-  if (!part_.stages.empty()) RONDO_RETURN_IF_ERROR(BuildStages(out_->k_tiling, false, nullptr));
   if (!part_.prologue.empty() || !WidensToF32(part_.operands[LeftOperand()].dtype)) return Status::Ok();
   RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
   constexpr int64_t kRowsAhead = 8;

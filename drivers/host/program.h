@@ -302,7 +302,7 @@ struct PartProgram {
   // Epilogues of several rows at once, along the innermost loop of group m: all of n each. 1: of one tile.
   int64_t epilogue_rows = 1;
 
-  // Reductions, and stages before the left side's tape.
+  // Reductions.
   const StageProgram* stages = nullptr;
   int num_stages = 0;
   ScalarSlot scalars[kMaxSlots];

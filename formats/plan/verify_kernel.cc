@@ -245,16 +245,14 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
 // A tape that belongs to other skeletons must be empty, and one of this skeleton must not.
 Status VerifyPresence(const Part& part) {
   const bool map = part.skeleton == Skeleton::kMap, reduction = part.skeleton == Skeleton::kReduction;
-  const bool rows = reduction || (part.skeleton == Skeleton::kContraction && !part.prologue.empty() &&
-                                  part.acc_type == TapeType::kF32 && part.kept == 0);
   const struct {
     const char* name;
     bool present, required, allowed;
   } rules[] = {
       {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kContraction},
       {"a body", !part.body.empty(), map, map},
-      {"stages", !part.stages.empty(), reduction, rows},
-      {"row scalars or kept rows", part.scalars + part.kept > 0, false, rows},
+      {"stages", !part.stages.empty(), reduction, reduction},
+      {"row scalars or kept rows", part.scalars + part.kept > 0, false, reduction},
       {"an epilogue", !part.epilogue.empty(), !map && !reduction, !map && !reduction},
   };
   for (const auto& rule : rules) {
@@ -308,16 +306,14 @@ class PartTapes {
     const LoopMask results = g.outer | g.m | g.n;
     const uint32_t accumulators =
         part_.skeleton == Skeleton::kContraction ? static_cast<uint32_t>(part_.rhs.size()) : 1;
-    const uint32_t row = kMayUseScalars | (part_.skeleton == Skeleton::kReduction ? uint32_t{kMayStore} : 0);
+    RONDO_RETURN_IF_ERROR(One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield, 0}).At("prologue"));
     RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore, 0}).At("body"));
     for (size_t i = 0; i < part_.stages.size(); ++i) {
       const Stage& stage = part_.stages[i];
-      const TapePlace per_row = {g.outer | g.m, row | kMaySetScalars, 0};
-      const TapePlace per_element = {g.outer | g.m | g.reduced, row | kMayReduce, 0};
+      const TapePlace per_row = {g.outer, kMayStore | kMayUseScalars | kMaySetScalars, 0};
+      const TapePlace per_element = {g.outer | g.reduced, kMayStore | kMayUseScalars | kMayReduce, 0};
       RONDO_RETURN_IF_ERROR(One(stage.tape, stage.per_row ? per_row : per_element).At("stage %zu", i));
     }
-    RONDO_RETURN_IF_ERROR(
-        One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield | kMayUseScalars, 0}).At("prologue"));
     RONDO_RETURN_IF_ERROR(
         One(part_.epilogue, {results, kMayStore | kMayReadAcc, accumulators}).At("epilogue"));
     for (size_t i = 0; i < part_.operands.size(); ++i) {

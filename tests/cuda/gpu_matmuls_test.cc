@@ -1,7 +1,6 @@
 // Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
-#include "tests/host/norm_stages.h"
 #include "tests/host/random_layout.h"
 
 namespace rondo::test {
@@ -16,7 +15,6 @@ struct ProductCase {
   bool prologue = false;
   int64_t split = 1;  // the depth is this many loops' worth of pieces, which lie apart on the left
   bool tf32 = false;
-  bool norm = false;  // of the left side's row, in stages
 };
 
 // sums[0] * sigmoid(sums[1]), or sum + erf(sum), plus a bias a column and a residual.
@@ -68,7 +66,6 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
     prologue.Add(TapeOp::kYield, TapeType::kF32, 0, prologue.Cast(x, TapeType::kF32, type));
     part.prologue = maker.Keep(prologue);
   }
-  if (p.norm) AddNorm(maker, type, {3, 4}, type);
   const uint16_t bias = maker.Operand(type, Mode::kRead, {2}),
                  residual = maker.Operand(type, Mode::kRead, {0, 1, 2}),
                  out = maker.Operand(type, Mode::kWrite, {0, 1, 2});
@@ -114,22 +111,6 @@ TEST(GpuProducts, OfFewRowsMatchTheReference) {
   };
   for (const ProductCase& p : cases) {
     for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
-  }
-  suite.Run();
-}
-
-TEST(GpuProducts, OfANormalisedRowMatchTheReference) {
-  Suite suite;
-  uint32_t seed = 800;
-  const ProductCase cases[] = {
-      {.columns = 4096, .depth = 4096, .norm = true},
-      {.columns = 320, .depth = 4096, .right_by_depth = true, .norm = true},
-      {.columns = 200, .depth = 520, .rights = 2, .norm = true},
-      {.columns = 8192, .depth = 256, .right_by_depth = true, .norm = true},
-      {.columns = 1024, .depth = 5120, .split = 4, .norm = true},
-  };
-  for (const ProductCase& p : cases) {
-    for (DType type : {DType::kF16, DType::kBF16}) AddProduct(&suite, p, type, seed++);
   }
   suite.Run();
 }

@@ -4,7 +4,6 @@
 
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
-#include "tests/host/norm_stages.h"
 #include "tests/host/packed_part.h"
 
 namespace rondo::test {
@@ -18,7 +17,6 @@ struct PackedCase {
   bool zeros = false;
   int64_t rights = 1;
   DType left = dtype;
-  bool norm = false;  // of the left side's row, in stages
 };
 
 void Fill(PartMaker& maker, const PackedCase& p) {
@@ -26,7 +24,6 @@ void Fill(PartMaker& maker, const PackedCase& p) {
   const PackedShape shape = BeginPacked(maker, {p.rows, p.outer, p.inner, p.depth}, packed);
   maker.part.lhs = maker.Operand(p.left, Mode::kRead, {0, 3});
   AddPacked(maker, shape, p.rights, p.scale, p.zeros);
-  if (p.norm) AddNorm(maker, p.left, {3}, p.dtype);
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2});
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
@@ -89,16 +86,6 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
       Add(&suite, {2, 1, 48, 272, type, 16, dtype, DType::kBF16, type <= PackedType::kU8}, seed++);
     }
   }
-  suite.Run();
-}
-
-TEST(GpuPacked, NormalisedRowsMatchTheReference) {
-  constexpr DType kF16 = DType::kF16, kBF16 = DType::kBF16;
-  Suite suite;
-  Add(&suite, {1, 2, 64, 512, PackedType::kU4, 32, kF16, kF16, true, 1, kF16, true}, 60);
-  Add(&suite, {1, 1, 4096, 4096, PackedType::kU4, 32, kBF16, kBF16, false, 2, kBF16, true}, 61);
-  Add(&suite, {1, 1, 200, 4000, PackedType::kU8, 4000, kF16, kF16, false, 1, kF16, true}, 62);
-  Add(&suite, {1, 3, 96, 1024, PackedType::kE4M3, int64_t{1} << 20, kBF16, kBF16, false, 1, kBF16, true}, 63);
   suite.Run();
 }
 

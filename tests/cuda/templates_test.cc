@@ -51,7 +51,7 @@ struct AttentionMaker {
 TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
   AttentionMaker encoder({12, 1, 128, 64, 128, 64}, DType::kF16);
   const KernelText text = Text(encoder.maker);
-  EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64>"));
+  EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64, 2>"));
   EXPECT_EQ(text.grid,
             12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
 }
@@ -362,6 +362,24 @@ TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
   EXPECT_TRUE(Has(Text(row.maker), "wait_for_earlier();"));
   AttentionMaker attention({2, 1, 8, 64, 32, 64}, DType::kF16);
   EXPECT_TRUE(Has(Text(attention.maker), "wait_for_earlier();"));
+}
+
+// What L2 fetches, and how far, is a hint: it is asked for before the kernels ahead are complete, where few
+// blocks would wait for it.
+TEST(CudaTemplates, FewQueriesHaveTheirKeysFetchedBeforeTheyWait) {
+  AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16), many({512, 1, 8, 64, 64, 64}, DType::kBF16);
+  const std::string text = Text(few.maker).text;
+  EXPECT_LT(text.find("::fetch("), text.find("wait_for_earlier();"));
+  EXPECT_TRUE(Has(Text(few.maker), "AttentionWarp<true, 128, 128, 1>"));  // of 16 rows it has 4
+  EXPECT_FALSE(Has(Text(many.maker), "::fetch("));
+  EXPECT_FALSE(Has(Text(few.maker, kAmpere), "::fetch("));
+  few.maker.part.limit = few.maker.Operand(DType::kI64, Mode::kRead, {});
+  EXPECT_TRUE(Has(Text(few.maker), "hinted_bound("));
+  Indirect by_data;  // an index that may be out of range is no hint
+  by_data.operand = few.maker.Operand(DType::kI64, Mode::kRead, {});
+  by_data.extent = 4;
+  few.maker.operands[few.maker.part.limit].indirects = few.arena.Copy(std::vector<Indirect>{by_data});
+  EXPECT_FALSE(Has(Text(few.maker), "hinted_bound("));
 }
 
 // A few blocks of attention let the next kernel begin: before they wait only in a plan that reads weights in

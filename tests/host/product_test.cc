@@ -4,7 +4,6 @@
 #include <string>
 
 #include "tests/host/driver_case.h"
-#include "tests/host/norm_stages.h"
 #include "tests/host/packed_part.h"
 #include "tests/host/random_layout.h"
 
@@ -43,8 +42,7 @@ void MakeEpilogue(Random& random, PartMaker& maker, int accumulators, TapeType t
   maker.part.epilogue = maker.Keep(tape);
 }
 
-void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most_n, int64_t most_k,
-                       bool norm = false) {
+void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most_n, int64_t most_k) {
   Random random(seed);
   Arena arena;
   PartMaker maker(&arena);
@@ -73,9 +71,7 @@ void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most
                                 Between(random, 0, 4) == 0 ? RandomOrder(random, order) : order, 5));
   }
   part.rhs = arena.Copy(rhs);
-  if (norm) {
-    AddNorm(maker, lhs_type, Groups(first, {3}), DType::kF32);
-  } else if (forced == DType::kF32 && Between(random, 0, 1) == 0) {
+  if (forced == DType::kF32 && Between(random, 0, 1) == 0) {
     TapeMaker prologue;  // x * 0.5 + scale[k]
     const uint16_t scale = maker.Operand(DType::kF32, Mode::kRead, Groups(first, {3}));
     const uint16_t x = prologue.Load(part.lhs, lhs_type);
@@ -127,10 +123,6 @@ TEST(Contraction, OfAFewRowsWithAMatrixLargerThanTheCacheMatchesTheReference) {
     }
   }
 }
-TEST(Contraction, OfRowsWithStagesMatchesTheReference) {
-  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed)
-    RandomContraction(seed, DType::kF32, seed % 2 == 0 ? 40 : 4, 60, seed % 3 == 0 ? 600 : 7, true);
-}
 TEST(Contraction, OverALongSumMatchesTheReference) {
   for (uint32_t seed = 0; seed < 12 && !testing::Test::HasFatalFailure(); ++seed) {
     RandomContraction(seed, DType::kF32, 20, 20, 1500);
@@ -160,9 +152,7 @@ void PackedContraction(uint32_t seed) {
                                          Between(random, 16, 60), Between(random, 4, 50) * 8},
                                         packed);
   Part& part = maker.part;
-  const DType left = RandomFloat(random);
-  part.lhs = maker.Operand(left, Mode::kRead, {0, 3});
-  if (seed % 4 == 1) AddNorm(maker, left, {3}, DType::kF32);
+  part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
   const std::vector<uint16_t> rhs =
       AddPacked(maker, shape, Between(random, 1, 2), RandomFloat(random), seed % 3 == 0);
   const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});

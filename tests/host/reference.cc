@@ -158,22 +158,19 @@ class Interpreter {
     int64_t length = 1;
     for (size_t d = part_.outer; d < part_.loops.size(); ++d) length *= part_.loops[d];
     for (auto& row : kept_) row.assign(static_cast<size_t>(length), Value());
-    ForEach(0, part_.outer, [&] { RunStages(part_.outer); });
-  }
-
-  // Of the row at the present point, over the loops from `first` on.
-  void RunStages(size_t first) {
-    for (const Stage& stage : part_.stages) {
-      element_ = 0;
-      if (stage.per_row) {
-        RunTape(stage.tape);
-        continue;
+    ForEach(0, part_.outer, [&] {
+      for (const Stage& stage : part_.stages) {
+        element_ = 0;
+        if (stage.per_row) {
+          RunTape(stage.tape);
+          continue;
+        }
+        ForEach(part_.outer, part_.loops.size(), [&] {
+          RunTape(stage.tape);
+          ++element_;
+        });
       }
-      ForEach(first, part_.loops.size(), [&] {
-        RunTape(stage.tape);
-        ++element_;
-      });
-    }
+    });
   }
 
   // The packed weight of right side j at the present point.
@@ -200,7 +197,6 @@ class Interpreter {
     ForEach(0, outer, [&] {
       std::vector<double> sums(part_.rhs.size(), 0);
       std::vector<int64_t> whole(part_.rhs.size(), 0);
-      RunStages(outer);
       ForEach(outer, part_.loops.size(), [&] {
         double x;
         if (part_.prologue.empty()) {

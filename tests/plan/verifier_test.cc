@@ -26,28 +26,6 @@ void SetOp(Sample& s, uint32_t kernel, Tape Part::*tape, size_t k, TapeInst inst
 }
 TapeInst& StageInst(Sample& s, size_t stage, size_t k) { return Edit(PartOf(s, 2).stages[stage].tape, k); }
 
-// The contraction divides each row of its left side by the row's sum.
-Part& SetNorm(Sample& s) {
-  Part& p = PartOf(s, 0);
-  Stage sum, row;
-  sum.tape = List<TapeInst>(s.arena, {Load(0), Slot(TapeOp::kReduceSum, 0, 0)});
-  row.per_row = true;
-  row.tape = List<TapeInst>(
-      s.arena, {Slot(TapeOp::kScalar, 0), Apply(TapeOp::kReciprocal, 0), Slot(TapeOp::kSetScalar, 1, 1)});
-  p.stages = List<Stage>(s.arena, {sum, row});
-  p.scalars = 2;
-  p.prologue = List<TapeInst>(
-      s.arena, {Load(0), Slot(TapeOp::kScalar, 1), Apply(TapeOp::kMul, 0, 1), Apply(TapeOp::kYield, 2)});
-  return p;
-}
-
-TEST(Verifier, AContractionMayHaveStages) {
-  Sample s = MakeSample();
-  SetNorm(s);
-  const Status status = VerifyPlan(s.data);
-  EXPECT_TRUE(status.ok()) << status.message();
-}
-
 void Replicate(Sample& s, uint32_t buffer) {
   Edit(ProgramOf(s, 1).inputs, 0).replicas = List<uint32_t>(s.arena, {buffer});
 }
@@ -215,10 +193,6 @@ const Broken kKernelRules[] = {
     {"EpilogueOfMap", [](Sample& s) { PartOf(s, 5).epilogue = PartOf(s, 5).body; },
      "cannot have an epilogue"},
     {"StagesMissing", [](Sample& s) { PartOf(s, 2).stages = {}; }, "needs stages"},
-    {"StagesWithoutPrologue", [](Sample& s) { SetNorm(s).prologue = {}; }, "cannot have stages"},
-    {"StagesOfDoubles", [](Sample& s) { SetNorm(s).acc_type = TapeType::kF64; }, "cannot have stages"},
-    {"KeptRowsOfContraction", [](Sample& s) { SetNorm(s).kept = 1; }, "cannot have stages"},
-    {"StagesOfAttention", [](Sample& s) { PartOf(s, 6).stages = PartOf(s, 2).stages; }, "cannot have stages"},
     {"PrologueOfAttention", [](Sample& s) { PartOf(s, 6).prologue = PartOf(s, 0).prologue; },
      "cannot have a prologue"},
     {"ScalarsOfMap", [](Sample& s) { PartOf(s, 5).scalars = 1; }, "cannot have row scalars"},
@@ -301,16 +275,6 @@ const Broken kTapeRules[] = {
        StageInst(s, 0, 1).imm.i = 2;
      },
      "neither 0 nor 1"},
-    {"StageOfContractionStores", [](Sample& s) { Edit(SetNorm(s).stages[0].tape, 1) = Store(0, 2); },
-     "stores are not allowed here"},
-    {"StageOfContractionMovesWithN", [](Sample& s) { Edit(SetNorm(s).stages[0].tape, 0) = Load(1); },
-     "moves with loop 1"},
-    {"ScalarOfContractionBeforeSet",
-     [](Sample& s) {
-       Edit(SetNorm(s).prologue, 1).arg = 0;
-       PartOf(s, 0).stages = {};
-     },
-     "before it is set"},
     {"YieldInBody", [](Sample& s) { SetOp(s, 5, &Part::body, 1, Apply(TapeOp::kYield, 0)); },
      "only a prologue"},
     {"YieldMissing", [](Sample& s) { SetOp(s, 0, &Part::prologue, 3, Apply(TapeOp::kNeg, 2)); }, "its yield"},

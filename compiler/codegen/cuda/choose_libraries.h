@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "compiler/codegen/cuda/cuda_target.h"
 #include "compiler/fusion/lowered.h"
@@ -30,9 +29,6 @@ struct LibraryOptions {
 // those of KernelCandidates. `text` receives one sentence.
 Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options,
                        std::string* text);
-
-// What code may rely on of the op's params, however the program is scheduled.
-std::vector<cuda::ParamFacts> FactsOf(const LoweredProgram& program, const LoweredOp& op);
 
 }  // namespace rondo
 

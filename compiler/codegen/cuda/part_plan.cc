@@ -32,10 +32,8 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   return {};
 }
 
-// Packed weights, and stages of the rows of A, are what few templates know.
+// Packed weights are what few templates know.
 bool Takes(const PartTemplate& one, const Part& part) {
-  if (part.skeleton == Skeleton::kContraction && !part.stages.empty())
-    return one.family == TemplateFamily::kPacked || one.family == TemplateFamily::kFewRows;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
          one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPlain;
 }

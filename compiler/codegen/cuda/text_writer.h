@@ -28,11 +28,6 @@ class Writer {
   }
   // Notes that the text needs a device header (device_headers.h), named without .cuh.
   void Include(std::string_view header) { headers_.emplace(header); }
-  // What another has written, with the headers it needs.
-  void Append(const Writer& other) {
-    text_ += other.text_;
-    headers_.insert(other.headers_.begin(), other.headers_.end());
-  }
   const std::string& text() const { return text_; }
   const std::set<std::string>& headers() const { return headers_; }
 

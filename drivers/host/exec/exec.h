@@ -123,11 +123,6 @@ static inline char* ScalarAt(char* scalars, int slot, int which) {
 }
 void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
 void EndScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
-// Makes a frame for the stages of rows, and runs those of the row at pos, whose elements are the points of
-// `group`.
-void BeginStages(const PartProgram& part, Worker& w, TapeFrame* frame);
-void RunStages(const PartProgram& part, const Tiling& tiling, int group, Worker& w, TapeFrame& frame,
-               int64_t* pos);
 void ReduceLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 

@@ -6,17 +6,15 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// Runs the lhs prologue, behind its stages, of rows [row, row + rows) of group m at pos over all of k. Row r
-// begins at out + r * row_step, and each tile of k lies tile_step behind the one before it (0: right behind
-// it).
+// Runs the lhs prologue of rows [row, row + rows) of group m at pos over all of k. Row r begins at
+// out + r * row_step, and each tile of k lies tile_step behind the one before it (0: right behind it).
 static inline void PackLhs(const PartProgram& part, Worker& w, int64_t* pos, int64_t row, int64_t rows,
                            float* out, int64_t tile_step, int64_t row_step) {
   const Nest& nest = part.nest;
   TapeFrame frame;
-  BeginStages(part, w, &frame);
+  frame.worker = &w;
   Decode(nest, nest.first[1], nest.first[2], row, pos);
   for (int64_t r = 0; r < rows; ++r) {
-    RunStages(part, part.k_tiling, 3, w, frame, pos);
     int n = DecodeTile(nest, part.k_tiling, 0, pos);
     float* to = out + r * row_step;
     for (int64_t t = 0;;) {

@@ -167,48 +167,38 @@ void EndScalars(const PartProgram& part, uint32_t which, char* scalars, int lane
   }
 }
 
-void BeginStages(const PartProgram& part, Worker& w, TapeFrame* frame) {
-  frame->worker = &w;
-  frame->part = &part;
-  frame->scalars = w.scratch + part.scalars_at;
-  for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
-  // Scalars that no stage has set yet read as 0.
-  for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame->scalars, s, kValue), 0, 8);
-}
-
-void RunStages(const PartProgram& part, const Tiling& tiling, int group, Worker& w, TapeFrame& frame,
-               int64_t* pos) {
-  const Nest& nest = part.nest;
-  for (int s = 0; s < part.num_stages; ++s) {
-    const StageProgram& stage = part.stages[s];
-    if (stage.per_row) {
-      for (int d = nest.first[group]; d < nest.first[group + 1]; ++d) pos[d] = 0;
-      frame.kept = w.scratch + part.kept_at;
-      RunTape(stage.program, frame, pos, 1);
-      continue;
-    }
-    StartScalars(part, stage.resets, frame.scalars, 1);
-    int n = DecodeTile(nest, tiling, 0, pos);
-    frame.position = 0;
-    for (int64_t tile = 0;;) {
-      frame.kept = w.scratch + part.kept_at + frame.position * 8;
-      RunTape(stage.program, frame, pos, n);
-      frame.position += n;
-      if (++tile == tiling.tiles || Stopped(w)) break;
-      n = NextTile(nest, tiling, pos);
-    }
-    EndScalars(part, stage.resets, frame.scalars, 1);
-  }
-}
-
 void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const Nest& nest = part.nest;
   TapeFrame frame;
-  BeginStages(part, w, &frame);
+  frame.worker = &w;
+  frame.part = &part;
+  frame.scalars = w.scratch + part.scalars_at;
+  for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
+  // Scalars that no stage has set yet read as 0.
+  for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, 8);
   int64_t pos[kMaxNest] = {};
   Decode(nest, 0, nest.first[1], first, pos);
   for (int64_t row = first; row < last && !Stopped(w); ++row) {
-    RunStages(part, part.tiling, 1, w, frame, pos);
+    for (int s = 0; s < part.num_stages; ++s) {
+      const StageProgram& stage = part.stages[s];
+      if (stage.per_row) {
+        for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
+        frame.kept = w.scratch + part.kept_at;
+        RunTape(stage.program, frame, pos, 1);
+        continue;
+      }
+      StartScalars(part, stage.resets, frame.scalars, 1);
+      int n = DecodeTile(nest, part.tiling, 0, pos);
+      frame.position = 0;
+      for (int64_t tile = 0;;) {
+        frame.kept = w.scratch + part.kept_at + frame.position * 8;
+        RunTape(stage.program, frame, pos, n);
+        frame.position += n;
+        if (++tile == part.tiling.tiles || Stopped(w)) break;
+        n = NextTile(nest, part.tiling, pos);
+      }
+      EndScalars(part, stage.resets, frame.scalars, 1);
+    }
     Advance(nest, 0, nest.first[1], pos);
   }
 }

@@ -294,11 +294,6 @@ bool ReadByTapeOnly(const Part& part, uint16_t operand) {
       if (indirect.operand == operand) return false;
     }
   }
-  if (part.skeleton == Skeleton::kContraction) {
-    for (const Stage& stage : part.stages) {
-      if (Find(stage.tape, TapeOp::kLoad, operand).first >= 0) return false;
-    }
-  }
   return Find(part.prologue, TapeOp::kLoad, operand).first < 0;
 }
 

@@ -41,7 +41,7 @@ bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift);
 
 // True if reading through operand `read` and writing through operand `write`, which touch the same
 // elements at the same points, gives what separate memories would: the read is a tape's (not a role's,
-// an index's, the prologue's or that of stages before it) and no load comes after a store of its row.
+// an index's or the prologue's) and no load comes after a store of its row.
 bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write);
 
 // True if `operand` is read by a tape only.

@@ -11,12 +11,15 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr int kMostShared = 128 << 10;  // bytes of a block that splits keys with others
+
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
 
 // Blocks of a cluster that may split the keys: as many as all warps have keys for.
 std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tiles) {
   constexpr int64_t kMost = 8;
-  const int64_t most = context.target.clusters() && context.cluster == 0 ? kMost : 1;
+  const bool can = context.target.clusters() && context.cluster == 0 && ResultLanes(context, tiles) > 1;
+  const int64_t most = can ? kMost : 1;
   std::vector<int64_t> clusters = {1};
   for (int64_t cluster = 2; cluster <= most && tiles.keys >= cluster * tiles.splits() * QueryTiles::kRun;
        cluster *= 2)
@@ -40,6 +43,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   for (tiles->tile_warps = 1; tiles->tile_warps <= QueryTiles::kWarps; tiles->tile_warps *= 2) {
     for (int64_t cluster : Clusters(context, *tiles)) {
       tiles->cluster = cluster;
+      if (cluster > 1 && tiles->layout().shared(static_cast<int>(cluster)) > kMostShared) continue;
       KernelConfiguration configuration;
       configuration.family = TemplateFamily::kFlash;
       configuration.warps = tiles->splits();
@@ -51,6 +55,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
+// Of a warp's 16 rows, those that it has: more registers are left to the next kernel's first blocks.
+int HalvesOf(const QueryTiles& tiles) { return tiles.warp_rows <= 8 ? 1 : 2; }
+
 // What all warps take of the keys, as the arguments of AttentionWarp's walk have it.
 struct Walk {
   std::string warp, first, step, keys, values;
@@ -60,11 +67,11 @@ Walk WalkOf(const PartContext& context, const QueryTiles& tiles) {
   const Part& part = context.part;
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
   const std::string run = Text(QueryTiles::kRun);
-  return {
-      "AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " + Text(tiles.values) + ">",
-      "(rank * " + Text(tiles.splits()) + " + warp / " + Text(tiles.tile_warps) + ") * " + run,
-      Text(QueryTiles::kRun * tiles.splits() * tiles.cluster), "keys, " + bytes(part.keys),
-      "values, " + bytes(part.values)};
+  return {"AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " + Text(tiles.values) +
+              ", " + Text(HalvesOf(tiles)) + ">",
+          "(rank * " + Text(tiles.splits()) + " + warp / " + Text(tiles.tile_warps) + ") * " + run,
+          Text(QueryTiles::kRun * tiles.splits() * tiles.cluster), "keys, " + bytes(part.keys),
+          "values, " + bytes(part.values)};
 }
 
 // `hint`: how many keys there may be; meanwhile L2 fetches them, and their values. Few blocks wait long for
@@ -90,11 +97,14 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
   const QueryTiles tiles = TilesOf(context, configuration);
   const Walk walk = WalkOf(context, tiles);
   WriteTilePlace(context, tiles, writer);
+  writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
+  if (tiles.cluster > 1) writer->Line("block_out.begin();");
   WriteHint(context, tiles, walk, writer);
   WriteTileWait(context, tiles, writer);
-  WriteQueryRows(context, tiles, {}, writer);
+  ThreadRows rows;
+  rows.count = HalvesOf(tiles);
+  WriteQueryRows(context, tiles, rows, writer);
   const std::string plain = Truth(WriteScore(context, tiles, writer));
-  writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
   writer->Line("{ " + walk.warp + " warp_out;");
   writer->Line("warp_out.template walk<" + plain + ">(at, limits, " + walk.first + ", " + walk.step + ", " +
                walk.keys + ", " + walk.values + ", hint, " + Text(tiles.keys) + ", unit, score);");

@@ -155,14 +155,17 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
   return false;
 }
 
+int ResultLanes(const PartContext& context, const QueryTiles& tiles) {
+  return LanesFor(context, Touched(context.part.epilogue, TapeOp::kStore), tiles.value);
+}
+
 void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
   const Part& part = context.part;
-  int lanes = LanesFor(context, Touched(part.epilogue, TapeOp::kStore), tiles.value);
-  // Few results: a thread for each two of them.
-  if (tiles.cluster > 1 && lanes > 2) lanes = 2;
+  // Of a cluster a thread has a pair of values.
+  const int lanes = tiles.cluster > 1 ? 2 : ResultLanes(context, tiles);
   const std::string count = Text(lanes), pieces = Text(tiles.values / lanes);
   const bool spread = tiles.cluster > 1;
-  if (spread) writer->Line("block_out.publish(); block_out.meet();");
+  if (spread) writer->Line("block_out.template send<" + Text(tiles.cluster) + ">(rank);");
   writer->Line("for (u32 item = threadIdx.x * " + Text(tiles.cluster) + "u + rank; item < " +
                Text(tiles.tile_rows() * tiles.values / lanes) +
                "u; item += " + Text(kCudaBlock * tiles.cluster) + "u) {");
@@ -171,8 +174,7 @@ void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, Part
   writer->Line("if (row >= " + Text(tiles.rows) + "u) continue;");
   writer->Line("float sums[" + count + "], total;");
   if (spread) {
-    writer->Line("block_out.template gather_cluster<" + count + ", " + Text(tiles.cluster) +
-                 ">(query, first, sums, &total);");
+    writer->Line("block_out.template gather_cluster<" + Text(tiles.cluster) + ">(item, sums, &total);");
   } else {
     writer->Line("float most; block_out.template gather<" + count + ">(query, first, sums, &most, &total);");
   }
@@ -184,7 +186,6 @@ void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, Part
                      std::string("float acc0 = sums[e] / total;") +
                          (part.nan_to_zero ? " if (acc0 != acc0) acc0 = 0;" : ""));
   writer->Line("} }");
-  if (spread) writer->Line("block_out.meet();");
 }
 
 }  // namespace rondo::cuda

@@ -63,6 +63,8 @@ void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadR
 // `score`: a score from a dot product; and `unit`, which makes it one of base 2. Returns whether the score is
 // the dot product itself.
 bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// Values of a query that are written at once; of a cluster at least two.
+int ResultLanes(const PartContext& context, const QueryTiles& tiles);
 // Puts the parts of each query together, from `block_out`, and writes its results.
 void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 

@@ -7,20 +7,19 @@
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
 // What a block's warps found, in shared memory: the queries of each of 8 warps, of which `splits` share their
-// queries (8 / splits apart), then the block's own queries put together.
+// queries (8 / splits apart), then what the blocks of its cluster send it.
 template <AttentionLayout LAYOUT>
 struct AttentionBlock {
   static constexpr int ROWS = LAYOUT.warp_rows, VALUES = LAYOUT.values, SPLITS = LAYOUT.splits;
   static constexpr int QUERIES = LAYOUT.queries(), ROW = LAYOUT.row(), MOST = LAYOUT.most(),
                        TOTAL = LAYOUT.total();
-  static constexpr int OWN = LAYOUT.first_own();
   MEMBER float* row(int n) { return (float*)shared_memory + n * ROW; }
   // `Warp::feature(v, quarter, odd)`: the feature of a thread's number `odd` of fragment v.
   template <typename Warp>
   MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < Warp::ROWS; ++h) {
       const float total = quad_sum(from.total[h]);
       if (group + 8 * h >= ROWS) continue;
       float* to = row(warp * ROWS + group + 8 * h);
@@ -57,56 +56,51 @@ struct AttentionBlock {
     *most = high;
     *total = sum;
   }
-  // Leaves every query of the block, put together, for the other blocks of the cluster.
-  MEMBER void publish() {
-    constexpr int PIECES = VALUES / 2;
-    for (int item = threadIdx.x; item < QUERIES * PIECES; item += kBlockThreads) {
-      float x[2], most, total;
-      gather<2>(item / PIECES, item % PIECES * 2, x, &most, &total);
-      float* to = row(OWN + item / PIECES);
-      to[item % PIECES * 2] = x[0];
-      to[item % PIECES * 2 + 1] = x[1];
-      if (item % PIECES == 0) {
-        to[MOST] = most;
-        to[TOTAL] = total;
-      }
-    }
-  }
 #if __CUDA_ARCH__ >= 900
-  static MEMBER void meet() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-  }
-  static MEMBER float read(u32 rank, const float* at) {
-    u32 address;
-    float x;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(address)
-                 : "r"((u32)__cvta_generic_to_shared(at)), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
-    return x;
-  }
-  // The same from all blocks of a cluster of BLOCKS.
-  template <int COUNT, int BLOCKS>
-  MEMBER void gather_cluster(int query, int first, float* x, float* total) {
-    float most[BLOCKS], totals[BLOCKS], high = kNoScore;
-    const float* at = row(OWN + query);
-#pragma unroll
-    for (int r = 0; r < BLOCKS; ++r) {
-      most[r] = read(r, at + MOST);
-      totals[r] = read(r, at + TOTAL);
+  // Lets the other blocks of the cluster write to this one's shared memory, once they have all come here.
+  static MEMBER void begin() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+  static MEMBER void wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+  // Sends every pair of values of the block, put together, to the block that has it: that of number
+  // pair % BLOCKS. Then all have arrived.
+  template <int BLOCKS>
+  MEMBER void send(u32 rank) {
+    constexpr int PIECES = VALUES / 2;
+    const u32 inbox = (u32)__cvta_generic_to_shared(shared_memory) + LAYOUT.rows_bytes() +
+                      rank * (LAYOUT.own_pairs(BLOCKS) * LAYOUT.kMessage);
+    wait();
+    for (int pair = threadIdx.x; pair < LAYOUT.pairs(); pair += kBlockThreads) {
+      float x[2], most, total;
+      gather<2>(pair / PIECES, pair % PIECES * 2, x, &most, &total);
+      u32 to;
+      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                   : "=r"(to)
+                   : "r"(inbox + pair / BLOCKS * LAYOUT.kMessage), "r"(pair % BLOCKS));
+      asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x[0]), "f"(x[1]),
+                   "f"(most), "f"(total)
+                   : "memory");
     }
+    begin();
+    wait();
+  }
+  // A pair of values of a query from the blocks of the cluster.
+  template <int BLOCKS>
+  MEMBER void gather_cluster(int pair, float* x, float* total) const {
+    const float4* const inbox = (const float4*)(shared_memory + LAYOUT.rows_bytes()) + pair / BLOCKS;
+    float4 from[BLOCKS];
 #pragma unroll
-    for (int r = 0; r < BLOCKS; ++r) high = fmaxf(high, most[r]);
+    for (int r = 0; r < BLOCKS; ++r) from[r] = inbox[r * LAYOUT.own_pairs(BLOCKS)];
+    float high = kNoScore;
+#pragma unroll
+    for (int r = 0; r < BLOCKS; ++r) high = fmaxf(high, from[r].z);
     const float base = high == kNoScore ? 0.0f : high;
     float sum = 0;
-#pragma unroll
-    for (int c = 0; c < COUNT; ++c) x[c] = 0;
+    x[0] = x[1] = 0;
 #pragma unroll
     for (int r = 0; r < BLOCKS; ++r) {
-      const float scale = attention_exp2(most[r] - base);
-      sum += totals[r] * scale;
-#pragma unroll
-      for (int c = 0; c < COUNT; ++c) x[c] += read(r, at + first + c) * scale;
+      const float scale = attention_exp2(from[r].z - base);
+      sum += from[r].w * scale;
+      x[0] += from[r].x * scale;
+      x[1] += from[r].y * scale;
     }
     *total = sum;
   }

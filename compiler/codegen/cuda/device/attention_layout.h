@@ -21,11 +21,15 @@ struct AttentionLayout {
   HOST_DEVICE int most() const { return values + 4; }
   HOST_DEVICE int total() const { return most() + 1; }
   HOST_DEVICE int row() const { return values + 6; }
-  // The rows of the block's own queries, put together for its cluster, come after those of the warps.
-  HOST_DEVICE int first_own() const { return kWarps * warp_rows; }
+  HOST_DEVICE int rows_bytes() const { return kWarps * warp_rows * row() * 4; }
+  // Pairs of values that the blocks of a cluster put together, each an equal share of them: behind its rows,
+  // a block gets a message of kMessage bytes from every block for each of its own.
+  static constexpr int kMessage = 16;
+  HOST_DEVICE int pairs() const { return queries() * values / 2; }
+  HOST_DEVICE int own_pairs(int cluster) const { return (pairs() + cluster - 1) / cluster; }
   // Bytes; `shared_by`: blocks that share the queries.
   HOST_DEVICE int shared(int shared_by) const {
-    return (first_own() + (shared_by > 1 ? queries() : 0)) * row() * 4;
+    return rows_bytes() + (shared_by > 1 ? shared_by * own_pairs(shared_by) * kMessage : 0);
   }
 };
 

@@ -4,28 +4,33 @@
 
 #include "compiler/codegen/cuda/device/attention_scores.cuh"
 
-// What a thread has of two rows of its warp's 16, `group` and `group` + 8: VALUES / 4 features of each.
-template <int VALUES>
+// What a thread has of HALVES rows, `group` and, of a warp's 16 rows, `group` + 8: VALUES / 4 features of
+// each.
+template <int VALUES, int HALVES = 2>
 struct AttentionRows {
-  float out[VALUES / 8][4];
-  float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
+  static constexpr int ROWS = HALVES;  // of a thread
+  float out[VALUES / 8][2 * HALVES];
+  float most[HALVES],
+      total[HALVES];  // the row's greatest score; the sum of exp2(score - most), this thread's share
 
   MEMBER void clear() {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < HALVES; ++h) {
       most[h] = kNoScore;
       total[h] = 0;
     }
 #pragma unroll
-    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
+    for (int v = 0; v < VALUES / 8; ++v)
+#pragma unroll
+      for (int x = 0; x < 2 * HALVES; ++x) out[v][x] = 0;
   }
   // Takes the scores of 8 * COUNT keys in, as weights relative to the greatest score so far. `unit` turns a
   // score into one of base 2.
   template <int COUNT>
   MEMBER void weigh(float (*s)[4], float unit) {
-    float base[2], scale[2];
+    float base[HALVES], scale[HALVES];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < HALVES; ++h) {
       float high = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
 #pragma unroll
       for (int j = 1; j < COUNT; ++j) high = fmaxf(high, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
@@ -37,23 +42,20 @@ struct AttentionRows {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
 #pragma unroll
-      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
+      for (int x = 0; x < 2 * HALVES; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
     }
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
+    for (int h = 0; h < HALVES; ++h) {
       float sum = s[0][2 * h] + s[0][2 * h + 1];
 #pragma unroll
       for (int j = 1; j < COUNT; ++j) sum += s[j][2 * h] + s[j][2 * h + 1];
       total[h] = __fmaf_rn(total[h], scale[h], sum);
     }
-    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
+    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[HALVES - 1] != 1.0f)) {
 #pragma unroll
-      for (int v = 0; v < VALUES / 8; ++v) {
-        out[v][0] *= scale[0];
-        out[v][1] *= scale[0];
-        out[v][2] *= scale[1];
-        out[v][3] *= scale[1];
-      }
+      for (int v = 0; v < VALUES / 8; ++v)
+#pragma unroll
+        for (int x = 0; x < 2 * HALVES; ++x) out[v][x] *= scale[x / 2];
     }
   }
 };

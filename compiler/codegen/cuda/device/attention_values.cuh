@@ -8,6 +8,19 @@
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/vectors.cuh"
 
+// mma whose accumulators are those of the rows 0 to 7 alone, where there are two.
+template <bool BF16, int COUNT>
+DEV void mma_rows(float (&d)[COUNT], const u32* a, u32 b0, u32 b1) {
+  if constexpr (COUNT == 4) {
+    mma<BF16>(d, a, b0, b1);
+  } else {
+    float all[4] = {d[0], d[1], 0, 0};
+    mma<BF16>(all, a, b0, b1);
+    d[0] = all[0];
+    d[1] = all[1];
+  }
+}
+
 // The values of four keys, at FEATURES neighbouring features (8, 4 or 2) of each of the warp's 8 groups of
 // threads.
 template <int FEATURES>
@@ -25,14 +38,14 @@ struct FourValues {
     }
   }
   MEMBER void clear(int key) { fill_words<WORDS>(w[key]); }
-  template <bool BF16>
-  MEMBER void multiply(float (*out)[4], const u32* weights) const {
+  template <bool BF16, int COUNT>
+  MEMBER void multiply(float (*out)[COUNT], const u32* weights) const {
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
-      mma<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410),
-                __byte_perm(w[2][i], w[3][i], 0x5410));
-      mma<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632),
-                __byte_perm(w[2][i], w[3][i], 0x7632));
+      mma_rows<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410),
+                     __byte_perm(w[2][i], w[3][i], 0x5410));
+      mma_rows<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632),
+                     __byte_perm(w[2][i], w[3][i], 0x7632));
     }
   }
 };
@@ -58,8 +71,8 @@ struct SixteenValues {
     half.clear(key);
     quarter.clear(key);
   }
-  template <bool BF16>
-  MEMBER void multiply(float (*out)[4], const u32* weights) const {
+  template <bool BF16, int COUNT>
+  MEMBER void multiply(float (*out)[COUNT], const u32* weights) const {
 #pragma unroll
     for (int c = 0; c < WIDE; ++c) wide[c].template multiply<BF16>(out + 8 * c, weights);
     if (VALUES % 64 >= 32) half.template multiply<BF16>(out + 8 * WIDE, weights);

@@ -1,6 +1,6 @@
-// Attention of a warp's 16 queries as FlashAttention-2 does it (Dao, 2023): the warp walks over the keys, 16
-// at a time, and scores only ever exist in registers. Both matmuls are mma.sync.m16n8k16; keys and values go
-// from memory straight into its fragments.
+// Attention of a warp's 8 or 16 queries as FlashAttention-2 does it (Dao, 2023): the warp walks over the
+// keys, 16 at a time, and scores only ever exist in registers. Both matmuls are mma.sync.m16n8k16; keys and
+// values go from memory straight into its fragments.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
 
@@ -22,10 +22,10 @@ DEV void prefetch_l2(const char* at, u32 bytes) {
 #endif
 }
 
-// A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
-template <bool BF16, int FEATURES, int VALUES>
-struct AttentionWarp : AttentionRows<VALUES> {
-  u32 query[FEATURES / 16][4];
+// A warp's 8 * HALVES queries: this thread has the rows `group` and, of 16, `group` + 8 of them.
+template <bool BF16, int FEATURES, int VALUES, int HALVES>
+struct AttentionWarp : AttentionRows<VALUES, HALVES> {
+  u32 query[FEATURES / 16][2 * HALVES];
 
   // Of fragment v of `out`, which is one of `width` whose features alternate (SixteenValues).
   DEV int feature(int v, int quarter, int odd) {
@@ -36,35 +36,33 @@ struct AttentionWarp : AttentionRows<VALUES> {
     return start + (2 * quarter + odd) * width + v - start / 8;
   }
   MEMBER void load_queries(const char* const* rows, u32 quarter) {
-    u32 w[2][4];
+    u32 w[HALVES][4];
 #pragma unroll
     for (int c = 0; c < FEATURES / 32; ++c) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int h = 0; h < HALVES; ++h) {
         if (rows[h] != 0)
           load_words<4>(rows[h] + c * 64 + quarter * 16, w[h]);
         else
           fill_words<4>(w[h]);
       }
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        query[2 * c + k / 2][k % 2 * 2] = w[0][k];
-        query[2 * c + k / 2][k % 2 * 2 + 1] = w[1][k];
-      }
+      for (int k = 0; k < 4; ++k)
+#pragma unroll
+        for (int h = 0; h < HALVES; ++h) query[2 * c + k / 2][k % 2 * HALVES + h] = w[h][k];
     }
     if (FEATURES % 32 != 0) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
+      for (int h = 0; h < HALVES; ++h) {
         if (rows[h] != 0)
           load_words<2>(rows[h] + (FEATURES - 16) * 2 + quarter * 8, w[h]);
         else
           fill_words<2>(w[h]);
       }
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        query[FEATURES / 16 - 1][k * 2] = w[0][k];
-        query[FEATURES / 16 - 1][k * 2 + 1] = w[1][k];
-      }
+      for (int k = 0; k < 2; ++k)
+#pragma unroll
+        for (int h = 0; h < HALVES; ++h) query[FEATURES / 16 - 1][k * HALVES + h] = w[h][k];
     }
   }
   // One of the 8 keys of a fragment, for each of the warp's groups.
@@ -92,7 +90,11 @@ struct AttentionWarp : AttentionRows<VALUES> {
   }
   MEMBER void scores_of(const Key& key, float* s) const {
 #pragma unroll
-    for (int c = 0; c < FEATURES / 16; ++c) mma<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
+    for (int c = 0; c < FEATURES / 16; ++c) {
+      const u32* q = query[c];
+      const u32 rows[4] = {q[0], HALVES == 2 ? q[1] : 0, q[HALVES], HALVES == 2 ? q[3 % (2 * HALVES)] : 0};
+      mma<BF16>(s, rows, key.w[2 * c], key.w[2 * c + 1]);
+    }
   }
   // Has L2 fetch what walk() will read if limits are `bound`: a key or a value a thread.
   DEV void fetch(int first, int step, int bound, const char* keys, i64 key_bytes, const char* values,
@@ -121,9 +123,10 @@ struct AttentionWarp : AttentionRows<VALUES> {
       load_queries(rows, quarter);
     }
     this->clear();
-    const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
+    const int bound =
+        __reduce_max_sync(0xffffffffu, limits[0] > limits[HALVES - 1] ? limits[0] : limits[HALVES - 1]);
     // Below it, every row has every key. Rows that do not exist count as the others.
-    const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
+    const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[HALVES - 1]));
     if (first >= bound) return;
     auto load_keys = [&](int from) {
       if (from + 16 <= bound) return load_run(k, keys + from * key_bytes, key_bytes, quarter);
@@ -166,20 +169,23 @@ struct AttentionWarp : AttentionRows<VALUES> {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
 #pragma unroll
-          for (int x = 0; x < 4; ++x) {
+          for (int x = 0; x < 2 * HALVES; ++x) {
             const int key = from + 8 * j + 2 * quarter + x % 2;
             s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
           }
         }
       }
       this->template weigh<2>(s, unit);
-      const u32 weights[4] = {pack_pair<BF16>(s[0][0], s[0][1]), pack_pair<BF16>(s[0][2], s[0][3]),
-                              pack_pair<BF16>(s[1][0], s[1][1]), pack_pair<BF16>(s[1][2], s[1][3])};
-      v.template multiply<BF16>(this->out, weights);
+      u32 weights[4] = {pack_pair<BF16>(s[0][0], s[0][1]), 0, pack_pair<BF16>(s[1][0], s[1][1]), 0};
+      if (HALVES == 2) {
+        weights[1] = pack_pair<BF16>(s[0][2], s[0][3]);
+        weights[3] = pack_pair<BF16>(s[1][2], s[1][3]);
+      }
+      v.template multiply<BF16, 2 * HALVES>(this->out, weights);
       if (more) load_values(from + step);
     }
 #pragma unroll
-    for (int h = 0; h < 2; ++h) this->most[h] *= unit;
+    for (int h = 0; h < HALVES; ++h) this->most[h] *= unit;
   }
 };
 

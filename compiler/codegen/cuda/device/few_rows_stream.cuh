@@ -39,12 +39,10 @@ struct FewRowsPlace {
 //   store(accumulators, partial): into the warp's part of partial[B][warp][row][column]
 //
 // Each block takes every `blocks / cluster`-th tile of columns, and its copies run on from one tile into the
-// next. An element of B lies at the sum of what its column and its k say: b_n(n), b_k(k). rows(): makes ready
-// what a_at reads, by all threads of the block, once the kernels ahead are complete; it may use the last
-// stage.
-template <typename Multiply, typename BN, typename BK, typename Rows, typename A, typename Epilogue>
+// next. An element of B lies at the sum of what its column and its k say: b_n(n), b_k(k).
+template <typename Multiply, typename BN, typename BK, typename A, typename Epilogue>
 DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const char* const* b, BN b_n, BK b_k,
-                         Rows rows, A a_at, Epilogue epilogue) {
+                         A a_at, Epilogue epilogue) {
   constexpr FewRowsMatmul MATMUL = Multiply::MATMUL;
   constexpr int WARP_K = MATMUL.warp_k(), TILE_N = MATMUL.tile_n(), STAGES = MATMUL.stages;
   constexpr int B_COUNT = MATMUL.b_count, SLICES = FewRowsPlace<MATMUL>::SLICES;
@@ -86,7 +84,6 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) copy(s);
   if (EARLY) wait_for_earlier();
-  rows();
   multiply.prepare(a_at);
   __syncthreads();
 

@@ -78,8 +78,8 @@ struct PackedStream {
 #pragma unroll
         for (int p = 0; p < PIECES; ++p) {
           const bool present = real && (EVEN_K || piece + p < M.k_pieces());
-          copy_async<16>(to + j * M.one() + p * 512 + lane * 16, b.codes[j] + (present ? from + p * 512 : 0),
-                         present);
+          copy_async_once(to + j * M.one() + p * 512 + lane * 16, b.codes[j] + (present ? from + p * 512 : 0),
+                          present);
         }
         copy_scales(to + j * M.one() + PIECES * 512, b.scales[j], piece * PIECE_K / M.block, real);
         if (M.zeros)
@@ -277,10 +277,9 @@ struct PackedStream {
   }
 };
 
-// rows(): makes ready what a_at reads, by all threads of the block, once the kernels ahead are complete; it
-// may use the last stage. a_at(m, k): 8 elements of A along K; epilogue(m, n, accumulators of each B).
-template <PackedMatmul M, typename Rows, typename A, typename Epilogue>
-DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, Rows rows, A a_at, Epilogue epilogue) {
+// a_at(m, k): 8 elements of A along K; epilogue(m, n, accumulators of each B).
+template <PackedMatmul M, typename A, typename Epilogue>
+DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue epilogue) {
   typedef PackedStream<M> Stream;
   PackedStream<M> stream(block, count, b);
   float* const partial = (float*)(shared_memory + M.accumulators_at());
@@ -288,7 +287,6 @@ DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, Rows rows, A a_at
 #pragma unroll 1
   for (int s = 0; s < M.stages - 1; ++s) stream.copy();
   if (M.b_constant) wait_for_earlier();
-  rows();
   stream.prepare(a_at);
   __syncthreads();
 

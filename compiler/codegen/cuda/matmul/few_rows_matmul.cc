@@ -6,7 +6,6 @@
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
-#include "compiler/codegen/cuda/matmul/row_stages.h"
 
 namespace rondo::cuda {
 
@@ -35,8 +34,7 @@ FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.f32 = b.dtype == DType::kF32;
   matmul.bf16 = b.dtype == DType::kBF16;
   matmul.b_constant = AreConstant(context, context.part.rhs);
-  const int64_t own = context.part.stages.empty() ? 0 : kRowStageBytes;
-  const int64_t room = static_cast<int64_t>(context.target.shared) - own - matmul.besides_stages(problem.k);
+  const int64_t room = static_cast<int64_t>(context.target.shared) - matmul.besides_stages(problem.k);
   matmul.stages = static_cast<int>(std::min(kMostStages, room / matmul.stage()));
   return matmul;
 }
@@ -99,8 +97,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   for (int64_t warps : {8, 4}) {
     const FewRowsMatmul matmul = MatmulOf(context, problem, warps);
     if (matmul.stages < 3) continue;
-    const DType type = context.part.operands[context.part.rhs[0]].dtype;
-    if (!FitsRowStages(context, problem, type, matmul.stage())) continue;
     for (int64_t cluster : ClustersOf(context, problem, matmul)) {
       KernelConfiguration configuration;
       configuration.family = TemplateFamily::kFewRows;
@@ -126,14 +122,14 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   WritePlace("b_n_place", problem.n_loops, b, false, writer);
   WritePlace("b_k_place", problem.k_loops, b, false, writer);
   WriteBases(part, "", writer);
-  WriteRowsOfA(context, problem, part.operands[part.rhs[0]].dtype, (matmul.stages - 1) * matmul.stage(),
-               writer);
+  WriteAValue(context, problem, 1, writer);
+  if (!matmul.f32) WriteAVectors(context, problem, part.operands[part.rhs[0]].dtype, writer);
   WriteEpilogue(context, problem, 1, "", writer);
   writer->Line((matmul.f32 ? "matmul_few_rows_f32<" : "matmul_few_rows<") +
                Aggregate("FewRowsMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
                Aggregate("MatmulExtents", ExtentsOf(problem)) +
                ", b, [&](int n) { return b_n_place(n).a; }, [&](int k) { return b_k_place(k).a; }, " +
-               "rows, " + (matmul.f32 ? "a_value" : "a_at") + ", epilogue);");
+               (matmul.f32 ? "a_value" : "a_at") + ", epilogue);");
   PartLaunch launch;
   launch.shared = static_cast<uint32_t>(SharedBytes(problem, matmul));
   launch.cluster = static_cast<uint32_t>(configuration.cluster);

@@ -6,7 +6,6 @@
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
-#include "compiler/codegen/cuda/matmul/row_stages.h"
 
 namespace rondo::cuda {
 
@@ -117,9 +116,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     if (tried.cluster > 1 && !context.target.clusters()) continue;
     if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != tried.cluster) continue;
     const PackedMatmul matmul = MatmulOf(context, problem, configuration);
-    const int64_t own = context.part.stages.empty() ? 0 : kRowStageBytes;
-    if (matmul.shared() + own > static_cast<int64_t>(context.target.shared)) continue;
-    if (!FitsRowStages(context, problem, context.part.packed.dtype, matmul.stage())) continue;
+    if (matmul.shared() > static_cast<int64_t>(context.target.shared)) continue;
     const double place = configuration == quickest ? 0 : 1 + static_cast<double>(candidates.size());
     const double cycles =
         gpu.stream_start + static_cast<double>(bytes) / gpu.memory_bytes + gpu.stream_next_best * place;
@@ -158,10 +155,11 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   writer->Line("const char* const codes[] = {" + Pointers(part, part.rhs) + "};");
   writer->Line("const char* const scales[] = {" + Pointers(part, part.scales) + "};");
   writer->Line("const char* const zeros[] = {" + Pointers(part, part.zeros) + "};");
-  WriteRowsOfA(context, problem, part.packed.dtype, (matmul.stages - 1) * matmul.stage(), writer);
+  WriteAValue(context, problem, 1, writer);
+  WriteAVectors(context, problem, part.packed.dtype, writer);
   WriteEpilogue(context, problem, 1, "", writer);
   writer->Line("matmul_packed<" + Aggregate("PackedMatmul", matmul) + ">(block, " + Text(blocks) +
-               "u, PackedMatrices{codes, scales, zeros}, rows, a_at, epilogue);");
+               "u, PackedMatrices{codes, scales, zeros}, a_at, epilogue);");
   PartLaunch launch;
   launch.shared = static_cast<uint32_t>(shared);
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
