@@ -3,9 +3,11 @@
 // (--weights gather).
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "compiler/program_passes.h"
+#include "compiler/shard/costs.h"
 #include "compiler/shard/on_every_device.h"
 #include "compiler/shard/shard_graph.h"
 #include "compiler/shard/stages.h"
@@ -159,35 +161,78 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
   return Status::Ok();
 }
 
+// What sharing out gives.
+struct SharedOut {
+  std::vector<ProgramInWork> programs;
+  std::vector<StateShare> shares;
+  std::string text;
+};
+
+// Bytes of weights and states that each device holds.
+std::map<uint32_t, int64_t> LoadsOf(const SharedOut& out) {
+  std::map<uint32_t, int64_t> loads;
+  std::set<std::pair<uint32_t, const ir::ConstantData*>> weights;
+  std::set<std::pair<uint32_t, std::string>> states;
+  for (const ProgramInWork& program : out.programs) {
+    const ir::Graph& graph = program.graph;
+    for (ir::NodeId id = 0; id < graph.size(); ++id) {
+      if (!graph.IsConstant(id)) continue;
+      if (weights.emplace(program.device, graph.node(id).As<ir::ConstantAttrs>().data.get()).second)
+        loads[program.device] += shard::BytesOf(graph.node(id));
+    }
+    for (const ir::StatePair& pair : graph.states) {
+      const ir::GraphInput& input = graph.inputs[static_cast<size_t>(pair.input)];
+      if (states.emplace(program.device, input.name).second)
+        loads[program.device] += shard::BytesOf(graph.node(input.node));
+    }
+  }
+  return loads;
+}
+
+int64_t GreatestLoad(const SharedOut& out) {
+  int64_t greatest = 0;
+  for (const auto& [device, bytes] : LoadsOf(out)) greatest = std::max(greatest, bytes);
+  return greatest;
+}
+
+// Whether a device holds half as much again as each would of all, or more.
+bool IsLopsided(const SharedOut& out, int64_t devices) {
+  int64_t all = 0;
+  for (const auto& [device, bytes] : LoadsOf(out)) all += bytes;
+  return 2 * devices * GreatestLoad(out) > 3 * all;
+}
+
+// States get more heads in all programs that have them, or in none.
+Result<SharedOut> ShareOutInOrder(Compilation* compilation, bool by_demand) {
+  for (bool pad_states = compilation->options.pipeline_parallel <= 1;; pad_states = false) {
+    SharedOut out;
+    RONDO_RETURN_IF_ERROR(
+        ShareOut(compilation, pad_states, by_demand, &out.programs, &out.shares, &out.text));
+    if (!pad_states || StatesAgree(out.programs)) return out;
+  }
+}
+
 }  // namespace
 
 Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
-  const CompileOptions& options = compilation->options;
-  if (std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u) == 1) {
+  const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u),
+                 stages = std::max(compilation->options.pipeline_parallel, 1u);
+  if (devices * stages == 1) {
     *text = "one device runs what the model says";
     return Status::Ok();
   }
-  // States get more heads in all programs that have them, or in none. Stages are cut in the order that the
-  // model's nodes have, and where that leaves no way, in the one in which they are needed.
-  bool by_demand = false;
-  for (bool pad_states = options.pipeline_parallel <= 1;;) {
-    std::vector<ProgramInWork> programs;
-    std::vector<StateShare> shares;
-    text->clear();
-    const Status status = ShareOut(compilation, pad_states, by_demand, &programs, &shares, text);
-    if (!status.ok() && options.pipeline_parallel > 1 && !by_demand) {
-      by_demand = true;
-      continue;
-    }
-    RONDO_RETURN_IF_ERROR(status);
-    if (pad_states && !StatesAgree(programs)) {
-      pad_states = false;
-      continue;
-    }
-    compilation->programs = std::move(programs);
-    compilation->report.state_shares = std::move(shares);
-    return Status::Ok();
+  // Stages are cut in the order that the model's nodes have. Where that leaves no way, or one stage nearly
+  // all, the order in which they are needed may be better.
+  Result<SharedOut> out = ShareOutInOrder(compilation, false);
+  if (stages > 1 && (!out.ok() || IsLopsided(*out, devices * stages))) {
+    Result<SharedOut> other = ShareOutInOrder(compilation, true);
+    if (other.ok() && (!out.ok() || GreatestLoad(*other) < GreatestLoad(*out))) out = std::move(other);
   }
+  if (!out.ok()) return out.status();
+  *text = std::move(out->text);
+  compilation->programs = std::move(out->programs);
+  compilation->report.state_shares = std::move(out->shares);
+  return Status::Ok();
 }
 
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text) {

@@ -17,7 +17,7 @@ using Dim = onnx::TensorShapeProto::Dimension;
 
 template <typename List>
 bool Contains(const List& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 void AddOnce(std::vector<std::string>* list, const std::string& name) {
   if (!Contains(*list, name)) list->push_back(name);
@@ -106,6 +106,28 @@ std::vector<int64_t> NumbersOf(const onnx::GraphProto& graph, const std::string&
   return numbers;
 }
 
+// The columns of a matrix as a matmul's right side reads it: a constant, perhaps behind a dequantisation,
+// casts and transpositions. 0 if that is not known.
+int64_t ColumnsOfWeight(const onnx::GraphProto& graph, std::string name, bool turned) {
+  constexpr int kMostSteps = 8;
+  for (int step = 0; step < kMostSteps; ++step) {
+    for (const onnx::TensorProto& weight : graph.initializer()) {
+      if (weight.name() == name) return weight.dims_size() == 2 ? weight.dims(turned ? 0 : 1) : 0;
+    }
+    const auto gives = [&](const onnx::NodeProto& node) { return Contains(node.output(), name); };
+    const auto made = std::find_if(graph.node().begin(), graph.node().end(), gives);
+    if (made == graph.node().end() || made->input_size() == 0) return 0;
+    const std::string& op = made->op_type();
+    if (op == "Transpose") {
+      turned = !turned;
+    } else if (op != "DequantizeLinear" && op != "Cast" && op != "Identity") {
+      return 0;
+    }
+    name = made->input(0);
+  }
+  return 0;
+}
+
 // How many columns a product gives whose result becomes `name` through additions, norms and reshapes. 0 if
 // that is not known.
 int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
@@ -122,12 +144,11 @@ int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
       return which < std::ssize(sizes) ? sizes[static_cast<size_t>(which)] : 0;
     }
     if (made->op_type() == "MatMulNBits") return IntOf(*made, "N", 0);
-    if (made->op_type() == "MatMul" || made->op_type() == "Gemm") {
-      for (const onnx::TensorProto& weight : graph.initializer()) {
-        if (made->input_size() < 2 || weight.name() != made->input(1) || weight.dims_size() != 2) continue;
-        return weight.dims(IntOf(*made, "transB", 0) != 0 ? 0 : 1);
-      }
-      return 0;
+    const char* products[] = {"MatMul", "Gemm", "MatMulInteger", "MatMulIntegerToFloat",
+                              "DynamicQuantizeMatMul"};
+    if (Contains(products, made->op_type())) {
+      if (made->input_size() < 2) return 0;
+      return ColumnsOfWeight(graph, made->input(1), IntOf(*made, "transB", 0) != 0);
     }
     name = made->input(0);
   }

@@ -221,11 +221,11 @@ Status Growth::CheckReduce(NodeId id) const {
 
 Status Growth::CheckMatMul(NodeId id) const {
   const NodeId a = second(id).inputs[0], b = second(id).inputs[1];
-  if (extent(a, second(id).shape.rank - 1) == Extent::kFixed || cached_[static_cast<size_t>(a)] ||
-      cached_[static_cast<size_t>(b)]) {
+  if (extent(a, second(id).shape.rank - 1) == Extent::kFixed ||
+      (cached_[static_cast<size_t>(a)] && cached_[static_cast<size_t>(b)])) {
     return Status::Ok();
   }
-  return Refuse("a product that adds up over the cached positions, of something that is no cache");
+  return Refuse("a product that adds up over the cached positions, and not of what comes of caches alone");
 }
 
 // ----------------------------------------------------------------------------------------- errors

@@ -37,6 +37,13 @@ Status Refuse(const Graph& g, const std::string& cache, NodeId id) {
       .FromNode(source);
 }
 
+// Whether a matmul's rows are positions, each by itself: what multiplies them is a weight. Of a product that
+// adds up over positions the import has seen that both sides are of a cache.
+bool ProjectsRows(const Graph& g, const Node& n, NodeId from) {
+  return n.op == Op::kMatMul && n.inputs[0] == from && n.inputs[1] != from &&
+         g.IsConstant(g.BaseOf(n.inputs[1]));
+}
+
 // Whether `reader` hands positions on that it gets through one of its inputs, or ends them.
 Status Follow(Graph* g, const std::string& cache, NodeId from, Followed* found, std::vector<NodeId>* work) {
   for (NodeId reader : g->UsersOf(from)) {
@@ -51,7 +58,10 @@ Status Follow(Graph* g, const std::string& cache, NodeId from, Followed* found, 
     }
     const bool writes = n.op == Op::kIndexedWrite && n.inputs[0] == from;
     if (writes && !n.As<ir::IndexedAttrs>().dims.empty()) found->place = n.inputs[2];
-    if (!writes && n.op != Op::kView && n.op != Op::kPointwise && n.op != Op::kConcat)
+    const bool placed =
+        n.op == Op::kIndexedWrite && n.inputs[1] == from && n.As<ir::IndexedAttrs>().dims.empty();
+    if (!writes && !placed && !ProjectsRows(*g, n, from) && n.op != Op::kView && n.op != Op::kPointwise &&
+        n.op != Op::kConcat)
       return Refuse(*g, cache, reader);
     if (found->shows.insert(reader).second) work->push_back(reader);
   }

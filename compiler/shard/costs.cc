@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kOfSending = 0.25, kOfMultiplying = 1.0 / 256, kOfWriting = 1.0 / 64;
 constexpr double kLeastMessage = 1024, kShareOfWeights = 1.0 / 2000;
-constexpr double kOfChoosing = 1;  // a share of what is whole, a summand of it: almost nothing
+constexpr double kMoreOfCollectives = 1536;  // than of a send
+constexpr double kOfChoosing = 1;            // a share of what is whole, a summand of it: almost nothing
 
 }  // namespace
 
@@ -30,7 +31,8 @@ double Costs::OfConversion(Form from, Form to, int64_t bytes) const {
   if (from == kWhole) return kOfChoosing;
   const double others = static_cast<double>(devices_ - 1) / static_cast<double>(devices_);
   // A ring sends what is reduced twice, what is gathered once.
-  return message_ + kOfSending * others * static_cast<double>(bytes) * (from == kPartial ? 2 : 1);
+  return message_ + kMoreOfCollectives +
+         kOfSending * others * static_cast<double>(bytes) * (from == kPartial ? 2 : 1);
 }
 
 double Costs::OfSending(int64_t bytes) const { return message_ + kOfSending * static_cast<double>(bytes); }

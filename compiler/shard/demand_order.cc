@@ -11,6 +11,8 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
+constexpr int64_t kWorthKnowing = 256;  // bytes of a constant: a weight, and no number
+
 class Demand {
  public:
   explicit Demand(const Graph& graph)
@@ -47,14 +49,15 @@ class Demand {
     return read;
   }
 
-  // Bytes of constants on the heaviest way to each node.
+  // Bytes of weights on the heaviest way to each node.
   void Weigh() {
     weight_.assign(static_cast<size_t>(g_.size()), 0);
     for (NodeId id : given_) {
       double own = 0, most = 0;
       for (NodeId in : g_.node(id).inputs) {
         if (g_.IsConstant(g_.BaseOf(in))) {
-          own += static_cast<double>(BytesOf(g_.node(g_.BaseOf(in))));
+          const int64_t bytes = BytesOf(g_.node(g_.BaseOf(in)));
+          if (bytes >= kWorthKnowing) own += static_cast<double>(bytes);
         } else {
           most = std::max(most, Weight(in));
         }

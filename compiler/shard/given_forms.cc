@@ -34,6 +34,10 @@ Form FormOf(const ShareHint& hint, const Node& node, int64_t devices, std::strin
   return kFree;
 }
 
+void LeaveOut(const Node& node, const std::string& who, const std::string& why, Given* given) {
+  given->not_followed += "\nnot followed: " + who + ", \"" + ValueName(node) + "\": " + why;
+}
+
 }  // namespace
 
 Given GivenForms(const Graph& graph, const DeviceHints& hints, int64_t devices, const StateForms& states) {
@@ -43,7 +47,8 @@ Given GivenForms(const Graph& graph, const DeviceHints& hints, int64_t devices, 
   std::unordered_map<std::string, const ShareHint*> by_name;
   for (const ShareHint& hint : hints.shares) by_name.emplace(hint.value, &hint);
   if (by_name.empty()) return given;
-  size_t followed = 0;
+  given.configuration = hints.configuration;
+  given.said = hints.shares.size();
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     const auto found = by_name.find(ValueName(node));
@@ -59,18 +64,21 @@ Given GivenForms(const Graph& graph, const DeviceHints& hints, int64_t devices, 
         why = "a program before this one has dealt the state out otherwise";
       }
     }
-    followed += given.forms[at] != kFree;
-    if (!why.empty())
-      given.text += "\nnot followed: " + given.nodes[at] + ", \"" + found->first + "\": " + why;
+    given.followed += given.forms[at] != kFree;
+    if (!why.empty()) LeaveOut(node, given.nodes[at], why, &given);
   }
-  given.text = "\nthe model's configuration \"" + hints.configuration + "\": of " +
-               std::to_string(hints.shares.size()) + " values that it deals out, " +
-               std::to_string(followed) + " are dealt out so here" + given.text;
   return given;
 }
 
-Status FollowGiven(const Graph& graph, const Costs& costs, const Given& given, Candidates* candidates) {
-  candidates->given = given.forms;
+std::string Given::Text() const {
+  if (said == 0) return "";
+  return "\nthe model's configuration \"" + configuration + "\": of " + std::to_string(said) +
+         " values that it deals out, " + std::to_string(followed) + " are dealt out so here" + not_followed;
+}
+
+bool FollowGiven(const Graph& graph, const Costs& costs, Given* given, Candidates* candidates) {
+  candidates->given = given->forms;
+  bool all = true;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     if (IsWeight(graph, id)) continue;
@@ -78,20 +86,23 @@ Status FollowGiven(const Graph& graph, const Costs& costs, const Given& given, C
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       const NodeId in = node.inputs[slot], base = graph.BaseOf(in);
       if (!IsWeight(graph, in) || candidates->GivenTo(base) == kFree) continue;
-      std::erase_if(rules, [&](const Rule& rule) {
+      std::vector<Rule> left = rules;
+      std::erase_if(left, [&](const Rule& rule) {
         return std::isinf(ChooseWeight(graph, *candidates, costs, in, rule.inputs[slot], 0).cost);
       });
-      if (!rules.empty()) continue;
-      return Status::Error(
-                 Code::kInvalidArgument,
-                 "the model deals weight \"%s\" out (at %s) so that %s cannot be computed in parts: leave "
-                 "that hint out, or --tp",
-                 ValueName(graph.node(base)).c_str(), given.nodes[static_cast<size_t>(base)].c_str(),
-                 SourceOf(node).c_str())
-          .FromNode(SourceOf(node));
+      const auto at = static_cast<size_t>(base);
+      if (!left.empty()) {
+        rules = std::move(left);
+      } else if (given->forms[at] != kFree) {
+        given->forms[at] = kFree;
+        --given->followed;
+        LeaveOut(graph.node(base), given->nodes[at], SourceOf(node) + " cannot be computed in parts of it",
+                 given);
+        all = false;
+      }
     }
   }
-  return Status::Ok();
+  return all;
 }
 
 }  // namespace rondo::shard

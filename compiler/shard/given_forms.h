@@ -17,7 +17,11 @@ namespace rondo::shard {
 struct Given {
   std::vector<Form> forms;
   std::vector<std::string> nodes;  // by node: who says so
-  std::string text;                // for people: what is followed, what is not, with the reason
+  std::string configuration;       // its name in the model
+  size_t said = 0, followed = 0;   // values that it gives, and those of them that are in `forms`
+  std::string not_followed;        // a line each, with the reason
+
+  std::string Text() const;  // for people
 };
 
 // Of values and weights that the graph still has under their names. `devices`: those that the graph is shared
@@ -25,9 +29,9 @@ struct Given {
 // so.
 Given GivenForms(const ir::Graph& graph, const DeviceHints& hints, int64_t devices, const StateForms& states);
 
-// Leaves of every node the rules that take its weights as they are given. kInvalidArgument, naming it and who
-// gives its weight, for a node that has none.
-Status FollowGiven(const ir::Graph& graph, const Costs& costs, const Given& given, Candidates* candidates);
+// Leaves of every node the rules that take its weights as they are given. False if a node has none: its
+// weights' hints are then no longer in `given`, and candidates are to be found anew.
+bool FollowGiven(const ir::Graph& graph, const Costs& costs, Given* given, Candidates* candidates);
 
 }  // namespace rondo::shard
 

@@ -185,10 +185,12 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
                    StateForms* states, WeightForms* weights, ShardedGraph* out) {
   const int64_t devices = costs.devices();
   *out = {};
-  const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
-  Candidates candidates = FindCandidates(graph, costs, *states, given.forms);
-  NoteHeld(graph, *weights, &candidates);
-  RONDO_RETURN_IF_ERROR(FollowGiven(graph, costs, given, &candidates));
+  Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
+  Candidates candidates;
+  do {
+    candidates = FindCandidates(graph, costs, *states, given.forms);
+    NoteHeld(graph, *weights, &candidates);
+  } while (!FollowGiven(graph, costs, &given, &candidates));
   const Assignment assignment = Assign(graph, candidates, costs, *states);
   for (const Step& step : assignment.steps) {
     const Node& node = graph.node(step.node);
@@ -204,7 +206,7 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
                                                       rank == 0 ? weights : nullptr));
     out->ranks.push_back(std::move(local));
   }
-  out->text = Describe(graph, candidates, out->ranks) + given.text;
+  out->text = Describe(graph, candidates, out->ranks) + given.Text();
   return Status::Ok();
 }
 

@@ -232,6 +232,23 @@ TEST_F(DeviceHintsTest, WhatCannotBeFollowedIsSaidAndLeftOut) {
   EXPECT_NE(ExpectSame(two_axes, 2).find("it is dealt out along more than one dim"), std::string::npos);
 }
 
+// Rows in two parts, each on two devices of four: what each computes of its rows would be summed twice.
+TEST_F(DeviceHintsTest, AWeightThatNobodyCanUseInItsPartsIsDealtOutOtherwise) {
+  HintedModel model;
+  model.Configuration("four", 4);
+  auto* spec = model.Deal("h0", "up0", 0, 2, {-1, -2});
+  for (int64_t group : {0, 1}) {
+    auto* entry = spec->add_index_to_device_group_map();
+    entry->set_key(-1 - group);
+    for (int64_t i : {0, 1}) entry->add_value(2 * group + i);
+  }
+  model.Hint("h0", "four");
+  const std::string text = ExpectSame(model, 4);
+  EXPECT_NE(text.find("of 1 values that it deals out, 0 are dealt out so"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"up0\": MatMul \"MatMul_h0\" cannot be computed in parts of it"), std::string::npos)
+      << text;
+}
+
 TEST_F(DeviceHintsTest, ContradictionsAreToldByNode) {
   HintedModel unknown;
   unknown.Hint("h0", "three");

@@ -71,7 +71,8 @@ enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
 struct Decoder : ModelMaker {
-  explicit Decoder(Masks masks, bool positions = true, int table = 32)
+  // `projected`: what is cached of keys is multiplied by a weight where it is read.
+  explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false)
       : batch(masks == Masks::kGathered ? 2 : 1) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads), texts = std::to_string(batch);
@@ -108,7 +109,11 @@ struct Decoder : ModelMaker {
     }
     Set(Node("Concat", {"past_key", "now"}, {"present_key"}), "axis", {2});
     Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
-    Set(Node("Transpose", {"present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
+    if (projected) {
+      Floats("projection", {kSize, kSize}, Random(kSize * kSize, 7));
+      Node("MatMul", {"present_key", "projection"}, {"keys_read"});
+    }
+    Set(Node("Transpose", {projected ? "keys_read" : "present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
     Node("MatMul", {"now", "turned"}, {"scores"});
     Node("Softmax", {Masked(masks, table)}, {"softmax"});
     Node("IsNaN", {"softmax"}, {"none_kept"});
@@ -288,6 +293,16 @@ TEST(FixedCachesTest, MayBeAsLongAsTheModelsTables) {
   }
 }
 
+// As of latent attention.
+TEST(FixedCachesTest, WhatIsCachedMayBeProjectedWhereItIsRead) {
+  for (const int64_t rows : {1, 2}) {
+    Decoder m(Masks::kRanges, true, 32, true);
+    auto fixed = Fixed(m, rows);
+    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+    for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+  }
+}
+
 TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
   const auto has_count = [](const ir::Graph& graph) {
     return std::any_of(graph.inputs.begin(), graph.inputs.end(),
@@ -325,7 +340,7 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
 }
 
 // Builders leave it open: it is what the product before gives, over the heads that share it.
-TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+void ExpectSizeOfHead(bool quantised) {
   ModelMaker m;
   Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
   for (const char* name : {"past_key", "past_value"})
@@ -333,7 +348,18 @@ TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
          {"1", "1", "past_sequence_length", "kv_cache_dim"});
   m.Input("last", {1}, onnx::TensorProto::INT32);
   m.Input("total", {}, onnx::TensorProto::INT32);
-  m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  if (quantised) {  // and turned round
+    onnx::TensorProto* numbers = m.graph()->add_initializer();
+    numbers->set_name("numbers");
+    numbers->set_data_type(onnx::TensorProto::INT8);
+    for (int64_t d : {64, 8}) numbers->add_dims(d);
+    numbers->set_raw_data(std::string(64 * 8, '\3'));
+    m.Floats("scale", {}, {0.5f});
+    m.Node("DequantizeLinear", {"numbers", "scale"}, {"turned"});
+    m.Node("Transpose", {"turned"}, {"weight"});
+  } else {
+    m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  }
   m.Node("MatMul", {"x", "weight"}, {"qkv"});
   onnx::NodeProto* node =
       m.Node("GroupQueryAttention", {"qkv", "", "", "past_key", "past_value", "last", "total"},
@@ -350,6 +376,10 @@ TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   for (size_t i : {size_t{1}, size_t{2}})
     EXPECT_EQ(graph->node(graph->inputs[i].node).shape, Shape({1, 1, kLength, 16})) << graph->inputs[i].name;
+}
+TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+  ExpectSizeOfHead(false);
+  ExpectSizeOfHead(true);
 }
 
 // ------------------------------------------------------------------------------------------ refusals
@@ -369,6 +399,12 @@ TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
   Set(sum.Node("ReduceSum", {"keys", "zero"}, {"sum"}), "keepdims", {0});
   sum.Output("sum");
   EXPECT_TRUE(Says(Refusal(sum), {"--cache-length 7"}));
+
+  Decoder weighed(Masks::kRanges);  // by what is of no cache
+  Set(weighed.Node("Cast", {"keys"}, {"keys_f"}), "to", {onnx::TensorProto::FLOAT});
+  weighed.Node("MatMul", {"keys_f", "present_key"}, {"weighed"});
+  weighed.Output("weighed");
+  EXPECT_TRUE(Says(Refusal(weighed), {"MatMul \"MatMul_weighed\"", "adds up over the cached positions"}));
 
   Decoder longer(Masks::kRanges);  // an output that grows
   longer.Node("Identity", {"keys"}, {"line"});

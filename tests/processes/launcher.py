@@ -7,12 +7,12 @@
   --store           with a key-value store at MASTER_PORT, as torchrun has one, and its variables
   --kill R:S        ends process R without a word once it has used S seconds of a processor, on however busy a machine
   --stop R:S        the same, but it is stopped (SIGSTOP), and ended when all others have
-  --said FILE       when that was, in seconds since 1970, is written there
+  --clock           each line tells the seconds since then: "0 err +4.2s: ..."
   --spaces A,B      the processes in these network namespaces in turn; --address is what A is called in B
   --address HOST    MASTER_ADDR, by default 127.0.0.1
 
 What a process prints follows, each line with its number and where: "0 out: ...", "1 err: ...". The exit status is the
-greatest of theirs (a killed one's does not count).
+greatest of theirs (a killed one's does not count). Where it is ended itself (SIGTERM), it ends them all.
 """
 import argparse
 import os
@@ -93,9 +93,10 @@ def variables(options, rank, port):
     return {key: str(value) for key, value in own.items()}
 
 
-def follow(stream, label):
+def follow(stream, label, clock):
     for line in stream:
-        sys.stdout.write(f"{label}: {line}")
+        since = f" +{time.monotonic() - clock[0]:.1f}s" if clock else ""
+        sys.stdout.write(f"{label}{since}: {line}")
         sys.stdout.flush()
 
 
@@ -105,6 +106,12 @@ def processor_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def end_all(processes):
+    for process in processes:
+        process.kill()
+    os._exit(128 + signal.SIGTERM)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("-n", type=int, required=True)
@@ -112,7 +119,7 @@ def main():
     parser.add_argument("--store", action="store_true")
     parser.add_argument("--kill", default="")
     parser.add_argument("--stop", default="")
-    parser.add_argument("--said", default=os.devnull)
+    parser.add_argument("--clock", action="store_true")
     parser.add_argument("--spaces", default="")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -120,13 +127,15 @@ def main():
     port = Store().port if options.store else free_port()
     spaces = options.spaces.split(",") if options.spaces else []
     processes, threads = [], []
+    clock = [time.monotonic()] if options.clock else []
+    signal.signal(signal.SIGTERM, lambda *_: end_all(processes))
     for rank in range(options.n):
         command = (["ip", "netns", "exec", spaces[rank % len(spaces)]] if spaces else []) + options.command
         process = subprocess.Popen(command, env=variables(options, rank, port), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         processes.append(process)
         for stream, name in ((process.stdout, "out"), (process.stderr, "err")):
-            threads.append(threading.Thread(target=follow, args=(stream, f"{rank} {name}")))
+            threads.append(threading.Thread(target=follow, args=(stream, f"{rank} {name}", clock)))
             threads[-1].start()
     killed = -1
     if options.kill or options.stop:
@@ -135,8 +144,8 @@ def main():
         while processes[killed].poll() is None and processor_seconds(processes[killed].pid) < seconds:
             time.sleep(0.05)
         processes[killed].send_signal(signal.SIGKILL if options.kill else signal.SIGSTOP)
-        with open(options.said, "w") as said:
-            said.write(f"{time.time()}\n")
+        if clock:
+            clock[0] = time.monotonic()
     for rank, process in enumerate(processes):
         if rank != killed:
             process.wait()

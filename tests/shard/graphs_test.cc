@@ -190,8 +190,27 @@ TEST(ShardTest, RowsThatPaddingAddsAreOutOfRange) {
   }
 }
 
+// Keys and values of a small model, too, are computed on all devices that share a head rather than sent.
+TEST(ShardTest, FewHeadsOfSmallModelsAreNotSentEither) {
+  DecoderShape shape;
+  shape.hidden = 64;
+  shape.heads = 4;
+  shape.groups = 2;
+  shape.features = 16;
+  shape.inner = 176;
+  shape.vocabulary = 512;
+  SmallGraph s;
+  MakeDecoder(shape, &s);
+  const ShardedGraph sharded = Sharded(s.g, 4);
+  EXPECT_LE(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
+  EXPECT_LE(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 2) << sharded.text;
+  ExpectSame(s.g, sharded.ranks, "small decoder");
+}
+
 TEST(ShardTest, AttentionAndMlpBesideOneAnotherShareAnAllReduce) {
   DecoderShape shape;
+  shape.hidden = 96;
+  shape.inner = 192;
   shape.parallel = true;
   SmallGraph s;
   MakeDecoder(shape, &s);

