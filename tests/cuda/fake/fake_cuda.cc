@@ -218,6 +218,10 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
     return kInvalidImage;
   }
   auto* made = new rondo::fake_cuda::Module;
+  if (W().loader) {
+    for (auto& [name, kernel] : W().loader(image))
+      made->functions[name] = {name, std::make_shared<rondo::fake_cuda::LoadedKernel>(std::move(kernel))};
+  }
   W().modules.insert(made);
   *module = reinterpret_cast<ModuleHandle>(made);
   return 0;
@@ -243,8 +247,9 @@ RONDO_FAKE_API Error cuModuleGetFunction(rondo::cuda::Function* function, Module
                                          const char* name) {
   const rondo::fake_cuda::Working working;
   POINT("cuModuleGetFunction");
-  if (W().kernels.count(name) == 0) return kNotFound;
-  FakeFunction& made = reinterpret_cast<rondo::fake_cuda::Module*>(module)->functions[name];
+  auto& functions = reinterpret_cast<rondo::fake_cuda::Module*>(module)->functions;
+  if (functions.count(name) == 0 && W().kernels.count(name) == 0) return kNotFound;
+  FakeFunction& made = functions[name];
   made.name = name;
   *function = reinterpret_cast<rondo::cuda::Function>(&made);
   return 0;

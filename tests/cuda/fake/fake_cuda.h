@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,19 @@ struct Kernel {
 RONDO_FAKE_API void SetKernel(const std::string& name, Kernel kernel);
 RONDO_FAKE_API void RemoveKernel(const std::string& name);
 RONDO_FAKE_API Machine GetMachine();
+
+// Or images bring their kernels: what a launch of one does with the addresses of its parameters.
+struct LaunchShape {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+};
+struct LoadedKernel {
+  std::vector<size_t> params;
+  std::function<int(const LaunchShape& launch, void* const* params)> run;
+};
+// Asked for each image that is loaded; the kernels it has, by name, none of an image that it does not know.
+using Loader = std::function<std::map<std::string, LoadedKernel>(const void* image)>;
+RONDO_FAKE_API void SetLoader(Loader loader);
+
 // What images of other fakes begin with. Those of plans are ELF images or PTX.
 inline constexpr char kImage[] = "fake";
 

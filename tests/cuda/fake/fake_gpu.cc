@@ -1,28 +1,17 @@
 #include "tests/cuda/fake/fake_gpu.h"
 
 #include <atomic>
-#include <cstring>
 
-#include "core/synthetic.h"
 #include "drivers/cuda/cuda_device.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/machine_code/image_digest.h"
+#include "tests/cuda/fake/fill_kernel.h"
 #include "tests/cuda/make_cubin.h"
 
 namespace rondo {
 namespace {
 
-constexpr char kFill[] = "rondo_synthetic";
 constexpr int kIllegalAddress = 700;
-
-fake_cuda::Kernel FillKernel() {
-  return {{8, 8, 8, 4, 4}, [](const std::vector<uint64_t>& p) {
-            float scale;
-            std::memcpy(&scale, &p[3], 4);
-            FillSyntheticRange(static_cast<DType>(p[4]), p[2], scale, 0, p[1], reinterpret_cast<void*>(p[0]));
-            return 0;
-          }};
-}
 
 }  // namespace
 
@@ -45,7 +34,7 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) :
     fake_cuda::SetKernel(entries_.back(),
                          {params, [this, k](const std::vector<uint64_t>& values) { return Run(k, values); }});
   }
-  fake_cuda::SetKernel(kFill, FillKernel());
+  fake_cuda::SetKernel(fake_cuda::kFillKernel, fake_cuda::FillKernel());
   code_ = MakeCode(plan->kernels, architecture);
   code_module_.architecture = architecture;
   codes_ = code_;
@@ -82,7 +71,7 @@ std::vector<uint8_t> FakeGpu::MakeCode(Span<const Kernel> kernels, const std::st
 
 FakeGpu::~FakeGpu() {
   for (const std::string& entry : entries_) fake_cuda::RemoveKernel(entry);
-  fake_cuda::RemoveKernel(kFill);
+  fake_cuda::RemoveKernel(fake_cuda::kFillKernel);
   device_->DestroyModule(module_);
   device_->DestroyStream(stream_);
   DestroyHostDriver(host_);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/cuda/fake/fake_world.h"
+#include "tests/cuda/fake/tensor_map.h"
 
 using namespace rondo::fake_cuda;  // NOLINT: the functions below are this library
 using namespace rondo::cuda;       // NOLINT
@@ -109,33 +110,71 @@ RONDO_FAKE_API Error cuGraphDestroy(GraphHandle graph) {
   delete reinterpret_cast<rondo::fake_cuda::Graph*>(graph);
   return 0;
 }
-// The kernel with the values that `params` point to.
-static Error Bound(rondo::cuda::Function function, void** params, Work* work) {
-  const auto found = W().kernels.find(reinterpret_cast<FakeFunction*>(function)->name);
-  if (found == W().kernels.end()) return kInvalidHandle;
-  std::vector<uint64_t> values;
-  for (size_t i = 0; i < found->second.params.size(); ++i) {
-    const size_t first = values.size(), bytes = found->second.params[i];
-    values.resize(first + (bytes + 7) / 8);
-    std::memcpy(&values[first], params[i], bytes);
+// The values of parameters of these sizes, each from a place that is a multiple of what any has.
+struct Values {
+  std::vector<size_t> at;
+  std::vector<uint64_t> words;
+
+  Values(const std::vector<size_t>& bytes, void* const* params) {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      at.push_back(words.size());
+      words.resize(words.size() + (bytes[i] + 7) / 8);
+      std::memcpy(&words[at.back()], params[i], bytes[i]);
+    }
   }
-  *work = [run = found->second.run, values] { return run(values); };
+};
+
+// The kernel with the values that `params` point to.
+static Error Bound(rondo::cuda::Function function, const unsigned* grid, const unsigned* block,
+                   unsigned shared, void** params, Work* work) {
+  const auto* f = reinterpret_cast<FakeFunction*>(function);
+  if (f->loaded != nullptr) {
+    const LaunchShape shape = {{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared};
+    *work = [kernel = f->loaded, shape, values = Values(f->loaded->params, params)] {
+      std::vector<void*> addresses;
+      for (size_t at : values.at) addresses.push_back(const_cast<uint64_t*>(&values.words[at]));
+      return kernel->run(shape, addresses.data());
+    };
+    return 0;
+  }
+  const auto found = W().kernels.find(f->name);
+  if (found == W().kernels.end()) return kInvalidHandle;
+  *work = [run = found->second.run, values = Values(found->second.params, params)] {
+    return run(values.words);
+  };
   return 0;
 }
 RONDO_FAKE_API Error cuGraphExecKernelNodeSetParams_v2(GraphExec exec, NodeHandle node,
                                                        const KernelNodeParams* params) {
   const rondo::fake_cuda::Working working;
   POINT("cuGraphExecKernelNodeSetParams");
-  return Bound(params->function, params->params,
+  return Bound(params->function, params->grid, params->block, params->shared_bytes, params->params,
                &reinterpret_cast<rondo::fake_cuda::Graph*>(exec)->changed[node]);
 }
-RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int, uint32_t rank, void* address,
-                                            const uint64_t*, const uint64_t*, const uint32_t*,
-                                            const uint32_t*, int, int, int, int) {
+RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int type, uint32_t rank,
+                                            void* address, const uint64_t* extents, const uint64_t* strides,
+                                            const uint32_t* box, const uint32_t*, int, int swizzle, int,
+                                            int) {
   const rondo::fake_cuda::Working working;
   POINT("cuTensorMapEncodeTiled");
-  if (rank == 0 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 != 0) return kInvalidValue;
-  map->words[0] = reinterpret_cast<uintptr_t>(address);
+  constexpr uint8_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};  // of CUtensorMapDataType
+  if (rank == 0 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 != 0 || type < 0 || type > 9)
+    return kInvalidValue;
+  rondo::fake_cuda::TensorMap fake;
+  fake.memory = static_cast<const char*>(address);
+  fake.rank = static_cast<uint8_t>(rank);
+  fake.element_bytes = kBytes[type];
+  fake.swizzle_bytes = static_cast<uint8_t>(swizzle == 0 ? 0 : 16 << swizzle);
+  for (uint32_t d = 0; d < rank; ++d) {
+    if (extents[d] == 0 || extents[d] > 0xffffffffu || box[d] == 0 || box[d] > 256) return kInvalidValue;
+    fake.extents[d] = static_cast<uint32_t>(extents[d]);
+    fake.box[d] = static_cast<uint16_t>(box[d]);
+    if (d > 0 && strides[d - 1] % 16 != 0) return kInvalidValue;
+    if (d > 0) fake.strides[d - 1] = strides[d - 1];
+  }
+  if (fake.swizzle_bytes != 0 && fake.box[0] * fake.element_bytes > fake.swizzle_bytes) return kInvalidValue;
+  *map = {};
+  std::memcpy(map->words, &fake, sizeof fake);
   return 0;
 }
 RONDO_FAKE_API Error cuLaunchKernelEx(const LaunchConfig* config, rondo::cuda::Function function,
@@ -144,7 +183,7 @@ RONDO_FAKE_API Error cuLaunchKernelEx(const LaunchConfig* config, rondo::cuda::F
   POINT("cuLaunchKernelEx");
   if (config->grid[0] == 0 || config->block[0] == 0 || config->block[0] > 1024) return kInvalidValue;
   Work work;
-  const Error error = Bound(function, params, &work);
+  const Error error = Bound(function, config->grid, config->block, config->shared_bytes, params, &work);
   return error != 0 ? error : Enqueue(config->stream, std::move(work));
 }
 

@@ -148,6 +148,10 @@ Machine GetMachine() {
   return W().machine;
 }
 
+void SetLoader(Loader loader) {
+  Lock lock(W().mutex);
+  W().loader = std::move(loader);
+}
 void SetKernel(const std::string& name, Kernel kernel) {
   Lock lock(W().mutex);
   W().kernels[name] = std::move(kernel);

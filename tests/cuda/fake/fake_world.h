@@ -66,6 +66,7 @@ struct Event {
 };
 struct Function {
   std::string name;
+  std::shared_ptr<const LoadedKernel> loaded;  // null: a kernel of that name (SetKernel)
 };
 struct Module {
   std::map<std::string, Function> functions;
@@ -84,6 +85,7 @@ struct World {
   std::condition_variable_any changed;  // work was added, or done
   Machine machine;
   std::map<std::string, Kernel> kernels;
+  Loader loader;
   Context contexts[64];
   std::map<uint64_t, std::pair<uint64_t, Context*>> blocks;  // address: bytes, whose
   std::map<uint64_t, uint64_t> host_blocks;

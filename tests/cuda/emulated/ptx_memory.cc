@@ -1,0 +1,206 @@
+// Instructions on shared memory, of a block and of its cluster: loads and stores, copies that go on while the thread
+// does, barriers that count them.
+#include <algorithm>
+
+#include "drivers/cuda/cuda_api.h"
+#include "tests/cuda/emulated/mbarrier.h"
+#include "tests/cuda/emulated/ptx_thread.h"
+#include "tests/cuda/fake/tensor_map.h"
+
+namespace rondo::emulated {
+namespace {
+
+constexpr uint32_t kBlockShift = 24, kWithinBlock = (1u << kBlockShift) - 1;
+
+const std::vector<PtxArgument>& Parts(const std::vector<PtxArgument>& one, const PtxArgument& argument) {
+  return argument.kind == PtxArgument::kList ? argument.inside : one;
+}
+
+size_t ElementBytes(const PtxStatement& s) {
+  return s.Has("u64") || s.Has("s64") || s.Has("b64") ? 8 : s.Has("u16") || s.Has("b16") ? 2 : 4;
+}
+
+bool Aligned(PtxThread& t, uint32_t address, size_t bytes) {
+  if (address % bytes == 0) return true;
+  t.machine.Fail("shared address " + std::to_string(address) + " is no multiple of " + std::to_string(bytes) + ": " + t.text);
+  return false;
+}
+
+void LoadShared(PtxThread& t, const PtxStatement& s) {
+  const std::vector<PtxArgument> one = {s.arguments[0]};
+  const std::vector<PtxArgument>& to = Parts(one, s.arguments[0]);
+  const size_t bytes = ElementBytes(s);
+  const uint32_t address = t.Word(s.arguments[1]);
+  if (!Aligned(t, address, bytes * to.size())) return;
+  const char* from = t.machine.Shared(address, bytes * to.size());
+  for (size_t k = 0; k < to.size(); ++k) {
+    uint64_t value = 0;
+    std::memcpy(&value, from + k * bytes, bytes);
+    t.Set(to[k], value);
+  }
+}
+void StoreShared(PtxThread& t, const PtxStatement& s) {
+  const std::vector<PtxArgument> one = {s.arguments[1]};
+  const std::vector<PtxArgument>& from = Parts(one, s.arguments[1]);
+  const size_t bytes = ElementBytes(s);
+  const uint32_t address = t.Word(s.arguments[0]);
+  if (!Aligned(t, address, bytes * from.size())) return;
+  char* to = t.machine.Shared(address, bytes * from.size());
+  for (size_t k = 0; k < from.size(); ++k) {
+    const uint64_t value = t.Get(from[k]);
+    std::memcpy(to + k * bytes, &value, bytes);
+  }
+}
+void LoadGlobal(PtxThread& t, const PtxStatement& s) {
+  uint64_t value = 0;
+  std::memcpy(&value, reinterpret_cast<const void*>(t.Get(s.arguments[1])), ElementBytes(s));
+  t.Set(s.arguments[0], value);
+}
+
+// mapa: the same place in another block of the cluster.
+void MapShared(PtxThread& t, const PtxStatement& s) {
+  t.Set(s.arguments[0], (t.Word(s.arguments[1]) & kWithinBlock) | t.Word(s.arguments[2]) << kBlockShift);
+}
+
+// cp.async [to], [from], bytes, so many of them from memory and zeros else.
+void CopyAsync(PtxThread& t, const PtxStatement& s) {
+  const uint32_t to = t.Word(s.arguments[0]);
+  const auto* from = reinterpret_cast<const char*>(t.Get(s.arguments[1]));
+  const size_t bytes = t.Word(s.arguments[2]);
+  const size_t present = s.arguments.size() > 3 ? std::min<size_t>(bytes, t.Word(s.arguments[3])) : bytes;
+  if (!Aligned(t, to, bytes)) return;
+  if (present > 0 && reinterpret_cast<uintptr_t>(from) % bytes != 0)
+    return t.machine.Fail("a copy of " + std::to_string(bytes) + " bytes from an address that is no multiple of it");
+  SimtMachine& machine = t.machine;
+  machine.Shared(to, bytes);  // now: it must be there
+  auto copy = [&machine, to, from, bytes, present] {
+    char* at = machine.Shared(to, bytes);
+    std::memset(at, 0, bytes);
+    if (present > 0) std::memcpy(at, from, present);
+  };
+  if (machine.late())
+    machine.current().open_copies.push_back(copy);
+  else
+    copy();
+}
+void CommitCopies(PtxThread& t, const PtxStatement&) {
+  Thread& thread = t.machine.current();
+  thread.copy_groups.push_back(std::move(thread.open_copies));
+  thread.open_copies.clear();
+}
+void WaitCopies(PtxThread& t, const PtxStatement& s) {
+  Thread& thread = t.machine.current();
+  const size_t pending = t.Word(s.arguments[0]);
+  while (thread.copy_groups.size() > pending) {
+    for (const auto& copy : thread.copy_groups.front()) copy();
+    thread.copy_groups.pop_front();
+  }
+}
+
+Mbarrier* BarrierAt(SimtMachine& machine, uint32_t address) {
+  return reinterpret_cast<Mbarrier*>(machine.Shared(address, sizeof(Mbarrier)));
+}
+void BytesCame(SimtMachine& machine, uint32_t barrier, size_t bytes) {
+  Mbarrier* at = BarrierAt(machine, barrier);
+  at->bytes -= static_cast<int32_t>(bytes);
+  Settle(at);
+}
+void InitBarrier(PtxThread& t, const PtxStatement& s) {
+  if (!Aligned(t, t.Word(s.arguments[0]), 8)) return;
+  const auto count = static_cast<uint16_t>(t.Word(s.arguments[1]));
+  *BarrierAt(t.machine, t.Word(s.arguments[0])) = {count, count, 0, 0};
+}
+// mbarrier.arrive _, [barrier]; with expect_tx also the bytes.
+void Arrive(PtxThread& t, const PtxStatement& s) {
+  Mbarrier* barrier = BarrierAt(t.machine, t.Word(s.arguments[1]));
+  if (s.Has("expect_tx")) barrier->bytes += static_cast<int32_t>(t.Word(s.arguments[2]));
+  if (barrier->pending == 0) return t.machine.Fail("more arrivals at an mbarrier than it was made for");
+  --barrier->pending;
+  Settle(barrier);
+}
+void TryWait(PtxThread& t, const PtxStatement& s) {
+  const uint32_t barrier = t.Word(s.arguments[1]);
+  const bool parity = t.Get(s.arguments[2]) != 0;
+  if (!IsComplete(*BarrierAt(t.machine, barrier), parity)) t.machine.WaitFor({"mbarrier.try_wait", nullptr, 0, barrier, parity});
+  t.Set(s.arguments[0], 1);
+}
+void StoreAsync(PtxThread& t, const PtxStatement& s) {
+  const uint32_t to = t.Word(s.arguments[0]), barrier = t.Word(s.arguments[2]);
+  const uint64_t value = t.Get(s.arguments[1]);
+  SimtMachine& machine = t.machine;
+  machine.Begin([&machine, to, barrier, value] {
+    std::memcpy(machine.Shared(to, 8), &value, 8);
+    BytesCame(machine, barrier, 8);
+  });
+}
+
+// cp.async.bulk [to], [from], bytes, [barrier]
+void CopyBulk(PtxThread& t, const PtxStatement& s) {
+  const uint32_t to = t.Word(s.arguments[0]), bytes = t.Word(s.arguments[2]), barrier = t.Word(s.arguments[3]);
+  const auto* from = reinterpret_cast<const char*>(t.Get(s.arguments[1]));
+  if (to % 16 != 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
+    return t.machine.Fail("a bulk copy whose addresses or bytes are no multiples of 16");
+  SimtMachine& machine = t.machine;
+  machine.Begin([&machine, to, from, bytes, barrier] {
+    std::memcpy(machine.Shared(to, bytes), from, bytes);
+    BytesCame(machine, barrier, bytes);
+  });
+}
+// cp.async.bulk.tensor [to], [map, {coordinates}], [barrier], of several blocks their bits.
+void CopyBox(PtxThread& t, const PtxStatement& s) {
+  const uint32_t to = t.Word(s.arguments[0]), barrier = t.Word(s.arguments[2]);
+  fake_cuda::TensorMap map;
+  const auto* encoded = reinterpret_cast<const cuda::EncodedMap*>(t.Get(s.arguments[1]));
+  std::memcpy(static_cast<void*>(&map), encoded, sizeof map);
+  std::vector<int64_t> at;
+  for (const PtxArgument& coordinate : s.arguments[1].inside[1].inside)
+    at.push_back(static_cast<int32_t>(t.Word(coordinate)));
+  if (at.size() != map.rank) return t.machine.Fail("a box has another number of coordinates than its tensor map");
+  if (to % 128 != 0) return t.machine.Fail("a box goes to a shared address that is no multiple of 128");
+  const uint32_t own = 1u << (to >> kBlockShift);
+  const uint32_t blocks = s.Has("multicast") ? t.Word(s.arguments[3]) & 0xffff : own;
+  SimtMachine& machine = t.machine;
+  machine.Begin([&machine, to, barrier, map, at, blocks] {
+    const std::vector<char> box = fake_cuda::ReadBox(map, at);
+    for (uint32_t rank = 0; rank < machine.cluster().blocks.size(); ++rank) {
+      if ((blocks >> rank & 1) == 0) continue;
+      const uint32_t first = (to & kWithinBlock) | rank << kBlockShift;
+      for (size_t byte = 0; byte < box.size(); byte += 16) {
+        const auto place = static_cast<uint32_t>(first + byte);
+        std::memcpy(machine.Shared(fake_cuda::Swizzled(place, map.swizzle_bytes), 16), box.data() + byte, 16);
+      }
+      BytesCame(machine, (barrier & kWithinBlock) | rank << kBlockShift, box.size());
+    }
+  });
+}
+
+void ArriveCluster(PtxThread& t, const PtxStatement&) { t.machine.ArriveAtCluster(); }
+void WaitCluster(PtxThread& t, const PtxStatement&) { t.machine.WaitForCluster(); }
+void NamedSync(PtxThread& t, const PtxStatement& s) {
+  t.machine.Barrier(t.Word(s.arguments[0]), s.arguments.size() > 1 ? t.Word(s.arguments[1]) : 0);
+}
+
+}  // namespace
+
+const PtxRow kMemoryInstructions[] = {
+    {"ld.shared", LoadShared},
+    {"st.shared", StoreShared},
+    {"ld.relaxed.gpu.global", LoadGlobal},
+    {"mapa.shared::cluster", MapShared},
+    {"cp.async.ca.shared.global", CopyAsync},
+    {"cp.async.cg.shared.global", CopyAsync},
+    {"cp.async.commit_group", CommitCopies},
+    {"cp.async.wait_group", WaitCopies},
+    {"mbarrier.init", InitBarrier},
+    {"mbarrier.arrive", Arrive},
+    {"mbarrier.try_wait.parity", TryWait},
+    {"st.async", StoreAsync},
+    {"cp.async.bulk.shared::cluster.global", CopyBulk},
+    {"cp.async.bulk.tensor", CopyBox},
+    {"barrier.cluster.arrive", ArriveCluster},
+    {"barrier.cluster.wait", WaitCluster},
+    {"bar.sync", NamedSync},
+    {nullptr, nullptr},
+};
+
+}  // namespace rondo::emulated

@@ -1,0 +1,156 @@
+// Instructions of a thread alone: conversions, arithmetic of pairs, bits; and those that say nothing to an emulator.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/cuda/emulated/ptx_thread.h"
+
+namespace rondo::emulated {
+namespace {
+
+float FromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+uint32_t ToBits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+void Nothing(PtxThread&, const PtxStatement&) {}
+
+// createpolicy: a hint.
+void Zero(PtxThread& t, const PtxStatement& s) { t.Set(s.arguments[0], 0); }
+
+void Move(PtxThread& t, const PtxStatement& s) {
+  const PtxArgument &to = s.arguments[0], &from = s.arguments[1];
+  if (to.kind == PtxArgument::kList) {  // mov.b32 {low, high}, x
+    t.Set(to.inside[0], t.Word(from) & 0xffff);
+    t.Set(to.inside[1], t.Word(from) >> 16);
+  } else {
+    t.Set(to, t.Get(from));
+  }
+}
+
+void Select(PtxThread& t, const PtxStatement& s) {
+  t.Set(s.arguments[0], t.Get(s.arguments[3]) != 0 ? t.Get(s.arguments[1]) : t.Get(s.arguments[2]));
+}
+
+// Any function of three bits, by its table.
+void Lop3(PtxThread& t, const PtxStatement& s) {
+  const uint32_t a = t.Word(s.arguments[1]), b = t.Word(s.arguments[2]), c = t.Word(s.arguments[3]),
+                 table = t.Word(s.arguments[4]);
+  uint32_t result = 0;
+  for (uint32_t row = 0; row < 8; ++row) {
+    if ((table >> row & 1) == 0) continue;
+    result |= ((row & 4) != 0 ? a : ~a) & ((row & 2) != 0 ? b : ~b) & ((row & 1) != 0 ? c : ~c);
+  }
+  t.Set(s.arguments[0], result);
+}
+
+void ConvertPair(PtxThread& t, const PtxStatement& s) {
+  const bool bf16 = s.Has("bf16x2");
+  const uint32_t high = NarrowToHalf(t.Float(s.arguments[1]), bf16), low = NarrowToHalf(t.Float(s.arguments[2]), bf16);
+  t.Set(s.arguments[0], high << 16 | low);
+}
+void Narrow(PtxThread& t, const PtxStatement& s) {
+  t.Set(s.arguments[0], NarrowToHalf(t.Float(s.arguments[1]), s.Has("bf16")));
+}
+void Widen(PtxThread& t, const PtxStatement& s) {
+  t.SetFloat(s.arguments[0], WidenHalf(static_cast<uint16_t>(t.Word(s.arguments[1])), s.Has("bf16")));
+}
+// To 10 bits of mantissa, halves away from zero.
+void ToTf32(PtxThread& t, const PtxStatement& s) {
+  const uint32_t bits = t.Word(s.arguments[1]);
+  t.Set(s.arguments[0], std::isfinite(FromBits(bits)) ? (bits + 0x1000u) & ~0x1fffu : bits);
+}
+
+// a * b + c of pairs, each rounded once.
+void PairArithmetic(PtxThread& t, const PtxStatement& s) {
+  const bool bf16 = s.Has("bf16x2"), adds = s.arguments.size() == 4;
+  uint32_t result = 0;
+  for (int half = 0; half < 2; ++half) {
+    auto part = [&](size_t k) -> double {
+      return WidenHalf(static_cast<uint16_t>(t.Word(s.arguments[k]) >> (16 * half)), bf16);
+    };
+    const double exact = part(1) * part(2) + (adds ? part(3) : 0.0);
+    // Rounded to odd: no second rounding goes wrong.
+    float once = static_cast<float>(exact);
+    if (std::isfinite(once) && static_cast<double>(once) != exact) {
+      if (std::fabs(static_cast<double>(once)) > std::fabs(exact)) once = std::nextafter(once, 0.0f);
+      once = FromBits(ToBits(once) | 1);
+    }
+    result |= static_cast<uint32_t>(NarrowToHalf(once, bf16)) << (16 * half);
+  }
+  t.Set(s.arguments[0], result);
+}
+
+void Extreme(PtxThread& t, const PtxStatement& s) {
+  const float a = t.Float(s.arguments[1]), b = t.Float(s.arguments[2]);
+  const bool greatest = s.op[1] == 'a';
+  float result = greatest ? std::max(a, b) : std::min(a, b);
+  if (std::isnan(a) || std::isnan(b)) result = NAN;
+  t.SetFloat(s.arguments[0], result);
+}
+
+void Exp2(PtxThread& t, const PtxStatement& s) {
+  const float result = std::exp2(t.Float(s.arguments[1]));
+  t.SetFloat(s.arguments[0], std::fpclassify(result) == FP_SUBNORMAL ? 0.0f : result);
+}
+
+}  // namespace
+
+float WidenHalf(uint16_t bits, bool bf16) {
+  if (bf16) return FromBits(static_cast<uint32_t>(bits) << 16);
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  if (exponent == 31) return FromBits(sign | 0x7f800000u | mantissa << 13);
+  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                        : std::ldexp(static_cast<float>(mantissa | 1024), static_cast<int>(exponent) - 25);
+  return FromBits(ToBits(magnitude) | sign);
+}
+
+uint16_t NarrowToHalf(float value, bool bf16) {
+  const uint32_t bits = ToBits(value), sign = bits >> 16 & 0x8000u;
+  if (std::isnan(value)) return 0x7fff;  // as the hardware has it
+  if (bf16) return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+  const float magnitude = std::fabs(value);
+  if (magnitude == 0) return static_cast<uint16_t>(sign);
+  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
+  int exponent = 0;
+  std::frexp(magnitude, &exponent);
+  // Steps of f16 there: 2^-24 below 2^-14.
+  const int step = std::max(exponent - 11, -24);
+  const double steps = std::nearbyint(std::ldexp(static_cast<double>(magnitude), -step));
+  const auto whole = static_cast<uint32_t>(steps);
+  // A step more than 2047 is the next exponent's first: the addition carries.
+  return static_cast<uint16_t>(sign | (static_cast<uint32_t>(step + 24) * 1024 + whole));
+}
+
+const PtxRow kScalarInstructions[] = {
+    {"mov", Move},
+    {"selp", Select},
+    {"lop3", Lop3},
+    {"cvt.rn.f16x2.f32", ConvertPair},
+    {"cvt.rn.bf16x2.f32", ConvertPair},
+    {"cvt.rn.f16.f32", Narrow},
+    {"cvt.rn.bf16.f32", Narrow},
+    {"cvt.f32.f16", Widen},
+    {"cvt.rna.tf32.f32", ToTf32},
+    {"fma.rn.f16x2", PairArithmetic},
+    {"fma.rn.bf16x2", PairArithmetic},
+    {"mul.rn.f16x2", PairArithmetic},
+    {"mul.rn.bf16x2", PairArithmetic},
+    {"max.NaN.f32", Extreme},
+    {"min.NaN.f32", Extreme},
+    {"ex2.approx.ftz.f32", Exp2},
+    {"createpolicy", Zero},
+    {"griddepcontrol", Nothing},  // kernels run one after another
+    {"setmaxnreg", Nothing},
+    {"fence", Nothing},
+    {"prefetch", Nothing},
+    {"cp.async.bulk.prefetch", Nothing},
+    {nullptr, nullptr},
+};
+
+}  // namespace rondo::emulated

@@ -1,0 +1,62 @@
+// PtxThread: a thread at a piece of inline PTX: its operands, the registers that the text declares, the machine.
+#ifndef RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
+#define RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "tests/cuda/emulated/ptx.h"
+#include "tests/cuda/emulated/simt_machine.h"
+
+namespace rondo::emulated {
+
+class PtxThread {
+ public:
+  PtxThread(SimtMachine* machine, const char* text, const simt::Operand* operands, size_t count)
+      : machine(*machine), text(text), operands(operands), count(count) {}
+
+  SimtMachine& machine;
+  const char* const text;
+  const simt::Operand* const operands;
+  const size_t count;
+
+  // Of an operand, register or immediate.
+  uint64_t Get(const PtxArgument& argument) const;
+  void Set(const PtxArgument& argument, uint64_t value);
+  uint32_t Word(const PtxArgument& argument) const { return static_cast<uint32_t>(Get(argument)); }
+  float Float(const PtxArgument& argument) const {
+    const uint32_t bits = Word(argument);
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  void SetFloat(const PtxArgument& argument, float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    Set(argument, bits);
+  }
+  // The same operand of another lane, which is at the same text.
+  const simt::Operand& Of(uint32_t lane, const PtxArgument& argument) const;
+
+ private:
+  std::map<std::string, uint64_t> registers_;
+};
+
+// Writes to where an operand of an `asm` goes.
+void Write(const simt::Operand& operand, uint64_t value);
+
+// The instructions that are known, by the beginning of their names; the longest that fits is meant.
+struct PtxRow {
+  const char* begins;
+  PtxFunction run;
+};
+extern const PtxRow kScalarInstructions[], kMemoryInstructions[], kMatrixInstructions[];  // a null name ends each
+
+// f16 (bf16 = false) and bf16, as bits, to float and back, to the nearest even.
+float WidenHalf(uint16_t bits, bool bf16);
+uint16_t NarrowToHalf(float value, bool bf16);
+
+}  // namespace rondo::emulated
+
+#endif  // RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_

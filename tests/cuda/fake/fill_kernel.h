@@ -1,0 +1,25 @@
+// The kernel that fills synthetic weights, for fakes of libcuda: the cuda driver's own is PTX.
+#ifndef RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_
+#define RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_
+
+#include <cstring>
+
+#include "core/synthetic.h"
+#include "tests/cuda/fake/fake_cuda.h"
+
+namespace rondo::fake_cuda {
+
+inline constexpr char kFillKernel[] = "rondo_synthetic";
+
+inline Kernel FillKernel() {
+  return {{8, 8, 8, 4, 4}, [](const std::vector<uint64_t>& p) {
+            float scale;
+            std::memcpy(&scale, &p[3], 4);
+            FillSyntheticRange(static_cast<DType>(p[4]), p[2], scale, 0, p[1], reinterpret_cast<void*>(p[0]));
+            return 0;
+          }};
+}
+
+}  // namespace rondo::fake_cuda
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_
