@@ -58,8 +58,8 @@ class Suite {
     Build();
     Result<Driver*> driver = CreateCudaDriver();
     std::string report;
-    for (const char* architecture : {"sm_80", "sm_90a"}) {
-      if (driver.ok() && architecture == std::string("sm_80")) continue;
+    for (const char* architecture : {"sm_90a", "sm_80"}) {
+      if (driver.ok() && !CudaCodeChoice((*driver)->Open(0).Take(), emitted_.plan).empty()) continue;
       ModuleOptions options;
       options.units.architecture = architecture;
       options.configuration = configuration;

@@ -8,7 +8,7 @@
 // refuses.
 //
 // For programs of their own, the environment sets the machine: RONDO_FAKE_CUDA="devices=0", "version=11080",
-// "init=100" (an error of cuInit), in one text separated by commas.
+// "init=100" (an error of cuInit), "capability=80", in one text separated by commas.
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
 

@@ -14,6 +14,13 @@ World::World() {
   take("version=", &machine.version);
   take("devices=", &machine.devices);
   take("init=", &machine.init_error);
+  int capability = 0;
+  take("capability=", &capability);
+  if (capability != 0) {
+    machine.major = capability / 10;
+    machine.minor = capability % 10;
+    machine.block_shared = capability == 80 ? 163 << 10 : capability < 90 ? 99 << 10 : machine.block_shared;
+  }
   for (int i = 0; i < 64; ++i) contexts[i].device = i;
 }
 
