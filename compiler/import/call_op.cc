@@ -1,20 +1,23 @@
 #include "compiler/import/call_op.h"
 
 #include <limits>
+#include <string_view>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
 
-Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
-                                   const std::vector<NodeId>& inputs) {
+namespace {
+
+Result<std::vector<NodeId>> CallWith(OpContext& c, const char* op, int64_t opset,
+                                     const std::vector<NodeId>& inputs, AttributeMap attributes) {
   const OpRow* row = FindOp("", op, opset);
   if (row == nullptr)
     return Status::Error(Code::kUnsupported, "%s of opset %lld", op, static_cast<long long>(opset));
   std::vector<Value> values;
   for (NodeId input : inputs) values.push_back(Value{input, false, {}});
-  OpContext inner(&c.b, &c.host, c.proto, opset, c.attributes(), std::move(values));
+  OpContext inner(&c.b, &c.host, c.proto, opset, std::move(attributes), std::move(values));
   for (int i = 0; i < row->least_inputs; ++i) {
     if (!inner.Has(i)) return Status::Error(Code::kCorrupt, "input %d of %s is missing", i, op);
   }
@@ -22,6 +25,26 @@ Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
   std::vector<NodeId> outputs;
   for (const Value& value : inner.outputs()) outputs.push_back(value.node);
   return outputs;
+}
+
+// Those whose numbers come by name: activation_alpha is the alpha of the operator itself.
+constexpr const char* kByName[] = {"Elu", "Selu", "Softsign", "ThresholdedRelu"};
+
+Result<NodeId> ActivationByName(OpContext& c, const char* op, NodeId x) {
+  constexpr std::string_view kPrefix = "activation_";
+  AttributeMap attributes;
+  for (const auto& [name, attribute] : c.attributes()) {
+    if (name.starts_with(kPrefix)) attributes[name.substr(kPrefix.size())] = attribute;
+  }
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> outputs, CallWith(c, op, 14, {x}, std::move(attributes)));
+  return outputs[0];
+}
+
+}  // namespace
+
+Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
+                                   const std::vector<NodeId>& inputs) {
+  return CallWith(c, op, opset, inputs, c.attributes());
 }
 
 Result<NodeId> CallOne(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs) {
@@ -54,11 +77,15 @@ Result<NodeId> FusedActivation(OpContext& c, NodeId x) {
     NodeId line = b.BinaryScalar(TapeOp::kMul, x, number(0, "activation_alpha", 0.2f));
     return Clamp(b, b.BinaryScalar(TapeOp::kAdd, line, number(1, "activation_beta", 0.5f)), 0, 1);
   }
+  for (const char* op : kByName) {
+    if (name == op && listed.empty()) return ActivationByName(c, op, x);
+  }
   return Status::Error(
       Code::kUnsupported,
-      "the activation \"%.40s\": rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip and "
-      "HardSigmoid here; export the model without fused activations",
-      name.c_str());
+      "the activation \"%.40s\"%s: rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip and "
+      "HardSigmoid here, and by name (not with activation_params) Elu, Selu, Softsign and ThresholdedRelu; "
+      "export the model without fused activations",
+      name.c_str(), listed.empty() ? "" : " with activation_params");
 }
 
 NodeId ChannelsFirst(ir::Builder& b, NodeId x) {

@@ -16,7 +16,7 @@ Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
 Result<NodeId> CallOne(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs);
 
 // The activation that the attribute `activation` names, of x; x itself if it is not there. Its numbers are
-// activation_params, or activation_alpha and activation_beta. kUnsupported for one that rondo does not know.
+// activation_params, or activation_alpha, _beta and _gamma. kUnsupported for one that rondo does not know.
 Result<NodeId> FusedActivation(OpContext& c, NodeId x);
 
 // x with its channels, which are last, behind its batch; and back.

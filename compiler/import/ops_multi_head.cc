@@ -54,6 +54,20 @@ Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores) {
   return c.In(i);
 }
 
+// How many keys each of the queries `q` sees if all come before it, [1, 1, s]; kNoNode if it sees all of `t`.
+Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past, int64_t t) {
+  if (c.Int("unidirectional", 0) == 0) return kNoNode;
+  if (past + q[2] != t) {
+    if (q[2] == 1) return kNoNode;  // a single query is the last
+    return Status::Error(
+        Code::kUnsupported,
+        "unidirectional with %lld queries over %lld keys, %lld of them past: it does not say "
+        "which key each query stands at; export the model with a mask (attention_bias)",
+        static_cast<long long>(q[2]), static_cast<long long>(t), static_cast<long long>(past));
+  }
+  return c.b.BinaryScalar(TapeOp::kAdd, c.b.Iota({1, 1, q[2]}, 2), static_cast<double>(past + 1));
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------ shared with QAttention
@@ -88,9 +102,7 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h) {
     request.bias = request.bias == kNoNode ? bias : b.Add(request.bias, bias);
   }
   if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
-  if (c.Int("unidirectional", 0) != 0) {
-    request.limit = b.BinaryScalar(TapeOp::kAdd, b.Iota({1, 1, q[2]}, 2), static_cast<double>(h.past + 1));
-  }
+  RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, k[2]));
   return JoinHeads(b, Attend(b, h.q, h.k, h.v, request));
 }
 

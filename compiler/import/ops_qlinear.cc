@@ -64,9 +64,11 @@ Status QLinearLeakyRelu(OpContext& c) {
   return SetQuantised(c, y, 3, 0);
 }
 
+// Without an axis it goes along the last one, whatever the opset says: only Softmax's own default differs.
 Status QLinearSoftmax(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId x, Real(c, 0));
-  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Softmax", c.Int("opset", 13), {x}));
+  const int64_t opset = c.HasAttribute("axis") ? c.Int("opset", 13) : 13;
+  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Softmax", opset, {x}));
   return SetQuantised(c, y, 3, 0);
 }
 
