@@ -1,6 +1,6 @@
-// Where the emulated libnvrtc leaves translated kernels, and how the emulated libcuda finds them: an image is an
-// ELF image made by hand, which the compiler and loader check as any other, with the path of a shared library
-// behind it.
+// Where the emulated libnvrtc leaves translated kernels, and how the emulated libcuda finds them: an image is
+// an ELF image made by hand, which the compiler and loader check as any other, with the path of a shared
+// library behind it.
 #ifndef RONDO_TESTS_CUDA_EMULATED_COMPILED_KERNELS_H_
 #define RONDO_TESTS_CUDA_EMULATED_COMPILED_KERNELS_H_
 
@@ -10,14 +10,15 @@
 
 namespace rondo::emulated {
 
-// The folder of the environment's RONDO_EMULATED_FOLDER, or "rondo-emulated-UID" in the temporary folder; made if
-// it is not there. Kernels are kept there by what their text is, across processes.
+// The folder of the environment's RONDO_EMULATED_FOLDER, or "rondo-emulated-UID" in the temporary folder;
+// made if it is not there. Kernels are kept there by what their text is, across processes.
 std::string KernelFolder();
 
 // Before the path; a zero behind it.
 inline constexpr char kPathMark[] = "rondo emulated kernel: ";
 
-// The path behind an ELF image whose section headers are last and that has a byte behind it; null if none is there.
+// The path behind an ELF image whose section headers are last and that has a byte behind it; null if none is
+// there.
 inline const char* PathBehind(const void* image) {
   const auto* bytes = static_cast<const char*>(image);
   if (std::memcmp(bytes, "\177ELF", 4) != 0) return nullptr;

@@ -1,5 +1,6 @@
-// What makes the fake libcuda (tests/cuda/fake) one that runs generated kernels: images of the emulated libnvrtc are
-// opened, and their launches go to a SimtMachine.
+// What makes the fake libcuda (tests/cuda/fake) one that runs generated kernels: images of the emulated
+// libnvrtc are opened, and their launches go to a SimtMachine. Small collectives and the filling of synthetic
+// weights, which are PTX of the driver's own, are those of the fakes.
 //
 // RONDO_EMULATED_ORDER=late has it take the other order of what CUDA leaves open (simt_machine.h).
 #include <dlfcn.h>
@@ -13,6 +14,7 @@
 #include "tests/cuda/emulated/compiled_kernels.h"
 #include "tests/cuda/emulated/simt_machine.h"
 #include "tests/cuda/fake/fake_cuda.h"
+#include "tests/cuda/fake/fake_small.h"
 #include "tests/cuda/fake/fill_kernel.h"
 
 namespace rondo::emulated {
@@ -44,7 +46,8 @@ int Launch(const simt::Library& library, const simt::KernelEntry& kernel, uint32
   static std::mutex mutex;
   static SimtMachine* machine = [] {
     const char* order = std::getenv("RONDO_EMULATED_ORDER");
-    return new SimtMachine(order != nullptr && std::strcmp(order, "late") == 0 ? Order::kLate : Order::kEarly);
+    return new SimtMachine(order != nullptr && std::strcmp(order, "late") == 0 ? Order::kLate
+                                                                               : Order::kEarly);
   }();
   const std::lock_guard<std::mutex> lock(mutex);
   LaunchShape launch;
@@ -84,6 +87,7 @@ std::map<std::string, fake_cuda::LoadedKernel> Load(const void* image) {
 const bool set = [] {
   fake_cuda::SetLoader(Load);
   fake_cuda::SetKernel(fake_cuda::kFillKernel, fake_cuda::FillKernel());
+  static FakeSmall small;
   return true;
 }();
 

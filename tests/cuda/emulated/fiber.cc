@@ -37,8 +37,8 @@ void Fiber::Drop() {
   done_ = true;
 }
 
-// Makes a stack by makecontext, once, and leaves and enters it by _setjmp and _longjmp, which unlike swapcontext
-// need no call of the system.
+// Makes a stack by makecontext, once, and leaves and enters it by _setjmp and _longjmp, which unlike
+// swapcontext need no call of the system.
 bool Fiber::Resume() {
   if (_setjmp(outside_) != 0) return done_;
   if (begun_) _longjmp(inside_, 1);

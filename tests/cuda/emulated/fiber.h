@@ -1,5 +1,5 @@
-// Fiber: a stack of its own that runs until it says so, on the thread that resumes it. The threads of a kernel are
-// fibers: thousands of them meet at barriers, which threads of the operating system do too slowly.
+// Fiber: a stack of its own that runs until it says so, on the thread that resumes it. The threads of a
+// kernel are fibers: thousands of them meet at barriers, which threads of the operating system do too slowly.
 #ifndef RONDO_TESTS_CUDA_EMULATED_FIBER_H_
 #define RONDO_TESTS_CUDA_EMULATED_FIBER_H_
 
@@ -10,8 +10,8 @@
 
 namespace rondo::emulated {
 
-// Made once and used for one job after another; a job that is not complete when the fiber goes away is dropped, with
-// whatever its stack held.
+// Made once and used for one job after another; a job that is not complete when the fiber goes away is
+// dropped, with whatever its stack held.
 class Fiber {
  public:
   Fiber();

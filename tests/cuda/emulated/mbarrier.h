@@ -1,5 +1,5 @@
-// A barrier in shared memory that counts arrivals and bytes, as PTX's mbarrier does, in the eight bytes that it has
-// there.
+// A barrier in shared memory that counts arrivals and bytes, as PTX's mbarrier does, in the eight bytes that
+// it has there.
 #ifndef RONDO_TESTS_CUDA_EMULATED_MBARRIER_H_
 #define RONDO_TESTS_CUDA_EMULATED_MBARRIER_H_
 

@@ -40,7 +40,8 @@ void Exchange(simt::WarpOp op, uint32_t mask, Warp* warp) {
   if (op == simt::WarpOp::kShuffleXor || op == simt::WarpOp::kShuffle) {
     for (uint32_t lane = 0; lane < 32; ++lane) {
       if ((mask >> lane & 1) == 0) continue;
-      const uint32_t other = (op == simt::WarpOp::kShuffle ? warp->others[lane] : lane ^ warp->others[lane]) % 32;
+      const uint32_t other =
+          (op == simt::WarpOp::kShuffle ? warp->others[lane] : lane ^ warp->others[lane]) % 32;
       warp->values[lane] = from[other];
     }
     return;
@@ -112,7 +113,8 @@ void SimtMachine::Barrier(uint32_t number, uint32_t count) {
   barrier.count = count;
   const uint64_t passed = barrier.passed;
   PassBarrier(block, number);
-  if (barrier.passed == passed) WaitFor({number == 0 ? "__syncthreads" : "bar.sync", &barrier.passed, passed, 0, false});
+  if (barrier.passed == passed)
+    WaitFor({number == 0 ? "__syncthreads" : "bar.sync", &barrier.passed, passed, 0, false});
 }
 
 void SimtMachine::PassBarrier(Block* block, uint32_t number) {

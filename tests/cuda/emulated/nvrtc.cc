@@ -1,5 +1,5 @@
-// A libnvrtc.so.13 that makes of CUDA C++ a shared library for the CPU (translate.h) by the C++ compiler that Rondo
-// was built with, and hands out an image with its path (compiled_kernels.h).
+// A libnvrtc.so.13 that makes of CUDA C++ a shared library for the CPU (translate.h) by the C++ compiler that
+// Rondo was built with, and hands out an image with its path (compiled_kernels.h).
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -51,17 +51,19 @@ std::string NameOf(const std::string& text) {
   return name;
 }
 
-// The shared library of a translated text, "" and a log if it does not compile. Processes that compile the same at once
-// do so beside each other: the last that is done leaves its file.
+// The shared library of a translated text, "" and a log if it does not compile. Processes that compile the
+// same at once do so beside each other: the last that is done leaves its file.
 std::string LibraryOf(const std::string& text, std::string* log) {
-  const std::string command = std::string(RONDO_EMULATED_COMPILER) +
-                              " -std=c++20 -O1 -g0 -w -shared -fPIC -nostartfiles -ffp-contract=off -fno-strict-aliasing "
-                              "-fno-exceptions -fno-rtti -fvisibility=hidden -I" RONDO_EMULATED_SOURCES;
+  const std::string command =
+      std::string(RONDO_EMULATED_COMPILER) +
+      " -std=c++20 -O1 -g0 -w -shared -fPIC -nostartfiles -ffp-contract=off -fno-strict-aliasing "
+      "-fno-exceptions -fno-rtti -fvisibility=hidden -I" RONDO_EMULATED_SOURCES;
   const std::string simt = ReadAll(RONDO_EMULATED_SOURCES "/tests/cuda/emulated/simt.h");
   const std::string path = rondo::emulated::KernelFolder() + "/" + NameOf(command + simt + text);
   const std::string library = path + ".so";
   if (std::filesystem::exists(library)) return library;
-  const std::string own = path + "." + std::to_string(getpid()) + "." + std::to_string(reinterpret_cast<uintptr_t>(log));
+  const std::string own =
+      path + "." + std::to_string(getpid()) + "." + std::to_string(reinterpret_cast<uintptr_t>(log));
   std::ofstream(own + ".cc") << text;
   const int status = std::system((command + " -o " + own + ".so " + own + ".cc 2> " + own + ".log").c_str());
   *log = ReadAll(own + ".log");
@@ -80,7 +82,8 @@ std::string LibraryOf(const std::string& text, std::string* log) {
   return library;
 }
 
-bool MakeImage(const std::string& path, int architecture, const std::vector<KernelWords>& words, Program* program) {
+bool MakeImage(const std::string& path, int architecture, const std::vector<KernelWords>& words,
+               Program* program) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto* library =
       handle == nullptr ? nullptr : static_cast<const simt::Library*>(dlsym(handle, "simt_library"));
@@ -136,7 +139,8 @@ RONDO_NVRTC_API int nvrtcCompileProgram(Program* program, int count, const char*
     return kInvalidOption;
   }
   rondo::emulated::Translation translation;
-  if (!rondo::emulated::Translate(program->text, program->headers, number, specific, &translation, &program->log))
+  if (!rondo::emulated::Translate(program->text, program->headers, number, specific, &translation,
+                                  &program->log))
     return kCompilation;
   const std::string path = LibraryOf(translation.text, &program->log);
   return !path.empty() && MakeImage(path, number, translation.kernels, program) ? 0 : kCompilation;
@@ -178,7 +182,8 @@ std::string KernelFolder() {
   const std::string folder =
       named != nullptr
           ? std::string(named)
-          : (std::filesystem::temp_directory_path() / ("rondo-emulated-" + std::to_string(getuid()))).string();
+          : (std::filesystem::temp_directory_path() / ("rondo-emulated-" + std::to_string(getuid())))
+                .string();
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   return folder;

@@ -1,5 +1,6 @@
-// Instructions of tensor cores: ldmatrix, mma.sync of a warp, wgmma of four. Fragments are as PTX's manual draws them:
-// of lane l, g = l / 4 and t = l % 4. Products are exact, sums of an instruction in double, then rounded once to f32.
+// Instructions of tensor cores: ldmatrix, mma.sync of a warp, wgmma of four. Fragments are as PTX's manual
+// draws them: of lane l, g = l / 4 and t = l % 4. Products are exact, sums of an instruction in double, then
+// rounded once to f32.
 #include <cmath>
 
 #include "tests/cuda/emulated/ptx_thread.h"
@@ -85,13 +86,15 @@ void Mma(PtxThread& t, const PtxStatement& s) {
   if (!machine.Meet(t.text, "mma.sync", ~0u)) return;
   const Shape shape = ShapeOf(s);
   const bool whole = shape.each == 4;
-  const std::vector<PtxArgument>&d = s.arguments[0].inside, &a = s.arguments[1].inside, &b = s.arguments[2].inside;
+  const std::vector<PtxArgument>&d = s.arguments[0].inside, &a = s.arguments[1].inside,
+        &b = s.arguments[2].inside;
   double left[16][32], right[32][8];
   for (uint32_t lane = 0; lane < 32; ++lane) {
     const int g = static_cast<int>(lane / 4), quarter = static_cast<int>(lane % 4);
     for (int r = 0; r < 4; ++r) {  // rows g and g + 8, then the second half of K
       for (int e = 0; e < shape.each; ++e)
-        left[g + r % 2 * 8][r / 2 * (shape.k / 2) + quarter * shape.each + e] = Element(t.Of(lane, a[r]).value, e, shape.a);
+        left[g + r % 2 * 8][r / 2 * (shape.k / 2) + quarter * shape.each + e] =
+            Element(t.Of(lane, a[r]).value, e, shape.a);
     }
     for (int r = 0; r < 2; ++r) {
       for (int e = 0; e < shape.each; ++e)
@@ -121,18 +124,20 @@ void Mma(PtxThread& t, const PtxStatement& s) {
 
 // ---- wgmma: d (64 x N) += a (64 x 16) * b (16 x N), by four warps, at any time until one waits for it.
 
-// Of a matrix in shared memory, as its descriptor has it: where it begins, bytes between panels of 64 columns, bytes
-// between groups of eight lines. Lines are 128 bytes, swizzled.
+// Of a matrix in shared memory, as its descriptor has it: where it begins, bytes between panels of 64
+// columns, bytes between groups of eight lines. Lines are 128 bytes, swizzled.
 struct Matrix {
   uint32_t begin, panel, group;
 };
 Matrix MatrixOf(uint64_t descriptor) {
-  return {static_cast<uint32_t>(descriptor & 0x3fff) << 4, static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4,
+  return {static_cast<uint32_t>(descriptor & 0x3fff) << 4,
+          static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4,
           static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4};
 }
 
 // Element (row, k) of a matrix whose lines run along K, or along its rows (`across`).
-double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, int k, bool across, bool bf16) {
+double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, int k, bool across,
+          bool bf16) {
   const auto r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k);
   const uint32_t offset = across ? r / 64 * matrix.panel + c / 8 * matrix.group + c % 8 * 128 + r % 64 * 2
                                  : r / 8 * matrix.group + r % 8 * 128 + c * 2;
@@ -145,7 +150,7 @@ double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, i
 struct Wgmma {
   bool bf16, a_across, b_across, a_in_registers;
   int n;
-  uint32_t block;  // of the cluster
+  uint32_t block;                                    // of the cluster
   std::vector<std::vector<simt::Operand>> operands;  // of 128 threads
   PtxStatement statement;
 };
@@ -174,7 +179,8 @@ void RunWgmma(SimtMachine& machine, const Wgmma& w) {
   const Matrix matrix = MatrixOf(w.operands[0][b.number].value);
   for (int n = 0; n < w.n; ++n) {
     for (int k = 0; k < 16; ++k)
-      right[static_cast<size_t>(k) * w.n + n] = static_cast<float>(At(machine, matrix, w.block, n, k, w.b_across, w.bf16));
+      right[static_cast<size_t>(k) * w.n + n] =
+          static_cast<float>(At(machine, matrix, w.block, n, k, w.b_across, w.bf16));
   }
   std::vector<double> sums(w.n);
   for (int row = 0; row < 64; ++row) {
@@ -199,7 +205,8 @@ void BeginWgmma(PtxThread& t, const PtxStatement& s) {
   const uint32_t number = thread.view.thread.x, own = number % 128;
   Warpgroup& group = thread.block->groups[number / 128];
   if (group.came == 0) group.what = t.text;
-  if (group.what != t.text) return machine.Fail("wgmma while other warps of the warpgroup are at another one");
+  if (group.what != t.text)
+    return machine.Fail("wgmma while other warps of the warpgroup are at another one");
   group.operands[own].assign(t.operands, t.operands + t.count);
   ++thread.wgmma_begun;
   if (++group.came < 128) {
@@ -219,7 +226,8 @@ void BeginWgmma(PtxThread& t, const PtxStatement& s) {
   w.b_across = flag(w.a_in_registers ? 6 : 7);
   w.operands = group.operands;
   w.statement = s;
-  if (!flag(3)) return machine.Fail("wgmma that does not add to its accumulators is not known to the emulator");
+  if (!flag(3))
+    return machine.Fail("wgmma that does not add to its accumulators is not known to the emulator");
   auto run = [&machine, w = std::move(w)] { RunWgmma(machine, w); };
   if (machine.late()) {
     group.begun.push_back(std::move(run));

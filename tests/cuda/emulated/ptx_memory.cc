@@ -1,5 +1,5 @@
-// Instructions on shared memory, of a block and of its cluster: loads and stores, copies that go on while the thread
-// does, barriers that count them.
+// Instructions on shared memory, of a block and of its cluster: loads and stores, copies that go on while the
+// thread does, barriers that count them.
 #include <algorithm>
 
 #include "drivers/cuda/cuda_api.h"
@@ -22,7 +22,8 @@ size_t ElementBytes(const PtxStatement& s) {
 
 bool Aligned(PtxThread& t, uint32_t address, size_t bytes) {
   if (address % bytes == 0) return true;
-  t.machine.Fail("shared address " + std::to_string(address) + " is no multiple of " + std::to_string(bytes) + ": " + t.text);
+  t.machine.Fail("shared address " + std::to_string(address) + " is no multiple of " + std::to_string(bytes) +
+                 ": " + t.text);
   return false;
 }
 
@@ -70,7 +71,8 @@ void CopyAsync(PtxThread& t, const PtxStatement& s) {
   const size_t present = s.arguments.size() > 3 ? std::min<size_t>(bytes, t.Word(s.arguments[3])) : bytes;
   if (!Aligned(t, to, bytes)) return;
   if (present > 0 && reinterpret_cast<uintptr_t>(from) % bytes != 0)
-    return t.machine.Fail("a copy of " + std::to_string(bytes) + " bytes from an address that is no multiple of it");
+    return t.machine.Fail("a copy of " + std::to_string(bytes) +
+                          " bytes from an address that is no multiple of it");
   SimtMachine& machine = t.machine;
   machine.Shared(to, bytes);  // now: it must be there
   auto copy = [&machine, to, from, bytes, present] {
@@ -121,7 +123,8 @@ void Arrive(PtxThread& t, const PtxStatement& s) {
 void TryWait(PtxThread& t, const PtxStatement& s) {
   const uint32_t barrier = t.Word(s.arguments[1]);
   const bool parity = t.Get(s.arguments[2]) != 0;
-  if (!IsComplete(*BarrierAt(t.machine, barrier), parity)) t.machine.WaitFor({"mbarrier.try_wait", nullptr, 0, barrier, parity});
+  if (!IsComplete(*BarrierAt(t.machine, barrier), parity))
+    t.machine.WaitFor({"mbarrier.try_wait", nullptr, 0, barrier, parity});
   t.Set(s.arguments[0], 1);
 }
 void StoreAsync(PtxThread& t, const PtxStatement& s) {
@@ -136,7 +139,8 @@ void StoreAsync(PtxThread& t, const PtxStatement& s) {
 
 // cp.async.bulk [to], [from], bytes, [barrier]
 void CopyBulk(PtxThread& t, const PtxStatement& s) {
-  const uint32_t to = t.Word(s.arguments[0]), bytes = t.Word(s.arguments[2]), barrier = t.Word(s.arguments[3]);
+  const uint32_t to = t.Word(s.arguments[0]), bytes = t.Word(s.arguments[2]),
+                 barrier = t.Word(s.arguments[3]);
   const auto* from = reinterpret_cast<const char*>(t.Get(s.arguments[1]));
   if (to % 16 != 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
     return t.machine.Fail("a bulk copy whose addresses or bytes are no multiples of 16");
@@ -155,7 +159,8 @@ void CopyBox(PtxThread& t, const PtxStatement& s) {
   std::vector<int64_t> at;
   for (const PtxArgument& coordinate : s.arguments[1].inside[1].inside)
     at.push_back(static_cast<int32_t>(t.Word(coordinate)));
-  if (at.size() != map.rank) return t.machine.Fail("a box has another number of coordinates than its tensor map");
+  if (at.size() != map.rank)
+    return t.machine.Fail("a box has another number of coordinates than its tensor map");
   if (to % 128 != 0) return t.machine.Fail("a box goes to a shared address that is no multiple of 128");
   const uint32_t own = 1u << (to >> kBlockShift);
   const uint32_t blocks = s.Has("multicast") ? t.Word(s.arguments[3]) & 0xffff : own;

@@ -1,4 +1,5 @@
-// Instructions of a thread alone: conversions, arithmetic of pairs, bits; and those that say nothing to an emulator.
+// Instructions of a thread alone: conversions, arithmetic of pairs, bits; and those that say nothing to an
+// emulator.
 #include <algorithm>
 #include <cmath>
 
@@ -51,7 +52,8 @@ void Lop3(PtxThread& t, const PtxStatement& s) {
 
 void ConvertPair(PtxThread& t, const PtxStatement& s) {
   const bool bf16 = s.Has("bf16x2");
-  const uint32_t high = NarrowToHalf(t.Float(s.arguments[1]), bf16), low = NarrowToHalf(t.Float(s.arguments[2]), bf16);
+  const uint32_t high = NarrowToHalf(t.Float(s.arguments[1]), bf16),
+                 low = NarrowToHalf(t.Float(s.arguments[2]), bf16);
   t.Set(s.arguments[0], high << 16 | low);
 }
 void Narrow(PtxThread& t, const PtxStatement& s) {
@@ -103,10 +105,12 @@ void Exp2(PtxThread& t, const PtxStatement& s) {
 
 float WidenHalf(uint16_t bits, bool bf16) {
   if (bf16) return FromBits(static_cast<uint32_t>(bits) << 16);
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31,
+                 mantissa = bits & 1023;
   if (exponent == 31) return FromBits(sign | 0x7f800000u | mantissa << 13);
-  const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                                        : std::ldexp(static_cast<float>(mantissa | 1024), static_cast<int>(exponent) - 25);
+  const float magnitude =
+      exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                    : std::ldexp(static_cast<float>(mantissa | 1024), static_cast<int>(exponent) - 25);
   return FromBits(ToBits(magnitude) | sign);
 }
 

@@ -26,7 +26,8 @@ uint64_t PtxThread::Get(const PtxArgument& argument) const {
   switch (argument.kind) {
     case PtxArgument::kOperand:
       if (argument.number < count) return operands[argument.number].value;
-      machine.Fail("operand " + std::to_string(argument.number) + " of " + std::to_string(count) + ": " + text);
+      machine.Fail("operand " + std::to_string(argument.number) + " of " + std::to_string(count) + ": " +
+                   text);
       return 0;
     case PtxArgument::kRegister: {
       const auto found = registers_.find(argument.name);
@@ -39,7 +40,8 @@ uint64_t PtxThread::Get(const PtxArgument& argument) const {
 
 void PtxThread::Set(const PtxArgument& argument, uint64_t value) {
   if (argument.kind == PtxArgument::kRegister) registers_[argument.name] = value;
-  if (argument.kind == PtxArgument::kOperand && argument.number < count) Write(operands[argument.number], value);
+  if (argument.kind == PtxArgument::kOperand && argument.number < count)
+    Write(operands[argument.number], value);
 }
 
 const simt::Operand& PtxThread::Of(uint32_t lane, const PtxArgument& argument) const {

@@ -1,4 +1,5 @@
-// PtxThread: a thread at a piece of inline PTX: its operands, the registers that the text declares, the machine.
+// PtxThread: a thread at a piece of inline PTX: its operands, the registers that the text declares, the
+// machine.
 #ifndef RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
 #define RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
 
@@ -51,7 +52,8 @@ struct PtxRow {
   const char* begins;
   PtxFunction run;
 };
-extern const PtxRow kScalarInstructions[], kMemoryInstructions[], kMatrixInstructions[];  // a null name ends each
+extern const PtxRow kScalarInstructions[], kMemoryInstructions[],
+    kMatrixInstructions[];  // a null name ends each
 
 // f16 (bf16 = false) and bf16, as bits, to float and back, to the nearest even.
 float WidenHalf(uint16_t bits, bool bf16);

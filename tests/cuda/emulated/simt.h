@@ -2,8 +2,8 @@
 // what threads of a warp do together, as g++ compiles them for the CPU. Everything that needs other threads
 // goes through a `Machine`, which the emulator hands in; inline PTX goes to it as text with its operands.
 //
-// A kernel becomes a shared library of its own. Its uninitialised variables are those of functions in shared memory,
-// which the machine fills and, for blocks of a cluster, exchanges.
+// A kernel becomes a shared library of its own. Its uninitialised variables are those of functions in shared
+// memory, which the machine fills and, for blocks of a cluster, exchanges.
 #ifndef RONDO_TESTS_CUDA_EMULATED_SIMT_H_
 #define RONDO_TESTS_CUDA_EMULATED_SIMT_H_
 
@@ -35,7 +35,16 @@ struct Operand {
   uint64_t value;
 };
 
-enum class WarpOp { kSync, kShuffleXor, kShuffle, kReduceMax, kReduceMin, kReduceMaxSigned, kReduceMinSigned, kAny };
+enum class WarpOp {
+  kSync,
+  kShuffleXor,
+  kShuffle,
+  kReduceMax,
+  kReduceMin,
+  kReduceMaxSigned,
+  kReduceMinSigned,
+  kAny
+};
 
 // What the emulator does for a kernel; all of the calling thread.
 class Machine {
@@ -64,11 +73,14 @@ struct KernelEntry {
 // What a library exports as `simt_library`.
 struct Library {
   char* shared() const { return (char*)(((uintptr_t)shared_begin + 127) / 128 * 128); }
-  size_t shared_bytes() const { return shared_end > shared() ? ((size_t)(shared_end - shared()) + 127) / 128 * 128 : 0; }
+  size_t shared_bytes() const {
+    return shared_end > shared() ? ((size_t)(shared_end - shared()) + 127) / 128 * 128 : 0;
+  }
 
   Machine** machine;
   ThreadView** thread;
-  char *shared_begin, *shared_end;  // of static shared memory, which begins at the first multiple of 128 there
+  char *shared_begin,
+      *shared_end;  // of static shared memory, which begins at the first multiple of 128 there
   const KernelEntry* kernels;
   size_t kernel_count;
 };

@@ -185,11 +185,13 @@ char* SimtMachine::Shared(uint32_t address, size_t bytes) {
     const size_t offset = at - kFirstShared;
     if (offset + bytes <= fixed)
       return (block == entered_ ? library_->shared() : block->static_shared.data()) + offset;
-    if (offset >= fixed && offset - fixed + bytes <= shared_bytes_) return block->dynamic_shared + (offset - fixed);
+    if (offset >= fixed && offset - fixed + bytes <= shared_bytes_)
+      return block->dynamic_shared + (offset - fixed);
   }
   Fail("shared memory of " + std::to_string(bytes) + " bytes at byte " + std::to_string(at) + " of block " +
-       std::to_string(rank) + " of the cluster is not the launch's: " + std::to_string(fixed) + " static and " +
-       std::to_string(shared_bytes_) + " dynamic bytes from byte " + std::to_string(kFirstShared) + " on");
+       std::to_string(rank) + " of the cluster is not the launch's: " + std::to_string(fixed) +
+       " static and " + std::to_string(shared_bytes_) + " dynamic bytes from byte " +
+       std::to_string(kFirstShared) + " on");
   return nowhere_.data();
 }
 

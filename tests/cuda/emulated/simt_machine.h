@@ -1,10 +1,10 @@
-// SimtMachine: runs kernels of translated libraries, cluster after cluster, each thread a fiber, on the calling
-// thread.
+// SimtMachine: runs kernels of translated libraries, cluster after cluster, each thread a fiber, on the
+// calling thread.
 //
-// What CUDA leaves open is an order here (Order): which warps go first, and when copies and matrix instructions that
-// were begun take place. A kernel that is right is so in each. What is wrong and can be seen (threads that wait for
-// ever, lanes that meet at different instructions, shared memory beyond what the launch gave) ends the launch with
-// a sentence.
+// What CUDA leaves open is an order here (Order): which warps go first, and when copies and matrix
+// instructions that were begun take place. A kernel that is right is so in each. What is wrong and can be
+// seen (threads that wait for ever, lanes that meet at different instructions, shared memory beyond what the
+// launch gave) ends the launch with a sentence.
 #ifndef RONDO_TESTS_CUDA_EMULATED_SIMT_MACHINE_H_
 #define RONDO_TESTS_CUDA_EMULATED_SIMT_MACHINE_H_
 
@@ -52,14 +52,14 @@ class SimtMachine final : public simt::Machine {
   Thread& current() { return *current_; }
   Cluster& cluster() { return cluster_; }
   bool late() const { return order_ == Order::kLate; }
-  // `bytes` of shared memory at an address of the cluster. Never null: of what is not there, a place that nothing
-  // reads, and the launch fails.
+  // `bytes` of shared memory at an address of the cluster. Never null: of what is not there, a place that
+  // nothing reads, and the launch fails.
   char* Shared(uint32_t address, size_t bytes);
   // Ends the launch.
   void Fail(const std::string& why);
   void WaitFor(const Wait& wait);
-  // Whether this thread was the last of `mask`'s lanes to come to `what`. The others return once the last has called
-  // Part.
+  // Whether this thread was the last of `mask`'s lanes to come to `what`. The others return once the last has
+  // called Part.
   bool Meet(const void* what, const char* name, uint32_t mask);
   void Part(uint32_t mask);
   void Barrier(uint32_t number, uint32_t count);

@@ -1,5 +1,5 @@
-// What the emulator promises beside right results: of kernels that are wrong it says so, or at least one of its two
-// orders gives another result.
+// What the emulator promises beside right results: of kernels that are wrong it says so, or at least one of
+// its two orders gives another result.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ class Kernel {
   }
 
   // What it leaves in `to`, which begins as -1, of 0, 1, 2, ...
-  std::string Run(Order order, uint32_t blocks, uint32_t threads, uint32_t shared, std::vector<int>* to) const {
+  std::string Run(Order order, uint32_t blocks, uint32_t threads, uint32_t shared,
+                  std::vector<int>* to) const {
     if (library_ == nullptr) return "it does not compile";
     alignas(16) static int from[1024];
     for (int k = 0; k < 1024; ++k) from[k] = k;
@@ -78,7 +79,8 @@ void ExpectSeen(const Kernel& kernel, uint32_t blocks, uint32_t threads, uint32_
   }
   EXPECT_TRUE(seen);
 }
-void ExpectSaid(const Kernel& kernel, uint32_t blocks, uint32_t threads, uint32_t shared, const std::string& words) {
+void ExpectSaid(const Kernel& kernel, uint32_t blocks, uint32_t threads, uint32_t shared,
+                const std::string& words) {
   for (Order order : {Order::kEarly, Order::kLate}) {
     std::vector<int> to;
     const std::string said = kernel.Run(order, blocks, threads, shared, &to);
@@ -105,7 +107,8 @@ TEST(Simt, ABarrierThatIsMissingIsSeen) {
 }
 
 std::string CopyThenRead(const std::string& wait) {
-  return "copy_async<16>(shared_address(shared_memory) + threadIdx.x * 16, (const char*)from + threadIdx.x * 16, true);\n"
+  return "copy_async<16>(shared_address(shared_memory) + threadIdx.x * 16, (const char*)from + threadIdx.x * "
+         "16, true);\n"
          "commit_copies();\n" +
          wait +
          "__syncthreads();\n"
@@ -132,8 +135,10 @@ std::string BulkThenRead(const std::string& wait) {
 TEST(Simt, BytesOfABulkCopyAreCountedByItsBarrier) {
   ExpectRight(Kernel(BulkThenRead("mbarrier_wait(shared_address(&here), 0);\n")), 1, 32, 128, Reversed(32));
   ExpectSeen(Kernel(BulkThenRead("__syncthreads();\n")), 1, 32, 128, Reversed(32));
-  ExpectSaid(Kernel(BulkThenRead("mbarrier_wait(shared_address(&here), 0);\nmbarrier_wait(shared_address(&here), 1);\n")),
-             1, 32, 128, "no thread can go on:\n  block 0 of the cluster, warp 0: 32 lanes at mbarrier.try_wait");
+  ExpectSaid(Kernel(BulkThenRead(
+                 "mbarrier_wait(shared_address(&here), 0);\nmbarrier_wait(shared_address(&here), 1);\n")),
+             1, 32, 128,
+             "no thread can go on:\n  block 0 of the cluster, warp 0: 32 lanes at mbarrier.try_wait");
 }
 
 // Each block takes what another of its cluster has in static shared memory.
@@ -163,8 +168,8 @@ TEST(Simt, WhatCannotGoOnIsSaid) {
              "warp 0: 32 lanes at bar.sync;");
   ExpectSaid(Kernel("if (threadIdx.x % 2 == 0) to[0] = __shfl_xor_sync(~0u, 1, 2);\n"), 1, 32, 0,
              "16 lanes at __shfl_xor_sync; 16 are done");
-  ExpectSaid(Kernel("if (threadIdx.x % 2 == 0) __syncwarp(); else to[0] = __shfl_sync(~0u, 1, 2);\n"), 1, 32, 0,
-             "while other lanes of the warp are at another instruction");
+  ExpectSaid(Kernel("if (threadIdx.x % 2 == 0) __syncwarp(); else to[0] = __shfl_sync(~0u, 1, 2);\n"), 1, 32,
+             0, "while other lanes of the warp are at another instruction");
 }
 
 TEST(Simt, SharedMemoryBeyondTheLaunchIsSaid) {

@@ -145,7 +145,8 @@ bool Translate(const std::string& text, const std::map<std::string, std::string>
   if (!Expand(text, headers, &seen, &whole, error) || !TranslateAsm(whole, &translated, error)) return false;
   out->kernels = KernelsOf(translated);
   // An operand's constraint and its value: "=r"(x).
-  translated = std::regex_replace(translated, std::regex("\"([=+]?[rlhfn])\"\\s*\\("), "simt_operand(\"$1\", ");
+  translated =
+      std::regex_replace(translated, std::regex("\"([=+]?[rlhfn])\"\\s*\\("), "simt_operand(\"$1\", ");
   // There are no arrays without an extent of a section.
   translated = std::regex_replace(translated, std::regex("extern __shared__ [^;]*?(\\w+)\\[\\];"),
                                   "\n#define $1 (simt_thread->dynamic_shared)\n");
@@ -153,17 +154,19 @@ bool Translate(const std::string& text, const std::map<std::string, std::string>
   out->text = "#define SIMT_KERNELS\n#define __CUDACC_RTC__\n#define __CUDA_ARCH__ " +
               std::to_string(architecture * 10) + "\n";
   if (specific) out->text += "#define __CUDA_ARCH_FEAT_SM" + std::to_string(architecture) + "_ALL\n";
-  // In a namespace without a name nothing is shared between translation units. The library's uninitialised variables
-  // are those in shared memory, and one that aligns them.
+  // In a namespace without a name nothing is shared between translation units. The library's uninitialised
+  // variables are those in shared memory, and one that aligns them.
   out->text += "#include \"tests/cuda/emulated/simt.h\"\nnamespace {\n" + translated +
                "\nchar simt_alignment[128] __attribute__((used, aligned(128)));\n}\n"
                "extern \"C\" __attribute__((visibility(\"hidden\"))) char __bss_start[], _end[];\n"
                "static const simt::KernelEntry simt_kernels[] = {\n";
   for (const KernelWords& kernel : out->kernels)
-    out->text += "SimtEntry<&" + kernel.name + ">::Of(\"" + kernel.name + "\", " + std::to_string(std::max(kernel.cluster, 1u)) + "),\n";
-  out->text += "};\nextern \"C\" __attribute__((visibility(\"default\"))) const simt::Library simt_library = {\n"
-               "&simt_machine, &simt_thread, __bss_start, _end, simt_kernels, " +
-               std::to_string(out->kernels.size()) + "};\n";
+    out->text += "SimtEntry<&" + kernel.name + ">::Of(\"" + kernel.name + "\", " +
+                 std::to_string(std::max(kernel.cluster, 1u)) + "),\n";
+  out->text +=
+      "};\nextern \"C\" __attribute__((visibility(\"default\"))) const simt::Library simt_library = {\n"
+      "&simt_machine, &simt_thread, __bss_start, _end, simt_kernels, " +
+      std::to_string(out->kernels.size()) + "};\n";
   return true;
 }
 

@@ -20,8 +20,8 @@ static_assert(sizeof(TensorMap) <= 128);
 // The box whose first element is at `at`, line after line; zeros where the tensor has nothing.
 std::vector<char> ReadBox(const TensorMap& map, const std::vector<int64_t>& at);
 
-// Where 16 bytes of an address lie with swizzles of so many bytes: the 16s of each run of them are exchanged by the
-// number, among eight, of the 128 bytes that they are in.
+// Where 16 bytes of an address lie with swizzles of so many bytes: the 16s of each run of them are exchanged
+// by the number, among eight, of the 128 bytes that they are in.
 inline uint32_t Swizzled(uint32_t address, uint32_t swizzle_bytes) {
   return swizzle_bytes == 0 ? address : address ^ (address >> 7 & (swizzle_bytes / 16 - 1)) << 4;
 }
