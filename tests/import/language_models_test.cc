@@ -4,31 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "compiler/import/import.h"
 #include "compiler/ir/evaluate.h"
 #include "tests/import/model_maker.h"
+#include "tests/ir/data.h"
 
 namespace rondo {
 namespace {
 
 using Numbers = std::vector<float>;
-
-Numbers Random(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Numbers numbers(count);
-  for (float& x : numbers) x = normal(random);
-  return numbers;
-}
-
-template <typename T>
-std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, const std::vector<T>& values) {
-  std::vector<uint8_t> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return ir::ConstantData::Own(dtype, shape, bytes);
-}
 
 onnx::AttributeProto* Attribute(onnx::NodeProto* node, const char* name,
                                 onnx::AttributeProto::AttributeType type) {
