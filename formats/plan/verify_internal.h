@@ -94,7 +94,7 @@ struct KernelRanges {
   };
   Span<Apart> apart;
 };
-// The blocks, reliance and tensor maps of the kernels' images: boxes that the copy engine can cut, from
+// The blocks, reliance and tensor maps of the kernels' images: boxes that TMA can cut, from
 // memory that the kernel may touch. `ranges` becomes what the images rely on, too.
 Status VerifyImages(const PlanData& plan, const KernelRanges& ranges);
 

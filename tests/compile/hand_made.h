@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,6 +173,13 @@ class HandMade {
   }
   LoweredProgram program_;
 };
+
+// Ops as they stand, for Reorder and what takes an order.
+inline std::vector<int> GivenOrder(const LoweredProgram& program) {
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
 
 }  // namespace rondo
 

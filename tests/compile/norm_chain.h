@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compile.h"
 #include "core/dtype.h"
 #include "tests/compile/tensor_parallel.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 
@@ -88,6 +90,18 @@ class NormChainModel : public ModelMaker {
 
   NormChain chain_;
 };
+
+// The plan of a chain for a target ("host", "cuda:sm_90a"), all ranks together, or why there is none.
+inline Result<CompiledPlan> CompileNormChain(const NormChain& chain, const std::string& target) {
+  const TemporaryFolder folder;
+  for (uint32_t rank = 0; rank < chain.ranks; ++rank)
+    NormChainModel(chain, rank).Write(folder.File("m" + std::to_string(rank) + ".onnx"));
+  CompileOptions options;
+  options.models = {{"main", folder.File("m{rank}.onnx")}};
+  options.devices = static_cast<uint32_t>(chain.ranks);
+  options.targets = *ParseTargets(target);
+  return CompileToMemory(options);
+}
 
 }  // namespace rondo
 

@@ -3,11 +3,11 @@
 
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/compare_images.h"
-#include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/verifier.h"
+#include "tests/cuda/have_nvrtc.h"
 #include "tests/cuda/make_cubin.h"
 #include "tests/folders.h"
 
@@ -21,11 +21,6 @@ CompileOptions Options(const std::string& model, const std::string& target) {
   options.models = {{"main", Data(model)}};
   options.targets = *ParseTargets(target);
   return options;
-}
-
-bool HaveNvrtc() {
-  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-  return code.ok() || code.status().code() != Code::kUnsupported;
 }
 
 const char* const kModels[] = {"pycoder/decode.onnx", "pycoder/prefill64.onnx", "fixtures/resnet/model.onnx",

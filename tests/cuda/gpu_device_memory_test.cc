@@ -2,9 +2,8 @@
 // Skipped where there is no GPU; the tensor-parallel model where there is one only.
 #include <filesystem>
 
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "drivers/cuda/cuda_driver.h"
 #include "tests/compile/tensor_parallel.h"
+#include "tests/cuda/with_gpu.h"
 #include "tests/e2e/anywhere.h"
 #include "tests/temporary_folder.h"
 
@@ -48,18 +47,11 @@ std::unique_ptr<Place> OnGpu(const Session& session, const Buffer& buffer) {
   return std::make_unique<GpuPlace>(session, buffer);
 }
 
-class GpuDeviceMemory : public testing::Test {
+class GpuDeviceMemory : public WithGpu {
  protected:
-  void SetUp() override {
-    Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-    if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
-    Result<Driver*> driver = CreateCudaDriver();
-    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    driver_ = *driver;
-  }
   void TearDown() override {
     model_.reset();
-    if (driver_ != nullptr) DestroyCudaDriver(driver_);
+    WithGpu::TearDown();
   }
   void Arm(const std::string& path, uint32_t devices = 1) {
     CompileOptions options;
@@ -71,7 +63,6 @@ class GpuDeviceMemory : public testing::Test {
   }
   void ExpectSame(int rounds) { ExpectSameAnywhere(*model_, model_->session(), OnGpu, 1, rounds); }
 
-  Driver* driver_ = nullptr;
   std::unique_ptr<LiveModel> model_;
 };
 

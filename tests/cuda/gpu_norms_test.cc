@@ -10,13 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/nvrtc.h"
 #include "core/dtype.h"
 #include "runtime/run_timer.h"
 #include "tests/compile/norm_chain.h"
+#include "tests/cuda/have_nvrtc.h"
 #include "tests/cuda/rank_devices.h"
 #include "tests/e2e/harness.h"
-#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -29,14 +28,7 @@ constexpr int kRuns = 60;
 struct Compiled {
   // "" or what went wrong.
   std::string Make(const NormChain& chain) {
-    TemporaryFolder folder;
-    for (uint32_t rank = 0; rank < chain.ranks; ++rank)
-      NormChainModel(chain, rank).Write(folder.File("m" + std::to_string(rank) + ".onnx"));
-    CompileOptions options;
-    options.models = {{"main", folder.File("m{rank}.onnx")}};
-    options.devices = static_cast<uint32_t>(chain.ranks);
-    options.targets = *ParseTargets("cuda:sm_90a");
-    Result<CompiledPlan> made = CompileToMemory(options);
+    Result<CompiledPlan> made = CompileNormChain(chain, "cuda:sm_90a");
     if (!made.ok()) return made.status().message();
     compiled = made.Take();
     weights = AssembleWeights(compiled);
@@ -69,8 +61,7 @@ class Norms : public testing::TestWithParam<uint32_t> {
   }
   // Why nothing can be tried; "" if it can.
   std::string Lack() {
-    const Result<Nvrtc> nvrtc = Nvrtc::Open("");
-    if (!nvrtc.ok()) return nvrtc.status().message();
+    if (!HaveNvrtc()) return "libnvrtc is not on this machine";
     return DevicesFor(CollectiveKernels::kSmall) == nullptr ? "there is no GPU" : "";
   }
 

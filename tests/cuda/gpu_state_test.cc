@@ -1,25 +1,16 @@
 // The caches of a decoder of two layers on a GPU, filled with canaries: each run of prefill and decode writes
 // the rows of its positions and leaves every other byte as it was. Skipped where there is no GPU or libnvrtc.
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "drivers/cuda/cuda_driver.h"
+#include "tests/cuda/with_gpu.h"
 #include "tests/e2e/cache_rows.h"
 
 namespace rondo {
 namespace {
 
-class GpuState : public testing::TestWithParam<int64_t> {
+class GpuState : public WithGpu, public testing::WithParamInterface<int64_t> {
  protected:
-  void SetUp() override {
-    const Result<std::vector<uint8_t>> code =
-        CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-    if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
-    const Result<Driver*> driver = CreateCudaDriver();
-    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    driver_ = *driver;
-  }
   void TearDown() override {
     decoder_.reset();
-    if (driver_ != nullptr) DestroyCudaDriver(driver_);
+    WithGpu::TearDown();
   }
   // And 32 steps of decode one after another.
   void ExpectRows() {
@@ -30,7 +21,6 @@ class GpuState : public testing::TestWithParam<int64_t> {
   }
 
   static constexpr char kTarget[] = "cuda:sm_90a";
-  Driver* driver_ = nullptr;
   std::unique_ptr<CachedDecoder> decoder_;
 };
 

@@ -1,9 +1,8 @@
 // What plans state of a GPU's memory before they are loaded is what the GPU then gives, within 1 % or 4 MiB:
 // with 1, 2, 8 and 24 sessions; blocks to the byte. Each plan in a context of its own. Skipped where there is
 // no GPU or no libnvrtc.
-#include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
-#include "drivers/cuda/cuda_driver.h"
+#include "tests/cuda/with_gpu.h"
 #include "tests/e2e/llama_model.h"
 #include "tests/folders.h"
 #include "tests/temporary_folder.h"
@@ -12,19 +11,8 @@
 namespace rondo::bench {
 namespace {
 
-class GpuStatedMemory : public testing::Test {
+class GpuStatedMemory : public WithGpu {
  protected:
-  void SetUp() override {
-    const Result<std::vector<uint8_t>> code =
-        CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-    if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
-    const Result<Driver*> driver = CreateCudaDriver();
-    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    driver_ = *driver;
-  }
-  void TearDown() override {
-    if (driver_ != nullptr) DestroyCudaDriver(driver_);
-  }
   void ExpectStated(const std::vector<ModelSource>& models) {
     CompileOptions options;
     options.models = models;
@@ -48,8 +36,6 @@ class GpuStatedMemory : public testing::Test {
                                 << StageTable(*measured, kDeviceMemoryRates);
   }
   static std::string Data(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }
-
-  Driver* driver_ = nullptr;
 };
 
 TEST_F(GpuStatedMemory, OfPycoder) {

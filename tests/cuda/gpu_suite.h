@@ -14,9 +14,9 @@
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
-#include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
+#include "tests/cuda/have_nvrtc.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/reference.h"
 #include "tools/rondo/kernel_check.h"
@@ -33,11 +33,6 @@ struct Case {
   std::function<std::string(const Memory& got)> difference;
   bool canaries = true;  // whether it also runs on inputs drawn at random
 };
-
-inline bool HaveNvrtc() {
-  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-  return code.ok() || code.status().code() != Code::kUnsupported;
-}
 
 // Kernels of all cases as one plan with a step each.
 class Suite {

@@ -7,30 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/compile.h"
 #include "tests/compile/norm_chain.h"
-#include "tests/temporary_folder.h"
+#include "tests/cuda/have_nvrtc.h"
 
 namespace rondo::cuda {
 namespace {
 
-// The plan of a chain, or why there is none.
-Result<CompiledPlan> Compiled(const NormChain& chain) {
-  TemporaryFolder folder;
-  for (uint32_t rank = 0; rank < chain.ranks; ++rank)
-    NormChainModel(chain, rank).Write(folder.File("m" + std::to_string(rank) + ".onnx"));
-  CompileOptions options;
-  options.models = {{"main", folder.File("m{rank}.onnx")}};
-  options.devices = static_cast<uint32_t>(chain.ranks);
-  options.targets = *ParseTargets("cuda:sm_90a");
-  return CompileToMemory(options);
-}
-
 class NormKernels : public testing::Test {
  protected:
   void SetUp() override {
-    if (const Result<Nvrtc> nvrtc = Nvrtc::Open(""); !nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
+    if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   }
 };
 
@@ -38,7 +24,8 @@ TEST_F(NormKernels, EveryNormBehindAnAllReduceIsOne) {
   for (const int type : {onnx::TensorProto::FLOAT, onnx::TensorProto::FLOAT16, onnx::TensorProto::BFLOAT16}) {
     for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 192}, {1, 4096}, {16, 2048}}) {
       for (const bool layer_norm : {false, true}) {
-        const Result<CompiledPlan> compiled = Compiled({rows, columns, 2, type, layer_norm});
+        const Result<CompiledPlan> compiled =
+            CompileNormChain({rows, columns, 2, type, layer_norm}, "cuda:sm_90a");
         ASSERT_TRUE(compiled.ok()) << compiled.status().message();
         const PlanData& plan = compiled->plan;
         uint32_t launches = 0, norms = 0, stored = 0;
@@ -118,7 +105,8 @@ struct Copy {
 
 TEST_F(NormKernels, WhatDoesAnythingElseIsNone) {
   for (const bool layer_norm : {false, true}) {
-    const Result<CompiledPlan> compiled = Compiled({4, 512, 2, onnx::TensorProto::FLOAT, layer_norm});
+    const Result<CompiledPlan> compiled =
+        CompileNormChain({4, 512, 2, onnx::TensorProto::FLOAT, layer_norm}, "cuda:sm_90a");
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     ASSERT_TRUE(Copy(*compiled).Read().has_value());
     const size_t last = Copy(*compiled).stages.size() - 1;

@@ -15,7 +15,7 @@ namespace {
 
 // A matrix of columns x k numbers, all bytes drawn.
 struct Drawn {
-  explicit Drawn(const PackedTiles& m) : shape{m.columns, m.k, m.block, m.bits} {
+  explicit Drawn(const PackedTiles& m) : shape{m.columns, m.k, m.format.block, m.format.bits} {
     std::mt19937 random(1);
     codes.resize(static_cast<size_t>(shape.bytes()));
     for (uint8_t& byte : codes) byte = static_cast<uint8_t>(random());
@@ -49,7 +49,8 @@ std::vector<uint8_t> Stage(const PackedTiles& m, const Drawn& drawn, int n, int 
       CopyBox(drawn.codes.data(), n / 16, drawn.shape.tiles(), drawn.shape.pieces() * 512,
               step * m.tile_codes() + r, m.n / 16, m.code_run(), stage.data() + m.codes_box(j, r));
     CopyBox(drawn.scales.data(), n / 16, drawn.shape.tiles(), drawn.shape.blocks() * 32,
-            step * m.stage_k / m.block * 32, m.n / 16, m.tile_scales(), stage.data() + m.scales_box(j));
+            step * m.stage_k / m.format.block * 32, m.n / 16, m.tile_scales(),
+            stage.data() + m.scales_box(j));
   }
   return stage;
 }
@@ -58,7 +59,7 @@ std::vector<uint8_t> Stage(const PackedTiles& m, const Drawn& drawn, int n, int 
 int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& stage, int n, int step,
           int warp, int lane, int half) {
   int wrong = 0;
-  const int g = lane / 4, t = lane % 4, word = 8 / m.bits;
+  const int g = lane / 4, t = lane % 4, word = 8 / m.format.bits;
   for (int s = 0; s < m.half_k() / 16; ++s) {
     for (int f = 0; f < 4; ++f) {
       const int64_t row = n + warp % (m.n / 16) * 16 + g + f % 2 * 8;
@@ -66,10 +67,10 @@ int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& 
       if (row >= m.columns) continue;
       uint32_t words;
       std::memcpy(&words, &stage[m.tile_at(warp) + m.pair_at(half, s / word) + lane * 16 + f % 2 * 4], 4);
-      const int at = m.bits * (s % word * 2 + f / 2);
+      const int at = m.format.bits * (s % word * 2 + f / 2);
       for (int e = 0; e < 2; ++e)
-        wrong += (words >> (at + 16 * e) & ((1u << m.bits) - 1)) != drawn.Code(row, k + e);
-      const int blocks = m.block < m.half_k() ? m.half_k() / m.block : 1;
+        wrong += (words >> (at + 16 * e) & ((1u << m.format.bits) - 1)) != drawn.Code(row, k + e);
+      const int blocks = m.format.block < m.half_k() ? m.half_k() / m.format.block : 1;
       uint16_t scale;
       std::memcpy(
           &scale,
@@ -79,20 +80,6 @@ int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& 
     }
   }
   return wrong;
-}
-
-// Tiles know no sums of A, from which the stream of few rows takes what its codes have too much.
-TEST(PackedTiles, NothingIsLeftToSumsOfA) {
-  for (int type : {1, 2, 3, 4, 5, 6}) {
-    for (int bits : {2, 4, 8}) {
-      PackedTiles m = {};
-      m.m = 16;
-      m.bf16 = 1;
-      m.type = type;
-      m.bits = bits;
-      EXPECT_FALSE(m.codes().summed()) << "type " << type << ", " << bits << " bits";
-    }
-  }
 }
 
 TEST(PackedTiles, EveryLaneFindsItsNumbersAndScales) {
@@ -107,9 +94,9 @@ TEST(PackedTiles, EveryLaneFindsItsNumbersAndScales) {
           m.columns = 216;
           m.k = 512;
           m.b_count = b_count;
-          m.bits = bits;
-          m.block = block;
-          m.scale_bytes = 2;
+          m.format.bits = bits;
+          m.format.block = block;
+          m.format.scale_bytes = 2;
           if (m.half_k() * bits < 128) continue;
           const Drawn drawn(m);
           int wrong = 0;
@@ -139,10 +126,10 @@ TEST(PackedTiles, BoxesLieAtMultiplesOf128Bytes) {
         m.stage_k = stage_k;
         m.k = 1024;
         m.b_count = 1;
-        m.bits = bits;
-        m.block = 128;
-        m.scale_bytes = 2;
-        m.zeros = 1;
+        m.format.bits = bits;
+        m.format.block = 128;
+        m.format.scale_bytes = 2;
+        m.format.zeros = 1;
         for (int r = 0; r < m.tile_codes(); r += m.code_run()) EXPECT_EQ(m.codes_box(0, r) % 128, 0);
         EXPECT_EQ(m.scales_box(0) % 128, 0);
         EXPECT_EQ(m.zeros_box(0) % 128, 0);

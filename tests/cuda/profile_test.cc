@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
 #include "core/arena.h"
+#include "tests/cuda/have_nvrtc.h"
 #include "tests/folders.h"
 #include "tests/temporary_folder.h"
 
@@ -230,11 +230,6 @@ CompileOptions InF16(const std::string& model) {
   options.precision = Precision::kF16;
   options.matmuls = Matmuls::kGenerated;
   return options;
-}
-
-bool HaveNvrtc() {
-  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-  return code.ok() || code.status().code() != Code::kUnsupported;
 }
 
 Span<const uint8_t> CodeOf(const CodeModule& module, uint32_t kernel) {

@@ -213,37 +213,34 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }
 
-TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
+// y = x, 16 by 512, as other types.
+struct MapMaker {
+  MapMaker(DType from, DType to) {
+    maker.loops = {16, 512};
+    maker.part.skeleton = Skeleton::kMap;
+    maker.part.outer = 2;
+    const uint16_t x = maker.Operand(from, Mode::kRead, {0, 1}), y = maker.Operand(to, Mode::kWrite, {0, 1});
+    TapeMaker body;
+    body.Store(y, to, body.Load(x, from));
+    maker.part.body = maker.Keep(body);
+  }
   Arena arena;
-  PartMaker maker(&arena);
-  maker.loops = {16, 512};
-  maker.part.skeleton = Skeleton::kMap;
-  maker.part.outer = 2;
-  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1}),
-                 y = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
-  TapeMaker body;
-  body.Store(y, DType::kF16, body.Load(x, DType::kF16));
-  maker.part.body = maker.Keep(body);
-  EXPECT_EQ(Text(maker).grid, 4u);               // 8 elements a thread
-  EXPECT_EQ(Text(maker, kHopper, 8).grid, 8u);   // 4
-  EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);  // 1
+  PartMaker maker{&arena};
+};
+
+TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
+  MapMaker map(DType::kF16, DType::kF16);
+  EXPECT_EQ(Text(map.maker).grid, 4u);               // 8 elements a thread
+  EXPECT_EQ(Text(map.maker, kHopper, 8).grid, 8u);   // 4
+  EXPECT_EQ(Text(map.maker, kHopper, 2).grid, 32u);  // 1
 }
 
 TEST(CudaTemplates, BytesMoveAsVectors) {
-  Arena arena;
-  PartMaker maker(&arena);
-  maker.loops = {16, 512};
-  maker.part.skeleton = Skeleton::kMap;
-  maker.part.outer = 2;
-  const uint16_t x = maker.Operand(DType::kU8, Mode::kRead, {0, 1}),
-                 y = maker.Operand(DType::kI8, Mode::kWrite, {0, 1});
-  TapeMaker body;
-  body.Store(y, DType::kI8, body.Load(x, DType::kU8));
-  maker.part.body = maker.Keep(body);
-  const KernelText text = Text(maker);
+  MapMaker map(DType::kU8, DType::kI8);
+  const KernelText text = Text(map.maker);
   EXPECT_TRUE(Has(text, "widen_u8<8>") && Has(text, "store_i8<8>")) << text.text;
   EXPECT_EQ(text.grid, 4u);
-  EXPECT_FALSE(Has(Text(maker, kHopper, 2), "store_i8<"));  // two bytes are no word
+  EXPECT_FALSE(Has(Text(map.maker, kHopper, 2), "store_i8<"));  // two bytes are no word
   const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
   EXPECT_TRUE(code.ok()) << code.status().message();
 }

@@ -24,7 +24,12 @@ struct DefectKind {
   bool (*plant)(Patient& patient);
 };
 
+// All kinds, as a list for as long as the process; and those of memory, steps, contracts and collectives.
 Span<const DefectKind> DefectKinds();
+Span<const DefectKind> MemoryDefects();
+Span<const DefectKind> StepDefects();
+Span<const DefectKind> ContractDefects();
+Span<const DefectKind> CollectiveDefects();
 
 }  // namespace rondo::defects
 

@@ -94,54 +94,61 @@ class SmallModel : public ModelMaker {
   uint32_t weights_ = 0;
 };
 
-// Two layers of 8 experts, two of them for each of 5 rows.
-CompileOptions Experts(const Folder& folder) {
-  constexpr int64_t kExperts = 8, kWidth = 64, kInner = 128, kRows = 5;
+// The node of a mixture of experts: x by the router's scores to `out`.
+using AddExperts = onnx::NodeProto* (*)(SmallModel* m, const std::string& x, const std::string& router,
+                                        const std::string& out);
+// Two layers x + experts(x) over so many rows, the two best experts for each.
+CompileOptions LayersOfExperts(const Folder& folder, int64_t rows, int64_t width, int64_t experts,
+                               AddExperts add) {
   SmallModel m;
-  m.Input("x", {1, kRows, kWidth});
-  m.Ints("rows", {kRows, kExperts});
+  m.Input("x", {1, rows, width});
+  m.Ints("rows", {rows, experts});
   std::string x = "x";
   for (const std::string n : {"a", "b"}) {
-    m.Add("MatMul", {x, m.Weight({kWidth, kExperts})}, n + ".scores");
+    m.Add("MatMul", {x, m.Weight({width, experts})}, n + ".scores");
     m.Add("Reshape", {n + ".scores", "rows"}, n + ".router");
-    const std::string up = m.Weight({kExperts, kInner, kWidth}), up_bias = m.Weight({kExperts, kInner}),
-                      down = m.Weight({kExperts, kWidth, kInner}), down_bias = m.Weight({kExperts, kWidth});
-    onnx::NodeProto* node = m.Microsoft("MoE", {x, n + ".router", up, up_bias, down, down_bias}, n + ".moe");
+    onnx::NodeProto* node = add(&m, x, n + ".router", n + ".moe");
     SmallModel::Set(node, "k", 2);
     SmallModel::Set(node, "normalize_routing_weights", 1);
-    SmallModel::Set(node, "activation_type", "silu");
     x = m.Add("Add", {x, n + ".moe"}, n + ".y");
   }
   m.Output(x);
   return m.Write(folder);
 }
 
-// The same of 4 experts whose weights are packed in 4 bits, 32 a scale, gated.
+// 8 experts, two of them for each of 5 rows.
+CompileOptions Experts(const Folder& folder) {
+  constexpr int64_t kExperts = 8, kWidth = 64, kInner = 128, kRows = 5;
+  return LayersOfExperts(
+      folder, kRows, kWidth, kExperts,
+      [](SmallModel* m, const std::string& x, const std::string& router, const std::string& out) {
+        const std::string up = m->Weight({kExperts, kInner, kWidth}), up_bias = m->Weight({kExperts, kInner}),
+                          down = m->Weight({kExperts, kWidth, kInner}),
+                          down_bias = m->Weight({kExperts, kWidth});
+        onnx::NodeProto* node = m->Microsoft("MoE", {x, router, up, up_bias, down, down_bias}, out);
+        SmallModel::Set(node, "activation_type", "silu");
+        return node;
+      });
+}
+
+// 4 experts whose weights are packed in 4 bits, 32 a scale, gated.
 CompileOptions PackedExperts(const Folder& folder) {
   constexpr int64_t kExperts = 4, kWidth = 128, kInner = 256, kRows = 3, kBlock = 32;
-  SmallModel m;
-  m.Input("x", {1, kRows, kWidth});
-  m.Ints("rows", {kRows, kExperts});
-  std::string x = "x";
-  for (const std::string n : {"a", "b"}) {
-    m.Add("MatMul", {x, m.Weight({kWidth, kExperts})}, n + ".scores");
-    m.Add("Reshape", {n + ".scores", "rows"}, n + ".router");
-    const std::string up = m.Packed({kExperts, 2 * kInner, kWidth / 2}),
-                      up_scales = m.Scales({kExperts, 2 * kInner, kWidth / kBlock}),
-                      down = m.Packed({kExperts, kWidth, kInner / 2}),
-                      down_scales = m.Scales({kExperts, kWidth, kInner / kBlock});
-    onnx::NodeProto* node = m.Microsoft(
-        "QMoE", {x, n + ".router", up, up_scales, "", down, down_scales, "", "", "", ""}, n + ".moe");
-    SmallModel::Set(node, "k", 2);
-    SmallModel::Set(node, "normalize_routing_weights", 1);
-    SmallModel::Set(node, "activation_type", "swiglu");
-    SmallModel::Set(node, "swiglu_fusion", 1);
-    SmallModel::Set(node, "expert_weight_bits", 4);
-    SmallModel::Set(node, "block_size", kBlock);
-    x = m.Add("Add", {x, n + ".moe"}, n + ".y");
-  }
-  m.Output(x);
-  return m.Write(folder);
+  return LayersOfExperts(
+      folder, kRows, kWidth, kExperts,
+      [](SmallModel* m, const std::string& x, const std::string& router, const std::string& out) {
+        const std::string up = m->Packed({kExperts, 2 * kInner, kWidth / 2}),
+                          up_scales = m->Scales({kExperts, 2 * kInner, kWidth / kBlock}),
+                          down = m->Packed({kExperts, kWidth, kInner / 2}),
+                          down_scales = m->Scales({kExperts, kWidth, kInner / kBlock});
+        onnx::NodeProto* node =
+            m->Microsoft("QMoE", {x, router, up, up_scales, "", down, down_scales, "", "", "", ""}, out);
+        SmallModel::Set(node, "activation_type", "swiglu");
+        SmallModel::Set(node, "swiglu_fusion", 1);
+        SmallModel::Set(node, "expert_weight_bits", 4);
+        SmallModel::Set(node, "block_size", kBlock);
+        return node;
+      });
 }
 
 // Few rows of a large table, and matmuls behind them.

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/e2e/harness.h"
+#include "tests/how_many.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
@@ -81,7 +82,7 @@ TEST_P(ParallelTest, AgreesWithItsTwinAndAllRanksAgreeToTheBit) {
   }
 }
 
-// RONDO_PARALLEL_RUNS runs, by two sessions from two threads at once.
+// By two sessions from two threads at once.
 TEST_P(ParallelTest, ManyRunsWithRandomDelaysAndOrders) {
   HostOptions host;
   host.faults.seed = GetParam();
@@ -95,12 +96,13 @@ TEST_P(ParallelTest, ManyRunsWithRandomDelaysAndOrders) {
   for (uint32_t seed = 0; seed < kInputs; ++seed) expected.push_back(RunAll(calm.session(), &buffers, seed));
   Result<Session> second = Session::Create(hurried.runtime(), hurried.plan());
   ASSERT_TRUE(second.ok()) << second.status().message();
-  // The long version shares its runs out over the numbers of devices.
-  const uint32_t runs = RONDO_PARALLEL_RUNS / 6;
+  // Over all numbers of devices and both sessions.
+  const int runs = HowMany("RONDO_PARALLEL_RUNS", 600) / 6;
   auto drive = [&](Session* session) {
     auto own = hurried.MakeBuffers(0);
-    for (uint32_t run = 0; run < runs && !testing::Test::HasFailure(); ++run) {
-      EXPECT_EQ(RunAll(*session, &own, run % kInputs), expected[run % kInputs]) << "run " << run;
+    for (int run = 0; run < runs && !testing::Test::HasFailure(); ++run) {
+      const uint32_t input = static_cast<uint32_t>(run) % kInputs;
+      EXPECT_EQ(RunAll(*session, &own, input), expected[input]) << "run " << run;
     }
   };
   std::thread other(drive, &*second);

@@ -4,13 +4,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/passes.h"
 #include "tests/import/model_maker.h"
+#include "tests/ir/data.h"
 
 namespace rondo {
 namespace {
@@ -19,21 +19,6 @@ using Numbers = std::vector<float>;
 using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
 constexpr int64_t kSize = 4, kLength = 7, kHeads = 2;
-
-template <typename T>
-DataPointer Data(const Shape& shape, const std::vector<T>& values) {
-  std::vector<uint8_t> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return ir::ConstantData::Own(sizeof(T) == 8 ? DType::kI64 : DType::kF32, shape, bytes);
-}
-
-Numbers Random(size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Numbers numbers(count);
-  for (float& x : numbers) x = normal(random);
-  return numbers;
-}
 
 void Port(onnx::ValueInfoProto* info, const std::string& name, int type,
           const std::vector<std::string>& dims) {

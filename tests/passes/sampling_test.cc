@@ -6,19 +6,13 @@
 #include <set>
 
 #include "compiler/passes/philox.h"
+#include "tests/ir/data.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
 namespace {
 
 using ir::NodeId;
-
-template <typename T>
-std::shared_ptr<const ir::ConstantData> Data(DType type, const Shape& shape, const std::vector<T>& values) {
-  std::vector<uint8_t> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return ir::ConstantData::Own(type, shape, bytes);
-}
 
 // Vectors of the authors' own library, Random123.
 TEST(PhiloxTest, KnownAnswers) {

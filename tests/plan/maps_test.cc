@@ -1,4 +1,4 @@
-// Tensor maps of kernels' images: what the copy engine can do, and no byte that the kernel may not touch.
+// Tensor maps of kernels' images: what TMA can do, and no byte that the kernel may not touch.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,5 @@
 // Eight threads, four sessions each, three plans, one runtime: while plans are loaded, unloaded and loaded
 // again under them, every result is bitwise the one of a single thread.
-//
-// RONDO_THREAD_RUNS, a compile-time number, is how many runs there are in all.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "runtime/session.h"
+#include "tests/how_many.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/tiny_plan.h"
 
@@ -106,13 +105,13 @@ TEST_P(ThreadsTest, ManySessionsOfManyPlansGiveTheResultsOfOneThread) {
   ASSERT_NE(std::memcmp(&expected[0], &expected[kHistory], sizeof(Outcome)), 0) << "the plans must differ";
   const uint64_t single = runtime->metrics().runs;
 
+  const int runs = HowMany("RONDO_THREAD_RUNS", 1600) / kThreads;
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] { worker.Work(t, RONDO_THREAD_RUNS / kThreads); });
+  for (int t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { worker.Work(t, runs); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   const MetricsData data = runtime->metrics();
-  EXPECT_EQ(data.runs - single, uint64_t{RONDO_THREAD_RUNS / kThreads * kThreads * 2});
+  EXPECT_EQ(data.runs - single, static_cast<uint64_t>(runs) * kThreads * 2);
   EXPECT_EQ(data.sessions, 0u);
   EXPECT_EQ(data.plans, 0u) << "every plan has gone with its last session";
   EXPECT_EQ(data.weight_bytes + data.arena_bytes + data.state_bytes, 0u);

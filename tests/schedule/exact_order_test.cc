@@ -19,12 +19,6 @@
 namespace rondo {
 namespace {
 
-std::vector<int> GivenOrder(const LoweredProgram& program) {
-  std::vector<int> order(program.ops.size());
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
 // Ops that read up to three of the values before them, most of a few sizes, so that many may be written in
 // place. Some are outputs, some are written a second time, some are read by nobody.
 LoweredProgram RandomProgram(uint64_t seed, int ops) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -15,12 +14,6 @@
 
 namespace rondo {
 namespace {
-
-std::vector<int> GivenOrder(const LoweredProgram& program) {
-  std::vector<int> order(program.ops.size());
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
 
 // The peak by definition, without donation: for every step, the bytes of all values that live there.
 int64_t PeakByDefinition(const LoweredProgram& program) {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "compiler/memory/plan_memory.h"
-#include "compiler/schedule/least_memory.h"
 #include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
 #include "formats/plan/peer_times.h"
+#include "tests/schedule/all_orders.h"
 #include "tests/schedule/overlap_programs.h"
 
 namespace rondo {
@@ -300,40 +300,13 @@ TEST(Overlap, AStageSendsBeforeItComputesWhatTheNextDoesNotNeed) {
   EXPECT_DOUBLE_EQ(reports[0].collectives[0].late, 0);
 }
 
-// Every order of a program within so many bytes of arena, as its timed device has it.
-class Orders {
- public:
-  Orders(const LoweredProgram& program, int64_t limit) : program_(program), limit_(limit) {
-    std::vector<int> order;
-    std::vector<bool> taken(program.ops.size(), false);
-    Extend(&order, &taken, 0);
-  }
-  std::vector<std::vector<int>> all;
-
- private:
-  void Extend(std::vector<int>* order, std::vector<bool>* taken, int started) {
-    if (order->size() == taken->size()) {
-      LoweredProgram ordered = program_;
-      Reorder(*order, &ordered);
-      if (PlanMemory(ordered).arena_bytes <= limit_) all.push_back(*order);
-      return;
-    }
-    for (size_t i = 0; i < taken->size(); ++i) {
-      const LoweredOp& op = program_.ops[i];
-      const bool start = op.kind == LoweredKind::kCollectiveStart;
-      const bool ready = !(*taken)[i] && std::all_of(op.deps.begin(), op.deps.end(),
-                                                     [&](int d) { return (*taken)[static_cast<size_t>(d)]; });
-      if (!ready || (start && op.collective != started)) continue;
-      (*taken)[i] = true;
-      order->push_back(static_cast<int>(i));
-      Extend(order, taken, started + start);
-      order->pop_back();
-      (*taken)[i] = false;
-    }
-  }
-  const LoweredProgram& program_;
-  const int64_t limit_;
-};
+std::vector<std::vector<int>> OrdersWithin(const LoweredProgram& program, int64_t limit) {
+  std::vector<std::vector<int>> orders;
+  ForEachOrder(program, [&](const std::vector<int>& order) {
+    if (FitsIn(program, order, limit)) orders.push_back(order);
+  });
+  return orders;
+}
 
 TEST(Overlap, TwoSmallProgramsThatWaitForOneAnotherEndNearTheirBestOrders) {
   int equal = 0, far = 0, all = 0;
@@ -351,7 +324,7 @@ TEST(Overlap, TwoSmallProgramsThatWaitForOneAnotherEndNearTheirBestOrders) {
       for (uint32_t d = 0; d < 2; ++d) {
         const int64_t arena = PlanMemory(programs[d]).arena_bytes;
         limits[d] = arena + static_cast<int64_t>(static_cast<double>(arena) * budget);
-        orders.push_back(Orders(programs[d], limits[d]).all);
+        orders.push_back(OrdersWithin(programs[d], limits[d]));
         const TimedSteps steps = TimedStepsOf(Options(budget).costs, programs[d]);
         devices.push_back(
             Device(d, steps.steps, std::vector<std::vector<uint32_t>>(steps.collectives, {0, 1})));

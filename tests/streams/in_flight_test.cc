@@ -18,6 +18,7 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "runtime/verify/unchecked_plan.h"
+#include "tests/how_many.h"
 #include "tests/sanitized.h"
 #include "tests/streams/random_program.h"
 #include "tests/streams/timed_devices.h"
@@ -117,9 +118,11 @@ std::vector<float> Expected(const LoweredProgram& program, uint32_t devices) {
   return Live(plan.plan, prompt.driver()).Run();
 }
 
+uint64_t Seeds() { return static_cast<uint64_t>(HowMany("RONDO_FLIGHT_SEEDS", 6)); }
+
 TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
   for (const RandomShape& shape : kShapes) {
-    for (uint64_t seed = 0; seed < RONDO_FLIGHT_SEEDS; ++seed) {
+    for (uint64_t seed = 0; seed < Seeds(); ++seed) {
       const LoweredProgram program = RandomProgram(seed, shape);
       const std::vector<float> expected = Expected(program, shape.devices);
       const EmittedPlan emitted = Emit(program, shape.devices, PlannedFor::kAnyTiming);
@@ -137,7 +140,7 @@ TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
 TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
   for (RandomShape shape : kShapes) {
     shape.streams = 1;
-    for (uint64_t seed = 100; seed < 100 + RONDO_FLIGHT_SEEDS; ++seed) {
+    for (uint64_t seed = 100; seed < 100 + Seeds(); ++seed) {
       LoweredProgram program = Synchronous(RandomProgram(seed, shape));
       const std::vector<float> expected = Expected(program, shape.devices);
       OverlapOptions options;

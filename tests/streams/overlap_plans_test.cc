@@ -3,6 +3,7 @@
 // quick as the cost model says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -147,21 +148,22 @@ TEST(OverlapPlans, RunsTakeAsLongAsEstimated) {
   }
 }
 
-// Milliseconds of steps on devices of another kind than the table's: by kernel 2 to 12.
-constexpr double kCollective = 10;
+// Microseconds of steps on devices of another kind than the table's: by kernel 2 to 12 ms.
+constexpr double kCollective = 10'000;
 std::vector<double> TimesElsewhere(const PlanData& plan) {
   std::vector<double> times;
   for (const Step& step : plan.programs[0].steps) {
     const bool launch = step.kind == StepKind::kLaunch, start = step.kind == StepKind::kCollectiveStart;
     const uint64_t digest = launch ? KernelDigest(plan.kernels[step.kernel]) : 0;
-    times.push_back(launch ? 2 + static_cast<double>(digest % 11) : start ? kCollective : 0);
+    times.push_back(launch ? 1000 * (2 + static_cast<double>(digest % 11)) : start ? kCollective : 0);
   }
   return times;
 }
 
-// What was measured on such devices, for the compiler.
+// What was measured on such devices, for the compiler. A busy machine makes runs longer, never shorter: of as
+// many measurements as it takes for one to be near what the devices take, the shortest.
 std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const CompileOptions& options,
-                                                double* run) {
+                                                const std::vector<double>& elsewhere) {
   LiveModel live(options, *devices->driver());
   LiveModel::Buffers buffers = live.MakeBuffers(0);
   const PlanData& plan = live.data();
@@ -170,18 +172,23 @@ std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const Com
   MeasuredTimes times = {"of virtual devices"};
   for (const SyncPoint& point : program.sync_points) {
     times.collectives.push_back({point.op, static_cast<uint32_t>(point.participants.size()), false, {}});
-    times.collectives.back().microseconds[point.bytes] = kCollective * 1000;
+    times.collectives.back().microseconds[point.bytes] = kCollective;
   }
   CostModel costs = CostModelOf(plan);
   costs.measured = std::make_shared<const MeasuredTimes>(times);
-  Result<tools::MeasuredProgram> measured =
-      tools::MeasureProgram(live.session(), 0, Span<const Input>(buffers.inputs), 3, costs);
-  EXPECT_TRUE(measured.ok()) << measured.status().message();
-  *run = measured->run;
+  const double quiet = TimelineOf(program, elsewhere).end;
+  tools::MeasuredProgram shortest;
+  for (int tried = 0; tried < 1 || (shortest.run > 1.1 * quiet && tried < 12); ++tried) {
+    Result<tools::MeasuredProgram> measured =
+        tools::MeasureProgram(live.session(), 0, Span<const Input>(buffers.inputs), 3, costs);
+    EXPECT_TRUE(measured.ok()) << measured.status().message();
+    if (!measured.ok()) return nullptr;
+    if (tried == 0 || measured->run < shortest.run) shortest = measured.Take();
+  }
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
     const Step& step = program.steps[s];
     if (step.kind == StepKind::kLaunch)
-      times.kernels[KernelDigest(plan.kernels[step.kernel])] = ToThousandths(measured->steps[s]);
+      times.kernels[KernelDigest(plan.kernels[step.kernel])] = ToThousandths(shortest.steps[s]);
   }
   return std::make_shared<const MeasuredTimes>(std::move(times));
 }
@@ -190,15 +197,14 @@ double Distance(double estimated, double measured) { return std::abs(std::log(es
 
 TEST(OverlapPlans, ByAProfileEstimatesAreCloserToTheReplay) {
   if (kSanitized) GTEST_SKIP() << "runs take longer";
-  constexpr double kMillisecond = 1000;
   for (size_t s : {size_t{0}, size_t{3}, size_t{1}}) {
     CompileOptions options = OptionsOf(kShared[s], 0.1);
     const Result<CompiledPlan> by_table = CompileToMemory(options);
     ASSERT_TRUE(by_table.ok()) << by_table.status().message();
     const uint32_t count = kShared[s].tp * kShared[s].pp;
-    TimedDevices devices(count, TimesElsewhere(by_table->plan), kMillisecond);
-    double run = 0;
-    options.profile.times = MeasuredOn(&devices, options, &run);
+    const std::vector<double> elsewhere = TimesElsewhere(by_table->plan);
+    TimedDevices devices(count, elsewhere, 1);
+    options.profile.times = MeasuredOn(&devices, options, elsewhere);
     const Result<CompiledPlan> by_profile = CompileToMemory(options), again = CompileToMemory(options);
     ASSERT_TRUE(by_profile.ok() && again.ok()) << by_profile.status().message();
     const PlanData& plan = by_profile->plan;
@@ -209,7 +215,7 @@ TEST(OverlapPlans, ByAProfileEstimatesAreCloserToTheReplay) {
                            again->plan.sources.end()));
     EXPECT_NE(by_profile->report.estimates.find("as measured"), std::string::npos)
         << by_profile->report.estimates;
-    TimedDevices same(count, TimesElsewhere(plan), kMillisecond);
+    TimedDevices same(count, TimesElsewhere(plan), 1);
     const double replay = Measured(options, same.driver(), 1.2 * profile);
     std::printf("%s --tp %u --pp %u: a run takes %.0f us; by the table %.0f, by the profile %.0f\n",
                 kShared[s].model, kShared[s].tp, kShared[s].pp, replay, table, profile);

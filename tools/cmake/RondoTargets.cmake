@@ -128,3 +128,11 @@ function(rondo_test name)
     message(FATAL_ERROR "${name}: a test that needs a GPU is called gpu_... and has the label gpu, others neither")
   endif()
 endfunction()
+
+# rondo_long_test(NAME TEST FILTER VARIABLE=NUMBER SECONDS): those tests of a rondo_test whose names fit the filter, with
+# a larger number (tests/how_many.h), label `long`.
+function(rondo_long_test name test filter number seconds)
+  add_test(NAME ${name} COMMAND ${test} --gtest_filter=${filter})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${seconds} LABELS "${folder};long" ENVIRONMENT ${number})
+endfunction()

@@ -308,27 +308,27 @@ class CompileCommand : public Command {
     return Status::Ok();
   }
 
-  // 0, or the exit status of a command line that makes no sense.
-  int ReadArguments() {
-    if (models_.empty()) return Misuse("compile", "no MODEL was given");
-    if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
+  // Each of these reads some options: what is wrong with them, or nothing.
+  std::string ReadModels() {
+    if (models_.empty()) return "no MODEL was given";
+    if (output_.empty() && write_synthetic_.empty()) return "no -o PLAN was given";
     for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
-    if (!no_kernel_cache_ && options_.targets.any_gpu())
-      options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelFolder("compile") : kernel_cache_;
     for (size_t i = 0; i < options_.models.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         if (options_.models[i].program != options_.models[j].program) continue;
-        return Misuse("compile", "two models are called \"" + options_.models[i].program +
-                                     "\": name each, as in prefill=a.onnx decode=b.onnx");
+        return "two models are called \"" + options_.models[i].program +
+               "\": name each, as in prefill=a.onnx decode=b.onnx";
       }
     }
-    if (const std::string wrong = ReadModelArguments(shapes_, bound_, &options_); !wrong.empty())
-      return Misuse("compile", wrong);
+    return ReadModelArguments(shapes_, bound_, &options_);
+  }
+
+  std::string ReadNames() {
     for (const std::string& annotation : annotations_) {
       const size_t equals = annotation.rfind('=');
       const size_t colon = annotation.rfind(':', equals);
       if (colon == 0 || colon == std::string::npos || equals == std::string::npos) {
-        return Misuse("compile", "--annotate " + annotation + " is not of the form NODE:KEY=VALUE");
+        return "--annotate " + annotation + " is not of the form NODE:KEY=VALUE";
       }
       options_.annotations.push_back({annotation.substr(0, colon),
                                       annotation.substr(colon + 1, equals - colon - 1),
@@ -337,72 +337,94 @@ class CompileCommand : public Command {
     for (const std::string& state : states_) {
       const size_t colon = state.find(':');
       if (colon == 0 || colon == std::string::npos || colon + 1 == state.size()) {
-        return Misuse("compile", "--state " + state + " is not of the form INPUT:OUTPUT");
+        return "--state " + state + " is not of the form INPUT:OUTPUT";
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
     for (const std::string& names : donations_) {
       for (size_t at = 0; at <= names.size();) {
         const size_t end = std::min(names.find(',', at), names.size());
-        if (end == at) return Misuse("compile", "--donate " + names + " is not of the form INPUT[,...]");
+        if (end == at) return "--donate " + names + " is not of the form INPUT[,...]";
         options_.donations.push_back(names.substr(at, end - at));
         at = end + 1;
       }
     }
     options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
     if (!sample_.empty() && options_.sample_logits.empty())
-      return Misuse("compile", "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]");
+      return "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]";
     if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
       options_.sample_tokens = sample_.substr(colon + 1);
+    options_.auto_state = !no_auto_state_;
+    return "";
+  }
+
+  std::string ReadNumbers() {
     if (!ParsePrecision(precision_, &options_.precision)) {
-      return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
+      return "--precision " + precision_ + " is none of f32, tf32, f16, bf16";
     }
     if (!quantize_.empty()) {
       const std::optional<WeightBits> bits = ParseWeightBits(quantize_);
       if (!bits) {
-        return Misuse("compile",
-                      "--quantize-weights " + quantize_ +
-                          " is none of int2, int4, int8, fp4, fp8, alone or as in int4:32 with a block of "
-                          "16, 32, 64, 128 or 256");
+        return "--quantize-weights " + quantize_ +
+               " is none of int2, int4, int8, fp4, fp8, alone or as in int4:32 with a block of "
+               "16, 32, 64, 128 or 256";
       }
       options_.quantize = *bits;
-    }
-    if (options_.alternatives > 0 && !options_.targets.any_gpu())
-      return Misuse("compile", "--alternatives is for GPUs: give --target cuda:sm_90a");
-    if (no_kernel_cache_ && !kernel_cache_.empty()) {
-      return Misuse("compile", "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_);
-    }
-    options_.devices = static_cast<uint32_t>(devices_);
-    options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
-    options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
-    if (!TakeWeights(weights_, &options_))
-      return Misuse("compile", "--weights " + weights_ + " is none of divide, gather");
-    options_.auto_state = !no_auto_state_;
-    if (matmuls_ == "generated") {
-      options_.matmuls = Matmuls::kGenerated;
-    } else if (matmuls_ == "library") {
-      options_.matmuls = Matmuls::kLibrary;
-    } else if (matmuls_ != "auto") {
-      return Misuse("compile", "--matmuls " + matmuls_ + " is none of generated, library, auto");
-    }
-    if (options_.deterministic && options_.matmuls == Matmuls::kLibrary) {
-      return Misuse("compile",
-                    "--deterministic does not go with --matmuls library: another version of a library may "
-                    "choose another algorithm");
     }
     if (!seed_.empty()) {
       uint64_t seed = 0;
       const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
       if (error != std::errc() || *end != 0) {
-        return Misuse("compile", "--synthetic-weights " + seed_ + " is not a number from 0 to 2^64 - 1");
+        return "--synthetic-weights " + seed_ + " is not a number from 0 to 2^64 - 1";
       }
       options_.synthetic_seed = seed;
     }
     if (!write_synthetic_.empty() && (seed_.empty() || models_.size() != 1)) {
-      return Misuse("compile", "--write-synthetic needs one model and --synthetic-weights SEED");
+      return "--write-synthetic needs one model and --synthetic-weights SEED";
     }
     if (options_.weights_file.find('/') != std::string::npos) {
-      return Misuse("compile", "--weights-file takes a name without folders: the file lies beside the plan");
+      return "--weights-file takes a name without folders: the file lies beside the plan";
+    }
+    return "";
+  }
+
+  std::string ReadDevices() {
+    options_.devices = static_cast<uint32_t>(devices_);
+    options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
+    options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
+    if (!TakeWeights(weights_, &options_)) return "--weights " + weights_ + " is none of divide, gather";
+    return "";
+  }
+
+  std::string ReadKernels() {
+    if (!no_kernel_cache_ && options_.targets.any_gpu())
+      options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelFolder("compile") : kernel_cache_;
+    if (options_.alternatives > 0 && !options_.targets.any_gpu())
+      return "--alternatives is for GPUs: give --target cuda:sm_90a";
+    if (no_kernel_cache_ && !kernel_cache_.empty()) {
+      return "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_;
+    }
+    if (matmuls_ == "generated") {
+      options_.matmuls = Matmuls::kGenerated;
+    } else if (matmuls_ == "library") {
+      options_.matmuls = Matmuls::kLibrary;
+    } else if (matmuls_ != "auto") {
+      return "--matmuls " + matmuls_ + " is none of generated, library, auto";
+    }
+    if (options_.deterministic && options_.matmuls == Matmuls::kLibrary) {
+      return "--deterministic does not go with --matmuls library: another version of a library may "
+             "choose another algorithm";
+    }
+    return "";
+  }
+
+  // 0, or the exit status of a command line that makes no sense.
+  int ReadArguments() {
+    using Read = std::string (CompileCommand::*)();
+    for (const Read read :
+         {&CompileCommand::ReadModels, &CompileCommand::ReadNames, &CompileCommand::ReadNumbers,
+          &CompileCommand::ReadDevices, &CompileCommand::ReadKernels}) {
+      if (const std::string wrong = (this->*read)(); !wrong.empty()) return Misuse("compile", wrong);
     }
     return 0;
   }

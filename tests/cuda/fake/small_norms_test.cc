@@ -6,7 +6,6 @@
 #include "tests/compile/norm_chain.h"
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/e2e/harness.h"
-#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -23,12 +22,7 @@ class SmallNorms : public testing::Test {
   }
   void Compile(const NormChain& chain) {
     chain_ = chain;
-    for (uint32_t rank = 0; rank < chain.ranks; ++rank)
-      NormChainModel(chain, rank).Write(folder_.File("m" + std::to_string(rank) + ".onnx"));
-    CompileOptions options;
-    options.models = {{"main", folder_.File("m{rank}.onnx")}};
-    options.devices = static_cast<uint32_t>(chain.ranks);
-    Result<CompiledPlan> compiled = CompileToMemory(options);
+    Result<CompiledPlan> compiled = CompileNormChain(chain, "host");
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     compiled_ = compiled.Take();
     weights_ = AssembleWeights(compiled_);
@@ -72,7 +66,6 @@ class SmallNorms : public testing::Test {
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 + 1e-4 * std::abs(b[i])) << "at " << i;
   }
 
-  TemporaryFolder folder_;
   NormChain chain_;
   CompiledPlan compiled_;
   std::vector<uint8_t> weights_;

@@ -6,12 +6,13 @@ not begin within SECONDS (300) is left out. Their plans: tools/bench/export_netw
 
 import gc
 import json
-import statistics
 import sys
 import time
 
 import torch
 import torchvision
+
+from torch_times import event_times, graph_of
 
 NETWORKS = ["efficientnet_b0", "convnext_tiny", "mobilenet_v2", "regnet_y_800mf", "mobilenet_v3_large",
             "regnet_x_800mf", "mobilenet_v3_small"]
@@ -21,55 +22,27 @@ def make(name):
     torch.manual_seed(0)
     model = torchvision.models.get_model(name, weights=None).eval().cuda().half()
     image = torch.randn(1, 3, 224, 224, device="cuda").half()
-    return model.to(memory_format=torch.channels_last), image.to(memory_format=torch.channels_last)
+    return model.to(memory_format=torch.channels_last), [image.to(memory_format=torch.channels_last)]
 
 
-def median_of(call, runs=60):
-    for _ in range(10):
-        call()
-    times = []
-    for _ in range(runs):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
-
-
-def in_a_graph(model, image):
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            model(image)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        model(image)
-    return graph.replay
-
-
-def compiled(model, image):
+def compiled(model, inputs):
     fast = torch.compile(model, mode="reduce-overhead", fullgraph=True)
     for _ in range(4):
-        fast(image)
-    return lambda: fast(image)
+        fast(*inputs)
+    return lambda: fast(*inputs)
 
 
 def main():
     path, limit, start = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 300, time.time()
     torch.backends.cudnn.benchmark = True
     results = {}
-    for kind, prepare in (("eager", in_a_graph), ("compile", compiled)):
+    for kind, prepare in (("eager", graph_of), ("compile", compiled)):
         for name in NETWORKS:
             if time.time() - start > limit:
                 break
             torch._dynamo.reset()
             with torch.no_grad():
-                results.setdefault(name, {})[kind] = median_of(prepare(*make(name)))
+                results.setdefault(name, {})[kind] = event_times(prepare(*make(name)))
             gc.collect()
             torch.cuda.empty_cache()
             print(name, kind, f"{results[name][kind]:.1f} us", flush=True)

@@ -15,7 +15,6 @@ import json
 import logging
 import pathlib
 import re
-import statistics
 import subprocess
 import tempfile
 import time
@@ -24,6 +23,7 @@ import numpy as np
 import torch
 
 import models
+from torch_times import event_times, graph_of
 
 # What memory or arithmetic allows, and what Rondo is to reach: microseconds on an H200.
 FLOORS_AND_TARGETS = {
@@ -60,20 +60,6 @@ def rondo_time(rondo, plan, runs):
     return times
 
 
-def graph_of(model, inputs):
-    """A call that replays the model's eager kernels as one graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            model(*inputs)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        model(*inputs)
-    return graph.replay
-
-
 def compiled(mode):
     def make(model, inputs):
         fast = torch.compile(model, mode=mode, fullgraph=True)
@@ -81,21 +67,6 @@ def compiled(mode):
             fast(*inputs)
         return lambda: fast(*inputs)
     return make
-
-
-def event_times(call, runs):
-    for _ in range(10):
-        call()
-    times = []
-    for _ in range(runs):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return statistics.median(times)
 
 
 def peer_time(name, make, runs):

@@ -11,6 +11,7 @@
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
 #include "compiler/codegen/cuda/device/few_rows_epilogue.cuh"
 #include "compiler/codegen/cuda/device/packed_codes.cuh"
+#include "compiler/codegen/cuda/device/packed_layout.h"
 
 // Where B lies, by matrix.
 struct PackedMatrices {
@@ -22,15 +23,15 @@ struct PackedMatrices {
 template <PackedMatmul M>
 struct PackedStream {
   static constexpr int ROWS = M.m, B_COUNT = M.b_count, STAGES = M.stages, PIECES = M.pieces;
-  static constexpr int FRAGMENTS = M.fragments(), PIECE_K = M.piece_k(), WARP_K = M.warp_k();
+  static constexpr int FRAGMENTS = M.fragments(), PIECE_K = M.format.piece_k(), WARP_K = M.warp_k();
   static constexpr int BLOCKS = M.blocks(), BLOCK_K = M.block_k();  // of a step; numbers along K of one
   static constexpr int COLUMNS = M.columns(), ABREAST = M.abreast();
   static constexpr int SLICES = M.warps * M.cluster;  // of K
   static constexpr int STEPS = M.steps(), PITCH = M.a_pitch();
   static constexpr u32 TILES = (M.n + M.tile_n() - 1) / M.tile_n(), SIXTEENS = (M.n + 15) / 16;
-  static constexpr bool BF16 = M.bf16, EVEN_K = M.even_k(),
+  static constexpr bool BF16 = M.format.bf16, EVEN_K = M.even_k(),
                         EVEN_N = SIXTEENS % (M.block_warps / M.warps) == 0;
-  typedef PackedCodes<M> Codes;
+  typedef PackedCodes<M.format, M.summed()> Codes;
 
   const PackedMatrices b;
   const int lane, g, t, k_warp, n_warp;
@@ -66,7 +67,8 @@ struct PackedStream {
   MEMBER void begin_tile() {
     step = 0;
     from = ((u64)column() * M.k_pieces() + slice * PIECES) * 512 + lane * 16;
-    scales_from = (column() * M.k_blocks() + slice * PIECES * PIECE_K / M.block) * 16 * M.scale_bytes;
+    scales_from =
+        (column() * M.k_blocks() + slice * PIECES * PIECE_K / M.format.block) * M.format.scale_row();
   }
   // The warp's part of the next step: one group of copies, which is empty behind the last tile.
   MEMBER void copy() {
@@ -81,10 +83,10 @@ struct PackedStream {
           copy_async_once(to + j * M.one() + p * 512 + lane * 16, b.codes[j] + (present ? from + p * 512 : 0),
                           present);
         }
-        copy_scales(to + j * M.one() + PIECES * 512, b.scales[j], piece * PIECE_K / M.block, real);
-        if (M.zeros)
-          copy_scales(to + j * M.one() + PIECES * 512 + M.scales(), b.zeros[j], piece * PIECE_K / M.block,
-                      real);
+        copy_scales(to + j * M.one() + PIECES * 512, b.scales[j], piece * PIECE_K / M.format.block, real);
+        if (M.format.zeros)
+          copy_scales(to + j * M.one() + PIECES * 512 + M.scales(), b.zeros[j],
+                      piece * PIECE_K / M.format.block, real);
       }
       if (++step == STEPS) {
         tile += stride;
@@ -92,17 +94,17 @@ struct PackedStream {
       } else {
         from += SLICES * PIECES * 512;
         // Of one block for several steps the next may be the same.
-        scales_from =
-            M.block <= SLICES * WARP_K
-                ? scales_from + SLICES * WARP_K / M.block * 16 * M.scale_bytes
-                : (column() * M.k_blocks() + (step * SLICES + slice) * WARP_K / M.block) * 16 * M.scale_bytes;
+        scales_from = M.format.block <= SLICES * WARP_K
+                          ? scales_from + SLICES * WARP_K / M.format.block * M.format.scale_row()
+                          : (column() * M.k_blocks() + (step * SLICES + slice) * WARP_K / M.format.block) *
+                                M.format.scale_row();
       }
     }
     to = to == own + (STAGES - 1) * M.stage() ? own : to + M.stage();
     commit_copies();
   }
   MEMBER void copy_scales(u32 to, const char* scales, int block, bool real) const {
-    constexpr int ROW = 16 * M.scale_bytes;  // of a block
+    constexpr int ROW = M.format.scale_row();  // of a block
 #pragma unroll
     for (int c = 0; c < M.scales(); c += 512) {
       const int at = c + lane * 16;
@@ -147,7 +149,7 @@ struct PackedStream {
     for (int other = 1; other < BLOCK_K / 32; other *= 2) sums[0] += __shfl_xor_sync(~0u, sums[0], other);
 #pragma unroll
     for (int h = 0; h < HALVES; ++h) {
-      const float sum = M.zeros ? -sums[h] : -(128.0f + M.zero) * sums[h];
+      const float sum = M.format.zeros ? -sums[h] : -(128.0f + M.format.zero) * sums[h];
       if (row < ROWS && at % BLOCK_K == 0) {
         float* const to = (float*)(too_much(at / BLOCK_K + h) + (row / 8 * COLUMNS + row % 8) / 2) + row % 2;
         to[0] = to[2] = sum;
@@ -161,8 +163,8 @@ struct PackedStream {
   }
   // The scales, or zero points, of the thread's columns.
   MEMBER void scales_of(u32 at, int block, float* out) const {
-    const u32 from = at + (block * 16 + 2 * g) * M.scale_bytes;
-    if (M.scale_bytes == 4) {
+    const u32 from = at + (block * 16 + 2 * g) * M.format.scale_bytes;
+    if (M.format.scale_bytes == 4) {
       const uint2 x = shared_8(from);
       out[0] = bits_float(x.x);
       out[1] = bits_float(x.y);
@@ -170,7 +172,7 @@ struct PackedStream {
     }
     u32 x;
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
-    if (M.scale_bf16) {
+    if (M.format.scale_bf16) {
       out[0] = bits_float(x << 16);
       out[1] = bits_float(x & 0xffff0000u);
     } else {
@@ -201,7 +203,8 @@ struct PackedStream {
   // The blocks [block, block + ABREAST) of the step; w: the piece that was read last.
   MEMBER void multiply_blocks(float (*acc)[FRAGMENTS][4], u32 at, uint4* w, const u32 (*rows)[ABREAST],
                               int block, const float4* more) const {
-    constexpr int PIECE = PIECE_K / 16, SHARE = BLOCK_K / 16, WORD = 8 / M.bits;  // 16s of K; in a word
+    constexpr int PIECE = PIECE_K / 16, SHARE = BLOCK_K / 16,
+                  WORD = 8 / M.format.bits;  // 16s of K; in a word
     const int lane_block = block + 2 * t / COLUMNS % ABREAST;
     float sums[B_COUNT][FRAGMENTS][4];
     float scale[B_COUNT][2];
@@ -242,19 +245,19 @@ struct PackedStream {
   // zeros: shared address of the step's zero points.
   MEMBER void begin_sums(float (*sums)[4], u32 zeros, int block, const float4* more) const {
     float zero[2] = {0, 0};
-    if (M.summed() && M.zeros) scales_of(zeros, block, zero);
+    if (M.summed() && M.format.zeros) scales_of(zeros, block, zero);
 #pragma unroll
     for (int n = 0; n < FRAGMENTS; ++n) {
       const float4 sum = M.summed() ? more[n * COLUMNS / 2] : make_float4(0, 0, 0, 0);
       sums[n][0] = sum.x, sums[n][1] = sum.y, sums[n][2] = sum.z, sums[n][3] = sum.w;
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        if (M.zeros) sums[n][e] *= 128.0f + zero[e >> 1];
+        if (M.format.zeros) sums[n][e] *= 128.0f + zero[e >> 1];
     }
   }
   MEMBER void bias_of(u32 at, int block, u32* bias) const {
-    float zero[2] = {(float)M.zero, (float)M.zero};
-    if (M.zeros) scales_of(at + PIECES * 512 + M.scales(), block, zero);
+    float zero[2] = {(float)M.format.zero, (float)M.format.zero};
+    if (M.format.zeros) scales_of(at + PIECES * 512 + M.scales(), block, zero);
     bias[0] = Codes::bias(zero[0]);
     bias[1] = Codes::bias(zero[1]);
   }

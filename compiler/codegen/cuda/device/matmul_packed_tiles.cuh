@@ -85,9 +85,9 @@ struct PackedTilesCopies {
         tma_copy<false>(to + MATMUL.codes_box(j, r), b.codes[j], barrier, 0,
                         (step * MATMUL.tile_codes() + r) / 4, n / 16, 0);
       if (MATMUL.by_column()) continue;
-      const int block = step * STAGE_K / MATMUL.block * 16;
+      const int block = step * STAGE_K / MATMUL.format.block * 16;
       tma_copy<false>(to + MATMUL.scales_box(j), b.scale_maps[j], barrier, 0, block, n / 16, 0);
-      if (MATMUL.zeros)
+      if (MATMUL.format.zeros)
         tma_copy<false>(to + MATMUL.zeros_box(j), b.zero_maps[j], barrier, 0, block, n / 16, 0);
     }
   }
@@ -174,12 +174,12 @@ struct PackedTilesSums {
         const bool own_matrix = warp / (N / 16) == j;
         const char* const scales_j = b.scales[j];
         scales = own_matrix ? scales_j : scales;
-        if (MATMUL.zeros) zeros = own_matrix ? b.zeros[j] : zeros;
+        if (MATMUL.format.zeros) zeros = own_matrix ? b.zeros[j] : zeros;
       }
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         scale[c] = packed_scale<Unpack::SCALE_TYPE>(scales, at + c);
-        if (MATMUL.zeros) unpack.column_zeros[c] = packed_scale<Unpack::SCALE_TYPE>(zeros, at + c);
+        if (MATMUL.format.zeros) unpack.column_zeros[c] = packed_scale<Unpack::SCALE_TYPE>(zeros, at + c);
       }
     }
   }
@@ -199,7 +199,7 @@ struct PackedTilesSums {
 #pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       constexpr int FIRST = HALF * SLICES;
-      wgmma_registers<M, MATMUL.bf16>(
+      wgmma_registers<M, MATMUL.format.bf16>(
           acc, fragments[s], wgmma_descriptor(from + (FIRST + s) / 4 * (M * 128) + (FIRST + s) % 4 * 32, 0));
     }
     wgmma_commit();

@@ -8,7 +8,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
 
 #include "compiler/codegen/cuda/device/mma.cuh"
-#include "compiler/codegen/cuda/device/packed_layout.h"
+#include "compiler/codegen/cuda/device/packed_format.h"
 
 enum { kPackedU2 = 1, kPackedU4, kPackedU8, kPackedE4M3, kPackedE5M2, kPackedE2M1 };  // rondo::PackedType
 
@@ -46,35 +46,36 @@ DEV u32 merged(u32 x, u32 y) {
 // Left by so many bits, or right.
 DEV u32 moved(u32 x, int left) { return left >= 0 ? x << left : x >> -left; }
 
-template <PackedMatmul M>
+// SUMMED: sums of A make up for what whole numbers have too much (PackedMatmul::summed).
+template <PackedFormat FORMAT, bool SUMMED>
 struct PackedCodes {
-  static constexpr bool BF16 = M.bf16, WHOLE = M.type <= kPackedU8;
+  static constexpr bool BF16 = FORMAT.bf16, WHOLE = FORMAT.type <= kPackedU8;
   static constexpr u32 ONE = BF16 ? 0x3f803f80u : 0x3c003c00u;
 
   // The pair that is added to whole numbers as `pair` first makes them, so that `zero` is taken from them.
   DEV u32 bias(float zero) {
-    const float base = !BF16 ? 1024.0f : M.type == kPackedU8 ? 0.0f : 128.0f;
-    const float low = M.type == kPackedU8 && BF16 ? 128.0f - zero : -base - zero;
+    const float base = !BF16 ? 1024.0f : FORMAT.type == kPackedU8 ? 0.0f : 128.0f;
+    const float low = FORMAT.type == kPackedU8 && BF16 ? 128.0f - zero : -base - zero;
     return pack_pair<BF16>(low, low);
   }
-  // Pair i of a word, where M.summed() with 128 too much.
+  // Pair i of a word, where SUMMED with 128 too much.
   DEV u32 pair(u32 w, int i, u32 bias) {
     if (!WHOLE) return real(w, i);
-    if (!BF16 && M.type == kPackedU4 && i % 2 != 0) {
+    if (!BF16 && FORMAT.type == kPackedU4 && i % 2 != 0) {
       // 1024 + 16 times the code, as it lies in the second half of a byte, and a 16th of that.
-      const u32 large = masked_or<0x00f000f0u, MAGIC>(w >> (M.bits * (i - 1)));
+      const u32 large = masked_or<0x00f000f0u, MAGIC>(w >> (FORMAT.bits * (i - 1)));
       return fma_pair<BF16>(large, 0x2c002c00u, add(bias, pack_pair<BF16>(960.0f, 960.0f)));
     }
-    const u32 x = w >> (M.bits * i);
-    if (M.type <= kPackedU4) {
+    const u32 x = w >> (FORMAT.bits * i);
+    if (FORMAT.type <= kPackedU4) {
       const u32 large =
-          M.type == kPackedU2 ? masked_or<0x00030003u, MAGIC>(x) : masked_or<0x000f000fu, MAGIC>(x);
-      return M.summed() ? large : add(large, bias);
+          FORMAT.type == kPackedU2 ? masked_or<0x00030003u, MAGIC>(x) : masked_or<0x000f000fu, MAGIC>(x);
+      return SUMMED ? large : add(large, bias);
     }
     if (!BF16) return add(masked_or<0x00ff00ffu, MAGIC>(x), bias);
     // 128 + the low 7 bits, less 256 or, where the eighth is set, 128: the number less 128.
     const u32 centred = add(masked_or<0x007f007fu, MAGIC>(x), masked_xor<0x00800080u, 0xc380c380u>(x));
-    return M.zeros || M.zero != 128 ? add(centred, bias) : centred;
+    return FORMAT.zeros || FORMAT.zero != 128 ? add(centred, bias) : centred;
   }
 
  private:
@@ -82,14 +83,14 @@ struct PackedCodes {
   DEV u32 add(u32 a, u32 b) { return fma_pair<BF16>(a, ONE, b); }
   DEV u32 real(u32 w, int i) {
     // Bits of a code behind its sign; by how much those move; what is left of both; the power of two, twice.
-    constexpr int MANTISSA = M.type == kPackedE4M3 ? 3 : M.type == kPackedE5M2 ? 2 : 1;
-    constexpr int BEHIND = M.bits - 1, OWN = (BF16 ? 7 : 10) - MANTISSA;
+    constexpr int MANTISSA = FORMAT.type == kPackedE4M3 ? 3 : FORMAT.type == kPackedE5M2 ? 2 : 1;
+    constexpr int BEHIND = FORMAT.bits - 1, OWN = (BF16 ? 7 : 10) - MANTISSA;
     constexpr u32 SIGN = 0x80008000u, KEPT = SIGN | ((((1u << BEHIND) - 1) << OWN) * 0x00010001u);
-    constexpr u32 BIAS = M.type == kPackedE4M3 ? 7 : M.type == kPackedE5M2 ? 15 : 1;
+    constexpr u32 BIAS = FORMAT.type == kPackedE4M3 ? 7 : FORMAT.type == kPackedE5M2 ? 15 : 1;
     constexpr u32 POWER = BF16 ? (254 - BIAS) << 7 : (30 - BIAS) << 10;
-    const int at = M.bits * i;
+    const int at = FORMAT.bits * i;
     const u32 y = merged<SIGN>(moved(w, 15 - BEHIND - at), moved(w, OWN - at)) & KEPT;
-    if (!BF16 && M.type == kPackedE5M2) return y;
+    if (!BF16 && FORMAT.type == kPackedE5M2) return y;
     return fma_pair<BF16>(y, POWER * 0x00010001u, SIGN);
   }
 };

@@ -5,42 +5,37 @@
 
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/host_device.h"
+#include "compiler/codegen/cuda/device/packed_format.h"
 
 namespace rondo::cuda {
 
 // `warps` of a block's `block_warps`, and the blocks of a cluster, split K; the others take other columns.
 // All are ints, as those of TileMatmul.
 struct PackedMatmul {
-  int m, n, k;      // rows; the other extents
-  int b_count;      // matrices B that share A
-  int warps;        // that split K
-  int stages;       // of copies
-  int pieces;       // of 512 bytes, that a warp takes in a step
-  int cluster;      // blocks that split K
-  int type;         // rondo::PackedType
-  int bits;         // of a number
-  int block;        // numbers along K that share a scale
-  int scale_bytes;  // of one
-  int scale_bf16;   // of 2 bytes: bf16, else f16
-  int zeros;        // blocks have zero points, else all have `zero`
-  int zero;
-  int bf16;         // what is multiplied: bf16, else f16
+  int m, n, k;  // rows; the other extents
+  int b_count;  // matrices B that share A
+  int warps;    // that split K
+  int stages;   // of copies
+  int pieces;   // of 512 bytes, that a warp takes in a step
+  int cluster;  // blocks that split K
+  PackedFormat format;
   int b_constant;   // B never changes: it is copied before the kernels ahead are complete
   int block_warps;  // of a block
 
   HOST_DEVICE int threads() const { return 32 * block_warps; }
-  HOST_DEVICE int piece_k() const { return 256 / bits; }
-  HOST_DEVICE int warp_k() const { return piece_k() * pieces; }  // of a warp's step
-  HOST_DEVICE int tile_k() const { return warp_k() * warps; }    // of a block's step
+  HOST_DEVICE int warp_k() const { return format.piece_k() * pieces; }  // of a warp's step
+  HOST_DEVICE int tile_k() const { return warp_k() * warps; }           // of a block's step
   HOST_DEVICE int tile_n() const { return 16 * (block_warps / warps); }
-  HOST_DEVICE int blocks() const { return block < warp_k() ? warp_k() / block : 1; }  // of a warp's step
-  HOST_DEVICE int block_k() const { return warp_k() / blocks(); }         // of those that share a scale
-  HOST_DEVICE int scales() const { return blocks() * 16 * scale_bytes; }  // of one B
-  HOST_DEVICE int one() const { return pieces * 512 + scales() * (zeros ? 2 : 1); }  // B's part of a slot
+  HOST_DEVICE int blocks() const {
+    return format.block < warp_k() ? warp_k() / format.block : 1;
+  }                                                                         // of a warp's step
+  HOST_DEVICE int block_k() const { return warp_k() / blocks(); }           // of those that share a scale
+  HOST_DEVICE int scales() const { return blocks() * format.scale_row(); }  // of one B
+  HOST_DEVICE int one() const { return pieces * 512 + scales() * format.scale_rows(); }  // B's part of a slot
   HOST_DEVICE int slot() const { return b_count * one(); }
   HOST_DEVICE int stage() const { return block_warps * slot(); }
-  HOST_DEVICE int k_pieces() const { return (k + piece_k() - 1) / piece_k(); }
-  HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
+  HOST_DEVICE int k_pieces() const { return format.pieces(k); }
+  HOST_DEVICE int k_blocks() const { return format.blocks(k); }
   // Steps of a block along K.
   HOST_DEVICE int steps() const { return (k + tile_k() * cluster - 1) / (tile_k() * cluster); }
   // All steps of all warps are of numbers that are there.
@@ -54,9 +49,8 @@ struct PackedMatmul {
   HOST_DEVICE int abreast() const { return blocks() < 8 / columns() ? blocks() : 8 / columns(); }
   HOST_DEVICE int fragments() const { return (m + 7) / 8; }
   // What whole numbers have too much is taken from the sums: it needs those of A, for each block. In f16 that
-  // would be 1024 times those, too much for what is left, and pairs are corrected one by one; as they are
-  // where no rows are named, and nobody has sums of A (PackedTiles::codes).
-  HOST_DEVICE int summed() const { return m > 0 && bf16 && bits < 8 && type <= 3; }
+  // would be 1024 times those, too much for what is left, and pairs are corrected one by one.
+  HOST_DEVICE bool summed() const { return format.bf16 && format.bits < 8 && format.type <= 3; }
   HOST_DEVICE int sums_bytes() const {
     return summed() ? steps() * tile_k() / block_k() * fragments() * columns() * 8 + 64 : 0;
   }
@@ -67,7 +61,7 @@ struct PackedMatmul {
   }
   // What adds the accumulators up.
   HOST_DEVICE FewRowsMatmul few_rows() const {
-    return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant, block_warps};
+    return {m, b_count, warps, stages, cluster, 0, 0, format.bf16, b_constant, block_warps};
   }
   HOST_DEVICE int shared() const { return accumulators_at() + few_rows().accumulators(); }
 };

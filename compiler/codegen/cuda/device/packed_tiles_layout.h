@@ -3,7 +3,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
 
-#include "compiler/codegen/cuda/device/packed_layout.h"
+#include "compiler/codegen/cuda/device/packed_format.h"
 
 namespace rondo::cuda {
 
@@ -19,16 +19,9 @@ struct PackedTiles {
   int b_count;  // matrices B that share A
   int split_k;  // blocks of a cluster, that divide K
   int stages;
-  int lanes;        // neighbouring points of the epilogue
-  int words;        // that `fetch` reads ahead of the epilogue, for each call of it
-  int type;         // rondo::PackedType
-  int bits;         // of a number
-  int block;        // numbers along K that share a scale
-  int scale_bytes;  // of one
-  int scale_bf16;   // of 2 bytes: bf16, else f16
-  int zeros;        // blocks have zero points, else all have `zero`
-  int zero;
-  int bf16;        // what is multiplied: bf16, else f16
+  int lanes;  // neighbouring points of the epilogue
+  int words;  // that `fetch` reads ahead of the epilogue, for each call of it
+  PackedFormat format;
   int a_made;      // threads make A's tiles; else TMA brings them
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
   int registers;   // of a thread that multiplies, where those that copy leave theirs; else 0
@@ -40,17 +33,17 @@ struct PackedTiles {
   HOST_DEVICE int half_k() const { return stage_k / 2; }
   HOST_DEVICE int tiles() const { return b_count * n / 16; }  // of 16 columns, of a stage
   HOST_DEVICE int steps() const { return (k + stage_k - 1) / stage_k; }
-  HOST_DEVICE int k_pieces() const { return (k + 256 / bits - 1) / (256 / bits); }
-  HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
   // A scale a column multiplies sums; others multiply weights.
-  HOST_DEVICE bool by_column() const { return block >= k; }
-  HOST_DEVICE int stage_blocks() const { return by_column() ? 0 : block < stage_k ? stage_k / block : 1; }
+  HOST_DEVICE bool by_column() const { return format.block >= k; }
+  HOST_DEVICE int stage_blocks() const {
+    return by_column() ? 0 : format.block < stage_k ? stage_k / format.block : 1;
+  }
   HOST_DEVICE int a_bytes() const { return m * stage_k * 2; }
-  HOST_DEVICE int tile_codes() const { return stage_k * bits * 2; }
+  HOST_DEVICE int tile_codes() const { return stage_k * format.bits * 2; }
   // Of each B, run after run of what a box has of a tile's codes, tile after tile.
   HOST_DEVICE int code_run() const { return tile_codes() < 1024 ? tile_codes() : 1024; }
-  HOST_DEVICE int tile_scales() const { return stage_blocks() * 16 * scale_bytes; }
-  HOST_DEVICE int b_bytes() const { return tiles() * (tile_codes() + tile_scales() * (zeros ? 2 : 1)); }
+  HOST_DEVICE int tile_scales() const { return stage_blocks() * format.scale_row(); }
+  HOST_DEVICE int b_bytes() const { return tiles() * (tile_codes() + tile_scales() * format.scale_rows()); }
   HOST_DEVICE int filled() const { return (a_made ? 0 : a_bytes()) + b_bytes(); }  // by copies that count
   // Where boxes of B number j lie in a stage: of codes from byte `first` of a tile's on, and of scales.
   HOST_DEVICE int codes_box(int j, int first) const {
@@ -72,7 +65,7 @@ struct PackedTiles {
   // Scales of block number `block` of a half; a column's lie as ScaleAt of core/packed_weights.h has them.
   HOST_DEVICE int scales_at(int tile) const { return scales_box(0) + tile * tile_scales(); }
   HOST_DEVICE int block_at(int half, int block) const {
-    return (half * stage_blocks() / 2 + block) * 16 * scale_bytes;
+    return (half * stage_blocks() / 2 + block) * format.scale_row();
   }
   HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
   // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
@@ -84,16 +77,6 @@ struct PackedTiles {
   // With so many stages: to align them, two barriers a stage, and the pieces.
   HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
   HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
-  // How codes become numbers: each by itself.
-  HOST_DEVICE PackedMatmul codes() const {
-    PackedMatmul c = {};
-    c.type = type;
-    c.bits = bits;
-    c.zeros = zeros;
-    c.zero = zero;
-    c.bf16 = bf16;
-    return c;
-  }
 };
 
 }  // namespace rondo::cuda

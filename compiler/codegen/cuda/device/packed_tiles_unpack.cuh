@@ -34,18 +34,19 @@ DEV void widen_pair(u32 pair, float* low, float* high) {
 
 template <PackedTiles MATMUL>
 struct PackedTilesUnpack {
-  static constexpr bool BF16 = MATMUL.bf16;
-  static constexpr int BITS = MATMUL.bits, HALF_K = MATMUL.half_k(), SLICES = HALF_K / 16;
-  static constexpr int SCALE_BYTES = MATMUL.scale_bytes,
-                       SCALE_TYPE = SCALE_BYTES == 4 ? 0 : 1 + MATMUL.scale_bf16;
+  static constexpr bool BF16 = MATMUL.format.bf16;
+  static constexpr int BITS = MATMUL.format.bits, HALF_K = MATMUL.half_k(), SLICES = HALF_K / 16;
+  static constexpr int SCALE_BYTES = MATMUL.format.scale_bytes,
+                       SCALE_TYPE = SCALE_BYTES == 4 ? 0 : 1 + MATMUL.format.scale_bf16;
   static constexpr bool BY_COLUMN = MATMUL.by_column();
   // Scales of the type that is multiplied are a pair of it each; others multiply in f32.
-  static constexpr bool AS_PAIRS = SCALE_BYTES == 2 && (bool)MATMUL.scale_bf16 == BF16;
+  static constexpr bool AS_PAIRS = SCALE_BYTES == 2 && (bool)MATMUL.format.scale_bf16 == BF16;
   // Of half a stage: pairs of words, which are those of columns g and g + 8; blocks, and their 16s of K.
-  static constexpr int PAIRS = SLICES * BITS / 8, BLOCKS = MATMUL.block < HALF_K ? HALF_K / MATMUL.block : 1,
+  static constexpr int PAIRS = SLICES * BITS / 8,
+                       BLOCKS = MATMUL.format.block < HALF_K ? HALF_K / MATMUL.format.block : 1,
                        SHARE = SLICES / BLOCKS;
   static constexpr int WORD = 8 / BITS;  // 16s of K of a word
-  typedef PackedCodes<MATMUL.codes()> Codes;
+  typedef PackedCodes<MATMUL.format, false> Codes;
 
   u32 words[2 * PAIRS], scales[BLOCKS][SCALE_BYTES / 2], zeros[BLOCKS][SCALE_BYTES / 2];
   float column_zeros[2];  // with a scale a column
@@ -70,20 +71,20 @@ struct PackedTilesUnpack {
 #pragma unroll
       for (int b = 0; b < BLOCKS; ++b) {
         load_scales(own + MATMUL.block_at(HALF, b), scales[b]);
-        if (MATMUL.zeros)
+        if (MATMUL.format.zeros)
           load_scales(own + MATMUL.zeros_box(0) - MATMUL.scales_box(0) + MATMUL.block_at(HALF, b), zeros[b]);
       }
     }
   }
   // fragments[s]: of the half's 16s of K.
   MEMBER void unpack(u32 (*fragments)[4]) const {
-    float zero[2] = {(float)MATMUL.zero, (float)MATMUL.zero}, scale[2];
+    float zero[2] = {(float)MATMUL.format.zero, (float)MATMUL.format.zero}, scale[2];
     u32 bias[2], factor[2];
 #pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       if (s % SHARE == 0) {
         const int b = s / SHARE;
-        if (MATMUL.zeros) {
+        if (MATMUL.format.zeros) {
           if constexpr (BY_COLUMN)
             zero[0] = column_zeros[0], zero[1] = column_zeros[1];
           else

@@ -6,6 +6,7 @@
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/packed_operands.h"
 
 namespace rondo::cuda {
 
@@ -17,8 +18,6 @@ constexpr int64_t kReserved = 1024;                // bytes of shared memory tha
 
 PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
                       const KernelConfiguration& configuration) {
-  const Part& part = context.part;
-  const Operand& scales = part.operands[part.scales[0]];
   PackedMatmul matmul = {};
   matmul.m = static_cast<int>(problem.m);
   matmul.n = static_cast<int>(problem.n);
@@ -28,28 +27,16 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.stages = static_cast<int>(configuration.m);
   matmul.pieces = static_cast<int>(configuration.n);
   matmul.cluster = static_cast<int>(configuration.cluster);
-  matmul.type = static_cast<int>(part.packed.type);
-  matmul.bits = BitsOf(part.packed.type);
-  // One block is any number not below all of K.
-  matmul.block = static_cast<int>(std::min(part.packed.block, int64_t{1} << 30));
-  matmul.scale_bytes = static_cast<int>(ByteSize(scales.dtype));
-  matmul.scale_bf16 = scales.dtype == DType::kBF16;
-  matmul.zeros = !part.zeros.empty();
-  matmul.zero = part.packed.zero;
-  matmul.bf16 = part.packed.dtype == DType::kBF16;
-  matmul.b_constant =
-      AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  matmul.format = FormatOf(context.part);
+  matmul.b_constant = IsPackedBConstant(context);
   matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
   return matmul;
 }
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
-  const Part& part = context.part;
-  const int64_t block = part.packed.block;
-  const bool power = (block & (block - 1)) == 0;
-  return Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.m <= kMostRows && problem.k % 8 == 0 &&
-         (power || block >= problem.k) &&
-         problem.n / 16 * (problem.k / std::min(block, problem.k) + 1) < kMostScales;
+  if (!SuitsPacked(context.part, problem)) return false;
+  const int64_t blocks = problem.k / std::min(context.part.packed.block, problem.k) + 1;
+  return problem.m <= kMostRows && problem.n / 16 * blocks < kMostScales;
 }
 
 // Stages of copies, pieces of a step, warps and blocks that split K.
@@ -105,7 +92,7 @@ KernelConfiguration ConfigurationOf(const Tried& tried) {
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   std::vector<KernelCandidate> candidates;
-  if (!context.matmul || context.part.packed.type == PackedType::kNone) return candidates;
+  if (!context.matmul) return candidates;
   const MatmulProblem& problem = *context.matmul;
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);

@@ -9,6 +9,7 @@
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/packed_operands.h"
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
 
 namespace rondo::cuda {
@@ -44,14 +45,14 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
 }
 
 // A's map, where TMA can bring A as it is, in the least tiles at least.
-std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProblem& problem) {
+std::optional<TmaOperands> AMapOf(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kLeastRows = 16;
   const Part& part = context.part;
   const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
                      problem.a_k_major && problem.a_vector == 8;
-  const std::optional<TmaOperands> left = plain ? TmaLeftOf(part, problem) : std::nullopt;
-  const bool whole = left && (left->m_run >= problem.m || left->m_run % kLeastRows == 0);
-  return whole ? left : std::nullopt;
+  const std::optional<TmaOperands> a = plain ? TmaAOf(part, problem) : std::nullopt;
+  const bool whole = a && (a->m_run >= problem.m || a->m_run % kLeastRows == 0);
+  return whole ? a : std::nullopt;
 }
 
 constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
@@ -80,7 +81,6 @@ int RegistersLeft(const PackedTiles& matmul) {
 PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                      const KernelConfiguration& c) {
   const Part& part = context.part;
-  const DType scale = part.operands[part.scales[0]].dtype;
   PackedTiles matmul = {};
   matmul.m = static_cast<int>(c.m);
   matmul.n = static_cast<int>(c.n);
@@ -90,39 +90,27 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   matmul.b_count = static_cast<int>(problem.b_count);
   matmul.split_k = static_cast<int>(c.warps_k);
   matmul.lanes = EpilogueLanes(part, problem);
-  matmul.type = static_cast<int>(part.packed.type);
-  matmul.bits = BitsOf(part.packed.type);
-  // One block is any number not below all of K.
-  matmul.block = static_cast<int>(std::min(part.packed.block, int64_t{1} << 30));
-  matmul.scale_bytes = static_cast<int>(ByteSize(scale));
-  matmul.scale_bf16 = scale == DType::kBF16;
-  matmul.zeros = !part.zeros.empty();
-  matmul.zero = part.packed.zero;
-  matmul.bf16 = part.packed.dtype == DType::kBF16;
+  matmul.format = FormatOf(part);
   matmul.a_made = a_made;
   // Parts of one kernel have one launch: what is left over of it, only a kernel of one part knows.
   if (!a_made && context.share == 1 && RegistersNeeded(matmul) > RegistersOf(matmul, 1))
     matmul.registers = RegistersLeft(matmul);
-  matmul.b_constant =
-      AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  matmul.b_constant = IsPackedBConstant(context);
   return matmul;
 }
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
-  const int64_t block = part.packed.block;
   return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
-         part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
-         Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 4 &&
-         problem.m > kMostStreamed && problem.n >= 16 && problem.k % 8 == 0 &&
-         ((block & (block - 1)) == 0 || block >= problem.k);
+         SuitsPacked(part, problem) && part.acc_type == TapeType::kF32 && problem.b_count <= 4 &&
+         problem.m > kMostStreamed && problem.n >= 16;
 }
 
 // Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
 // registers beside what is unpacked.
 bool Fits(const PackedTiles& matmul) {
   const int64_t registers = matmul.registers > 0 ? matmul.registers : RegistersOf(matmul, 1);
-  return matmul.half_k() * matmul.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
+  return matmul.half_k() * matmul.format.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
          RegistersNeeded(matmul) <= registers;
 }
 
@@ -197,7 +185,7 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);
   const double blocks = std::min(tiles, at_once) * split;
   // All of B comes once from memory, as fast as the blocks at work ask for it.
-  const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.bits) / 8;
+  const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.format.bits) / 8;
   const double memory = bytes / (gpu.memory_bytes * std::min(1.0, blocks / gpu.memory_processors));
   return gpu.tma_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +
                                                     resident * EndCycles(gpu, context.part, matmul)));
@@ -207,13 +195,13 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   std::vector<KernelCandidate> candidates;
   if (!context.matmul || !Suits(context, *context.matmul)) return candidates;
   const MatmulProblem& problem = *context.matmul;
-  const std::optional<TmaOperands> left = LeftOf(context, problem);
+  const std::optional<TmaOperands> a = AMapOf(context, problem);
   for (const Tile& tile : kTiles) {
-    if (left && left->m_run < problem.m && left->m_run % tile.m != 0) continue;
+    if (a && a->m_run < problem.m && a->m_run % tile.m != 0) continue;
     for (int64_t split : kSplits) {
       const KernelConfiguration configuration = ConfigurationOf(tile, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
-      const PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
+      const PackedTiles matmul = MatmulOf(context, problem, !a, configuration);
       if (!Fits(matmul) || Stages(context, problem, matmul) == 0) continue;
       candidates.push_back(
           {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
@@ -242,7 +230,7 @@ TensorMap CodesMap(const PackedTiles& matmul, const PackedShape& shape, uint16_t
 }
 TensorMap ScalesMap(const PackedTiles& matmul, const PackedShape& shape, const Operand& scales) {
   TensorMap map = CodesMap(matmul, shape, scales.param);
-  const uint64_t row = static_cast<uint64_t>(shape.blocks()) * 16, bytes = row * matmul.scale_bytes;
+  const uint64_t row = static_cast<uint64_t>(shape.blocks()) * 16, bytes = row * matmul.format.scale_bytes;
   map.dtype = scales.dtype;
   map.extents[0] = row;
   map.strides[0] = bytes;
@@ -251,13 +239,14 @@ TensorMap ScalesMap(const PackedTiles& matmul, const PackedShape& shape, const O
   return map;
 }
 
-// Appends maps, and the text of an array of pointers to them, and to their parameters.
-class RightSides {
+// What the kernel takes of each B: maps, appended to `maps`, and the text of arrays of pointers to them and
+// to parameters.
+class BOperands {
  public:
-  RightSides(const PackedTiles& matmul, const Part& part, std::vector<TensorMap>* maps)
+  BOperands(const PackedTiles& matmul, const Part& part, std::vector<TensorMap>* maps)
       : matmul_(matmul),
         part_(part),
-        shape_{matmul.columns, matmul.k, part.packed.block, matmul.bits},
+        shape_{matmul.columns, matmul.k, part.packed.block, matmul.format.bits},
         maps_(maps) {}
 
   void Write(PartWriter* writer) {
@@ -293,14 +282,14 @@ class RightSides {
 };
 
 // How the kernel comes to A: by the first map, or by a_at. Returns the extents.
-TmaExtents WriteLeft(const PartContext& context, const MatmulProblem& problem,
-                     const std::optional<TmaOperands>& left, int rows, std::vector<TensorMap>* maps,
-                     PartWriter* writer) {
+TmaExtents WriteA(const PartContext& context, const MatmulProblem& problem,
+                  const std::optional<TmaOperands>& a, int rows, std::vector<TensorMap>* maps,
+                  PartWriter* writer) {
   TmaExtents extents = {ExtentsOf(problem).m, ExtentsOf(problem).n, ExtentsOf(problem).k, 1, 1, 1};
-  if (left) {
-    extents.m_run = static_cast<int>(left->m_run);
-    extents.k_run = static_cast<int>(left->k_run);
-    *maps = left->maps;
+  if (a) {
+    extents.m_run = static_cast<int>(a->m_run);
+    extents.k_run = static_cast<int>(a->k_run);
+    *maps = a->maps;
     maps->front().box[1] = static_cast<uint32_t>(rows);
     writer->Line("auto a_at = [](int, int) -> uint4 { return make_uint4(0, 0, 0, 0); };");
   } else {
@@ -313,21 +302,20 @@ TmaExtents WriteLeft(const PartContext& context, const MatmulProblem& problem,
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
-  const std::optional<TmaOperands> left = LeftOf(context, problem);
-  PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
+  const std::optional<TmaOperands> a = AMapOf(context, problem);
+  PackedTiles matmul = MatmulOf(context, problem, !a, configuration);
   matmul.stages = Stages(context, problem, matmul);
   const int64_t blocks = Blocks(problem, matmul, context.Processors());
   PartLaunch launch;
   writer->Line("const int batch = 0; (void)batch;");
-  const TmaExtents extents = WriteLeft(context, problem, left, matmul.m, &launch.tensor_maps, writer);
-  RightSides(matmul, context.part, &launch.tensor_maps).Write(writer);
+  const TmaExtents extents = WriteA(context, problem, a, matmul.m, &launch.tensor_maps, writer);
+  BOperands(matmul, context.part, &launch.tensor_maps).Write(writer);
   const TapeScope outer = writer->scope;
   matmul.words = WriteFetch(context, problem, matmul.lanes, writer);
   WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
   writer->scope = outer;
   writer->Line("matmul_packed_tiles<" + Aggregate("PackedTiles", matmul) + ">(block, " + Text(blocks) +
-               "u, " + Aggregate("TmaExtents", extents) + ", " +
-               (left ? "&m0" : "(const TensorMap*)nullptr") +
+               "u, " + Aggregate("TmaExtents", extents) + ", " + (a ? "&m0" : "(const TensorMap*)nullptr") +
                ", PackedTilesB{codes, scale_maps, zero_maps, scales, zeros}, a_at, fetch, epilogue);");
   launch.block = static_cast<uint32_t>(matmul.threads());
   launch.shared = static_cast<uint32_t>(matmul.shared());

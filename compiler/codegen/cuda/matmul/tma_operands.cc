@@ -60,7 +60,7 @@ std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, co
 
 }  // namespace
 
-std::optional<TmaOperands> TmaLeftOf(const Part& part, const MatmulProblem& problem) {
+std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem) {
   constexpr Run kOne = {1, 1};
   TmaOperands found;
   const Operand& lhs = part.operands[part.lhs];
@@ -80,7 +80,7 @@ std::optional<TmaOperands> TmaLeftOf(const Part& part, const MatmulProblem& prob
 }
 
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem) {
-  std::optional<TmaOperands> found = TmaLeftOf(part, problem);
+  std::optional<TmaOperands> found = TmaAOf(part, problem);
   if (!found) return std::nullopt;
   for (uint16_t index : part.rhs) {
     const std::optional<TensorMap> map = BMap(part, problem, part.operands[index]);

@@ -20,7 +20,7 @@ struct TmaOperands {
 };
 
 // With A's map alone; what B is does not matter. None as below.
-std::optional<TmaOperands> TmaLeftOf(const Part& part, const MatmulProblem& problem);
+std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem);
 // None if strides are no multiples of 16 bytes, or if loops lie so that more dimensions would be needed.
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem);
 

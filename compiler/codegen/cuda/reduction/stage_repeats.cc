@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "compiler/codegen/cuda/reduce_ops.h"
 #include "core/tape_ops.h"
 
 namespace rondo::cuda {

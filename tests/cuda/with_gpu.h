@@ -1,0 +1,30 @@
+// WithGpu: for tests of compiled plans on a GPU, skipped where there is none, or no libnvrtc.
+#ifndef RONDO_TESTS_CUDA_WITH_GPU_H_
+#define RONDO_TESTS_CUDA_WITH_GPU_H_
+
+#include <gtest/gtest.h>
+
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/cuda/have_nvrtc.h"
+
+namespace rondo {
+
+// A fixture with a driver of all GPUs. What uses the driver must be gone when TearDown is called.
+class WithGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+    const Result<Driver*> driver = CreateCudaDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+    driver_ = *driver;
+  }
+  void TearDown() override {
+    if (driver_ != nullptr) DestroyCudaDriver(driver_);
+  }
+
+  Driver* driver_ = nullptr;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_CUDA_WITH_GPU_H_
