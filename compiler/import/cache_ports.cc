@@ -27,10 +27,11 @@ const onnx::TensorShapeProto& ShapeOf(const onnx::ValueInfoProto& info) {
   return info.type().tensor_type().shape();
 }
 
-bool Same(const Dim& a, const Dim& b) {
-  return a.has_dim_value() == b.has_dim_value() && a.dim_value() == b.dim_value() &&
-         a.dim_param() == b.dim_param();
+// Exporters that write every dimension as a name write 16 as "16".
+std::string TextOf(const Dim& dim) {
+  return dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param();
 }
+bool Same(const Dim& a, const Dim& b) { return TextOf(a) == TextOf(b); }
 
 // The axis along which `present` is longer than `past`: the only one that differs, or the one that says so in
 // its name. -1 if there is none.

@@ -17,12 +17,12 @@ struct AttentionRequest {
   NodeId keep = kNoNode;   // bool, broadcast to [b, h, s, t]: false drops a key
   NodeId bias = kNoNode;   // float, broadcast to [b, h, s, t]: added to scores
   NodeId limit = kNoNode;  // i64, broadcast to [b, h, s]: only keys [0, limit) exist
-  // f32, broadcast to [b, h, s, 1]: a score without a value, which only adds to the sum of the softmax.
+  // f32, broadcast to [b, h, s]: a score without a value, which only adds to the sum of the softmax.
   NodeId sink = kNoNode;
   ir::AttentionAttrs attrs;
 };
 
-// One kAttention; with a sink the products and the softmax themselves, since no kernel knows it.
+// One kAttention.
 NodeId Attend(ir::Builder& b, NodeId q, NodeId k, NodeId v, const AttentionRequest& request);
 
 }  // namespace rondo::importer

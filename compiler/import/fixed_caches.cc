@@ -13,6 +13,7 @@
 // positions only.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compiler/import/cache_ports.h"
 #include "compiler/import/cached_attention.h"
@@ -44,6 +45,7 @@ class Fixer : Growth {
     const NodeId end = second_.size();
     for (NodeId id = 0; id < end; ++id) {
       if (g_->node(id).dead) continue;
+      FollowBehind(id);
       const Status status = Fix(id);
       if (!status.ok()) return Named(status, id);
     }
@@ -174,6 +176,16 @@ class Fixer : Growth {
 
   // ------------------------------------------------------------------------------------ the rules
 
+  // What is computed from something behind all positions, place by place, has it there as well.
+  void FollowBehind(NodeId id) {
+    const std::vector<NodeId>& inputs = second(id).inputs;
+    const auto has_it = [&](NodeId in) { return behind_.count(in) != 0; };
+    if (std::none_of(inputs.begin(), inputs.end(), has_it)) return;
+    for (int d = 0; d < second(id).shape.rank; ++d) {
+      if (extent(id, d) == Extent::kBeyondTotal) behind_.insert(id);
+    }
+  }
+
   Status Fix(NodeId id) {
     const Node& n = g_->node(id);
     b_.SetSources(n.sources);
@@ -265,13 +277,16 @@ class Fixer : Growth {
     std::vector<NodeId> index(
         a.inputs.begin() + std::min<ptrdiff_t>(std::ssize(a.inputs), a.op == Op::kIndexedWrite ? 2 : 1),
         a.inputs.end());
-    bool changed = move != 0;
+    bool changed = move != 0, by_place = changed;
     for (size_t k = 0; k < attrs.dims.size(); ++k) {
       // From the end on would count from the end of the cache.
       const bool along = b.As<ir::IndexedAttrs>().dims[k].extent != attrs.dims[k].extent;
+      by_place = by_place || along;
       changed = changed || (along && attrs.dims[k].wrap);
       attrs.dims[k].wrap = attrs.dims[k].wrap && !along;
     }
+    if (by_place && behind_.count(was) != 0)
+      return Refuse("it may show what stands behind all positions, which is elsewhere in a fixed cache");
     if (!changed) return Status::Ok();
     attrs.map = MapOf(a);
     if (move != 0) {
@@ -362,6 +377,11 @@ class Fixer : Growth {
     if (extent(id, axis) == Extent::kFixed && std::none_of(inputs.begin(), inputs.end(), grows))
       return Status::Ok();
     const NodeId old = inputs[0];
+    // Positions, each at its place, and something behind them all.
+    if (inputs.size() == 2 && extent(old, axis) == Extent::kTotal && !grows(inputs[1])) {
+      behind_.insert(id);
+      return Status::Ok();
+    }
     if (inputs.size() != 2 || extent(id, axis) != Extent::kTotal || extent(old, axis) != Extent::kPast ||
         g_->node(n.inputs[1]).shape[axis] != rows_) {
       return Refuse("a concatenation along the cached positions that is not cached ones before new ones");
@@ -392,6 +412,7 @@ class Fixer : Growth {
 
   ir::Builder b_;
   std::map<int, NodeId> full_;  // by number of an input
+  std::set<NodeId> behind_;     // that have something behind all positions, where the last of them ends
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
@@ -420,6 +441,7 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   caches->limited = ports.written_by_operators;
   if (ports.written_by_operators) {
     importer::BindPast(*model, ports, length, length, &bound);
+    bound.masks = ports.masks;
     return ImportModel(model, bound, report);
   }
   RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));

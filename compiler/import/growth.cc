@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/import/op_context.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
 
@@ -177,6 +178,30 @@ int BaseAxis(const ir::View& view, const Shape& base, int axis) {
 
 }  // namespace
 
+// A read of something by its positions, each at its own place along dim `axis`: that dim of what is read. -1
+// if it is none.
+int Growth::ReadsInOrder(NodeId id, int axis) const {
+  const Node& n = second(id);
+  const std::vector<ir::IndexedDim>& dims = n.As<ir::IndexedAttrs>().dims;
+  const Node& data = second(n.inputs[0]);
+  int64_t stride = 1;
+  for (int d = data.shape.rank; d-- > 0; stride *= data.shape[d]) {
+    for (size_t k = 0; k < dims.size() && extent(data.id, d) == Extent::kTotal; ++k) {
+      if (dims[k].stride != stride || dims[k].extent != data.shape[d]) continue;
+      const auto index = EvaluateConstant(second_, n.inputs[k + 1]);
+      if (!index.ok()) return -1;
+      const std::vector<int64_t> places = ir::ResolveAll(ir::DenseView(n.shape));
+      const int64_t behind = ir::DenseView(n.shape).steps[0].strides[axis];
+      for (const int64_t i : places) {
+        const int64_t at = scalar::Load<int64_t>((*index)->dtype, (*index)->bytes.data(), i);
+        if (at != i / behind % n.shape[axis]) return -1;
+      }
+      return d;
+    }
+  }
+  return -1;
+}
+
 // Along dim `axis`, behind the last real position there are zeros only.
 bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
   if (depth > 64) return false;
@@ -193,6 +218,10 @@ bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
     if (base.op == Op::kConstant) return zero(0);
     const int moved = BaseAxis(n.As<ir::ViewAttrs>().view, base.shape, axis);
     return moved >= 0 && extent(base.id, moved) != Extent::kFixed && ZeroBeyond(base.id, moved, depth + 1);
+  }
+  if (n.op == Op::kIndexedRead && extent(id, axis) == Extent::kTotal) {
+    const int d = ReadsInOrder(id, axis);
+    return d >= 0 && ZeroBeyond(n.inputs[0], d, depth + 1);
   }
   if (n.op == Op::kReduce) return n.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kSum && zero(0);
   if (n.op != Op::kPointwise) return false;

@@ -68,6 +68,7 @@ class Growth {
  private:
   std::optional<Extent> ExtentOf(int64_t a, int64_t b, int64_t c) const;
   Status ReadExtentsOf(ir::NodeId id);
+  int ReadsInOrder(ir::NodeId id, int axis) const;
   bool ZeroBeyond(ir::NodeId id, int axis, int depth = 0) const;
 
   std::vector<std::vector<Extent>> extents_;  // by node, of each of its dims

@@ -55,6 +55,10 @@ struct ImportOptions {
   int64_t longest_unrolled = 16;
   // Beside those that the model's nodes have themselves, and before them.
   std::vector<NodeAnnotation> annotations;
+  // Inputs [texts, positions] that are masks over caches of a fixed length: the last element that is not 0
+  // says how many positions there are in a run. What the model compares its length with is compared with
+  // that.
+  std::vector<std::string> masks;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
   // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).

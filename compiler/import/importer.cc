@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "compiler/import/annotations.h"
+#include "compiler/import/counted_positions.h"
 #include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
+#include "compiler/import/ragged.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -326,6 +328,9 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   sources.insert(sources.end(), frame.sources.begin(), frame.sources.end());
   builder_.SetSources(std::move(sources));
   builder_.SetAnnotations(AnnotationsOf(node, frame.prefix + NodeName(node), options_.annotations, nullptr));
+  const auto ragged =
+      std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.ragged != nullptr; });
+  if (custom != nullptr && ragged != inputs.end()) return RefuseRagged(*ragged, "a custom op's input has it");
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   const onnx::NodeProto* outer_node = node_;
@@ -374,7 +379,23 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
                          "(DequantizeLinear, GatherBlockQuantized): put one of them between",
                          i, c.InValue(i).bits);
   }
-  return row.handler(c);
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (c.InValue(i).ragged != nullptr) return CallWithRagged(row, c);
+  }
+  return CountsPositions(row, c) ? CallWithCounts(row, c) : row.handler(c);
+}
+
+bool Importer::IsRotaryCache(const std::string& name) const {
+  const onnx::GraphProto& graph = model_->proto().graph();
+  for (const onnx::NodeProto& node : graph.node()) {
+    const bool attends = node.op_type() == "GroupQueryAttention", turns = node.op_type() == "RotaryEmbedding";
+    const int first = attends ? 7 : turns && node.domain() == "com.microsoft" ? 2 : node.input_size();
+    for (int i = 0; i < node.input_size(); ++i) {
+      if (node.input(i) == name && i != first && i != first + 1) return false;
+    }
+  }
+  return std::none_of(graph.output().begin(), graph.output().end(),
+                      [&](const onnx::ValueInfoProto& output) { return output.name() == name; });
 }
 
 // A tensor without elements is a constant, whatever made it.
@@ -460,6 +481,8 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   std::vector<Value> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) {
     RONDO_ASSIGN_OR_RETURN(Value value, Lookup(output.name(), &scope));
+    if (value.ragged != nullptr)
+      return RefuseRagged(value, "a subgraph's output \"" + output.name() + "\" has it");
     outputs.push_back(std::move(value));
   }
   return outputs;

@@ -48,6 +48,7 @@ class Importer : public Host {
   bool shapes_only() const override { return options_.shapes_only; }
   uint32_t devices() const override { return options_.devices; }
   uint32_t device() const override { return options_.rank; }
+  bool IsRotaryCache(const std::string& name) const override;
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;

@@ -1,8 +1,10 @@
 // Inputs and outputs of a model: shapes that are static, names that occur once.
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/ragged.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -79,7 +81,9 @@ Status Importer::AddInputs(Scope* scope) {
       scope->values[info.name()] = Value{builder_.Expand(number, shape), false, {}};
       continue;
     }
-    scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
+    Value& input = scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
+    input.is_mask =
+        std::find(options_.masks.begin(), options_.masks.end(), info.name()) != options_.masks.end();
   }
   if (unknown.empty()) return Status::Ok();
   std::string list;
@@ -106,6 +110,8 @@ Status Importer::AddOutputs(Scope* scope) {
           "output \"%.200s\" has numbers of %d bits, which are no type of a port: dequantise them",
           info.name().c_str(), value->bits);
     }
+    if (value->ragged != nullptr)
+      return RefuseRagged(*value, "the output \"" + info.name().substr(0, 200) + "\" has it");
     DType dtype = builder_.dtype(value->node);
     if (info.type().tensor_type().elem_type() != 0) {
       auto declared = onnx::DTypeOf(info.type().tensor_type().elem_type());

@@ -63,7 +63,7 @@ Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   narrow.node = Widened(builder_, builder_.Constant(data), packed);
   narrow.bits = packed.bits;
   narrow.narrow = std::make_shared<NarrowCodes>(
-      NarrowCodes{data, packed.shape, packed.bits, packed.is_signed, packed.type});
+      NarrowCodes{data, packed.shape, packed.bits, packed.is_signed, packed.type, packed.is_fnuz});
   return narrow;
 }
 

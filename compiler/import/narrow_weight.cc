@@ -15,15 +15,20 @@ struct NarrowType {
   int data_type, bits;
   bool is_signed;
   PackedType type;
+  bool is_fnuz = false;
 };
-constexpr NarrowType kNarrow[] = {{21, 4, false, PackedType::kU4},   {22, 4, true, PackedType::kU4},
-                                  {25, 2, false, PackedType::kU2},   {26, 2, true, PackedType::kU2},
-                                  {17, 8, false, PackedType::kE4M3}, {19, 8, false, PackedType::kE5M2},
-                                  {23, 4, false, PackedType::kE2M1}};
+constexpr NarrowType kNarrow[] = {
+    {21, 4, false, PackedType::kU4},         {22, 4, true, PackedType::kU4},
+    {25, 2, false, PackedType::kU2},         {26, 2, true, PackedType::kU2},
+    {17, 8, false, PackedType::kE4M3},       {19, 8, false, PackedType::kE5M2},
+    {18, 8, false, PackedType::kE4M3, true}, {20, 8, false, PackedType::kE5M2, true},
+    {23, 4, false, PackedType::kE2M1}};
 
-// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none.
-double NumberOf(PackedType type, uint32_t code) {
+// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none; of FNUZ types
+// what would be -0 is none, and nothing else.
+double NumberOf(PackedType type, bool is_fnuz, uint32_t code) {
   const uint32_t rest = code & 0x7f;
+  if (is_fnuz) return code == 0x80 ? NAN : double{PackedValue(type, code)} / 2;
   if (type == PackedType::kE4M3 && rest == 0x7f) return NAN;
   if (type == PackedType::kE5M2 && rest >= 0x7c)
     return rest > 0x7c ? NAN : code > 0x7f ? -INFINITY : INFINITY;
@@ -51,6 +56,7 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor) {
   packed.bits = type.bits;
   packed.is_signed = type.is_signed;
   packed.type = type.type;
+  packed.is_fnuz = type.is_fnuz;
   RONDO_ASSIGN_OR_RETURN(packed.shape, onnx::ShapeOf(tensor, DType::kU8));
   packed.bytes.set_data_type(onnx::TensorProto::UINT8);
   packed.bytes.clear_dims();
@@ -69,7 +75,8 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
   ir::NodeId x = b.Reshape(b.Slice(UnpackBits(b, bytes, packed.bits), 0, 0, 1, count), packed.shape);
   if (packed.type > PackedType::kU8) {
     std::vector<double> numbers;
-    for (uint32_t code = 0; code < 1u << packed.bits; ++code) numbers.push_back(NumberOf(packed.type, code));
+    for (uint32_t code = 0; code < 1u << packed.bits; ++code)
+      numbers.push_back(NumberOf(packed.type, packed.is_fnuz, code));
     const ir::NodeId table = b.Floats(DType::kF32, {static_cast<int64_t>(numbers.size())}, numbers);
     return b.Gather(table, b.Cast(x, DType::kI64), 0, false);
   }
@@ -83,27 +90,38 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
 std::optional<NarrowCodes> NarrowTypeOf(int data_type) {
   const NarrowType* type = Find(data_type);
   if (type == nullptr) return std::nullopt;
-  return NarrowCodes{nullptr, Shape{}, type->bits, type->is_signed, type->type};
+  return NarrowCodes{nullptr, Shape{}, type->bits, type->is_signed, type->type, type->is_fnuz};
 }
 
 // Multiples of a unit that doubles with every power of two from the least one on. It is a power of two
 // itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
 // which it is rounded to with either unit.
-ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, PackedType type) {
+ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bool saturates) {
   struct Grid {
     int mantissa, least, powers;  // bits; the exponent of the least normal number; how many there are
     double most;
   };
-  const Grid grid = type == PackedType::kE4M3   ? Grid{3, -6, 15, 448}
-                    : type == PackedType::kE5M2 ? Grid{2, -14, 30, 57344}
-                                                : Grid{1, 0, 3, 6};
+  Grid grid{1, 0, 3, 6};
+  if (narrow.type == PackedType::kE4M3) grid = narrow.is_fnuz ? Grid{3, -7, 15, 240} : Grid{3, -6, 15, 448};
+  if (narrow.type == PackedType::kE5M2)
+    grid = narrow.is_fnuz ? Grid{2, -15, 31, 57344} : Grid{2, -14, 30, 57344};
   ir::NodeId power = b.Unary(TapeOp::kLog, b.Unary(TapeOp::kAbs, x));
   power = b.Unary(TapeOp::kFloor, b.BinaryScalar(TapeOp::kMul, power, 1 / std::log(2.0)));
   power = Clamp(b, b.BinaryScalar(TapeOp::kSub, power, grid.least), 0, grid.powers - 1);
   const ir::NodeId one = b.Scalar(DType::kI64, 1);
   ir::NodeId unit = b.Cast(b.Binary(TapeOp::kShl, one, b.Cast(power, DType::kI64)), DType::kF32);
   unit = b.BinaryScalar(TapeOp::kMul, unit, std::ldexp(1.0, grid.least - grid.mantissa));
-  return Clamp(b, b.Mul(b.Unary(TapeOp::kRound, b.Div(x, unit)), unit), -grid.most, grid.most);
+  const ir::NodeId y = b.Mul(b.Unary(TapeOp::kRound, b.Div(x, unit)), unit);
+  if (saturates) return Clamp(b, y, -grid.most, grid.most);
+  const ir::NodeId beyond =
+      b.Binary(TapeOp::kLess, b.Scalar(DType::kF32, grid.most), b.Unary(TapeOp::kAbs, y));
+  const bool infinite = narrow.type == PackedType::kE5M2 && !narrow.is_fnuz;
+  ir::NodeId instead = b.Scalar(DType::kF32, infinite ? INFINITY : NAN);
+  if (infinite) {
+    const ir::NodeId negative = b.Binary(TapeOp::kLess, y, b.Scalar(DType::kF32, 0));
+    instead = b.Select(negative, b.Scalar(DType::kF32, -INFINITY), instead);
+  }
+  return b.Select(beyond, instead, y);
 }
 
 Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type) {

@@ -1,6 +1,6 @@
 // ONNX types that the plan knows only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
-// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2. What a run computes of such a type lies in a wider
-// one.
+// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2 and both of FNUZ. What a run computes of such a type
+// lies in a wider one.
 #ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 #define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 
@@ -21,6 +21,7 @@ struct PackedTensor {
   int bits = 0;
   bool is_signed = false;
   PackedType type = PackedType::kNone;
+  bool is_fnuz = false;
 };
 
 // kCorrupt or kUnsupported for shapes that are none.
@@ -32,9 +33,10 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
 // Such a TensorProto.DataType as codes that are not there; none for all other types.
 std::optional<NarrowCodes> NarrowTypeOf(int data_type);
 
-// x (f32) rounded to the nearest number of a float type, ties to even, in f32; what is beyond its range
-// becomes its greatest number.
-ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, PackedType type);
+// x (f32) rounded to the nearest number of a float type, ties to even, in f32. What is beyond its range
+// becomes its greatest number, or, without `saturates`, infinite or (where the type has no infinity) no
+// number.
+ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& type, bool saturates = true);
 
 inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8; }
 

@@ -33,7 +33,14 @@ struct NarrowCodes {
   int bits = 0;
   bool is_signed = false;
   PackedType type = PackedType::kNone;
+  // Of the FP8 types FNUZ, whose numbers are half of the others' by the same code, without infinities and
+  // with one code for what is no number.
+  bool is_fnuz = false;
+
+  float unit() const { return is_fnuz ? 0.5f : 1; }  // times what the code stands for
 };
+
+struct RaggedFact;  // ragged.h
 
 // What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.
 struct Value {
@@ -42,6 +49,10 @@ struct Value {
   std::vector<NodeId> sequence;
   int bits = 0;  // not 0: numbers whose own type has so few, as 8-bit ones or f32; most handlers refuse them
   std::shared_ptr<const NarrowCodes> narrow = {};  // their type and codes
+  bool is_mask = false;     // over the positions of caches of a fixed length (ImportOptions::masks)
+  NodeId in_run = kNoNode;  // of numbers that count such positions: what they are in a run
+  std::shared_ptr<const RaggedFact> ragged =
+      {};  // what of its shape only a run knows; most handlers refuse it
 };
 
 // Attributes by name, references to a function's attributes resolved.
@@ -67,6 +78,9 @@ class Host {
   virtual uint32_t devices() const = 0;
   // The one that is imported for.
   virtual uint32_t device() const = 0;
+  // Whether all that reads the value `name` of the model's main graph are rotary operators, as cosines or
+  // sines: of those they read rows by position alone.
+  virtual bool IsRotaryCache(const std::string& name) const = 0;
 };
 
 class OpContext {

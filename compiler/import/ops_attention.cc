@@ -24,6 +24,16 @@ NodeId JoinHeads(Builder& b, NodeId x) {
   return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
+NodeId AnglesAt(Builder& b, NodeId cache, NodeId position) {
+  const ir::Node& node = b.graph().node(cache);
+  const bool chosen = node.op == ir::Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
+  if (!chosen || b.shape(b.graph().BaseOf(node.inputs[0])).elements() != 1)
+    return b.Gather(cache, position, 0);
+  const std::vector<NodeId> in = node.inputs;
+  const NodeId condition = b.Reshape(b.graph().BaseOf(in[0]), Shape{});
+  return b.Select(condition, b.Gather(in[1], position, 0), b.Gather(in[2], position, 0));
+}
+
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved) {
   Builder& b = c.b;
   const Shape s = b.shape(x), angles = b.shape(cosine);

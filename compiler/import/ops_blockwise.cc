@@ -1,4 +1,6 @@
 // Weights that lie in files as numbers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
+#include <algorithm>
+
 #include "compiler/import/decompose.h"
 #include "compiler/import/packed_bits.h"
 #include "compiler/import/packed_blocks.h"
@@ -45,25 +47,43 @@ Status RequireCount(const OpContext& c, int i, int64_t count) {
                        Text(c.shape(i)).c_str(), static_cast<long long>(count));
 }
 
-// Groups that are no permutation of the rows are the blocks themselves.
-Status CheckGroups(const OpContext& c, const PackedBlocks& blocks) {
-  if (!c.Has(kGroups)) return Status::Ok();
+// Rows whose groups (g_idx: which scale and zero point each has) do not lie together, as GPTQ leaves them
+// when it takes columns in the order of their activations: an order in which they do. Empty if they do.
+Result<std::vector<int64_t>> OrderOfGroups(const OpContext& c, const PackedBlocks& blocks) {
+  std::vector<int64_t> order;
+  if (!c.Has(kGroups)) return order;
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> groups, c.ConstantInts(kGroups));
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i] == static_cast<int64_t>(i) / blocks.size) continue;
-    return Status::Error(Code::kUnsupported,
-                         "g_idx puts row %zu into group %lld; rondo knows rows in order: quantise the model "
-                         "without reordering (desc_act=False)",
-                         i, static_cast<long long>(groups[i]));
+  if (std::ssize(groups) < blocks.k) {
+    return Status::Error(Code::kCorrupt, "g_idx has %zu elements for %lld rows", groups.size(),
+                         static_cast<long long>(blocks.k));
   }
-  return Status::Ok();
+  groups.resize(static_cast<size_t>(blocks.k));  // the last block may be filled up
+  bool in_order = true;
+  for (int64_t i = 0; i < blocks.k; ++i) {
+    in_order = in_order && groups[static_cast<size_t>(i)] == i / blocks.size;
+    order.push_back(i);
+  }
+  if (in_order) return std::vector<int64_t>();
+  const auto group = [&](int64_t i) { return groups[static_cast<size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return group(a) < group(b); });
+  for (int64_t i = 0; i < blocks.k; ++i) {
+    const int64_t row = order[static_cast<size_t>(i)];
+    if (group(row) == i / blocks.size) continue;
+    return Status::Error(
+        Code::kUnsupported,
+        "g_idx puts row %lld into group %lld, which does not have block_size, %lld, rows: rondo "
+        "reads groups of that many in any order; quantise the model without reordering "
+        "(desc_act=False)",
+        static_cast<long long>(row), static_cast<long long>(group(row)), static_cast<long long>(blocks.size));
+  }
+  return order;
 }
 
 Status MatMulNBits(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kA));
   RONDO_ASSIGN_OR_RETURN(PackedBlocks blocks, ReadBlocks(c));
-  RONDO_RETURN_IF_ERROR(CheckGroups(c, blocks));
+  RONDO_ASSIGN_OR_RETURN(blocks.order, OrderOfGroups(c, blocks));
   const Shape a = c.shape(kA);
   if (a.rank < 1 || a[a.rank - 1] != blocks.k) {
     return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
@@ -75,7 +95,8 @@ Status MatMulNBits(OpContext& c) {
   NodeId y = b.Expand(b.Scalar(c.dtype(kA), 0), out);
   if (c.shape(kB).elements() != 0) {  // a projection without weights is left out
     RONDO_ASSIGN_OR_RETURN(NodeId w, Dequantised(c, blocks, kB, kScales, kZeroPoints, c.dtype(kA)));
-    if (a.elements() != 0) y = b.MatMul(c.In(kA), b.Transpose(w, {1, 0}));
+    const NodeId rows = blocks.order.empty() ? c.In(kA) : Take(b, c.In(kA), a.rank - 1, blocks.order);
+    if (a.elements() != 0) y = b.MatMul(rows, b.Transpose(w, {1, 0}));
   }
   if (c.Has(kBias)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(kA, kBias));

@@ -18,15 +18,42 @@ Result<const onnx::GraphProto*> Subgraph(OpContext& c, const char* name) {
   return &a->g();
 }
 
+// Cosines or sines [positions, half] for short and for long texts as tables of one length: no position that
+// is chosen for lies behind the end of its own. False if they are something else.
+bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
+  constexpr int64_t kMostBytes = int64_t{1} << 32;
+  std::shared_ptr<const ir::ConstantData> tables[2];
+  NodeId* nodes[] = {a, d};
+  int64_t rows = 0;
+  for (int i : {0, 1}) {
+    const Shape& shape = c.b.shape(*nodes[i]);
+    if (shape.rank != 2 || shape[1] != c.b.shape(*a)[1] || shape.elements() == 0 ||
+        !c.b.ConstantValue(*nodes[i], kMostBytes, &tables[i]))
+      return false;
+    rows = std::max(rows, shape[0]);
+  }
+  if (!c.host.IsRotaryCache(name)) return false;
+  for (int i : {0, 1}) {
+    if (tables[i]->shape[0] == rows) continue;
+    std::vector<uint8_t> bytes(tables[i]->bytes.begin(), tables[i]->bytes.end());
+    const Shape shape = {rows, tables[i]->shape[1]};
+    bytes.resize(static_cast<size_t>(shape.elements() * ByteSize(tables[i]->dtype)));
+    *nodes[i] = c.b.Constant(ir::ConstantData::Own(tables[i]->dtype, shape, std::move(bytes)));
+  }
+  return true;
+}
+
 // Both branches are computed and one is kept: allowed because operators have no effects.
 Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> yes, c.host.RunSubgraph(then_graph, {}));
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, c.host.RunSubgraph(else_graph, {}));
   NodeId condition = c.b.Reshape(c.In(0), Shape{});
   for (size_t i = 0; i < yes.size() && i < no.size() && static_cast<int>(i) < c.num_outputs(); ++i) {
-    const Value &a = yes[i], &d = no[i];
+    Value &a = yes[i], &d = no[i];
     if (a.is_sequence || d.is_sequence || a.node == kNoNode || d.node == kNoNode ||
-        c.b.dtype(a.node) != c.b.dtype(d.node) || !(c.b.shape(a.node) == c.b.shape(d.node))) {
+        c.b.dtype(a.node) != c.b.dtype(d.node) ||
+        (!(c.b.shape(a.node) == c.b.shape(d.node)) &&
+         !SameLength(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node))) {
       return Status::Error(
           Code::kUnsupported,
           "its condition depends on the model's inputs, and the branches differ in shape or type "

@@ -171,7 +171,7 @@ Status Rotate(OpContext& c, Grouped* g) {
       return Status::Error(Code::kCorrupt, "position_ids of shape %s", Text(c.shape(kPositions)).c_str());
     position = c.In(kPositions);
   }
-  NodeId cosine = b.Gather(c.In(kCosine), position, 0), sine = b.Gather(c.In(kSine), position, 0);
+  NodeId cosine = AnglesAt(b, c.In(kCosine), position), sine = AnglesAt(b, c.In(kSine), position);
   const bool interleaved = c.Int("rotary_interleaved", 0) != 0;
   RONDO_ASSIGN_OR_RETURN(g->q, RotateHeads(c, g->q, cosine, sine, interleaved));
   RONDO_ASSIGN_OR_RETURN(g->k, RotateHeads(c, g->k, cosine, sine, interleaved));
@@ -284,7 +284,7 @@ Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g) {
   if (c.Has(kSink)) {
     if (!(c.shape(kSink) == Shape({g.heads})))
       return Status::Error(Code::kCorrupt, "head_sink of shape %s", Text(c.shape(kSink)).c_str());
-    request.sink = b.Cast(b.Reshape(c.In(kSink), {1, g.heads, 1, 1}), DType::kF32);
+    request.sink = b.Cast(b.Reshape(c.In(kSink), {1, g.heads, 1}), DType::kF32);
   } else if (c.Int("smooth_softmax", 0) == 1) {
     request.sink = b.Scalar(DType::kF32, 0);
   }

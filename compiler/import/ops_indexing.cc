@@ -4,6 +4,7 @@
 
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/ragged.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -250,9 +251,11 @@ Status Compress(OpContext& c) {
   return Status::Ok();
 }
 
-// Of a constant only: the number of results is their shape.
+// Of a constant their number is a shape; of what a run computes it is not known.
 Status NonZero(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<double> values, c.ConstantFloats(0));
+  const Result<std::vector<double>> known = c.ConstantFloats(0);
+  if (!known.ok()) return RaggedNonZero(c);
+  const std::vector<double>& values = *known;
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   std::vector<int64_t> strides = Strides(shape), found, out;
   for (size_t i = 0; i < values.size(); ++i) {

@@ -105,7 +105,7 @@ Status RotaryEmbedding(OpContext& c) {
     return Status::Error(Code::kCorrupt, "a cache of shape %s for %lld rotated features",
                          Text(c.shape(2)).c_str(), static_cast<long long>(rotated));
   }
-  NodeId cosine = b.Gather(c.In(2), position, 0), sine = b.Gather(c.In(3), position, 0);
+  NodeId cosine = AnglesAt(b, c.In(2), position), sine = AnglesAt(b, c.In(3), position);
   RONDO_ASSIGN_OR_RETURN(NodeId y, RotateHeads(c, x, cosine, sine, c.Int("interleaved", 0) != 0));
   c.Set(0, joined ? JoinHeads(b, y) : y);
   return Status::Ok();

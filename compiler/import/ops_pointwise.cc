@@ -3,6 +3,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
+#include "compiler/import/packed_weight.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/tensor.h"
 
@@ -182,11 +183,17 @@ Status IsInf(OpContext& c) {
 Status Cast(OpContext& c) {
   const int type = static_cast<int>(c.Int("to", 0));
   const std::optional<NarrowCodes> narrow = NarrowTypeOf(type);
-  if (narrow && IsReal(*narrow) && c.Int("saturate", 1) != 0 && c.dtype(0) != DType::kBool) {
-    c.SetValue(0, NarrowValue(c.b, RoundedTo(c.b, c.b.Cast(c.In(0), DType::kF32), narrow->type), *narrow));
+  if (narrow && IsReal(*narrow) && c.dtype(0) != DType::kBool) {
+    const NodeId x = c.b.Cast(c.In(0), DType::kF32);
+    c.SetValue(0, NarrowValue(c.b, RoundedTo(c.b, x, *narrow, c.Int("saturate", 1) != 0), *narrow));
     return Status::Ok();
   }
   RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(type));
+  RONDO_ASSIGN_OR_RETURN(const NodeId packed, CastWeight(c, to));
+  if (packed != kNoNode) {
+    c.Set(0, packed);
+    return Status::Ok();
+  }
   c.Set(0, c.b.Cast(c.In(0), to));
   return Status::Ok();
 }

@@ -106,10 +106,6 @@ Status QuantiseTo(OpContext& c, const Target& target) {
   }
   if (!real && !Narrow(target.dtype))
     return Status::Error(Code::kUnsupported, "quantisation to %s", Name(target.dtype));
-  if (real && c.Int("saturate", 1) == 0) {
-    return Status::Error(Code::kUnsupported,
-                         "saturate 0 makes infinities of what is too large: quantise with saturate 1");
-  }
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
   scale = b.Cast(scale, DType::kF32);
   NodeId zero = kNoNode;
@@ -121,9 +117,10 @@ Status QuantiseTo(OpContext& c, const Target& target) {
     c.Set(0, Quantise(b, x, scale, zero, target.dtype));
     return Status::Ok();
   }
-  const NodeId y = real
-                       ? RoundedTo(b, b.Div(x, scale), target.narrow->type)  // its zero point says only which
-                       : Quantise(b, x, scale, zero, target.dtype, target.narrow->bits);
+  const bool saturates = c.Int("saturate", 1) != 0;
+  const NodeId y =
+      real ? RoundedTo(b, b.Div(x, scale), *target.narrow, saturates)  // its zero point says only which
+           : Quantise(b, x, scale, zero, target.dtype, target.narrow->bits);
   c.SetValue(0, NarrowValue(b, y, *target.narrow));
   return Status::Ok();
 }
@@ -168,12 +165,14 @@ Status DynamicQuantizeFp4(OpContext& c) {
   const NodeId x = b.Reshape(b.Cast(c.In(0), DType::kF32), cut);
   const NodeId all = b.Reshape(b.Cast(c.In(1), DType::kF32), Shape{});
   NodeId scale = b.Reduce(ir::ReduceKind::kMax, b.Unary(TapeOp::kAbs, x), {axis + 1}, true);
-  scale = RoundedTo(b, b.Div(b.BinaryScalar(TapeOp::kDiv, scale, 6), all), PackedType::kE4M3);
+  const NarrowCodes fp8 = *NarrowTypeOf(onnx::TensorProto::FLOAT8E4M3FN),
+                    fp4 = *NarrowTypeOf(onnx::TensorProto::FLOAT4E2M1);
+  scale = RoundedTo(b, b.Div(b.BinaryScalar(TapeOp::kDiv, scale, 6), all), fp8);
   const NodeId whole = b.Mul(scale, all), none = b.Scalar(DType::kF32, 0);
-  NodeId y = RoundedTo(b, b.Div(x, whole), PackedType::kE2M1);
+  NodeId y = RoundedTo(b, b.Div(x, whole), fp4);
   y = b.Reshape(b.Select(b.Binary(TapeOp::kEqual, whole, none), none, y), shape);
-  c.SetValue(0, NarrowValue(b, y, *NarrowTypeOf(onnx::TensorProto::FLOAT4E2M1)));
-  c.SetValue(1, NarrowValue(b, b.Reshape(scale, blocks), *NarrowTypeOf(onnx::TensorProto::FLOAT8E4M3FN)));
+  c.SetValue(0, NarrowValue(b, y, fp4));
+  c.SetValue(1, NarrowValue(b, b.Reshape(scale, blocks), fp8));
   return Status::Ok();
 }
 

@@ -4,6 +4,8 @@
 #include "compiler/import/multi_head.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
+#include "compiler/ir/packed.h"
+#include "core/scalar.h"
 
 namespace rondo::importer {
 namespace {
@@ -106,6 +108,38 @@ Status QAttention(OpContext& c) {
   return AttendProjected(c, y, 5, 8, -1);
 }
 
+// Such weights (below) as a packed constant, of which kernels read the bytes: the directions' rows one after
+// another. kNoNode where they are no constants, or too small for that form.
+NodeId PackedGates(OpContext& c, int w, int scale, int zero) {
+  constexpr int64_t kMostBytes = int64_t{1} << 44;
+  Builder& b = c.b;
+  const Shape s = c.shape(w);
+  const int64_t n = s[0] * s[2], k = s[1];
+  std::shared_ptr<const ir::ConstantData> weights, scales, zeros;
+  if (n < 16 || k < 32 || c.host.shapes_only() || ByteSize(c.dtype(w)) != 1 || c.dtype(zero) != c.dtype(w) ||
+      !b.ConstantValue(c.In(w), kMostBytes, &weights) || !b.ConstantValue(c.In(scale), kMostBytes, &scales) ||
+      !b.ConstantValue(c.In(zero), kMostBytes, &zeros))
+    return kNoNode;
+  // As they count from the least one.
+  const uint8_t least = c.dtype(w) == DType::kI8 ? 0x80 : 0;
+  std::vector<uint8_t> codes(static_cast<size_t>(n * k));
+  std::vector<float> scale_of(static_cast<size_t>(n)), zero_of(static_cast<size_t>(n));
+  for (int64_t row = 0; row < n; ++row) {
+    const int64_t direction = row / s[2], column = row % s[2];
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t from = (direction * k + i) * s[2] + column;
+      codes[static_cast<size_t>(row * k + i)] = weights->bytes[static_cast<size_t>(from)] ^ least;
+    }
+    const auto number = [&](int input) { return c.shape(input).elements() == s[0] ? direction : row; };
+    scale_of[static_cast<size_t>(row)] =
+        scalar::Load<float>(scales->dtype, scales->bytes.data(), number(scale));
+    zero_of[static_cast<size_t>(row)] = zeros->bytes[static_cast<size_t>(number(zero))] ^ least;
+  }
+  const std::shared_ptr<const ir::PackedMatrix> matrix =
+      ir::Pack(PackedType::kU8, n, k, k, codes, scale_of, zero_of, 0, DType::kF32);
+  return b.Reshape(b.Constant(ir::PackedConstant(matrix, DType::kF32, weights->name)), {s[0], s[2], k});
+}
+
 // Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one a direction, or one a
 // column) as real ones [directions, 4 * hidden, k].
 Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
@@ -122,6 +156,7 @@ Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
       return Status::Error(Code::kCorrupt, "input %d of shape %s", input, Text(c.shape(input)).c_str());
     parts[i] = b.Reshape(b.Cast(c.In(input), DType::kF32), {s[0], 1, count / s[0]});
   }
+  if (const NodeId packed = PackedGates(c, w, scale, zero); packed != kNoNode) return packed;
   NodeId real = b.Mul(b.Sub(b.Cast(c.In(w), DType::kF32), parts[1]), parts[0]);
   return b.Transpose(real, {0, 2, 1});
 }

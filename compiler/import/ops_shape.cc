@@ -4,6 +4,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
+#include "compiler/import/ragged.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
@@ -94,9 +95,10 @@ Status Range(OpContext& c) {
     c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
     return Status::Ok();
   }
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> start, c.ConstantInts(0));
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> limit, c.ConstantInts(1));
+  const Result<std::vector<int64_t>> from = c.ConstantInts(0), to = c.ConstantInts(1);
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> delta, c.ConstantInts(2));
+  if (!from.ok() || !to.ok()) return RaggedRange(c);
+  const std::vector<int64_t>&start = *from, &limit = *to;
   if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta[0] == 0) {
     return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta not 0");
   }

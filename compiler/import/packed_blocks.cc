@@ -68,6 +68,12 @@ int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
   return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
 }
 
+// Number `i` of row `row`, in the order of blocks.
+int64_t NumberOfRow(const PackedBlocks& blocks, const DataPointer& weights, int64_t row, int64_t i) {
+  const uint8_t* bytes = weights->bytes.data() + row * blocks.count() * blocks.bytes();
+  return NumberAt(bytes, blocks.order.empty() ? i : blocks.order[static_cast<size_t>(i)], blocks.bits);
+}
+
 // The zero point of block number `at`.
 float ZeroAt(const PackedBlocks& blocks, const DataPointer& zeros, int64_t at) {
   if (zeros == nullptr) return static_cast<float>(blocks.middle());
@@ -81,11 +87,10 @@ std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weigh
   std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.k * ByteSize(dtype)));
   for (int64_t at = 0; at < blocks.n * blocks.count(); ++at) {
     const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
-    const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
     const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
     const float zero = ZeroAt(blocks, zeros, at);
     for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i) {
-      const float w = (static_cast<float>(NumberAt(bytes, i, blocks.bits)) - zero) * scale;
+      const float w = (static_cast<float>(NumberOfRow(blocks, weights, row, first + i)) - zero) * scale;
       scalar::Store<float>(dtype, out.data(), row * blocks.k + first + i, w);
     }
   }
@@ -116,10 +121,9 @@ std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const
   std::vector<float> scale(static_cast<size_t>(all)), zero(zeros == nullptr ? 0 : static_cast<size_t>(all));
   for (int64_t at = 0; at < all; ++at) {
     const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
-    const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
     uint8_t* to = codes.data() + row * blocks.k + first;
     for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i)
-      to[i] = static_cast<uint8_t>(NumberAt(bytes, i, blocks.bits));
+      to[i] = static_cast<uint8_t>(NumberOfRow(blocks, weights, row, first + i));
     scale[static_cast<size_t>(at)] = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
     if (zeros == nullptr) continue;
     const float z = ZeroAt(blocks, zeros, at);
@@ -141,6 +145,11 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
   DataPointer w, s, z;
   if (!c.b.ConstantValue(c.In(weights), kMostBytes, &w) || !c.b.ConstantValue(c.In(scales), kMostBytes, &s) ||
       (c.Has(zeros) && !c.b.ConstantValue(c.In(zeros), kMostBytes, &z))) {
+    if (!blocks.order.empty() && !c.host.shapes_only()) {
+      return Status::Error(
+          Code::kUnsupported,
+          "weights in an order of their own (g_idx) must be known when the model is compiled");
+    }
     return Unpacked(c, blocks, weights, scales, zeros, dtype);
   }
   const Shape shape = {blocks.n, blocks.k};

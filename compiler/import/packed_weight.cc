@@ -21,9 +21,10 @@ int CodeAt(const NarrowCodes& codes, int64_t i) {
   return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
 }
 
-bool IsNoNumber(PackedType type, int code) {
-  return (type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
-         (type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
+bool IsNoNumber(const NarrowCodes& codes, int code) {
+  if (codes.is_fnuz) return code == 0x80;
+  return (codes.type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
+         (codes.type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
 }
 
 // The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its
@@ -66,9 +67,9 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   if (codes == nullptr || codes->data == nullptr || codes->shape.rank != 2 || codes->data->synthetic ||
       !IsFloat(c.dtype(1)) || c.dtype(1) == DType::kF64)
     return kNoNode;
-  if (c.Has(2) &&
-      (zeros == nullptr || zeros->data == nullptr || zeros->data->synthetic || zeros->type != codes->type ||
-       zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
+  if (c.Has(2) && (zeros == nullptr || zeros->data == nullptr || zeros->data->synthetic ||
+                   zeros->type != codes->type || zeros->is_fnuz != codes->is_fnuz ||
+                   zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
     return kNoNode;
   const bool whole = codes->type <= PackedType::kU8;
   DataPointer scales;
@@ -94,22 +95,33 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   for (int64_t n = 0; n < layout.n; ++n) {
     for (int64_t k = 0; k < layout.k; ++k) {
       const int code = CodeAt(*codes, n * layout.n_stride + k * layout.k_stride);
-      if (IsNoNumber(codes->type, code)) return kNoNode;
+      if (IsNoNumber(*codes, code)) return kNoNode;
       numbers[static_cast<size_t>(n * layout.k + k)] = static_cast<uint8_t>(code);
     }
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t from = n * layout.scale_row + b * layout.scale_block;
       const size_t to = static_cast<size_t>(n * blocks + b);
-      scale[to] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from);
+      scale[to] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from) * codes->unit();
       if (zeros != nullptr) zero[to] = static_cast<float>(CodeAt(*zeros, from));
       if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has none there
     }
   }
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
   const std::shared_ptr<const ir::PackedMatrix> matrix =
-      ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle, scales->dtype);
+      ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle,
+               codes->is_fnuz ? DType::kF32 : scales->dtype);
   NodeId w = c.b.Constant(ir::PackedConstant(matrix, type, codes->data->name));
   return layout.k_stride == 1 ? w : c.b.Transpose(w, {1, 0});
+}
+
+Result<NodeId> CastWeight(OpContext& c, DType to) {
+  const std::shared_ptr<const NarrowCodes>& codes = c.InValue(0).narrow;
+  if (codes == nullptr || codes->data == nullptr || codes->type <= PackedType::kU8 || !IsFloat(to))
+    return kNoNode;
+  Value one;
+  one.node = c.b.Scalar(to, 1);
+  OpContext dequantise(&c.b, &c.host, c.proto, c.opset, {}, {c.InValue(0), one});
+  return DequantisedWeight(dequantise);
 }
 
 }  // namespace rondo::importer

@@ -10,6 +10,10 @@ namespace rondo::importer {
 // [b or 1, s, half]. Errors: shapes that do not fit.
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
+// Rows of a cache [positions, half] of cosines or sines. Of one of two, which a condition chooses, the rows
+// are read of both, and not all of the chosen one copied before.
+NodeId AnglesAt(ir::Builder& b, NodeId cache, NodeId position);
+
 // x [b, s, h * d] as [b, h, s, d], and back.
 Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads);
 NodeId JoinHeads(ir::Builder& b, NodeId x);

@@ -359,14 +359,17 @@ NodeId Builder::PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& 
 }
 
 NodeId Builder::Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit,
-                          const AttentionAttrs& given) {
+                          const AttentionAttrs& given, NodeId sink) {
   AttentionAttrs attrs = given;
   const Shape qs = shape(q), ks = shape(k), vs = shape(v);
   std::vector<NodeId> inputs = {q, k, v};
   attrs.has_mask = mask != kNoNode;
   attrs.has_limit = limit != kNoNode;
+  attrs.has_sink = sink != kNoNode;
   if (attrs.has_mask) inputs.push_back(Expand(mask, Shape({qs[0], qs[1], qs[2], ks[2]})));
-  if (attrs.has_limit) inputs.push_back(Expand(limit, Shape({qs[0], qs[1], qs[2]})));
+  for (const NodeId each_row : {limit, sink}) {
+    if (each_row != kNoNode) inputs.push_back(Expand(each_row, Shape({qs[0], qs[1], qs[2]})));
+  }
   return Finish(Op::kAttention, dtype(q), Shape({qs[0], qs[1], qs[2], vs[3]}), attrs, std::move(inputs));
 }
 

@@ -87,7 +87,8 @@ class Builder {
   // a kIndexedWrite of x, with no index, into the value repeated.
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
-  NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
+  NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs,
+                   NodeId sink = kNoNode);
   // After all collectives made before it by this builder. No sends.
   NodeId Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group = {});
 

@@ -9,11 +9,11 @@ namespace rondo::ir {
 
 namespace {
 
-// Scores of one query against keys [0, keys), softmaxed in place.
-void Softmax(std::vector<float>* scores, size_t keys, bool nan_to_zero) {
-  float top = -std::numeric_limits<float>::infinity();
+// Scores of one query against keys [0, keys), softmaxed in place. `sink` only adds to the sum; null for none.
+void Softmax(std::vector<float>* scores, size_t keys, const float* sink, bool nan_to_zero) {
+  float top = sink != nullptr ? *sink : -std::numeric_limits<float>::infinity();
   for (size_t j = 0; j < keys; ++j) top = std::max(top, (*scores)[j]);
-  double sum = 0;
+  double sum = sink != nullptr ? std::exp(*sink - top) : 0;
   for (size_t j = 0; j < keys; ++j) {
     (*scores)[j] = std::exp((*scores)[j] - top);
     sum += (*scores)[j];
@@ -35,7 +35,9 @@ Data EvalAttention(const Node& node, const Values& in) {
   if (a.has_mask) mask = Widen<float>(*in[3]);
   const bool bool_mask = a.has_mask && in[3]->dtype == DType::kBool;
   std::vector<int64_t> limit;
-  if (a.has_limit) limit = Widen<int64_t>(*in.back());
+  std::vector<float> sink;
+  if (a.has_limit) limit = Widen<int64_t>(*in[a.has_mask ? 4 : 3]);
+  if (a.has_sink) sink = Widen<float>(*in.back());
   size_t heads = static_cast<size_t>(qs[1]), groups = static_cast<size_t>(ks[1]),
          s = static_cast<size_t>(qs[2]);
   size_t t = static_cast<size_t>(ks[2]), d = static_cast<size_t>(qs[3]),
@@ -53,8 +55,8 @@ Data EvalAttention(const Node& node, const Values& in) {
       if (a.has_mask && !bool_mask) x += mask[row * t + j];
       scores[j] = x;
     }
-    Softmax(&scores, keys, a.nan_to_zero);
-    const bool none = keys == 0 && !a.nan_to_zero;  // a softmax of nothing is no number
+    Softmax(&scores, keys, a.has_sink ? &sink[row] : nullptr, a.nan_to_zero);
+    const bool none = keys == 0 && !a.nan_to_zero && !a.has_sink;  // a softmax of nothing is no number
     std::vector<double> acc(e, none ? std::numeric_limits<double>::quiet_NaN() : 0.0);
     for (size_t j = 0; j < keys; ++j) {
       for (size_t l = 0; l < e; ++l) acc[l] += static_cast<double>(scores[j]) * v[(kv * t + j) * e + l];

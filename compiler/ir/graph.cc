@@ -47,6 +47,17 @@ std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const Consta
   return out;
 }
 
+AttentionInputs AttentionInputsOf(const Node& attention) {
+  const AttentionAttrs& a = attention.As<AttentionAttrs>();
+  const std::vector<NodeId>& in = attention.inputs;
+  size_t next = 3;
+  AttentionInputs inputs{in[0], in[1], in[2]};
+  if (a.has_mask) inputs.mask = in[next++];
+  if (a.has_limit) inputs.limit = in[next++];
+  if (a.has_sink) inputs.sink = in[next];
+  return inputs;
+}
+
 NodeId Graph::Add(Node node) {
   Changed();
   node.id = size();

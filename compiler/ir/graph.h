@@ -53,7 +53,7 @@ enum class Op : uint8_t {
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
   kIndexedWrite,  // IndexedAttrs; data, updates, index... -> data with some elements replaced
   kConcat,        // ConcatAttrs; inputs along one axis
-  kAttention,     // AttentionAttrs; q, k, v, [mask], [limit] -> [b, h, q, v features]
+  kAttention,     // AttentionAttrs; q, k, v, [mask], [limit], [sink] -> [b, h, q, v features]
   kCollective,    // CollectiveAttrs; x -> what the devices make of theirs together
   kCall,          // CallAttrs; inputs of a custom op -> its output 0
   kCallResult,    // CallAttrs; a kCall -> another of its outputs
@@ -149,12 +149,14 @@ struct ConcatAttrs {
 };
 // q [b, h, s, d], k [b, g, t, d], v [b, g, t, e] with h a multiple of g (head i of q uses head i * g / h of k
 // and v). mask: bool (true keeps) or float (added), broadcast by a view to [b, h, s, t]. limit: i64 broadcast
-// by a view to [b, h, s]: only keys [0, limit) exist. Scores and softmax in f32.
+// by a view to [b, h, s]: only keys [0, limit) exist. sink: f32, broadcast by a view to [b, h, s]: a score
+// without a value, which only adds to the sum of the softmax. Scores and softmax in f32.
 struct AttentionAttrs {
   float scale = 1;
   float softcap = 0;
   bool has_mask = false;
   bool has_limit = false;
+  bool has_sink = false;
   bool nan_to_zero = false;
 };
 
@@ -220,6 +222,12 @@ struct Node {
     return std::get<A>(attrs);
   }
 };
+
+// The inputs of a kAttention by what they are; kNoNode for those that it has not.
+struct AttentionInputs {
+  NodeId q = kNoNode, k = kNoNode, v = kNoNode, mask = kNoNode, limit = kNoNode, sink = kNoNode;
+};
+AttentionInputs AttentionInputsOf(const Node& attention);
 
 struct GraphInput {
   std::string name;

@@ -123,6 +123,71 @@ Data PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype, std
   return data;
 }
 
+float ScaleOf(const PackedMatrix& matrix, int64_t row, int64_t at) {
+  const ConstantData& scales = *matrix.scales;
+  return scalar::Load<float>(scales.dtype, scales.bytes.data(), matrix.shape().ScaleAt(row, at));
+}
+
+float ZeroOf(const PackedMatrix& matrix, int64_t row, int64_t at) {
+  if (matrix.zeros == nullptr) return static_cast<float>(matrix.zero);
+  return scalar::Load<float>(matrix.zeros->dtype, matrix.zeros->bytes.data(),
+                             matrix.shape().ScaleAt(row, at));
+}
+
+std::shared_ptr<const PackedMatrix> Rescaled(const PackedMatrix& matrix, int64_t block,
+                                             std::span<const float> scales) {
+  auto out = std::make_shared<PackedMatrix>(matrix);
+  out->block = block;
+  out->scales = ScalesAs(DType::kF32, out->shape(), scales);
+  if (matrix.zeros == nullptr) return out;
+  std::vector<float> zeros;
+  for (int64_t row = 0; row < matrix.n; ++row) {
+    for (int64_t at = 0; at < matrix.k; at += block) zeros.push_back(ZeroOf(matrix, row, at));
+  }
+  out->zeros = ScalesAs(DType::kF32, out->shape(), zeros);
+  return out;
+}
+
+namespace {
+
+// How many rows, one after another, have the same scales: all, or a multiple of 16; 0 if fewer.
+int64_t RowsOfAScale(const PackedMatrix& matrix) {
+  const auto fits = [&](int64_t rows) {
+    for (int64_t row = 0; row < matrix.n; ++row) {
+      for (int64_t at = 0; at < matrix.k; at += matrix.block) {
+        if (ScaleOf(matrix, row, at) != ScaleOf(matrix, row / rows * rows, at)) return false;
+      }
+    }
+    return true;
+  };
+  for (const int64_t rows : {matrix.n, int64_t{128}, int64_t{64}, int64_t{32}, int64_t{16}}) {
+    if (rows <= matrix.n && fits(rows)) return rows;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedMatrix> Transposed(const PackedMatrix& matrix) {
+  const PackedShape shape = matrix.shape();
+  if (matrix.codes->synthetic || matrix.scales->synthetic || matrix.zeros != nullptr || matrix.k < 16 ||
+      matrix.n < 32)
+    return nullptr;
+  const int64_t block = RowsOfAScale(matrix);
+  if (block == 0) return nullptr;
+  std::vector<uint8_t> codes(static_cast<size_t>(matrix.n * matrix.k));
+  std::vector<float> scales;
+  for (int64_t at = 0; at < matrix.k; ++at) {
+    for (int64_t row = 0; row < matrix.n; ++row) {
+      const int64_t bit = shape.BitAt(row, at);
+      codes[static_cast<size_t>(at * matrix.n + row)] =
+          static_cast<uint8_t>(matrix.codes->bytes[static_cast<size_t>(bit / 8)] >> (bit % 8));
+    }
+    for (int64_t row = 0; row < matrix.n; row += block) scales.push_back(ScaleOf(matrix, row, at));
+  }
+  return Pack(matrix.type, matrix.k, matrix.n, block, codes, scales, {}, matrix.zero, matrix.scales->dtype);
+}
+
 std::vector<float> Unpacked(const PackedMatrix& matrix) {
   const Data codes = WithBytes(matrix.codes), scales = WithBytes(matrix.scales);
   const Data zeros = matrix.zeros == nullptr ? nullptr : WithBytes(matrix.zeros);

@@ -43,6 +43,17 @@ std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, 
 std::shared_ptr<const ConstantData> PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype,
                                                    std::string name);
 
+// The same codes with other scales, f32: [n, blocks] of blocks that are parts of its own.
+std::shared_ptr<const PackedMatrix> Rescaled(const PackedMatrix& matrix, int64_t block,
+                                             std::span<const float> scales);
+// The matrix [k, n]. Null unless all its numbers have one zero point, 16 rows or more have the same scales,
+// and it is large enough.
+std::shared_ptr<const PackedMatrix> Transposed(const PackedMatrix& matrix);
+
+// The scale and the zero point of the number in row `row` and column `at`; codes and scales have bytes.
+float ScaleOf(const PackedMatrix& matrix, int64_t row, int64_t at);
+float ZeroOf(const PackedMatrix& matrix, int64_t row, int64_t at);
+
 // Its numbers, row by row.
 std::vector<float> Unpacked(const PackedMatrix& matrix);
 // The matrix that the inputs of a packed kMatMul hold.

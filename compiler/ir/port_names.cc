@@ -28,6 +28,7 @@ std::vector<std::string> StateOutputNames(const std::string& input) {
       {"_in", "_out"},
       {".in", ".out"},
       {"input_", "output_"},
+      {"input.", "output."},
   };
   for (const auto& [from, to] : kSwaps) names.push_back(Replaced(input, from, to));
   return names;

@@ -132,7 +132,7 @@ std::string CheckConcat(const Graph& g, const Node& n) {
 
 std::string CheckAttention(const Graph& g, const Node& n) {
   const AttentionAttrs& a = n.As<AttentionAttrs>();
-  if (n.inputs.size() != 3u + (a.has_mask ? 1 : 0) + (a.has_limit ? 1 : 0))
+  if (n.inputs.size() != 3u + (a.has_mask ? 1 : 0) + (a.has_limit ? 1 : 0) + (a.has_sink ? 1 : 0))
     return "has a wrong number of inputs";
   const Shape &q = Input(g, n, 0).shape, &k = Input(g, n, 1).shape, &v = Input(g, n, 2).shape;
   if (q.rank != 4 || k.rank != 4 || v.rank != 4) return "needs q, k and v of rank 4";
@@ -140,7 +140,8 @@ std::string CheckAttention(const Graph& g, const Node& n) {
   bool fits = q[0] == k[0] && q[0] == v[0] && k[1] == v[1] && k[2] == v[2] && q[3] == k[3] &&
               n.shape == Shape({q[0], q[1], q[2], v[3]});
   if (a.has_mask) fits = fits && Input(g, n, 3).shape == Shape({q[0], q[1], q[2], k[2]});
-  if (a.has_limit) fits = fits && Input(g, n, n.inputs.size() - 1).shape == Shape({q[0], q[1], q[2]});
+  for (size_t i = a.has_mask ? 4 : 3; i < n.inputs.size(); ++i)
+    fits = fits && Input(g, n, i).shape == Shape({q[0], q[1], q[2]});
   return fits ? "" : "has shapes that do not fit";
 }
 

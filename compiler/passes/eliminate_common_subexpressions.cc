@@ -115,6 +115,7 @@ struct AddAttrs {
     key->Add(a.softcap);
     key->Add(a.has_mask);
     key->Add(a.has_limit);
+    key->Add(a.has_sink);
     key->Add(a.nan_to_zero);
   }
   void operator()(const ir::PackedAttrs& a) {

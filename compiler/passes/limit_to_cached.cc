@@ -80,17 +80,15 @@ NodeId Cached(Graph* g, NodeId place) {
 }
 
 void Limit(Graph* g, NodeId id, NodeId cached) {
-  const Node& n = g->node(id);
+  const ir::AttentionInputs in = ir::AttentionInputsOf(g->node(id));
+  const ir::AttentionAttrs attrs = g->node(id).As<ir::AttentionAttrs>();
   ir::Builder b = BuilderLike(g, id);
-  const ir::AttentionAttrs& attrs = n.As<ir::AttentionAttrs>();
   NodeId limit = cached;
-  if (attrs.has_limit) {
-    const NodeId given = n.inputs.back();
-    const NodeId once = b.ViewNode(g->BaseOf(given), ShownOnce(g->ViewOf(given)));
+  if (in.limit != kNoNode) {
+    const NodeId once = b.ViewNode(g->BaseOf(in.limit), ShownOnce(g->ViewOf(in.limit)));
     limit = b.Binary(TapeOp::kMin, once, cached);
   }
-  const NodeId mask = attrs.has_mask ? n.inputs[3] : kNoNode;
-  g->Replace(id, b.Attention(n.inputs[0], n.inputs[1], n.inputs[2], mask, limit, attrs));
+  g->Replace(id, b.Attention(in.q, in.k, in.v, in.mask, limit, attrs, in.sink));
 }
 
 }  // namespace

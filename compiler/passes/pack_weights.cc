@@ -51,6 +51,7 @@ class Packing {
   Packing(Graph* graph, const PassOptions& options) : g_(graph), options_(options) {}
 
   void Constant(NodeId id) {
+    id = AlongReaders(id);
     const Matrix matrix = g_->node(id).As<ir::ConstantAttrs>().data->packed;
     bytes_ += matrix->byte_size();
     std::map<Rows, std::vector<NodeId>> inputs;  // constants of each run of rows
@@ -79,6 +80,29 @@ class Packing {
   }
 
  private:
+  // A weight whose scales are of many rows may be packed along either dim: along that which its matmuls add
+  // up over.
+  NodeId AlongReaders(NodeId id) {
+    const std::shared_ptr<const ir::ConstantData> data = g_->node(id).As<ir::ConstantAttrs>().data;
+    const std::vector<NodeId> readers = MatMulsOf(id);
+    const auto shown = [&](NodeId reader) { return g_->ViewOf(g_->node(reader).inputs[1]); };
+    const bool suits = std::any_of(readers.begin(), readers.end(),
+                                   [&](NodeId reader) { return RowsShown(*data->packed, shown(reader)); });
+    if (readers.empty() || suits || g_->IsOutput(id)) return id;
+    const Matrix turned = ir::Transposed(*data->packed);
+    if (turned == nullptr) return id;
+    constexpr int kSwapped[] = {1, 0};
+    const ir::View back = ir::Transpose(ir::DenseView({turned->n, turned->k}), kSwapped);
+    const bool helps = std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+      return RowsShown(*turned, ir::Compose(back, shown(reader))).has_value();
+    });
+    if (!helps) return id;
+    ir::Builder b = BuilderLike(g_, id);
+    const NodeId constant = b.Constant(ir::PackedConstant(turned, data->dtype, data->name));
+    g_->Replace(id, b.Transpose(constant, {1, 0}));
+    return constant;
+  }
+
   // The matmuls whose right side shows the constant.
   std::vector<NodeId> MatMulsOf(NodeId id) {
     std::vector<NodeId> found;

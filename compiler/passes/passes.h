@@ -23,6 +23,8 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);
 // With options.sample_logits: the program draws the next token of each text, with temperature, top-k, top-p
 // and a seed that are states, and leaves it in a state that a program of one token a text reads.
 Result<PassResult> AppendSampling(ir::Graph* graph, const PassOptions& options);
+// What multiplies a packed weight, for each row and block of it or for all, is part of its scales.
+Result<PassResult> FoldWeightScales(ir::Graph* graph, const PassOptions& options);
 // A concatenation of evenly spaced pieces of one tensor is a view of it, times a small vector.
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
 // A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.
@@ -34,6 +36,8 @@ Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options)
 // Attention over one of options.fixed_caches, which this run's rows are written to, ends with the last row
 // that is written. kUnsupported, with the node, where something else reads such a cache.
 Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
+// Attention with a sink is its products and softmax instead: no kernel knows sinks.
+Result<PassResult> DecomposeSinks(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
 Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
 // What the recognising passes left behind is folded, simplified, shared and dead code removed once more.

@@ -20,6 +20,7 @@ using ir::Op;
 // What lies between the two products.
 struct Softmax {
   NodeId scores = kNoNode;
+  NodeId sink = kNoNode;  // a score of each row without a value, as long as the rows, or broadcast
   bool nan_to_zero = false;
 };
 struct Scores {
@@ -50,19 +51,18 @@ class Matcher {
 
   // An attention whose keys and values repeat heads, or carry scalar factors, without either; else kNoNode.
   NodeId Unrepeat(NodeId attention) {
-    const std::vector<NodeId> in = g_->node(attention).inputs;
+    const ir::AttentionInputs in = ir::AttentionInputsOf(g_->node(attention));
     ir::AttentionAttrs attrs = g_->node(attention).As<ir::AttentionAttrs>();
     double scale = 1;
-    NodeId q = Unscaled(in[0], &scale), k = Unscaled(in[1], &scale), v = in[2];
+    NodeId q = Unscaled(in.q, &scale), k = Unscaled(in.k, &scale), v = in.v;
     const Heads h = DivideHeads(k, k, v);
-    if (h.repeats == 1 && q == in[0] && k == in[1]) return kNoNode;
+    if (h.repeats == 1 && q == in.q && k == in.k) return kNoNode;
     Builder b = BuilderLike(g_, attention);
     const Shape ks = b.shape(k), vs = b.shape(v);
     k = OneOfRepeats(&b, k, h, ks[2], ks[3]);
     v = OneOfRepeats(&b, v, h, vs[2], vs[3]);
     attrs.scale *= static_cast<float>(scale);
-    return b.Attention(q, k, v, attrs.has_mask ? in[3] : kNoNode, attrs.has_limit ? in.back() : kNoNode,
-                       attrs);
+    return b.Attention(q, k, v, in.mask, in.limit, attrs, in.sink);
   }
 
  private:
@@ -129,6 +129,11 @@ class Matcher {
       out.nan_to_zero = true;
       id = SkipCasts(*g_, select->inputs[2]);
     }
+    if (g_->node(id).op == Op::kView) {
+      std::optional<Softmax> cut = MatchSoftmaxWithSink(id);
+      if (cut) cut->nan_to_zero = out.nan_to_zero;
+      return cut;
+    }
     NodeId exp = kNoNode, sum = kNoNode;
     if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
       exp = div->inputs[0];
@@ -152,6 +157,42 @@ class Matcher {
       NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
       if (greatest != kNoNode && Same(greatest, sub->inputs[0])) out.scores = sub->inputs[0];
     }
+    return out;
+  }
+
+  // Whether a view shows the first elements of a tensor along each dim, in order.
+  static bool ShowsFirst(const ir::View& view, const Shape& whole) {
+    if (!view.affine() || view.steps[0].offset != 0) return false;
+    const ir::ViewStep &step = view.steps[0], dense = ir::DenseView(whole).steps[0];
+    for (int d = 0; d < step.shape.rank; ++d) {
+      if (step.shape[d] > 1 && step.strides[d] != dense.strides[d]) return false;
+    }
+    return true;
+  }
+
+  // What shows all of a softmax but its last column, where the last of its scores is a sink.
+  std::optional<Softmax> MatchSoftmaxWithSink(NodeId shown) const {
+    const Shape shape = g_->node(shown).shape;
+    const NodeId all = g_->node(shown).inputs[0];
+    Shape whole = shape;
+    if (shape.rank == 0 || g_->node(all).shape.rank != shape.rank) return std::nullopt;
+    const int last = shape.rank - 1;
+    ++whole[last];
+    if (!(g_->node(all).shape == whole) || !ShowsFirst(g_->ViewOf(shown), whole)) return std::nullopt;
+    std::optional<Softmax> out = MatchSoftmax(SkipCasts(*g_, all));
+    if (!out) return std::nullopt;
+    // Exporters take the greatest score off before a softmax that does so itself.
+    NodeId scores = SkipCasts(*g_, out->scores);
+    if (const Node* sub = AsPointwise(*g_, scores, TapeOp::kSub)) {
+      const NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
+      if (greatest != kNoNode && Same(greatest, sub->inputs[0])) scores = SkipCasts(*g_, sub->inputs[0]);
+    }
+    const Node& both = g_->node(scores);
+    if (both.op != Op::kConcat || both.inputs.size() != 2 || both.As<ir::ConcatAttrs>().axis != last ||
+        !(g_->node(both.inputs[0]).shape == shape))
+      return std::nullopt;
+    out->scores = both.inputs[0];
+    out->sink = both.inputs[1];
     return out;
   }
 
@@ -382,7 +423,10 @@ class Matcher {
     attrs.softcap = static_cast<float>(scores.softcap);
     attrs.nan_to_zero = softmax.nan_to_zero;
     if (b.dtype(q) != b.dtype(k) || b.dtype(k) != b.dtype(v)) return kNoNode;
-    NodeId out = b.Attention(q, k, v, mask, kNoNode, attrs);
+    NodeId sink = kNoNode;
+    if (softmax.sink != kNoNode)
+      sink = b.Reshape(b.Cast(softmax.sink, DType::kF32), Shape({h.batch, h.groups * h.repeats, rows}));
+    NodeId out = b.Attention(q, k, v, mask, kNoNode, attrs, sink);
     return b.Cast(b.Reshape(out, out_shape), g_->node(id).dtype);
   }
 

@@ -356,25 +356,27 @@ struct Limited {
 // and where another mask may drop what the limit keeps, under the whole mask.
 Limited Limit(Graph* graph, NodeId id, const Meaning& meaning, Reader* reader) {
   constexpr double kLeastShift = -1e5;  // added to scores, it leaves f32 two digits behind the point
-  const std::vector<NodeId> in = graph->node(id).inputs;
-  const Shape q = graph->node(in[0]).shape;
-  const int64_t keys = graph->node(in[1]).shape[2];
-  const NodeId before = graph->node(id).As<ir::AttentionAttrs>().has_limit ? in[4] : kNoNode;
-  Limited out{in[0], meaning.rest, before};
+  const ir::AttentionInputs in = ir::AttentionInputsOf(graph->node(id));
+  const Shape q = graph->node(in.q).shape;
+  const int64_t keys = graph->node(in.k).shape[2];
+  const NodeId before = in.limit;
+  Limited out{in.q, meaning.rest, before};
   if (meaning.limit == kNoNode) return out;
   Builder b = BuilderLike(graph, id);
   NodeId limit = meaning.limit;
   const bool alone = meaning.rest == kNoNode;
-  if (!std::isinf(meaning.beyond) && (!alone || meaning.may_be_empty)) {
+  // With a sink such a row comes out as nothing, whatever drops its keys.
+  const bool as_nothing = std::isinf(meaning.beyond) || in.sink != kNoNode;
+  if (!as_nothing && (!alone || meaning.may_be_empty)) {
     const bool absorbs = Absorbs(meaning.beyond);
     NodeId keeps = kNoNode;  // whether a row keeps a key
     if (alone && (absorbs || meaning.beyond >= kLeastShift)) {
       keeps = b.Binary(TapeOp::kLess, b.Scalar(DType::kI64, 0), limit);
       const NodeId rows = b.Expand(keeps, Shape({q[0], q[1], q[2]}));
-      if (absorbs) out.q = b.Select(b.Unsqueeze(rows, 3), in[0], b.Scalar(graph->node(in[0]).dtype, 0));
+      if (absorbs) out.q = b.Select(b.Unsqueeze(rows, 3), in.q, b.Scalar(graph->node(in.q).dtype, 0));
     } else {
-      out.mask = in[3];
-      const NodeId mask = b.ViewNode(graph->BaseOf(in[3]), ShownOnce(graph->ViewOf(in[3])));
+      out.mask = in.mask;
+      const NodeId mask = b.ViewNode(graph->BaseOf(in.mask), ShownOnce(graph->ViewOf(in.mask)));
       const NodeId most = b.Squeeze(b.Reduce(ir::ReduceKind::kMax, mask, {3}, true), 3);
       keeps = b.Binary(TapeOp::kLess, b.Scalar(b.dtype(most), kMinusMuch), most);
     }
@@ -392,17 +394,17 @@ Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions&) {
   int64_t kept = 0;
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op != Op::kAttention || !graph->node(id).As<ir::AttentionAttrs>().has_mask) continue;
-    const std::vector<NodeId> in = graph->node(id).inputs;
+    const ir::AttentionInputs in = ir::AttentionInputsOf(graph->node(id));
     ir::AttentionAttrs attrs = graph->node(id).As<ir::AttentionAttrs>();
     Reader reader(graph, id);
     auto [it, added] =
-        known.emplace(std::pair(graph->BaseOf(in[3]), ir::ToString(graph->ViewOf(in[3]))), Meaning());
-    if (added) it->second = reader.Read(in[3]);
+        known.emplace(std::pair(graph->BaseOf(in.mask), ir::ToString(graph->ViewOf(in.mask))), Meaning());
+    if (added) it->second = reader.Read(in.mask);
     const Meaning meaning = it->second;
     if (!meaning.any) continue;
     const Limited limited = Limit(graph, id, meaning, &reader);
     NodeId instead =
-        BuilderLike(graph, id).Attention(limited.q, in[1], in[2], limited.mask, limited.limit, attrs);
+        BuilderLike(graph, id).Attention(limited.q, in.k, in.v, limited.mask, limited.limit, attrs, in.sink);
     if (!graph->CanReplace(id, instead)) continue;
     graph->Replace(id, instead);
     ++result.changes;

@@ -50,8 +50,8 @@ void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& va
 // How a model keeps later keys, and what is no position, from queries.
 // kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
 // are read as one row, and rows that keep nothing give zeros. kFromEnd: nothing is kept from them, but biases
-// are the last ones of a table.
-enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, kFromEnd };
+// are the last ones of a table. kSink: as kRanges, and the softmax has a score more, of no position.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, kFromEnd, kSink };
 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
@@ -100,10 +100,14 @@ struct Decoder : ModelMaker {
     }
     Set(Node("Transpose", {projected ? "keys_read" : "present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
     Node("MatMul", {"now", "turned"}, {"scores"});
-    Node("Softmax", {Masked(masks, table)}, {"softmax"});
-    Node("IsNaN", {"softmax"}, {"none_kept"});
-    Floats("nothing", {1}, {0});
-    Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
+    Node("Softmax", {Masked(masks, table)}, {masks == Masks::kSink ? "of_all" : "softmax"});
+    if (masks == Masks::kSink) {
+      Node("Slice", {"of_all", "zero", "total", "three"}, {"weights"});
+    } else {
+      Node("IsNaN", {"softmax"}, {"none_kept"});
+      Floats("nothing", {1}, {0});
+      Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
+    }
     Node("MatMul", {"weights", "present_value"}, {"y"});
     Output("y");
     for (const char* name : {"present_key", "present_value"})
@@ -163,6 +167,17 @@ struct Decoder : ModelMaker {
       Node("Greater", {"keys", "queries"}, {"dropped"});
     }
     Node("Where", {"dropped", "least", "scores"}, {"masked"});
+    if (masks == Masks::kSink) {
+      Floats("sinks", {1, kHeads, 1, 1}, {1, -2});
+      Ints("sinks_shape", {1, kHeads});
+      Ints("each", {1});
+      Set(Node("Concat", {"sinks_shape", "rows", "each"}, {"sink_dims"}), "axis", {0});
+      Node("Expand", {"sinks", "sink_dims"}, {"sink"});
+      Set(Node("Concat", {"masked", "sink"}, {"with_sink"}), "axis", {-1});
+      Node("ReduceMax", {"with_sink", "three"}, {"greatest"});
+      Node("Sub", {"with_sink", "greatest"}, {"shifted"});
+      return "shifted";
+    }
     if (masks != Masks::kWindow) return "masked";
     Node("Sub", {"queries", "keys"}, {"age"});
     Node("Greater", {"age", "two"}, {"old"});
@@ -253,7 +268,7 @@ void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t row
 
 TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
   for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow,
-                            Masks::kCut, Masks::kGathered, Masks::kFromEnd}) {
+                            Masks::kCut, Masks::kGathered, Masks::kFromEnd, Masks::kSink}) {
     for (const int64_t rows : {1, 2}) {
       if (masks == Masks::kInput && rows == 2) continue;
       Decoder m(masks);
@@ -275,6 +290,28 @@ TEST(FixedCachesTest, MayBeAsLongAsTheModelsTables) {
       ASSERT_TRUE(fixed.ok()) << fixed.status().message();
       for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
     }
+  }
+}
+
+// As transformers' exporter does, to give zeros where nothing is kept. In another order it would not end with
+// the real positions.
+TEST(FixedCachesTest, AMaskThatIsReadInOrderMayBeCounted) {
+  for (const bool in_order : {true, false}) {
+    Decoder m(Masks::kInput);
+    m.Node("Sub", {"total", "keys"}, {"from_end"});
+    m.Node("Unsqueeze", {in_order ? "keys" : "from_end", "one"}, {"key"});
+    m.Node("Mul", {"key", "zero"}, {"text"});
+    Set(m.Node("Concat", {"text", "key"}, {"where"}), "axis", {1});
+    m.Ints("pads", {0, 0, 0, 1});
+    m.Node("Pad", {"attention_mask", "pads"}, {"longer"});
+    m.Node("GatherND", {in_order ? "attention_mask" : "longer", "where"}, {"kept"});
+    Set(m.Node("ReduceSum", {"kept", "zero"}, {"count"}), "keepdims", {0});
+    Set(m.Node("Cast", {"count"}, {"times"}), "to", {onnx::TensorProto::FLOAT});
+    m.Node("Mul", {"y", "times"}, {"scaled"});
+    m.graph()->mutable_output(0)->set_name("scaled");
+    auto fixed = Fixed(m, 1);
+    ASSERT_EQ(fixed.ok(), in_order) << fixed.status().message();
+    for (int64_t past = 0; in_order && past + 1 <= kLength; ++past) ExpectSameRun(m, *fixed, past, 1);
   }
 }
 
@@ -367,6 +404,94 @@ TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ExpectSizeOfHead(true);
 }
 
+// As ONNX Runtime's builder writes angles for short and for long texts: the shape of the mask decides.
+// `table` 0 and 1: always those for short ones, and for long ones; 2: as the builder does, for more than 3
+// positions.
+struct LongAngles : ModelMaker {
+  explicit LongAngles(int table) {
+    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "64"});
+    Port(graph()->add_input(), "mask", onnx::TensorProto::INT64, {"1", "total_sequence_length"});
+    for (const char* name : {"past_key", "past_value"})
+      Port(graph()->add_input(), name, onnx::TensorProto::FLOAT, {"1", "1", "past_sequence_length", "16"});
+    for (const char* name : {"one", "limit"}) {
+      onnx::TensorProto* t = graph()->add_initializer();
+      t->set_name(name);
+      t->set_data_type(onnx::TensorProto::INT64);
+      t->add_int64_data(name[0] == 'o' ? 1 : 3);
+    }
+    Ints("axis", {1});
+    Set(Node("ReduceSum", {"mask", "axis"}, {"count"}), "keepdims", {0});
+    Node("Sub", {"count", "one"}, {"before"});
+    Set(Node("Cast", {"before"}, {"last"}), "to", {onnx::TensorProto::INT32});
+    Node("Shape", {"mask"}, {"mask_shape"});
+    Node("Gather", {"mask_shape", "one"}, {"total_long"});
+    Set(Node("Cast", {"total_long"}, {"total"}), "to", {onnx::TensorProto::INT32});
+    if (table < 2) {
+      for (int part : {0, 1}) *graph()->add_initializer() = Table(part == 0 ? "cosine" : "sine", table, part);
+    } else {
+      Node("Greater", {"total_long", "limit"}, {"long"});
+      onnx::NodeProto* choice = Node("If", {"long"}, {"cosine", "sine"});
+      for (int branch : {0, 1}) {
+        onnx::AttributeProto* attribute = choice->add_attribute();
+        attribute->set_name(branch == 1 ? "then_branch" : "else_branch");
+        attribute->set_type(onnx::AttributeProto::GRAPH);
+        for (int part : {0, 1}) {
+          const std::string name = "table" + std::to_string(branch) + std::to_string(part);
+          *attribute->mutable_g()->add_initializer() = Table(name, branch, part);
+          attribute->mutable_g()->add_output()->set_name(name);
+        }
+      }
+    }
+    onnx::NodeProto* node = Node("GroupQueryAttention",
+                                 {"x", "", "", "past_key", "past_value", "last", "total", "cosine", "sine"},
+                                 {"y", "present_key", "present_value"});
+    node->set_domain("com.microsoft");
+    Set(node, "num_heads", {2});
+    Set(node, "kv_num_heads", {1});
+    Set(node, "do_rotary", {1});
+    Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {"1", "1", "total_sequence_length", "16"});
+  }
+
+  // [3 or 7 positions, 8].
+  static onnx::TensorProto Table(const std::string& name, int which, int part) {
+    onnx::TensorProto t;
+    t.set_name(name);
+    t.set_data_type(onnx::TensorProto::FLOAT);
+    t.add_dims(which == 0 ? 3 : kLength);
+    t.add_dims(8);
+    for (float x : Random(static_cast<size_t>(t.dims(0) * 8), static_cast<uint32_t>(10 * which + part)))
+      t.add_float_data(x);
+    return t;
+  }
+
+  // y of a run of one row when there are so many positions with it.
+  Result<DataPointer> Run(int64_t positions) {
+    FixedCaches caches;
+    RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
+                           ImportWithFixedCaches(Make(), Rows(1), kLength, {}, nullptr, &caches));
+    std::vector<int64_t> mask(kLength);
+    std::fill(mask.begin(), mask.begin() + positions, 1);
+    const Shape cache = {1, 1, kLength, 16};
+    RONDO_ASSIGN_OR_RETURN(
+        ir::Values out, ir::EvaluateGraph(graph, {Data({1, 1, 64}, Random(64, 1)), Data({1, kLength}, mask),
+                                                  Data(cache, Random(kLength * 16, 2)),
+                                                  Data(cache, Random(kLength * 16, 3))}));
+    return out[0];
+  }
+};
+
+TEST(FixedCachesTest, WhatIsChosenByTheNumberOfPositionsIsChosenInTheRun) {
+  for (const int64_t positions : {2, 3, 4, 7}) {
+    LongAngles chosen(2), expected(positions > 3 ? 1 : 0);
+    const auto got = chosen.Run(positions), want = expected.Run(positions);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    ASSERT_TRUE(want.ok()) << want.status().message();
+    EXPECT_EQ(std::memcmp((*got)->bytes.data(), (*want)->bytes.data(), (*got)->bytes.size()), 0) << positions;
+  }
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
@@ -395,6 +520,14 @@ TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
   longer.Node("Identity", {"keys"}, {"line"});
   longer.Output("line");
   EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows"}));
+}
+
+TEST(FixedCachesTest, WhatStandsBehindAllPositionsIsNotShownByItsPlace) {
+  Decoder m(Masks::kSink);
+  m.Ints("last", {-1});
+  Set(m.Node("Gather", {"of_all", "last"}, {"of_sink"}), "axis", {3});
+  m.Output("of_sink");
+  EXPECT_TRUE(Says(Refusal(m), {"Gather \"Gather_of_sink\"", "behind all positions"}));
 }
 
 TEST(FixedCachesTest, WhatDependsOnTheirNumberInAnotherWayIsRefused) {

@@ -155,6 +155,38 @@ TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
   }
 }
 
+// Which group a row has, where GPTQ has taken rows in another order.
+TEST(MatMulNBitsTest, GroupsMayHaveRowsThatDoNotLieTogether) {
+  const auto model = [](ModelMaker& m, const std::vector<int64_t>& groups) {
+    m.Input("a", {1, 32});
+    Bytes(m, "b", {1, 2, 8}, PackedRows().substr(0, 16));
+    m.Floats("scales", {2}, {1, 0.25f});
+    m.Ints("groups", groups);
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales", "", "groups"}, {"y"});
+    Set(node, "K", int64_t{32});
+    Set(node, "N", int64_t{1});
+    Set(node, "block_size", int64_t{16});
+    m.Output("y");
+  };
+  std::vector<int64_t> groups;
+  for (int64_t k = 0; k < 32; ++k) groups.push_back(k * 5 % 32 < 16 ? 1 : 0);
+  ModelMaker m;
+  model(m, groups);
+  const Numbers a = Random(32, 4);
+  const std::string bytes = PackedRows();
+  float expected = 0;
+  for (size_t k = 0; k < 32; ++k) {
+    const int code = (static_cast<uint8_t>(bytes[k / 2]) >> (k % 2 * 4)) & 15;
+    expected += a[k] * static_cast<float>(code - 8) * (groups[k] == 0 ? 1 : 0.25f);
+  }
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 32}, a)})[0], {expected});
+  groups[0] = 1 - groups[0];
+  ModelMaker uneven;
+  model(uneven, groups);
+  EXPECT_TRUE(Says(ImportModel(uneven.Make(), {}, nullptr).status(),
+                   {"MatMulNBits \"MatMulNBits_y\"", "block_size, 16, rows", "desc_act=False"}));
+}
+
 TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
   for (const auto& [name, value, says] :
        {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "export with 0"},
@@ -272,9 +304,113 @@ TEST(NarrowNumbers, AreTheNearestOnesAndTiesAreEven) {
                 "QuantizeLinear", "");
   ExpectRounded({23, {0.25f, 0.3f, 0.75f, 1.25f, 2.5f, 5, -9}, {0, 0.5f, 1, 1, 2, 4, -6}}, "QuantizeLinear",
                 "");
+  ExpectRounded(
+      {18, {0, 1.0625f, 233, 250, -infinite, 0x1p-11f, 0x1.8p-10f}, {0, 1, 240, 240, -240, 0, 0x1p-9f}},
+      "QuantizeLinear", "");
+  ExpectRounded({20, {1.125f, 1.375f, -7e4f, 0x1p-17f, 0x1p-18f}, {1, 1.5f, -57344, 0x1p-17f, 0}},
+                "QuantizeLinear", "");
   ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "QuantizeLinear", "");
   ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "TRT_INT4QuantizeLinear", "trt");
   ExpectRounded({21, {0.5f, 1.5f, 15.6f, -9}, {0, 2, 15, 0}}, "QuantizeLinear", "");
+}
+
+TEST(NarrowNumbers, WithoutSaturationWhatIsTooLargeIsInfiniteOrNoNumber) {
+  struct Case {
+    int type;
+    float most, beyond, instead;
+  };
+  for (const Case& c : {Case{17, 464, 465, NAN}, Case{18, 247, 248, NAN}, Case{19, 61439, 61440, INFINITY},
+                        Case{20, 61439, 61440, NAN}}) {
+    ModelMaker m(21);
+    m.Input("x", {3});
+    onnx::NodeProto* cast = m.Node("Cast", {"x"}, {"q"});
+    Set(cast, "to", int64_t{c.type});
+    Set(cast, "saturate", int64_t{0});
+    Set(m.Node("Cast", {"q"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+    m.Output("y");
+    const Numbers y = Evaluate(m, {Data(DType::kF32, {3}, Numbers{c.most, c.beyond, -c.beyond})})[0];
+    EXPECT_TRUE(std::isfinite(y[0])) << c.type;
+    EXPECT_TRUE(std::isnan(c.instead) ? std::isnan(y[1]) && std::isnan(y[2])
+                                      : y[1] == c.instead && y[2] == -c.instead)
+        << c.type << ": " << y[1] << ", " << y[2];
+  }
+}
+
+bool HasPacked(ModelMaker& m) {
+  const auto graph = ImportModel(m.Make(), {}, nullptr);
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& node = graph->node(id);
+    if (!node.dead && node.op == ir::Op::kConstant && node.As<ir::ConstantAttrs>().data->packed != nullptr)
+      return true;
+  }
+  return false;
+}
+
+// 0x40 is 2, or, of FNUZ types, 1; 0x7f is a number of these, 0x80 none.
+TEST(NarrowWeights, OfFp8StayPackedBehindACastAndInEveryType) {
+  for (const auto& [type, code, number] :
+       {std::tuple{17, '\x40', 2.0f}, std::tuple{18, '\x40', 1.0f}, std::tuple{19, '\x40', 2.0f},
+        std::tuple{20, '\x40', 1.0f}, std::tuple{18, '\x7f', 240.0f}, std::tuple{20, '\x7f', 57344.0f}}) {
+    for (const bool cast : {true, false}) {
+      ModelMaker m(21);
+      m.Input("x", {1, 32});
+      Bytes(m, "w", {32, 16}, std::string(512, code), type);
+      m.Floats("scale", {}, {1});
+      if (cast) {
+        Set(m.Node("Cast", {"w"}, {"wide"}), "to", int64_t{onnx::TensorProto::FLOAT});
+      } else {
+        m.Node("DequantizeLinear", {"w", "scale"}, {"wide"});
+      }
+      m.Node("MatMul", {"x", "wide"}, {"y"});
+      m.Output("y");
+      ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 32}, Numbers(32, 1))})[0], Numbers(16, 32 * number));
+      EXPECT_TRUE(HasPacked(m)) << type;
+    }
+  }
+  ModelMaker none(21);
+  none.Input("x", {1, 32});
+  Bytes(none, "w", {32, 16}, std::string(512, '\x80'), 18);
+  Set(none.Node("Cast", {"w"}, {"wide"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  none.Node("MatMul", {"x", "wide"}, {"y"});
+  none.Output("y");
+  EXPECT_TRUE(std::isnan(Evaluate(none, {Data(DType::kF32, {1, 32}, Numbers(32, 1))})[0][0]));
+}
+
+// Weights of a quantised LSTM stay bytes.
+TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
+  constexpr int64_t kInput = 32, kHidden = 32;
+  const auto bytes = [](int64_t count, int step) {
+    std::string text;
+    for (int64_t i = 0; i < count; ++i) text += static_cast<char>(i * step % 9 + 124 - (i % 2 * 8));
+    return text;
+  };
+  for (const bool packed : {true, false}) {  // the same numbers as inputs are computed with as they come
+    ModelMaker m;
+    m.Input("x", {2, 1, kInput});
+    const std::string w = bytes(kInput * 4 * kHidden, 5), r = bytes(kHidden * 4 * kHidden, 7);
+    ir::Values inputs = {Data(DType::kF32, {2, 1, kInput}, Random(2 * kInput, 3))};
+    if (packed) {
+      Bytes(m, "w", {1, kInput, 4 * kHidden}, w);
+      Bytes(m, "r", {1, kHidden, 4 * kHidden}, r);
+    } else {
+      m.Input("w", {1, kInput, 4 * kHidden}, onnx::TensorProto::UINT8);
+      m.Input("r", {1, kHidden, 4 * kHidden}, onnx::TensorProto::UINT8);
+      inputs.push_back(Data(DType::kU8, {1, kInput, 4 * kHidden}, std::vector<char>(w.begin(), w.end())));
+      inputs.push_back(Data(DType::kU8, {1, kHidden, 4 * kHidden}, std::vector<char>(r.begin(), r.end())));
+    }
+    m.Floats("scale", {1}, {0.02f});
+    Bytes(m, "zero", {1}, std::string(1, '\x7c'));
+    onnx::NodeProto* node =
+        Microsoft(m, "DynamicQuantizeLSTM",
+                  {"x", "w", "r", "", "", "", "", "", "scale", "zero", "scale", "zero"}, {"y"});
+    Set(node, "hidden_size", kHidden);
+    m.Output("y");
+    EXPECT_EQ(HasPacked(m), packed);
+    static Numbers first;
+    const Numbers y = Evaluate(m, inputs)[0];
+    if (packed) first = y;
+    ExpectNear(y, first);
+  }
 }
 
 // Blocks of FP4 with scales in FP8, of activations and of weights: the latter stay packed.
@@ -304,14 +440,7 @@ TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
   const auto got = Evaluate(m, {Data(DType::kF32, {1, 512}, x)});
   ExpectNear(got[0], expected);
   ExpectNear(got[1], Numbers(32, 0.5f * (-6 * (12 - 3) + 6 + 0.75f)));
-  const auto graph = ImportModel(m.Make(), {}, nullptr);
-  bool packed = false;
-  for (ir::NodeId id = 0; id < graph->size(); ++id) {
-    const ir::Node& node = graph->node(id);
-    packed |= !node.dead && node.op == ir::Op::kConstant && node.shape == Shape({32, 512}) &&
-              node.As<ir::ConstantAttrs>().data->packed != nullptr;
-  }
-  EXPECT_TRUE(packed);
+  EXPECT_TRUE(HasPacked(m));
 }
 
 // --------------------------------------------------------------- operators that are others with something on

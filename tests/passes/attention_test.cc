@@ -118,6 +118,55 @@ TEST(RecogniseAttentionTest, FusedOperatorsLoseRepeatedHeadsAndFactorsToo) {
   EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 0);
 }
 
+// Scores beside the masked ones that only add to the sum: exporters put them there, and cut them off.
+TEST(RecogniseAttentionTest, AScoreWithoutAValueIsASink) {
+  for (const bool shifted : {false, true}) {
+    Pieces p;
+    SmallGraph& s = p.s;
+    NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
+    NodeId sink = s.b.Expand(s.In("sink", Shape({1, kH, 1, 1})), Shape({kB, kH, kS, 1}));
+    NodeId all = s.b.Concat({s.b.Add(s.b.MatMul(p.q, p.k), mask), sink}, 3);
+    if (shifted) all = s.b.Sub(all, s.b.Reduce(ir::ReduceKind::kMax, all, {3}, true));
+    s.Out("y", s.b.MatMul(s.b.Slice(Softmax(&s, all), 3, 0, 1, kT), p.v));
+    EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 1);
+    EXPECT_TRUE(Attention(s).As<ir::AttentionAttrs>().has_sink &&
+                Attention(s).As<ir::AttentionAttrs>().has_mask);
+    EXPECT_EQ(s.CountOf(Op::kMatMul), 0);
+    EXPECT_EQ(ExpectSame(&s, DecomposeSinks).changes, 1);
+    EXPECT_EQ(s.CountOf(Op::kAttention), 0);
+  }
+}
+
+// What shows another part of the softmax, or has more than one score beside, is no sink.
+TEST(RecogniseAttentionTest, OtherScoresBesideStayPieces) {
+  for (const auto& [beside, first] : {std::pair{1, 1}, std::pair{2, 0}}) {
+    Pieces p;
+    SmallGraph& s = p.s;
+    NodeId more = s.In("more", Shape({kB, kH, kS, beside}));
+    NodeId all = s.b.Concat({s.b.MatMul(p.q, p.k), more}, 3);
+    s.Out("y", s.b.MatMul(s.b.Slice(Softmax(&s, all), 3, first, 1, kT), p.v));
+    EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 0);
+  }
+}
+
+TEST(DecomposeSinksTest, LimitsMasksAndCapsGoWithTheSink) {
+  for (const bool keeps : {false, true}) {
+    SmallGraph s;
+    NodeId q = s.In("q", Shape({kB, kH, kS, kD})), k = s.In("k", Shape({kB, kG, kT, kD}));
+    NodeId v = s.In("v", Shape({kB, kG, kT, kD}));
+    NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
+    if (keeps) mask = s.b.Binary(TapeOp::kLess, mask, s.b.Scalar(DType::kF32, 0.5));
+    NodeId limit = s.b.Ints(DType::kI64, {kS}, {0, 2, kT});  // a row of nothing is 0
+    ir::AttentionAttrs attrs;
+    attrs.scale = 0.5f;
+    attrs.softcap = 2;
+    s.Out("y", s.b.Attention(q, k, v, mask, limit, attrs, s.In("sink", Shape({kH, 1}))));
+    EXPECT_EQ(ExpectSame(&s, RecogniseCausal).text.empty(), false);
+    EXPECT_TRUE(Attention(s).As<ir::AttentionAttrs>().has_sink);
+    EXPECT_EQ(ExpectSame(&s, DecomposeSinks).changes, 1);
+  }
+}
+
 // An attention over inputs q, k, v with a mask made by `make`.
 template <typename F>
 SmallGraph Masked(F make) {

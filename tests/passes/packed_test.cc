@@ -87,6 +87,85 @@ TEST(PackedWeights, FewRowsReadCodesAndManyReadNumbersAndBothAreTheSame) {
   }
 }
 
+// A weight [n, k] of E4M3 with a scale for each block of 64 (or, with `one`, one for all).
+std::shared_ptr<const ir::ConstantData> Fp8(int64_t n, int64_t k, bool one) {
+  const int64_t block = one ? k : 64;
+  std::vector<uint8_t> codes;
+  for (int64_t i = 0; i < n * k; ++i) codes.push_back(static_cast<uint8_t>(i * 37 % 120 + i % 2 * 128));
+  std::vector<float> scales;
+  for (int64_t i = 0; i < n * (k / block); ++i)
+    scales.push_back(one ? 0.5f : 0.25f + static_cast<float>(i % 7) / 8);
+  const auto matrix = ir::Pack(PackedType::kE4M3, n, k, block, codes, scales, {}, 0, DType::kF32);
+  return ir::PackedConstant(matrix, DType::kF32, "w");
+}
+
+TEST(PackedWeights, ScalesOfManyRowsLetMatmulsAddUpAlongEitherDim) {
+  for (const int64_t block : {64, 32}) {
+    SmallGraph s;
+    const NodeId x = s.In("x", {3, 64});
+    NodeId w = s.b.Constant(Fp8(64, 96, true));  // packed along the columns
+    if (block < 64) {
+      NodeId tiles = s.b.Reshape(w, {2, 32, 3, 32});
+      w = s.b.Reshape(s.b.Mul(tiles, Weight(&s, {2, 1, 3, 1})), {64, 96});
+    }
+    s.Out("y", s.b.MatMul(x, w));
+    const std::vector<float> before = Output(s);
+    EXPECT_EQ(FoldWeightScales(&s.g, {})->changes, block < 64);
+    ASSERT_TRUE(PackWeights(&s.g, Bits(PackedType::kNone, 0)).ok());
+    ASSERT_NE(PackedIn(s.g), nullptr) << ir::Dump(s.g);
+    EXPECT_EQ(PackedIn(s.g)->weights.block, block);
+    ExpectAlike(Output(s), before);
+  }
+}
+
+// A factor for each number that is added up: the weight lies the other way then.
+TEST(PackedWeights, FactorsAlongTheColumnsTurnAWeightOfOneScale) {
+  SmallGraph s;
+  const NodeId x = s.In("x", {3, 64});
+  s.Out("y", s.b.MatMul(x, s.b.Mul(s.b.Constant(Fp8(64, 96, true)), Weight(&s, {1, 96}))));
+  const std::vector<float> before = Output(s);
+  EXPECT_EQ(FoldWeightScales(&s.g, {})->changes, 1);
+  ASSERT_TRUE(PackWeights(&s.g, Bits(PackedType::kNone, 0)).ok());
+  ASSERT_NE(PackedIn(s.g), nullptr) << ir::Dump(s.g);
+  ExpectAlike(Output(s), before);
+}
+
+// Scales for rows, for blocks of rows and columns, and for all.
+TEST(PackedWeights, WhatMultipliesAWeightIsPartOfItsScales) {
+  constexpr int64_t kN = 64, kK = 128;
+  struct Case {
+    Shape shown, scales;
+    int64_t block;
+  };
+  for (const bool one : {true, false}) {
+    for (const Case& c : {Case{{kN, kK}, {kN, 1}, 64}, Case{{kN, kK}, {1, 1}, 64},
+                          Case{{2, 32, 4, 32}, {2, 1, 4, 1}, 32}, Case{{2, 32, 1, 128}, {2, 1, 1, 1}, 64}}) {
+      SmallGraph s;
+      const NodeId x = s.In("x", {3, kK});
+      const NodeId shown = s.b.Reshape(s.b.Constant(Fp8(kN, kK, one)), c.shown);
+      const NodeId w = s.b.Reshape(s.b.Mul(shown, Weight(&s, c.scales)), {kN, kK});
+      s.Out("y", s.b.MatMul(x, s.b.Transpose(w, {1, 0})));
+      const std::vector<float> before = Output(s);
+      EXPECT_EQ(FoldWeightScales(&s.g, {})->changes, 1);
+      ASSERT_TRUE(PackWeights(&s.g, Bits(PackedType::kNone, 0)).ok());
+      ASSERT_NE(PackedIn(s.g), nullptr) << ir::Dump(s.g);
+      EXPECT_EQ(PackedIn(s.g)->weights.block, one && c.block == 64 ? kK : c.block);
+      ExpectAlike(Output(s), before);
+    }
+  }
+}
+
+TEST(PackedWeights, ScalesWithinABlockOrOfSharedWeightsStayFactors) {
+  for (const bool shared : {true, false}) {
+    SmallGraph s;
+    const NodeId x = s.In("x", {3, 128}), w = s.b.Constant(Fp8(64, 128, false));
+    const NodeId scaled = s.b.Mul(w, Weight(&s, shared ? Shape{64, 1} : Shape{1, 128}));
+    s.Out("y", s.b.MatMul(x, s.b.Transpose(scaled, {1, 0})));
+    if (shared) s.Out("z", s.b.MatMul(x, s.b.Transpose(w, {1, 0})));
+    EXPECT_EQ(FoldWeightScales(&s.g, {})->changes, 0);
+  }
+}
+
 // On GPUs: any number of rows where there is wgmma, else 16; K in eights.
 TEST(PackedWeights, ManyRowsReadCodesWhereEveryGpuHasAKernelForThem) {
   const struct {

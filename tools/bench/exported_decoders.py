@@ -1,8 +1,10 @@
 """Small decoders of the families that people export, with random weights, as ONNX models with growing caches: by both of
-PyTorch's exporters, from transformers' own definitions. A name and a function each."""
+PyTorch's exporters and by transformers' own, from transformers' definitions. A name and a function each."""
+import onnx_ir
 import torch
 import transformers as t
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
 WORDS, LAYERS, HEADS, SIZE = 97, 2, 4, 16
 ENCODED = {"whisper": 20}  # positions of the encoder's output; others: any number
@@ -15,6 +17,8 @@ _GPT = {"vocab_size": WORDS, "n_embd": HEADS * SIZE, "n_layer": LAYERS, "n_head"
 _PAIR = {"vocab_size": WORDS, "d_model": HEADS * SIZE, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
          "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
 _ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+_EXPERTS = _FEW | {"num_local_experts": 4, "num_experts_per_tok": 2}
+_MANY = _FEW | {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
 
 DECODERS = {
     "llama": lambda: t.LlamaForCausalLM(t.LlamaConfig(**_FEW)),
@@ -56,6 +60,13 @@ DECODERS = {
     "cohere": lambda: t.CohereForCausalLM(t.CohereConfig(**_FEW)),
     "smollm3": lambda: t.SmolLM3ForCausalLM(t.SmolLM3Config(**_FEW, **_ENDS)),
     "granite": lambda: t.GraniteForCausalLM(t.GraniteConfig(**_FEW)),
+    "mixtral": lambda: t.MixtralForCausalLM(t.MixtralConfig(**_EXPERTS)),
+    "qwen2 moe": lambda: t.Qwen2MoeForCausalLM(t.Qwen2MoeConfig(**_MANY, shared_expert_intermediate_size=40)),
+    "qwen3 moe": lambda: t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(**_MANY, head_dim=SIZE)),
+    "olmoe": lambda: t.OlmoeForCausalLM(t.OlmoeConfig(**_FEW, **_ENDS, num_experts=8, num_experts_per_tok=3)),
+    "phimoe": lambda: t.PhimoeForCausalLM(t.PhimoeConfig(**_EXPERTS, **_ENDS)),
+    "granite moe": lambda: t.GraniteMoeForCausalLM(t.GraniteMoeConfig(**_EXPERTS)),
+    "gpt oss": lambda: t.GptOssForCausalLM(t.GptOssConfig(**_EXPERTS, **_ENDS, head_dim=SIZE, sliding_window=8)),
 }
 WITH_ENCODER = {
     "t5": lambda: t.T5ForConditionalGeneration(t.T5Config(
@@ -138,10 +149,27 @@ def _ports(name, config):
     return inputs, outputs
 
 
+def _export_by_transformers(model, path):
+    cache = DynamicCache(config=model.config)
+    with torch.no_grad():
+        model(input_ids=torch.randint(0, WORDS, (2, 5)), past_key_values=cache, use_cache=True)
+        inputs = {"input_ids": torch.randint(0, WORDS, (2, 3)), "attention_mask": torch.ones(2, 8, dtype=torch.int64),
+                  "past_key_values": cache}
+        if "position_ids" in model.forward.__code__.co_varnames:
+            inputs["position_ids"] = torch.arange(5, 8).repeat(2, 1)
+        exported = OnnxExporter().export(model, inputs, config=OnnxConfig(dynamic=True))
+    onnx_ir.save(exported.program, path)
+
+
 def export(name, exporter, path):
-    """Writes the model `name` by the exporter "script" or "dynamo"."""
+    """Writes the model `name` by the exporter "script", "dynamo" or "transformers"."""
     torch.manual_seed(1)
     model = (DECODERS | WITH_ENCODER)[name]().eval()
+    if exporter == "transformers":
+        _export_by_transformers(model, path)
+        return
+    if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
+        model.set_experts_implementation("batched_mm")  # what PyTorch's exporters can write
     inputs, outputs = _ports(name, model.config)
     wrapped = (_Decoder if name in DECODERS else _WithEncoder)(model).eval()
     tensors = tuple(example for _, example, _ in inputs)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Decoders as people export them, with a cache of a fixed length, against ONNX Runtime, whose caches grow.
 
-Each model of decoder_models.py is compiled twice into one plan (a prefill and a decode step of one token, over one
+Each model of decoder_models.py and builder_models.py is compiled twice into one plan (a prefill and a decode step of one token, over one
 cache: --cache-length). The prompt and then --steps tokens, which ONNX Runtime's logits choose, go through both; a second
 text follows in the same session, with the first one's rows still behind it. Prints how far logits ever are apart.
 
@@ -23,9 +23,14 @@ import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
 
+import builder_models
 import decoder_models
 from ort_peer import ROOT, cpu_session
 from rondo_session import Session
+
+
+ALL = decoder_models.ALL | builder_models.ALL
+EMBEDDED = np.random.default_rng(5).standard_normal((decoder_models.WORDS, builder_models.HIDDEN)).astype(np.float32)
 
 
 class Growing:
@@ -44,7 +49,7 @@ class Growing:
                 # A cache of a window is as long from the start; ONNX Runtime moves its rows up.
                 known = {"past_sequence_length": 0, "past_sliding_length": decoder_models.SLIDING}
                 shape = [known.get(d, batch) if isinstance(d, str) else d for d in port.shape]
-                self.past[port.name] = np.zeros(shape, np.float32)
+                self.past[port.name] = np.zeros(shape, np.int8 if port.type == "tensor(int8)" else np.float32)
 
     def run(self, inputs):
         given = {name: array for name, array in inputs.items() if name in self.names}
@@ -75,6 +80,8 @@ def text(arguments, path, session, prompt, random):
         mask = np.ones((arguments.batch, total), np.int64)
         positions = np.broadcast_to(np.arange(done, total), tokens.shape)
         inputs = {"input_ids": tokens, "position_ids": positions}
+        if "inputs_embeds" in growing.names:
+            inputs["inputs_embeds"] = EMBEDDED[tokens]
         expected = growing.run(inputs | {"attention_mask": mask})
         whole = np.zeros((arguments.batch, arguments.length), np.int64)
         whole[:, :total] = 1
@@ -89,7 +96,7 @@ def text(arguments, path, session, prompt, random):
 def compare(arguments, name):
     folder = ROOT / "build/decoders" / "".join(c if c.isalnum() else "_" for c in name)
     folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    onnx.save(ALL[name](), folder / "model.onnx")
     random = np.random.default_rng(arguments.seed)
     worst = 0.0
     compile_model(arguments, folder / "model.onnx", folder / "plan.rondo", arguments.prompt)
@@ -117,7 +124,7 @@ def generate(arguments, name):
     """How many of the tokens that `rondo generate` writes are not ONNX Runtime's."""
     folder = ROOT / "build/decoders" / "".join(c if c.isalnum() else "_" for c in name)
     folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    onnx.save(ALL[name](), folder / "model.onnx")
     prompt = np.random.default_rng(arguments.seed).integers(0, decoder_models.WORDS, (arguments.batch, arguments.prompt))
     expected, encoded = greedy(arguments, folder / "model.onnx", prompt)
     compile_model(arguments, folder / "model.onnx", folder / "drawn.rondo", 4, ["--sample", "logits", *arguments.compile.split()])
@@ -138,7 +145,7 @@ def write_case(folder, name, filled=9, length=16):
     """A decode step over a cache of a fixed length as a case for `rondo test` (models of the builder's form only)."""
     data = folder / "test_data_set_0"
     data.mkdir(parents=True, exist_ok=True)
-    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    onnx.save(ALL[name](), folder / "model.onnx")
     session = cpu_session(folder / "model.onnx", 1)
     random = np.random.default_rng(1)
     inputs = {"input_ids": np.array([[7]], np.int64),
@@ -155,7 +162,7 @@ def write_case(folder, name, filled=9, length=16):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", help=", ".join(decoder_models.ALL))
+    parser.add_argument("models", nargs="*", help=", ".join(ALL))
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=5)
@@ -175,7 +182,7 @@ def main():
     print(f"| model | {'tokens that differ' if arguments.generate else 'apart at most, of the greatest logit'} |")
     print("|---|---|")
     bad = []
-    for name in arguments.models or decoder_models.ALL:
+    for name in arguments.models or ALL:
         try:
             worst = generate(arguments, name) if arguments.generate else compare(arguments, name)
         except RuntimeError as error:

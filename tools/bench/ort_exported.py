@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Decoders exported from transformers by both of PyTorch's exporters (exported_decoders.py), with a cache of a fixed
-length, against ONNX Runtime, whose caches grow: two texts at once, the second padded on the left; a prompt and --steps
+"""Decoders exported from transformers by both of PyTorch's exporters and by transformers' own (exported_decoders.py),
+with a cache of a fixed length, against ONNX Runtime, whose caches grow: two texts at once, the second padded on the left; a prompt and --steps
 tokens; then other texts in the same session. Prints how far logits ever are apart.
 
   tools/setup --venv && build/venv/bin/pip install torch transformers onnxscript
@@ -46,11 +46,22 @@ def encoded_positions(path):
     return exported_decoders.ENCODED.get(path.stem.split(".")[0], 7)
 
 
+def present_of(past):
+    """What comes out of a cache that goes in by this name."""
+    return past.replace("input.", "output.") if past.startswith("input.") else past.replace("past_key_values", "present")
+
+
+def is_cache(port):
+    return port.name.startswith(("past", "input.past")) and len(port.shape) == 4
+
+
 def compile_plan(arguments, path):
     plan = path.with_suffix(".rondo")
-    symbols = {d.dim_param for port in onnx.load(path).graph.input for d in port.type.tensor_type.shape.dim}
-    given = {"batch_size": BATCH, "prefill:sequence_length": arguments.prompt, "decode:sequence_length": 1}
-    if "encoder_sequence_length" in symbols:
+    dims = {port.name: [d.dim_param for d in port.type.tensor_type.shape.dim] for port in onnx.load(path).graph.input}
+    batch, rows = dims["input_ids"]
+    given = {names[0]: BATCH for name, names in dims.items() if names and (name == "attention_mask" or names[0] == batch)}
+    given |= {f"prefill:{rows}": arguments.prompt, f"decode:{rows}": 1}
+    if any("encoder_sequence_length" in names for names in dims.values()):
         given["encoder_sequence_length"] = encoded_positions(path)
     command = [arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan,
                "--cache-length", arguments.length]
@@ -64,13 +75,15 @@ def compile_plan(arguments, path):
 
 def text(arguments, peer, session, encoded, random):
     """One pair of texts: how far logits are apart at most, of the greatest."""
-    def shape_of(port):
-        known = {"batch_size": BATCH, "past_sequence_length": 0, "encoder_sequence_length": encoded}
-        return [known.get(d, d) for d in port.shape]
-
     names = [port.name for port in peer.get_inputs()]
-    past = {port.name: random.standard_normal(shape_of(port)).astype(np.float32) for port in peer.get_inputs()
-            if port.name.startswith("past") or port.name == "encoder_hidden_states"}
+    past = {}
+    for port in peer.get_inputs():
+        if is_cache(port) or port.name == "encoder_hidden_states":
+            known = {0: BATCH, len(port.shape) - 2: encoded if "encoder" in port.name else 0}
+            shape = [int(d) if str(d).isdigit() else known[i] for i, d in enumerate(port.shape)]
+            past[port.name] = random.standard_normal(shape).astype(np.float32)
+        elif not port.shape:  # a cache's own number of positions, which comes out as it goes in
+            past[port.name] = np.array(8, np.int64)
     tokens, done, apart, size = random.integers(0, exported_decoders.WORDS, (BATCH, arguments.prompt)), 0, 0.0, 0.0
     for step in range(arguments.steps + 1):
         total = done + tokens.shape[1]
@@ -81,15 +94,14 @@ def text(arguments, peer, session, encoded, random):
         inputs = {"input_ids": tokens, "position_ids": positions, "attention_mask": mask[:, :total]}
         given = {name: array for name, array in (inputs | past).items() if name in names}
         results = dict(zip([port.name for port in peer.get_outputs()], peer.run(None, given)))
-        fixed = inputs | {name: array for name, array in past.items() if "encoder" in name}
+        fixed = inputs | {name: array for name, array in past.items() if "encoder" in name or array.ndim == 0}
         fixed |= {"attention_mask": mask, "past_sequence_length": np.array([done], np.int64)}
         got = session.run("prefill" if step == 0 else "decode", fixed)["logits"]
         seen = slice(2, None) if step == 0 else slice(None)  # what stands for padding sees nothing
         expected = results["logits"]
         apart = max(apart, float(np.abs(got - expected)[:, seen].max()))
         size = max(size, float(np.abs(expected).max()))
-        past |= {name: results[name.replace("past_key_values", "present")] for name in past
-                 if name.replace("past_key_values", "present") in results}
+        past |= {name: results[present_of(name)] for name in past if present_of(name) in results}
         tokens, done = expected[:, -1:].argmax(-1), total
     return apart / size
 
@@ -107,6 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help=", ".join(exported_decoders.ALL))
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--exporters", default="script,dynamo,transformers")
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=5)
     parser.add_argument("--length", type=int, default=80)
@@ -116,11 +129,11 @@ def main():
     print(f"ONNX Runtime {ort.__version__}, torch {exported_decoders.torch.__version__}, transformers "
           f"{exported_decoders.t.__version__}; two texts, one padded on the left, a prompt of {arguments.prompt}, "
           f"{arguments.steps} steps, a cache of {arguments.length}; logits apart at most, of the greatest\n")
-    print("| model | torch.onnx.export | with dynamo |\n|---|---|---|")
+    print("| model | torch.onnx.export | with dynamo | transformers.exporters |\n|---|---|---|---|")
     bad = []
     for name in arguments.models or exported_decoders.ALL:
         cells = []
-        for exporter in ("script", "dynamo"):
+        for exporter in arguments.exporters.split(","):
             try:
                 exported(name, exporter)
             except ExportError as error:

@@ -33,7 +33,10 @@ def matmul_nbits(draw):
         names.append(case.constant("zero_points", draw.positive(n, blocks, high=2 ** bits - 1, dtype=dtype)))
     else:
         names.append("")
-    names += ["", case.constant("bias", draw.floats(n, dtype=dtype) if draw.chance(0.4) else None)]
+    groups = draw.random.permutation(np.arange(k) // block).astype(np.int32)
+    # With both, ONNX Runtime's CPU provider takes the middle of the numbers for every zero point.
+    names.append(case.constant("g_idx", groups) if zero is None and bits != 2 and draw.chance(0.7) else "")
+    names += [case.constant("bias", draw.floats(n, dtype=dtype) if draw.chance(0.4) else None)]
     case.node("MatMulNBits", names, ["Y"], MICROSOFT, bits=bits, block_size=block, N=n, K=k,
               accuracy_level=draw.pick(None, 1))
     case.as_float("Y")

@@ -2,7 +2,7 @@
 import copy
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from .blockwise import pack
 from .case import MICROSOFT, Case
@@ -69,4 +69,91 @@ def interleaved(case):
     return oracle
 
 
-CASES = {"MoE": experts(False), "QMoE": experts(True)}
+def routed(draw, case, tokens, count, chosen):
+    """Tokens, and which experts each goes to with what share: [tokens, chosen] both."""
+    width = draw.pick(8, 16, 32)
+    x = case.input("x", draw.floats(tokens, width))
+    case.constant("chosen", np.array([chosen]))
+    scores = case.node("Softmax", [case.input("router", draw.floats(tokens, count))], ["scores"], axis=-1)
+    case.node("TopK", [scores, "chosen"], ["shares", "numbers"], axis=-1)
+    return x, width
+
+
+def ints(case, name, *values):
+    return case.constant(name, np.array(values, np.int64))
+
+
+def tokens_of_experts(draw):
+    """As PyTorch's exporters write a loop over experts: each finds its tokens and adds its results to theirs."""
+    case = Case(tolerance=(1e-3, 1e-4))
+    tokens, count = draw.whole(1, 7), draw.whole(2, 5)
+    x, width = routed(draw, case, tokens, count, draw.whole(1, min(count, 3)))
+    case.node("OneHot", ["numbers", ints(case, "count", count), ints(case, "values", 0, 1)], ["hot"], axis=-1)
+    case.node("Transpose", ["hot"], ["by_expert"], perm=[2, 1, 0])
+    total = case.constant("nothing", np.zeros((tokens, width), np.float32))
+    last, adds = ints(case, "last", -1), draw.chance()
+    for name, value in (("zero", 0), ("one", 1)):
+        case.constant(name, np.array(value, np.int64))
+    for e in range(count):
+        case.node("Gather", ["by_expert", case.constant(f"e{e}", np.array(e, np.int64))], [f"mask{e}"], axis=0)
+        case.node("NonZero", [case.node("Cast", [f"mask{e}"], [f"is{e}"], to=TensorProto.BOOL)], [f"found{e}"])
+        slots = case.node("Gather", [f"found{e}", "zero"], [f"slots{e}"], axis=0)
+        places = case.node("Gather", [f"found{e}", "one"], [f"places{e}"], axis=0)
+        rows = case.node("Gather", [x, places], [f"rows{e}"], axis=0)
+        y = case.node("MatMul", [rows, case.constant(f"w{e}", draw.floats(width, width, scale=width ** -0.5))], [f"y{e}"])
+        if draw.chance():
+            y = case.node("Add", [y, case.constant(f"b{e}", draw.floats(width))], [f"biased{e}"])
+        y = case.node("Mul", [y, case.node("Sigmoid", [y], [f"gate{e}"])], [f"silu{e}"])
+        pair = [case.node("Unsqueeze", [part, last], [f"{part}_1"]) for part in (places, slots)]
+        at = case.node("Concat", pair, [f"at{e}"], axis=-1)
+        share = case.node("Unsqueeze", [case.node("GatherND", ["shares", at], [f"share{e}"]), last], [f"share{e}_1"])
+        y = case.node("Mul", [y, share], [f"shared{e}"])
+        if adds:
+            total = case.node("ScatterND", [total, pair[0], y], [f"total{e}"], reduction="add")
+        else:
+            wide = case.node("Expand", [pair[0], case.node("Shape", [y], [f"shape{e}"])], [f"wide{e}"])
+            case.node("ScatterElements", ["nothing", wide, y], [f"own{e}"], axis=0)
+            total = case.node("Add", [total, f"own{e}"], [f"total{e}"])
+    case.output(total)
+    return case
+
+
+def experts_in_groups(draw):
+    """As transformers' exporter writes grouped matmuls: rows sorted by expert, a range of them for each."""
+    case = Case(tolerance=(1e-3, 1e-4))
+    tokens, count = draw.whole(1, 7), draw.whole(2, 5)
+    chosen = draw.whole(1, min(count, 3))
+    x, width = routed(draw, case, tokens, count, chosen)
+    flat, rows = ints(case, "flat", -1), tokens * chosen
+    case.node("Reshape", ["numbers", flat], ["experts"])
+    case.node("TopK", ["experts", ints(case, "rows", rows)], ["sorted", "order"], axis=-1, largest=0)
+    case.node("Div", ["order", ints(case, "each", chosen)], ["token"])
+    case.node("Gather", [x, "token"], ["a"], axis=0)
+    case.node("ScatterElements", [ints(case, "none", *[0] * count), "sorted", ints(case, "ones", *[1] * rows)],
+              ["counts"], reduction="add", axis=0)
+    case.node("CumSum", ["counts", case.constant("zero", np.array(0, np.int64))], ["ends"])
+    case.node("Split", ["ends"], [f"end{e}" for e in range(count)], num_outputs=count)
+    start, parts = "zero", []
+    case.constant("one", np.array(1, np.int64))
+    axis = ints(case, "axis", 0)
+    for e in range(count):
+        end = case.node("Squeeze", [f"end{e}", axis], [f"stop{e}"])
+        case.node("Range", [start, end, "one"], [f"range{e}"])
+        own = case.node("Gather", ["a", f"range{e}"], [f"own{e}"], axis=0)
+        weight = case.constant(f"w{e}", draw.floats(width, width, scale=width ** -0.5))
+        parts.append(case.node("MatMul", [own, weight], [f"part{e}"]))
+        start = end
+    case.node("Concat", parts, ["grouped"], axis=0)
+    share = case.node("Gather", [case.node("Reshape", ["shares", flat], ["flat_shares"]), "order"], ["share"], axis=0)
+    case.node("Mul", ["grouped", case.node("Unsqueeze", [share, flat], ["share_1"])], ["weighed"])
+    case.node("Range", ["zero", case.constant("end", np.array(rows, np.int64)), "one"], ["line"])
+    case.node("ScatterElements", ["order", "order", "line"], ["back"], axis=0)
+    case.node("Gather", ["weighed", "back"], ["unsorted"], axis=0)
+    case.node("Reshape", ["unsorted", ints(case, "by_token", tokens, chosen, width)], ["shaped"])
+    case.node("ReduceSum", ["shaped", ints(case, "slot", 1)], ["y"], keepdims=0)
+    case.output("y")
+    return case
+
+
+CASES = {"MoE": experts(False), "QMoE": experts(True), "tokens of experts": tokens_of_experts,
+         "experts in groups": experts_in_groups}

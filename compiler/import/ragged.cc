@@ -1,0 +1,193 @@
+#include "compiler/import/ragged.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/ragged_rules.h"
+#include "formats/onnx/onnx.pb.h"
+
+namespace rondo::importer {
+
+// --------------------------------------------------------------------------- what the rules share
+
+namespace ragged {
+
+Value WithDim(NodeId id, const Space& space, int axis) {
+  Value value{id, false, {}};
+  RaggedFact fact;
+  fact.dim = space;
+  fact.axis = axis;
+  value.ragged = std::make_shared<const RaggedFact>(std::move(fact));
+  return value;
+}
+
+Value WithCounts(NodeId id, std::vector<Space> counts) {
+  Value value{id, false, {}};
+  if (std::none_of(counts.begin(), counts.end(), [](const Space& s) { return s != nullptr; })) return value;
+  RaggedFact fact;
+  fact.counts = std::move(counts);
+  value.ragged = std::make_shared<const RaggedFact>(std::move(fact));
+  return value;
+}
+
+const RaggedFact* FactOf(const OpContext& c, int i) { return c.Has(i) ? c.InValue(i).ragged.get() : nullptr; }
+
+Status Refuse(const OpContext& c, int i, const char* what) {
+  int ragged = i;
+  for (int k = 0; k < c.num_inputs() && FactOf(c, ragged) == nullptr; ++k) ragged = k;
+  return RefuseRagged(c.InValue(ragged),
+                      "the node " + std::string(what) + " (input " + std::to_string(i) + ")");
+}
+
+const RaggedFact* DimFactOf(const OpContext& c, int i) {
+  const RaggedFact* fact = FactOf(c, i);
+  return fact != nullptr && fact->dim != nullptr ? fact : nullptr;
+}
+
+bool HasCounts(const OpContext& c, int i) {
+  const RaggedFact* fact = FactOf(c, i);
+  return fact != nullptr && !fact->counts.empty();
+}
+
+bool Same(const Space& a, const Space& b) {
+  return a == b ||
+         (a->start != kNoNode && a->start == b->start && a->end == b->end && a->length == b->length);
+}
+
+Result<std::vector<Value>> OfAllPlaces(const OpRow& row, OpContext& c, std::vector<Value> inputs) {
+  for (Value& value : inputs) value.ragged = nullptr;
+  OpContext all(&c.b, &c.host, c.proto, c.opset, c.attributes(), std::move(inputs));
+  RONDO_RETURN_IF_ERROR(row.handler(all));
+  return all.outputs();
+}
+
+std::vector<Value> InputsOf(const OpContext& c) {
+  std::vector<Value> inputs;
+  for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.InValue(i));
+  return inputs;
+}
+
+Status Give(const OpRow& row, OpContext& c, std::vector<Value> inputs, const Space& space, int axis) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, OfAllPlaces(row, c, std::move(inputs)));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].node != kNoNode) c.SetValue(static_cast<int>(i), WithDim(outputs[i].node, space, axis));
+  }
+  return Status::Ok();
+}
+
+NodeId RealAlong(ir::Builder& b, const Space& space, int axis, int rank) {
+  return AlongAxis(b, space->real, axis, rank);
+}
+
+NodeId Checked(ir::Builder& b, NodeId x, NodeId bad) {
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(b.shape(x));
+  attrs.dims = {{b.shape(x).elements(), 1, false}};
+  return b.IndexedRead(x, {b.Expand(bad, b.shape(x))}, attrs, b.shape(x));
+}
+
+NodeId Count(ir::Builder& b, NodeId condition) { return b.Cast(condition, DType::kI64); }
+
+}  // namespace ragged
+
+// ------------------------------------------------------------------------ where such dims begin
+
+namespace {
+
+constexpr int64_t kMostPlaces = int64_t{1} << 22;
+
+std::string NodeText(const OpContext& c) {
+  const std::vector<std::string>& sources = c.b.sources();
+  return sources.empty() ? c.proto.op_type() : sources[0];
+}
+
+}  // namespace
+
+Status RefuseRagged(const Value& value, const std::string& what) {
+  std::string from = "of it";
+  if (value.ragged != nullptr) {
+    const RaggedFact& fact = *value.ragged;
+    ragged::Space space = fact.dim != nullptr ? fact.dim : fact.range;
+    for (const ragged::Space& count : fact.counts) space = space != nullptr ? space : count;
+    from = "made by " + space->source;
+  }
+  return Status::Error(
+      Code::kUnsupported,
+      "only a run knows a length %s, and %s; rondo follows such a dim through pointwise operators, products "
+      "with weights and gathers to a scatter into a fixed shape: export the model with a mask or an operator "
+      "of fixed shapes instead (of a mixture of experts: MoE, or experts_implementation \"batched_mm\")",
+      from.c_str(), what.c_str());
+}
+
+Status RaggedNonZero(OpContext& c) {
+  ir::Builder& b = c.b;
+  const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
+  auto space = std::make_shared<Ragged>();
+  space->source = NodeText(c);
+  space->length = shape.elements();
+  if (space->length == 0) {
+    c.Set(0, b.Ints(DType::kI64, {c.rank(0), 0}, {}));
+    return Status::Ok();
+  }
+  if (space->length * std::max(shape.rank, 1) > kMostPlaces) {
+    return Status::Error(Code::kUnsupported,
+                         "input 0 of shape %s depends on the model's inputs, and may have more than %lld "
+                         "elements that are not 0: export the model with a mask instead",
+                         Text(shape).c_str(), static_cast<long long>(kMostPlaces));
+  }
+  space->real = b.Reshape(b.Cast(c.In(0), DType::kBool), {space->length});
+  std::vector<int64_t> places;
+  int64_t run = shape.elements();
+  for (int d = 0; d < c.rank(0); ++d) {
+    run /= shape[d];
+    for (int64_t i = 0; i < space->length; ++i) places.push_back(i / run % shape[d]);
+  }
+  c.SetValue(0, ragged::WithDim(b.Ints(DType::kI64, {c.rank(0), space->length}, places), space, 1));
+  return Status::Ok();
+}
+
+Status RaggedRange(OpContext& c) {
+  ir::Builder& b = c.b;
+  std::vector<int64_t> step;
+  if (!b.ConstantInts(c.In(2), &step) || step.size() != 1 || step[0] != 1 || c.shape(0).elements() != 1 ||
+      c.shape(1).elements() != 1) {
+    return Status::Error(Code::kUnsupported,
+                         "the ends of the range depend on the model's inputs, and it is no range of scalars "
+                         "one after another");
+  }
+  auto range = std::make_shared<Ragged>();
+  range->source = NodeText(c);
+  // One that begins where another ends begins with the same node.
+  const auto scalar = [&](int i) {
+    const NodeId one = c.rank(i) == 0 ? c.In(i) : b.Reshape(c.In(i), Shape{});
+    return c.dtype(i) == DType::kI64 ? one : b.Cast(one, DType::kI64);
+  };
+  range->start = scalar(0);
+  range->end = scalar(1);
+  RaggedFact fact;
+  fact.range = range;
+  Value value{range->start, false, {}};
+  value.ragged = std::make_shared<const RaggedFact>(std::move(fact));
+  c.SetValue(0, std::move(value));
+  return Status::Ok();
+}
+
+Status CallWithRagged(const OpRow& row, OpContext& c) {
+  const ragged::Rule* rule = nullptr;
+  for (const Span<const ragged::Rule> rules :
+       {ragged::PlaceRules(), ragged::MovementRules(), ragged::AccessRules()}) {
+    const auto* found =
+        std::find_if(rules.begin(), rules.end(), [&](const ragged::Rule& r) { return r.op == row.op; });
+    if (found != rules.end()) rule = found;
+  }
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (c.InValue(i).ragged == nullptr) continue;
+    const bool places = std::string_view(row.op) == "Gather" && i == 1;
+    if (rule == nullptr || (c.InValue(i).ragged->range != nullptr && !places))
+      return ragged::Refuse(c, i, "does not work place by place");
+  }
+  return rule->apply(row, c);
+}
+
+}  // namespace rondo::importer

@@ -1,0 +1,55 @@
+// Dims whose length only a run knows: what NonZero finds, and ranges with computed ends.
+//
+// A plan's shapes are fixed. Such a dim becomes one of all places that could be in it, in the model's order,
+// beside a bool for each that says whether it is real; no place moves up. What works place by place goes on
+// as it is, and a scatter into a fixed shape writes the real places only. Mixtures of experts are exported
+// so: for each expert the tokens that chose it, and its results added to theirs. What would see how many
+// places are real, or which is the how-manieth, is refused.
+#ifndef RONDO_COMPILER_IMPORT_RAGGED_H_
+#define RONDO_COMPILER_IMPORT_RAGGED_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+struct OpRow;
+
+// All places of such a dim. Dims of one Ragged have the same places.
+struct Ragged {
+  std::string source;     // the node that they come from: `NonZero "/mlp/NonZero"`
+  NodeId real = kNoNode;  // bool [length]
+  int64_t length = 0;
+  // Of consecutive places: those in [start, end) are real, i64 []; kNoNode if they are others.
+  NodeId start = kNoNode, end = kNoNode;
+};
+
+// What is known of a Value beside its node; one of three.
+struct RaggedFact {
+  std::shared_ptr<const Ragged> dim;  // its dim `axis` is this one
+  int axis = 0;
+  // Of a vector of lengths: those elements, whose number stands for all places, that are lengths of a ragged
+  // dim; null for others.
+  std::vector<std::shared_ptr<const Ragged>> counts;
+  // A range [start, end) of no known bound; the node is its start. Whoever reads places by it has the bound.
+  std::shared_ptr<const Ragged> range;
+};
+
+// The indices of the elements of x that are not 0, of which only a run knows how many. Output 0 of `c`.
+Status RaggedNonZero(OpContext& c);
+// Whole numbers from input 0 up to input 1, which are not known. Output 0 of `c`.
+Status RaggedRange(OpContext& c);
+
+// A node of which some input has a RaggedFact. kUnsupported, with what people can do, if `row` does not work
+// place by place.
+Status CallWithRagged(const OpRow& row, OpContext& c);
+
+// What to say of a Value with a fact where there can be none.
+Status RefuseRagged(const Value& value, const std::string& what);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_RAGGED_H_
