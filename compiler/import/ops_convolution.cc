@@ -55,7 +55,7 @@ Status Conv(OpContext& c) {
 
 // x - zero as f32 (8-bit values are exact, and so are their sums up to 2^24); zero is a scalar or, for
 // weights, one for each output channel.
-Result<NodeId> Centred(OpContext& c, int x, int zero) {
+Result<NodeId> CentredNow(OpContext& c, int x, int zero) {
   NodeId value = c.b.Cast(c.In(x), DType::kF32);
   if (!c.Has(zero)) return value;
   NodeId z = c.b.Cast(c.In(zero), DType::kF32);
@@ -64,6 +64,14 @@ Result<NodeId> Centred(OpContext& c, int x, int zero) {
     return Status::Error(Code::kCorrupt, "zero point of shape %s", Text(c.shape(zero)).c_str());
   }
   return c.b.Sub(value, AlongAxis(c.b, z, 0, c.rank(x)));
+}
+
+// A constant stays what it is until it is known who reads it: nothing is folded into it yet.
+Result<NodeId> Centred(OpContext& c, int x, int zero) {
+  c.b.FoldConstants(false);
+  Result<NodeId> value = CentredNow(c, x, zero);
+  c.b.FoldConstants(true);
+  return value;
 }
 
 // Padding is the zero point, which is 0 once it has been subtracted.
@@ -98,8 +106,9 @@ Status QLinearConv(OpContext& c) {
     s = c.b.Cast(s, DType::kF32);
     s = c.b.shape(s).elements() == 1 ? c.b.Reshape(s, Shape{}) : AlongAxis(c.b, s, 1, rank);
   }
-  y = c.b.Mul(y, c.b.Mul(scales[0], scales[1]));
-  c.Set(0, Quantise(c.b, y, scales[2], c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
+  // By one factor, as ONNX Runtime and ONNX's reference have it.
+  y = c.b.Mul(y, c.b.Div(c.b.Mul(scales[0], scales[1]), scales[2]));
+  c.Set(0, Quantise(c.b, y, c.b.Scalar(DType::kF32, 1), c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
   return Status::Ok();
 }
 

@@ -71,12 +71,14 @@ std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& 
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Of the factors of a product: those of 8 bits are summed as i32.
+// Of the factors of a product: those of 8 bits are summed as i32. Weights of a convolution may be wider: u8
+// less a zero point.
 std::string CheckFactors(const Graph& g, const Node& n) {
   if (n.inputs.size() != 2) return "takes two inputs";
   const DType a = Input(g, n, 0).dtype, b = Input(g, n, 1).dtype;
   if (!Is8Bit(a) && !Is8Bit(b)) return "";
-  return Is8Bit(a) && Is8Bit(b) && n.dtype == DType::kI32 ? "" : "multiplies 8-bit integers with others";
+  const bool fits = Is8Bit(a) && (Is8Bit(b) || (n.op == Op::kConv && b == DType::kI16));
+  return fits && n.dtype == DType::kI32 ? "" : "multiplies 8-bit integers with others";
 }
 
 std::string CheckConv(const Graph& g, const Node& n) {

@@ -80,8 +80,11 @@ class Rewriter {
         q->scale = Through(id, second ? 1 : 0);
         id = Through(id, second ? 0 : 1);
       } else if (op == TapeOp::kSub && q->zero == kNoNode && IsWholeAndSmall(Through(id, 1))) {
-        const NodeId zero = Through(id, 1);
+        NodeId zero = Through(id, 1);
         id = Through(id, 0);
+        while (AsPointwise(g_, g_.BaseOf(zero), TapeOp::kCast) != nullptr &&
+               KeepsNumbers(g_.node(g_.BaseOf(zero))))
+          zero = Through(zero, 0);
         if (!IsZero(zero)) q->zero = zero;
       } else if (op == TapeOp::kCast && KeepsNumbers(node)) {
         id = Through(id, 0);
@@ -248,20 +251,49 @@ class Rewriter {
     return b_.Reshape(x, shape);
   }
 
+  // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24. On the host
+  // those of one group are a product of bytes with ones.
+  NodeId ChannelSums(const Quantised& a, int64_t channels, int64_t groups) {
+    const Shape shape = g_.node(a.numbers).shape;
+    NodeId x = kNoNode;
+    if (host_ && groups == 1) {
+      ir::ConvAttrs attrs;
+      attrs.strides.assign(static_cast<size_t>(shape.rank) - 2, 1);
+      attrs.dilations = attrs.strides;
+      attrs.pads_begin.assign(attrs.strides.size(), 0);
+      attrs.pads_end = attrs.pads_begin;
+      Shape ones{1, channels};
+      while (ones.rank < shape.rank) ones.dims[ones.rank++] = 1;
+      x = b_.Conv(a.numbers,
+                  b_.Ints(DType::kI8, ones, std::vector<int64_t>(static_cast<size_t>(channels), 1)), attrs);
+    } else {
+      Shape split{shape[0], groups, channels}, grouped = shape;
+      grouped[1] = groups;
+      split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
+      x = b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.numbers, DType::kF32), split), {2}, false);
+      x = b_.Reshape(x, grouped);
+    }
+    return x;
+  }
+
   // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
-  // Floats on the way are whole and less than 2^24.
   NodeId WindowSums(const Quantised& a, const Shape& weight, const ir::ConvAttrs& attrs) {
-    NodeId x = b_.Cast(a.numbers, DType::kF32);
-    const Shape shape = g_.node(x).shape;
-    Shape split{shape[0], attrs.groups, shape[1] / attrs.groups};
-    Shape grouped = shape;
-    grouped[1] = attrs.groups;
-    split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
-    x = b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(x, split), {2}, false);
+    NodeId x = ChannelSums(a, weight[1], attrs.groups);
     if (a.zero != kNoNode) {
-      const NodeId zero = b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32);
+      const NodeId zero = b_.Cast(b_.Reshape(a.zero, Shape{}), g_.node(x).dtype);
       x = b_.Sub(x, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(weight[1])));
     }
+    return OfAllOutputs(SumsOverWindows(x, weight, attrs), weight[0]);
+  }
+  // Whether every window is the pixel at its place.
+  static bool IsOnePoint(const Shape& weight, const ir::ConvAttrs& attrs) {
+    const auto all = [](const std::vector<int64_t>& values, int64_t of) {
+      return std::all_of(values.begin(), values.end(), [of](int64_t v) { return v == of; });
+    };
+    return weight.elements() == weight[0] * weight[1] && all(attrs.strides, 1) && all(attrs.pads_begin, 0) &&
+           all(attrs.pads_end, 0);
+  }
+  NodeId SumsOverWindows(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
     ir::PoolAttrs pool;
     pool.kind = Combine::kSum;
     pool.kernel.assign(weight.begin() + 2, weight.end());
@@ -269,21 +301,64 @@ class Rewriter {
     pool.dilations = attrs.dilations;
     pool.pads_begin = attrs.pads_begin;
     pool.pads_end = attrs.pads_end;
-    const NodeId sums = b_.Cast(b_.Pool(b_.Reshape(x, grouped), pool), DType::kI32);
+    return b_.Cast(b_.Pool(b_.Cast(x, DType::kF32), pool), DType::kI32);
+  }
+  // Every group's for each of its output channels.
+  NodeId OfAllOutputs(NodeId sums, int64_t outputs) {
     Shape each = g_.node(sums).shape, all = each;
-    all[1] = weight[0];
-    if (attrs.groups == 1) return b_.Expand(sums, all);
-    // Every group's for each of its output channels.
+    all[1] = outputs;
+    if (each[1] == 1) return b_.Expand(sums, all);
     const Shape flat{each[0], each[1], 1, each.elements() / (each[0] * each[1])};
     const NodeId spread = b_.Expand(b_.Reshape(sums, flat), {flat[0], flat[1], all[1] / flat[1], flat[3]});
     return b_.Reshape(spread, all);
   }
 
-  // Whether GPUs compute it by windows that slide over each channel, whose sums floats hold.
+  // Whether it is computed by windows that slide over each channel: by GPUs in vectors of channels, whose
+  // sums floats hold; by the host in 32 bits.
   bool Slides(const Shape& weight, const ir::ConvAttrs& attrs) const {
     constexpr int64_t kMostTaps = 256;
-    return !host_ && weight[0] == attrs.groups && weight[1] == 1 && weight[0] % 8 == 0 &&
+    return weight[0] == attrs.groups && weight[1] == 1 && (host_ || weight[0] % 8 == 0) &&
            weight.elements() <= weight[0] * kMostTaps;
+  }
+
+  // A weight less its zero points, where those are known: in 8 bits if they hold it, else in 16. Windows that
+  // slide have no sums that are cheaper than the products.
+  std::shared_ptr<const ConstantData> LessZeroPoints(Quantised* w) {
+    std::shared_ptr<const ConstantData> value;
+    std::vector<int64_t> zeros;
+    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value) ||
+        !b_.ConstantInts(Whole(w->zero), &zeros))
+      return nullptr;
+    const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
+    std::vector<uint8_t> narrow;
+    std::vector<int16_t> wide;
+    bool fits = true;
+    for (size_t i = 0; i < value->bytes.size(); ++i) {
+      const uint8_t byte = value->bytes[i];
+      const int64_t number = value->dtype == DType::kI8 ? static_cast<int8_t>(byte) : byte;
+      const int64_t less = number - zeros[zeros.size() == 1 ? 0 : i / count];
+      if (less < -32768 || less > 32767) return nullptr;
+      fits &= less >= -128 && less <= 127;
+      narrow.push_back(static_cast<uint8_t>(less));
+      wide.push_back(static_cast<int16_t>(less));
+    }
+    w->zero = kNoNode;
+    if (fits) return ConstantData::Own(DType::kI8, value->shape, std::move(narrow));
+    std::vector<uint8_t> bytes(wide.size() * sizeof(int16_t));
+    std::memcpy(bytes.data(), wide.data(), bytes.size());
+    return ConstantData::Own(DType::kI16, value->shape, std::move(bytes));
+  }
+
+  // What the weights of each output channel, [o, c, kernel...] of i8 or i16, sum to.
+  static std::vector<int64_t> SumsOfOutputs(const ConstantData& weight) {
+    const size_t size = static_cast<size_t>(ByteSize(weight.dtype)), count = weight.bytes.size() / size;
+    std::vector<int64_t> sums(static_cast<size_t>(weight.shape[0]), 0);
+    for (size_t i = 0; i < count; ++i) {
+      int16_t number = static_cast<int8_t>(weight.bytes[i * size]);
+      if (size == sizeof(number)) std::memcpy(&number, &weight.bytes[i * size], sizeof(number));
+      sums[i / (count / sums.size())] += number;
+    }
+    return sums;
   }
 
   NodeId Conv(const Node& node) {
@@ -303,23 +378,58 @@ class Rewriter {
     for (NodeId each : {w.zero, w.scale}) {
       if (each != kNoNode && g_.node(each).shape.elements() != g_.node(each).shape[0]) return kNoNode;
     }
-    const std::shared_ptr<const ConstantData> data = Signed(&w);
+    const bool slides = host_ && attrs.groups > 1 && Slides(weight_shape, attrs);
+    const std::shared_ptr<const ConstantData> data =
+        slides && w.zero != kNoNode ? LessZeroPoints(&w) : Signed(&w);
     if (data == nullptr || !(data->shape == weight_shape)) return kNoNode;
-    const int64_t outputs = weight_shape[0], count = weight_shape.elements() / outputs;
-    std::vector<int64_t> sums(static_cast<size_t>(outputs), 0);
-    for (size_t i = 0; i < data->bytes.size(); ++i)
-      sums[i / static_cast<size_t>(count)] += static_cast<int8_t>(data->bytes[i]);
+    const int64_t outputs = weight_shape[0];
+    const std::vector<int64_t> sums = SumsOfOutputs(*data);
     const NodeId weight_zero = AlongChannels(w.zero, r);
     const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
+    Quantised read = a;
+    if (host_) read.numbers = x;  // which the product reads, too
+    // Pixels by themselves are not centred: what that adds is one number a channel.
+    const bool point = host_ && weight_zero != kNoNode && IsOnePoint(weight_shape, attrs);
     if (a.zero != kNoNode) {
-      const NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
+      NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
+      if (point) all = Centred(all, Whole(weight_zero), weight_shape[1]);
       y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
     }
-    if (weight_zero != kNoNode)
-      y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(a, weight_shape, windows)));
+    if (weight_zero != kNoNode) {
+      const NodeId rows =
+          point
+              ? OfAllOutputs(b_.Cast(ChannelSums(read, weight_shape[1], attrs.groups), DType::kI32), outputs)
+              : WindowSums(read, weight_shape, host_ ? attrs : windows);
+      y = b_.Sub(y, b_.Mul(Whole(weight_zero), rows));
+    }
     return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
+  }
+
+  // On the host, of numbers that are round(x / scale) + zero in u8: the same of x, padded with what becomes
+  // the zero point. kNoNode if they are not.
+  NodeId PaddedBefore(const Quantised& a, const std::vector<int64_t>& before,
+                      const std::vector<int64_t>& after) {
+    const Node* const cast = host_ ? AsPointwise(g_, a.numbers, TapeOp::kCast) : nullptr;
+    if (cast == nullptr || cast->dtype != DType::kU8) return kNoNode;
+    const std::optional<ScalarUse> least = WithScalar(g_, cast->inputs[0], TapeOp::kMin);
+    const std::optional<ScalarUse> greatest = least ? WithScalar(g_, least->x, TapeOp::kMax) : std::nullopt;
+    if (!greatest || greatest->value != 0 || least->value != 255) return kNoNode;
+    const Node* const sum = AsPointwise(g_, greatest->x, TapeOp::kAdd);
+    const Node* const whole = sum == nullptr ? nullptr : AsPointwise(g_, sum->inputs[0], TapeOp::kRound);
+    const Node* const quotient = whole == nullptr ? nullptr : AsPointwise(g_, whole->inputs[0], TapeOp::kDiv);
+    if (quotient == nullptr || quotient->dtype != DType::kF32) return kNoNode;
+    NodeId zero = g_.BaseOf(sum->inputs[1]);
+    const NodeId x = quotient->inputs[0], scale = Once(quotient->inputs[1]);
+    while (AsPointwise(g_, zero, TapeOp::kCast) != nullptr && KeepsNumbers(g_.node(zero)))
+      zero = g_.BaseOf(g_.node(zero).inputs[0]);
+    if (zero != g_.BaseOf(a.zero) || g_.node(scale).shape.elements() != 1) return kNoNode;
+    NodeId y = b_.PadConstant(x, b_.Scalar(DType::kF32, 0), before, after);
+    y = b_.Unary(TapeOp::kRound, b_.Div(y, b_.Reshape(scale, Shape{})));
+    y = b_.Add(y, b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
+    y = b_.BinaryScalar(TapeOp::kMin, b_.BinaryScalar(TapeOp::kMax, y, 0), 255);
+    return b_.Cast(y, DType::kU8);
   }
 
   // Outside of the input is its zero point: an attribute where that is known, else memory.
@@ -336,6 +446,11 @@ class Rewriter {
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
     before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
     after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
+    if (const NodeId padded = PaddedBefore(a, before, after); padded != kNoNode) {
+      std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+      std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+      return padded;
+    }
     const DType type = g_.node(a.numbers).dtype;
     const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
     // 1 outside of the input, 0 inside, by place.

@@ -14,23 +14,33 @@ using ir::Op;
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Of a convolution on a GPU with one channel a group: a thread has neighbouring groups.
+// Of a convolution with one channel a group: a vector, or a thread of a GPU, has neighbouring groups.
 bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
+
+// A constant; on a host a view of one, too (of a transposed convolution, say).
+std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, bool host, int64_t most_bytes) {
+  const Node& weight = graph->node(id);
+  if (weight.op == Op::kConstant) return weight.As<ir::ConstantAttrs>().data;
+  std::shared_ptr<const ConstantData> shown;
+  const bool known =
+      host && weight.op == Op::kView && ir::Builder(graph).ConstantValue(id, most_bytes, &shown);
+  return known ? shown : nullptr;
+}
 
 // The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float
 // weight of several output channels; else a 16-bit one of several points.
-const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host) {
-  if (node.op != Op::kConv) return nullptr;
-  const Node& weight = graph.node(node.inputs[1]);
-  if (weight.op != Op::kConstant) return nullptr;
-  const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
-  const ConstantData* data = weight.As<ir::ConstantAttrs>().data.get();
-  const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
+std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node, bool host) {
   constexpr int64_t kMostBytes = 64 << 20;
+  if (node.op != Op::kConv) return nullptr;
+  const Node& weight = graph->node(node.inputs[1]);
+  const std::shared_ptr<const ConstantData> data = KnownWeight(graph, weight.id, host, kMostBytes);
+  if (data == nullptr) return nullptr;
+  const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
+  const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
-  if (Is8Bit(weight.dtype)) {
-    const bool slides =
-        !host && node.As<ir::ConvAttrs>().groups > 1 && IsDepthwise(*data) && outputs % 8 == 0;
+  if (Is8Bit(weight.dtype) || weight.dtype == DType::kI16) {
+    const int64_t groups = node.As<ir::ConvAttrs>().groups;
+    const bool slides = groups > 1 && IsDepthwise(*data) && (host ? outputs == groups : outputs % 8 == 0);
     return elements > outputs * channels && (channels > 1 || slides) ? data : nullptr;
   }
   if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
@@ -82,17 +92,16 @@ std::shared_ptr<const ConstantData> Ordered(const std::shared_ptr<const Constant
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    const ConstantData* data = WeightOf(*graph, graph->node(id), options.host);
+    const std::shared_ptr<const ConstantData> data = WeightOf(graph, graph->node(id), options.host);
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
     const std::vector<int> order =
-        OrderOf(data->shape.rank, (options.host && !Is8Bit(data->dtype)) || IsDepthwise(*data));
+        OrderOf(data->shape.rank, (options.host && IsFloat(data->dtype)) || IsDepthwise(*data));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
-    NodeId ordered =
-        b.Transpose(b.Constant(Ordered(graph->node(weight).As<ir::ConstantAttrs>().data, order)), back);
-    graph->node(graph->BaseOf(ordered)).name = graph->node(weight).name;
+    NodeId ordered = b.Transpose(b.Constant(Ordered(data, order)), back);
+    graph->node(graph->BaseOf(ordered)).name = graph->node(graph->BaseOf(weight)).name;
     graph->Replace(weight, ordered);
     ++result.changes;
   }

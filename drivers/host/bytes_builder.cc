@@ -13,8 +13,6 @@ constexpr int64_t kVector = 64;           // bytes: rows of packed bytes are who
 constexpr int64_t kMostPacked = 1 << 18;  // bytes of packed rows, which a second cache holds
 constexpr int64_t kMostRows = 64;
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 int64_t StepAlong(const Access& access, int loop) {
   for (int i = 0; i < access.num_loops; ++i) {
     if (access.loop[i] == loop) return access.step[i];
@@ -149,7 +147,7 @@ Status PartBuilder::BuildBytes() {
   BytesProgram& bytes = made[0];
   out_->bytes = &bytes;
   out_->path = Path::kBytes;
-  bytes.multiply = engine_.multiply_bytes;
+  bytes.multiply = engine_.bytes.multiply;
   out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
   RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
   RONDO_RETURN_IF_ERROR(BuildRuns(&bytes));
@@ -168,8 +166,7 @@ Status PartBuilder::BuildBytes() {
     bytes.right_flip[j] = part_.operands[operand].dtype == DType::kU8 ? 0x80 : 0;
     bytes.sum_rows |= bytes.right_flip[j] != 0;
   }
-  RONDO_RETURN_IF_ERROR(BuildFloatSums(&bytes));
-  RONDO_RETURN_IF_ERROR(BuildEpilogue());
+  RONDO_RETURN_IF_ERROR(BuildSumsEpilogue(&bytes));
   out_->lhs_row = (k + kVector - 1) / kVector * kVector;
   int64_t most = kMostPacked / out_->lhs_row;
   most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;

@@ -74,7 +74,7 @@ bool ChannelsLast(const Part& part) {
   if (part.rhs[0] >= part.operands.size()) return false;
   const Operand& weight = part.operands[part.rhs[0]];
   const bool bytes = weight.dtype == DType::kI8 || weight.dtype == DType::kU8;  // dot products along k
-  if (part.loops[kOut] > 1 && bytes) return true;
+  if (bytes && (part.loops[kOut] > 1 || part.loops[kGroup] == 1)) return true;
   if (part.loops[kOut] > 1) return weight.strides[kOut] == 1;
   return part.loops[kGroup] > 1 && weight.strides[kGroup] == 1 && input.strides[kGroup] == 1;
 }
@@ -132,6 +132,32 @@ void OrderForReads(const Part& part, const Operand& operand, int* order, int cou
   }
 }
 
+// What a reduction reads most of, if it writes nothing along the loops that it reduces: the order of its rows
+// is then that in which they are read. Null if there is none.
+const Operand* MostRead(const Part& part) {
+  const Operand* most = nullptr;
+  int most_loops = 0;
+  const size_t rows = part.outer;
+  for (const Operand& operand : part.operands) {
+    int64_t strides[kMaxLoops];
+    FullStrides(operand, static_cast<int>(part.loops.size()), strides);
+    int loops = 0;
+    bool reduced = false;
+    for (size_t d = 0; d < part.loops.size(); ++d) {
+      if (part.loops[d] == 1 || strides[d] == 0) continue;
+      ++loops;
+      reduced |= d >= rows;
+    }
+    if (operand.mode != Mode::kRead) {
+      if (reduced || !operand.indirects.empty()) return nullptr;
+    } else if (reduced && loops > most_loops && operand.indirects.empty()) {
+      most = &operand;
+      most_loops = loops;
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 Nest MakeNest(const Part& part, bool channels) {
@@ -140,6 +166,7 @@ Nest MakeNest(const Part& part, bool channels) {
   nest.groups = groups.count;
   for (int d = 0; d < kMaxLoops; ++d) nest.nest_loop[d] = -1;
 
+  const Operand* const most_read = part.skeleton == Skeleton::kReduction ? MostRead(part) : nullptr;
   for (int g = 0; g < nest.groups; ++g) {
     int order[kMaxLoops];
     int count = 0;
@@ -148,6 +175,7 @@ Nest MakeNest(const Part& part, bool channels) {
       if (part.loops[d] > 1) order[count++] = d;
     }
     if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
+    if (most_read != nullptr && g == 0) OrderForReads(part, *most_read, order, count);
     if (channels && g == 3) OrderForReads(part, part.operands[part.lhs], order, count);
     nest.first[g] = nest.loops;
     nest.points[g] = 1;

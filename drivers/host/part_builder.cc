@@ -118,8 +118,12 @@ bool PartBuilder::PreferColumns() {
     for (const Operand& operand : part_.operands) {
       int64_t strides[kMaxLoops];
       FullStrides(operand, static_cast<int>(part_.loops.size()), strides);
+      bool reduced = false;  // what is the same all along a row counts once a row
+      for (size_t d = part_.outer; d < part_.loops.size(); ++d)
+        reduced |= strides[d] != 0 && part_.loops[d] > 1;
       const int64_t stride = inner < 0 ? 0 : strides[inner];
-      cost[side] += stride == 0 || stride == 1 ? 1 : 4;
+      cost[side] +=
+          (stride == 0 || stride == 1 ? 1 : 4) / (reduced ? 1 : static_cast<double>(nest.points[1]));
     }
     cost[side] *= 1 + 16.0 / static_cast<double>(t.chunk * t.inner);
   }

@@ -24,6 +24,8 @@ int64_t Bytes(Sizes... sizes) {
   return product;
 }
 
+inline bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
 // Used once. Everything it makes lives in `arena`. Errors name the kernel.
 class PartBuilder {
  public:
@@ -60,6 +62,8 @@ class PartBuilder {
   void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
+  bool IsOneNumber(uint16_t operand) const;
+  bool OneNumbersFirst(GrowingList<TapeInst>* tape) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
   Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
 
@@ -86,6 +90,13 @@ class PartBuilder {
   Status BuildBytes();
   Status BuildRuns(BytesProgram* bytes);
   Status BuildFloatSums(BytesProgram* bytes);
+  class SumsWay;
+  GrowingList<uint8_t> DependOnColumns() const;
+  Status BuildRequantisation(BytesProgram* bytes, bool* built);
+  Status BuildSumsEpilogue(BytesProgram* bytes);
+  bool FitsChannelBytes() const;
+  Status BuildChannelBytes();
+  Status BuildStrip(const Access& input, ChannelBytesProgram* strip);
   Status BuildEpilogue();
   Status BuildAttention();
   bool PreferColumns();

@@ -152,6 +152,7 @@ Status PartBuilder::BuildProduct() {
     return BuildPacked();
   }
   if (FitsBytes()) return BuildBytes();
+  if (FitsChannelBytes()) return BuildChannelBytes();
   if (FitsChannels()) return BuildChannels();
   if (!pool && FitsDirect()) {
     bool built = false;

@@ -205,13 +205,14 @@ enum class Path : uint8_t {
   kGemm = 5,         // contraction through packed blocks
   kConvolution = 6,  // convolution through packed blocks
   kAttention = 7,
-  kChannels = 8,  // depthwise convolution, pool: lanes along channels that lie side by side
-  kDirect = 9,    // convolution of few output channels a group: the input is read where it is
-  kPlanes = 10,   // depthwise convolution, pool: channels are planes, lanes along the points
-  kBytes = 11,    // contraction or convolution of 8-bit integers
-  kPacked = 12,   // contraction by weights in fewer bits, unpacked a few columns at a time
+  kChannels = 8,       // depthwise convolution, pool: lanes along channels that lie side by side
+  kDirect = 9,         // convolution of few output channels a group: the input is read where it is
+  kPlanes = 10,        // depthwise convolution, pool: channels are planes, lanes along the points
+  kBytes = 11,         // contraction or convolution of 8-bit integers
+  kPacked = 12,        // contraction by weights in fewer bits, unpacked a few columns at a time
+  kChannelBytes = 13,  // depthwise convolution of 8-bit integers: lanes along channels that lie side by side
 };
-inline constexpr int kNumPaths = 13;
+inline constexpr int kNumPaths = 14;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -262,6 +263,65 @@ struct PackedProgram {
 using MultiplyBytes = void (*)(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_step,
                                int columns, int64_t k, uint8_t flip, int32_t* acc, int64_t acc_row);
 
+// kChannelBytes. Points beside each other of kStep channels. Column c has four bytes a channel, fours times:
+// vertical taps, filled up; so has each horizontal tap of the weights. Signed weights, unsigned columns. Room
+// for whole vectors everywhere.
+struct ChannelStrip {
+  const uint8_t* columns = nullptr;
+  int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
+  const uint8_t* weights = nullptr;
+  int taps = 1, fours = 1, points = 1;
+  int32_t* acc = nullptr;  // of a point, one a channel
+  int64_t acc_row = 0;     // from point to point
+  bool add = false;        // to what is there
+};
+using SumChannels = void (*)(const ChannelStrip& strip);
+// `channels` bytes (at most a step) from each of four addresses, of which one byte each, with `flip`ped bits,
+// is beside the others in `to`, in an order that SumChannels undoes; then the same `step`s further on.
+using InterleaveBytes = void (*)(const uint8_t* const* from, const int64_t* step, int columns, int channels,
+                                 uint8_t flip, uint8_t* to, int64_t to_step);
+
+// How bytes are multiplied.
+struct ByteInstructions {
+  MultiplyBytes multiply = nullptr;
+  SumChannels sum_channels = nullptr;
+  InterleaveBytes interleave = nullptr;
+  int channel_step = 0;  // of the latter two
+};
+
+// What an epilogue makes of the sums of one right side, where it is no more than this:
+//   x = ((sum - correction - row * times) + before) * factor + after, in [low, high],
+// stored as f32, or as bytes: round(x / scale) + zero, in [least, greatest]. What depends on the column alone
+// is computed once a tile.
+inline constexpr uint32_t kNoRegister = ~uint32_t{0};
+struct Requantisation {
+  uint32_t correction = kNoRegister, times = kNoRegister;                    // whole numbers
+  uint32_t before = kNoRegister, factor = kNoRegister, after = kNoRegister;  // f32
+  const Access* row = nullptr;  // whole; the same for all columns
+  bool clamps = false, quantises = false;
+  float low = -__builtin_inff(), high = __builtin_inff();
+  float scale = 1, zero = 0;    // QuotientIsQuick; zero is whole
+  const Access* out = nullptr;  // lanes side by side
+};
+struct RequantisedRow {
+  const int32_t* sums = nullptr;
+  const int32_t* less = nullptr;   // of each column
+  const int32_t* times = nullptr;  // of each column; null: no row
+  uint32_t more = 0, row = 0;      // sum + more - less - row * times, modulo 2^32
+  const float* before = nullptr;   // null: 0
+  const float* factor = nullptr;
+  const float* after = nullptr;
+  char* out = nullptr;
+  int columns = 0;
+};
+// Whether round(x / scale) + zero in [low, high] can be had without a division: see exec/quotient.h.
+inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
+  constexpr float kMostNumber = 1 << 20;
+  return scale >= 0x1p-100f && scale <= 0x1p100f && zero >= -kMostNumber && zero <= kMostNumber &&
+         low >= -kMostNumber && high <= kMostNumber;
+}
+using RequantiseRow = void (*)(const Requantisation& how, const RequantisedRow& row);
+
 // kBytes. The points of k are PartProgram::taps, each of tap_run bytes, if the left side lies so.
 struct BytesProgram {
   MultiplyBytes multiply = nullptr;
@@ -279,6 +339,24 @@ struct BytesProgram {
   const Access* correction[kMaxSlots] = {};  // float_sums: of each column, taken from its sums; may be null
   int64_t correction_at = 0;                 // of the columns of a tile, i32, kLanes a right side
   int64_t columns_at = 0;                    // packed columns, where k is not contiguous
+  const Requantisation* requantise = nullptr;  // of each right side, in place of the epilogue; may be null
+  RequantiseRow requantise_row = nullptr;
+  Program of_columns;    // requantise: its registers
+  int64_t times_at = 0;  // as correction_at
+  int64_t zeros_at = 0;  // kLanes floats
+};
+
+// kChannelBytes. A strip of points along the innermost loop of group m shares its columns: those of the input
+// under every tap of the innermost loop of k (horizontal; the others are vertical), a few coordinates apart.
+struct ChannelBytesProgram {
+  ByteInstructions with;
+  int64_t vertical = 1, horizontal = 1;        // taps
+  int64_t fours = 1;                           // of vertical taps
+  int64_t points = 1;                          // of a strip, at most
+  int64_t point_columns = 1, tap_columns = 1;  // from point to point, from one horizontal tap to the next
+  int64_t unit = 0;                            // bytes of the input from column to column
+  const int64_t* guard_unit = nullptr;         // coordinates from column to column, of each guard
+  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0;  // scratch
 };
 
 struct PartProgram {
@@ -338,8 +416,9 @@ struct PartProgram {
 
   const PlanesProgram* planes = nullptr;  // kPlanes
   const PackedProgram* packed = nullptr;  // kPacked
-  const BytesProgram* bytes =
-      nullptr;  // kBytes: left_* in lhs_load, lhs_at, lhs_row; sums of rows at count_at
+  const BytesProgram* bytes = nullptr;    // kBytes: left_* in lhs_load, lhs_at, lhs_row; sums of rows at
+                                          // count_at. kChannelBytes: epilogue
+  const ChannelBytesProgram* channel_bytes = nullptr;
 
   // Attention.
   const Access* q = nullptr;
@@ -387,9 +466,11 @@ struct Engine {
   int columns = 0;
   int vectors = 0;  // that its columns are
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
-  OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
-  OpFn clamp = nullptr;      // f32: a, then the range; NaN stays
-  OpFn quantise = nullptr;   // f32: a / scale, rounded half to even, + zero, then the range; NaN stays
+  OpFn add_clamp = nullptr;        // f32: a + b, then the range; NaN stays
+  OpFn clamp = nullptr;            // f32: a, then the range; NaN stays
+  OpFn quantise = nullptr;         // f32: a / scale, rounded half to even, + zero, then the range; NaN stays
+  OpFn quantise_scaled = nullptr;  // the same; the scale is lane 0 of b
+  OpFn quantise_by = nullptr;      // the same; the scale is lane 0 of b, the zero point that of c
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
   LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32
@@ -397,9 +478,9 @@ struct Engine {
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};
-  MultiplyBytes multiply_bytes = nullptr;  // by what this machine has
-  MultiplyBytes multiply_bytes_widened =
-      nullptr;  // without dot products of bytes: on any that the engine is for
+  RequantiseRow requantise_row = nullptr;
+  ByteInstructions bytes;          // by what this machine has
+  ByteInstructions bytes_widened;  // without dot products of bytes: on any that the engine is for
   RunFn run[kNumPaths] = {};
 };
 

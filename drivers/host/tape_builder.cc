@@ -88,32 +88,41 @@ bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const Tap
   return true;
 }
 
-// Takes what makes a quantisation of a quotient by a constant into the quotient's own instruction: rounding,
-// a zero point, the least and the greatest. `in` follows it, and reads register `reg` of it.
-bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in,
+// Takes what makes a quantisation into the instruction of its quotient: rounding, a zero point, the least and
+// the greatest. `in` follows it, and reads register `reg` of it. The divisor and the zero point are constants
+// or numbers that every lane reads, which are loaded before (`at`: their registers).
+bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
+                      const GrowingList<uint8_t>& same, const GrowingList<uint32_t>& at, const TapeInst& in,
                       uint16_t reg, Inst* last) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (in.type != TapeType::kF32 || last->kind != InstKind::kOp) return false;
   float* range = last->imm.range;
   if (in.op == TapeOp::kRound) {
     const TapeInst& quotient = tape[reg];
-    if (quotient.op != TapeOp::kDiv || quotient.type != TapeType::kF32 || last->op != TapeOp::kDiv ||
-        tape[quotient.b].op != TapeOp::kConst) {
+    if (quotient.op != TapeOp::kDiv || quotient.type != TapeType::kF32 || last->op != TapeOp::kDiv)
       return false;
-    }
-    last->fn = engine.quantise;
-    const float start[4] = {-kInfinity, kInfinity, static_cast<float>(tape[quotient.b].imm.f), 0};
+    const bool known = tape[quotient.b].op == TapeOp::kConst;
+    if (!known && same[quotient.b] == 0) return false;
+    last->fn = known ? engine.quantise : engine.quantise_scaled;
+    const float start[4] = {-kInfinity, kInfinity, known ? static_cast<float>(tape[quotient.b].imm.f) : 1, 0};
     std::memcpy(range, start, sizeof(start));
     return true;
   }
+  const bool by = last->fn == engine.quantise_by, scaled = last->fn == engine.quantise_scaled;
   const uint16_t other = in.a == reg ? in.b : in.a;
-  if (last->fn != engine.quantise || Inputs(in.op) != 2 || other == reg || tape[other].op != TapeOp::kConst)
-    return false;
+  if ((last->fn != engine.quantise && !by && !scaled) || Inputs(in.op) != 2 || other == reg) return false;
+  if (scaled && in.op == TapeOp::kAdd && same[other] != 0 && range[3] == 0 && range[0] == -kInfinity &&
+      range[1] == kInfinity) {
+    last->fn = engine.quantise_by;
+    last->c = at[other];
+    return true;
+  }
+  if (tape[other].op != TapeOp::kConst) return false;
   const float number = static_cast<float>(tape[other].imm.f);
   const bool open =
       range[0] == -kInfinity && range[1] == kInfinity;  // zero point, least and greatest in order
   if (number != number || (in.op != TapeOp::kMin && !open) || range[1] != kInfinity) return false;
-  if (in.op == TapeOp::kAdd && range[3] == 0) {
+  if (in.op == TapeOp::kAdd && range[3] == 0 && !by) {
     range[3] = number;
   } else if (in.op == TapeOp::kMax) {
     range[0] = number;
@@ -225,6 +234,35 @@ void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
   }
 }
 
+// Whether all points read the same element of the operand, which the part does not write.
+bool PartBuilder::IsOneNumber(uint16_t operand) const {
+  if (operand >= part_.operands.size()) return false;
+  const Operand& o = part_.operands[operand];
+  bool one = o.mode == Mode::kRead && o.guards.empty() && o.indirects.empty();
+  for (size_t d = 0; d < part_.loops.size(); ++d) one &= part_.loops[d] == 1 || o.strides[d] == 0;
+  return one;
+}
+
+// Numbers that every lane reads are loaded first, so that any instruction may read them. False when out of
+// memory.
+bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
+  GrowingList<TapeInst> ordered;
+  GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape->size(), 0);
+  if (!moved.ok()) return false;
+  for (const bool first : {true, false}) {
+    for (size_t k = 0; k < tape->size(); ++k) {
+      TapeInst inst = (*tape)[k];
+      if ((inst.op == TapeOp::kLoad && IsOneNumber(inst.arg)) != first) continue;
+      moved[k] = static_cast<uint16_t>(ordered.size());
+      uint16_t* const reads[3] = {&inst.a, &inst.b, &inst.c};
+      for (int r = 0; r < Inputs(inst.op); ++r) *reads[r] = moved[*reads[r]];
+      ordered.push_back(inst);
+    }
+  }
+  *tape = std::move(ordered);
+  return tape->ok();
+}
+
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
@@ -299,7 +337,12 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     LoadBytesAsFloats(tape);
     StoreFloatsAsBytes(tape);
     KeepBytesAsFloats(tape);
+    if (!OneNumbersFirst(&tape)) return NoMemory();
   }
+  GrowingList<uint8_t> same = GrowingList<uint8_t>::Filled(tape.size(), 0);
+  if (!same.ok()) return NoMemory();
+  for (size_t k = 0; k < tape.size(); ++k)
+    same[k] = tape[k].op == TapeOp::kLoad && tape[k].type == TapeType::kF32 && IsOneNumber(tape[k].arg);
   const GrowingList<int> last = LastUses(tape, use.keep);
   if (!last.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
@@ -322,7 +365,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
                          ((Inputs(in.op) == 1 && in.a == before) ||
                           (Inputs(in.op) == 2 && (in.a == before || in.b == before)));
     if (follows && (ClampSum(engine_, tape, in, before, &body.back()) ||
-                    JoinQuantisation(engine_, tape, in, before, &body.back()))) {
+                    JoinQuantisation(engine_, tape, same, at, in, before, &body.back()))) {
       at[k] = at[before];
       before = static_cast<uint16_t>(k);
       continue;

@@ -233,7 +233,7 @@ void MultiplyAs(const std::vector<host::Engine>& engines, Random& random, int64_
   };
   for (const uint8_t flip : {0, 128}) {
     for (const host::Engine& engine : engines) {
-      for (host::MultiplyBytes multiply : {engine.multiply_bytes, engine.multiply_bytes_widened}) {
+      for (host::MultiplyBytes multiply : {engine.bytes.multiply, engine.bytes_widened.multiply}) {
         std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
         multiply(a.data(), row, rows, b.data(), k, columns, k, flip, acc.data(), acc_row);
         for (int m = 0; m < rows; ++m) {

@@ -39,6 +39,15 @@ const Case kCases[] = {
     {"many products", Skeleton::kContraction, DType::kF32, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
     {"many products of bytes", Skeleton::kContraction, DType::kU8, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
     {"many images of bytes", Skeleton::kConvolution, DType::kI8, {kEndless, 1, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
+    {"many images of channels of bytes",
+     Skeleton::kConvolution,
+     DType::kU8,
+     {kEndless, 20, 1, 9, 1, 3},
+     1,
+     2,
+     1,
+     2,
+     0},
     {"many rows of a product", Skeleton::kContraction, DType::kF32, {kEndless, 70, 40}, 0, 1, 1, 1, 0},
     {"many images", Skeleton::kConvolution, DType::kF32, {kEndless, 2, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
     {"many planes", Skeleton::kConvolution, DType::kF32, {1, kEndless, 1, 9, 1, 3}, 1, 2, 1, 2, 0},
@@ -79,9 +88,11 @@ void Fill(const Case& c, PartMaker& maker) {
   part.features = static_cast<uint8_t>(c.features);
   part.acc_type = NaturalType(c.dtype);
   const size_t last = c.loops.size() - 1;
-  const bool convolution = c.skeleton == Skeleton::kConvolution;  // with its output channels side by side
-  const size_t n = convolution ? 2 : static_cast<size_t>(c.outer + c.m);
-  const uint16_t in = OperandAlong(maker, c.dtype, Mode::kRead, last);
+  // With output channels side by side, or groups of one channel.
+  const bool convolution = c.skeleton == Skeleton::kConvolution;
+  const bool channels = convolution && c.dtype == DType::kU8;
+  const size_t n = channels ? 1 : convolution ? 2 : static_cast<size_t>(c.outer + c.m);
+  const uint16_t in = OperandAlong(maker, c.dtype, Mode::kRead, channels ? n : last);
   TapeMaker tape;
   if (c.skeleton == Skeleton::kMap || c.skeleton == Skeleton::kReduction) {
     const bool map = c.skeleton == Skeleton::kMap;

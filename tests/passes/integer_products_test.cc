@@ -120,6 +120,28 @@ TEST(IntegerProducts, ConvolutionsArePaddedWithTheZeroPoint) {
   }
 }
 
+// What is quantised by numbers of the run is padded before that: 0 becomes the zero point.
+TEST(IntegerProducts, NumbersThatTheGraphMakesArePaddedBefore) {
+  Quantised s;
+  const NodeId scale = s.In("scale", Shape{}), zero = s.In("zero", Shape{}, DType::kU8);
+  NodeId q = s.b.Unary(TapeOp::kRound, s.b.Div(s.In("x", Shape({1, 20, 5, 6})), scale));
+  q = s.b.Add(q, s.b.Cast(zero, DType::kF32));
+  q = s.b.BinaryScalar(TapeOp::kMin, s.b.BinaryScalar(TapeOp::kMax, q, 0), 255);
+  const NodeId w =
+      s.Real(s.Weight(DType::kI8, Shape({4, 20, 3, 3})), ir::kNoNode, s.Number(DType::kF32, 0.25));
+  s.Out("y", s.b.Conv(s.Real(s.b.Cast(q, DType::kU8), zero, scale), w, Conv(1)));
+  PassOptions options;
+  options.host = true;
+  EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, 1);
+  int64_t padded = 0;
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    padded += !node.dead && node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kRound &&
+              node.shape == Shape({1, 20, 7, 8});
+  }
+  EXPECT_EQ(padded, 1);
+}
+
 TEST(IntegerProducts, GroupsHaveTheirOwnSums) {
   Quantised s;
   const NodeId x = s.Real(s.In("x", Shape({1, 32, 4, 4}), DType::kU8), s.Number(DType::kU8, 5),
@@ -130,8 +152,8 @@ TEST(IntegerProducts, GroupsHaveTheirOwnSums) {
   EXPECT_EQ(s.Changed(), 1);
 }
 
-// One channel a group: windows that GPUs slide over bytes; the host is quicker with floats.
-TEST(IntegerProducts, OneChannelAGroupIsForGpus) {
+// One channel a group: windows that slide over bytes, on GPUs in vectors of channels.
+TEST(IntegerProducts, OneChannelAGroupIsAWindowThatSlides) {
   const auto changed = [](int64_t channels, bool host) {
     Quantised s;
     const NodeId x = s.Real(s.In("x", Shape({1, channels, 4, 4}), DType::kU8), s.Number(DType::kU8, 5),
@@ -143,9 +165,49 @@ TEST(IntegerProducts, OneChannelAGroupIsForGpus) {
     options.host = host;
     return ExpectSame(&s, IntegerProducts, options, 100).changes;
   };
+  for (const int64_t channels : {8, 9}) EXPECT_EQ(changed(channels, true), 1);
   EXPECT_EQ(changed(8, false), 1);
-  EXPECT_EQ(changed(8, true), 0);
   EXPECT_EQ(changed(9, false), 0);  // no vectors of them
+}
+
+// Zero points of weights: 16 bits where 8 do not hold the difference, and no sums of windows.
+TEST(IntegerProducts, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
+  const auto weight_type = [](int64_t zero) {
+    Quantised s;
+    const NodeId x = s.Real(s.In("x", Shape({1, 6, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
+                            s.Number(DType::kF32, 0.25));
+    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({6, 1, 3, 3})), s.Number(DType::kU8, zero),
+                            s.Number(DType::kF32, 0.1));
+    s.Out("y", s.b.Conv(x, w, Conv(1, 6)));
+    PassOptions options;
+    options.host = true;
+    EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, 1);
+    EXPECT_EQ(s.CountOf(Op::kPool), 0);
+    for (NodeId id = 0; id < s.g.size(); ++id) {
+      const ir::Node& node = s.g.node(id);
+      if (!node.dead && node.op == Op::kConv) return s.g.node(s.g.BaseOf(node.inputs[1])).dtype;
+    }
+    return DType::kF32;
+  };
+  EXPECT_EQ(weight_type(125), DType::kI8);
+  EXPECT_EQ(weight_type(90), DType::kI16);
+}
+
+// Sums of channels are products with ones on the host; pixels by themselves have no windows to add up.
+TEST(IntegerProducts, ZeroPointsOfWeightsTakeSumsOfChannels) {
+  for (const int64_t kernel : {1, 3}) {
+    Quantised s;
+    const NodeId x = s.Real(s.In("x", Shape({1, 20, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
+                            s.Number(DType::kF32, 0.25));
+    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({6, 20, kernel, kernel})), s.Number(DType::kU8, 90),
+                            s.Number(DType::kF32, 0.125));
+    s.Out("y", s.b.Conv(x, w, Conv(kernel / 2)));
+    PassOptions options;
+    options.host = true;
+    EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, 1);
+    EXPECT_EQ(s.Products(), 2);
+    EXPECT_EQ(s.CountOf(Op::kPool), kernel == 1 ? 0 : 1);
+  }
 }
 
 // What looks like it, and is not.

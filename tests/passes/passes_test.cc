@@ -216,6 +216,28 @@ TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLas
   }
 }
 
+// As that of a transposed convolution whose weight was folded late.
+TEST(OrderConvolutionWeightsTest, OnAHostAViewOfAConstantIsAWeightToo) {
+  SmallGraph s;
+  std::vector<double> values;
+  for (int i = 0; i < 4 * 3 * 2; ++i) values.push_back(0.25 * i - 3);
+  s.b.FoldConstants(false);
+  NodeId weight = s.b.Transpose(s.b.Floats(DType::kF32, Shape({3, 4, 2}), values), {1, 0, 2});
+  weight = s.b.Slice(weight, 2, 1, -1, 2);
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1};
+  attrs.pads_begin = attrs.pads_end = {0};
+  s.Out("y", s.b.Conv(s.In("x", Shape({1, 3, 5})), weight, attrs));
+  PassOptions host;
+  host.host = true;
+  EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights, host).changes, 1);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.dead || node.op != Op::kConv) continue;
+    EXPECT_EQ(s.g.ViewOf(node.inputs[1]).steps[0].strides[0], 1);
+  }
+}
+
 TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   for (auto [in, out] :
        {std::pair("k_cache.3", "k_cache.3.out"), std::pair("k", "k_out"), std::pair("k", "k_new"),

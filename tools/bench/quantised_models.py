@@ -6,9 +6,10 @@
   resnet18.f32.onnx  resnet18.qdq.onnx                         ResNet-18 at 224 x 224, batch norms folded
   resnet18.integer.onnx                                        the same with ConvInteger and DynamicQuantizeLinear
   mobilenet.f32.onnx  mobilenet.qdq.onnx  mobilenet.integer.onnx   depthwise convolutions at 128 x 128 (MobileNetV2's blocks)
+  mobilenet.FORM.onnx                                          the same in the other forms (FORMS)
 
 Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
-weights, a scale for each output channel.
+weights, a scale for each output channel, unless the form says otherwise.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/quantised_models.py build/quantised
@@ -118,6 +119,20 @@ def mobilenet(image=128):
     return m.model("x", y, [1, 3, image, image])
 
 
+U8, I8 = QuantType.QUInt8, QuantType.QInt8
+QDQ, QOPERATOR = QuantFormat.QDQ, QuantFormat.QOperator
+
+# Format, types of activations and of weights, a scale for each output channel or one for all, further options.
+FORMS = {
+    "qdq": (QDQ, U8, I8, True, {}),
+    "qdq_u8u8": (QDQ, U8, U8, False, {}),
+    "qdq_i8i8": (QDQ, I8, I8, True, {}),
+    "qdq_f32_bias": (QDQ, U8, I8, True, {"QuantizeBias": False}),
+    "qlinear": (QOPERATOR, U8, I8, True, {}),
+    "qlinear_u8u8": (QOPERATOR, U8, U8, False, {}),
+}
+
+
 class Calibration(CalibrationDataReader):
     def __init__(self, shape, runs=4):
         random = np.random.default_rng(3)
@@ -127,14 +142,18 @@ class Calibration(CalibrationDataReader):
         return self.left.pop() if self.left else None
 
 
-def write(folder, name, model, dynamic):
+def write(folder, name, model, dynamic, forms=("qdq",)):
     folder.mkdir(parents=True, exist_ok=True)
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     f32 = folder / f"{name}.f32.onnx"
     onnx.save(model, f32)
-    quantize_dynamic(f32, folder / f"{name}.{dynamic}.onnx", weight_type=QuantType.QUInt8 if dynamic == "integer" else QuantType.QInt8)
-    quantize_static(f32, folder / f"{name}.qdq.onnx", Calibration(shape), quant_format=QuantFormat.QDQ, per_channel=True,
-                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    for kind, by_channel in dynamic.items():
+        quantize_dynamic(f32, folder / f"{name}.{kind}.onnx", weight_type=I8 if kind == "dynamic" else U8,
+                         per_channel=by_channel)
+    for form in forms:
+        layout, activations, weights, by_channel, options = FORMS[form]
+        quantize_static(f32, folder / f"{name}.{form}.onnx", Calibration(shape), quant_format=layout, per_channel=by_channel,
+                        activation_type=activations, weight_type=weights, extra_options=options)
 
 
 def main():
@@ -143,10 +162,10 @@ def main():
     parser.add_argument("--layers", type=int, default=6, help="of the encoder")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    write(arguments.folder, "encoder", encoder(arguments.layers), "dynamic")
-    write(arguments.folder, "resnet18", resnet18(), "integer")
-    write(arguments.folder, "mobilenet", mobilenet(), "integer")
-    write(arguments.folder, "long_encoder", encoder(arguments.layers // 2, rows=384), "dynamic")
+    write(arguments.folder, "encoder", encoder(arguments.layers), {"dynamic": False})
+    write(arguments.folder, "resnet18", resnet18(), {"integer": False})
+    write(arguments.folder, "mobilenet", mobilenet(), {"integer": False, "integer_channels": True}, FORMS)
+    write(arguments.folder, "long_encoder", encoder(arguments.layers // 2, rows=384), {"dynamic": False})
 
 
 if __name__ == "__main__":

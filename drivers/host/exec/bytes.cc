@@ -9,6 +9,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
+#include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 
 #if defined(__AVX2__)
@@ -45,7 +46,14 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
                                       _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(b, 1)));
   return _mm512_add_epi32(sum, _mm512_add_epi32(low, high));
 }
+inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
+  const Sums even = _mm512_madd_epi16(_mm512_and_si512(a, _mm512_set1_epi16(0xff)),
+                                      _mm512_srai_epi16(_mm512_slli_epi16(b, 8), 8));
+  const Sums odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
+  return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
+}
 #include "drivers/host/exec/byte_blocks.inc"
+#include "drivers/host/exec/byte_channels.inc"
 }  // namespace widened
 
 #pragma GCC push_options
@@ -54,7 +62,9 @@ namespace vnni {
 #include "drivers/host/exec/byte_vectors_512.inc"
 constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
+inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
+#include "drivers/host/exec/byte_channels.inc"
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -72,7 +82,14 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
                                       _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1)));
   return _mm256_add_epi32(sum, _mm256_add_epi32(low, high));
 }
+inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
+  const Sums even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(0xff)),
+                                      _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+  const Sums odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
 #include "drivers/host/exec/byte_blocks.inc"
+#include "drivers/host/exec/byte_channels.inc"
 }  // namespace widened
 
 #pragma GCC push_options
@@ -81,7 +98,9 @@ namespace vnni {
 #include "drivers/host/exec/byte_vectors_256.inc"
 constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum, a, b); }
+inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
+#include "drivers/host/exec/byte_channels.inc"
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -100,6 +119,31 @@ void Tile(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_st
       for (int64_t i = 0; i < k; ++i)
         sum += row[i] * static_cast<int8_t>(static_cast<uint8_t>(column[i]) ^ flip);
       acc[m * acc_row + j] = sum;
+    }
+  }
+}
+constexpr int kStep = 16;
+void Interleave(const uint8_t* const* from, const int64_t* step, int columns, int channels, uint8_t flip,
+                uint8_t* to, int64_t to_step) {
+  for (int column = 0; column < columns; ++column, to += to_step) {
+    for (int t = 0; t < 4; ++t) {
+      for (int c = 0; c < Least(channels, kStep); ++c)
+        to[4 * c + t] = static_cast<uint8_t>(from[t][column * step[t] + c] ^ flip);
+    }
+  }
+}
+void SumChannels(const ChannelStrip& s) {
+  for (int p = 0; p < s.points; ++p) {
+    int32_t* acc = s.acc + p * s.acc_row;
+    for (int c = 0; c < kStep; ++c) {
+      int32_t sum = s.add ? acc[c] : 0;
+      for (int x = 0; x < s.taps; ++x) {
+        const uint8_t* from = s.columns + p * s.point_step + x * s.tap_step + 4 * c;
+        const uint8_t* weight = s.weights + x * s.fours * 4 * kStep + 4 * c;
+        for (int t = 0; t < 4 * s.fours; ++t)
+          sum += from[t / 4 * 4 * kStep + t % 4] * static_cast<int8_t>(weight[t / 4 * 4 * kStep + t % 4]);
+      }
+      acc[c] = sum;
     }
   }
 }
@@ -126,6 +170,18 @@ inline void CopyRow(const char* from, int64_t k, uint8_t flip, uint8_t* to, int6
 #endif
 }
 
+// n bytes, of which many are few.
+inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
+#if defined(__AVX512BW__)
+  for (int64_t at = 0; at < n; at += 64) {
+    const uint64_t some = n - at >= 64 ? ~uint64_t{0} : (uint64_t{1} << (n - at)) - 1;
+    _mm512_mask_storeu_epi8(to + at, some, _mm512_maskz_loadu_epi8(some, from + at));
+  }
+#else
+  std::memcpy(to, from, static_cast<size_t>(n));
+#endif
+}
+
 // One part in one launch.
 class Product {
  public:
@@ -134,7 +190,8 @@ class Product {
         bytes_(*part.bytes),
         w_(w),
         left_(reinterpret_cast<uint8_t*>(w.scratch + part.lhs_at)),
-        sums_(reinterpret_cast<int64_t*>(w.scratch + part.count_at)) {}
+        row_sums_(reinterpret_cast<int64_t*>(w.scratch + part.count_at)),
+        sums_(part, w) {}
 
   // Rows [row, row + rows) of group m, and one of 128s behind them where columns are summed.
   void PackRows(int64_t* pos, int64_t row, int64_t rows) {
@@ -154,7 +211,7 @@ class Product {
       if (bytes_.sum_rows) {
         uint32_t sum = 0;
         for (int64_t i = 0; i < K(); ++i) sum += to[i];
-        sums_[r] = static_cast<int64_t>(sum) * 128;
+        row_sums_[r] = static_cast<int64_t>(sum) * 128;
       }
       Advance(nest, nest.first[1], nest.first[2], pos);
     }
@@ -182,41 +239,14 @@ class Product {
 
   // Runs the epilogue of rows [row, row + rows) over the n lanes of the tile at pos.
   void Finish(int64_t* pos, int64_t row, int64_t rows, int n) {
-    const Nest& nest = part_.nest;
-    const int inner = nest.first[2] - 1;
-    LoadCorrections(pos, n);
+    sums_.LoadCorrections(pos, n);
     AddFlipped(rows, n);
-    TapeFrame frame;
-    frame.worker = &w_;
-    frame.acc = w_.scratch + part_.rhs_at;
-    frame.acc_stride = bytes_.wide_stride;
-    Decode(nest, nest.first[1], nest.first[2], row, pos);
-    for (int64_t r = 0; r < rows;) {
-      const int64_t count = part_.epilogue_rows == 1 ? 1
-                                                     : Least(Least(part_.epilogue_rows, rows - r),
-                                                             nest.extent[inner] - pos[inner]);
-      for (int j = 0; j < part_.num_rhs; ++j) {
-        char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
-        for (int64_t i = 0; i < count; ++i) {
-          if (bytes_.float_sums) {
-            Convert(j, r + i, n, reinterpret_cast<float*>(wide) + i * n);
-          } else {
-            Convert(j, r + i, n, reinterpret_cast<int64_t*>(wide) + i * n);
-          }
-        }
-      }
-      RunTape(part_.program, frame, pos, static_cast<int>(count) * n);
-      r += count;
-      pos[inner] += count - 1;
-      Advance(nest, nest.first[1], nest.first[2], pos);
-    }
+    sums_.RunEpilogue(pos, row, rows, n, bytes_.sum_rows ? row_sums_ : nullptr);
   }
 
  private:
   int64_t K() const { return part_.nest.points[3]; }
-  int32_t* Acc(int j) const {
-    return reinterpret_cast<int32_t*>(w_.scratch + part_.acc_at + j * part_.acc_stride);
-  }
+  int32_t* Acc(int j) const { return sums_.Acc(j); }
 
   // Where no tap is absent, taps that lie one behind the other are copied as one.
   void PackRuns(const int64_t* pos, uint8_t* to) {
@@ -232,7 +262,7 @@ class Product {
     }
     if (all) {
       for (int64_t r = 0; r < bytes_.runs; ++r) {
-        std::memcpy(to, from + bytes_.run_at[r], static_cast<size_t>(bytes_.run_bytes[r]));
+        CopyBytes(from + bytes_.run_at[r], bytes_.run_bytes[r], to);
         to += bytes_.run_bytes[r];
       }
       return;
@@ -245,7 +275,7 @@ class Product {
         present = present && c >= 0 && c < access.guards[g].extent;
       }
       if (present) {
-        std::memcpy(to, from + part_.tap_at[tap], static_cast<size_t>(run));
+        CopyBytes(from + part_.tap_at[tap], run, to);
       } else {
         std::memset(to, bytes_.absent, static_cast<size_t>(run));
       }
@@ -279,60 +309,26 @@ class Product {
     return columns;
   }
 
-  int32_t* Corrections(int j) const {
-    return reinterpret_cast<int32_t*>(w_.scratch + bytes_.correction_at) + j * kLanes;
-  }
-  void LoadCorrections(const int64_t* pos, int n) {
-    int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
-    for (int j = 0; j < part_.num_rhs; ++j) {
-      int32_t* to = Corrections(j);
-      if (bytes_.correction[j] == nullptr) {
-        std::memset(to, 0, static_cast<size_t>(n) * sizeof(int32_t));
-        continue;
-      }
-      LoadLanes(*bytes_.correction[j], w_, pos, n, lanes);
-      for (int i = 0; i < n; ++i) to[i] = static_cast<int32_t>(lanes[i]);
-    }
-  }
-
-  // What each column's sums are too large by: corrections, and what flipped bits of the left side have added.
+  // What flipped bits of the left side have added to each column.
   void AddFlipped(int64_t rows, int n) {
     if (bytes_.left_flip == 0) return;
-    for (int j = 0; j < part_.num_rhs; ++j) {
-      const int32_t* columns = Acc(j) + rows * part_.acc_row;
-      int32_t* less = Corrections(j);
-      for (int i = 0; i < n; ++i)
-        less[i] = static_cast<int32_t>(static_cast<uint32_t>(less[i]) + static_cast<uint32_t>(columns[i]));
-    }
-  }
-
-  // Sums of row r of right side j, less that and what flipped bits of the right side have added. Modulo 2^32,
-  // as the sums.
-  template <typename T>
-  void Convert(int j, int64_t r, int n, T* to) {
-    const int32_t* sums = Acc(j) + r * part_.acc_row;
-    const int32_t* less = Corrections(j);
-    uint32_t more = bytes_.right_flip[j] != 0 ? static_cast<uint32_t>(sums_[r]) : 0;
-    if (bytes_.left_flip != 0 && bytes_.right_flip[j] != 0) more -= static_cast<uint32_t>(K()) << 14;
-#pragma GCC ivdep
-    for (int i = 0; i < n; ++i) {
-      const uint32_t sum = static_cast<uint32_t>(sums[i]) + more - static_cast<uint32_t>(less[i]);
-      to[i] = static_cast<T>(static_cast<int32_t>(sum));
-    }
+    for (int j = 0; j < part_.num_rhs; ++j) sums_.Correct(j, Acc(j) + rows * part_.acc_row, n);
   }
 
   const PartProgram& part_;
   const BytesProgram& bytes_;
   Worker& w_;
   uint8_t* const left_;
-  int64_t* const sums_;
+  int64_t* const row_sums_;
+  ByteSums sums_;
 };
 
 }  // namespace
 
-void FillMultiplyBytes(Engine* engine) {
-  engine->multiply_bytes = HasVnni() ? vnni::Tile : widened::Tile;
-  engine->multiply_bytes_widened = widened::Tile;
+void FillBytes(Engine* engine) {
+  engine->bytes_widened = {widened::Tile, widened::SumChannels, widened::Interleave, widened::kStep};
+  engine->bytes = HasVnni() ? ByteInstructions{vnni::Tile, vnni::SumChannels, vnni::Interleave, vnni::kStep}
+                            : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {

@@ -20,8 +20,11 @@ void FillEngine(Engine* engine) {
   engine->add_clamp = AddClamp();
   engine->clamp = Clamp();
   engine->quantise = Quantise();
+  engine->quantise_scaled = QuantiseScaled();
+  engine->quantise_by = QuantiseBy();
   FillLoads(engine);
-  FillMultiplyBytes(engine);
+  engine->requantise_row = RowRequantiser();
+  FillBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
   engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
@@ -35,6 +38,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kPlanes)] = RunPlanes;
   engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
   engine->run[static_cast<int>(Path::kBytes)] = RunBytes;
+  engine->run[static_cast<int>(Path::kChannelBytes)] = RunChannelBytes;
 }
 
 }  // namespace RONDO_ISA

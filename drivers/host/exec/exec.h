@@ -208,6 +208,7 @@ void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t l
 void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunPlanes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunChannelBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunDirect(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
@@ -215,7 +216,10 @@ OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
 OpFn Clamp();
 OpFn Quantise();
-void FillMultiplyBytes(Engine* engine);
+OpFn QuantiseScaled();
+OpFn QuantiseBy();
+RequantiseRow RowRequantiser();
+void FillBytes(Engine* engine);
 void FillLoads(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA

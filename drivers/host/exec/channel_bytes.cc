@@ -1,0 +1,281 @@
+// Depthwise convolutions of bytes over channels that lie side by side (Path::kChannelBytes), exact in 32 bits.
+//
+// Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds them up
+// (byte_channels.inc). What comes of one column of the input is read by all points of a strip that have a tap there,
+// so that it is made once. Weights are sums of signed bytes: one of i8, a few of what does not fit one.
+#include "drivers/host/exec/byte_sums.h"
+#include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/taps.h"
+
+namespace rondo::host::RONDO_ISA {
+namespace {
+
+class ChannelBytes {
+ public:
+  ChannelBytes(const PartProgram& part, Worker& w)
+      : part_(part),
+        bytes_(*part.bytes),
+        program_(*part.channel_bytes),
+        nest_(part.nest),
+        w_(w),
+        input_(*part.rhs[0].by_n),
+        guards_(part),
+        sums_(part, w),
+        inner_(part.nest.first[2] - 1),
+        step_(program_.with.channel_step),
+        four_(4 * step_),
+        columns_(At<uint8_t>(program_.columns_at)),
+        weights_(At<uint8_t>(program_.weights_at)),
+        rows_(At<uint8_t>(program_.rows_at)),
+        none_(rows_ + part.taps * step_),
+        absent_(At<uint8_t>(program_.absent_at)),
+        numbers_(At<int32_t>(program_.numbers_at)) {
+    std::memset(absent_, bytes_.absent, static_cast<size_t>(step_));
+    std::memset(none_, 0, static_cast<size_t>(step_));
+    strip_.taps = static_cast<int>(program_.horizontal);
+    strip_.fours = static_cast<int>(program_.fours);
+    strip_.columns = columns_;
+    strip_.point_step = program_.point_columns * program_.fours * four_;
+    strip_.tap_step = program_.tap_columns * program_.fours * four_;
+    strip_.acc_row = part.acc_row;
+  }
+
+  // Points [row, row + rows) of group m over the n channels of the tile at pos.
+  void Run(int64_t* pos, int64_t row, int64_t rows, int n) {
+    sums_.LoadCorrections(pos, n);
+    for (int channel = 0; channel < n && !Stopped(w_); channel += step_) {
+      const int channels = Least(step_, n - channel);
+      PackWeights(pos, channel, channels);
+      Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
+      int32_t* acc = sums_.Acc(0) + channel;
+      for (int64_t r = 0; r < rows && !Stopped(w_);) {
+        const int64_t points =
+            Least(Least(program_.points, rows - r), nest_.extent[inner_] - pos[inner_]);
+        MakeColumns(pos, points, channel, channels);
+        strip_.acc = acc + r * part_.acc_row;
+        strip_.points = static_cast<int>(points);
+        SumStrip();
+        r += points;
+        pos[inner_] += points - 1;
+        Advance(nest_, nest_.first[1], nest_.first[2], pos);
+      }
+      for (int d = nest_.first[1]; d < nest_.first[2]; ++d) pos[d] = 0;
+    }
+    if (bytes_.left_flip != 0) sums_.Correct(0, At<int32_t>(program_.sums_at), n);
+    sums_.RunEpilogue(pos, row, rows, n, nullptr);
+  }
+
+ private:
+  template <typename T>
+  T* At(int64_t offset) const {
+    return reinterpret_cast<T*>(w_.scratch + offset);
+  }
+
+  // ---------------------------------------------------------------------------------- weights
+
+  // The weights of channels [channel, channel + channels) of the tile at pos; i8 are read where they lie.
+  void PackWeights(const int64_t* pos, int channel, int channels) {
+    const Access& weight = *part_.weight;
+    const char* from = Pointer(weight, w_, BaseOf(weight, pos) + channel);
+    high_ = 0;
+    low_ = 1;
+    const bool bytes = weight.dtype == DType::kI8;
+    if (!bytes || bytes_.left_flip != 0) ReadNumbers(from, channels);
+    if (bytes_.left_flip != 0) AddUpNumbers(channel, channels);
+    if (bytes) {
+      PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(from) + part_.tap_weight[tap]; },
+               channels, 0);
+    } else {
+      SplitNumbers(channels);
+    }
+  }
+
+  // One signed byte a weight, of which row(tap) has a tap's, as SumChannels reads it.
+  template <typename Row>
+  void PutBytes(const Row& row, int channels, int number) {
+    static constexpr int64_t kStay[4] = {};
+    uint8_t* to = weights_ + number * program_.horizontal * program_.fours * four_;
+    for (int64_t x = 0; x < program_.horizontal; ++x) {
+      for (int64_t g = 0; g < program_.fours; ++g, to += four_) {
+        const uint8_t* from[4];
+        for (int64_t t = 0; t < 4; ++t) {
+          const int64_t v = 4 * g + t;
+          from[t] = v < program_.vertical ? row(v * program_.horizontal + x) : none_;
+        }
+        program_.with.interleave(from, kStay, 1, channels, 0, to, 0);
+      }
+    }
+  }
+
+  void ReadNumbers(const char* from, int channels) {
+    const auto read = [&](const auto* weights) {
+      for (int64_t t = 0; t < part_.taps; ++t) {
+        int32_t* to = numbers_ + t * step_;
+        for (int c = 0; c < channels; ++c) to[c] = weights[part_.tap_weight[t] + c];
+      }
+    };
+    switch (part_.weight->dtype) {
+      case DType::kI8: return read(reinterpret_cast<const int8_t*>(from));
+      case DType::kU8: return read(reinterpret_cast<const uint8_t*>(from));
+      default: return read(reinterpret_cast<const int16_t*>(from));
+    }
+  }
+
+  // What flipped bits of the input add to the sums of each channel.
+  void AddUpNumbers(int channel, int channels) {
+    int32_t* sums = At<int32_t>(program_.sums_at) + channel;
+    for (int c = 0; c < channels; ++c) {
+      uint32_t sum = 0;
+      for (int64_t t = 0; t < part_.taps; ++t) sum += static_cast<uint32_t>(numbers_[t * step_ + c]);
+      sums[c] = static_cast<int32_t>(sum * 128);
+    }
+  }
+
+  // Each number as a sum of as few signed bytes as all of them need; where they are large, of bytes that count 256
+  // times as well.
+  void SplitNumbers(int channels) {
+    constexpr int32_t kThreeBytes = 3 * 127;
+    bool large = false;
+    for (int64_t t = 0; t < part_.taps; ++t) {
+      for (int c = 0; c < channels; ++c) large |= AbsoluteOf(numbers_[t * step_ + c]) > kThreeBytes;
+    }
+    int number = 0;
+    if (large) {
+      while (TakeBytes(channels, 256)) PutRows(channels, number++);
+    }
+    high_ = number;
+    while (TakeBytes(channels, 1)) PutRows(channels, number++);
+    if (number == 0) PutRows(channels, number++);  // all are 0
+    low_ = number - high_;
+  }
+  static int32_t AbsoluteOf(int32_t x) { return x < 0 ? -x : x; }
+
+  // Takes from each number as many times `times` as a signed byte holds; whether that was any.
+  bool TakeBytes(int channels, int32_t times) {
+    bool any = false;
+    for (int64_t t = 0; t < part_.taps; ++t) {
+      int32_t* number = numbers_ + t * step_;
+      for (int c = 0; c < channels; ++c) {
+        int32_t byte = times == 1 ? number[c] : (number[c] + 128) >> 8;
+        byte = byte < -128 ? -128 : byte > 127 ? 127 : byte;
+        number[c] -= byte * times;
+        rows_[t * step_ + c] = static_cast<uint8_t>(byte);
+        any |= byte != 0;
+      }
+    }
+    return any;
+  }
+  void PutRows(int channels, int number) {
+    PutBytes([&](int64_t tap) { return rows_ + tap * step_; }, channels, number);
+  }
+
+  // ---------------------------------------------------------------------------------- points
+
+  // Columns [first, last) of the input in which a vertical tap is present.
+  struct Present {
+    int64_t first = 0, last = 0;
+  };
+
+  // Of tap `v`, in a strip of `columns` from pos on.
+  Present PresenceOf(int64_t v, const int64_t* pos, int64_t columns) const {
+    Present present{0, columns};
+    for (int g = 0; g < input_.num_guards; ++g) {
+      const GuardTest& guard = input_.guards[g];
+      int64_t at = guard.offset + part_.tap_coordinate[g * part_.taps + v * program_.horizontal];
+      for (int i = 0; i < guard.loops; ++i) at += guard.step[i] * pos[guard.loop[i]];
+      const int64_t unit = program_.guard_unit[g];
+      if (unit == 0) {
+        if (at < 0 || at >= guard.extent) return {};
+        continue;
+      }
+      const int64_t first = at < 0 ? (-at + unit - 1) / unit : 0;
+      const int64_t last = at < guard.extent ? (guard.extent - at + unit - 1) / unit : 0;
+      if (first > present.first) present.first = first;
+      if (last < present.last) present.last = last;
+    }
+    return present.first < present.last ? present : Present{};
+  }
+
+  // What the points of a strip at pos read, four vertical taps beside each other.
+  void MakeColumns(const int64_t* pos, int64_t points, int channel, int channels) {
+    const uint8_t* base = reinterpret_cast<const uint8_t*>(Pointer(input_, w_, BaseOf(input_, pos))) + channel;
+    const int64_t columns =
+        (points - 1) * program_.point_columns + (program_.horizontal - 1) * program_.tap_columns + 1;
+    const bool whole = guards_.All(pos, points);
+    for (int64_t g = 0; g < program_.fours; ++g) {
+      Present present[4];
+      for (int64_t t = 0; t < 4 && 4 * g + t < program_.vertical; ++t)
+        present[t] = whole ? Present{0, columns} : PresenceOf(4 * g + t, pos, columns);
+      for (int64_t column = 0; column < columns;) {
+        const uint8_t* from[4];
+        int64_t step[4], next = columns;
+        for (int64_t t = 0; t < 4; ++t) {
+          const bool here = column >= present[t].first && column < present[t].last;
+          if (here) next = Least(next, present[t].last);
+          if (column < present[t].first) next = Least(next, present[t].first);
+          from[t] = here ? base + part_.tap_at[(4 * g + t) * program_.horizontal] + column * program_.unit
+                         : absent_;
+          step[t] = here ? program_.unit : 0;
+        }
+        const int64_t to_step = program_.fours * four_;
+        program_.with.interleave(from, step, static_cast<int>(next - column), channels, bytes_.left_flip,
+                                 columns_ + column * to_step + g * four_, to_step);
+        column = next;
+      }
+    }
+  }
+
+  void SumStrip() {
+    strip_.weights = weights_;
+    for (int i = 0; i < high_ + low_; ++i) {
+      strip_.add = i > 0;
+      program_.with.sum_channels(strip_);
+      strip_.weights += program_.horizontal * program_.fours * four_;
+      if (i + 1 != high_) continue;
+      for (int p = 0; p < strip_.points; ++p) {
+        uint32_t* acc = reinterpret_cast<uint32_t*>(strip_.acc) + p * strip_.acc_row;
+        for (int c = 0; c < step_; ++c) acc[c] <<= 8;
+      }
+    }
+  }
+
+  const PartProgram& part_;
+  const BytesProgram& bytes_;
+  const ChannelBytesProgram& program_;
+  const Nest& nest_;
+  Worker& w_;
+  const Access& input_;
+  TapGuards guards_;
+  ByteSums sums_;
+  const int inner_;  // the innermost loop of group m
+  const int step_;   // channels at a time
+  const int four_;   // bytes of four taps of them
+  uint8_t* const columns_;
+  uint8_t* const weights_;
+  uint8_t* const rows_;  // bytes of the weights, one row a tap
+  uint8_t* const none_;  // zeros
+  uint8_t* const absent_;
+  int32_t* const numbers_;  // weights, or what is left of them
+  ChannelStrip strip_;
+  int high_ = 0, low_ = 1;  // bytes whose sum a weight is; the sums of the former count 256 times
+};
+
+}  // namespace
+
+void RunChannelBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
+  const Nest& nest = part.nest;
+  const int64_t rows = nest.points[1], tiles = part.tiling.tiles;
+  const int64_t blocks = (rows + part.block_rows - 1) / part.block_rows;
+  BeginTape(part.program, w);
+  ChannelBytes channels(part, w);
+  int64_t pos[kMaxNest] = {};
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
+    const int64_t block = task / tiles, row = block % blocks * part.block_rows;
+    Decode(nest, 0, nest.first[1], block / blocks, pos);
+    for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
+    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
+    channels.Run(pos, row, Least(part.block_rows, rows - row), n);
+  }
+}
+
+}  // namespace rondo::host::RONDO_ISA

@@ -1,0 +1,257 @@
+// Epilogues of products of bytes that scale the sums, and perhaps quantise them: see Requantisation.
+#include <utility>
+
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr int kM = 1, kN = 2;  // groups of the nest
+
+bool ReadsRegister(const TapeInst& inst, size_t reg) {
+  const uint16_t reads[3] = {inst.a, inst.b, inst.c};
+  for (int r = 0; r < Inputs(inst.op); ++r) {
+    if (reads[r] == reg) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// One accumulator's way through a tape to what stores it.
+class PartBuilder::SumsWay {
+ public:
+  SumsWay(PartBuilder& builder, Tape tape, const GrowingList<uint8_t>& of_columns)
+      : b_(builder), tape_(tape), of_columns_(of_columns) {}
+
+  // False: the epilogue is something else. Registers are instructions of the tape until they have places.
+  bool Follow(size_t sum, Requantisation* to) {
+    size_t at = sum;
+    bool whole = true;
+    for (;;) {
+      const size_t next = OnlyReader(at);
+      if (next == tape_.size()) return false;
+      const TapeInst& inst = tape_[next];
+      if (inst.op == TapeOp::kStore) return !whole && Store(inst, at, to);
+      if (whole) {
+        whole = !CastsTo(inst, DType::kF32);
+        if (whole && !CastsTo(inst, DType::kI32) && !Correct(inst, at, to)) return false;
+      } else if (CastsTo(inst, DType::kI32) && IsPlain(*to)) {
+        whole = true;  // floats of whole numbers are those again
+      } else if (!Scale(inst, at, to) && !Quantise(inst, at, to)) {
+        return false;
+      }
+      at = next;
+    }
+  }
+
+ private:
+  // Whether nothing has been done to the floats.
+  static bool IsPlain(const Requantisation& to) {
+    return to.before == kNoRegister && to.factor == kNoRegister && !to.clamps && !to.quantises;
+  }
+  size_t OnlyReader(size_t reg) const {
+    size_t found = tape_.size();
+    for (size_t k = reg + 1; k < tape_.size(); ++k) {
+      if (!ReadsRegister(tape_[k], reg)) continue;
+      if (found != tape_.size()) return tape_.size();
+      found = k;
+    }
+    return found;
+  }
+  static bool CastsTo(const TapeInst& inst, DType dtype) {
+    return inst.op == TapeOp::kCast && inst.imm.i == static_cast<int64_t>(dtype);
+  }
+  // The other factor or term, if it depends on the column alone.
+  bool Other(const TapeInst& inst, size_t reg, uint32_t* other) const {
+    if (inst.a == inst.b) return false;
+    *other = inst.a == reg ? inst.b : inst.a;
+    return of_columns_[*other] != 0;
+  }
+  bool OtherNumber(const TapeInst& inst, size_t reg, float* number) const {
+    uint32_t other = 0;
+    if (!Other(inst, reg, &other) || tape_[other].op != TapeOp::kConst) return false;
+    *number = static_cast<float>(tape_[other].imm.f);
+    return *number == *number;
+  }
+  // A whole number a row.
+  bool IsOfRow(size_t reg) const {
+    const TapeInst& load = tape_[reg];
+    if (load.op != TapeOp::kLoad || load.type != TapeType::kI64 || load.arg >= b_.part_.operands.size())
+      return false;
+    const Operand& operand = b_.part_.operands[load.arg];
+    return operand.guards.empty() && operand.indirects.empty() && !b_.Depends(operand, kN);
+  }
+
+  // Less a number of the column, or one of the row times one of the column.
+  bool Correct(const TapeInst& inst, size_t at, Requantisation* to) {
+    if (inst.op != TapeOp::kSub || inst.a != at || inst.b == at) return false;
+    if (of_columns_[inst.b] != 0) {
+      if (to->correction != kNoRegister) return false;
+      to->correction = inst.b;
+      return true;
+    }
+    const TapeInst& narrowed = tape_[inst.b];
+    const TapeInst& product = CastsTo(narrowed, DType::kI32) ? tape_[narrowed.a] : narrowed;
+    if (product.op != TapeOp::kMul || row_ != kNoOperand) return false;
+    for (const auto& [row, column] : {std::pair{product.a, product.b}, std::pair{product.b, product.a}}) {
+      if (!IsOfRow(row) || of_columns_[column] == 0) continue;
+      row_ = tape_[row].arg;
+      to->times = column;
+      return true;
+    }
+    return false;
+  }
+
+  bool Scale(const TapeInst& inst, size_t at, Requantisation* to) const {
+    if (to->quantises || inst.type != TapeType::kF32) return false;
+    if (inst.op == TapeOp::kMax || inst.op == TapeOp::kMin) return Clamp(inst, at, to);
+    if (to->clamps) return false;
+    uint32_t* term = to->factor == kNoRegister ? &to->before : &to->after;
+    if (inst.op == TapeOp::kAdd) return *term == kNoRegister && Other(inst, at, term);
+    return inst.op == TapeOp::kMul && to->factor == kNoRegister && Other(inst, at, &to->factor);
+  }
+  // The greatest with a number, then the least; either may be missing.
+  bool Clamp(const TapeInst& inst, size_t at, Requantisation* to) const {
+    float number = 0;
+    if (!OtherNumber(inst, at, &number) || to->high != __builtin_inff()) return false;
+    if (inst.op == TapeOp::kMax && to->low != -__builtin_inff()) return false;
+    to->clamps = true;
+    (inst.op == TapeOp::kMax ? to->low : to->high) = number;
+    return true;
+  }
+
+  // In order: a quotient (or what was divided before), rounded, moved, in a range that a byte holds, as a byte.
+  bool Quantise(const TapeInst& inst, size_t at, Requantisation* to) {
+    if (inst.op == TapeOp::kDiv) {
+      to->quantises = true;
+      return step_++ == 0 && inst.a == at && OtherNumber(inst, at, &to->scale);
+    }
+    if (inst.op == TapeOp::kRound) {
+      to->quantises = true;
+      return std::exchange(step_, 2) < 2;
+    }
+    if (inst.op == TapeOp::kAdd && step_ == 2) return step_++ == 2 && OtherNumber(inst, at, &to->zero);
+    if (inst.op == TapeOp::kMax && (step_ == 2 || step_ == 3)) {
+      step_ = 4;
+      return OtherNumber(inst, at, &least_);
+    }
+    if (inst.op == TapeOp::kMin) return step_++ == 4 && OtherNumber(inst, at, &greatest_);
+    const bool is_signed = CastsTo(inst, DType::kI8);
+    if (!is_signed && !CastsTo(inst, DType::kU8)) return false;
+    dtype_ = is_signed ? DType::kI8 : DType::kU8;
+    return step_++ == 5 && least_ >= (is_signed ? -128 : 0) && greatest_ <= (is_signed ? 127 : 255) &&
+           least_ <= greatest_ && QuotientIsQuick(to->scale, to->zero, least_, greatest_) && AreWhole(*to);
+  }
+  bool AreWhole(const Requantisation& to) const {
+    return to.zero == __builtin_truncf(to.zero) && least_ == __builtin_truncf(least_) &&
+           greatest_ == __builtin_truncf(greatest_);
+  }
+  // What is rounded to the least or the greatest byte, or beyond, becomes just that before it is divided.
+  void LimitToBytes(Requantisation* to) const {
+    const float least = (least_ - to->zero) * to->scale, greatest = (greatest_ - to->zero) * to->scale;
+    for (float* limit : {&to->low, &to->high}) {
+      if (*limit < least) *limit = least;
+      if (*limit > greatest) *limit = greatest;
+    }
+  }
+
+  bool Store(const TapeInst& store, size_t at, Requantisation* to) {
+    if (to->factor == kNoRegister || store.arg >= b_.part_.operands.size() || store.a != at) return false;
+    const Operand& out = b_.part_.operands[store.arg];
+    if (out.dtype != (to->quantises ? dtype_ : DType::kF32) || (to->quantises && step_ != 6)) return false;
+    bool built = b_.BuildAccess(store.arg, b_.out_->tiling, &to->out).ok() && to->out->plain;
+    const int64_t lanes = b_.out_->tiling.chunk * b_.out_->tiling.inner;
+    built = built && (to->out->lane.kind == LaneKind::kUnit || lanes == 1);
+    if (to->quantises) LimitToBytes(to);
+    if (row_ != kNoOperand) built = built && b_.BuildAccess(row_, b_.out_->tiling, &to->row).ok();
+    return built;
+  }
+
+  PartBuilder& b_;
+  const Tape tape_;
+  const GrowingList<uint8_t>& of_columns_;
+  uint16_t row_ = kNoOperand;
+  int step_ = 0;  // of the quantisation
+  float least_ = 0, greatest_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+// Which instructions of the epilogue depend on the column alone.
+GrowingList<uint8_t> PartBuilder::DependOnColumns() const {
+  GrowingList<uint8_t> of_columns = GrowingList<uint8_t>::Filled(part_.epilogue.size(), 0);
+  for (size_t k = 0; of_columns.ok() && k < part_.epilogue.size(); ++k) {
+    const TapeInst& inst = part_.epilogue[k];
+    const uint16_t reads[3] = {inst.a, inst.b, inst.c};
+    const OpClass kind = ClassOf(inst.op);
+    bool of = kind != OpClass::kEffect && (kind != OpClass::kLeaf || inst.op == TapeOp::kConst || inst.op == TapeOp::kLoad);
+    for (int r = 0; r < Inputs(inst.op); ++r) of = of && reads[r] < k && of_columns[reads[r]] != 0;
+    if (inst.op == TapeOp::kLoad)
+      of = inst.arg < part_.operands.size() && part_.operands[inst.arg].mode == Mode::kRead &&
+           !Depends(part_.operands[inst.arg], kM);
+    of_columns[k] = of;
+  }
+  return of_columns;
+}
+
+// The epilogue as requantisations of all right sides; `built` says whether it is no more than that.
+Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool* built) {
+  *built = false;
+  GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
+  if (!tape.ok()) return NoMemory();
+  for (size_t k = 0; k < tape.size(); ++k) RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
+  const GrowingList<uint8_t> of_columns = DependOnColumns();
+  Span<Requantisation> made = arena_.New<Requantisation>(part_.rhs.size());
+  if (!of_columns.ok() || made.data() == nullptr) return NoMemory();
+  size_t sums = 0, stores = 0;
+  for (size_t k = 0; k < tape.size(); ++k) {
+    stores += ClassOf(tape[k].op) == OpClass::kEffect;
+    if (tape[k].op != TapeOp::kAcc) continue;
+    if (sums == made.size() || tape[k].arg != sums) return Status::Ok();
+    if (!SumsWay(*this, part_.epilogue, of_columns).Follow(k, &made[sums++])) return Status::Ok();
+  }
+  if (sums != made.size() || stores != sums) return Status::Ok();
+  // What is of the columns, in registers that stay.
+  TapeUse use;
+  GrowingList<uint32_t> at;
+  use.at = &at;
+  GrowingList<TapeInst> kept;
+  GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape.size(), 0);
+  if (!moved.ok()) return NoMemory();
+  for (size_t k = 0; k < tape.size(); ++k) {
+    if (of_columns[k] == 0) continue;
+    TapeInst inst = tape[k];
+    uint16_t* const reads[3] = {&inst.a, &inst.b, &inst.c};
+    for (int r = 0; r < Inputs(inst.op); ++r) *reads[r] = moved[*reads[r]];
+    moved[k] = static_cast<uint16_t>(kept.size());
+    kept.push_back(inst);
+  }
+  const auto each = [&](auto f) {
+    for (Requantisation& one : made) {
+      for (uint32_t* reg : {&one.correction, &one.times, &one.before, &one.factor, &one.after}) {
+        if (*reg != kNoRegister) f(*reg);
+      }
+    }
+  };
+  each([&](uint32_t reg) { use.keep.push_back(moved[reg]); });
+  if (!kept.ok() || !use.keep.ok()) return NoMemory();
+  RONDO_RETURN_IF_ERROR(BuildTape(Tape(kept.data(), kept.size()), out_->tiling, use, &bytes->of_columns));
+  each([&](uint32_t& reg) { reg = at[moved[reg]]; });
+  bytes->requantise = made.data();
+  bytes->requantise_row = engine_.requantise_row;
+  bytes->times_at = Take(Bytes(kLanes, out_->num_rhs, sizeof(int32_t)));
+  bytes->zeros_at = Take(Bytes(kLanes, sizeof(float)));
+  *built = true;
+  return Status::Ok();
+}
+
+// How sums of bytes are made use of: in one go, or by a tape.
+Status PartBuilder::BuildSumsEpilogue(BytesProgram* bytes) {
+  bool built = false;
+  RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, &built));
+  if (built) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(BuildFloatSums(bytes));
+  return BuildEpilogue();
+}
+
+}  // namespace rondo::host

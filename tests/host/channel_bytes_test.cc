@@ -1,0 +1,268 @@
+// Depthwise convolutions of 8-bit integers, and epilogues that scale and quantise sums, against the reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "drivers/host/exec/engine.h"
+#include "drivers/host/program.h"
+#include "tests/host/driver_case.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+// Numbers of all bits where they are of 8, and of 16 in all sizes.
+void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
+  memory->Randomise(maker, random);
+  const int64_t most = int64_t{1} << Between(random, 6, 15);
+  for (size_t p = 0; p < memory->params.size(); ++p) {
+    std::vector<char>& bytes = memory->params[p];
+    if (ByteSize(maker.dtypes[p]) == 1) {
+      for (char& byte : bytes) byte = static_cast<char>(Between(random, 0, 255));
+    }
+    for (size_t i = 0; maker.dtypes[p] == DType::kI16 && i + 1 < bytes.size(); i += 2) {
+      const auto number = static_cast<int16_t>(Between(random, -most, most - 1));
+      std::memcpy(&bytes[i], &number, sizeof(number));
+    }
+  }
+}
+
+// What an epilogue makes of sums: nothing, or floats that are scaled, and bytes of those.
+enum class End { kWhole, kScaled, kQuantised };
+
+// `rows` loops count rows, and `columns` columns.
+uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum, const std::vector<int>& rows,
+                   const std::vector<int>& columns) {
+  const auto whole = [&](uint16_t a) {
+    const uint16_t cast = tape.Add(TapeOp::kCast, TapeType::kI64, 0, a);
+    tape.list[cast].imm.i = static_cast<int64_t>(DType::kI32);
+    return cast;
+  };
+  if (Between(random, 0, 1) == 0) {
+    const uint16_t one = tape.Load(maker.Operand(DType::kU8, Mode::kRead, {}), DType::kU8);
+    const uint16_t each = tape.Load(maker.Operand(DType::kI32, Mode::kRead, columns), DType::kI32);
+    sum = whole(tape.Binary(TapeOp::kSub, sum, whole(tape.Binary(TapeOp::kMul, one, each))));
+  }
+  if (Between(random, 0, 2) == 0) {
+    const uint16_t row = tape.Load(maker.Operand(DType::kI32, Mode::kRead, rows), DType::kI32);
+    const uint16_t times = Between(random, 0, 1) == 0
+                               ? tape.ConstInt(-7)
+                               : tape.Load(maker.Operand(DType::kI8, Mode::kRead, columns), DType::kI8);
+    const uint16_t product = tape.Binary(TapeOp::kMul, times, row);
+    sum = whole(tape.Binary(TapeOp::kSub, sum, Between(random, 0, 1) == 0 ? whole(product) : product));
+  }
+  return sum;
+}
+
+uint16_t Scaled(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum, const std::vector<int>& columns) {
+  uint16_t x = tape.Cast(sum, TapeType::kF32, DType::kF32);
+  if (Between(random, 0, 2) == 0)
+    x = tape.Cast(tape.Cast(x, TapeType::kI64, DType::kI32), TapeType::kF32, DType::kF32);
+  const auto of_columns = [&] { return tape.Load(maker.Operand(DType::kF32, Mode::kRead, columns), DType::kF32); };
+  if (Between(random, 0, 3) == 0) x = tape.Binary(TapeOp::kAdd, x, of_columns());
+  x = tape.Binary(TapeOp::kMul, x, tape.Binary(TapeOp::kMul, of_columns(), tape.Const(0.001f)));
+  if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kAdd, of_columns(), x);
+  if (Between(random, 0, 2) == 0) x = tape.Binary(TapeOp::kMax, x, tape.Const(-0.5f));
+  if (Between(random, 0, 2) == 0) x = tape.Binary(TapeOp::kMin, x, tape.Const(6));
+  return x;
+}
+
+Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int>& rows,
+              const std::vector<int>& columns, const std::vector<int>& out) {
+  TapeMaker tape;
+  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
+  DType type = DType::kI32;
+  if (end != End::kWhole) {
+    x = Scaled(tape, maker, random, Corrected(tape, maker, random, x, rows, columns), columns);
+    type = DType::kF32;
+  }
+  if (end == End::kQuantised) {
+    type = Between(random, 0, 1) == 0 ? DType::kI8 : DType::kU8;
+    const float low = type == DType::kI8 ? -128 : 0;
+    x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, tape.Const(0.03125f)));
+    if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kAdd, x, tape.Const(low + 100));
+    x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
+  }
+  tape.Store(maker.Operand(type, Mode::kWrite, out, 7), type, x);
+  return maker.Keep(tape);
+}
+
+// Images with their channels last, of which each has a window of its own; padded with `absent`.
+void RandomDepthwise(uint32_t seed, DType weight) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kConvolution;
+  part.acc_type = TapeType::kI64;
+  part.outer = 1;
+  part.m = part.n = 2;
+  part.reduced = 3;
+  const int64_t channels = Between(random, 0, 2) == 0 ? Between(random, 65, 300) : Between(random, 2, 64);
+  const int64_t high = Between(random, 1, 5), wide = Between(random, 1, 5), step = Between(random, 1, 3),
+                step_down = Between(random, 1, 2), dilation = Between(random, 1, 2), pad = Between(random, 0, 3);
+  const int64_t height = Between(random, 0, 8) + high, width = Between(random, 0, 30) + (wide - 1) * dilation + 1;
+  maker.loops = {Between(random, 1, 2),
+                 channels,
+                 1,
+                 (height + 2 * pad - high) / step_down + 1,
+                 (width + 2 * pad - (wide - 1) * dilation - 1) / step + 1,
+                 1,
+                 high,
+                 wide};
+  const DType type = Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8;
+  part.lhs = maker.Operand(type, Mode::kRead, {});
+  std::vector<int64_t> strides(8, 0);
+  strides[0] = channels * height * width;
+  strides[1] = 1;
+  const std::vector<Guard> guards = {
+      {channels * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step_down, 0, 0, 1, 0})},
+      {channels, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, dilation})}};
+  maker.sizes[0] = strides[0] * maker.loops[0];
+  maker.operands[0].strides = arena.Copy(strides);
+  maker.operands[0].guards = arena.Copy(guards);
+  maker.operands[0].absent = type == DType::kU8 ? 131 : -77;
+  part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(weight, Mode::kRead, {6, 7, 1})});
+  part.epilogue =
+      EpilogueOf(maker, random, static_cast<End>(Between(random, 0, 2)), {0, 3, 4}, {1}, {0, 3, 4, 1});
+  Memory memory;
+  FillNumbers(maker, random, &memory);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed) + ", weights " + Name(weight), {});
+}
+
+TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
+  for (const DType weight : {DType::kI8, DType::kU8, DType::kI16}) {
+    for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) RandomDepthwise(seed, weight);
+  }
+}
+
+// Epilogues of products that are done in one go, and some that are not.
+TEST(ScaledSumsOfBytes, MatchTheReference) {
+  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    Part& part = maker.part;
+    part.skeleton = Skeleton::kContraction;
+    part.acc_type = TapeType::kI64;
+    part.m = part.n = part.reduced = 1;
+    maker.loops = {Between(random, 1, 70), Between(random, 1, 300), Between(random, 1, 90)};
+    const auto byte = [&] { return Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8; };
+    part.lhs = maker.Operand(byte(), Mode::kRead, {0, 2});
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(byte(), Mode::kRead, {1, 2})});
+    part.epilogue = EpilogueOf(maker, random, Between(random, 0, 1) == 0 ? End::kScaled : End::kQuantised, {0}, {1},
+                             Between(random, 0, 3) == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
+    Memory memory;
+    FillNumbers(maker, random, &memory);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+std::vector<host::Engine> Engines() {
+  std::vector<host::Engine> engines(1);
+  host::baseline::FillEngine(&engines[0]);
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) host::avx2::FillEngine(&engines.emplace_back());
+  if (__builtin_cpu_supports("avx512bw")) host::avx512::FillEngine(&engines.emplace_back());
+#endif
+  return engines;
+}
+
+// Two points of two horizontal taps over five vertical ones.
+TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
+  Random random(8);
+  for (const host::Engine& engine : Engines()) {
+    for (const host::ByteInstructions& with : {engine.bytes, engine.bytes_widened}) {
+      constexpr int kColumns = 3, kTaps = 2, kPoints = 2, kVertical = 5, kFours = 2;
+      for (const int channels : {1, with.channel_step - 3, with.channel_step}) {
+        const size_t step = static_cast<size_t>(with.channel_step), four = 4 * step;
+        std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step), none(step, 0);
+        for (uint8_t& x : image) x = static_cast<uint8_t>(Between(random, 0, 255));
+        for (uint8_t& x : weights) x = static_cast<uint8_t>(Between(random, 0, 255));
+        std::vector<uint8_t> columns(kColumns * kFours * four), packed(kTaps * kFours * four);
+        const int64_t along[4] = {static_cast<int64_t>(step), static_cast<int64_t>(step),
+                                  static_cast<int64_t>(step), static_cast<int64_t>(step)};
+        const auto interleave = [&](const std::vector<uint8_t>& of, int count, uint8_t flip,
+                                    std::vector<uint8_t>* to) {
+          for (size_t g = 0; g < kFours; ++g) {
+            const uint8_t* from[4];
+            int64_t steps[4];
+            for (size_t t = 0; t < 4; ++t) {
+              const bool there = 4 * g + t < kVertical;
+              from[t] = there ? &of[(4 * g + t) * static_cast<size_t>(count) * step] : none.data();
+              steps[t] = there ? along[t] : 0;
+            }
+            with.interleave(from, steps, count, channels, flip, to->data() + g * four,
+                            static_cast<int64_t>(kFours * four));
+          }
+        };
+        interleave(image, kColumns, 0x80, &columns);
+        interleave(weights, kTaps, 0, &packed);
+        std::vector<int32_t> acc(kPoints * step, 11);
+        host::ChannelStrip strip;
+        strip.columns = columns.data();
+        strip.point_step = strip.tap_step = static_cast<int64_t>(kFours * four);
+        strip.weights = packed.data();
+        strip.taps = kTaps;
+        strip.fours = kFours;
+        strip.points = kPoints;
+        strip.acc = acc.data();
+        strip.acc_row = static_cast<int64_t>(step);
+        strip.add = true;
+        with.sum_channels(strip);
+        for (size_t p = 0; p < kPoints; ++p) {
+          for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+            int32_t sum = 11;
+            for (size_t v = 0; v < kVertical; ++v) {
+              for (size_t x = 0; x < kTaps; ++x) {
+                sum += (image[(v * kColumns + p + x) * step + c] ^ 0x80) *
+                       static_cast<int8_t>(weights[(v * kTaps + x) * step + c]);
+              }
+            }
+            ASSERT_EQ(acc[p * step + c], sum) << engine.name << " channel " << c << " of " << channels;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Where quotients are next to a half, too: as division rounds them.
+TEST(Quantise, IsRoundedAsDivisionIs) {
+  Random random(9);
+  std::uniform_real_distribution<float> scales(1e-4f, 1);
+  for (const host::Engine& engine : Engines()) {
+    for (int round = 0; round < 2000; ++round) {
+      alignas(64) float a[host::kLanes], out[host::kLanes], scale[16], zero[16];
+      const float by = round == 0 ? 0x1p-120f : round == 1 ? 0x1p-99f : scales(random), moved = 100;
+      for (int i = 0; i < host::kLanes; ++i) {
+        a[i] = (static_cast<float>(Between(random, -300, 300)) + 0.5f) * by;
+        for (int64_t n = Between(random, -2, 2); n != 0; n += n < 0 ? 1 : -1)
+          a[i] = std::nextafterf(a[i], n < 0 ? -1e9f : 1e9f);
+      }
+      a[0] = 1e38f;
+      a[1] = -HUGE_VALF;
+      a[2] = HUGE_VALF;
+      a[3] = NAN;
+      a[4] = -0.0f;
+      std::fill(scale, scale + 16, by);
+      std::fill(zero, zero + 16, moved);
+      host::Inst inst;
+      const float range[4] = {0, 255, by, moved};
+      std::memcpy(inst.imm.range, range, sizeof(range));
+      for (const host::OpFn quantise : {engine.quantise, engine.quantise_scaled, engine.quantise_by}) {
+        quantise({out, a, scale, zero}, inst, host::kLanes);
+        for (int i = 0; i < host::kLanes; ++i) {
+          const float exact = std::nearbyintf(a[i] / by) + moved;
+          const float expected = std::isnan(exact) ? exact : std::fmin(std::fmax(exact, 0.0f), 255.0f);
+          ASSERT_TRUE(out[i] == expected || (std::isnan(out[i]) && std::isnan(expected)))
+              << engine.name << ": " << a[i] << " / " << by << " gives " << out[i] << ", not " << expected;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
