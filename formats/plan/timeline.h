@@ -3,6 +3,7 @@
 #ifndef RONDO_FORMATS_PLAN_TIMELINE_H_
 #define RONDO_FORMATS_PLAN_TIMELINE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -116,8 +116,10 @@ TEST(StopTest, ALimitAndCancelEndARunOnAllDevices) {
   for (bool split : {false, true}) {
     HostOptions options = MeshOptions(4);
     static std::atomic<bool> late;
+    static std::atomic<size_t> begun;  // steps of device 1 while it is late
     options.faults.before = [](void*, HostCall call, uint32_t device, uint32_t) {
       if (late && device == 1 && call == HostCall::kStep) {
+        ++begun;
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
       return Status::Ok();
@@ -127,8 +129,11 @@ TEST(StopTest, ALimitAndCancelEndARunOnAllDevices) {
     Layers layers(4, 3, 7, split);
     Session session = mesh.MakeSession(layers.plan);
     layers.ExpectRight(&session);
+    size_t own = 0;  // steps of device 1
+    for (const Step& step : layers.mesh.program().steps) own += step.device == 1;
     for (bool cancel : {false, true}) {
       late = true;
+      begun = 0;
       RunOptions limit;
       limit.timeout_ns = cancel ? 0 : 20'000'000;
       std::thread canceller([&] {
@@ -137,13 +142,11 @@ TEST(StopTest, ALimitAndCancelEndARunOnAllDevices) {
           session.Cancel();
         }
       });
-      const auto start = std::chrono::steady_clock::now();
       const Status status = session.Run(0, layers.inputs, layers.outputs, limit);
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       late = false;
       canceller.join();
       EXPECT_EQ(status.code(), cancel ? Code::kCancelled : Code::kDeadlineExceeded) << status.message();
-      EXPECT_LT(took.count(), 0.5);
+      EXPECT_LT(begun, own / 2) << "of " << own << " steps";
       EXPECT_TRUE(session.status().ok());
       layers.ExpectRight(&session);
     }
