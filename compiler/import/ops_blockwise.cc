@@ -1,4 +1,6 @@
 // Weights that lie in files as numbers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
+#include <algorithm>
+
 #include "compiler/import/decompose.h"
 #include "compiler/import/packed_bits.h"
 #include "compiler/import/packed_blocks.h"
@@ -159,7 +161,7 @@ Status GatherBlockQuantized(OpContext& c) {
   const int moved = c.rank(kIndices) - 1;  // axes after the gathered one
   const int axis = table.quantize_axis + (table.quantize_axis > table.gather_axis ? moved : 0);
   const auto spread = [&](NodeId x) {
-    return b.Slice(RepeatEach(b, x, axis, table.block), axis, 0, 1, out[axis]);
+    return b.Slice(RepeatEach(b, x, axis, std::min(table.block, out[axis])), axis, 0, 1, out[axis]);
   };
   NodeId y = Rows(b, c.In(kData), safe, table, table.packed);
   if (c.Has(kGatherZeroPoints)) {

@@ -10,6 +10,13 @@ namespace rondo::importer {
 // [b or 1, s, half]. Errors: shapes that do not fit.
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
+// Cosines and sines (inputs of shape [positions, half]) at `position` [b or 1, s]: each [b or 1, s, half].
+// Errors: another rank, or no positions to choose from.
+struct Angles {
+  NodeId cosine = kNoNode, sine = kNoNode;
+};
+Result<Angles> AnglesAt(OpContext& c, int cosine, int sine, NodeId position);
+
 // x [b, s, h * d] as [b, h, s, d], and back.
 Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads);
 NodeId JoinHeads(ir::Builder& b, NodeId x);
