@@ -25,7 +25,7 @@
 namespace rondo {
 
 inline constexpr int64_t kOldestOpset = 11;
-inline constexpr int64_t kNewestOpset = 24;
+inline constexpr int64_t kNewestOpset = 25;
 
 struct ImportOptions {
   // Values of symbolic dims by name ("batch" -> 1).

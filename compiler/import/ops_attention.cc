@@ -1,6 +1,8 @@
 // Attention and rotary embedding.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
@@ -24,7 +26,8 @@ NodeId JoinHeads(Builder& b, NodeId x) {
   return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-NodeId AnglesAt(Builder& b, NodeId cache, NodeId position) {
+// Rows of a table of angles; of one that a condition chooses from two, the condition's of the rows of both.
+static NodeId RowsAt(Builder& b, NodeId cache, NodeId position) {
   const ir::Node& node = b.graph().node(cache);
   const bool chosen = node.op == ir::Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
   if (!chosen || b.shape(b.graph().BaseOf(node.inputs[0])).elements() != 1)
@@ -32,6 +35,19 @@ NodeId AnglesAt(Builder& b, NodeId cache, NodeId position) {
   const std::vector<NodeId> in = node.inputs;
   const NodeId condition = b.Reshape(b.graph().BaseOf(in[0]), Shape{});
   return b.Select(condition, b.Gather(in[1], position, 0), b.Gather(in[2], position, 0));
+}
+
+Result<Angles> AnglesAt(OpContext& c, int cosine, int sine, NodeId position) {
+  Angles angles;
+  for (const auto& [input, to] : {std::pair{cosine, &angles.cosine}, std::pair{sine, &angles.sine}}) {
+    RONDO_RETURN_IF_ERROR(c.RequireRank(input, 2, 2));
+    if (c.shape(input).elements() == 0) {
+      return Status::Error(Code::kCorrupt, "input %d of shape %s holds no angles to rotate by", input,
+                           Text(c.shape(input)).c_str());
+    }
+    *to = RowsAt(c.b, c.In(input), position);
+  }
+  return angles;
 }
 
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved) {
@@ -121,25 +137,52 @@ Result<NodeId> ReadMask(OpContext& c, const Shape& scores) {
   return mask;
 }
 
-// How many keys each query may see, [b or 1, 1, s or 1]; kNoNode if all. The causal frontier is aligned with
-// the last key: after the past, or at the number of keys that are no padding.
-Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past) {
-  bool causal = c.Int("is_causal", 0) != 0;
-  if (!causal && !c.Has(6)) return kNoNode;
+// Where each query stands among the keys, [b or 1, 1, s]: after the past, or so that the last one is the last
+// key that is no padding.
+Result<NodeId> ReadPositions(OpContext& c, const Shape& q, int64_t past) {
   Builder& b = c.b;
-  NodeId limit = kNoNode;
-  NodeId position = b.BinaryScalar(TapeOp::kAdd, b.Iota({1, 1, q[2]}, 2), 1);
-  if (c.Has(6)) {
-    if (c.Has(4)) return Status::Error(Code::kCorrupt, "both past keys and nonpad_kv_seqlen are given");
-    if (c.rank(6) != 1 || c.shape(6)[0] != q[0] || c.dtype(6) != DType::kI64) {
-      return Status::Error(Code::kCorrupt, "nonpad_kv_seqlen of shape %s", Text(c.shape(6)).c_str());
-    }
-    limit = AlongAxis(b, c.In(6), 0, 3);
-    if (causal) limit = b.Add(b.BinaryScalar(TapeOp::kSub, limit, static_cast<double>(q[2])), position);
-  } else {
-    limit = b.BinaryScalar(TapeOp::kAdd, position, static_cast<double>(past));
+  const NodeId row = b.Iota({1, 1, q[2]}, 2);
+  if (!c.Has(6)) return b.BinaryScalar(TapeOp::kAdd, row, static_cast<double>(past));
+  if (c.Has(4)) return Status::Error(Code::kCorrupt, "both past keys and nonpad_kv_seqlen are given");
+  if (c.rank(6) != 1 || c.shape(6)[0] != q[0] || c.dtype(6) != DType::kI64)
+    return Status::Error(Code::kCorrupt, "nonpad_kv_seqlen of shape %s", Text(c.shape(6)).c_str());
+  const NodeId first = b.BinaryScalar(TapeOp::kSub, AlongAxis(b, c.In(6), 0, 3), static_cast<double>(q[2]));
+  return b.Add(first, row);
+}
+
+// How far back or ahead a query sees, from opset 25 on; -1: as far as there are keys.
+Result<int64_t> WindowSide(const OpContext& c, const char* name, int64_t keys) {
+  const int64_t size = c.Int(name, -1);
+  if (size >= -1) return std::min(size, keys);
+  return Status::Error(Code::kCorrupt, "%s of %lld: -1, or a number of keys from 0 on", name,
+                       static_cast<long long>(size));
+}
+
+// What queries at `position` see of `keys`: those below a limit [b or 1, 1, s or 1], and those that `mask`
+// keeps. Either may be kNoNode.
+struct Seen {
+  NodeId limit = kNoNode, mask = kNoNode;
+};
+
+Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, int64_t keys) {
+  Builder& b = c.b;
+  Seen seen{c.Has(6) ? AlongAxis(b, c.In(6), 0, 3) : kNoNode, mask};
+  RONDO_ASSIGN_OR_RETURN(const int64_t left, WindowSide(c, "left_window_size", keys));
+  RONDO_ASSIGN_OR_RETURN(const int64_t right, WindowSide(c, "right_window_size", keys));
+  if (const bool causal = c.Int("is_causal", 0) != 0; causal || right >= 0) {
+    const NodeId end = b.BinaryScalar(TapeOp::kAdd, position, static_cast<double>(causal ? 1 : right + 1));
+    // The last query of all is at the last key, so that a causal one sees no padding.
+    seen.limit = seen.limit == kNoNode || causal ? end : b.Binary(TapeOp::kMin, seen.limit, end);
   }
-  return limit;
+  if (left < 0) return seen;
+  const NodeId first = b.BinaryScalar(TapeOp::kSub, b.Unsqueeze(position, 3), static_cast<double>(left));
+  const NodeId near = b.Binary(TapeOp::kLessEqual, first, b.Iota({keys}, 0));
+  const DType type = mask == kNoNode ? DType::kBool : b.dtype(mask);
+  seen.mask = mask == kNoNode ? near
+              : type == DType::kBool
+                  ? b.Select(near, mask, b.Scalar(type, 0))
+                  : b.Select(near, mask, b.Scalar(type, -std::numeric_limits<double>::infinity()));
+  return seen;
 }
 
 Status Attention(OpContext& c) {
@@ -156,7 +199,8 @@ Status Attention(OpContext& c) {
   if (c.Has(3)) {
     RONDO_ASSIGN_OR_RETURN(mask, ReadMask(c, {q[0], q[1], q[2], k[2]}));
   }
-  RONDO_ASSIGN_OR_RETURN(NodeId limit, ReadLimit(c, q, past));
+  RONDO_ASSIGN_OR_RETURN(const NodeId position, ReadPositions(c, q, past));
+  RONDO_ASSIGN_OR_RETURN(const Seen seen, ReadSeen(c, position, mask, k[2]));
   if (c.Wants(3)) {
     return Status::Error(Code::kUnsupported, "the output qk_matmul_output is not supported");
   }
@@ -164,8 +208,8 @@ Status Attention(OpContext& c) {
   attrs.scale = c.Float("scale", 1.0f / std::sqrt(static_cast<float>(q[3])));
   attrs.softcap = c.Float("softcap", 0);
   // A query that may see no key gives 0.
-  attrs.nan_to_zero = mask != kNoNode || limit != kNoNode;
-  NodeId y = b.Attention(h.q, h.k, h.v, mask, limit, attrs);
+  attrs.nan_to_zero = seen.mask != kNoNode || seen.limit != kNoNode;
+  NodeId y = b.Attention(h.q, h.k, h.v, seen.mask, seen.limit, attrs);
   c.Set(0, h.joined ? JoinHeads(b, y) : y);
   c.Set(1, h.k);
   c.Set(2, h.v);
@@ -183,11 +227,9 @@ Status RotaryEmbedding(OpContext& c) {
   }
   if (c.Has(3)) {
     RONDO_RETURN_IF_ERROR(c.RequireInteger(3));
-    RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, 2));
-    RONDO_RETURN_IF_ERROR(c.RequireRank(2, 2, 2));
     RONDO_RETURN_IF_ERROR(c.RequireRank(3, 2, 2));
-    cosine = c.b.Gather(cosine, c.In(3), 0);
-    sine = c.b.Gather(sine, c.In(3), 0);
+    RONDO_ASSIGN_OR_RETURN(const Angles angles, AnglesAt(c, 1, 2, c.In(3)));
+    cosine = angles.cosine, sine = angles.sine;
   }
   int64_t rotated = c.Int("rotary_embedding_dim", 0);
   if (rotated == 0) rotated = c.b.shape(x)[3];

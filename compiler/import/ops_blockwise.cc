@@ -180,7 +180,7 @@ Status GatherBlockQuantized(OpContext& c) {
   const int moved = c.rank(kIndices) - 1;  // axes after the gathered one
   const int axis = table.quantize_axis + (table.quantize_axis > table.gather_axis ? moved : 0);
   const auto spread = [&](NodeId x) {
-    return b.Slice(RepeatEach(b, x, axis, table.block), axis, 0, 1, out[axis]);
+    return b.Slice(RepeatEach(b, x, axis, std::min(table.block, out[axis])), axis, 0, 1, out[axis]);
   };
   NodeId y = Rows(b, c.In(kData), safe, table, table.packed);
   if (c.Has(kGatherZeroPoints)) {

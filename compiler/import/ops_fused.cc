@@ -110,7 +110,9 @@ Status CausalConvWithState(OpContext& c) {
                          "(state_window, state_length, input_channels): export the model without them");
   }
   if (activation != "none" && activation != "silu" && activation != "swish")
-    return Status::Error(Code::kUnsupported, "the activation \"%.40s\"", activation.c_str());
+    return Status::Error(Code::kUnsupported,
+                         "the activation \"%.40s\": rondo knows silu, swish and none here",
+                         activation.c_str());
   const auto turned = [&](NodeId x) { return last ? b.Transpose(x, {0, 2, 1}) : x; };
   NodeId x = turned(c.In(0));
   const Shape s = b.shape(x), w = c.shape(1);

@@ -137,8 +137,10 @@ Status ReadLengths(OpContext& c, Grouped* g) {
   if (auto total = c.ConstantInts(kTotal); total.ok() && total->size() == 1)
     g->positions = std::max(g->positions, (*total)[0]);
   if (g->positions < g->rows || g->positions > (int64_t{1} << 32)) {
-    return Status::Error(Code::kCorrupt, "%lld new positions in a cache of %lld",
-                         static_cast<long long>(g->rows), static_cast<long long>(g->positions));
+    return Status::Error(
+        Code::kCorrupt,
+        "%lld new positions in a cache of %lld: give it more (--cache-length) or a run fewer (--shape)",
+        static_cast<long long>(g->rows), static_cast<long long>(g->positions));
   }
   g->start = g->past == 0 ? b.Expand(b.Scalar(DType::kI64, 0), {g->batch}) : b.Sub(g->total, now);
   return Status::Ok();
@@ -161,9 +163,6 @@ Status Rotate(OpContext& c, Grouped* g) {
   if (c.Int("do_rotary", 0) == 0) return Status::Ok();
   if (!c.Has(kCosine) || !c.Has(kSine))
     return Status::Error(Code::kCorrupt, "do_rotary needs the inputs cos_cache and sin_cache");
-  RONDO_RETURN_IF_ERROR(c.RequireRank(kCosine, 2, 2));
-  RONDO_RETURN_IF_ERROR(c.RequireRank(kSine, 2, 2));
-  if (c.shape(kCosine).elements() == 0) return Status::Error(Code::kCorrupt, "cos_cache has no elements");
   Builder& b = c.b;
   NodeId position = b.Add(b.Unsqueeze(g->start, 1), b.Iota({1, g->rows}, 1));
   if (c.Has(kPositions)) {
@@ -171,10 +170,10 @@ Status Rotate(OpContext& c, Grouped* g) {
       return Status::Error(Code::kCorrupt, "position_ids of shape %s", Text(c.shape(kPositions)).c_str());
     position = c.In(kPositions);
   }
-  NodeId cosine = AnglesAt(b, c.In(kCosine), position), sine = AnglesAt(b, c.In(kSine), position);
+  RONDO_ASSIGN_OR_RETURN(const Angles angles, AnglesAt(c, kCosine, kSine, position));
   const bool interleaved = c.Int("rotary_interleaved", 0) != 0;
-  RONDO_ASSIGN_OR_RETURN(g->q, RotateHeads(c, g->q, cosine, sine, interleaved));
-  RONDO_ASSIGN_OR_RETURN(g->k, RotateHeads(c, g->k, cosine, sine, interleaved));
+  RONDO_ASSIGN_OR_RETURN(g->q, RotateHeads(c, g->q, angles.cosine, angles.sine, interleaved));
+  RONDO_ASSIGN_OR_RETURN(g->k, RotateHeads(c, g->k, angles.cosine, angles.sine, interleaved));
   return Status::Ok();
 }
 

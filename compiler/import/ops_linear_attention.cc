@@ -27,7 +27,9 @@ Result<Linear> ReadLinear(OpContext& c) {
   l.gated = rule == "gated" || rule == "gated_delta";
   l.delta = rule == "delta" || rule == "gated_delta";
   if (!l.gated && !l.delta && rule != "linear")
-    return Status::Error(Code::kCorrupt, "update_rule \"%.40s\"", rule.c_str());
+    return Status::Error(Code::kCorrupt,
+                         "update_rule \"%.40s\" is none of linear, gated, delta and gated_delta",
+                         rule.c_str());
   if (c.Int("state_window", 0) != 0)
     return Status::Error(Code::kUnsupported, "state_window: export the model with the last state only (0)");
   for (int i : {kQuery, kKey, kValue}) {

@@ -99,14 +99,14 @@ Status RotaryEmbedding(OpContext& c) {
     position = b.Add(b.Cast(position, DType::kI64), b.Iota({s[2]}, 0));
     position = b.Reshape(position, {1, s[2]});
   }
-  RONDO_RETURN_IF_ERROR(c.RequireRank(3, 2, 2));
   if (b.shape(position).rank != 2) return Status::Error(Code::kCorrupt, "positions do not fit");
   if (rotated != 0 && 2 * c.shape(2)[1] != rotated) {
     return Status::Error(Code::kCorrupt, "a cache of shape %s for %lld rotated features",
                          Text(c.shape(2)).c_str(), static_cast<long long>(rotated));
   }
-  NodeId cosine = AnglesAt(b, c.In(2), position), sine = AnglesAt(b, c.In(3), position);
-  RONDO_ASSIGN_OR_RETURN(NodeId y, RotateHeads(c, x, cosine, sine, c.Int("interleaved", 0) != 0));
+  RONDO_ASSIGN_OR_RETURN(const Angles angles, AnglesAt(c, 2, 3, position));
+  RONDO_ASSIGN_OR_RETURN(NodeId y,
+                         RotateHeads(c, x, angles.cosine, angles.sine, c.Int("interleaved", 0) != 0));
   c.Set(0, joined ? JoinHeads(b, y) : y);
   return Status::Ok();
 }

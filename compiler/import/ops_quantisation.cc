@@ -1,4 +1,5 @@
 // Quantisation and back.
+#include <algorithm>
 #include <optional>
 
 #include "compiler/import/decompose.h"
@@ -68,7 +69,7 @@ Result<NodeId> Spread(OpContext& c, int i) {
     return Status::Error(Code::kCorrupt, "input %d of shape %s does not fit blocks of %lld of %s", i,
                          Text(c.shape(i)).c_str(), static_cast<long long>(block), Text(x).c_str());
   }
-  NodeId each = RepeatEach(c.b, c.In(i), axis, block);
+  NodeId each = RepeatEach(c.b, c.In(i), axis, std::min(block, x[axis]));
   return c.b.Slice(each, axis, 0, 1, x[axis]);
 }
 

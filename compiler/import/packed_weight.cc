@@ -1,5 +1,6 @@
 #include "compiler/import/packed_weight.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/ir/packed.h"
@@ -35,6 +36,7 @@ struct Layout {
 };
 
 std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, int64_t block) {
+  if (block < 0) return std::nullopt;
   // k is the axis of the blocks; without them the axis that scales do not count.
   const int along = block > 0 ? axis : scales.elements() == 1 ? 0 : 1 - axis;
   Layout layout;
@@ -42,7 +44,7 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
   layout.n = x[1 - along];
   layout.k_stride = along == 1 ? 1 : x[1];
   layout.n_stride = along == 1 ? x[1] : 1;
-  layout.block = block > 0 ? block : layout.k;
+  layout.block = block > 0 ? std::min(block, layout.k) : layout.k;
   if (layout.n < 16 || layout.k < 32 || (layout.block % 16 != 0 && layout.block < layout.k))
     return std::nullopt;
   const int64_t blocks = (layout.k + layout.block - 1) / layout.block;

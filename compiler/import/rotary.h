@@ -10,9 +10,13 @@ namespace rondo::importer {
 // [b or 1, s, half]. Errors: shapes that do not fit.
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
-// Rows of a cache [positions, half] of cosines or sines. Of one of two, which a condition chooses, the rows
-// are read of both, and not all of the chosen one copied before.
-NodeId AnglesAt(ir::Builder& b, NodeId cache, NodeId position);
+// Cosines and sines (inputs of shape [positions, half]) at `position` [b or 1, s]: each [b or 1, s, half].
+// Of an input that is one of two tables, which a condition chooses, rows are read of both: the chosen table is not
+// copied. Errors: another rank, or no positions to choose from.
+struct Angles {
+  NodeId cosine = kNoNode, sine = kNoNode;
+};
+Result<Angles> AnglesAt(OpContext& c, int cosine, int sine, NodeId position);
 
 // x [b, s, h * d] as [b, h, s, d], and back.
 Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads);

@@ -60,7 +60,9 @@ Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel,
     w.pads_begin.assign(pads.begin(), pads.begin() + spatial);
     w.pads_end.assign(pads.begin() + spatial, pads.end());
   } else if (auto_pad != "NOTSET" && auto_pad != "VALID") {
-    return Status::Error(Code::kCorrupt, "auto_pad \"%.20s\"", auto_pad.c_str());
+    return Status::Error(Code::kCorrupt,
+                         "auto_pad \"%.20s\" is none of NOTSET, VALID, SAME_UPPER and SAME_LOWER",
+                         auto_pad.c_str());
   }
   for (int i = 0; i < spatial; ++i) {
     size_t a = static_cast<size_t>(i);

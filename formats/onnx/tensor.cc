@@ -50,7 +50,8 @@ const char* DataTypeName(int data_type) {
       "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
       "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
       "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
-      "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0"};
+      "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0",
+      "UINT2",          "INT2"};
   if (data_type < 0 || data_type >= static_cast<int>(std::size(kNames))) return "unknown type";
   return kNames[data_type];
 }
@@ -59,8 +60,9 @@ Result<DType> DTypeOf(int data_type) {
   for (int i = 0; i < kNumDTypes; ++i) {
     if (kOnnxOf[i] == data_type) return static_cast<DType>(i);
   }
-  return Status::Error(Code::kUnsupported, "element type %s (%d) is not supported", DataTypeName(data_type),
-                       data_type);
+  return Status::Error(Code::kUnsupported,
+                       "element type %s (%d) is not supported here: cast it to another before the export",
+                       DataTypeName(data_type), data_type);
 }
 
 int DataTypeOf(DType dtype) { return kOnnxOf[static_cast<int>(dtype)]; }

@@ -34,7 +34,7 @@ std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, co
 }
 
 inline onnx::AttributeProto* Attribute(onnx::NodeProto* node, const char* name,
-                                onnx::AttributeProto::AttributeType type) {
+                                       onnx::AttributeProto::AttributeType type) {
   onnx::AttributeProto* attribute = node->add_attribute();
   attribute->set_name(name);
   attribute->set_type(type);
@@ -50,15 +50,16 @@ inline void Set(onnx::NodeProto* node, const char* name, const std::string& valu
   Attribute(node, name, onnx::AttributeProto::STRING)->set_s(value);
 }
 
-inline onnx::NodeProto* Microsoft(ModelMaker& m, const std::string& op, const std::vector<std::string>& inputs,
-                           const std::vector<std::string>& outputs) {
+inline onnx::NodeProto* Microsoft(ModelMaker& m, const std::string& op,
+                                  const std::vector<std::string>& inputs,
+                                  const std::vector<std::string>& outputs) {
   onnx::NodeProto* node = m.Node(op, inputs, outputs);
   node->set_domain("com.microsoft");
   return node;
 }
 
-inline void Bytes(ModelMaker& m, const std::string& name, const std::vector<int64_t>& dims, const std::string& bytes,
-           int type = onnx::TensorProto::UINT8) {
+inline void Bytes(ModelMaker& m, const std::string& name, const std::vector<int64_t>& dims,
+                  const std::string& bytes, int type = onnx::TensorProto::UINT8) {
   onnx::TensorProto* t = m.graph()->add_initializer();
   t->set_name(name);
   t->set_data_type(type);

@@ -76,5 +76,134 @@ TEST(MultiHeadAttentionTest, QueriesThatStandAtNoKnownKeyAreRefused) {
                    {"MultiHeadAttention_y", "2 queries over 3 keys, 0 of them past", "attention_bias"}));
 }
 
+// A block that is longer than its axis is the whole axis, however long it says it is.
+TEST(Blocks, MayBeLongerThanTheirAxis) {
+  for (const int64_t block : {int64_t{3}, int64_t{1} << 62, INT64_MAX}) {
+    ModelMaker m(21);
+    m.Input("x", {2, 3});
+    m.Input("scale", {2, 1});
+    Set(m.Node("QuantizeLinear", {"x", "scale"}, {"q"}), "block_size", block);
+    Set(m.Node("DequantizeLinear", {"q", "scale"}, {"y"}), "block_size", block);
+    Bytes(m, "w", {16, 32}, std::string(256, '\x2f'), onnx::TensorProto::INT4);
+    m.Floats("each", {16, 1}, Numbers(16, 2));
+    Set(m.Node("DequantizeLinear", {"w", "each"}, {"wide"}), "block_size", block < 32 ? 32 : block);
+    m.Output("y");
+    m.Output("wide");
+    Numbers expected;
+    for (int i = 0; i < 256; ++i) expected.insert(expected.end(), {-2, 4});
+    const auto got = Evaluate(
+        m, {Data(DType::kF32, {2, 3}, Numbers{1, 2, 3, 4, 5, 6}), Data(DType::kF32, {2, 1}, Numbers{1, 3})});
+    ExpectNear(got[0], {1, 2, 3, 3, 6, 6});
+    ExpectNear(got[1], expected);
+  }
+}
+
+TEST(GatherBlockQuantizedTest, ABlockMayBeLongerThanItsAxis) {
+  ModelMaker m;
+  m.Input("ids", {1}, onnx::TensorProto::INT64);
+  m.Floats("scales", {2, 1}, {1, 0.5f});
+  Bytes(m, "table", {2, 8}, std::string(16, '\x8a'));
+  onnx::NodeProto* node = Microsoft(m, "GatherBlockQuantized", {"table", "ids", "scales"}, {"y"});
+  Set(node, "block_size", int64_t{1} << 62);
+  m.Output("y");
+  Numbers expected;
+  for (int i = 0; i < 8; ++i) expected.insert(expected.end(), {1, 0});
+  ExpectNear(Evaluate(m, {Data(DType::kI64, {1}, std::vector<int64_t>{1})})[0], expected);
+}
+
+TEST(RotaryEmbeddingTest, TablesWithoutAnglesAreRefused) {
+  for (const char* domain : {"", "com.microsoft"}) {
+    ModelMaker m(23);
+    m.Input("x", {1, 1, 2, 4});
+    m.Input("positions", {1, 2}, onnx::TensorProto::INT64);
+    m.Input("cosines", {0, 2});
+    m.Floats("sines", {2, 2}, Numbers(4, 1));
+    const bool own = *domain == '\0';
+    m.Node("RotaryEmbedding",
+           own ? std::vector<std::string>{"x", "cosines", "sines", "positions"}
+               : std::vector<std::string>{"x", "positions", "cosines", "sines"},
+           {"y"})
+        ->set_domain(domain);
+    m.Output("y");
+    EXPECT_TRUE(
+        Says(ImportModel(m.Make(), {}, nullptr).status(),
+             {"RotaryEmbedding \"RotaryEmbedding_y\"", own ? "input 1" : "input 2", "[0, 2]", "no angles"}));
+  }
+}
+
+// Attention of opset 25 over keys of zeros: what each query gets is the mean of the values that it sees.
+struct Window {
+  int64_t queries = 4, keys = 6, past = 0;
+  int64_t left = -1, right = -1, causal = 0;
+  int64_t real = 0;  // keys that are no padding; 0: not said
+  int mask = 0;      // of onnx::TensorProto, that drops key 2; 0: none
+};
+
+Numbers Means(const Window& w) {
+  ModelMaker m(25);
+  const int64_t all = w.past + w.keys;
+  m.Input("q", {1, 1, w.queries, 1});
+  m.Floats("k", {1, 1, w.keys, 1}, Numbers(static_cast<size_t>(w.keys)));
+  Numbers values(static_cast<size_t>(all)), kept(values.size());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  m.Floats("past_k", {1, 1, w.past, 1}, Numbers(static_cast<size_t>(w.past)));
+  m.Floats("past_v", {1, 1, w.past, 1}, Numbers(values.begin(), values.begin() + w.past));
+  m.Floats("v", {1, 1, w.keys, 1}, Numbers(values.begin() + w.past, values.end()));
+  m.Ints("real", {w.real});
+  if (w.mask == onnx::TensorProto::FLOAT) {
+    kept[2] = -INFINITY;
+    m.Floats("mask", {1, all}, kept);
+  } else if (w.mask != 0) {
+    std::string bytes(values.size(), '\1');
+    bytes[2] = '\0';
+    Bytes(m, "mask", {1, all}, bytes, w.mask);
+  }
+  std::vector<std::string> inputs = {"q", "k", "v", w.mask == 0 ? "" : "mask"};
+  if (w.past > 0) inputs.insert(inputs.end(), {"past_k", "past_v"});
+  if (w.real > 0) inputs.insert(inputs.end(), {"", "", "real"});
+  onnx::NodeProto* node = m.Node("Attention", inputs, {"y"});
+  Set(node, "left_window_size", w.left);
+  Set(node, "right_window_size", w.right);
+  Set(node, "is_causal", w.causal);
+  m.Output("y");
+  const Numbers q(static_cast<size_t>(w.queries), 1);
+  return Evaluate(m, {Data(DType::kF32, {1, 1, w.queries, 1}, q)})[0];
+}
+
+TEST(AttentionTest, AWindowBoundsWhatAQuerySeesOnEitherSide) {
+  ExpectNear(Means({}), {2.5f, 2.5f, 2.5f, 2.5f});
+  ExpectNear(Means({.left = 2, .right = 1}), {0.5f, 1, 1.5f, 2.5f});
+  ExpectNear(Means({.left = 0}), {2.5f, 3, 3.5f, 4});
+  ExpectNear(Means({.right = 0}), {0, 0.5f, 1, 1.5f});
+  ExpectNear(Means({.left = INT64_MAX, .right = INT64_MAX}), {2.5f, 2.5f, 2.5f, 2.5f});
+  ExpectNear(Means({.left = 1, .right = 3, .causal = 1}), {0, 0.5f, 1.5f, 2.5f});
+}
+
+TEST(AttentionTest, AWindowIsCountedFromWhereTheQueryStands) {
+  ExpectNear(Means({.queries = 2, .keys = 2, .past = 3, .left = 1, .causal = 1}), {2.5f, 3.5f});
+  ExpectNear(Means({.queries = 2, .keys = 6, .left = 1, .right = 1, .real = 5}), {3, 3.5f});
+}
+
+TEST(AttentionTest, AWindowAndAMaskBothHold) {
+  ExpectNear(Means({.left = 1, .right = 0, .mask = onnx::TensorProto::BOOL}), {0, 0.5f, 1, 3});
+  ExpectNear(Means({.left = 1, .right = 0, .mask = onnx::TensorProto::FLOAT}), {0, 0.5f, 1, 3});
+}
+
+// The types of 2 bits are opset 25's.
+TEST(NarrowWeights, OfTwoBitsComeFourInAByte) {
+  constexpr int kUint2 = 25, kInt2 = 26;
+  ModelMaker m(25);
+  Bytes(m, "w", {5}, std::string("\xe4\x02", 2), kInt2);
+  Bytes(m, "u", {5}, std::string("\xe4\x02", 2), kUint2);
+  m.Floats("scale", {}, {2});
+  m.Node("DequantizeLinear", {"w", "scale"}, {"y"});
+  m.Node("DequantizeLinear", {"u", "scale"}, {"z"});
+  m.Output("y");
+  m.Output("z");
+  const auto got = Evaluate(m, {});
+  ExpectNear(got[0], {0, 2, -4, -2, -4});
+  ExpectNear(got[1], {0, 2, 4, 6, 4});
+}
+
 }  // namespace
 }  // namespace rondo

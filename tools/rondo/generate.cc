@@ -40,7 +40,9 @@ class GenerateCommand : public Command {
         .Texts("--source-file", &source_files_, "the same, from a file", "F")
         .Texts("--source-lines", &source_lines_, "the same, a text a line of a file", "F")
         .Integer("--count", &count_, 1, kMostCount,
-                 "continue each prompt so often, each time with another seed", "N")
+                 "continue each prompt so often, each time with another seed; by default once, or one prompt "
+                 "alone as often as a batch has texts",
+                 "N")
         .Text("--start", &start_, "the token that every prompt begins with", "ID")
         .Text("--prefix-file", &prefix_file_,
               "what all texts begin with: computed once, by a session from which each other one copies its "

@@ -4,6 +4,7 @@ from .blockwise import CASES as BLOCKWISE
 from .experts import CASES as EXPERTS
 from .fused import CASES as FUSED
 from .quantised import CASES as QUANTISED
+from .standard import CASES as STANDARD
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **QUANTISED}
+ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **QUANTISED, **STANDARD}

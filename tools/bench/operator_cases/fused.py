@@ -8,8 +8,10 @@ from .case import MICROSOFT, Case
 
 
 def activation(draw, listed):
-    name = draw.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "Clip" if listed else "Relu")
-    numbers = {"LeakyRelu": [0.1], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.7]}.get(name, [])
+    more = ["Clip"] if listed else ["Softplus", "Elu", "Selu", "Softsign", "ThresholdedRelu"]
+    name = draw.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", *more)
+    numbers = {"LeakyRelu": [0.1], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.7], "Elu": [0.5],
+               "ThresholdedRelu": [0.2]}.get(name, [])
     if listed:
         return {"activation": name, "activation_params": numbers or None}
     return {"activation": name, **dict(zip(("activation_alpha", "activation_beta"), numbers))}

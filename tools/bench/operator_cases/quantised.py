@@ -199,7 +199,7 @@ CASES = {
     "QLinearAdd": binary("QLinearAdd"), "QLinearMul": binary("QLinearMul"), "QLinearSigmoid": unary("QLinearSigmoid"),
     "QLinearLeakyRelu": unary("QLinearLeakyRelu", alpha=lambda draw, rank: draw.pick(0.1, 0.3)),
     "QLinearSoftmax": unary("QLinearSoftmax", opset=lambda draw, rank: draw.pick(11, 13),
-                            axis=lambda draw, rank: draw.whole(0, rank - 1)),
+                            axis=lambda draw, rank: draw.pick(None, draw.whole(-rank, rank - 1))),
     "QLinearAveragePool": pool("QLinearAveragePool"), "QLinearGlobalAveragePool": pool("QLinearGlobalAveragePool"),
     "QLinearConcat": concat, "QLinearWhere": where, "QLinearConv": conv,
     "MatMulIntegerToFloat": matmul_integer_to_float, "DynamicQuantizeMatMul": dynamic_quantize_matmul, "QGemm": qgemm,
