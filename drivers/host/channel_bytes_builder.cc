@@ -45,8 +45,8 @@ bool PartBuilder::FitsChannelBytes() const {
   return fits;
 }
 
-// How many points share their columns, and how those lie: coordinates of point p and horizontal tap x are those of
-// column p * point_columns + x * tap_columns, in the input and in every guard.
+// How many points share their columns, and how those lie: coordinates of point p and horizontal tap x are
+// those of column p * point_columns + x * tap_columns, in the input and in every guard.
 Status PartBuilder::BuildStrip(const Access& input, ChannelBytesProgram* strip) {
   const Nest& nest = out_->nest;
   const int along = nest.first[kM + 1] - 1, tap = nest.first[kK + 1] - 1;
@@ -77,11 +77,11 @@ Status PartBuilder::BuildStrip(const Access& input, ChannelBytesProgram* strip) 
     }
     return true;
   };
-  const int64_t common =
-      strip->horizontal == 1 ? step : step > 0 && dilation > 0 ? std::gcd(step, dilation) : 0;
+  const int64_t common = strip->horizontal == 1     ? step
+                         : step > 0 && dilation > 0 ? std::gcd(step, dilation)
+                                                    : 0;
   if (extent > 1 && common > 0 && step / common <= kMostStep) {
-    const int64_t point_columns = step / common,
-                  tap_columns = strip->horizontal == 1 ? 1 : dilation / common,
+    const int64_t point_columns = step / common, tap_columns = strip->horizontal == 1 ? 1 : dilation / common,
                   reach = Bytes(strip->horizontal - 1, tap_columns) + 1;
     int64_t points = kMostPoints < extent ? kMostPoints : extent;
     while (points > 1 && Bytes((points - 1) * point_columns + reach, strip->fours) > kMostColumns) --points;
@@ -126,8 +126,8 @@ Status PartBuilder::BuildChannelBytes() {
   out_->rhs_at = Take(bytes.wide_stride);
   out_->temp_at = Take(kLanes * static_cast<int64_t>(sizeof(int64_t)));
   bytes.correction_at = Take(Bytes(kLanes, sizeof(int32_t)));
-  const int64_t most_columns = (channels.points - 1) * channels.point_columns +
-                               (channels.horizontal - 1) * channels.tap_columns + 1;
+  const int64_t most_columns =
+      (channels.points - 1) * channels.point_columns + (channels.horizontal - 1) * channels.tap_columns + 1;
   constexpr int64_t kMostBytes = 4;  // whose sum each weight is
   channels.columns_at = Take(Bytes(most_columns, channels.fours, 4, step));
   channels.weights_at = Take(Bytes(kMostBytes, channels.horizontal, channels.fours, 4, step));

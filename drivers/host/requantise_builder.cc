@@ -121,7 +121,8 @@ class PartBuilder::SumsWay {
     return true;
   }
 
-  // In order: a quotient (or what was divided before), rounded, moved, in a range that a byte holds, as a byte.
+  // In order: a quotient (or what was divided before), rounded, moved, in a range that a byte holds, as a
+  // byte.
   bool Quantise(const TapeInst& inst, size_t at, Requantisation* to) {
     if (inst.op == TapeOp::kDiv) {
       to->quantises = true;
@@ -184,7 +185,8 @@ GrowingList<uint8_t> PartBuilder::DependOnColumns() const {
     const TapeInst& inst = part_.epilogue[k];
     const uint16_t reads[3] = {inst.a, inst.b, inst.c};
     const OpClass kind = ClassOf(inst.op);
-    bool of = kind != OpClass::kEffect && (kind != OpClass::kLeaf || inst.op == TapeOp::kConst || inst.op == TapeOp::kLoad);
+    bool of = kind != OpClass::kEffect &&
+              (kind != OpClass::kLeaf || inst.op == TapeOp::kConst || inst.op == TapeOp::kLoad);
     for (int r = 0; r < Inputs(inst.op); ++r) of = of && reads[r] < k && of_columns[reads[r]] != 0;
     if (inst.op == TapeOp::kLoad)
       of = inst.arg < part_.operands.size() && part_.operands[inst.arg].mode == Mode::kRead &&

@@ -1,4 +1,5 @@
-// Depthwise convolutions of 8-bit integers, and epilogues that scale and quantise sums, against the reference.
+// Depthwise convolutions of 8-bit integers, and epilogues that scale and quantise sums, against the
+// reference.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,8 +33,8 @@ void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
 enum class End { kWhole, kScaled, kQuantised };
 
 // `rows` loops count rows, and `columns` columns.
-uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum, const std::vector<int>& rows,
-                   const std::vector<int>& columns) {
+uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
+                   const std::vector<int>& rows, const std::vector<int>& columns) {
   const auto whole = [&](uint16_t a) {
     const uint16_t cast = tape.Add(TapeOp::kCast, TapeType::kI64, 0, a);
     tape.list[cast].imm.i = static_cast<int64_t>(DType::kI32);
@@ -55,11 +56,14 @@ uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t s
   return sum;
 }
 
-uint16_t Scaled(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum, const std::vector<int>& columns) {
+uint16_t Scaled(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
+                const std::vector<int>& columns) {
   uint16_t x = tape.Cast(sum, TapeType::kF32, DType::kF32);
   if (Between(random, 0, 2) == 0)
     x = tape.Cast(tape.Cast(x, TapeType::kI64, DType::kI32), TapeType::kF32, DType::kF32);
-  const auto of_columns = [&] { return tape.Load(maker.Operand(DType::kF32, Mode::kRead, columns), DType::kF32); };
+  const auto of_columns = [&] {
+    return tape.Load(maker.Operand(DType::kF32, Mode::kRead, columns), DType::kF32);
+  };
   if (Between(random, 0, 3) == 0) x = tape.Binary(TapeOp::kAdd, x, of_columns());
   x = tape.Binary(TapeOp::kMul, x, tape.Binary(TapeOp::kMul, of_columns(), tape.Const(0.001f)));
   if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kAdd, of_columns(), x);
@@ -69,7 +73,7 @@ uint16_t Scaled(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
 }
 
 Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int>& rows,
-              const std::vector<int>& columns, const std::vector<int>& out) {
+                const std::vector<int>& columns, const std::vector<int>& out) {
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
   DType type = DType::kI32;
@@ -101,8 +105,10 @@ void RandomDepthwise(uint32_t seed, DType weight) {
   part.reduced = 3;
   const int64_t channels = Between(random, 0, 2) == 0 ? Between(random, 65, 300) : Between(random, 2, 64);
   const int64_t high = Between(random, 1, 5), wide = Between(random, 1, 5), step = Between(random, 1, 3),
-                step_down = Between(random, 1, 2), dilation = Between(random, 1, 2), pad = Between(random, 0, 3);
-  const int64_t height = Between(random, 0, 8) + high, width = Between(random, 0, 30) + (wide - 1) * dilation + 1;
+                step_down = Between(random, 1, 2), dilation = Between(random, 1, 2),
+                pad = Between(random, 0, 3);
+  const int64_t height = Between(random, 0, 8) + high,
+                width = Between(random, 0, 30) + (wide - 1) * dilation + 1;
   maker.loops = {Between(random, 1, 2),
                  channels,
                  1,
@@ -133,7 +139,8 @@ void RandomDepthwise(uint32_t seed, DType weight) {
 
 TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
   for (const DType weight : {DType::kI8, DType::kU8, DType::kI16}) {
-    for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) RandomDepthwise(seed, weight);
+    for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed)
+      RandomDepthwise(seed, weight);
   }
 }
 
@@ -151,8 +158,9 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
     const auto byte = [&] { return Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8; };
     part.lhs = maker.Operand(byte(), Mode::kRead, {0, 2});
     part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(byte(), Mode::kRead, {1, 2})});
-    part.epilogue = EpilogueOf(maker, random, Between(random, 0, 1) == 0 ? End::kScaled : End::kQuantised, {0}, {1},
-                             Between(random, 0, 3) == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
+    part.epilogue =
+        EpilogueOf(maker, random, Between(random, 0, 1) == 0 ? End::kScaled : End::kQuantised, {0}, {1},
+                   Between(random, 0, 3) == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
     Memory memory;
     FillNumbers(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
@@ -177,7 +185,8 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
       constexpr int kColumns = 3, kTaps = 2, kPoints = 2, kVertical = 5, kFours = 2;
       for (const int channels : {1, with.channel_step - 3, with.channel_step}) {
         const size_t step = static_cast<size_t>(with.channel_step), four = 4 * step;
-        std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step), none(step, 0);
+        std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step),
+            none(step, 0);
         for (uint8_t& x : image) x = static_cast<uint8_t>(Between(random, 0, 255));
         for (uint8_t& x : weights) x = static_cast<uint8_t>(Between(random, 0, 255));
         std::vector<uint8_t> columns(kColumns * kFours * four), packed(kTaps * kFours * four);

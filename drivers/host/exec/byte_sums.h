@@ -1,5 +1,5 @@
-// Sums of products of bytes on their way to the epilogue: as 32 bits, in rows of accumulators, with what they are
-// too large by.
+// Sums of products of bytes on their way to the epilogue: as 32 bits, in rows of accumulators, with what they
+// are too large by.
 #ifndef RONDO_DRIVERS_HOST_EXEC_BYTE_SUMS_H_
 #define RONDO_DRIVERS_HOST_EXEC_BYTE_SUMS_H_
 

@@ -1,8 +1,10 @@
-// Depthwise convolutions of bytes over channels that lie side by side (Path::kChannelBytes), exact in 32 bits.
+// Depthwise convolutions of bytes over channels that lie side by side (Path::kChannelBytes), exact in 32
+// bits.
 //
-// Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds them up
-// (byte_channels.inc). What comes of one column of the input is read by all points of a strip that have a tap there,
-// so that it is made once. Weights are sums of signed bytes: one of i8, a few of what does not fit one.
+// Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
+// them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
+// have a tap there, so that it is made once. Weights are sums of signed bytes: one of i8, a few of what does
+// not fit one.
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/taps.h"
@@ -49,8 +51,7 @@ class ChannelBytes {
       Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
       int32_t* acc = sums_.Acc(0) + channel;
       for (int64_t r = 0; r < rows && !Stopped(w_);) {
-        const int64_t points =
-            Least(Least(program_.points, rows - r), nest_.extent[inner_] - pos[inner_]);
+        const int64_t points = Least(Least(program_.points, rows - r), nest_.extent[inner_] - pos[inner_]);
         MakeColumns(pos, points, channel, channels);
         strip_.acc = acc + r * part_.acc_row;
         strip_.points = static_cast<int>(points);
@@ -131,8 +132,8 @@ class ChannelBytes {
     }
   }
 
-  // Each number as a sum of as few signed bytes as all of them need; where they are large, of bytes that count 256
-  // times as well.
+  // Each number as a sum of as few signed bytes as all of them need; where they are large, of bytes that
+  // count 256 times as well.
   void SplitNumbers(int channels) {
     constexpr int32_t kThreeBytes = 3 * 127;
     bool large = false;
@@ -198,7 +199,8 @@ class ChannelBytes {
 
   // What the points of a strip at pos read, four vertical taps beside each other.
   void MakeColumns(const int64_t* pos, int64_t points, int channel, int channels) {
-    const uint8_t* base = reinterpret_cast<const uint8_t*>(Pointer(input_, w_, BaseOf(input_, pos))) + channel;
+    const uint8_t* base =
+        reinterpret_cast<const uint8_t*>(Pointer(input_, w_, BaseOf(input_, pos))) + channel;
     const int64_t columns =
         (points - 1) * program_.point_columns + (program_.horizontal - 1) * program_.tap_columns + 1;
     const bool whole = guards_.All(pos, points);

@@ -9,10 +9,11 @@ namespace rondo::host::RONDO_ISA {
 
 // x / scale, as division rounds it, for what QuotientIsQuick allows.
 //
-// Where the machine multiplies and adds at once, a product with the rounded reciprocal that is corrected twice by
-// its remainder is that, at a fifth of the cost (P. Markstein, "Computation of elementary functions on the IBM
-// RISC System/6000 processor", 1990). Remainders are exact for such scales and quotients from 1/4 on; less
-// rounds to 0 either way. Infinities have no remainder, and large products are beyond the range as they are.
+// Where the machine multiplies and adds at once, a product with the rounded reciprocal that is corrected
+// twice by its remainder is that, at a fifth of the cost (P. Markstein, "Computation of elementary functions
+// on the IBM RISC System/6000 processor", 1990). Remainders are exact for such scales and quotients from 1/4
+// on; less rounds to 0 either way. Infinities have no remainder, and large products are beyond the range as
+// they are.
 class Quotient {
  public:
 #if defined(__FMA__)

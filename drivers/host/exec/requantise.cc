@@ -1,5 +1,5 @@
-// Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products and
-// sums, which would round once where the tape that this stands for rounds twice.
+// Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products
+// and sums, which would round once where the tape that this stands for rounds twice.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/quotient.h"
 
@@ -33,9 +33,11 @@ void Numbers(const Requantisation& how, const RequantisedRow& r, float* out) {
 // The same in registers. Quotients as in quotient.h: none is too large for its remainder.
 template <bool kRow, bool kBefore, typename Byte>
 void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
-  const __m512 low = _mm512_set1_ps(how.low), high = _mm512_set1_ps(how.high), scale = _mm512_set1_ps(how.scale);
+  const __m512 low = _mm512_set1_ps(how.low), high = _mm512_set1_ps(how.high),
+               scale = _mm512_set1_ps(how.scale);
   const __m512 reciprocal = _mm512_set1_ps(1 / how.scale);
-  const __m512i zero = _mm512_set1_epi32(static_cast<int>(how.zero)), more = _mm512_set1_epi32(static_cast<int>(r.more)),
+  const __m512i zero = _mm512_set1_epi32(static_cast<int>(how.zero)),
+                more = _mm512_set1_epi32(static_cast<int>(r.more)),
                 row = _mm512_set1_epi32(static_cast<int>(r.row));
   for (int i = 0; i < r.columns; i += 16) {
     __m512i sum = _mm512_sub_epi32(_mm512_loadu_si512(r.sums + i), _mm512_loadu_si512(r.less + i));
