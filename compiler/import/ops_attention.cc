@@ -151,9 +151,10 @@ Result<NodeId> ReadPositions(OpContext& c, const Shape& q, int64_t past) {
 }
 
 // How far back or ahead a query sees, from opset 25 on; -1: as far as there are keys.
-Result<int64_t> WindowSide(const OpContext& c, const char* name, int64_t keys) {
+Result<int64_t> WindowSide(const OpContext& c, const char* name) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // further than any keys, and no sum with it overflows
   const int64_t size = c.Int(name, -1);
-  if (size >= -1) return std::min(size, keys);
+  if (size >= -1) return std::min(size, kMost);
   return Status::Error(Code::kCorrupt, "%s of %lld: -1, or a number of keys from 0 on", name,
                        static_cast<long long>(size));
 }
@@ -167,8 +168,8 @@ struct Seen {
 Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, int64_t keys) {
   Builder& b = c.b;
   Seen seen{c.Has(6) ? AlongAxis(b, c.In(6), 0, 3) : kNoNode, mask};
-  RONDO_ASSIGN_OR_RETURN(const int64_t left, WindowSide(c, "left_window_size", keys));
-  RONDO_ASSIGN_OR_RETURN(const int64_t right, WindowSide(c, "right_window_size", keys));
+  RONDO_ASSIGN_OR_RETURN(const int64_t left, WindowSide(c, "left_window_size"));
+  RONDO_ASSIGN_OR_RETURN(const int64_t right, WindowSide(c, "right_window_size"));
   if (const bool causal = c.Int("is_causal", 0) != 0; causal || right >= 0) {
     const NodeId end = b.BinaryScalar(TapeOp::kAdd, position, static_cast<double>(causal ? 1 : right + 1));
     // The last query of all is at the last key, so that a causal one sees no padding.

@@ -177,6 +177,8 @@ TEST(AttentionTest, AWindowBoundsWhatAQuerySeesOnEitherSide) {
   ExpectNear(Means({.right = 0}), {0, 0.5f, 1, 1.5f});
   ExpectNear(Means({.left = INT64_MAX, .right = INT64_MAX}), {2.5f, 2.5f, 2.5f, 2.5f});
   ExpectNear(Means({.left = 1, .right = 3, .causal = 1}), {0, 0.5f, 1.5f, 2.5f});
+  // Queries may stand beyond the last key.
+  ExpectNear(Means({.queries = 5, .keys = 2, .left = 3}), {0.5f, 0.5f, 0.5f, 0.5f, 1});
 }
 
 TEST(AttentionTest, AWindowIsCountedFromWhereTheQueryStands) {
