@@ -11,8 +11,8 @@ namespace rondo::importer {
 Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
 
 // Cosines and sines (inputs of shape [positions, half]) at `position` [b or 1, s]: each [b or 1, s, half].
-// Of an input that is one of two tables, which a condition chooses, rows are read of both: the chosen table is not
-// copied. Errors: another rank, or no positions to choose from.
+// Of an input that is one of two tables, which a condition chooses, rows are read of both: the chosen table
+// is not copied. Errors: another rank, or no positions to choose from.
 struct Angles {
   NodeId cosine = kNoNode, sine = kNoNode;
 };
