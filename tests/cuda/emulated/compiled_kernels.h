@@ -6,13 +6,8 @@
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 namespace rondo::emulated {
-
-// The folder of the environment's RONDO_EMULATED_FOLDER, or "rondo-emulated-UID" in the temporary folder;
-// made if it is not there. Kernels are kept there by what their text is, across processes.
-std::string KernelFolder();
 
 // Before the path; a zero behind it.
 inline constexpr char kPathMark[] = "rondo emulated kernel: ";

@@ -13,6 +13,9 @@
 #include <string>
 #include <vector>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "tests/cuda/emulated/compiled_kernels.h"
 #include "tests/cuda/emulated/simt.h"
 #include "tests/cuda/emulated/translate.h"
@@ -40,14 +43,10 @@ std::string ReadAll(const std::string& path) {
 }
 
 std::string NameOf(const std::string& text) {
-  uint64_t a = 1469598103934665603ull, b = 1099511628211ull;
-  for (unsigned char c : text) {
-    a = (a ^ c) * 1099511628211ull;
-    b = (b + c) * 6364136223846793005ull + 1442695040888963407ull;
-  }
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   char name[40];
-  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(a),
-                static_cast<unsigned long long>(b));
+  std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
   return name;
 }
 
@@ -55,19 +54,21 @@ std::string NameOf(const std::string& text) {
 // same at once do so beside each other: the last that is done leaves its file.
 std::string LibraryOf(const std::string& text, std::string* log) {
   const std::string command =
-      std::string(RONDO_EMULATED_COMPILER) +
-      " -std=c++20 -O1 -g0 -w -shared -fPIC -nostartfiles -ffp-contract=off -fno-strict-aliasing "
-      "-fno-exceptions -fno-rtti -fvisibility=hidden -I" RONDO_EMULATED_SOURCES;
+      "'" RONDO_EMULATED_COMPILER
+      "' -std=c++20 -O1 -g0 -w -shared -fPIC -nostartfiles -ffp-contract=off -fno-strict-aliasing "
+      "-fno-exceptions -fno-rtti -fvisibility=hidden -I'" RONDO_EMULATED_SOURCES "'";
   const std::string simt = ReadAll(RONDO_EMULATED_SOURCES "/tests/cuda/emulated/simt.h");
-  const std::string path = rondo::emulated::KernelFolder() + "/" + NameOf(command + simt + text);
+  const std::string path = RONDO_EMULATED_KERNELS "/" + NameOf(command + simt + text);
   const std::string library = path + ".so";
-  if (std::filesystem::exists(library)) return library;
+  std::error_code ignored;
+  if (std::filesystem::exists(library, ignored)) return library;
+  std::filesystem::create_directories(RONDO_EMULATED_KERNELS, ignored);
   const std::string own =
       path + "." + std::to_string(getpid()) + "." + std::to_string(reinterpret_cast<uintptr_t>(log));
   std::ofstream(own + ".cc") << text;
-  const int status = std::system((command + " -o " + own + ".so " + own + ".cc 2> " + own + ".log").c_str());
+  const int status =
+      std::system((command + " -o '" + own + ".so' '" + own + ".cc' 2> '" + own + ".log'").c_str());
   *log = ReadAll(own + ".log");
-  std::error_code ignored;
   std::filesystem::remove(own + ".log", ignored);
   if (status != 0) {
     std::filesystem::rename(own + ".cc", path + ".cc", ignored);
@@ -174,19 +175,3 @@ RONDO_NVRTC_API int nvrtcGetPTX(Program*, char*) { return kInvalidOption; }
 RONDO_NVRTC_API const char* nvrtcGetErrorString(int error) {
   return error == kCompilation ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR_INVALID_OPTION";
 }
-
-namespace rondo::emulated {
-
-std::string KernelFolder() {
-  const char* named = std::getenv("RONDO_EMULATED_FOLDER");
-  const std::string folder =
-      named != nullptr
-          ? std::string(named)
-          : (std::filesystem::temp_directory_path() / ("rondo-emulated-" + std::to_string(getuid())))
-                .string();
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  return folder;
-}
-
-}  // namespace rondo::emulated

@@ -141,7 +141,7 @@ double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, i
   const auto r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k);
   const uint32_t offset = across ? r / 64 * matrix.panel + c / 8 * matrix.group + c % 8 * 128 + r % 64 * 2
                                  : r / 8 * matrix.group + r % 8 * 128 + c * 2;
-  const uint32_t address = fake_cuda::Swizzled(matrix.begin + offset, 128) | block << 24;
+  const uint32_t address = fake_cuda::Swizzled(matrix.begin + offset, 128) | block << kBlockShift;
   uint16_t bits;
   std::memcpy(&bits, machine.Shared(address, 2), 2);
   return WidenHalf(bits, bf16);

@@ -10,7 +10,7 @@
 namespace rondo::emulated {
 namespace {
 
-constexpr uint32_t kBlockShift = 24, kWithinBlock = (1u << kBlockShift) - 1;
+constexpr uint32_t kWithinBlock = (1u << kBlockShift) - 1;
 
 const std::vector<PtxArgument>& Parts(const std::vector<PtxArgument>& one, const PtxArgument& argument) {
   return argument.kind == PtxArgument::kList ? argument.inside : one;

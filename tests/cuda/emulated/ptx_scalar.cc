@@ -1,23 +1,14 @@
 // Instructions of a thread alone: conversions, arithmetic of pairs, bits; and those that say nothing to an
 // emulator.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
+#include "core/dtype.h"
 #include "tests/cuda/emulated/ptx_thread.h"
 
 namespace rondo::emulated {
 namespace {
-
-float FromBits(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-uint32_t ToBits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
 
 void Nothing(PtxThread&, const PtxStatement&) {}
 
@@ -65,7 +56,7 @@ void Widen(PtxThread& t, const PtxStatement& s) {
 // To 10 bits of mantissa, halves away from zero.
 void ToTf32(PtxThread& t, const PtxStatement& s) {
   const uint32_t bits = t.Word(s.arguments[1]);
-  t.Set(s.arguments[0], std::isfinite(FromBits(bits)) ? (bits + 0x1000u) & ~0x1fffu : bits);
+  t.Set(s.arguments[0], std::isfinite(std::bit_cast<float>(bits)) ? (bits + 0x1000u) & ~0x1fffu : bits);
 }
 
 // a * b + c of pairs, each rounded once.
@@ -81,7 +72,7 @@ void PairArithmetic(PtxThread& t, const PtxStatement& s) {
     float once = static_cast<float>(exact);
     if (std::isfinite(once) && static_cast<double>(once) != exact) {
       if (std::fabs(static_cast<double>(once)) > std::fabs(exact)) once = std::nextafter(once, 0.0f);
-      once = FromBits(ToBits(once) | 1);
+      once = std::bit_cast<float>(std::bit_cast<uint32_t>(once) | 1);
     }
     result |= static_cast<uint32_t>(NarrowToHalf(once, bf16)) << (16 * half);
   }
@@ -104,31 +95,12 @@ void Exp2(PtxThread& t, const PtxStatement& s) {
 }  // namespace
 
 float WidenHalf(uint16_t bits, bool bf16) {
-  if (bf16) return FromBits(static_cast<uint32_t>(bits) << 16);
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = bits >> 10 & 31,
-                 mantissa = bits & 1023;
-  if (exponent == 31) return FromBits(sign | 0x7f800000u | mantissa << 13);
-  const float magnitude =
-      exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
-                    : std::ldexp(static_cast<float>(mantissa | 1024), static_cast<int>(exponent) - 25);
-  return FromBits(ToBits(magnitude) | sign);
+  return bf16 ? BF16ToFloat(bits) : static_cast<float>(std::bit_cast<_Float16>(bits));
 }
 
 uint16_t NarrowToHalf(float value, bool bf16) {
-  const uint32_t bits = ToBits(value), sign = bits >> 16 & 0x8000u;
   if (std::isnan(value)) return 0x7fff;  // as the hardware has it
-  if (bf16) return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-  const float magnitude = std::fabs(value);
-  if (magnitude == 0) return static_cast<uint16_t>(sign);
-  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7c00u);
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);
-  // Steps of f16 there: 2^-24 below 2^-14.
-  const int step = std::max(exponent - 11, -24);
-  const double steps = std::nearbyint(std::ldexp(static_cast<double>(magnitude), -step));
-  const auto whole = static_cast<uint32_t>(steps);
-  // A step more than 2047 is the next exponent's first: the addition carries.
-  return static_cast<uint16_t>(sign | (static_cast<uint32_t>(step + 24) * 1024 + whole));
+  return bf16 ? FloatToBF16(value) : std::bit_cast<uint16_t>(static_cast<_Float16>(value));
 }
 
 const PtxRow kScalarInstructions[] = {

@@ -11,7 +11,7 @@ namespace rondo::emulated {
 namespace {
 
 // As on Hopper: the first kilobyte of a block's shared memory is the system's.
-constexpr uint32_t kFirstShared = 1024, kBlockShift = 24;
+constexpr uint32_t kFirstShared = 1024;
 constexpr size_t kPage = 4096;
 constexpr int kUnwritten = 0xcd;  // what shared memory holds before anybody writes it
 

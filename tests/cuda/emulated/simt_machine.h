@@ -19,6 +19,9 @@
 
 namespace rondo::emulated {
 
+// Where a block's rank in its cluster begins in a shared address.
+inline constexpr uint32_t kBlockShift = 24;
+
 enum class Order {
   kEarly,  // warps from the first on; what is begun is done at once
   kLate,   // warps from the last on; what is begun is done when nobody can go on without it
