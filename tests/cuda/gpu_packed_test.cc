@@ -1,6 +1,8 @@
 // Matmuls by weights in fewer bits against the reference (gpu_suite.h), in every configuration.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
@@ -84,6 +86,9 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
       Add(&suite, {5, 3, 17, 296, type, 128, dtype, DType::kF32, type <= PackedType::kU8}, seed++);
       Add(&suite, {16, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, false, 2}, seed++);
       Add(&suite, {2, 1, 48, 272, type, 16, dtype, DType::kBF16, type <= PackedType::kU8}, seed++);
+      Add(&suite, {2, 1, 40, 1000, type, 64, dtype, dtype, false, 2}, seed++);
+      Add(&suite, {3, 2, 32, 328, type, 32, dtype, dtype, type <= PackedType::kU8}, seed++);
+      Add(&suite, {4, 1, 96, 2048, type, int64_t{1} << 20, dtype, DType::kF32}, seed++);
     }
   }
   suite.Run();
@@ -92,6 +97,7 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
 TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   for (const char* choice :
        {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1",
+        "packed 5x2 16 warps 8 cluster 1", "packed 5x2 16 warps 16 cluster 1", "packed 4x4 warps 8 cluster 1",
         "packed 6x2 warps 8 cluster 2", "packed 6x2 warps 8 cluster 4", "packed 4x2 warps 4 cluster 4",
         "packed 3x2 16 warps 8 cluster 1", "packed 3x1 16 warps 16 cluster 1",
         "packed 4x1 16 warps 2 cluster 1", "packed 3x2 16 warps 4 cluster 4", "packed 4x2 warps 2 cluster 8",
@@ -154,8 +160,10 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
   }
 }
 
-// The error in norm against the same weights in double, over all results of a matmul [rows, n].
-double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
+// Calls result(got, want, most) of each result of a matmul [rows, n]: what there is; what the same weights in
+// double make; and the sum, over K, of the weight's size times the greatest of A among those 32.
+template <typename Result>
+void EachResult(const PackedCase& p, const Case& c, const Memory& got, Result result) {
   const Part& part = c.maker.part;
   const auto memory = [&](const Memory& of, uint16_t operand) {
     return of.params[c.maker.operands[operand].param].data();
@@ -163,26 +171,99 @@ double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
   const PackedShape shape = {p.outer * p.inner, p.depth, p.block, BitsOf(p.type)};
   const char *left = memory(c.memory, part.lhs), *codes = memory(c.memory, part.rhs[0]),
              *scales = memory(c.memory, part.scales[0]);
-  const double zero = part.packed.zero;
+  const auto a = [&](int64_t m, int64_t k) { return scalar::Load<double>(p.dtype, left, m * p.depth + k); };
   std::vector<double> row(static_cast<size_t>(p.depth));
-  double errors = 0, squares = 0;
   for (int64_t n = 0; n < shape.n; ++n) {
     for (int64_t k = 0; k < p.depth; ++k) {
       const int64_t bit = shape.BitAt(n, k);
       const uint32_t code = static_cast<uint8_t>(codes[bit / 8]) >> bit % 8 & ((1u << shape.bits) - 1);
-      row[static_cast<size_t>(k)] = (double{PackedValue(p.type, code)} - zero) *
+      row[static_cast<size_t>(k)] = (double{PackedValue(p.type, code)} - part.packed.zero) *
                                     scalar::Load<double>(p.scale, scales, shape.ScaleAt(n, k));
     }
     for (int64_t m = 0; m < p.rows; ++m) {
-      double want = 0;
-      for (int64_t k = 0; k < p.depth; ++k)
-        want += scalar::Load<double>(p.dtype, left, m * p.depth + k) * row[static_cast<size_t>(k)];
-      const double off = scalar::Load<double>(DType::kF32, got.params.back().data(), m * shape.n + n) - want;
-      errors += off * off;
-      squares += want * want;
+      double want = 0, most = 0, greatest = 0;
+      for (int64_t k = 0; k < p.depth; ++k) {
+        if (k % 32 == 0) greatest = 0;
+        for (int64_t other = k; k % 32 == 0 && other < std::min(k + 32, p.depth); ++other)
+          greatest = std::max(greatest, std::abs(a(m, other)));
+        want += a(m, k) * row[static_cast<size_t>(k)];
+        most += greatest * std::abs(row[static_cast<size_t>(k)]);
+      }
+      result(scalar::Load<double>(DType::kF32, got.params.back().data(), m * shape.n + n), want, most);
     }
   }
+}
+
+// The error in norm, over all results.
+double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
+  double errors = 0, squares = 0;
+  EachResult(p, c, got, [&](double is, double want, double) {
+    errors += (is - want) * (is - want);
+    squares += want * want;
+  });
   return std::sqrt(errors / squares);
+}
+
+// Of whole numbers A is taken in 16 bits, whatever else is in a block: no element is off by more than 2^-15
+// of the greatest of those that share its scale, and A in 16 bits of even size is as it was.
+TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
+  Suite suite;
+  uint32_t seed = 500;
+  for (PackedType type : {PackedType::kU4, PackedType::kU8}) {
+    for (DType dtype : {DType::kBF16, DType::kF16}) {
+      for (int64_t rows : {1, 4}) {
+        const PackedCase p = {rows, 1, 64, 1024, type, 32, dtype, DType::kF32};
+        Add(&suite, p, seed);
+        Case& c = suite.Last();
+        Random random(seed++);
+        std::normal_distribution<double> numbers;
+        std::uniform_real_distribution<double> sizes(0.001, 0.01);
+        // Some are a thousand times the others, and the smallest that the type has.
+        std::vector<char>& left = c.memory.params[c.maker.operands[c.maker.part.lhs].param];
+        for (int64_t i = 0; i < rows * p.depth; ++i) {
+          const uint32_t kind = random() % 64;
+          scalar::Store<double>(dtype, left.data(), i,
+                                numbers(random) * (kind == 0   ? 1000
+                                                   : kind == 1 ? 1e-6
+                                                   : kind == 2 ? 0
+                                                               : 1));
+        }
+        std::vector<char>& scales = c.memory.params[c.maker.operands[c.maker.part.scales[0]].param];
+        for (int64_t i = 0; i < static_cast<int64_t>(scales.size()) / 4; ++i)
+          scalar::Store<double>(DType::kF32, scales.data(), i, sizes(random));
+        c.difference = [p, &c](const Memory& got) -> std::string {
+          double most = 0;
+          EachResult(p, c, got, [&](double is, double want, double bound) {
+            most = std::max(most, std::abs(is - want) / (bound * 0x1p-15));
+          });
+          std::printf("%s by %s: error %.2f of the bound, %.1e in norm\n", Name(p.type), Name(p.dtype), most,
+                      ErrorOf(p, c, got));
+          return most <= 1 ? "" : "an error is " + std::to_string(most) + " times what it may be";
+        };
+      }
+    }
+  }
+  suite.Run();
+}
+
+// What is no finite number makes results none, and nothing else.
+TEST(GpuPacked, DigitsOfWhatIsNoNumberAreNone) {
+  for (float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    Suite suite;
+    const PackedCase p = {2, 1, 48, 256, PackedType::kU4, 32, DType::kBF16, DType::kBF16};
+    Add(&suite, p, 600);
+    Case& c = suite.Last();
+    scalar::Store<double>(DType::kBF16, c.memory.params[c.maker.operands[c.maker.part.lhs].param].data(), 300,
+                          value);
+    c.difference = [p, &c](const Memory& got) -> std::string {
+      for (int64_t i = 0; i < 96; ++i) {
+        const bool finite = std::isfinite(scalar::Load<double>(DType::kF32, got.params.back().data(), i));
+        if (finite != (i < 48)) return "result " + std::to_string(i) + " is wrong";
+      }
+      return "";
+    };
+    suite.Run();
+  }
 }
 
 // A block's scale multiplies weights, which are rounded once, to the type that is multiplied; a column's

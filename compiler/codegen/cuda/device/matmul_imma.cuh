@@ -7,26 +7,6 @@
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/mma_warps.cuh"
 
-// d (16 x 8) += A (16 x 32) * B (32 x 8). Fragments are those of mma.m16n8k16, two bytes in place of each
-// 16-bit element.
-template <bool A_SIGNED, bool B_SIGNED>
-DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
-#define MMA(a_type, b_type)                                        \
-  asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type   \
-      ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])             \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-  if (A_SIGNED && B_SIGNED)
-    MMA("s8", "s8");
-  else if (A_SIGNED)
-    MMA("s8", "u8");
-  else if (B_SIGNED)
-    MMA("u8", "s8");
-  else
-    MMA("u8", "u8");
-#undef MMA
-}
-
 // The Multiply of matmul_tiles. ABSENT: the byte of A where it is padded.
 template <TileMatmul T, bool A_SIGNED, bool B_SIGNED, int ABSENT>
 struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {

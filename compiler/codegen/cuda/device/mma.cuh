@@ -37,6 +37,26 @@ DEV void mma(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   mma<BF16>(d, a, b0, b1);
 }
 
+// d (16 x 8) += A (16 x 32) * B (32 x 8). Fragments are those of mma.m16n8k16, two bytes in place of each
+// 16-bit element.
+template <bool A_SIGNED, bool B_SIGNED>
+DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
+#define MMA(a_type, b_type)                                        \
+  asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type   \
+      ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])             \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  if (A_SIGNED && B_SIGNED)
+    MMA("s8", "s8");
+  else if (A_SIGNED)
+    MMA("s8", "u8");
+  else if (B_SIGNED)
+    MMA("u8", "s8");
+  else
+    MMA("u8", "u8");
+#undef MMA
+}
+
 // Four 8 x 8 matrices of 16-bit elements; thread n gives the address of row n.
 DEV void ldmatrix(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -21,6 +21,7 @@ struct PackedMatmul {
   PackedFormat format;
   int b_constant;   // B never changes: it is copied before the kernels ahead are complete
   int block_warps;  // of a block
+  int digits;       // whether A is multiplied as two digits of 8 bits (packed_digits.cuh), else as it is
 
   HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int warp_k() const { return format.piece_k() * pieces; }  // of a warp's step
@@ -42,17 +43,21 @@ struct PackedMatmul {
   HOST_DEVICE bool even_k() const { return k % (tile_k() * cluster) == 0; }
   // Elements from one row of a block's part of A to the next: rows lie in different banks.
   HOST_DEVICE int a_pitch() const { return (steps() * tile_k() + 63) / 64 * 64 + 32; }
-  HOST_DEVICE int a_bytes() const { return m * a_pitch() * 2; }
-  // Of the 8 columns of an instruction: those that a block has, one for each row, and the blocks that take
-  // them side by side.
-  HOST_DEVICE int columns() const { return m <= 2 ? 2 : m <= 4 ? 4 : 8; }
+  // Bytes from one digit of a row to the next, likewise.
+  HOST_DEVICE int digit_pitch() const { return (steps() * tile_k() + 127) / 128 * 128 + 64; }
+  HOST_DEVICE int a_bytes() const { return 2 * m * (digits ? digit_pitch() : a_pitch()); }
+  HOST_DEVICE int row_columns() const { return digits ? 2 : 1; }
+  // Of the 8 columns of an instruction: those that a block has, `row_columns` for each row, and the blocks
+  // that take them side by side.
+  HOST_DEVICE int columns() const { return m * row_columns() <= 2 ? 2 : m * row_columns() <= 4 ? 4 : 8; }
   HOST_DEVICE int abreast() const { return blocks() < 8 / columns() ? blocks() : 8 / columns(); }
-  HOST_DEVICE int fragments() const { return (m + 7) / 8; }
+  HOST_DEVICE int fragments() const { return (m * row_columns() + 7) / 8; }
   // What whole numbers have too much is taken from the sums: it needs those of A, for each block. In f16 that
   // would be 1024 times those, too much for what is left, and pairs are corrected one by one.
-  HOST_DEVICE bool summed() const { return format.bf16 && format.bits < 8 && format.type <= 3; }
+  HOST_DEVICE bool summed() const { return !digits && format.bf16 && format.bits < 8 && format.type <= 3; }
   HOST_DEVICE int sums_bytes() const {
-    return summed() ? steps() * tile_k() / block_k() * fragments() * columns() * 8 + 64 : 0;
+    const int columns_of_all = steps() * tile_k() / block_k() * fragments() * columns();
+    return digits ? columns_of_all * 4 + 64 : summed() ? columns_of_all * 8 + 64 : 0;
   }
   // Zeros, which columns read that are no row's, in other banks than rows.
   HOST_DEVICE int blank_bytes() const { return warp_k() * 2; }

@@ -16,6 +16,14 @@ constexpr int64_t kMostRows = 16;                  // that two instructions of t
 constexpr int64_t kMostScales = int64_t{1} << 25;  // of 64 bytes: their places are 32-bit numbers
 constexpr int64_t kReserved = 1024;                // bytes of shared memory that a block takes for itself
 
+// Codes of few rows are multiplied as bytes where that takes fewer instructions: A takes two columns of the
+// tensor cores a row, but codes need hardly be unpacked. Codes of 2 bits lie so that bytes would mix blocks.
+bool MultipliesDigits(const Part& part, const PackedMatmul& matmul) {
+  constexpr int kMostRows = 4;
+  const bool bytes = part.packed.type == PackedType::kU4 || part.packed.type == PackedType::kU8;
+  return bytes && matmul.m <= kMostRows && matmul.block_k() % 32 == 0;
+}
+
 PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
                       const KernelConfiguration& configuration) {
   PackedMatmul matmul = {};
@@ -30,6 +38,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.format = FormatOf(context.part);
   matmul.b_constant = IsPackedBConstant(context);
   matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
+  matmul.digits = MultipliesDigits(context.part, matmul);
   return matmul;
 }
 
@@ -44,17 +53,18 @@ struct Tried {
   int64_t stages, pieces, warps, cluster;
   int64_t block_warps = 0;  // 0: 8
 };
-constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1}, {8, 2, 8, 1}, {3, 4, 8, 1},
-                            {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1}, {4, 2, 4, 1},
-                            {3, 2, 8, 1}, {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4}, {6, 2, 8, 4}};
+constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1},     {8, 2, 8, 1},      {3, 4, 8, 1},
+                            {4, 4, 8, 1}, {5, 2, 8, 1}, {5, 2, 8, 1, 16}, {5, 2, 16, 1, 16}, {7, 4, 8, 1},
+                            {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1},     {4, 2, 4, 1},      {3, 2, 8, 1},
+                            {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4},     {6, 2, 8, 4}};
 // Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
 constexpr Tried kTriedOfRows[] = {{3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16},
                                   {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16},
                                   {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},  {3, 4, 8, 1},     {3, 2, 8, 1},
-                                  {4, 2, 8, 1},     {6, 2, 8, 1},      {5, 4, 8, 1},     {6, 1, 8, 1},
-                                  {4, 2, 4, 1},     {4, 2, 2, 8},      {3, 2, 8, 8},     {4, 2, 1, 8},
-                                  {4, 2, 4, 8},     {3, 2, 4, 8, 16},  {3, 2, 2, 4, 16}, {3, 2, 4, 4, 16},
-                                  {6, 2, 8, 4},     {3, 2, 2, 8, 16}};
+                                  {4, 4, 8, 1},     {4, 2, 8, 1},      {6, 2, 8, 1},     {5, 4, 8, 1},
+                                  {6, 1, 8, 1},     {4, 2, 4, 1},      {4, 2, 2, 8},     {3, 2, 8, 8},
+                                  {4, 2, 1, 8},     {4, 2, 4, 8},      {3, 2, 4, 8, 16}, {3, 2, 2, 4, 16},
+                                  {3, 2, 4, 4, 16}, {6, 2, 8, 4},      {3, 2, 2, 8, 16}};
 
 Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
@@ -62,21 +72,28 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
 
 // What was quickest of the matmuls of a decoder (tools/bench/results/2026-11-22-packed-weights.md); where it
 // does not fit, and behind it, the others come in the order of the list.
-Tried QuickestOf(const MatmulProblem& problem) {
+Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
   if (problem.m > 4) {
     if (deep) return {3, 2, 4, 4, 16};
     if (two) return {4, 2, 8, 1};
     return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
   }
+  if (problem.m > 2 && context.part.packed.type <= PackedType::kU8) {
+    if (deep) return {4, 4, 8, 1};
+    if (two) return {4, 2, 8, 1};
+    return {3, 4, 8, 1};
+  }
   if (problem.m > 2) {
     if (deep) return {3, 2, 8, 1, 16};
     if (two) return {3, 2, 8, 1};
     return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
   }
-  if (two) return {4, 2, 8, 1};
-  if (deep) return {6, 2, 8, 1};
-  return narrow ? Tried{3, 4, 8, 1} : Tried{5, 4, 8, 1};
+  if (two) return {5, 2, 8, 1, 16};
+  if (deep) return {4, 4, 8, 1};
+  if (!narrow) return {5, 4, 8, 1};
+  // What shares the GPU with other parts has few tiles a block.
+  return context.share < 1 ? Tried{3, 4, 8, 1} : Tried{5, 2, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
@@ -97,7 +114,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
-  const KernelConfiguration quickest = ConfigurationOf(QuickestOf(problem));
+  const KernelConfiguration quickest = ConfigurationOf(QuickestOf(context, problem));
   for (const Tried& tried : TriedOf(problem)) {
     const KernelConfiguration configuration = ConfigurationOf(tried);
     if (tried.cluster > 1 && !context.target.clusters()) continue;

@@ -1,0 +1,223 @@
+// What a PackedStream streams, multiplied by A as whole numbers, exactly, on the integer units of tensor cores.
+//
+// Of a block (PackedMatmul::block_k), the elements of a row of A are taken as multiples of the power of two
+// with which the greatest of them has 16 bits: two digits of 8 bits, the columns 2 m and 2 m + 1 of the
+// instruction. What that leaves is at most 2^-15 of the greatest. An element that is no finite number makes
+// the block NaN. Columns of the instruction for which there are no rows take further blocks, as in
+// packed_halves.cuh.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_DIGITS_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_DIGITS_CUH_
+
+#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/packed_codes.cuh"
+#include "compiler/codegen/cuda/device/packed_stream.cuh"
+#include "compiler/codegen/cuda/device/scalar.cuh"
+
+template <PackedMatmul M>
+struct PackedDigits : PackedStream<M> {
+  typedef PackedStream<M> Stream;
+  using Stream::lane, Stream::g, Stream::t, Stream::k_warp, Stream::n_warp, Stream::rank, Stream::a,
+      Stream::blank, Stream::scales_of;
+  using Stream::ROWS, Stream::B_COUNT, Stream::STAGES, Stream::PIECES, Stream::FRAGMENTS, Stream::PIECE_K,
+      Stream::WARP_K, Stream::BLOCKS, Stream::BLOCK_K, Stream::COLUMNS, Stream::ABREAST, Stream::STEPS,
+      Stream::BF16;
+  static constexpr int PITCH = M.digit_pitch();
+  static constexpr int UNITS = BLOCK_K / 32;  // of K, that an instruction takes
+  static constexpr int VALUES = 2;            // of a fragment: the columns g and g + 8 of a piece
+  // Codes are multiplied less OFFSET, times TIMES: of 4 bits, the middle is taken off in the place where they
+  // lie, the upper half of a byte.
+  static constexpr bool NIBBLES = M.format.bits == 4;
+  static constexpr int OFFSET = NIBBLES ? 8 : 0, TIMES = NIBBLES ? 16 : 1;
+  static_assert(WARP_K * (NIBBLES ? 128 : 255) <= 65536, "sums of two digits overflow 32 bits");
+  using Stream::Stream;
+
+  // This block's part of A, 32 of K at a time: of each row and digit the bytes of thread t of four, in the
+  // order of the codes that it multiplies by them; of its blocks, the terms. a_at(m, k): 8 elements along K.
+  template <typename A>
+  MEMBER void prepare(A a_at) const {
+    constexpr int THREADS = M.threads(), ALL = STEPS * M.tile_k() / 32;
+    constexpr int AT_ONCE = ROWS * ALL > THREADS ? 2 : 1;  // what one thread waits for together
+    if (threadIdx.x * 16 < M.blank_bytes()) store_shared_16(blank + threadIdx.x * 16, make_uint4(0, 0, 0, 0));
+#pragma unroll 1
+    for (int begin = threadIdx.x; begin < ROWS * ALL + (int)threadIdx.x; begin += AT_ONCE * THREADS) {
+      uint4 x[AT_ONCE][4];
+#pragma unroll
+      for (int v = 0; v < AT_ONCE; ++v) {
+        const int row = (begin + v * THREADS) / ALL, at = (begin + v * THREADS) % ALL * 32;
+        const int k = (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          x[v][i] = row < ROWS && k + 8 * i < M.k ? a_at(row, k + 8 * i) : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int v = 0; v < AT_ONCE; ++v)
+        keep(x[v], (begin + v * THREADS) / ALL, (begin + v * THREADS) % ALL * 32);
+    }
+  }
+  DEV float widened(u32 pair, int high) {
+    if (BF16) return bits_float(high ? pair & 0xffff0000u : pair << 16);
+    return half_float((unsigned short)(high ? pair >> 16 : pair));
+  }
+  // The greatest of the 16-bit numbers without their signs, as such bits, among the threads of a block.
+  DEV u32 greatest(const uint4* x) {
+    u32 low = 0, high = 0;
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const u32 pair = word(x[i / 4], i % 4), l = pair & 0x7fffu, h = pair & 0x7fff0000u;
+      low = low > l ? low : l;
+      high = high > h ? high : h;
+    }
+    u32 most = high >> 16 > low ? high >> 16 : low;
+#pragma unroll
+    for (int other = 1; other < UNITS; other *= 2) {
+      const u32 theirs = __shfl_xor_sync(~0u, most, other);
+      most = most > theirs ? most : theirs;
+    }
+    return most;
+  }
+  MEMBER void keep(const uint4* x, int row, int at) const {
+    // Digits are -128 to 127, so that the greatest whole number, 32639, is a 250th less than a power of two.
+    const u32 own = (u32)__float_as_int(widened(greatest(x), 0) * 1.004f) >> 23, exponent = own > 17 ? own : 17;
+    const float up = bits_float((14 + 254 - exponent) << 23);
+    const float unit = exponent == 255 ? bits_float(0x7fc00000u) : bits_float((exponent - 14) << 23);
+    constexpr float MAGIC = 12582912.0f;  // the whole number that is added to it is the low bits of the sum
+    const u32 to = a + row * 2 * PITCH + at;
+    u32 sum = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      u32 high[2], low[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        // Bytes of codes have these pairs by turns.
+        const u32 pair[2] = {word(x[NIBBLES ? half : 2 * half], i), word(x[NIBBLES ? half + 2 : 2 * half + 1], i)};
+        u32 bits[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          bits[e] = (u32)__float_as_int(__fmaf_rn(widened(pair[e % 2], e / 2), up, MAGIC));
+          sum += bits[e];
+          bits[e] += 128;  // rounds what the second byte begins with; the first is off by as much
+        }
+        const u32 two = __byte_perm(bits[0], bits[1], 0x5140), others = __byte_perm(bits[2], bits[3], 0x5140);
+        high[half] = __byte_perm(two, others, 0x7632);
+        low[half] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
+      }
+      if (row < ROWS) {
+        store_shared_8(to + i * 8, make_uint2(high[0], high[1]));
+        store_shared_8(to + PITCH + i * 8, make_uint2(low[0], low[1]));
+      }
+    }
+    sum -= 32u * (u32)__float_as_int(MAGIC);
+#pragma unroll
+    for (int other = 1; other < UNITS; other *= 2) sum += __shfl_xor_sync(~0u, sum, other);
+    if (row < ROWS && at % BLOCK_K == 0) {
+      const float zero = M.format.zeros ? 1.0f : (float)(M.format.zero - OFFSET);
+      store_shared_8(terms(at / BLOCK_K) + (row / 4 * COLUMNS / 2 + row % 4) * 8,
+                     make_uint2((u32)__float_as_int(unit / TIMES),
+                                (u32)__float_as_int(-zero * (float)TIMES * (float)(int)sum)));
+    }
+  }
+  // Where a block's terms are: of each row the factor of its sums, and what is added to them for the zero
+  // point, or for 1 of it.
+  MEMBER u32 terms(int block) const {
+    return shared_address(shared_memory) + STAGES * M.stage() + M.a_bytes() + M.blank_bytes() +
+           block * FRAGMENTS * COLUMNS / 2 * 8;
+  }
+
+  // Adds the warp's step of a tile, which is at `at`. Blocks that take columns side by side are added up
+  // together: column g of an instruction is a digit of block g / COLUMNS, and zero for the others.
+  MEMBER void multiply(float (*acc)[FRAGMENTS][VALUES], u32 at, int step) const {
+    const int own_step = step * M.warps + k_warp, own = g / COLUMNS % ABREAST;
+    u32 rows[FRAGMENTS];
+#pragma unroll
+    for (int n = 0; n < FRAGMENTS; ++n) {
+      const int column = 8 * n + g % COLUMNS, row = column / 2;
+      const bool real = ROWS % 4 == 0 || row < ROWS;
+      rows[n] = (real ? a + (2 * row + column % 2) * PITCH + own_step * WARP_K : blank) + t * 8 + own * BLOCK_K;
+    }
+    uint4 w[B_COUNT];
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block += ABREAST)
+      multiply_blocks(acc, at, w, rows, block, terms(own_step * BLOCKS + block) + t * 8, own);
+  }
+  // The blocks [block, block + ABREAST) of the step; w: the piece that was read last; own: which of them the
+  // thread has digits of.
+  MEMBER void multiply_blocks(float (*acc)[FRAGMENTS][VALUES], u32 at, uint4* w, const u32* rows, int block,
+                              u32 terms, int own) const {
+    constexpr int PIECE_UNITS = PIECE_K / 32;
+    uint2 x[FRAGMENTS][UNITS];
+#pragma unroll
+    for (int n = 0; n < FRAGMENTS; ++n)
+#pragma unroll
+      for (int u = 0; u < UNITS; ++u) x[n][u] = shared_8(rows[n] + block * BLOCK_K + u * 32);
+    int sums[B_COUNT][FRAGMENTS][4] = {};
+#pragma unroll
+    for (int i = 0; i < ABREAST; ++i)
+#pragma unroll
+      for (int u = 0; u < UNITS; ++u) {
+        const int s = (block + i) * UNITS + u;
+#pragma unroll
+        for (int j = 0; j < B_COUNT; ++j) {
+          if (s % PIECE_UNITS == 0) w[j] = shared_16(at + j * M.one() + s / PIECE_UNITS * 512 + lane * 16);
+          u32 codes[4];
+          bytes_of(w[j], s % PIECE_UNITS, codes);
+#pragma unroll
+          for (int n = 0; n < FRAGMENTS; ++n) {
+            const bool real = ABREAST == 1 || own == i;
+            mma_bytes<NIBBLES, true>(sums[j][n], codes, real ? x[n][u].x : 0, real ? x[n][u].y : 0);
+          }
+        }
+      }
+    const int lane_block = block + 2 * t / COLUMNS % ABREAST;
+#pragma unroll
+    for (int j = 0; j < B_COUNT; ++j) {
+      const u32 scales = at + j * M.one() + PIECES * 512;
+      float scale[2], zero[2];
+      scales_of(scales, lane_block, scale);
+      if (M.format.zeros) scales_of(scales + M.scales(), lane_block, zero);
+#pragma unroll
+      for (int n = 0; n < FRAGMENTS; ++n) {
+        const uint2 term = shared_8(terms + n * COLUMNS / 2 * 8);
+#pragma unroll
+        for (int h = 0; h < VALUES; ++h) {
+          float sum = (float)(sums[j][n][2 * h] * 256 + sums[j][n][2 * h + 1]);
+          if (M.format.zeros)
+            sum = __fmaf_rn(zero[h] - OFFSET, bits_float(term.y), sum);
+          else if (M.format.zero != OFFSET)
+            sum += bits_float(term.y);
+          acc[j][n][h] = __fmaf_rn(scale[h] * bits_float(term.x), sum, acc[j][n][h]);
+        }
+      }
+    }
+  }
+  // The codes of unit u of a piece's 16 bytes, one a byte. Shifts to the left are multiplications, which
+  // other units do than those of the masks.
+  DEV void bytes_of(uint4 w, int u, u32* codes) {
+    if (NIBBLES) {
+      const u32 first = word(w, 2 * u), second = word(w, 2 * u + 1);
+      codes[0] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first << 4);
+      codes[1] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second << 4);
+      codes[2] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first);
+      codes[3] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second);
+    } else {
+      codes[0] = w.x, codes[1] = w.y, codes[2] = w.z, codes[3] = w.w;
+    }
+  }
+  MEMBER void store(float (*acc)[FRAGMENTS][VALUES], float* partial) const {
+#pragma unroll
+    for (int j = 0; j < B_COUNT; ++j)
+#pragma unroll
+      for (int n = 0; n < FRAGMENTS; ++n)
+#pragma unroll
+        for (int h = 0; h < VALUES; ++h) {
+          float sum = acc[j][n][h];
+#pragma unroll
+          for (int other = COLUMNS / 2; other < COLUMNS / 2 * ABREAST; other *= 2)
+            sum += __shfl_xor_sync(~0u, sum, other);
+          const int row = 4 * n + t % (COLUMNS / 2), column = n_warp * 16 + g + 8 * h;
+          if (2 * t < COLUMNS && row < ROWS)
+            partial[(j * M.warps + k_warp) * M.few_rows().points() + row * M.tile_n() + column] = sum;
+        }
+  }
+};
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_DIGITS_CUH_
