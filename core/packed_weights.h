@@ -41,9 +41,9 @@ constexpr const char* Name(PackedType type) {
 // How the weights of a part are packed, plain data.
 struct PackedWeights {
   PackedType type = PackedType::kNone;
-  // f32, f16 or bf16: a driver may round weights and the other factor to it. Of whole numbers it may also take
-  // the other factor in 16 bits of fixed point: less or more by 2^-15 of the greatest in a run of at most 256
-  // along k, which lies within one block. No further.
+  // f32, f16 or bf16: a driver may round weights and the other factor to it. Of whole numbers it may also
+  // take the other factor in 16 bits of fixed point: less or more by 2^-15 of the greatest in a run of at
+  // most 256 along k, which lies within one block. No further.
   DType dtype = DType::kF32;
   int64_t block = 0;  // numbers along k that share a scale: a multiple of 16, or all
   int32_t zero = 0;   // of all blocks, where there are no zero points

@@ -79,6 +79,10 @@ void PairArithmetic(PtxThread& t, const PtxStatement& s) {
   t.Set(s.arguments[0], result);
 }
 
+void GreaterPair(PtxThread& t, const PtxStatement& s) {
+  const uint32_t x = t.Word(s.arguments[1]), y = t.Word(s.arguments[2]);
+  t.Set(s.arguments[0], std::max(x & 0xffff, y & 0xffff) | std::max(x >> 16, y >> 16) << 16);
+}
 void Extreme(PtxThread& t, const PtxStatement& s) {
   const float a = t.Float(s.arguments[1]), b = t.Float(s.arguments[2]);
   const bool greatest = s.op[1] == 'a';
@@ -117,6 +121,7 @@ const PtxRow kScalarInstructions[] = {
     {"fma.rn.bf16x2", PairArithmetic},
     {"mul.rn.f16x2", PairArithmetic},
     {"mul.rn.bf16x2", PairArithmetic},
+    {"max.u16x2", GreaterPair},
     {"max.NaN.f32", Extreme},
     {"min.NaN.f32", Extreme},
     {"ex2.approx.ftz.f32", Exp2},

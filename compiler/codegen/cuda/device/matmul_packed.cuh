@@ -24,9 +24,9 @@ DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue 
   typedef typename PackedMultiply<M, M.digits != 0>::Type Stream;
   Stream stream(block, count, b);
   float* const partial = (float*)(shared_memory + M.accumulators_at());
+  // One stage after the other: more of them asked for at once are no sooner there, and the last that the
+  // kernels ahead read and write would wait for them.
   if (!M.b_constant) wait_for_earlier();
-    // One stage after the other: more of them asked for at once are no sooner there, and the last that the
-    // kernels ahead read and write would wait for them.
 #pragma unroll 1
   for (int s = 0; s < M.stages - 1; ++s) {
     stream.copy();

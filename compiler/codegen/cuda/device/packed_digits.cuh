@@ -1,4 +1,5 @@
-// What a PackedStream streams, multiplied by A as whole numbers, exactly, on the integer units of tensor cores.
+// What a PackedStream streams, multiplied by A as whole numbers, exactly, on the integer units of tensor
+// cores.
 //
 // Of a block (PackedMatmul::block_k), the elements of a row of A are taken as multiples of the power of two
 // with which the greatest of them has 16 bits: two digits of 8 bits, the columns 2 m and 2 m + 1 of the
@@ -12,6 +13,18 @@
 #include "compiler/codegen/cuda/device/packed_codes.cuh"
 #include "compiler/codegen/cuda/device/packed_stream.cuh"
 #include "compiler/codegen/cuda/device/scalar.cuh"
+
+// The greater of each of two pairs of whole numbers of 15 bits.
+DEV u32 greater_pair(u32 x, u32 y) {
+#if __CUDA_ARCH__ >= 900
+  u32 z;
+  asm("max.u16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+  return z;
+#else
+  const u32 low = (x & 0xffffu) > (y & 0xffffu) ? x & 0xffffu : y & 0xffffu;
+  return low | (x >> 16 > y >> 16 ? x & 0xffff0000u : y & 0xffff0000u);
+#endif
+}
 
 template <PackedMatmul M>
 struct PackedDigits : PackedStream<M> {
@@ -28,6 +41,7 @@ struct PackedDigits : PackedStream<M> {
   // lie, the upper half of a byte.
   static constexpr bool NIBBLES = M.format.bits == 4;
   static constexpr int OFFSET = NIBBLES ? 8 : 0, TIMES = NIBBLES ? 16 : 1;
+  static constexpr bool CORRECTED = M.format.zeros || M.format.zero != OFFSET;  // for zero points
   static_assert(WARP_K * (NIBBLES ? 128 : 255) <= 65536, "sums of two digits overflow 32 bits");
   using Stream::Stream;
 
@@ -60,14 +74,10 @@ struct PackedDigits : PackedStream<M> {
   }
   // The greatest of the 16-bit numbers without their signs, as such bits, among the threads of a block.
   DEV u32 greatest(const uint4* x) {
-    u32 low = 0, high = 0;
+    u32 pairs = 0;
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const u32 pair = word(x[i / 4], i % 4), l = pair & 0x7fffu, h = pair & 0x7fff0000u;
-      low = low > l ? low : l;
-      high = high > h ? high : h;
-    }
-    u32 most = high >> 16 > low ? high >> 16 : low;
+    for (int i = 0; i < 16; ++i) pairs = greater_pair(pairs, word(x[i / 4], i % 4) & 0x7fff7fffu);
+    u32 most = pairs >> 16 > (pairs & 0xffffu) ? pairs >> 16 : pairs & 0xffffu;
 #pragma unroll
     for (int other = 1; other < UNITS; other *= 2) {
       const u32 theirs = __shfl_xor_sync(~0u, most, other);
@@ -77,10 +87,13 @@ struct PackedDigits : PackedStream<M> {
   }
   MEMBER void keep(const uint4* x, int row, int at) const {
     // Digits are -128 to 127, so that the greatest whole number, 32639, is a 250th less than a power of two.
-    const u32 own = (u32)__float_as_int(widened(greatest(x), 0) * 1.004f) >> 23, exponent = own > 17 ? own : 17;
+    const u32 own = (u32)__float_as_int(widened(greatest(x), 0) * 1.004f) >> 23,
+              exponent = own > 17 ? own : 17;
     const float up = bits_float((14 + 254 - exponent) << 23);
     const float unit = exponent == 255 ? bits_float(0x7fc00000u) : bits_float((exponent - 14) << 23);
-    constexpr float MAGIC = 12582912.0f;  // the whole number that is added to it is the low bits of the sum
+    // The whole number that is added to MAGIC is the low bits of the sum; 128 more rounds what the second
+    // byte begins with, and the first is off by as much.
+    constexpr float MAGIC = 12582912.0f + 128.0f;
     const u32 to = a + row * 2 * PITCH + at;
     u32 sum = 0;
 #pragma unroll
@@ -89,13 +102,13 @@ struct PackedDigits : PackedStream<M> {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         // Bytes of codes have these pairs by turns.
-        const u32 pair[2] = {word(x[NIBBLES ? half : 2 * half], i), word(x[NIBBLES ? half + 2 : 2 * half + 1], i)};
+        const u32 pair[2] = {word(x[NIBBLES ? half : 2 * half], i),
+                             word(x[NIBBLES ? half + 2 : 2 * half + 1], i)};
         u32 bits[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           bits[e] = (u32)__float_as_int(__fmaf_rn(widened(pair[e % 2], e / 2), up, MAGIC));
-          sum += bits[e];
-          bits[e] += 128;  // rounds what the second byte begins with; the first is off by as much
+          if (CORRECTED) sum += bits[e];
         }
         const u32 two = __byte_perm(bits[0], bits[1], 0x5140), others = __byte_perm(bits[2], bits[3], 0x5140);
         high[half] = __byte_perm(two, others, 0x7632);
@@ -108,7 +121,7 @@ struct PackedDigits : PackedStream<M> {
     }
     sum -= 32u * (u32)__float_as_int(MAGIC);
 #pragma unroll
-    for (int other = 1; other < UNITS; other *= 2) sum += __shfl_xor_sync(~0u, sum, other);
+    for (int other = 1; CORRECTED && other < UNITS; other *= 2) sum += __shfl_xor_sync(~0u, sum, other);
     if (row < ROWS && at % BLOCK_K == 0) {
       const float zero = M.format.zeros ? 1.0f : (float)(M.format.zero - OFFSET);
       store_shared_8(terms(at / BLOCK_K) + (row / 4 * COLUMNS / 2 + row % 4) * 8,
@@ -132,7 +145,8 @@ struct PackedDigits : PackedStream<M> {
     for (int n = 0; n < FRAGMENTS; ++n) {
       const int column = 8 * n + g % COLUMNS, row = column / 2;
       const bool real = ROWS % 4 == 0 || row < ROWS;
-      rows[n] = (real ? a + (2 * row + column % 2) * PITCH + own_step * WARP_K : blank) + t * 8 + own * BLOCK_K;
+      rows[n] =
+          (real ? a + (2 * row + column % 2) * PITCH + own_step * WARP_K : blank) + t * 8 + own * BLOCK_K;
     }
     uint4 w[B_COUNT];
 #pragma unroll
@@ -182,7 +196,7 @@ struct PackedDigits : PackedStream<M> {
           float sum = (float)(sums[j][n][2 * h] * 256 + sums[j][n][2 * h + 1]);
           if (M.format.zeros)
             sum = __fmaf_rn(zero[h] - OFFSET, bits_float(term.y), sum);
-          else if (M.format.zero != OFFSET)
+          else if (CORRECTED)
             sum += bits_float(term.y);
           acc[j][n][h] = __fmaf_rn(scale[h] * bits_float(term.x), sum, acc[j][n][h]);
         }

@@ -13,10 +13,11 @@ template <PackedMatmul M>
 struct PackedHalves : PackedStream<M> {
   typedef PackedStream<M> Stream;
   typedef PackedCodes<M.format, M.summed()> Codes;
-  using Stream::lane, Stream::g, Stream::t, Stream::k_warp, Stream::n_warp, Stream::rank, Stream::slice, Stream::a,
-      Stream::blank, Stream::scales_of;
-  using Stream::ROWS, Stream::B_COUNT, Stream::STAGES, Stream::PIECES, Stream::FRAGMENTS, Stream::PIECE_K, Stream::WARP_K,
-      Stream::BLOCKS, Stream::BLOCK_K, Stream::COLUMNS, Stream::ABREAST, Stream::SLICES, Stream::STEPS, Stream::BF16, Stream::EVEN_K;
+  using Stream::lane, Stream::g, Stream::t, Stream::k_warp, Stream::n_warp, Stream::rank, Stream::slice,
+      Stream::a, Stream::blank, Stream::scales_of;
+  using Stream::ROWS, Stream::B_COUNT, Stream::STAGES, Stream::PIECES, Stream::FRAGMENTS, Stream::PIECE_K,
+      Stream::WARP_K, Stream::BLOCKS, Stream::BLOCK_K, Stream::COLUMNS, Stream::ABREAST, Stream::SLICES,
+      Stream::STEPS, Stream::BF16, Stream::EVEN_K;
   static constexpr int PITCH = M.a_pitch(), VALUES = 4;
   using Stream::Stream;
 

@@ -1,5 +1,5 @@
-// PackedStream: B in fewer bits, streamed once through slots of every warp, as few_rows_stream does it: pieces
-// of codes with their scales, stages ahead.
+// PackedStream: B in fewer bits, streamed once through slots of every warp, as few_rows_stream does it:
+// pieces of codes with their scales, stages ahead.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_STREAM_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_STREAM_CUH_
 

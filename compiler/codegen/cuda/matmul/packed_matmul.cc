@@ -53,18 +53,19 @@ struct Tried {
   int64_t stages, pieces, warps, cluster;
   int64_t block_warps = 0;  // 0: 8
 };
-constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1},     {8, 2, 8, 1},      {3, 4, 8, 1},
-                            {4, 4, 8, 1}, {5, 2, 8, 1}, {5, 2, 8, 1, 16}, {5, 2, 16, 1, 16}, {7, 4, 8, 1},
-                            {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1},     {4, 2, 4, 1},      {3, 2, 8, 1},
-                            {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4},     {6, 2, 8, 4}};
+constexpr Tried kTried[] = {
+    {5, 4, 8, 1}, {6, 2, 8, 1},     {4, 2, 8, 1},      {8, 2, 8, 1}, {3, 4, 8, 1}, {4, 4, 8, 1},
+    {5, 2, 8, 1}, {5, 2, 8, 1, 16}, {5, 2, 16, 1, 16}, {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1},
+    {6, 2, 4, 1}, {4, 2, 4, 1},     {3, 2, 8, 1},      {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4},
+    {6, 2, 8, 4}, {5, 4, 8, 1, 16}, {4, 4, 8, 1, 16}};
 // Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
-constexpr Tried kTriedOfRows[] = {{3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16},
-                                  {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16},
-                                  {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},  {3, 4, 8, 1},     {3, 2, 8, 1},
-                                  {4, 4, 8, 1},     {4, 2, 8, 1},      {6, 2, 8, 1},     {5, 4, 8, 1},
-                                  {6, 1, 8, 1},     {4, 2, 4, 1},      {4, 2, 2, 8},     {3, 2, 8, 8},
-                                  {4, 2, 1, 8},     {4, 2, 4, 8},      {3, 2, 4, 8, 16}, {3, 2, 2, 4, 16},
-                                  {3, 2, 4, 4, 16}, {6, 2, 8, 4},      {3, 2, 2, 8, 16}};
+constexpr Tried kTriedOfRows[] = {
+    {4, 4, 8, 1, 16},  {5, 2, 8, 1, 16}, {3, 2, 8, 1, 16},  {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16},
+    {4, 2, 16, 1, 16}, {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16},  {6, 1, 16, 1, 16},
+    {3, 2, 4, 1, 16},  {4, 1, 2, 1, 16}, {3, 4, 8, 1},      {3, 2, 8, 1},      {4, 4, 8, 1},
+    {4, 2, 8, 1},      {6, 2, 8, 1},     {5, 4, 8, 1},      {6, 1, 8, 1},      {4, 2, 4, 1},
+    {4, 2, 2, 8},      {3, 2, 8, 8},     {4, 2, 1, 8},      {4, 2, 4, 8},      {3, 2, 4, 8, 16},
+    {3, 2, 2, 4, 16},  {3, 2, 4, 4, 16}, {6, 2, 8, 4},      {3, 2, 2, 8, 16}};
 
 Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
@@ -74,15 +75,16 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
 // does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
+  const bool whole = context.part.packed.type <= PackedType::kU8;
   if (problem.m > 4) {
     if (deep) return {3, 2, 4, 4, 16};
     if (two) return {4, 2, 8, 1};
     return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
   }
-  if (problem.m > 2 && context.part.packed.type <= PackedType::kU8) {
-    if (deep) return {4, 4, 8, 1};
+  if (problem.m > 2 && whole) {
+    if (deep) return {4, 4, 8, 1, 16};
     if (two) return {4, 2, 8, 1};
-    return {3, 4, 8, 1};
+    return narrow ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (problem.m > 2) {
     if (deep) return {3, 2, 8, 1, 16};
@@ -90,10 +92,10 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
     return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (two) return {5, 2, 8, 1, 16};
-  if (deep) return {4, 4, 8, 1};
+  if (deep) return whole ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
   if (!narrow) return {5, 4, 8, 1};
   // What shares the GPU with other parts has few tiles a block.
-  return context.share < 1 ? Tried{3, 4, 8, 1} : Tried{5, 2, 8, 1};
+  return context.share < 1 || !whole ? Tried{3, 4, 8, 1} : Tried{5, 2, 8, 1, 16};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
