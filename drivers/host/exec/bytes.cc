@@ -54,6 +54,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -65,6 +66,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a,
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -90,6 +92,8 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+#include "drivers/host/exec/byte_pairs.inc"
+constexpr MultiplyBytes kMultiply = TileOfPairs;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -101,6 +105,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -147,6 +152,7 @@ void SumChannels(const ChannelStrip& s) {
     }
   }
 }
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace widened
 namespace vnni = widened;
 bool HasVnni() { return false; }
@@ -326,9 +332,10 @@ class Product {
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::Tile, widened::SumChannels, widened::Interleave, widened::kStep};
-  engine->bytes = HasVnni() ? ByteInstructions{vnni::Tile, vnni::SumChannels, vnni::Interleave, vnni::kStep}
-                            : engine->bytes_widened;
+  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep};
+  engine->bytes = HasVnni()
+                      ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep}
+                      : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
