@@ -99,7 +99,7 @@ enum class Skeleton : uint8_t {
   kMap = 0,          // body once per point: pointwise, copy, gather, scatter
   kReduction = 1,    // rows: stages over the last `reduced` loops
   kContraction = 2,  // acc_j[b,m,n] = sum_k lhs[b,m,k] * rhs_j[b,k,n]
-  kConvolution = 3,  // acc[n,g,o,out] = combine over c, kernel of input (* weight)
+  kConvolution = 3,  // acc_j[n,g,o,out] = combine over c, kernel of input (* weight_j)
   kAttention = 4,    // acc[b,q,v] = sum_k softmax_k(scale * q.k + mask) v
 };
 
@@ -146,7 +146,8 @@ struct Part {
   TapeType acc_type = TapeType::kF32;
   Span<const int64_t> loops;  // extents, each >= 1
   Span<const Operand> operands;
-  Span<const uint16_t> rhs;  // contraction: one or more; convolution: the weight (none for pools)
+  Span<const uint16_t>
+      rhs;  // contraction: one or more; convolution: its weights, mostly one (none for pools)
   // Contraction with packed weights (core/packed_weights.h): rhs are codes (u8), and for each there are
   // scales and, unless there are none, zero points, all of one float type. n and k count through the loops of
   // their role in the order of the rhs's strides, largest first.

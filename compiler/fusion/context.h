@@ -29,10 +29,11 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
-  bool collective = false;       // no part: a kCollective node of its own
-  bool call = false;             // no part: a kCall and its kCallResults
-  bool loop = false;             // no part: a kLoop and its kLoopResults
-  std::vector<NodeId> anchors;   // contractions with one lhs; otherwise at most one node
+  bool collective = false;  // no part: a kCollective node of its own
+  bool call = false;        // no part: a kCall and its kCallResults
+  bool loop = false;        // no part: a kLoop and its kLoopResults
+  std::vector<NodeId>
+      anchors;  // contractions with one lhs, convolutions of one input; otherwise at most one node
   std::vector<NodeId> nodes;     // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side
   NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain

@@ -1,7 +1,9 @@
 // Convolutions and pools: the loops are fixed, [n, g, o, out..., c, kernel...]; padding is guards on the
 // input.
+#include <algorithm>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "compiler/fusion/emit_groups.h"
 
@@ -62,10 +64,12 @@ class ConvolutionEmission {
         builder_(context, group.id, &space_) {}
 
   Status Emit(LoweredOp* op, Obstacle* obstacle) {
-    for (size_t slot = 0; slot < node_.inputs.size(); ++slot) {
-      if (Storage(slot).affine()) continue;
-      *obstacle = NeedsCopy(node_.id, static_cast<int>(slot));
-      return Status::Ok();
+    for (NodeId anchor : group_.anchors) {
+      for (size_t slot = 0; slot < node_.inputs.size(); ++slot) {
+        if (Storage(c_.node(anchor), slot).affine()) continue;
+        *obstacle = NeedsCopy(anchor, static_cast<int>(slot));
+        return Status::Ok();
+      }
     }
     AddPoints();
     const View all = ir::Compose(ir::DenseView(SinkDomain(c_, group_)), ir::DenseView(node_.shape));
@@ -78,7 +82,9 @@ class ConvolutionEmission {
     part.tf32 = c_.options.tf32 && node_.op == Op::kConv && node_.dtype == DType::kF32;
     part.lhs = ReadInput();
     if (node_.op == Op::kConv) {
-      part.rhs = c_.program.arena->Copy(std::vector<uint16_t>{ReadWeights()});
+      std::vector<uint16_t> weights;
+      for (size_t j = 0; j < group_.anchors.size(); ++j) weights.push_back(ReadWeights(j));
+      part.rhs = c_.program.arena->Copy(weights);
     } else {
       part.combine = node_.As<ir::PoolAttrs>().kind;
     }
@@ -100,8 +106,8 @@ class ConvolutionEmission {
 
  private:
   // Storage strides of the input (slot 0) and the weight, one a dim: single-step views only.
-  View Storage(size_t slot) const {
-    const NodeId input = node_.inputs[slot];
+  View Storage(const Node& node, size_t slot) const {
+    const NodeId input = node.inputs[slot];
     return ir::Compose(HomeOf(&c_, c_.base(input)).placement, c_.graph.ViewOf(input));
   }
 
@@ -126,8 +132,9 @@ class ConvolutionEmission {
     }
     builder_.SetDomain(space_.AddMap(ir::DenseView(node_.shape), 0, domain_walk));
     builder_.SetIntercept([this](TapeWriter* tape, NodeId id, const View&) -> std::optional<int> {
-      if (id != node_.id) return std::nullopt;
-      return tape->Add(AccInst(NaturalType(node_.dtype), 0));
+      const auto it = std::find(group_.anchors.begin(), group_.anchors.end(), id);
+      if (it == group_.anchors.end()) return std::nullopt;
+      return tape->Add(AccInst(NaturalType(node_.dtype), static_cast<int>(it - group_.anchors.begin())));
     });
   }
 
@@ -137,38 +144,41 @@ class ConvolutionEmission {
     for (int a = 0; a < spatial_; ++a) space_.AddLoop(window_.kernel[a], Role::kReduced);
   }
 
-  uint16_t Read(size_t slot, int64_t offset, const std::vector<int64_t>& walk, const char* key) {
+  uint16_t Read(const Node& node, size_t slot, int64_t offset, const std::vector<int64_t>& walk,
+                const std::string& key) {
     const int map = space_.AddMap(Everything(), offset, walk);
-    builder_.Blame(map, node_.id, static_cast<int>(slot));
-    return static_cast<uint16_t>(builder_.AddOperand(c_.base(node_.inputs[slot]), Mode::kRead, map, key));
+    builder_.Blame(map, node.id, static_cast<int>(slot));
+    return static_cast<uint16_t>(builder_.AddOperand(c_.base(node.inputs[slot]), Mode::kRead, map, key));
   }
 
   // Plain in n and channels; Guarded adds the spatial axes.
   uint16_t ReadInput() {
-    const View storage = Storage(0);
+    const View storage = Storage(node_, 0);
     const ir::ViewStep& x = storage.steps[0];
     const bool pool = node_.op == Op::kPool;
     std::vector<int64_t> walk(static_cast<size_t>(space_.loops()), 0);
     walk[0] = x.strides[0];
     walk[1] = pool ? x.strides[1] : x.strides[1] * window_.in_channels;
     walk[reduced_] = pool ? 0 : x.strides[1];
-    return Read(0, x.offset, walk, "x");
+    return Read(node_, 0, x.offset, walk, "x");
   }
 
-  uint16_t ReadWeights() {
-    const View storage = Storage(1);
+  // Of the anchor of that number.
+  uint16_t ReadWeights(size_t number) {
+    const Node& anchor = c_.node(group_.anchors[number]);
+    const View storage = Storage(anchor, 1);
     const ir::ViewStep& k = storage.steps[0];
     std::vector<int64_t> walk(static_cast<size_t>(space_.loops()), 0);
     walk[1] = k.strides[0] * window_.out_channels;
     walk[2] = k.strides[0];
     walk[reduced_] = k.strides[1];
     for (int a = 0; a < spatial_; ++a) walk[reduced_ + 1 + a] = k.strides[2 + a];
-    return Read(1, k.offset, walk, "w");
+    return Read(anchor, 1, k.offset, walk, "w" + std::to_string(number));
   }
 
   // Along each spatial axis the input is read where it is, and is `absent` elsewhere.
   void Guarded(uint16_t lhs, double absent) {
-    const View storage = Storage(0);
+    const View storage = Storage(node_, 0);
     const ir::ViewStep& x = storage.steps[0];
     std::vector<Guard> guards;
     std::vector<std::vector<int64_t>> guard_strides;

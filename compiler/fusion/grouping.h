@@ -53,7 +53,9 @@ class Grouping {
   bool InPrologue(int group, NodeId id) const;
 
   // join_siblings.cc: contractions of one left side.
+  bool HasSameWindows(const ir::Node& a, const ir::Node& b) const;
   bool ArePackedAlike(const ir::Node& a, const ir::Node& b) const;
+  bool ReadsSumsOfAnother(const Group& group, NodeId id, int step) const;
   bool TryTwin(Group* group, NodeId id);
   bool SameRead(NodeId a, NodeId b) const;
   std::optional<ir::View> PathTo(NodeId from, NodeId to, const Group& group) const;

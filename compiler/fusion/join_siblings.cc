@@ -1,4 +1,5 @@
-// Contractions of one left side whose results meet at the same points become accumulators of one part.
+// Contractions of one left side whose results meet at the same points become accumulators of one part; and so
+// do a convolution of 8-bit integers and the sums of its windows.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -20,11 +21,39 @@ bool Grouping::ArePackedAlike(const Node& a, const Node& b) const {
          x->has_zeros == y->has_zeros && c_.node(a.inputs[2]).dtype == c_.node(b.inputs[2]).dtype;
 }
 
+// Whether both convolutions go over the same windows, one of them to add those up.
+bool Grouping::HasSameWindows(const Node& a, const Node& b) const {
+  if (a.op != Op::kConv || b.op != Op::kConv) return a.op == b.op;
+  const ir::ConvAttrs &x = a.As<ir::ConvAttrs>(), &y = b.As<ir::ConvAttrs>();
+  return (AddsUpLeftSide(c_.graph, a) || AddsUpLeftSide(c_.graph, b)) && x.strides == y.strides &&
+         x.dilations == y.dilations && x.pads_begin == y.pads_begin && x.pads_end == y.pads_end &&
+         x.groups == y.groups && x.absent == y.absent &&
+         c_.node(a.inputs[1]).shape == c_.node(b.inputs[1]).shape;
+}
+
+// Whether `id` corrects the sums of a product, which is in no group yet, by sums of its left side: both are
+// accumulators of that product's part, if its epilogue is where they meet.
+bool Grouping::ReadsSumsOfAnother(const Group& group, NodeId id, int step) const {
+  constexpr int kMostSteps = 4;
+  const Node& node = c_.node(id);
+  if (node.dtype != DType::kI32 || step == kMostSteps) return false;
+  if (AddsUpLeftSide(c_.graph, node) && Free(id)) {
+    if (group.anchors.empty()) return true;
+    const Node& first = c_.node(group.anchors[0]);
+    return !HasSameWindows(first, node) || !SameRead(first.inputs[0], node.inputs[0]);
+  }
+  if (node.op != Op::kPointwise) return false;
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](NodeId input) { return ReadsSumsOfAnother(group, c_.base(input), step + 1); });
+}
+
 // A second contraction of the same left side whose result is read at the same points: one more accumulator.
 bool Grouping::TryTwin(Group* group, NodeId id) {
-  if (group->skeleton != Skeleton::kContraction || group->anchors.size() >= kMaxSlots) return false;
-  const Node& first = c_.node(group->anchors[0]);
+  const Node& first = c_.node(group->anchors.empty() ? id : group->anchors[0]);
   const Node& twin = c_.node(id);
+  if (group->anchors.empty() || group->anchors.size() >= kMaxSlots || !HasSameWindows(first, twin))
+    return false;
+  if (group->skeleton != Skeleton::kContraction && group->skeleton != Skeleton::kConvolution) return false;
   if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
   if (!(twin.shape == first.shape) || twin.dtype != first.dtype) return false;
   if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype || !ArePackedAlike(twin, first))

@@ -26,6 +26,50 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
   return b.Cast(Clamp(b, y, low, high), dtype);
 }
 
+namespace {
+
+// Whether nothing of it is less than 0, by how it is made: behind a Relu, say.
+bool IsNotNegative(ir::Builder& b, NodeId id, int steps = 0) {
+  constexpr int kMostSteps = 8;
+  const ir::Graph& g = b.graph();
+  const ir::Node& node = g.node(g.BaseOf(id));
+  if (steps == kMostSteps) return false;
+  const auto is = [&](NodeId input) { return IsNotNegative(b, input, steps + 1); };
+  const auto all = [&] { return std::all_of(node.inputs.begin(), node.inputs.end(), is); };
+  switch (node.op) {
+    case ir::Op::kConstant: {
+      std::vector<double> values;
+      return node.shape.elements() == 1 && IsFloat(node.dtype) && b.ConstantFloats(node.id, &values) &&
+             values[0] >= 0;
+    }
+    case ir::Op::kPointwise:
+      switch (node.As<ir::PointwiseAttrs>().op) {
+        case TapeOp::kMax: return std::any_of(node.inputs.begin(), node.inputs.end(), is);
+        case TapeOp::kMin:
+        case TapeOp::kAdd:
+        case TapeOp::kMul: return all();
+        case TapeOp::kAbs:
+        case TapeOp::kExp:
+        case TapeOp::kSigmoid: return true;
+        default: return false;
+      }
+    case ir::Op::kPool: {
+      // A window that lies outside of the image has no greatest number.
+      const ir::PoolAttrs& pool = node.As<ir::PoolAttrs>();
+      bool inside = true;
+      for (size_t a = 0; a < pool.kernel.size(); ++a) {
+        const int64_t reach = (pool.kernel[a] - 1) * pool.dilations[a];
+        inside = inside && pool.pads_begin[a] <= reach && pool.pads_end[a] <= reach;
+      }
+      return (pool.kind != Combine::kMax || inside) && all();
+    }
+    case ir::Op::kConcat: return all();
+    default: return false;
+  }
+}
+
+}  // namespace
+
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
   // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies
   // side by side, in either order of their channels.
@@ -34,13 +78,18 @@ DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
     NodeId of = rank > 1 ? b.Reduce(kind, x, {along}, true) : x;
     return rank > 0 ? b.Reduce(kind, of, AxisRange(0, rank), false) : of;
   };
-  NodeId max = extreme(ir::ReduceKind::kMax), min = extreme(ir::ReduceKind::kMin);
-  max = b.BinaryScalar(TapeOp::kMax, max, 0);
-  min = b.BinaryScalar(TapeOp::kMin, min, 0);
-  NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+  // The range begins at 0 then, which needs no search, and what pads an image is known.
+  const bool from_zero = IsNotNegative(b, x);
+  NodeId min = from_zero ? kNoNode : b.BinaryScalar(TapeOp::kMin, extreme(ir::ReduceKind::kMin), 0);
+  const NodeId max = b.BinaryScalar(TapeOp::kMax, extreme(ir::ReduceKind::kMax), 0);
+  NodeId scale = b.BinaryScalar(TapeOp::kDiv, from_zero ? max : b.Sub(max, min), 255);
   // A tensor of zeros has no range; any scale gives zeros.
   NodeId one = b.Scalar(DType::kF32, 1);
   NodeId divisor = b.Select(b.Binary(TapeOp::kEqual, scale, b.Scalar(DType::kF32, 0)), one, scale);
+  if (from_zero) {
+    const NodeId zero = b.Scalar(DType::kU8, 0);
+    return {Quantise(b, x, divisor, zero, DType::kU8), scale, zero};
+  }
   NodeId zero = b.Unary(TapeOp::kRound, Clamp(b, b.Div(b.Unary(TapeOp::kNeg, min), divisor), 0, 255));
   zero = b.Cast(zero, DType::kU8);
   return {Quantise(b, x, divisor, zero, DType::kU8), scale, zero};

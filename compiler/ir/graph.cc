@@ -155,6 +155,15 @@ bool HasEffect(const Node& node) {
   return node.op == Op::kCall && node.As<CallAttrs>().info->side_effects;
 }
 
+bool AddsUpLeftSide(const Graph& graph, const Node& node) {
+  if ((node.op != Op::kMatMul && node.op != Op::kConv) || node.inputs.size() != 2) return false;
+  if (node.dtype != DType::kI32 || ByteSize(graph.node(node.inputs[1]).dtype) != 1) return false;
+  const View view = graph.ViewOf(node.inputs[1]);
+  if (!view.affine()) return false;
+  const std::vector<IndexDim> dims = JoinedDims(view.steps[0]);
+  return std::all_of(dims.begin(), dims.end(), [](const IndexDim& dim) { return dim.stride == 0; });
+}
+
 int Graph::RemoveDead() {
   if (pruned_) return 0;
   // From the last node back: what is named lies behind, but for a few that wait on the stack.

@@ -381,6 +381,11 @@ class Graph {
 // Whether a node runs even if nothing reads it: calls with side effects, sends.
 bool HasEffect(const Node& node);
 
+// Whether a kMatMul or kConv of 8-bit integers adds up its left side, or the windows of its input: it
+// multiplies by one number everywhere. A driver does that beside another product of that side, for less than
+// a product.
+bool AddsUpLeftSide(const Graph& graph, const Node& node);
+
 const char* Name(Op op);
 // One line a live node; deterministic. What --dump-after prints.
 std::string Dump(const Graph& graph);

@@ -224,6 +224,8 @@ Result<PassResult> EliminateCommonSubexpressions(ir::Graph* graph, const PassOpt
   std::vector<std::pair<NodeId, NodeId>> replaced;
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op == Op::kInput) continue;
+    // Each product has its own sums of what it reads, and makes them as it reads.
+    if (ir::AddsUpLeftSide(*graph, graph->node(id))) continue;
     const NodeId first = seen.FindOrAdd(id);
     if (first == ir::kNoNode || !graph->CanReplace(id, first)) continue;
     graph->ReplaceUses(id, first);

@@ -187,6 +187,9 @@ class Rewriter {
     return b_.Expand(b_.Transpose(weight, perm), shown);
   }
 
+  // A right side by which a product is the sum of what the left side multiplies, for every column.
+  NodeId Ones(DType type, const Shape& shape) { return b_.Expand(b_.Scalar(type, 1), shape); }
+
   // Sums of 8-bit numbers along one axis.
   NodeId Sums(NodeId numbers, int axis, DType type) {
     return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, type), {axis}, true);
@@ -251,29 +254,15 @@ class Rewriter {
     return b_.Reshape(x, shape);
   }
 
-  // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24. On the host
-  // those of one group are a product of bytes with ones.
+  // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24.
   NodeId ChannelSums(const Quantised& a, int64_t channels, int64_t groups) {
     const Shape shape = g_.node(a.numbers).shape;
-    NodeId x = kNoNode;
-    if (host_ && groups == 1) {
-      ir::ConvAttrs attrs;
-      attrs.strides.assign(static_cast<size_t>(shape.rank) - 2, 1);
-      attrs.dilations = attrs.strides;
-      attrs.pads_begin.assign(attrs.strides.size(), 0);
-      attrs.pads_end = attrs.pads_begin;
-      Shape ones{1, channels};
-      while (ones.rank < shape.rank) ones.dims[ones.rank++] = 1;
-      x = b_.Conv(a.numbers,
-                  b_.Ints(DType::kI8, ones, std::vector<int64_t>(static_cast<size_t>(channels), 1)), attrs);
-    } else {
-      Shape split{shape[0], groups, channels}, grouped = shape;
-      grouped[1] = groups;
-      split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
-      x = b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.numbers, DType::kF32), split), {2}, false);
-      x = b_.Reshape(x, grouped);
-    }
-    return x;
+    Shape split{shape[0], groups, channels}, grouped = shape;
+    grouped[1] = groups;
+    split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
+    const NodeId x =
+        b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.numbers, DType::kF32), split), {2}, false);
+    return b_.Reshape(x, grouped);
   }
 
   // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
@@ -284,14 +273,6 @@ class Rewriter {
       x = b_.Sub(x, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(weight[1])));
     }
     return OfAllOutputs(SumsOverWindows(x, weight, attrs), weight[0]);
-  }
-  // Whether every window is the pixel at its place.
-  static bool IsOnePoint(const Shape& weight, const ir::ConvAttrs& attrs) {
-    const auto all = [](const std::vector<int64_t>& values, int64_t of) {
-      return std::all_of(values.begin(), values.end(), [of](int64_t v) { return v == of; });
-    };
-    return weight.elements() == weight[0] * weight[1] && all(attrs.strides, 1) && all(attrs.pads_begin, 0) &&
-           all(attrs.pads_end, 0);
   }
   NodeId SumsOverWindows(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
     ir::PoolAttrs pool;
@@ -388,20 +369,16 @@ class Rewriter {
     const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
-    Quantised read = a;
-    if (host_) read.numbers = x;  // which the product reads, too
-    // Pixels by themselves are not centred: what that adds is one number a channel.
-    const bool point = host_ && weight_zero != kNoNode && IsOnePoint(weight_shape, attrs);
+    // The host adds up windows as it reads them, by a weight of ones; what lies outside of the input counts.
+    const bool beside = host_ && weight_zero != kNoNode;
     if (a.zero != kNoNode) {
       NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
-      if (point) all = Centred(all, Whole(weight_zero), weight_shape[1]);
+      if (beside) all = Centred(all, Whole(weight_zero), weight_shape.elements() / outputs);
       y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
     }
     if (weight_zero != kNoNode) {
       const NodeId rows =
-          point
-              ? OfAllOutputs(b_.Cast(ChannelSums(read, weight_shape[1], attrs.groups), DType::kI32), outputs)
-              : WindowSums(read, weight_shape, host_ ? attrs : windows);
+          beside ? b_.Conv(x, Ones(DType::kI8, weight_shape), attrs) : WindowSums(a, weight_shape, windows);
       y = b_.Sub(y, b_.Mul(Whole(weight_zero), rows));
     }
     return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);

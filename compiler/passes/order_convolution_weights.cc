@@ -31,7 +31,7 @@ std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, boo
 // weight of several output channels; else a 16-bit one of several points.
 std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node, bool host) {
   constexpr int64_t kMostBytes = 64 << 20;
-  if (node.op != Op::kConv) return nullptr;
+  if (node.op != Op::kConv || ir::AddsUpLeftSide(*graph, node)) return nullptr;
   const Node& weight = graph->node(node.inputs[1]);
   const std::shared_ptr<const ConstantData> data = KnownWeight(graph, weight.id, host, kMostBytes);
   if (data == nullptr) return nullptr;

@@ -72,71 +72,10 @@ Status PartBuilder::BuildRuns(BytesProgram* bytes) {
   return Status::Ok();
 }
 
-// An epilogue that begins by making floats of the sums, perhaps less a correction for each column, gets them
-// so: its first instructions are done where the sums are made.
-Status PartBuilder::BuildFloatSums(BytesProgram* bytes) {
-  GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
-  if (!tape.ok()) return NoMemory();
-  const size_t size = tape.size();
-  const auto uses = [&](size_t reg) {
-    int count = 0;
-    for (size_t k = 0; k < size; ++k) {
-      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
-      for (int r = 0; r < Inputs(tape[k].op); ++r) count += reads[r] == reg;
-    }
-    return count;
-  };
-  // The instruction that alone reads `reg`.
-  const auto reader = [&](size_t reg) {
-    for (size_t k = reg + 1; k < size && uses(reg) == 1; ++k) {
-      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
-      for (int r = 0; r < Inputs(tape[k].op); ++r) {
-        if (reads[r] == reg) return k;
-      }
-    }
-    return size;
-  };
-  const auto casts = [&](size_t k, DType to) {
-    return k < size && tape[k].op == TapeOp::kCast && tape[k].imm.i == static_cast<int64_t>(to);
-  };
-  uint16_t corrections[kMaxSlots];
-  size_t sums[kMaxSlots], floats[kMaxSlots];
-  size_t found = 0;
-  for (size_t k = 0; k < size; ++k) {
-    if (tape[k].op != TapeOp::kAcc) continue;
-    if (found == part_.rhs.size() || tape[k].arg != found) return Status::Ok();
-    corrections[found] = kNoOperand;
-    size_t next = reader(k);
-    if (next < size && tape[next].op == TapeOp::kSub && tape[next].a == k) {
-      const TapeInst& less = tape[tape[next].b];
-      if (less.op != TapeOp::kLoad || less.arg >= part_.operands.size()) return Status::Ok();
-      const Operand& operand = part_.operands[less.arg];
-      if (operand.dtype != DType::kI32 || Depends(operand, kM) || uses(tape[next].b) != 1)
-        return Status::Ok();
-      corrections[found] = less.arg;
-      next = reader(next);
-      if (casts(next, DType::kI32)) next = reader(next);
-    }
-    if (!casts(next, DType::kF32) || tape[next].type != TapeType::kF32) return Status::Ok();
-    sums[found] = k;
-    floats[found++] = next;
-  }
-  if (found != part_.rhs.size()) return Status::Ok();
-  for (size_t j = 0; j < found; ++j) {
-    TapeInst& sum = tape[floats[j]];
-    sum = TapeInst();
-    sum.op = TapeOp::kAcc;
-    sum.type = TapeType::kF32;
-    sum.arg = static_cast<uint16_t>(j);
-    tape[sums[j]].op = TapeOp::kConst;  // nobody reads it
-    if (corrections[j] != kNoOperand)
-      RONDO_RETURN_IF_ERROR(BuildAccess(corrections[j], out_->tiling, &bytes->correction[j]));
-  }
-  part_.epilogue = arena_.Copy(tape);
-  if (part_.epilogue.data() == nullptr) return NoMemory();
-  part_.acc_type = out_->acc_type = TapeType::kF32;
-  bytes->float_sums = true;
-  return Status::Ok();
+// Whether right side `j` is one number for all of k and n.
+bool PartBuilder::IsRowSum(size_t j) const {
+  const Operand& right = part_.operands[RightOperand(static_cast<int>(j))];
+  return right.guards.empty() && right.indirects.empty() && !Depends(right, kK) && !Depends(right, kN);
 }
 
 Status PartBuilder::BuildBytes() {
@@ -158,13 +97,14 @@ Status PartBuilder::BuildBytes() {
   bool in_place = true;
   for (int j = 0; j < out_->num_rhs; ++j) {
     RhsProgram& rhs = out_->rhs[j];
+    bytes.row_sum[j] = IsRowSum(static_cast<size_t>(j));
     const uint16_t operand = RightOperand(j);
     RONDO_RETURN_IF_ERROR(BuildAccess(operand, out_->tiling, &rhs.by_n));
     rhs.k_unit = rhs.by_n->lane.kind != LaneKind::kTable && Linear(*rhs.by_n, nest, kK, &rhs.k_step) &&
                  (rhs.k_step == 1 || k == 1);
-    in_place &= rhs.k_unit;
-    bytes.right_flip[j] = part_.operands[operand].dtype == DType::kU8 ? 0x80 : 0;
-    bytes.sum_rows |= bytes.right_flip[j] != 0;
+    in_place &= rhs.k_unit || bytes.row_sum[j];
+    if (!bytes.row_sum[j]) bytes.right_flip[j] = part_.operands[operand].dtype == DType::kU8 ? 0x80 : 0;
+    bytes.sum_rows |= bytes.right_flip[j] != 0 || bytes.row_sum[j];
   }
   RONDO_RETURN_IF_ERROR(BuildSumsEpilogue(&bytes));
   out_->lhs_row = (k + kVector - 1) / kVector * kVector;

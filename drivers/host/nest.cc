@@ -72,6 +72,7 @@ bool ChannelsLast(const Part& part) {
   const Operand& input = part.operands[part.lhs];
   if (pool) return part.loops[kGroup] > 1 && input.strides[kGroup] == 1;
   if (part.rhs[0] >= part.operands.size()) return false;
+  if (part.rhs.size() > 1) return true;  // several right sides
   const Operand& weight = part.operands[part.rhs[0]];
   const bool bytes = weight.dtype == DType::kI8 || weight.dtype == DType::kU8;  // dot products along k
   if (bytes && (part.loops[kOut] > 1 || part.loops[kGroup] == 1)) return true;

@@ -89,10 +89,13 @@ class PartBuilder {
   bool FitsBytes() const;
   Status BuildBytes();
   Status BuildRuns(BytesProgram* bytes);
-  Status BuildFloatSums(BytesProgram* bytes);
+  bool IsRowSum(size_t j) const;
   class SumsWay;
   GrowingList<uint8_t> DependOnColumns() const;
-  Status BuildRequantisation(BytesProgram* bytes, bool* built);
+  Status BuildRequantisation(BytesProgram* bytes, bool whole, bool* built);
+  Status BuildOfColumns(const GrowingList<uint8_t>& of_columns, Span<Requantisation> sums,
+                        BytesProgram* bytes);
+  Status BeginWithFloats(const GrowingList<uint16_t>& floats, bool* built);
   Status BuildSumsEpilogue(BytesProgram* bytes);
   bool FitsChannelBytes() const;
   Status BuildChannelBytes();

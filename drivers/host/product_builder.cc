@@ -152,15 +152,16 @@ Status PartBuilder::BuildProduct() {
     return BuildPacked();
   }
   if (FitsBytes()) return BuildBytes();
-  if (FitsChannelBytes()) return BuildChannelBytes();
-  if (FitsChannels()) return BuildChannels();
-  if (!pool && FitsDirect()) {
+  const bool one = part_.rhs.size() <= 1;  // which convolutions mostly have
+  if (one && FitsChannelBytes()) return BuildChannelBytes();
+  if (one && FitsChannels()) return BuildChannels();
+  if (!pool && one && FitsDirect()) {
     bool built = false;
     RONDO_RETURN_IF_ERROR(BuildDirect(&built));
     if (built) out_->work = points * 0.5 + products * 0.02;
     if (built) return Status::Ok();
   }
-  if (FitsPlanes()) {
+  if (one && FitsPlanes()) {
     bool built = false;
     RONDO_RETURN_IF_ERROR(BuildPlanes(&built));
     if (built) return Status::Ok();
@@ -168,7 +169,7 @@ Status PartBuilder::BuildProduct() {
   if (pool) return BuildAccumulate();
 
   bool fast = part_.acc_type == TapeType::kF32;
-  out_->num_rhs = convolution ? 1 : static_cast<int>(part_.rhs.size());
+  out_->num_rhs = convolution && !channels_ ? 1 : static_cast<int>(part_.rhs.size());
   for (int j = 0; j < out_->num_rhs; ++j) {
     const Operand& rhs = part_.operands[RightOperand(j)];
     fast &= WidensToF32(rhs.dtype) && !Depends(rhs, kM);

@@ -291,13 +291,18 @@ struct ByteInstructions {
 
 // What an epilogue makes of the sums of one right side, where it is no more than this:
 //   x = ((sum - correction - row * times) + before) * factor + after, in [low, high],
-// stored as f32, or as bytes: round(x / scale) + zero, in [least, greatest]. What depends on the column alone
-// is computed once a tile.
+// stored as f32, or as bytes: round(x / scale) + zero, in [least, greatest]. Or how an epilogue that is more
+// begins:
+//   x = sum - correction - row * times.
+// What depends on the column alone is computed once a tile.
 inline constexpr uint32_t kNoRegister = ~uint32_t{0};
 struct Requantisation {
   uint32_t correction = kNoRegister, times = kNoRegister;                    // whole numbers
   uint32_t before = kNoRegister, factor = kNoRegister, after = kNoRegister;  // f32
-  const Access* row = nullptr;  // whole; the same for all columns
+  // The row's: a whole number in memory, the same for all columns; or the sum of the left side that right
+  // side `row_sum` stands for.
+  const Access* row = nullptr;
+  int row_sum = -1;
   bool clamps = false, quantises = false;
   float low = -__builtin_inff(), high = __builtin_inff();
   float scale = 1, zero = 0;    // QuotientIsQuick; zero is whole
@@ -327,23 +332,24 @@ struct BytesProgram {
   MultiplyBytes multiply = nullptr;
   bool in_runs = false;
   int64_t tap_run = 0;
-  int64_t runs = 0;                          // of taps that lie one behind the other, where none is absent
-  const int64_t* run_at = nullptr;           // bytes from tap 0
-  const int64_t* run_bytes = nullptr;        // of each
-  uint8_t absent = 0;                        // the byte of an absent tap
-  uint8_t left_flip = 0;                     // 0x80: the left side is signed
-  uint8_t right_flip[kMaxSlots] = {};        // 0x80: the right side is unsigned
-  bool sum_rows = false;                     // one of them is
-  int64_t wide_stride = 0;                   // bytes of the sums of one right side, widened for the epilogue
-  bool float_sums = false;                   // the epilogue gets them as f32, else as i64
-  const Access* correction[kMaxSlots] = {};  // float_sums: of each column, taken from its sums; may be null
-  int64_t correction_at = 0;                 // of the columns of a tile, i32, kLanes a right side
-  int64_t columns_at = 0;                    // packed columns, where k is not contiguous
-  const Requantisation* requantise = nullptr;  // of each right side, in place of the epilogue; may be null
-  RequantiseRow requantise_row = nullptr;
-  Program of_columns;    // requantise: its registers
-  int64_t times_at = 0;  // as correction_at
-  int64_t zeros_at = 0;  // kLanes floats
+  int64_t runs = 0;                    // of taps that lie one behind the other, where none is absent
+  const int64_t* run_at = nullptr;     // bytes from tap 0
+  const int64_t* run_bytes = nullptr;  // of each
+  uint8_t absent = 0;                  // the byte of an absent tap
+  uint8_t left_flip = 0;               // 0x80: the left side is signed
+  uint8_t right_flip[kMaxSlots] = {};  // 0x80: the right side is unsigned
+  bool row_sum[kMaxSlots] =
+      {};                 // the right side is one number for all of k and n: its product is a sum of the row
+  bool sum_rows = false;  // one of them is that, or unsigned
+  int64_t wide_stride = 0;  // bytes of the sums of one right side, widened for the epilogue
+  // Of each right side that is no row sum; null where the epilogue gets the sums as they are, as i64.
+  const Requantisation* sums = nullptr;
+  RequantiseRow requantise_row = nullptr;  // of `sums`, in place of the epilogue; null: that gets f32
+  Program of_columns;                      // registers of `sums`
+  int64_t correction_at = 0;               // of the columns of a tile, i32, kLanes a right side
+  int64_t times_at = 0;                    // as correction_at
+  int64_t zeros_at = 0;                    // kLanes floats
+  int64_t columns_at = 0;                  // packed columns, where k is not contiguous
 };
 
 // kChannelBytes. A strip of points along the innermost loop of group m shares its columns: those of the input

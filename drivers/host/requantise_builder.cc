@@ -25,7 +25,8 @@ class PartBuilder::SumsWay {
       : b_(builder), tape_(tape), of_columns_(of_columns) {}
 
   // False: the epilogue is something else. Registers are instructions of the tape until they have places.
-  bool Follow(size_t sum, Requantisation* to) {
+  // With `floats`, only to where the sums become floats, which is that instruction then.
+  bool Follow(size_t sum, Requantisation* to, uint16_t* floats) {
     size_t at = sum;
     bool whole = true;
     for (;;) {
@@ -35,6 +36,10 @@ class PartBuilder::SumsWay {
       if (inst.op == TapeOp::kStore) return !whole && Store(inst, at, to);
       if (whole) {
         whole = !CastsTo(inst, DType::kF32);
+        if (!whole && floats != nullptr) {
+          *floats = static_cast<uint16_t>(next);
+          return row_ == kNoOperand || b_.BuildAccess(row_, b_.out_->tiling, &to->row).ok();
+        }
         if (whole && !CastsTo(inst, DType::kI32) && !Correct(inst, at, to)) return false;
       } else if (CastsTo(inst, DType::kI32) && IsPlain(*to)) {
         whole = true;  // floats of whole numbers are those again
@@ -83,6 +88,8 @@ class PartBuilder::SumsWay {
     return operand.guards.empty() && operand.indirects.empty() && !b_.Depends(operand, kN);
   }
 
+  bool IsRowSum(size_t reg) const { return tape_[reg].op == TapeOp::kAcc && b_.IsRowSum(tape_[reg].arg); }
+
   // Less a number of the column, or one of the row times one of the column.
   bool Correct(const TapeInst& inst, size_t at, Requantisation* to) {
     if (inst.op != TapeOp::kSub || inst.a != at || inst.b == at) return false;
@@ -93,10 +100,16 @@ class PartBuilder::SumsWay {
     }
     const TapeInst& narrowed = tape_[inst.b];
     const TapeInst& product = CastsTo(narrowed, DType::kI32) ? tape_[narrowed.a] : narrowed;
-    if (product.op != TapeOp::kMul || row_ != kNoOperand) return false;
+    if (product.op != TapeOp::kMul || to->times != kNoRegister) return false;
     for (const auto& [row, column] : {std::pair{product.a, product.b}, std::pair{product.b, product.a}}) {
-      if (!IsOfRow(row) || of_columns_[column] == 0) continue;
-      row_ = tape_[row].arg;
+      if (of_columns_[column] == 0) continue;
+      if (IsRowSum(row)) {
+        to->row_sum = tape_[row].arg;
+      } else if (IsOfRow(row)) {
+        row_ = tape_[row].arg;
+      } else {
+        continue;
+      }
       to->times = column;
       return true;
     }
@@ -196,24 +209,76 @@ GrowingList<uint8_t> PartBuilder::DependOnColumns() const {
   return of_columns;
 }
 
-// The epilogue as requantisations of all right sides; `built` says whether it is no more than that.
-Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool* built) {
+// The epilogue as requantisations of all right sides, or, if not `whole`, how it begins with floats; `built`
+// says whether it is that.
+Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool whole, bool* built) {
   *built = false;
-  GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
-  if (!tape.ok()) return NoMemory();
-  for (size_t k = 0; k < tape.size(); ++k) RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
+  const Tape tape = part_.epilogue;
   const GrowingList<uint8_t> of_columns = DependOnColumns();
   Span<Requantisation> made = arena_.New<Requantisation>(part_.rhs.size());
-  if (!of_columns.ok() || made.data() == nullptr) return NoMemory();
-  size_t sums = 0, stores = 0;
+  GrowingList<uint16_t> floats = GrowingList<uint16_t>::Filled(part_.rhs.size(), 0);
+  if (!of_columns.ok() || made.data() == nullptr || !floats.ok()) return NoMemory();
+  uint32_t found = 0;  // a bit a right side
+  size_t stored = 0, stores = 0;
   for (size_t k = 0; k < tape.size(); ++k) {
     stores += ClassOf(tape[k].op) == OpClass::kEffect;
     if (tape[k].op != TapeOp::kAcc) continue;
-    if (sums == made.size() || tape[k].arg != sums) return Status::Ok();
-    if (!SumsWay(*this, part_.epilogue, of_columns).Follow(k, &made[sums++])) return Status::Ok();
+    const uint16_t j = tape[k].arg;
+    if ((found >> j & 1) != 0) return Status::Ok();
+    found |= 1u << j;
+    if (IsRowSum(j)) continue;
+    ++stored;
+    if (!SumsWay(*this, tape, of_columns).Follow(k, &made[j], whole ? nullptr : &floats[j]))
+      return Status::Ok();
   }
-  if (sums != made.size() || stores != sums) return Status::Ok();
-  // What is of the columns, in registers that stay.
+  if (found != (1u << made.size()) - 1 || (whole && stores != stored)) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(BuildOfColumns(of_columns, made, bytes));
+  *built = true;
+  if (whole) {
+    bytes->requantise_row = engine_.requantise_row;
+  } else {
+    RONDO_RETURN_IF_ERROR(BeginWithFloats(floats, built));
+  }
+  if (*built) bytes->sums = made.data();
+  return Status::Ok();
+}
+
+// The epilogue gets the floats that instructions `floats` have made of the sums so far. Not built where it
+// reads a row sum otherwise.
+Status PartBuilder::BeginWithFloats(const GrowingList<uint16_t>& floats, bool* built) {
+  GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
+  GrowingList<uint8_t> read = GrowingList<uint8_t>::Filled(part_.epilogue.size(), 0);
+  if (!tape.ok() || !read.ok()) return NoMemory();
+  for (size_t j = 0; j < floats.size(); ++j) {
+    if (IsRowSum(j)) continue;
+    TapeInst& sum = tape[floats[j]];
+    sum = TapeInst();
+    sum.op = TapeOp::kAcc;
+    sum.type = TapeType::kF32;
+    sum.arg = static_cast<uint16_t>(j);
+  }
+  for (size_t k = tape.size(); k-- > 0;) {
+    if (ClassOf(tape[k].op) != OpClass::kEffect && read[k] == 0) continue;
+    if (tape[k].op == TapeOp::kAcc && tape[k].type != TapeType::kF32) {
+      *built = false;
+      return Status::Ok();
+    }
+    const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+    for (int r = 0; r < Inputs(tape[k].op); ++r) read[reads[r]] = 1;
+  }
+  for (TapeInst& inst : tape) {
+    if (inst.op == TapeOp::kAcc && inst.type != TapeType::kF32) inst.op = TapeOp::kConst;  // nobody reads it
+  }
+  part_.epilogue = arena_.Copy(tape);
+  if (part_.epilogue.data() == nullptr) return NoMemory();
+  part_.acc_type = out_->acc_type = TapeType::kF32;
+  return Status::Ok();
+}
+
+// What is of the columns, in registers that stay.
+Status PartBuilder::BuildOfColumns(const GrowingList<uint8_t>& of_columns, Span<Requantisation> sums,
+                                   BytesProgram* bytes) {
+  const Tape tape = part_.epilogue;
   TapeUse use;
   GrowingList<uint32_t> at;
   use.at = &at;
@@ -229,7 +294,7 @@ Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool* built) {
     kept.push_back(inst);
   }
   const auto each = [&](auto f) {
-    for (Requantisation& one : made) {
+    for (Requantisation& one : sums) {
       for (uint32_t* reg : {&one.correction, &one.times, &one.before, &one.factor, &one.after}) {
         if (*reg != kNoRegister) f(*reg);
       }
@@ -239,20 +304,20 @@ Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool* built) {
   if (!kept.ok() || !use.keep.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(kept.data(), kept.size()), out_->tiling, use, &bytes->of_columns));
   each([&](uint32_t& reg) { reg = at[moved[reg]]; });
-  bytes->requantise = made.data();
-  bytes->requantise_row = engine_.requantise_row;
   bytes->times_at = Take(Bytes(kLanes, out_->num_rhs, sizeof(int32_t)));
   bytes->zeros_at = Take(Bytes(kLanes, sizeof(float)));
-  *built = true;
   return Status::Ok();
 }
 
 // How sums of bytes are made use of: in one go, or by a tape.
 Status PartBuilder::BuildSumsEpilogue(BytesProgram* bytes) {
+  const GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
+  if (!tape.ok()) return NoMemory();
+  for (size_t k = 0; k < tape.size(); ++k) RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
   bool built = false;
-  RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, &built));
+  RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, true, &built));
   if (built) return Status::Ok();
-  RONDO_RETURN_IF_ERROR(BuildFloatSums(bytes));
+  RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, false, &built));
   return BuildEpilogue();
 }
 

@@ -132,7 +132,7 @@ uint64_t Operations(const Part& part) {
   }
   switch (part.skeleton) {
     case Skeleton::kContraction: return Saturated(points * std::max<size_t>(part.rhs.size(), 1));
-    case Skeleton::kConvolution: return part.rhs.empty() ? 0 : Saturated(points);
+    case Skeleton::kConvolution: return Saturated(points * part.rhs.size());
     case Skeleton::kAttention: {
       // q.k over the features, then the probabilities over the value features.
       Count rows = 2, features = 1, values = 1;

@@ -192,7 +192,7 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
     RONDO_RETURN_IF_ERROR(VerifyNoRole(part.limit, "limit", part));
   }
   const size_t least = contraction ? 1 : 0;
-  const size_t most = contraction ? kMaxSlots : convolution ? 1 : 0;
+  const size_t most = contraction || convolution ? kMaxSlots : 0;
   if (part.rhs.size() < least || part.rhs.size() > most) {
     return RONDO_BROKEN("a %s has %zu to %zu rhs, not %zu", Name(part.skeleton), least, most,
                         part.rhs.size());
@@ -220,8 +220,11 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
     }
     RONDO_RETURN_IF_ERROR(
         VerifyRole(part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
-    if (part.rhs.empty()) return Status::Ok();
-    return VerifyRole(part, loops, {"weight", part.rhs[0], true, group | out_channel | g.reduced, true});
+    for (uint16_t weight : part.rhs) {
+      RONDO_RETURN_IF_ERROR(
+          VerifyRole(part, loops, {"weight", weight, true, group | out_channel | g.reduced, true}));
+    }
+    return Status::Ok();
   }
   if (!attention) return VerifyNoRole(part.lhs, "lhs", part);
   if (part.acc_type == TapeType::kI64) return RONDO_BROKEN("attention has floating accumulators");
@@ -304,8 +307,7 @@ class PartTapes {
   Status Run() {
     const LoopGroups g(part_);
     const LoopMask results = g.outer | g.m | g.n;
-    const uint32_t accumulators =
-        part_.skeleton == Skeleton::kContraction ? static_cast<uint32_t>(part_.rhs.size()) : 1;
+    const uint32_t accumulators = part_.rhs.empty() ? 1 : static_cast<uint32_t>(part_.rhs.size());
     RONDO_RETURN_IF_ERROR(One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield, 0}).At("prologue"));
     RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore, 0}).At("body"));
     for (size_t i = 0; i < part_.stages.size(); ++i) {

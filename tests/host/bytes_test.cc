@@ -150,20 +150,23 @@ void RandomConvolution(uint32_t seed) {
   maker.operands[0].absent = type == DType::kU8 ? 131 : -77;
   const std::vector<int> order =
       Between(random, 0, 3) == 0 ? std::vector<int>{1, 2, 5, 6, 7} : std::vector<int>{1, 2, 6, 7, 5};
-  part.rhs =
-      arena.Copy(std::vector<uint16_t>{maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order)});
+  std::vector<uint16_t> rights = {maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order)};
+  const int64_t more = Between(random, 0, 3);  // a second weight, or one that is one number a group
+  if (more == 1) rights.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order));
+  if (more == 2) rights.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, {1}));
+  part.rhs = arena.Copy(rights);
   const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {1, 2});
   const Begin begin = static_cast<Begin>(Between(random, 0, 2));
   const uint16_t out =
       maker.Operand(begin == Begin::kWhole ? DType::kI32 : DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
-  part.epilogue = Epilogue(maker, begin, 1, {correction}, out);
+  part.epilogue = Epilogue(maker, begin, rights.size(), {correction, correction}, out);
   Memory memory;
   Fill(maker, random, &memory);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
 }
 
 TEST(ConvolutionOfBytes, MatchesTheReference) {
-  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) RandomConvolution(seed);
+  for (uint32_t seed = 0; seed < 100 && !testing::Test::HasFatalFailure(); ++seed) RandomConvolution(seed);
 }
 
 // Bytes that a tape computes with as floats, in whatever order they lie; one is read as an integer as well.
@@ -256,7 +259,8 @@ TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
 #endif
   Random random(5);
   for (const int64_t k : {1, 31, 64, 100, 257}) MultiplyAs(engines, random, k, false);
-  for (const int64_t k : {3, 4, 16, 27, 31, 64, 147, 160, 161}) MultiplyAs(engines, random, k, true);
+  for (const int64_t k : {3, 4, 16, 27, 31, 64, 147, 160, 161, 256, 530})
+    MultiplyAs(engines, random, k, true);
 }
 
 }  // namespace

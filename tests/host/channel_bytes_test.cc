@@ -32,7 +32,8 @@ void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
 // What an epilogue makes of sums: nothing, or floats that are scaled, and bytes of those.
 enum class End { kWhole, kScaled, kQuantised };
 
-// `rows` loops count rows, and `columns` columns.
+// `rows` loops count rows, and `columns` columns. A right side besides that of `sum` is one number, and its
+// sums are a row's.
 uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
                    const std::vector<int>& rows, const std::vector<int>& columns) {
   const auto whole = [&](uint16_t a) {
@@ -45,8 +46,11 @@ uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t s
     const uint16_t each = tape.Load(maker.Operand(DType::kI32, Mode::kRead, columns), DType::kI32);
     sum = whole(tape.Binary(TapeOp::kSub, sum, whole(tape.Binary(TapeOp::kMul, one, each))));
   }
-  if (Between(random, 0, 2) == 0) {
-    const uint16_t row = tape.Load(maker.Operand(DType::kI32, Mode::kRead, rows), DType::kI32);
+  const bool sums = maker.part.rhs.size() > 1;
+  if (sums || Between(random, 0, 2) == 0) {
+    const uint16_t other = static_cast<uint16_t>(1 - tape.list[0].arg);
+    const uint16_t row = sums ? tape.Add(TapeOp::kAcc, TapeType::kI64, other)
+                              : tape.Load(maker.Operand(DType::kI32, Mode::kRead, rows), DType::kI32);
     const uint16_t times = Between(random, 0, 1) == 0
                                ? tape.ConstInt(-7)
                                : tape.Load(maker.Operand(DType::kI8, Mode::kRead, columns), DType::kI8);
@@ -73,13 +77,15 @@ uint16_t Scaled(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
 }
 
 Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int>& rows,
-                const std::vector<int>& columns, const std::vector<int>& out) {
+                const std::vector<int>& columns, const std::vector<int>& out, uint16_t right = 0) {
   TapeMaker tape;
-  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
+  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, right);
   DType type = DType::kI32;
   if (end != End::kWhole) {
     x = Scaled(tape, maker, random, Corrected(tape, maker, random, x, rows, columns), columns);
     type = DType::kF32;
+    if (Between(random, 0, 3) == 0)  // more than is done in one go
+      x = tape.Binary(TapeOp::kAdd, x, tape.Load(maker.Operand(DType::kF32, Mode::kRead, out), DType::kF32));
   }
   if (end == End::kQuantised) {
     type = Between(random, 0, 1) == 0 ? DType::kI8 : DType::kU8;
@@ -146,7 +152,7 @@ TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
 
 // Epilogues of products that are done in one go, and some that are not.
 TEST(ScaledSumsOfBytes, MatchTheReference) {
-  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 150 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
     Arena arena;
     PartMaker maker(&arena);
@@ -157,10 +163,14 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
     maker.loops = {Between(random, 1, 70), Between(random, 1, 300), Between(random, 1, 90)};
     const auto byte = [&] { return Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8; };
     part.lhs = maker.Operand(byte(), Mode::kRead, {0, 2});
-    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(byte(), Mode::kRead, {1, 2})});
+    std::vector<uint16_t> rights = {maker.Operand(byte(), Mode::kRead, {1, 2})};
+    const int64_t sums = Between(random, -1, 1);  // which right side is one number, if any
+    if (sums >= 0) rights.insert(rights.begin() + 1 - sums, maker.Operand(byte(), Mode::kRead, {}));
+    part.rhs = arena.Copy(rights);
     part.epilogue =
         EpilogueOf(maker, random, Between(random, 0, 1) == 0 ? End::kScaled : End::kQuantised, {0}, {1},
-                   Between(random, 0, 3) == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
+                   Between(random, 0, 3) == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1},
+                   static_cast<uint16_t>(rights.size() > 1 && sums == 1));
     Memory memory;
     FillNumbers(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});

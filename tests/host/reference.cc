@@ -227,12 +227,13 @@ class Interpreter {
     ForEach(0, outer, [&] {
       double sum = part_.combine == Combine::kMax ? -std::numeric_limits<double>::infinity() : 0;
       double count = 0;
+      std::vector<double> products(part_.rhs.size(), 0);
       ForEach(outer, part_.loops.size(), [&] {
         bool present;
         const Operand& input = part_.operands[part_.lhs];
         const double x = ToDouble(NaturalType(input.dtype), Read(input, &present));
         if (part_.combine == Combine::kProduct) {
-          sum += x * ReadDouble(part_.rhs[0]);
+          for (size_t j = 0; j < products.size(); ++j) products[j] += x * ReadDouble(part_.rhs[j]);
         } else if (present) {
           sum = part_.combine == Combine::kMax ? std::fmax(sum, x) : sum + x;
           count += 1;
@@ -240,6 +241,7 @@ class Interpreter {
       });
       if (part_.combine == Combine::kMean) sum = count > 0 ? sum / count : 0;
       acc_[0] = FromDouble(part_.acc_type, sum);
+      for (size_t j = 0; j < products.size(); ++j) acc_[j] = FromDouble(part_.acc_type, products[j]);
       RunTape(part_.epilogue);
     });
   }

@@ -49,6 +49,37 @@ TEST(QLinearSoftmaxTest, GoesAlongTheLastAxisInEveryOpset) {
   }
 }
 
+// The range of what is nowhere negative begins at 0: nothing looks for the least, and the zero point is
+// known. Of anything else both are found in each run.
+TEST(DynamicQuantizeLinearTest, WhatIsNotNegativeHasAKnownZeroPoint) {
+  for (const bool relu : {true, false}) {
+    ModelMaker m;
+    m.Input("x", {1, 1, 2, 2});
+    m.Node(relu ? "Relu" : "Identity", {"x"}, {"a"});
+    onnx::NodeProto* pool = m.Node("MaxPool", {"a"}, {"b"});
+    onnx::AttributeProto* kernel = Attribute(pool, "kernel_shape", onnx::AttributeProto::INTS);
+    for (int axis = 0; axis < 2; ++axis) kernel->add_ints(1);
+    m.Node("Add", {"b", "b"}, {"c"});
+    m.Node("DynamicQuantizeLinear", {"c"}, {"bytes", "scale", "zero"});
+    Set(m.Node("Cast", {"bytes"}, {"numbers"}), "to", int64_t{onnx::TensorProto::FLOAT});
+    Set(m.Node("Cast", {"zero"}, {"from"}), "to", int64_t{onnx::TensorProto::FLOAT});
+    for (const char* output : {"numbers", "scale", "from"}) m.Output(output);
+    const std::vector<Numbers> y = Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{-1, 0, 1, 4})});
+    ExpectNear(y[0], relu ? Numbers{0, 0, 64, 255} : Numbers{0, 51, 102, 255});
+    ExpectNear(y[1], {relu ? 8 / 255.0f : 10 / 255.0f});
+    ExpectNear(y[2], {relu ? 0.0f : 51.0f});
+    auto graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_TRUE(graph.ok());
+    int least = 0;
+    for (ir::NodeId id = 0; id < graph->size(); ++id) {
+      const ir::Node& node = graph->node(id);
+      least +=
+          !node.dead && node.op == ir::Op::kReduce && node.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMin;
+    }
+    EXPECT_EQ(least > 0, !relu);
+  }
+}
+
 // Keys that do not come from the operator's own past: nothing says where among them the queries stand.
 void Cross(ModelMaker& m, int64_t queries) {
   m.Input("q", {1, queries, 1});

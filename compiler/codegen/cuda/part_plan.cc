@@ -32,8 +32,10 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   return {};
 }
 
-// Packed weights are what few templates know.
+// Packed weights are what few templates know, and so are several weights of a convolution.
 bool Takes(const PartTemplate& one, const Part& part) {
+  if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
+    return one.family == TemplateFamily::kPlain;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
          one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPlain;
 }

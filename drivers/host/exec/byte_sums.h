@@ -11,7 +11,7 @@ namespace rondo::host::RONDO_ISA {
 class ByteSums {
  public:
   ByteSums(const PartProgram& part, Worker& w) : part_(part), bytes_(*part.bytes), w_(w) {
-    if (bytes_.requantise == nullptr) return;
+    if (bytes_.sums == nullptr) return;
     BeginTape(bytes_.of_columns, w);
     std::memset(w.scratch + bytes_.zeros_at, 0, kLanes * sizeof(float));
   }
@@ -22,12 +22,8 @@ class ByteSums {
 
   // What each column's sums are too large by: what the epilogue says, for the n columns of the tile at pos.
   void LoadCorrections(const int64_t* pos, int n) {
-    if (bytes_.requantise != nullptr) return LoadColumns(pos, n);
-    int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
-    for (int j = 0; j < part_.num_rhs; ++j) {
-      if (bytes_.correction[j] != nullptr) LoadLanes(*bytes_.correction[j], w_, pos, n, lanes);
-      Narrow(bytes_.correction[j] != nullptr ? lanes : nullptr, n, Corrections(j));
-    }
+    if (bytes_.sums != nullptr) return LoadColumns(pos, n);
+    for (int j = 0; j < part_.num_rhs; ++j) Narrow(nullptr, n, Corrections(j));
   }
   // And by `more`.
   void Correct(int j, const int32_t* more, int n) {
@@ -36,10 +32,10 @@ class ByteSums {
       less[i] = static_cast<int32_t>(static_cast<uint32_t>(less[i]) + static_cast<uint32_t>(more[i]));
   }
 
-  // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. Row r of the
-  // accumulators is too small by row_sums[r] where the right side is flipped.
+  // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. row_sums: of
+  // the packed bytes of each row, where any right side needs them.
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
-    if (bytes_.requantise != nullptr) return Requantise(pos, row, rows, n, row_sums);
+    if (bytes_.requantise_row != nullptr) return Requantise(pos, row, rows, n, row_sums);
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
     TapeFrame frame;
@@ -54,11 +50,13 @@ class ByteSums {
       for (int j = 0; j < part_.num_rhs; ++j) {
         char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
         for (int64_t i = 0; i < count; ++i) {
-          const uint32_t more = More(j, row_sums, r + i);
-          if (bytes_.float_sums) {
-            Convert(j, r + i, more, n, reinterpret_cast<float*>(wide) + i * n);
+          if (bytes_.sums != nullptr) {
+            ToFloats(j, r + i, pos, i, n, row_sums, reinterpret_cast<float*>(wide) + i * n);
+          } else if (bytes_.row_sum[j]) {
+            const int64_t product = RowProduct(j, pos, row_sums, r + i);
+            for (int c = 0; c < n; ++c) reinterpret_cast<int64_t*>(wide)[i * n + c] = product;
           } else {
-            Convert(j, r + i, more, n, reinterpret_cast<int64_t*>(wide) + i * n);
+            ToWhole(j, r + i, n, row_sums, reinterpret_cast<int64_t*>(wide) + i * n);
           }
         }
       }
@@ -81,12 +79,37 @@ class ByteSums {
     for (int i = 0; i < n; ++i) to[i] = from == nullptr ? 0 : static_cast<int32_t>(from[i]);
   }
 
-  // What all sums of row r of right side j are too small by, modulo 2^32.
+  static bool AllSame(const int32_t* x, int n) {
+    int32_t other = 0;
+    for (int i = 1; i < n; ++i) other |= x[i] ^ x[0];
+    return other == 0;
+  }
+
+  // What all sums of row r of right side j, which is flipped or not, are too small by, modulo 2^32.
   uint32_t More(int j, const int64_t* row_sums, int64_t r) const {
-    if (bytes_.right_flip[j] == 0) return 0;
-    uint32_t more = row_sums == nullptr ? 0 : static_cast<uint32_t>(row_sums[r]);
-    if (bytes_.left_flip != 0) more -= static_cast<uint32_t>(part_.nest.points[3]) << 14;
-    return more;
+    return bytes_.right_flip[j] == 0 ? 0 : static_cast<uint32_t>(SumOf(row_sums, r)) * 128;
+  }
+  // Of a row of the left side as it is; of none where nobody needs it.
+  int64_t SumOf(const int64_t* row_sums, int64_t r) const {
+    if (row_sums == nullptr) return 0;
+    return row_sums[r] - (bytes_.left_flip != 0 ? part_.nest.points[3] * 128 : 0);
+  }
+  // The product of row r with right side j, which is one number.
+  int64_t RowProduct(int j, const int64_t* pos, const int64_t* row_sums, int64_t r) const {
+    const Access& number = *part_.rhs[j].by_n;
+    int64_t at[kMaxNest] = {};
+    for (int d = 0; d < part_.nest.first[1]; ++d) at[d] = pos[d];
+    const char* const byte = Pointer(number, w_, BaseOf(number, at));
+    const int64_t times = number.dtype == DType::kU8 ? *reinterpret_cast<const uint8_t*>(byte)
+                                                     : *reinterpret_cast<const int8_t*>(byte);
+    return times * SumOf(row_sums, r);
+  }
+  // What `how` takes times a number of each column from row r at pos.
+  uint32_t OfRow(const Requantisation& how, const int64_t* pos, const int64_t* row_sums, int64_t r) const {
+    if (how.row_sum >= 0) return static_cast<uint32_t>(RowProduct(how.row_sum, pos, row_sums, r));
+    int64_t* number = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
+    LoadLanes(*how.row, w_, pos, 1, number);
+    return static_cast<uint32_t>(*number);
   }
 
   // What requantisations read of the columns of the tile at pos.
@@ -95,9 +118,9 @@ class ByteSums {
     frame.worker = &w_;
     RunTape(bytes_.of_columns, frame, pos, n);
     for (int j = 0; j < part_.num_rhs; ++j) {
-      const Requantisation& how = bytes_.requantise[j];
+      const Requantisation& how = bytes_.sums[j];
       Narrow(Register<int64_t>(how.correction), n, Corrections(j));
-      if (how.row != nullptr) Narrow(Register<int64_t>(how.times), n, Times(j));
+      if (how.times != kNoRegister) Narrow(Register<int64_t>(how.times), n, Times(j));
     }
   }
   template <typename T>
@@ -108,24 +131,24 @@ class ByteSums {
   void Requantise(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
     const Nest& nest = part_.nest;
     for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
-      const Requantisation& how = bytes_.requantise[j];
+      const Requantisation& how = bytes_.sums[j];
+      if (how.out == nullptr) continue;  // a row sum
       RequantisedRow one;
       one.sums = Acc(j);
       one.less = Corrections(j);
-      one.times = how.row != nullptr ? Times(j) : nullptr;
+      const bool of_row = how.times != kNoRegister;
+      const bool once = of_row && AllSame(Times(j), n);  // all columns take the same of a row
+      one.times = of_row && !once ? Times(j) : nullptr;
       one.before = Register<float>(how.before);
       one.factor = Register<float>(how.factor);
       one.after = Register<float>(how.after);
       if (one.after == nullptr) one.after = reinterpret_cast<const float*>(w_.scratch + bytes_.zeros_at);
       one.columns = n;
-      int64_t* number = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
       Decode(nest, nest.first[1], nest.first[2], row, pos);
       for (int64_t r = 0; r < rows; ++r) {
         one.more = More(j, row_sums, r);
-        if (how.row != nullptr) {
-          LoadLanes(*how.row, w_, pos, 1, number);
-          one.row = static_cast<uint32_t>(*number);
-        }
+        if (of_row) one.row = OfRow(how, pos, row_sums, r);
+        if (once) one.more -= one.row * static_cast<uint32_t>(*Times(j));
         one.out = Pointer(*how.out, w_, BaseOf(*how.out, pos));
         bytes_.requantise_row(how, one);
         one.sums += part_.acc_row;
@@ -134,16 +157,42 @@ class ByteSums {
     }
   }
 
-  // Sums of row r of right side j, less the corrections, and `more`. Modulo 2^32, as the sums.
-  template <typename T>
-  void Convert(int j, int64_t r, uint32_t more, int n, T* to) const {
-    const int32_t* sums = Acc(j) + r * part_.acc_row;
-    const int32_t* less = Corrections(j);
-#pragma GCC ivdep
-    for (int i = 0; i < n; ++i) {
-      const uint32_t sum = static_cast<uint32_t>(sums[i]) + more - static_cast<uint32_t>(less[i]);
-      to[i] = static_cast<T>(static_cast<int32_t>(sum));
+  // Sums of row r of right side j, as `sums` says, modulo 2^32; the row is `i` behind that of pos, which only
+  // a number in memory asks for.
+  void ToFloats(int j, int64_t r, int64_t* pos, int64_t i, int n, const int64_t* row_sums, float* to) const {
+    const Requantisation& how = bytes_.sums[j];
+    if (bytes_.row_sum[j]) return;
+    const int inner = part_.nest.first[2] - 1;
+    uint32_t row = 0;
+    if (how.times != kNoRegister) {
+      pos[inner] += i;
+      row = OfRow(how, pos, row_sums, r);
+      pos[inner] -= i;
     }
+    const int32_t* const times = Times(j);
+    const int32_t *const sums = Acc(j) + r * part_.acc_row, *const less = Corrections(j);
+    const uint32_t more = More(j, row_sums, r);
+    if (how.times == kNoRegister) {
+#pragma GCC ivdep
+      for (int c = 0; c < n; ++c)
+        to[c] = static_cast<float>(
+            static_cast<int32_t>(static_cast<uint32_t>(sums[c]) + more - static_cast<uint32_t>(less[c])));
+      return;
+    }
+#pragma GCC ivdep
+    for (int c = 0; c < n; ++c) {
+      const uint32_t sum = static_cast<uint32_t>(sums[c]) + more - static_cast<uint32_t>(less[c]);
+      to[c] = static_cast<float>(static_cast<int32_t>(sum - row * static_cast<uint32_t>(times[c])));
+    }
+  }
+
+  // As they are.
+  void ToWhole(int j, int64_t r, int n, const int64_t* row_sums, int64_t* to) const {
+    const int32_t *const sums = Acc(j) + r * part_.acc_row, *const less = Corrections(j);
+    const uint32_t more = More(j, row_sums, r);
+#pragma GCC ivdep
+    for (int c = 0; c < n; ++c)
+      to[c] = static_cast<int32_t>(static_cast<uint32_t>(sums[c]) + more - static_cast<uint32_t>(less[c]));
   }
 
   const PartProgram& part_;

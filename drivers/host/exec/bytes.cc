@@ -54,6 +54,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -65,6 +66,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a,
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -90,6 +92,8 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+#include "drivers/host/exec/byte_pairs.inc"
+constexpr MultiplyBytes kMultiply = TileOfPairs;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -101,6 +105,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -147,6 +152,7 @@ void SumChannels(const ChannelStrip& s) {
     }
   }
 }
+constexpr MultiplyBytes kMultiply = Tile;
 }  // namespace widened
 namespace vnni = widened;
 bool HasVnni() { return false; }
@@ -182,6 +188,28 @@ inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
 #endif
 }
 
+// The sum of a row of whole vectors.
+inline int64_t SumRow(const uint8_t* from, int64_t row) {
+#if defined(__AVX512BW__)
+  __m512i sum = _mm512_setzero_si512();
+  for (int64_t at = 0; at < row; at += 64)
+    sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_loadu_si512(from + at), _mm512_setzero_si512()));
+  return _mm512_reduce_add_epi64(sum);
+#elif defined(__AVX2__)
+  __m256i sum = _mm256_setzero_si256();
+  for (int64_t at = 0; at < row; at += 32) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
+    sum = _mm256_add_epi64(sum, _mm256_sad_epu8(x, _mm256_setzero_si256()));
+  }
+  const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+  return _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+#else
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < row; ++i) sum += from[i];
+  return sum;
+#endif
+}
+
 // One part in one launch.
 class Product {
  public:
@@ -208,11 +236,7 @@ class Product {
         for (int64_t i = 0; bytes_.left_flip != 0 && i < K(); ++i) to[i] ^= bytes_.left_flip;
         std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       }
-      if (bytes_.sum_rows) {
-        uint32_t sum = 0;
-        for (int64_t i = 0; i < K(); ++i) sum += to[i];
-        row_sums_[r] = static_cast<int64_t>(sum) * 128;
-      }
+      if (bytes_.sum_rows) row_sums_[r] = SumRow(to, part_.lhs_row);
       Advance(nest, nest.first[1], nest.first[2], pos);
     }
     if (bytes_.left_flip == 0) return;
@@ -224,6 +248,7 @@ class Product {
   // All rows with the `n` columns of the tile at pos.
   void Multiply(int64_t* pos, int64_t rows, int n) {
     for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
+      if (bytes_.row_sum[j]) continue;
       const RhsProgram& rhs = part_.rhs[j];
       const char* b = Pointer(*rhs.by_n, w_, BaseOf(*rhs.by_n, pos));
       int64_t step = rhs.by_n->lane.stride;
@@ -326,9 +351,10 @@ class Product {
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::Tile, widened::SumChannels, widened::Interleave, widened::kStep};
-  engine->bytes = HasVnni() ? ByteInstructions{vnni::Tile, vnni::SumChannels, vnni::Interleave, vnni::kStep}
-                            : engine->bytes_widened;
+  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep};
+  engine->bytes = HasVnni()
+                      ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep}
+                      : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {

@@ -4,7 +4,7 @@
 #ifndef RONDO_DRIVERS_HOST_EXEC_EXEC_H_
 #define RONDO_DRIVERS_HOST_EXEC_EXEC_H_
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 

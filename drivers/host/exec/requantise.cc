@@ -58,6 +58,50 @@ void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
   }
 }
 
+#elif defined(__AVX2__)
+
+template <bool kRow, bool kBefore, typename Byte>
+void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
+  const __m256 low = _mm256_set1_ps(how.low), high = _mm256_set1_ps(how.high),
+               scale = _mm256_set1_ps(how.scale), reciprocal = _mm256_set1_ps(1 / how.scale);
+  const __m256i zero = _mm256_set1_epi32(static_cast<int>(how.zero)),
+                more = _mm256_set1_epi32(static_cast<int>(r.more)),
+                row = _mm256_set1_epi32(static_cast<int>(r.row));
+  const int32_t *const sums = r.sums, *const less = r.less, *const times = r.times;
+  const float *const before = r.before, *const factor = r.factor, *const after = r.after;
+  const int columns = r.columns;
+  const auto eight = [=](int i) {
+    const auto whole = [=](const int32_t* from) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    };
+    __m256i sum = _mm256_add_epi32(_mm256_sub_epi32(whole(sums), whole(less)), more);
+    if constexpr (kRow) sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(row, whole(times)));
+    __m256 x = _mm256_cvtepi32_ps(sum);
+    if constexpr (kBefore) x = _mm256_add_ps(x, _mm256_loadu_ps(before + i));
+    x = _mm256_add_ps(_mm256_mul_ps(x, _mm256_loadu_ps(factor + i)), _mm256_loadu_ps(after + i));
+    x = _mm256_min_ps(high, _mm256_max_ps(low, x));  // what is no number stays
+    const __m256 product = _mm256_mul_ps(x, reciprocal);
+    const __m256 once = _mm256_fmadd_ps(_mm256_fnmadd_ps(product, scale, x), reciprocal, product);
+    const __m256 twice = _mm256_fmadd_ps(_mm256_fnmadd_ps(once, scale, x), reciprocal, once);
+    const __m256i numbers = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q));  // others are 0
+    return _mm256_and_si256(_mm256_add_epi32(_mm256_cvtps_epi32(twice), zero), numbers);
+  };
+  for (int i = 0; i < columns; i += 16) {
+    // Pairs of four come as 0, 2, 1, 3.
+    const __m256i pairs = _mm256_permute4x64_epi64(_mm256_packs_epi32(eight(i), eight(i + 8)), 0xd8);
+    const __m128i first = _mm256_castsi256_si128(pairs), second = _mm256_extracti128_si256(pairs, 1);
+    const __m128i bytes =
+        static_cast<Byte>(-1) < 0 ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second);
+    if (i + 16 <= columns) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), bytes);
+    } else {
+      alignas(16) Byte some[16];
+      _mm_store_si128(reinterpret_cast<__m128i*>(some), bytes);
+      for (int c = 0; i + c < columns; ++c) out[i + c] = some[c];
+    }
+  }
+}
+
 #else
 
 template <bool kRow, bool kBefore, typename Byte>

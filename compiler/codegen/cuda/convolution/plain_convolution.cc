@@ -22,6 +22,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   const std::string lowest =
       part.acc_type == TapeType::kI64 ? "(i64)0x8000000000000000ull" : "bits_float(0xff800000u)";
   writer->Line(type + " acc0 = " + (max ? lowest : "0") + "; i64 present = 0;");
+  for (size_t j = 1; j < part.rhs.size(); ++j) writer->Line(type + " acc" + Text(j) + " = 0;");
   writer->Open(first, all);
   const Operand& input = part.operands[part.lhs];
   writer->Line("{");
@@ -29,10 +30,12 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   writer->Line("if (ok) { ++present;");
   writer->Line("const " + type + " x = ld_" + std::string(Name(input.dtype)) + "(p" + Text(input.param) +
                ", a);");
-  if (!part.rhs.empty()) {
-    writer->Load(part.rhs[0], "w");
-    writer->Line("acc0 = op_add(acc0, op_mul(x, (" + type + ")w));");
-  } else {
+  for (size_t j = 0; j < part.rhs.size(); ++j) {
+    const std::string acc = "acc" + Text(j), weight = "w" + Text(j);
+    writer->Load(part.rhs[j], weight);
+    writer->Line(acc + " = op_add(" + acc + ", op_mul(x, (" + type + ")" + weight + "));");
+  }
+  if (part.rhs.empty()) {
     writer->Line(max ? "acc0 = op_max(acc0, x);" : "acc0 = op_add(acc0, x);");
   }
   writer->Line("} }");
