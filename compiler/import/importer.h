@@ -65,6 +65,10 @@ class Importer : public Host {
   Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
+  Status HideKnown(const std::string& output, std::vector<Value>* inputs);
+  bool DependsOnInputs(NodeId id);
+  KnownValue Known(const Value& value);
+  void NoteKnown(const std::string& output, const OpContext& c);
   void NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
@@ -89,7 +93,9 @@ class Importer : public Host {
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
-  std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  NodeId placeholder_ = kNoNode;  // of options_.known_in_run
+  std::vector<bool> of_inputs_;   // by node, as far as asked: depends on a graph input
+  std::string loop_;              // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
 };
 
 // The name of a node in messages and provenance: its own, or its first output's.
