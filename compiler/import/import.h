@@ -64,6 +64,10 @@ struct ImportOptions {
   // says how many positions there are in a run. What the model compares its length with is compared with
   // that.
   std::vector<std::string> masks;
+  // With masks: inputs that are such caches, and their dim of positions; and how many a run adds, 0 if that
+  // is not known.
+  std::map<std::string, int> cache_axes;
+  int64_t rows_of_run = 0;
   // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
   // 0, is added to each, and is the graph's last.
   KnownInRun known_in_run;

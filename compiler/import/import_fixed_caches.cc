@@ -109,6 +109,8 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   if (ports.written_by_operators) {
     importer::BindPast(*model, ports, length, length, &bound);
     bound.masks = ports.masks;
+    for (const importer::GrowingCache& cache : ports.caches) bound.cache_axes[cache.past] = cache.axis;
+    if (const auto known = importer::RowsOfRun(*model, ports, bound); known.ok()) bound.rows_of_run = *known;
     return ImportModel(model, bound, report);
   }
   RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));

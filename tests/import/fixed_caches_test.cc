@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/import.h"
@@ -239,6 +240,71 @@ TEST(FixedCachesTest, WhatIsChosenByTheNumberOfPositionsIsChosenInTheRun) {
     ASSERT_TRUE(got.ok()) << got.status().message();
     ASSERT_TRUE(want.ok()) << want.status().message();
     EXPECT_EQ(std::memcmp((*got)->bytes.data(), (*want)->bytes.data(), (*got)->bytes.size()), 0) << positions;
+  }
+}
+
+// Where an operator holds the caches, as well: of the mask's length, of a cache's, of what came of it.
+TEST(FixedCachesTest, WhatIsComputedFromTheNumberOfPositionsIsComputedInTheRun) {
+  struct Case {
+    const char* what;
+    std::vector<std::vector<std::string>> nodes;  // operator, inputs, output
+    std::function<int64_t(int64_t)> factor;       // of the number of positions
+  };
+  const Case cases[] = {
+      {"the number", {{"Identity", "total_long", "factor"}}, [](int64_t n) { return n; }},
+      {"cached ones",
+       {{"Shape", "past_key", "shape"}, {"Gather", "shape", "second", "factor"}},
+       [](int64_t n) { return n - 1; }},
+      {"of what comes out",
+       {{"Shape", "present_key", "shape"}, {"Gather", "shape", "second", "factor"}},
+       [](int64_t n) { return n; }},
+      {"of a mask of another type",
+       {{"Cast", "mask", "mask_i32"}, {"Size", "mask_i32", "factor"}},
+       [](int64_t n) { return n; }},
+      {"least",
+       {{"Min", "total_long", "limit", "factor"}},
+       [](int64_t n) { return std::min<int64_t>(n, 3); }},
+      {"divided", {{"Div", "total_long", "limit", "factor"}}, [](int64_t n) { return n / 3; }},
+      {"remainder", {{"Mod", "total_long", "limit", "factor"}}, [](int64_t n) { return n % 3; }},
+      {"chosen",
+       {{"Less", "total_long", "limit", "few"}, {"Where", "few", "total_long", "one", "factor"}},
+       [](int64_t n) { return n < 3 ? n : 1; }},
+      {"of a table", {{"Gather", "table", "total_long", "factor"}}, [](int64_t n) { return n * n; }},
+      {"greatest of a list",
+       {{"Unsqueeze", "total_long", "first", "list_of_one"},
+        {"Concat", "list_of_one", "axis", "list"},
+        {"ReduceMax", "list", "factor"}},
+       [](int64_t n) { return n; }},
+  };
+  for (const Case& one : cases) {
+    for (const int64_t positions : {1, 2, 3, 4, 7}) {
+      SCOPED_TRACE(one.what);
+      LongAngles scaled(1), plain(1);
+      scaled.Ints("first", {0});
+      scaled.Ints("table", {0, 1, 4, 9, 16, 25, 36, 49});
+      onnx::TensorProto* second = scaled.graph()->add_initializer();
+      second->set_name("second");
+      second->set_data_type(onnx::TensorProto::INT64);
+      second->add_int64_data(2);
+      for (const std::vector<std::string>& words : one.nodes) {
+        onnx::NodeProto* node = scaled.Node(words[0], {words.begin() + 1, words.end() - 1}, {words.back()});
+        if (words[0] == "Cast") Set(node, "to", {onnx::TensorProto::INT32});
+        if (words[0] == "Concat") Set(node, "axis", {0});
+        if (words[0] == "ReduceMax") Set(node, "keepdims", {0});
+      }
+      Set(scaled.Node("Cast", {"factor"}, {"factor_f"}), "to", {onnx::TensorProto::FLOAT});
+      scaled.Node("Mul", {"y", "factor_f"}, {"scaled"});
+      scaled.graph()->mutable_output(0)->set_name("scaled");
+      const auto got = scaled.Run(positions), want = plain.Run(positions);
+      ASSERT_TRUE(got.ok()) << got.status().message();
+      ASSERT_TRUE(want.ok()) << want.status().message();
+      for (int64_t i = 0; i < (*want)->shape.elements(); ++i) {
+        float x, y;
+        std::memcpy(&x, (*got)->bytes.data() + 4 * i, 4);
+        std::memcpy(&y, (*want)->bytes.data() + 4 * i, 4);
+        ASSERT_EQ(x, y * static_cast<float>(one.factor(positions))) << i << " with " << positions;
+      }
+    }
   }
 }
 
