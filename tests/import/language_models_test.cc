@@ -92,8 +92,9 @@ TEST(GroupQueryAttentionTest, ScoresAreCapped) { ExpectStep({.softcap = 0.5f}); 
 TEST(GroupQueryAttentionTest, ASinkTakesItsShareOfEachHead) { ExpectStep({.sink = true}); }
 
 TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
-  for (const auto& [name, says] : {std::pair{"sliding_window_cache", "it needs a local_window_size"},
-                                   std::pair{"qk_output", "remove it from the model"}}) {
+  for (const auto& [name, value, says] :
+       {std::tuple{"sliding_window_cache", 1, "it needs a local_window_size"},
+        std::tuple{"qk_output", 3, "2 their softmax"}}) {
     ModelMaker m;
     m.Input("qkv", {1, 1, 32});
     m.Input("last", {1}, onnx::TensorProto::INT32);
@@ -102,7 +103,7 @@ TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
         Microsoft(m, "GroupQueryAttention", {"qkv", "", "", "", "", "last", "total"}, {"y"});
     Set(node, "num_heads", int64_t{2});
     Set(node, "kv_num_heads", int64_t{1});
-    Set(node, name, int64_t{1});
+    Set(node, name, int64_t{value});
     m.Output("y");
     auto graph = ImportModel(m.Make(), {}, nullptr);
     EXPECT_TRUE(Says(graph.status(), {"GroupQueryAttention \"GroupQueryAttention_y\"", name, says}));
