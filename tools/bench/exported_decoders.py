@@ -116,7 +116,19 @@ WITH_ENCODER = {
         **_PAIR, **_ENDS, max_target_positions=128, max_source_positions=ENCODED["whisper"], num_mel_bins=8,
         decoder_start_token_id=1)),
 }
-ALL = list(DECODERS) + list(WITH_ENCODER)
+# Layers that keep a state of a fixed size beside, or in place of, keys and values: transformers' own exporter writes them.
+HYBRIDS = {
+    "lfm2": lambda: t.Lfm2ForCausalLM(t.Lfm2Config(**_FEW, layer_types=["conv", "full_attention"], conv_L_cache=3)),
+    "falcon h1": lambda: t.FalconH1ForCausalLM(t.FalconH1Config(
+        **_FEW, mamba_d_ssm=64, mamba_n_heads=8, mamba_d_head=8, mamba_d_state=8, mamba_n_groups=1)),
+    "granite hybrid": lambda: t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+        **_FEW, layer_types=["mamba", "attention"], mamba_n_heads=8, mamba_d_head=16, mamba_d_state=8, num_local_experts=0,
+        shared_intermediate_size=40)),
+    "qwen3 next": lambda: t.Qwen3NextForCausalLM(t.Qwen3NextConfig(
+        **_FEW, head_dim=SIZE, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8, num_experts=0)),
+}
+ALL = list(DECODERS) + list(WITH_ENCODER) + list(HYBRIDS)
 
 
 def _flat(cache):
@@ -204,10 +216,12 @@ def _export_by_transformers(model, path):
 def export(name, exporter, path):
     """Writes the model `name` by the exporter "script", "dynamo" or "transformers"."""
     torch.manual_seed(1)
-    model = (DECODERS | WITH_ENCODER)[name]().eval()
+    model = (DECODERS | WITH_ENCODER | HYBRIDS)[name]().eval()
     if exporter == "transformers":
         _export_by_transformers(model, path)
         return
+    if name in HYBRIDS:
+        raise ValueError(f"{name} keeps states that only transformers' exporter names")
     if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
         model.set_experts_implementation("batched_mm")  # what PyTorch's exporters can write
     inputs, outputs = _ports(name, model)
