@@ -37,4 +37,52 @@ NodeId Attend(Builder& b, NodeId q, NodeId k, NodeId v, const AttentionRequest& 
   return b.Attention(q, k, v, Mask(b, request), request.limit, request.attrs, request.sink);
 }
 
+namespace {
+
+// exp(x - max) / sum over the last dim; the sink is one score more. 0 where all are -inf.
+NodeId Weights(Builder& b, NodeId x, NodeId sink) {
+  const int last = b.shape(x).rank - 1;
+  NodeId greatest = b.Reduce(ir::ReduceKind::kMax, x, {last}, true);
+  if (sink != kNoNode) greatest = b.Binary(TapeOp::kMax, greatest, sink);
+  const NodeId none = b.Binary(TapeOp::kEqual, greatest, b.Scalar(DType::kF32, kDropped));
+  greatest = b.Select(none, b.Scalar(DType::kF32, 0), greatest);
+  const NodeId each = b.Unary(TapeOp::kExp, b.Sub(x, greatest));
+  NodeId sum = b.Reduce(ir::ReduceKind::kSum, each, {last}, true);
+  if (sink != kNoNode) sum = b.Add(sum, b.Unary(TapeOp::kExp, b.Sub(sink, greatest)));
+  sum = b.Select(b.Binary(TapeOp::kEqual, sum, b.Scalar(DType::kF32, 0)), b.Scalar(DType::kF32, 1), sum);
+  return b.Div(each, sum);
+}
+
+}  // namespace
+
+NodeId Scores(Builder& b, NodeId q, NodeId k, const AttentionRequest& request, ScoreStage stage) {
+  const Shape queries = b.shape(q), keys = b.shape(k);
+  const int64_t heads = queries[1], groups = keys[1], rows = queries[2];
+  const NodeId each =
+      b.Reshape(b.Cast(q, DType::kF32), {queries[0], groups, heads / groups * rows, queries[3]});
+  NodeId x = b.MatMul(each, b.Transpose(b.Cast(k, DType::kF32), {0, 1, 3, 2}));
+  x = b.BinaryScalar(TapeOp::kMul, b.Reshape(x, {queries[0], heads, rows, keys[2]}), request.attrs.scale);
+  const bool caps = request.attrs.softcap != 0 && stage >= ScoreStage::kCapped;
+  if (caps) {
+    x = b.Unary(TapeOp::kTanh, b.BinaryScalar(TapeOp::kDiv, x, request.attrs.softcap));
+    x = b.BinaryScalar(TapeOp::kMul, x, request.attrs.softcap);
+  }
+  if (stage >= ScoreStage::kMasked) {
+    const NodeId dropped = b.Scalar(DType::kF32, kDropped);
+    if (request.bias != kNoNode) x = b.Add(x, b.Cast(request.bias, DType::kF32));
+    if (request.keep != kNoNode) x = b.Select(request.keep, x, dropped);
+    if (request.limit != kNoNode) {
+      const NodeId end = b.Unsqueeze(request.limit, b.shape(request.limit).rank);
+      x = b.Select(b.Binary(TapeOp::kLess, b.Iota({keys[2]}, 0), end), x, dropped);
+    }
+  }
+  if (stage == ScoreStage::kWeights) {
+    const bool sinks = request.sink != kNoNode;
+    const bool one = sinks && b.shape(request.sink).rank == 0;
+    const NodeId sink = !sinks || one ? request.sink : b.Unsqueeze(request.sink, b.shape(request.sink).rank);
+    x = Weights(b, x, sink);
+  }
+  return b.Cast(x, b.dtype(q));
+}
+
 }  // namespace rondo::importer

@@ -25,6 +25,17 @@ struct AttentionRequest {
 // One kAttention.
 NodeId Attend(ir::Builder& b, NodeId q, NodeId k, NodeId v, const AttentionRequest& request);
 
+// Scores on their way to attention's result.
+enum class ScoreStage : uint8_t {
+  kProduct,  // q k^T, scaled
+  kCapped,   // after the softcap
+  kMasked,   // biases added, -inf where a key is not seen
+  kWeights   // after the softmax; 0 for a query that sees no key
+};
+// Those of the same request, [b, h, s, t] in q's type, for models that want to see them. They are computed
+// beside the attention.
+NodeId Scores(ir::Builder& b, NodeId q, NodeId k, const AttentionRequest& request, ScoreStage stage);
+
 }  // namespace rondo::importer
 
 #endif  // RONDO_COMPILER_IMPORT_CACHED_ATTENTION_H_

@@ -8,10 +8,17 @@
 namespace rondo::importer {
 namespace {
 
-// What is computed with the number is known as well; what compares it decides by it.
-constexpr std::string_view kComputes[] = {"Add",     "Cast", "Concat",   "Gather",  "Identity",
-                                          "Max",     "Min",  "Mul",      "Reshape", "Slice",
-                                          "Squeeze", "Sub",  "Unsqueeze"};
+// What is computed with the number, element by element, is known as well. Where something else that only a
+// run knows is in it, it is the real number.
+constexpr std::string_view kComputes[] = {"Abs", "Add",   "Ceil", "Clip",       "Concat", "Cos",   "Div",
+                                          "Exp", "Floor", "Log",  "Max",        "Mean",   "Min",   "Mod",
+                                          "Mul", "Neg",   "Pow",  "Reciprocal", "Relu",   "Round", "Sign",
+                                          "Sin", "Sqrt",  "Sub",  "Sum",        "Where"};
+// What only shows, rounds or gathers the numbers of its first input.
+constexpr std::string_view kShows[] = {"Cast",      "Gather",     "Identity",  "ReduceMax",
+                                       "ReduceMin", "ReduceProd", "ReduceSum", "Reshape",
+                                       "Slice",     "Squeeze",    "Unsqueeze"};
+// What compares the number decides by it.
 constexpr std::string_view kDecides[] = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"};
 
 template <typename List>
@@ -19,30 +26,58 @@ bool Contains(const List& list, std::string_view name) {
   return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
-// The place of the last element of a mask [texts, positions] that is not 0, of any text, and one more.
-NodeId LastOf(ir::Builder& b, NodeId mask) {
-  const Shape shape = b.shape(mask);
-  NodeId none = b.Binary(TapeOp::kEqual, mask, b.Scalar(b.dtype(mask), 0));
-  NodeId place = b.BinaryScalar(TapeOp::kAdd, b.Iota({shape[1]}, 0), 1);
-  return b.Reduce(ir::ReduceKind::kMax, b.Select(none, b.Scalar(DType::kI64, 0), place), {0, 1}, false);
-}
-
-Result<std::vector<Value>> Outputs(const OpRow& row, OpContext& c, bool in_run) {
-  std::vector<Value> inputs;
+// The outputs of the node, of the numbers as they are in a run or as shapes have them, of its first `inputs`.
+Result<std::vector<Value>> Outputs(const OpRow& row, OpContext& c, bool in_run, int inputs) {
+  std::vector<Value> values;
   for (int i = 0; i < c.num_inputs(); ++i) {
-    inputs.push_back(c.InValue(i));
-    if (in_run && inputs.back().in_run != kNoNode) inputs.back().node = inputs.back().in_run;
-    inputs.back().in_run = kNoNode;
+    values.push_back(c.InValue(i));
+    if (in_run && i < inputs && values.back().in_run != kNoNode) values.back().node = values.back().in_run;
+    values.back().in_run = kNoNode;
   }
-  OpContext again(&c.b, &c.host, c.proto, c.opset, c.attributes(), std::move(inputs));
+  OpContext again(&c.b, &c.host, c.proto, c.opset, c.attributes(), std::move(values));
   RONDO_RETURN_IF_ERROR(row.handler(again));
   return again.outputs();
+}
+
+// What Shape or Size give in a run.
+NodeId DimsInRun(OpContext& c, bool all_at_once) {
+  ir::Builder& b = c.b;
+  const Value& value = c.InValue(0);
+  const NodeId real = c.host.PositionsInRun(value.of_past);
+  if (real == kNoNode) return kNoNode;
+  const Shape shape = c.shape(0);
+  std::vector<NodeId> dims;
+  for (int d = 0; d < shape.rank; ++d) dims.push_back(d == value.positions_dim ? real : b.I64({shape[d]}));
+  if (all_at_once) {
+    NodeId size = b.I64({1});
+    for (const NodeId dim : dims) size = b.Mul(size, dim);
+    return b.Reshape(size, Shape{});
+  }
+  const auto place = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + shape.rank : at, 0, shape.rank);
+  };
+  const int64_t start = place(c.Int("start", 0)), end = place(c.Int("end", shape.rank));
+  return start >= end ? kNoNode : b.Slice(b.Concat(dims, 0), 0, start, 1, end - start);
+}
+
+// Whether some input that does not count positions is known in a run only.
+bool MeetsRun(const OpContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    const bool plain = c.Has(i) && c.InValue(i).in_run == kNoNode;
+    if (plain && !EvaluateConstant(c.b.graph(), c.In(i)).ok()) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 bool CountsPositions(const OpRow& row, const OpContext& c) {
-  if (std::string_view(row.op) == "Shape") return c.num_inputs() > 0 && c.InValue(0).is_mask;
+  const std::string_view op = row.op;
+  if (c.num_inputs() > 0 && c.InValue(0).positions_dim >= 0 &&
+      (op == "Shape" || op == "Size" || op == "Cast" || op == "Identity"))
+    return true;
+  const bool writes_cache = op == "GroupQueryAttention" && c.num_inputs() > 3;
+  if (writes_cache && c.InValue(3).positions_dim >= 0) return true;
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (c.InValue(i).in_run != kNoNode) return true;
   }
@@ -50,18 +85,27 @@ bool CountsPositions(const OpRow& row, const OpContext& c) {
 }
 
 Status CallWithCounts(const OpRow& row, OpContext& c) {
-  ir::Builder& b = c.b;
   const std::string_view op = row.op;
-  RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, Outputs(row, c, Contains(kDecides, op)));
-  if (op == "Shape") {
-    const bool whole = !c.HasAttribute("start") && !c.HasAttribute("end") && c.rank(0) == 2;
-    if (whole) {
-      const NodeId texts = b.Slice(outputs[0].node, 0, 0, 1, 1);
-      outputs[0].in_run = b.Concat({texts, b.Reshape(LastOf(b, c.In(0)), {1})}, 0);
-    }
-  } else if (Contains(kComputes, op)) {
-    RONDO_ASSIGN_OR_RETURN(const std::vector<Value> real, Outputs(row, c, true));
+  const bool computes = Contains(kComputes, op), decides = Contains(kDecides, op);
+  const bool looks_up = op == "Gather" && c.num_inputs() > 1 && c.InValue(0).in_run == kNoNode;
+  const int follows = computes || decides || looks_up ? c.num_inputs() : Contains(kShows, op) ? 1 : 0;
+  bool counts = false;
+  for (int i = 0; i < follows; ++i) counts = counts || c.InValue(i).in_run != kNoNode;
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, Outputs(row, c, false, 0));
+  const bool is_bool = outputs[0].node != kNoNode && c.b.dtype(outputs[0].node) == DType::kBool;
+  if (counts && (is_bool || looks_up || (computes && MeetsRun(c)))) {
+    RONDO_ASSIGN_OR_RETURN(outputs, Outputs(row, c, true, follows));
+  } else if (counts) {
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Value> real, Outputs(row, c, true, follows));
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i].in_run = real[i].node;
+  } else if ((op == "Shape" || op == "Size") && c.InValue(0).positions_dim >= 0) {
+    outputs[0].in_run = DimsInRun(c, op == "Size");
+  } else if (op == "Cast" || op == "Identity") {
+    outputs[0].positions_dim = c.InValue(0).positions_dim;
+    outputs[0].of_past = c.InValue(0).of_past;
+  } else if (op == "GroupQueryAttention") {
+    for (size_t i = 1; i < outputs.size() && i < 3; ++i)
+      outputs[i].positions_dim = c.InValue(static_cast<int>(i) + 2).positions_dim;
   }
   for (size_t i = 0; i < outputs.size(); ++i) c.SetValue(static_cast<int>(i), outputs[i]);
   return Status::Ok();

@@ -11,6 +11,8 @@
 //   - constants that look the same from the end on (causal masks) are moved to the real end.
 // Whatever differs in another way is refused. compiler/passes/limit_to_cached.cc lets attention see real
 // positions only.
+#include "compiler/import/fixed_caches.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,11 +21,10 @@
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/growth.h"
-#include "compiler/import/import.h"
 #include "compiler/import/moved_views.h"
+#include "compiler/ir/walk.h"
 
-namespace rondo {
-namespace importer {
+namespace rondo::importer {
 namespace {
 
 using ir::Graph;
@@ -41,11 +42,13 @@ class Fixer : Growth {
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(ReadExtents());
+    DropPlaceholder();
     MakeCount();
     const NodeId end = second_.size();
     for (NodeId id = 0; id < end; ++id) {
       if (g_->node(id).dead) continue;
       FollowBehind(id);
+      FollowFirst(id);
       const Status status = Fix(id);
       if (!status.ok()) return Named(status, id);
     }
@@ -72,6 +75,14 @@ class Fixer : Growth {
   }
 
   // ------------------------------------------------------------------------------------ the ports
+
+  // What was added to constants, so that nobody decided by them before they were put right.
+  void DropPlaceholder() {
+    if (g_->inputs.empty() || g_->inputs.back().name != kPlaceholder) return;
+    const NodeId placeholder = g_->inputs.back().node;
+    g_->inputs.pop_back();
+    g_->Replace(placeholder, b_.Scalar(DType::kI64, 0));
+  }
 
   // count_: how many positions are cached, i64 []. After the last real one of any batch entry the mask is 0.
   void MakeCount() {
@@ -165,13 +176,15 @@ class Fixer : Growth {
 
   Status CheckOutput(const ir::GraphOutput& output) const {
     const auto is_cache = [&](const GrowingCache& cache) { return cache.present == output.name; };
-    if (output.node >= second_.size() || !Grows(output.node) ||
+    const bool first = first_.count(output.node) != 0;
+    if (output.node >= second_.size() || (!Grows(output.node) && !first) ||
         std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) {
       return Status::Ok();
     }
-    return Named(
-        Refuse("the output \"" + output.name + "\" grows with the cached positions, and is no cache"),
-        output.node);
+    return Named(Refuse("the output \"" + output.name +
+                        (first ? "\" has the first positions, of which a run may have fewer"
+                               : "\" grows with the cached positions, and is no cache")),
+                 output.node);
   }
 
   // ------------------------------------------------------------------------------------ the rules
@@ -184,6 +197,51 @@ class Fixer : Growth {
     for (int d = 0; d < second(id).shape.rank; ++d) {
       if (extent(id, d) == Extent::kBeyondTotal) behind_.insert(id);
     }
+  }
+
+  // A view of the first places of something, as many as a model's tables have: a model with fewer positions
+  // has fewer of them. What is computed from them has them as well; what is of a cache is looked at again
+  // once attention is known (compiler/passes/limit_to_cached.cc).
+  void FollowFirst(NodeId id) {
+    const Node& n = second(id);
+    const auto of_cache = [&](NodeId in) { return of_cache_.count(in) != 0; };
+    const auto first = [&](NodeId in) { return first_.count(in) != 0; };
+    const bool all = std::all_of(n.inputs.begin(), n.inputs.end(), of_cache);
+    const bool any = std::any_of(n.inputs.begin(), n.inputs.end(), of_cache);
+    if (CacheAt(id) >= 0 || (n.op == Op::kMatMul ? any && !all : any)) of_cache_.insert(id);
+    if (any || n.op == Op::kReduce || n.op == Op::kMatMul) return;
+    if (std::any_of(n.inputs.begin(), n.inputs.end(), first) || (n.op == Op::kView && ShowsFirst(n)))
+      first_.insert(id);
+  }
+
+  bool ShowsFirst(const Node& view) const {
+    constexpr int64_t kMostLookedAt = 1 << 16;
+    const Node& base = second(view.inputs[0]);
+    if (Grows(view.id) || !Grows(base.id) || HasRowsInOne(base.id)) return false;
+    if (view.shape.elements() > kMostLookedAt) return true;
+    int64_t stride = base.shape.elements();
+    const std::vector<int64_t> places = ir::ResolveAll(view.As<ir::ViewAttrs>().view);
+    for (int d = 0; d < base.shape.rank; ++d) {
+      stride /= base.shape[d];
+      if (extent(base.id, d) == Extent::kFixed) continue;
+      std::set<int64_t> seen;
+      for (const int64_t place : places) seen.insert(place / stride % base.shape[d]);
+      if (seen.size() > 1 && *seen.begin() < rows_ && *seen.rbegin() >= rows_) return true;
+    }
+    return false;
+  }
+
+  Status CheckFirst(NodeId id) const {
+    const std::vector<NodeId>& inputs = second(id).inputs;
+    const auto first = [&](NodeId in) { return first_.count(in) != 0; };
+    if (std::none_of(inputs.begin(), inputs.end(), first)) return Status::Ok();
+    if (second(id).op == Op::kReduce) {
+      const ir::ReduceAttrs& attrs = second(id).As<ir::ReduceAttrs>();
+      const auto counts = [&](int axis) { return CountsMask(inputs[0], axis); };
+      if (attrs.kind == ir::ReduceKind::kSum && std::any_of(attrs.axes.begin(), attrs.axes.end(), counts))
+        return Status::Ok();
+    }
+    return Refuse("it adds up over the first positions, of which a run may have fewer");
   }
 
   Status Fix(NodeId id) {
@@ -200,8 +258,8 @@ class Fixer : Growth {
       case Op::kIndexedRead: return HasRowsInOne(second(id).inputs[0]) ? FixRowsInOne(id) : FixMap(id);
       case Op::kIndexedWrite: return FixMap(id);
       case Op::kConcat: return FixConcat(id);
-      case Op::kReduce: return CheckReduce(id);
-      case Op::kMatMul: return CheckMatMul(id);
+      case Op::kReduce: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckReduce(id);
+      case Op::kMatMul: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckMatMul(id);
       case Op::kPointwise:
       case Op::kIota: return Status::Ok();
       case Op::kAttention:
@@ -413,88 +471,20 @@ class Fixer : Growth {
   ir::Builder b_;
   std::map<int, NodeId> full_;  // by number of an input
   std::set<NodeId> behind_;     // that have something behind all positions, where the last of them ends
+  std::set<NodeId> first_;      // that have the first positions, as many as a number says, of no cache
+  std::set<NodeId> of_cache_;   // that are computed from one, up to what adds up over its positions
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
 
 }  // namespace
-}  // namespace importer
 
-Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
-                                        const ImportOptions& options, int64_t length,
-                                        const std::vector<std::pair<std::string, std::string>>& states,
-                                        ImportReport* report, FixedCaches* caches) {
-  *caches = {};
-  RONDO_ASSIGN_OR_RETURN(importer::CachePorts ports, importer::FindGrowingCaches(*model, states));
-  if (ports.caches.empty()) return ImportModel(model, options, report);
-  for (const importer::GrowingCache& cache : ports.caches) {
-    caches->inputs.push_back(cache.past);
-    const bool given = options.input_shapes.count(cache.past) != 0;
-    for (const std::string& name : ports.past_symbols) {
-      if (!given && options.symbols.count(name) == 0) continue;
-      return Status::Error(Code::kInvalidArgument,
-                           "--cache-length says how long \"%s\" is; --shape %s says so as well",
-                           cache.past.c_str(), given ? cache.past.c_str() : name.c_str());
-    }
-  }
-  ImportOptions bound = options;
-  caches->limited = ports.written_by_operators;
-  if (ports.written_by_operators) {
-    importer::BindPast(*model, ports, length, length, &bound);
-    bound.masks = ports.masks;
-    return ImportModel(model, bound, report);
-  }
-  RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));
-  if (rows < 1 || rows >= length) {
-    return Status::Error(Code::kInvalidArgument,
-                         "--cache-length %lld: a run adds %lld positions; the cache must be longer than that",
-                         static_cast<long long>(length), static_cast<long long>(rows));
-  }
-  const auto import = [&](int64_t total, bool shapes_only, ImportReport* said) {
-    bound = options;
-    bound.shapes_only = shapes_only;
-    bound.keep_identities = true;
-    importer::BindPast(*model, ports, total - rows, total, &bound);
-    return ImportModel(model, bound, said);
-  };
-  RONDO_ASSIGN_OR_RETURN(ir::Graph graph, import(length, false, report));
-  // Longer than `length`, or shorter where the model's own tables end there.
-  bool tables_end = false;
-  const auto fix = [&](int64_t step) -> Result<ir::Graph> {
-    Result<ir::Graph> second = import(length + step, true, nullptr),
-                      third = import(length + 2 * step, true, nullptr);
-    tables_end = !second.ok() || !third.ok();
-    if (tables_end) return second.ok() ? third.status() : second.status();
-    ir::Graph fixed = graph;
-    importer::Fixer fixer(&fixed, *second, *third, ports, length, rows, step);
-    RONDO_RETURN_IF_ERROR(fixer.Run());
-    return fixed;
-  };
-  Result<ir::Graph> fixed = fix(rows);
-  if (fixed.ok() || length - 3 * rows <= 0) return fixed;
-  const bool only_shorter = tables_end;
-  Result<ir::Graph> shorter = fix(-rows);
-  if (shorter.ok() || only_shorter) return shorter;
+Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
+                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step) {
+  ir::Graph fixed = graph;
+  Fixer fixer(&fixed, second, third, ports, length, rows, step);
+  RONDO_RETURN_IF_ERROR(fixer.Run());
   return fixed;
 }
 
-std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {
-  const Result<importer::CachePorts> ports = importer::FindGrowingCaches(model, {});
-  if (!ports.ok()) return "";
-  for (const importer::GrowingCache& cache : ports->caches) {
-    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
-    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
-                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
-    if (input == graph.inputs.end() || output == graph.outputs.end()) continue;
-    const Shape &from = graph.node(input->node).shape, &to = graph.node(output->node).shape;
-    if (from.rank != to.rank || from[cache.axis] >= to[cache.axis]) continue;
-    return "caches grow: \"" + cache.past + "\" has " + std::to_string(from[cache.axis]) + " positions, \"" +
-           cache.present + "\" " + std::to_string(to[cache.axis]) + "; this program is for exactly " +
-           std::to_string(from[cache.axis]) +
-           " cached positions, and does not keep them: --cache-length N keeps up to N, updated in place";
-  }
-  return "";
-}
-
-}  // namespace rondo
+}  // namespace rondo::importer

@@ -55,6 +55,9 @@ class Growth {
   Status CheckReduce(ir::NodeId id) const;
   Status CheckMatMul(ir::NodeId id) const;
 
+  // Whether adding up along dim `axis` counts elements of a mask, which are 0 behind the last real position.
+  bool CountsMask(ir::NodeId id, int axis) const { return ZeroBeyond(id, axis); }
+
   // An error that says `why`, and what people can do; the same with the node it is about.
   Status Refuse(const std::string& why) const;
   Status Named(const Status& status, ir::NodeId id) const;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,10 @@ namespace rondo {
 
 inline constexpr int64_t kOldestOpset = 11;
 inline constexpr int64_t kNewestOpset = 25;
+
+// Inputs of nodes, by the name of the node's first output (behind those of the calls it is in, "call/") and
+// number.
+using KnownInRun = std::set<std::pair<std::string, int>>;
 
 struct ImportOptions {
   // Values of symbolic dims by name ("batch" -> 1).
@@ -59,12 +64,38 @@ struct ImportOptions {
   // says how many positions there are in a run. What the model compares its length with is compared with
   // that.
   std::vector<std::string> masks;
+  // With masks: inputs that are such caches, and their dim of positions; and how many a run adds, 0 if that
+  // is not known.
+  std::map<std::string, int> cache_axes;
+  int64_t rows_of_run = 0;
+  // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
+  // 0, is added to each, and is the graph's last.
+  KnownInRun known_in_run;
+  // Report nodes of which all inputs are known (ImportReport::known_nodes).
+  bool list_known = false;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
   // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
   bool keep_identities = false;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
+};
+
+inline constexpr char kPlaceholder[] = "known in a run";
+
+// A value that depends on no input: its numbers if they are few. Not given: an optional input.
+struct KnownValue {
+  bool given = false;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::shared_ptr<const ir::ConstantData> data;
+};
+// A node all of whose inputs are such.
+struct KnownNode {
+  std::string output;  // as KnownInRun names it
+  std::string op;
+  std::vector<KnownValue> inputs;
+  KnownValue result;  // its first output
 };
 
 struct ImportReport {
@@ -74,6 +105,7 @@ struct ImportReport {
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
   std::vector<NamedValue> values;          // of the main graph's nodes
+  std::vector<KnownNode> known_nodes;      // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it
 };

@@ -331,6 +331,8 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   const auto ragged =
       std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.ragged != nullptr; });
   if (custom != nullptr && ragged != inputs.end()) return RefuseRagged(*ragged, "a custom op's input has it");
+  const std::string output = frame.prefix + (node.output_size() == 0 ? "" : node.output(0));
+  RONDO_RETURN_IF_ERROR(HideKnown(output, &inputs));
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   const onnx::NodeProto* outer_node = node_;
@@ -347,6 +349,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   frame_ = outer_frame;
   node_ = outer_node;
   RONDO_RETURN_IF_ERROR(status);
+  if (options_.list_known) NoteKnown(output, c);
 
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);

@@ -49,6 +49,7 @@ class Importer : public Host {
   uint32_t devices() const override { return options_.devices; }
   uint32_t device() const override { return options_.rank; }
   bool IsRotaryCache(const std::string& name) const override;
+  NodeId PositionsInRun(bool past) override;
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
@@ -65,6 +66,10 @@ class Importer : public Host {
   Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
+  Status HideKnown(const std::string& output, std::vector<Value>* inputs);
+  bool DependsOnInputs(NodeId id);
+  KnownValue Known(const Value& value);
+  void NoteKnown(const std::string& output, const OpContext& c);
   void NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
@@ -89,7 +94,11 @@ class Importer : public Host {
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
-  std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  NodeId mask_ = kNoNode;         // the first input that is one of options_.masks
+  NodeId positions_ = kNoNode;    // how many of its elements are real, once somebody asked
+  NodeId placeholder_ = kNoNode;  // of options_.known_in_run
+  std::vector<bool> of_inputs_;   // by node, as far as asked: depends on a graph input
+  std::string loop_;              // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
 };
 
 // The name of a node in messages and provenance: its own, or its first output's.

@@ -17,7 +17,8 @@ struct MultiHead {
 Status CheckMultiHead(const OpContext& c, const MultiHead& h);
 
 // What the node's attributes (scale, unidirectional, mask_filter_value) and inputs ask for, as [b, s, h * e].
-Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h);
+// `scores`, if it is not null, becomes what the softmax is of, [b, h, s, t].
+Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h, NodeId* scores = nullptr);
 
 // Rows `now` [b, h, s, d] after those of `past` [b, h, p, d].
 Result<NodeId> AppendRows(OpContext& c, NodeId past, NodeId now);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 #include "compiler/import/rotary.h"
@@ -202,9 +203,6 @@ Status Attention(OpContext& c) {
   }
   RONDO_ASSIGN_OR_RETURN(const NodeId position, ReadPositions(c, q, past));
   RONDO_ASSIGN_OR_RETURN(const Seen seen, ReadSeen(c, position, mask, k[2]));
-  if (c.Wants(3)) {
-    return Status::Error(Code::kUnsupported, "the output qk_matmul_output is not supported");
-  }
   ir::AttentionAttrs attrs;
   attrs.scale = c.Float("scale", 1.0f / std::sqrt(static_cast<float>(q[3])));
   attrs.softcap = c.Float("softcap", 0);
@@ -214,6 +212,14 @@ Status Attention(OpContext& c) {
   c.Set(0, h.joined ? JoinHeads(b, y) : y);
   c.Set(1, h.k);
   c.Set(2, h.v);
+  if (!c.Wants(3)) return Status::Ok();
+  AttentionRequest request{.limit = seen.limit, .attrs = attrs};
+  if (seen.mask != kNoNode) (b.dtype(seen.mask) == DType::kBool ? request.keep : request.bias) = seen.mask;
+  const int64_t stage = c.Int("qk_matmul_output_mode", 0);
+  if (stage < 0 || stage > static_cast<int64_t>(ScoreStage::kWeights))
+    return Status::Error(Code::kCorrupt, "qk_matmul_output_mode of %lld; 0 to 3 are known",
+                         static_cast<long long>(stage));
+  c.Set(3, Scores(b, h.q, h.k, request, static_cast<ScoreStage>(stage)));
   return Status::Ok();
 }
 

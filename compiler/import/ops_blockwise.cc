@@ -47,43 +47,60 @@ Status RequireCount(const OpContext& c, int i, int64_t count) {
                        Text(c.shape(i)).c_str(), static_cast<long long>(count));
 }
 
+// Rows of each group, in the model's order, group after group, each filled up to whole blocks of `size`; of
+// the last one only the rows.
+void OrderInto(const std::vector<std::vector<int64_t>>& rows, int64_t size, PackedBlocks* blocks) {
+  blocks->order.clear(), blocks->groups.clear();
+  blocks->read_size = size;
+  for (size_t group = 0; group < rows.size(); ++group) {
+    blocks->order.resize((blocks->order.size() + static_cast<size_t>(size) - 1) / static_cast<size_t>(size) *
+                             static_cast<size_t>(size),
+                         -1);
+    blocks->order.insert(blocks->order.end(), rows[group].begin(), rows[group].end());
+    const auto needed = static_cast<size_t>((std::ssize(rows[group]) + size - 1) / size);
+    blocks->groups.insert(blocks->groups.end(), needed, static_cast<int64_t>(group));
+  }
+}
+
 // Rows whose groups (g_idx: which scale and zero point each has) do not lie together, as GPTQ leaves them
-// when it takes columns in the order of their activations: an order in which they do. Empty if they do.
-Result<std::vector<int64_t>> OrderOfGroups(const OpContext& c, const PackedBlocks& blocks) {
-  std::vector<int64_t> order;
-  if (!c.Has(kGroups)) return order;
+// when it takes columns in the order of their activations: an order in which they do. The fewest bytes of
+// smaller blocks than the model's where groups are not of block_size rows each.
+Status OrderByGroups(const OpContext& c, PackedBlocks* blocks) {
+  if (!c.Has(kGroups)) return Status::Ok();
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> groups, c.ConstantInts(kGroups));
-  if (std::ssize(groups) < blocks.k) {
+  if (std::ssize(groups) < blocks->k) {
     return Status::Error(Code::kCorrupt, "g_idx has %zu elements for %lld rows", groups.size(),
-                         static_cast<long long>(blocks.k));
+                         static_cast<long long>(blocks->k));
   }
-  groups.resize(static_cast<size_t>(blocks.k));  // the last block may be filled up
+  std::vector<std::vector<int64_t>> rows(static_cast<size_t>(blocks->count()));
   bool in_order = true;
-  for (int64_t i = 0; i < blocks.k; ++i) {
-    in_order = in_order && groups[static_cast<size_t>(i)] == i / blocks.size;
-    order.push_back(i);
+  for (int64_t i = 0; i < blocks->k; ++i) {  // the last block may be filled up
+    const int64_t group = groups[static_cast<size_t>(i)];
+    in_order = in_order && group == i / blocks->size;
+    if (group < 0 || group >= blocks->count()) {
+      return Status::Error(Code::kCorrupt, "g_idx puts row %lld into group %lld of %lld",
+                           static_cast<long long>(i), static_cast<long long>(group),
+                           static_cast<long long>(blocks->count()));
+    }
+    rows[static_cast<size_t>(group)].push_back(i);
   }
-  if (in_order) return std::vector<int64_t>();
-  const auto group = [&](int64_t i) { return groups[static_cast<size_t>(i)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return group(a) < group(b); });
-  for (int64_t i = 0; i < blocks.k; ++i) {
-    const int64_t row = order[static_cast<size_t>(i)];
-    if (group(row) == i / blocks.size) continue;
-    return Status::Error(
-        Code::kUnsupported,
-        "g_idx puts row %lld into group %lld, which does not have block_size, %lld, rows: rondo "
-        "reads groups of that many in any order; quantise the model without reordering "
-        "(desc_act=False)",
-        static_cast<long long>(row), static_cast<long long>(group(row)), static_cast<long long>(blocks.size));
+  if (in_order) return Status::Ok();
+  constexpr int64_t kLeastBlock = 16, kScaleBits = 16;
+  int64_t best = 0, fewest = 0;
+  for (int64_t size = blocks->size; size >= kLeastBlock; size /= 2) {
+    OrderInto(rows, size, blocks);
+    const int64_t needed = blocks->columns() * blocks->bits + blocks->blocks() * kScaleBits;
+    if (best == 0 || needed < fewest) best = size, fewest = needed;
   }
-  return order;
+  OrderInto(rows, best, blocks);
+  return Status::Ok();
 }
 
 Status MatMulNBits(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kA));
   RONDO_ASSIGN_OR_RETURN(PackedBlocks blocks, ReadBlocks(c));
-  RONDO_ASSIGN_OR_RETURN(blocks.order, OrderOfGroups(c, blocks));
+  RONDO_RETURN_IF_ERROR(OrderByGroups(c, &blocks));
   const Shape a = c.shape(kA);
   if (a.rank < 1 || a[a.rank - 1] != blocks.k) {
     return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
@@ -95,7 +112,9 @@ Status MatMulNBits(OpContext& c) {
   NodeId y = b.Expand(b.Scalar(c.dtype(kA), 0), out);
   if (c.shape(kB).elements() != 0) {  // a projection without weights is left out
     RONDO_ASSIGN_OR_RETURN(NodeId w, Dequantised(c, blocks, kB, kScales, kZeroPoints, c.dtype(kA)));
-    const NodeId rows = blocks.order.empty() ? c.In(kA) : Take(b, c.In(kA), a.rank - 1, blocks.order);
+    std::vector<int64_t> order = blocks.order;
+    for (int64_t& row : order) row = std::max<int64_t>(row, 0);  // times 0
+    const NodeId rows = order.empty() ? c.In(kA) : Take(b, c.In(kA), a.rank - 1, order);
     if (a.elements() != 0) y = b.MatMul(rows, b.Transpose(w, {1, 0}));
   }
   if (c.Has(kBias)) {

@@ -5,6 +5,7 @@
 // says how long `present` is where it is longer than `past`.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
@@ -56,8 +57,10 @@ Status CheckOptions(OpContext& c) {
   // positions, and the window is a mask; rows that a shorter one has no place for end the run.
   if (c.Int("sliding_window_cache", 0) != 0 && c.Int("local_window_size", -1) <= 0)
     return Refuse("sliding_window_cache", "it needs a local_window_size");
-  if (c.Int("qk_output", 0) != 0 || c.Wants(3))
-    return Refuse("the output output_qk", "remove it from the model and set qk_output to 0");
+  if (const int64_t stage = c.Int("qk_output", 0); stage < 0 || stage > 2 || (stage == 0 && c.Wants(3)))
+    return Status::Error(Code::kCorrupt,
+                         "qk_output of %lld with%s the output output_qk; 1 is the scores, 2 their softmax",
+                         static_cast<long long>(stage), c.Wants(3) ? "" : "out");
   if (c.Int("causal", 1) == 0 && c.Int("local_window_size", -1) != -1)
     return Status::Error(Code::kCorrupt, "a local window needs causal attention");
   if (c.Has(kPastKey) != c.Has(kPastValue))
@@ -305,7 +308,16 @@ Status GroupQueryAttention(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId v, Present(c, kPastValue, Stored(b, values, g.v), g));
   RONDO_ASSIGN_OR_RETURN(AttentionRequest request, ReadRequest(c, g));
   const DType dtype = c.dtype(kQuery);
-  NodeId y = Attend(b, g.q, Restored(b, keys, k, dtype), Restored(b, values, v, dtype), request);
+  const NodeId restored = Restored(b, keys, k, dtype);
+  NodeId y = Attend(b, g.q, restored, Restored(b, values, v, dtype), request);
+  if (c.Wants(3)) {
+    const bool weights = c.Int("qk_output", 0) == 2;
+    NodeId x = Scores(b, g.q, restored, request, weights ? ScoreStage::kWeights : ScoreStage::kMasked);
+    // Here a score that is not seen is 0.
+    const NodeId unseen =
+        b.Binary(TapeOp::kEqual, x, b.Scalar(dtype, -std::numeric_limits<double>::infinity()));
+    c.Set(3, b.Select(unseen, b.Scalar(dtype, 0), x));
+  }
   c.Set(0, JoinHeads(b, y));
   c.Set(1, k);
   c.Set(2, v);

@@ -82,7 +82,7 @@ Status CheckMultiHead(const OpContext& c, const MultiHead& h) {
   return Status::Ok();
 }
 
-Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h) {
+Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h, NodeId* qk) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(CheckMultiHead(c, h));
   const Shape q = b.shape(h.q), k = b.shape(h.k);
@@ -103,6 +103,7 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h) {
   }
   if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
   RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, k[2]));
+  if (qk != nullptr) *qk = Scores(b, h.q, h.k, request, ScoreStage::kMasked);
   return JoinHeads(b, Attend(b, h.q, h.k, h.v, request));
 }
 
@@ -172,11 +173,11 @@ Status ReadPacked(OpContext& c, int64_t heads, MultiHead* h, bool* cached) {
 Status MultiHeadAttention(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kQuery));
-  if (c.Has(kPastLength) || c.Has(kBeams) || c.Wants(3)) {
-    return Status::Error(
-        Code::kUnsupported,
-        "the inputs past_sequence_length and cache_indirection, and the output qk: export the "
-        "model with a past of its own length (and --cache-length), without beams");
+  if (c.Has(kPastLength) || c.Has(kBeams)) {
+    return Status::Error(Code::kUnsupported,
+                         "the inputs past_sequence_length and cache_indirection: export the model with a "
+                         "past of its own length "
+                         "(and --cache-length), without beams");
   }
   if (c.Has(kPastKey) != c.Has(kPastValue))
     return Status::Error(Code::kCorrupt, "past keys and values come together");
@@ -195,10 +196,12 @@ Status MultiHeadAttention(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(h.v, AppendRows(c, c.In(kPastValue), h.v));
   }
   h.mask_input = kMask, h.bias_input = kScoreBias;
-  RONDO_ASSIGN_OR_RETURN(NodeId y, AttendHeads(c, h));
+  NodeId scores = kNoNode;
+  RONDO_ASSIGN_OR_RETURN(NodeId y, AttendHeads(c, h, c.Wants(3) ? &scores : nullptr));
   c.Set(0, y);
   c.Set(1, h.k);
   c.Set(2, h.v);
+  c.Set(3, scores);
   return Status::Ok();
 }
 

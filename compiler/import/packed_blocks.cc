@@ -68,12 +68,6 @@ int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
   return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
 }
 
-// Number `i` of row `row`, in the order of blocks.
-int64_t NumberOfRow(const PackedBlocks& blocks, const DataPointer& weights, int64_t row, int64_t i) {
-  const uint8_t* bytes = weights->bytes.data() + row * blocks.count() * blocks.bytes();
-  return NumberAt(bytes, blocks.order.empty() ? i : blocks.order[static_cast<size_t>(i)], blocks.bits);
-}
-
 // The zero point of block number `at`.
 float ZeroAt(const PackedBlocks& blocks, const DataPointer& zeros, int64_t at) {
   if (zeros == nullptr) return static_cast<float>(blocks.middle());
@@ -82,16 +76,33 @@ float ZeroAt(const PackedBlocks& blocks, const DataPointer& zeros, int64_t at) {
   return static_cast<float>(NumberAt(row, at % blocks.zero_row(), blocks.bits));
 }
 
+// The numbers of block `block` of row `row`, as far as it goes; a filling one is `filling`.
+void ReadBlock(const PackedBlocks& blocks, const DataPointer& weights, int64_t row, int64_t block,
+               uint8_t filling, std::vector<uint8_t>* codes) {
+  const uint8_t* bytes = weights->bytes.data() + row * blocks.count() * blocks.bytes();
+  const int64_t first = block * blocks.block(), end = std::min(first + blocks.block(), blocks.columns());
+  codes->clear();
+  for (int64_t i = first; i < end; ++i) {
+    const int64_t at = blocks.order.empty() ? i : blocks.order[static_cast<size_t>(i)];
+    codes->push_back(at < 0 ? filling : static_cast<uint8_t>(NumberAt(bytes, at, blocks.bits)));
+  }
+}
+
 std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weights, const DataPointer& scales,
                             const DataPointer& zeros, DType dtype) {
-  std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.k * ByteSize(dtype)));
-  for (int64_t at = 0; at < blocks.n * blocks.count(); ++at) {
-    const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
-    const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
-    const float zero = ZeroAt(blocks, zeros, at);
-    for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i) {
-      const float w = (static_cast<float>(NumberOfRow(blocks, weights, row, first + i)) - zero) * scale;
-      scalar::Store<float>(dtype, out.data(), row * blocks.k + first + i, w);
+  std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.columns() * ByteSize(dtype))), codes;
+  for (int64_t row = 0; row < blocks.n; ++row) {
+    for (int64_t block = 0; block < blocks.blocks(); ++block) {
+      const int64_t at = row * blocks.count() + blocks.group(block), first = block * blocks.block();
+      const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
+      const float zero = ZeroAt(blocks, zeros, at);
+      ReadBlock(blocks, weights, row, block, 0, &codes);
+      for (size_t i = 0; i < codes.size(); ++i) {
+        const auto column = first + static_cast<int64_t>(i);
+        const bool fills = !blocks.order.empty() && blocks.order[static_cast<size_t>(column)] < 0;
+        const float w = fills ? 0 : (static_cast<float>(codes[i]) - zero) * scale;
+        scalar::Store<float>(dtype, out.data(), row * blocks.columns() + column, w);
+      }
     }
   }
   return out;
@@ -115,25 +126,25 @@ DType ScaleType(DType given, const std::vector<float>& scales) {
 // numbers, too few weights for a tile).
 std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const DataPointer& weights,
                                                const DataPointer& scales, const DataPointer& zeros) {
-  if (blocks.n < 16 || blocks.k < 32 || (blocks.size % 16 != 0 && blocks.size < blocks.k)) return nullptr;
-  std::vector<uint8_t> codes(static_cast<size_t>(blocks.n * blocks.k));
-  const int64_t all = blocks.n * blocks.count();
+  const int64_t k = blocks.columns();
+  if (blocks.n < 16 || k < 32 || (blocks.block() % 16 != 0 && blocks.block() < k)) return nullptr;
+  std::vector<uint8_t> codes(static_cast<size_t>(blocks.n * k)), some;
+  const int64_t all = blocks.n * blocks.blocks();
   std::vector<float> scale(static_cast<size_t>(all)), zero(zeros == nullptr ? 0 : static_cast<size_t>(all));
-  for (int64_t at = 0; at < all; ++at) {
-    const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
-    uint8_t* to = codes.data() + row * blocks.k + first;
-    for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i)
-      to[i] = static_cast<uint8_t>(NumberOfRow(blocks, weights, row, first + i));
-    scale[static_cast<size_t>(at)] = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
-    if (zeros == nullptr) continue;
-    const float z = ZeroAt(blocks, zeros, at);
+  for (int64_t to = 0; to < all; ++to) {
+    const int64_t row = to / blocks.blocks(), block = to % blocks.blocks();
+    const int64_t from = row * blocks.count() + blocks.group(block);
+    const float z = ZeroAt(blocks, zeros, from);
     if (!(z == std::floor(z) && z >= 0 && z <= 255)) return nullptr;
-    zero[static_cast<size_t>(at)] = z;
+    ReadBlock(blocks, weights, row, block, static_cast<uint8_t>(z), &some);
+    std::copy(some.begin(), some.end(), codes.begin() + row * k + block * blocks.block());
+    scale[static_cast<size_t>(to)] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from);
+    if (zeros != nullptr) zero[static_cast<size_t>(to)] = z;
   }
   const PackedType type = blocks.bits == 2   ? PackedType::kU2
                           : blocks.bits == 4 ? PackedType::kU4
                                              : PackedType::kU8;
-  return ir::Pack(type, blocks.n, blocks.k, blocks.size, codes, scale, zero,
+  return ir::Pack(type, blocks.n, k, blocks.block(), codes, scale, zero,
                   static_cast<int32_t>(blocks.middle()), ScaleType(scales->dtype, scale));
 }
 
@@ -150,9 +161,9 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
           Code::kUnsupported,
           "weights in an order of their own (g_idx) must be known when the model is compiled");
     }
-    return Unpacked(c, blocks, weights, scales, zeros, dtype);
+    if (blocks.order.empty()) return Unpacked(c, blocks, weights, scales, zeros, dtype);
   }
-  const Shape shape = {blocks.n, blocks.k};
+  const Shape shape = {blocks.n, blocks.columns()};
   if (!c.host.shapes_only()) {
     const std::shared_ptr<const ir::PackedMatrix> packed = Packed(blocks, w, s, z);
     if (packed != nullptr) return c.b.Constant(ir::PackedConstant(packed, dtype, w->name));

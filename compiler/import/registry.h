@@ -48,6 +48,7 @@ Span<const OpRow> NormalisationOps();
 Span<const OpRow> AttentionOps();
 Span<const OpRow> GroupedAttentionOps();
 Span<const OpRow> MultiHeadOps();
+Span<const OpRow> MaskedDecoderOps();
 Span<const OpRow> BlockwiseOps();
 Span<const OpRow> QLinearOps();
 Span<const OpRow> QuantisedMatMulOps();

@@ -1,4 +1,5 @@
 // QuantizeWeights: weights of matmuls rounded to fewer bits, for models that come in f32, f16 or bf16.
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -37,7 +38,9 @@ class Quantising {
     } else {
       double relative = 0;
       matrix = RoundWeights(*data, *layout, {options_.quantize, block, scale_type}, &relative);
-      if (matrix == nullptr) return;
+      // Numbers so small that nothing is left of them stay as they are.
+      if (matrix == nullptr || relative >= 1) return;
+      worst_ = std::max(worst_, relative);
       std::snprintf(error, sizeof(error), "%.5f", relative);
     }
     char line[512];
@@ -57,11 +60,24 @@ class Quantising {
   }
 
   std::string Text() const {
-    char line[160];
+    char line[240];
+    if (count_ == 0) {
+      std::snprintf(
+          line, sizeof(line),
+          "no weight rounded to %s: none is a matrix of %lld numbers or more that is the right side of "
+          "matmuls and nothing else",
+          Name(options_.quantize), static_cast<long long>(kLeastElements));
+      return line;
+    }
     std::snprintf(line, sizeof(line), "%lld weights rounded to %s, %lld -> %lld bytes",
                   static_cast<long long>(count_), Name(options_.quantize), static_cast<long long>(before_),
                   static_cast<long long>(after_));
-    return line + lines_;
+    std::string text = line;
+    if (worst_ >= 0) {
+      std::snprintf(line, sizeof(line), ", relative RMS error %.5f at most", worst_);
+      text += line;
+    }
+    return text + lines_;
   }
   int64_t count() const { return count_; }
 
@@ -112,6 +128,7 @@ class Quantising {
   const PassOptions& options_;
   std::string lines_;
   int64_t before_ = 0, after_ = 0, count_ = 0;
+  double worst_ = -1;  // relative error of any; below 0: of none it is known
 };
 
 }  // namespace

@@ -45,7 +45,7 @@ class Matcher {
     if (!scores) return kNoNode;
     const Node& first = g_->node(scores->product);
     if (first.shape.rank < 2 || first.shape[first.shape.rank - 2] != out[out.rank - 2]) return kNoNode;
-    if (!SeenByNoOther(scores->product, values_product)) return kNoNode;
+    if (!SeenByNoOther(scores->product, probabilities)) return kNoNode;
     return Build(values_product, *softmax, *scores);
   }
 
@@ -66,9 +66,10 @@ class Matcher {
   }
 
  private:
-  // True if nothing outside sees what is computed from `product` on the way to `last`: whoever reads it, or
-  // what it became, is read in turn, by nothing but others of them and `last`.
-  bool SeenByNoOther(NodeId product, NodeId last) const {
+  // True if nothing outside sees what is computed from `product` on the way to the products of
+  // `probabilities` and values, which are several where heads have more than one kind of values: whoever
+  // reads it, or what it became, is read in turn, by nothing but others of them and those.
+  bool SeenByNoOther(NodeId product, NodeId probabilities) const {
     constexpr size_t kMostBetween = 1024;
     std::set<NodeId> between = {product};
     std::vector<NodeId> work = {product};
@@ -78,7 +79,9 @@ class Matcher {
       const std::vector<NodeId> users = g_->UsersOf(id);
       if (users.empty() || g_->IsOutput(id) || between.size() > kMostBetween) return false;
       for (NodeId user : users) {
-        if (user != last && between.insert(user).second) work.push_back(user);
+        const Node& n = g_->node(user);
+        const bool last = user != product && n.op == Op::kMatMul && Descend(n.inputs[0]) == probabilities;
+        if (!last && between.insert(user).second) work.push_back(user);
       }
     }
     return true;

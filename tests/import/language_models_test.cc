@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "compiler/import/import.h"
 #include "tests/import/evaluated_model.h"
@@ -92,8 +93,9 @@ TEST(GroupQueryAttentionTest, ScoresAreCapped) { ExpectStep({.softcap = 0.5f}); 
 TEST(GroupQueryAttentionTest, ASinkTakesItsShareOfEachHead) { ExpectStep({.sink = true}); }
 
 TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
-  for (const auto& [name, says] : {std::pair{"sliding_window_cache", "it needs a local_window_size"},
-                                   std::pair{"qk_output", "remove it from the model"}}) {
+  for (const auto& [name, value, says] :
+       {std::tuple{"sliding_window_cache", 1, "it needs a local_window_size"},
+        std::tuple{"qk_output", 3, "2 their softmax"}}) {
     ModelMaker m;
     m.Input("qkv", {1, 1, 32});
     m.Input("last", {1}, onnx::TensorProto::INT32);
@@ -102,7 +104,7 @@ TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
         Microsoft(m, "GroupQueryAttention", {"qkv", "", "", "", "", "last", "total"}, {"y"});
     Set(node, "num_heads", int64_t{2});
     Set(node, "kv_num_heads", int64_t{1});
-    Set(node, name, int64_t{1});
+    Set(node, name, int64_t{value});
     m.Output("y");
     auto graph = ImportModel(m.Make(), {}, nullptr);
     EXPECT_TRUE(Says(graph.status(), {"GroupQueryAttention \"GroupQueryAttention_y\"", name, says}));
@@ -155,36 +157,59 @@ TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
   }
 }
 
-// Which group a row has, where GPTQ has taken rows in another order.
-TEST(MatMulNBitsTest, GroupsMayHaveRowsThatDoNotLieTogether) {
-  const auto model = [](ModelMaker& m, const std::vector<int64_t>& groups) {
-    m.Input("a", {1, 32});
-    Bytes(m, "b", {1, 2, 8}, PackedRows().substr(0, 16));
-    m.Floats("scales", {2}, {1, 0.25f});
-    m.Ints("groups", groups);
-    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales", "", "groups"}, {"y"});
-    Set(node, "K", int64_t{32});
-    Set(node, "N", int64_t{1});
-    Set(node, "block_size", int64_t{16});
-    m.Output("y");
-  };
-  std::vector<int64_t> groups;
-  for (int64_t k = 0; k < 32; ++k) groups.push_back(k * 5 % 32 < 16 ? 1 : 0);
-  ModelMaker m;
-  model(m, groups);
-  const Numbers a = Random(32, 4);
-  const std::string bytes = PackedRows();
-  float expected = 0;
-  for (size_t k = 0; k < 32; ++k) {
-    const int code = (static_cast<uint8_t>(bytes[k / 2]) >> (k % 2 * 4)) & 15;
-    expected += a[k] * static_cast<float>(code - 8) * (groups[k] == 0 ? 1 : 0.25f);
+// Which group a row has, where GPTQ has taken rows in another order: as many of each as a block has, or more
+// and fewer, or none. With 16 rows of weights they stay packed.
+TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
+  constexpr size_t kK = 64, kBlock = 16, kGroups = kK / kBlock;
+  const std::vector<std::function<size_t(size_t)>> rules = {
+      [](size_t k) { return k * 5 % kK / kBlock; }, [](size_t k) { return k % 5 == 0 ? size_t{1} : k % 4; },
+      [](size_t k) { return k < 63 ? size_t{2} : size_t{0}; }, [](size_t) { return size_t{3}; }};
+  for (const size_t n : {size_t{1}, size_t{16}}) {
+    for (const bool zeros : {false, true}) {
+      for (const auto& group : rules) {
+        ModelMaker m;
+        m.Input("a", {1, kK});
+        std::string codes, zero_points(n * kGroups / 2, '\0');
+        for (size_t i = 0; i < n * kK / 2; ++i) codes += static_cast<char>(i * 37 + 11);
+        for (size_t i = 0; i < zero_points.size(); ++i) zero_points[i] = static_cast<char>(i * 29 + 3);
+        const Numbers scales = Random(n * kGroups, 8), a = Random(kK, 4);
+        Bytes(m, "b", {static_cast<int64_t>(n), kGroups, kBlock / 2}, codes);
+        m.Floats("scales", {static_cast<int64_t>(n * kGroups)}, scales);
+        Bytes(m, "zeros", {static_cast<int64_t>(n * kGroups / 2)}, zero_points);
+        std::vector<int64_t> groups;
+        for (size_t k = 0; k < kK; ++k) groups.push_back(static_cast<int64_t>(group(k)));
+        m.Ints("groups", groups);
+        onnx::NodeProto* node =
+            Microsoft(m, "MatMulNBits", {"a", "b", "scales", zeros ? "zeros" : "", "groups"}, {"y"});
+        Set(node, "K", static_cast<int64_t>(kK));
+        Set(node, "N", static_cast<int64_t>(n));
+        Set(node, "block_size", static_cast<int64_t>(kBlock));
+        m.Output("y");
+        const auto half = [](const std::string& bytes, size_t i) {
+          return (static_cast<uint8_t>(bytes[i / 2]) >> (i % 2 * 4)) & 15;
+        };
+        Numbers expected(n);
+        for (size_t i = 0; i < n * kK; ++i) {
+          const size_t at = i / kK * kGroups + group(i % kK);
+          const int zero = zeros ? half(zero_points, at) : 8;
+          expected[i / kK] += a[i % kK] * static_cast<float>(half(codes, i) - zero) * scales[at];
+        }
+        ExpectNear(Evaluate(m, {Data(DType::kF32, {1, kK}, a)})[0], expected);
+      }
+    }
   }
-  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 32}, a)})[0], {expected});
-  groups[0] = 1 - groups[0];
-  ModelMaker uneven;
-  model(uneven, groups);
-  EXPECT_TRUE(Says(ImportModel(uneven.Make(), {}, nullptr).status(),
-                   {"MatMulNBits \"MatMulNBits_y\"", "block_size, 16, rows", "desc_act=False"}));
+  ModelMaker beyond;
+  beyond.Input("a", {1, 32});
+  Bytes(beyond, "b", {1, 2, 8}, PackedRows().substr(0, 16));
+  beyond.Floats("scales", {2}, {1, 0.25f});
+  beyond.Ints("groups", std::vector<int64_t>(32, 2));
+  onnx::NodeProto* node = Microsoft(beyond, "MatMulNBits", {"a", "b", "scales", "", "groups"}, {"y"});
+  Set(node, "K", int64_t{32});
+  Set(node, "N", int64_t{1});
+  Set(node, "block_size", int64_t{16});
+  beyond.Output("y");
+  EXPECT_TRUE(Says(ImportModel(beyond.Make(), {}, nullptr).status(),
+                   {"MatMulNBits \"MatMulNBits_y\"", "row 0 into group 2 of 2"}));
 }
 
 TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {

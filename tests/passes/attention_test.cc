@@ -91,6 +91,18 @@ TEST(RecogniseAttentionTest, ChosenScoresNansAndASoftCap) {
   EXPECT_TRUE(a.nan_to_zero && a.has_mask);
 }
 
+// As of differential attention, whose heads have two values each.
+TEST(RecogniseAttentionTest, WeightsOfSeveralValuesAreAnAttentionEach) {
+  Pieces p;
+  SmallGraph& s = p.s;
+  const NodeId weights = Softmax(&s, s.b.MatMul(p.q, p.k));
+  s.Out("y", s.b.MatMul(weights, p.v));
+  s.Out("z", s.b.MatMul(weights, p.Repeated(s.In("w", Shape({kB, kT, kG, kD})))));
+  EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 2);
+  EXPECT_EQ(s.CountOf(Op::kMatMul), 0);
+  EXPECT_EQ(s.CountOf(Op::kAttention), 2);
+}
+
 TEST(RecogniseAttentionTest, ScoresThatOthersReadStayPieces) {
   Pieces p;
   SmallGraph& s = p.s;

@@ -241,6 +241,28 @@ TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
   EXPECT_EQ(QuantizeWeights(&bad.g, Bits(PackedType::kU4, 32))->changes, 1);
 }
 
+TEST(PackedWeights, WhatIsSaidNamesTheGreatestErrorOrWhyThereIsNone) {
+  SmallGraph s = Product(1, 256, 64, false);
+  const std::string text = QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->text;
+  EXPECT_NE(text.find("1 weights rounded to int4"), text.npos) << text;
+  EXPECT_NE(text.find("relative RMS error 0.0"), text.npos) << text;
+  EXPECT_LT(text.find("at most"), text.find('\n')) << text;
+  SmallGraph few = Product(1, 32, 16, false);
+  const Result<PassResult> none = QuantizeWeights(&few.g, Bits(PackedType::kU4, 32));
+  EXPECT_EQ(none->changes, 0);
+  EXPECT_NE(none->text.find("no weight rounded to int4: none is a matrix of 4096 numbers"), std::string::npos)
+      << none->text;
+}
+
+// Their scales would be below every number that a scale's type has.
+TEST(PackedWeights, NumbersOfWhichNothingWouldBeLeftStayAsTheyAre) {
+  SmallGraph s;
+  std::vector<double> values(64 * 64);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1e-42 * static_cast<double>(i % 7);
+  s.Out("y", s.b.MatMul(s.In("x", {2, 64}), s.b.Floats(DType::kF32, {64, 64}, values)));
+  EXPECT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 0);
+}
+
 TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
   SmallGraph s;
   const NodeId w = Weight(&s, {128, 96}), x = s.In("x", {1, 128});

@@ -252,6 +252,18 @@ TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   EXPECT_EQ(ExpectSame(&unrelated, PairState).changes, 0);
 }
 
+// A recurrent layer's is another one after each run, not the old one with some rows changed.
+TEST(PairStateTest, WhatIsNamedAPastStateIsOne) {
+  for (const auto& [in, out, states] :
+       {std::tuple{"input.past_key_values.0.recurrent_states", "output.past_key_values.0.recurrent_states",
+                   1},
+        std::tuple{"past_ssm_state.0", "present_ssm_state.0", 1}, std::tuple{"past_x", "present_x", 0}}) {
+    SmallGraph s;
+    s.Out(out, s.b.Unary(TapeOp::kExp, s.In(in, Shape({4}))));
+    EXPECT_EQ(ExpectSame(&s, PairState).changes, states) << in;
+  }
+}
+
 TEST(PairStateTest, NamesThatDoNotFitAreErrors) {
   SmallGraph s = Cache("k", "k_out");
   PassOptions options;

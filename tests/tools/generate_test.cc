@@ -162,8 +162,9 @@ TEST_F(Generate, ATextEndsAtAStopToken) {
   Compile(kPycoder, "");
   const size_t end = want.find('\n', 32);
   ASSERT_NE(end, want.npos);
-  EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --stop 10 --stop 300"),
+  EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --stop 10 --stop 255"),
             want.substr(0, end));
+  EXPECT_PRINTS(Run("--prompt x --stop 10 --stop 256"), "--stop 256 is not one of the model's 256 tokens");
 }
 
 TEST_F(Generate, TokensGoInAndComeOutAsNumbers) {
@@ -196,8 +197,11 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
     const nlohmann::json together = Json("--ids --max-tokens 30 --seed 9" + std::string(drawn) + all);
     ASSERT_EQ(together["texts"].size(), 3u) << together;
     EXPECT_EQ(Json("--ids --max-tokens 3 --prompt 7")["texts"].size(), 3u) << "one prompt is that of all";
-    EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
-                  "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
+    EXPECT_EQ(Json("--ids --prompt 7 --max-tokens 48")["texts"][0]["tokens"].size(), 48u)
+        << "the last is not read";
+    EXPECT_EQ(Json("--ids --prompt 7")["texts"][0]["tokens"].size(), 48u);
+    EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 49"),
+                  "the prompt's 1 tokens and 48 that are read after it exceed the model's context of 48");
     EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
     EXPECT_PRINTS(Run("--ids --prompt 7 --context 49"),
                   "--context 49: the mask of the plan has 48 positions");
@@ -248,8 +252,8 @@ TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
   // As many tokens as fit behind each prompt.
   compile(3);
   const nlohmann::json filled = Json("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5");
-  EXPECT_EQ(filled["texts"][0]["tokens"].size(), 40u);
-  EXPECT_EQ(filled["texts"][1]["tokens"].size(), 47u);
+  EXPECT_EQ(filled["texts"][0]["tokens"].size(), 41u);
+  EXPECT_EQ(filled["texts"][1]["tokens"].size(), 48u);
   EXPECT_PRINTS(Run("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5"),
                 "prompts of 1 to 8 tokens: the first token");
 }

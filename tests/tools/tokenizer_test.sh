@@ -48,6 +48,11 @@ printf 'third\nfourth' >"$work/sources"
 "${generate[@]}" --rondo "$work/says" --source 'first é' --source-lines "$work/sources" --start-token a --stop-token b >"$work/out" 2>"$work/error"
 cmp "$work/out" <(printf '== text 1\nfirst é\n== text 2\nthird\n== text 3\nfourth\n')
 cmp "$work/error" <(printf -- '--stop 98\n--start 97\n')
+# A character of which the first byte alone came is shown as one that is none, as the tokenizer itself shows it.
+printf '#!/usr/bin/env bash\necho 97 195 169 195\n' >"$work/half"
+chmod +x "$work/half"
+"${generate[@]}" --rondo "$work/half" --prompt a >"$work/out"
+cmp "$work/out" <(printf 'aé\357\277\275\n')
 "${generate[@]}" --prefix-file "$work/prompt" --prompt ' "' --prompt ' é' --max-tokens 20 --seed 3 --temperature 0.5 >"$work/two"
 grep -q '^== text 2$' "$work/two"
 "${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"

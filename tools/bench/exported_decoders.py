@@ -19,6 +19,13 @@ _PAIR = {"vocab_size": WORDS, "d_model": HEADS * SIZE, "encoder_layers": LAYERS,
 _ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _EXPERTS = _FEW | {"num_local_experts": 4, "num_experts_per_tok": 2}
 _MANY = _FEW | {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 48}
+_LATENT = _LONG | {"num_key_value_heads": HEADS, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
+                    "qk_rope_head_dim": 8, "v_head_dim": SIZE, "moe_intermediate_size": 48, "n_routed_experts": 8,
+                    "n_shared_experts": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 1}
+# From 12 positions on, other angles.
+_LONG_ROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 12,
+              "short_factor": [1.0 + 0.1 * i for i in range(SIZE // 2)],
+              "long_factor": [2.0 + 0.5 * i for i in range(SIZE // 2)]}
 
 DECODERS = {
     "llama": lambda: t.LlamaForCausalLM(t.LlamaConfig(**_FEW)),
@@ -66,6 +73,36 @@ DECODERS = {
     "olmoe": lambda: t.OlmoeForCausalLM(t.OlmoeConfig(**_FEW, **_ENDS, num_experts=8, num_experts_per_tok=3)),
     "phimoe": lambda: t.PhimoeForCausalLM(t.PhimoeConfig(**_EXPERTS, **_ENDS)),
     "granite moe": lambda: t.GraniteMoeForCausalLM(t.GraniteMoeConfig(**_EXPERTS)),
+    "deepseek v2": lambda: t.DeepseekV2ForCausalLM(t.DeepseekV2Config(
+        **_LATENT, n_group=1, topk_group=1, topk_method="greedy")),
+    "deepseek v3": lambda: t.DeepseekV3ForCausalLM(t.DeepseekV3Config(**_LATENT, n_group=2, topk_group=1)),
+    "ernie4.5": lambda: t.Ernie4_5ForCausalLM(t.Ernie4_5Config(**_FEW, head_dim=SIZE)),
+    "ernie4.5 moe": lambda: t.Ernie4_5_MoeForCausalLM(t.Ernie4_5_MoeConfig(
+        **_FEW, moe_intermediate_size=48, moe_num_experts=8, moe_k=2, moe_num_shared_experts=1, moe_layer_start_index=1)),
+    "glm": lambda: t.GlmForCausalLM(t.GlmConfig(**_FEW, **_ENDS, head_dim=SIZE)),
+    "glm4 moe": lambda: t.Glm4MoeForCausalLM(t.Glm4MoeConfig(
+        **_FEW, head_dim=SIZE, moe_intermediate_size=48, n_routed_experts=8, num_experts_per_tok=2, first_k_dense_replace=1)),
+    "dots1": lambda: t.Dots1ForCausalLM(t.Dots1Config(
+        **_FEW, head_dim=SIZE, moe_intermediate_size=48, n_routed_experts=8, num_experts_per_tok=2, n_shared_experts=1,
+        first_k_dense_replace=1)),
+    "hunyuan": lambda: t.HunYuanDenseV1ForCausalLM(t.HunYuanDenseV1Config(**_FEW, **_ENDS, head_dim=SIZE)),
+    "hunyuan moe": lambda: t.HunYuanMoEV1ForCausalLM(t.HunYuanMoEV1Config(
+        **_FEW, **_ENDS, head_dim=SIZE, num_experts=4, moe_topk=2)),
+    "seed oss": lambda: t.SeedOssForCausalLM(t.SeedOssConfig(**_FEW, head_dim=SIZE)),
+    "apertus": lambda: t.ApertusForCausalLM(t.ApertusConfig(**_FEW, **_ENDS)),
+    "arcee": lambda: t.ArceeForCausalLM(t.ArceeConfig(**_FEW, **_ENDS)),
+    "helium": lambda: t.HeliumForCausalLM(t.HeliumConfig(**_FEW, **_ENDS, head_dim=SIZE)),
+    "olmo3": lambda: t.Olmo3ForCausalLM(t.Olmo3Config(**_FEW, **_ENDS, sliding_window=8)),
+    "granite moe shared": lambda: t.GraniteMoeSharedForCausalLM(t.GraniteMoeSharedConfig(
+        **_EXPERTS, shared_intermediate_size=40)),
+    "diffllama": lambda: t.DiffLlamaForCausalLM(t.DiffLlamaConfig(**_FEW, **_ENDS)),
+    "nanochat": lambda: t.NanoChatForCausalLM(t.NanoChatConfig(**_FEW, **_ENDS)),
+    "bitnet": lambda: t.BitNetForCausalLM(t.BitNetConfig(**_FEW, **_ENDS)),
+    "ministral": lambda: t.MinistralForCausalLM(t.MinistralConfig(**_FEW, head_dim=SIZE, sliding_window=8)),
+    "phimoe long": lambda: t.PhimoeForCausalLM(t.PhimoeConfig(**_EXPERTS, **_ENDS, rope_parameters=_LONG_ROPE | {
+        "short_mscale": 1.1, "long_mscale": 1.3})),
+    "phi3 long": lambda: t.Phi3ForCausalLM(t.Phi3Config(**_FEW, pad_token_id=0, original_max_position_embeddings=12,
+                                                        rope_parameters=_LONG_ROPE)),
     "gpt oss": lambda: t.GptOssForCausalLM(t.GptOssConfig(**_EXPERTS, **_ENDS, head_dim=SIZE, sliding_window=8)),
 }
 WITH_ENCODER = {
@@ -79,7 +116,19 @@ WITH_ENCODER = {
         **_PAIR, **_ENDS, max_target_positions=128, max_source_positions=ENCODED["whisper"], num_mel_bins=8,
         decoder_start_token_id=1)),
 }
-ALL = list(DECODERS) + list(WITH_ENCODER)
+# Layers that keep a state of a fixed size beside, or in place of, keys and values: transformers' own exporter writes them.
+HYBRIDS = {
+    "lfm2": lambda: t.Lfm2ForCausalLM(t.Lfm2Config(**_FEW, layer_types=["conv", "full_attention"], conv_L_cache=3)),
+    "falcon h1": lambda: t.FalconH1ForCausalLM(t.FalconH1Config(
+        **_FEW, mamba_d_ssm=64, mamba_n_heads=8, mamba_d_head=8, mamba_d_state=8, mamba_n_groups=1)),
+    "granite hybrid": lambda: t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
+        **_FEW, layer_types=["mamba", "attention"], mamba_n_heads=8, mamba_d_head=16, mamba_d_state=8, num_local_experts=0,
+        shared_intermediate_size=40)),
+    "qwen3 next": lambda: t.Qwen3NextForCausalLM(t.Qwen3NextConfig(
+        **_FEW, head_dim=SIZE, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8, num_experts=0)),
+}
+ALL = list(DECODERS) + list(WITH_ENCODER) + list(HYBRIDS)
 
 
 def _flat(cache):
@@ -119,13 +168,16 @@ class _WithEncoder(torch.nn.Module):
         return (out.logits, *_flat(out.past_key_values.self_attention_cache))
 
 
-def _heads_of_keys(config):
-    if getattr(config, "multi_query", False):
-        return 1
-    return getattr(config, "num_key_value_heads", None) or HEADS
+def _rows(name, model):
+    """(heads, numbers of a row) of a layer's keys, and of its values: latent attention keeps other things in their place."""
+    if name in WITH_ENCODER:
+        return (HEADS, SIZE), (HEADS, SIZE)
+    with torch.no_grad():
+        layer = model(torch.randint(0, WORDS, (1, 5)), use_cache=True).past_key_values.layers[0]
+    return tuple((kept.shape[1], kept.shape[3]) for kept in (layer.keys, layer.values))
 
 
-def _ports(name, config):
+def _ports(name, model):
     """Inputs as (name, example, dims that vary), and the names of outputs with theirs."""
     rows, past, total = "sequence_length", "past_sequence_length", "past_sequence_length + sequence_length"
     ids = torch.randint(0, WORDS, (2, 3))
@@ -141,9 +193,9 @@ def _ports(name, config):
         kinds = [(".decoder", 5, past), (".encoder", encoded, "encoder_sequence_length")]
     for layer in range(LAYERS):
         for kind, length, symbol in kinds:
-            for part in ("key", "value"):
-                inputs.append((f"past_key_values.{layer}{kind}.{part}",
-                               torch.randn(2, _heads_of_keys(config), length, SIZE), {0: "batch_size", 2: symbol}))
+            for part, (heads, size) in zip(("key", "value"), _rows(name, model)):
+                inputs.append((f"past_key_values.{layer}{kind}.{part}", torch.randn(2, heads, length, size),
+                               {0: "batch_size", 2: symbol}))
                 if kind != ".encoder":
                     outputs.append((f"present.{layer}{kind}.{part}", {0: "batch_size", 2: total}))
     return inputs, outputs
@@ -164,13 +216,15 @@ def _export_by_transformers(model, path):
 def export(name, exporter, path):
     """Writes the model `name` by the exporter "script", "dynamo" or "transformers"."""
     torch.manual_seed(1)
-    model = (DECODERS | WITH_ENCODER)[name]().eval()
+    model = (DECODERS | WITH_ENCODER | HYBRIDS)[name]().eval()
     if exporter == "transformers":
         _export_by_transformers(model, path)
         return
+    if name in HYBRIDS:
+        raise ValueError(f"{name} keeps states that only transformers' exporter names")
     if hasattr(model, "set_experts_implementation") and model._can_set_experts_implementation():
         model.set_experts_implementation("batched_mm")  # what PyTorch's exporters can write
-    inputs, outputs = _ports(name, model.config)
+    inputs, outputs = _ports(name, model)
     wrapped = (_Decoder if name in DECODERS else _WithEncoder)(model).eval()
     tensors = tuple(example for _, example, _ in inputs)
     names = {"input_names": [port for port, _, _ in inputs], "output_names": [port for port, _ in outputs]}

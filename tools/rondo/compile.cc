@@ -280,6 +280,10 @@ class CompileCommand : public Command {
     if (!report.ok()) return Fail("compile", report.status());
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
+    for (const PassReport& pass : report->passes) {
+      if (pass.pass == "quantize_weights" && !quantize_.empty())
+        out_.Line("program %s: %s", pass.program.c_str(), pass.text.substr(0, pass.text.find('\n')).c_str());
+    }
     PrintSummary(*report, output_, &out_);
     PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, &out_);
     if (!options_.profile.choices.empty() || (!profile_.empty() && options_.profile.times == nullptr))

@@ -182,6 +182,7 @@ class GenerateCommand : public Command {
         std::vector<Tokens> sources,
         ReadTexts("source", sources_, source_files_, source_lines_, std::numeric_limits<int32_t>::max()));
     RONDO_RETURN_IF_ERROR(CheckSources(sources.size(), prompts.size()));
+    RONDO_RETURN_IF_ERROR(CheckStops());
     for (const std::string& text : stop_texts_) {
       RONDO_ASSIGN_OR_RETURN(Tokens stop, ParseTokens(text, ids_, decoder_.words, "--stop-text"));
       ends_.push_back(std::move(stop));
@@ -244,14 +245,26 @@ class GenerateCommand : public Command {
                   " prompts: there must be as many, or one of either");
   }
 
+  // The last token that is added is not read, and takes no position.
   Status CheckLength(size_t prompt) const {
     const int64_t read = static_cast<int64_t>(prefix_.size() + prompt),
-                  added = std::max<int64_t>(max_tokens_, 0);
+                  added = std::max<int64_t>(max_tokens_ - 1, 0);
     if (read + added <= decoder_.context) return Status::Ok();
-    return Status::Error(Code::kInvalidArgument,
-                         "the prompt's %lld tokens and %lld after it exceed the model's context of %lld",
-                         static_cast<long long>(read), static_cast<long long>(added),
-                         static_cast<long long>(decoder_.context));
+    return Status::Error(
+        Code::kInvalidArgument,
+        "the prompt's %lld tokens and %lld that are read after it exceed the model's context of "
+        "%lld",
+        static_cast<long long>(read), static_cast<long long>(added),
+        static_cast<long long>(decoder_.context));
+  }
+
+  Status CheckStops() const {
+    for (const Tokens& end : ends_) {
+      if (end[0] < decoder_.words) continue;
+      return Status::Error(Code::kInvalidArgument, "--stop %lld is not one of the model's %lld tokens",
+                           static_cast<long long>(end[0]), static_cast<long long>(decoder_.words));
+    }
+    return Status::Ok();
   }
 
   Status ReadPrefix(Decoder* decoder) {
@@ -325,7 +338,8 @@ class GenerateCommand : public Command {
   // How many tokens are added to a text at most.
   int64_t MostAfter(const Tokens& prompt) const {
     if (max_tokens_ >= 0) return max_tokens_;
-    return std::min(kUsualTokens, decoder_.context - static_cast<int64_t>(prefix_.size() + prompt.size()));
+    const auto read = static_cast<int64_t>(prefix_.size() + prompt.size());
+    return std::min(kUsualTokens, decoder_.context - read + 1);
   }
 
   Status Report(size_t number, bool streamed, const TextGroup& group) {

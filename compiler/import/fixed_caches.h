@@ -1,0 +1,18 @@
+// Caches of a fixed length from a model whose caches grow.
+#ifndef RONDO_COMPILER_IMPORT_FIXED_CACHES_H_
+#define RONDO_COMPILER_IMPORT_FIXED_CACHES_H_
+
+#include "compiler/import/cache_ports.h"
+#include "compiler/ir/graph.h"
+
+namespace rondo::importer {
+
+// `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's
+// rows, more or less), `third` for twice `step` more, with identities kept. The graph for any number of
+// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives.
+Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
+                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_FIXED_CACHES_H_

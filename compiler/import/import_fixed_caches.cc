@@ -1,0 +1,144 @@
+// A model with caches of a fixed length: imported for three numbers of positions, which FixCaches compares.
+#include <algorithm>
+
+#include "compiler/import/fixed_caches.h"
+#include "compiler/import/import.h"
+#include "compiler/import/lengths_in_run.h"
+
+namespace rondo {
+namespace importer {
+namespace {
+
+// The imports of one model whose caches' lengths are shapes of its own.
+class ImportThree {
+ public:
+  ImportThree(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+              const CachePorts& ports, int64_t length, int64_t rows, ImportReport* report)
+      : model_(model), options_(options), ports_(ports), length_(length), rows_(rows), report_(report) {
+    options_.keep_identities = options_.list_known = true;
+  }
+
+  Result<ir::Graph> Fixed() {
+    Result<ir::Graph> fixed = Fix(rows_);
+    if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
+    // Shorter, where the model's own tables end.
+    const bool only_shorter = tables_end_;
+    Result<ir::Graph> shorter = Fix(-rows_);
+    if (shorter.ok() || only_shorter) return shorter;
+    return fixed;
+  }
+
+ private:
+  Result<ir::Graph> Import(int64_t total, bool shapes_only, ImportReport* said) {
+    *said = {};
+    ImportOptions bound = options_;
+    bound.shapes_only = shapes_only;
+    BindPast(*model_, ports_, total - rows_, total, &bound);
+    Result<ir::Graph> graph = ImportModel(model_, bound, said);
+    if (graph.ok() || options_.known_in_run.empty()) return graph;
+    return Explained(graph.status());
+  }
+
+  // Why something is not known that the model's own export knew.
+  Status Explained(const Status& why) const {
+    const Status status = Status::Error(
+        why.code(),
+        "--cache-length %lld: %s (how much is cached decides it in each run); export the model with "
+        "GroupQueryAttention or a cache of a fixed length, or compile it for one number of cached positions "
+        "(--shape)",
+        static_cast<long long>(length_), why.message());
+    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+  }
+
+  Result<ir::Graph> Fix(int64_t step) {
+    tables_end_ = false;
+    options_.known_in_run.clear();
+    Result<ir::Graph> fixed = Status::Error(Code::kInternal, "nothing is imported");
+    // What is decided by a number hides what is decided by that; more than a few times over is no model's.
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds; ++round) {
+      ImportReport said[3];
+      RONDO_ASSIGN_OR_RETURN(const ir::Graph graph, Import(length_, false, &said[0]));
+      const Result<ir::Graph> second = Import(length_ + step, true, &said[1]),
+                              third = Import(length_ + 2 * step, true, &said[2]);
+      tables_end_ = !second.ok() || !third.ok();
+      if (tables_end_) return second.ok() ? third.status() : second.status();
+      const LengthsInRun lengths = FindLengthsInRun(
+          {said[0].known_nodes, said[1].known_nodes, said[2].known_nodes}, length_, rows_, step);
+      const size_t before = options_.known_in_run.size();
+      options_.known_in_run.insert(lengths.decided.begin(), lengths.decided.end());
+      if (options_.known_in_run.size() != before) continue;
+      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step);
+      if (fixed.ok() && report_ != nullptr) *report_ = std::move(said[0]);
+      options_.known_in_run.insert(lengths.unfollowed.begin(), lengths.unfollowed.end());
+      if (fixed.ok() || options_.known_in_run.size() == before) return fixed;
+    }
+    return fixed;
+  }
+
+  const std::shared_ptr<onnx::Model>& model_;
+  ImportOptions options_;
+  const CachePorts& ports_;
+  const int64_t length_, rows_;
+  ImportReport* report_;
+  bool tables_end_ = false;
+};
+
+}  // namespace
+}  // namespace importer
+
+Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
+                                        const ImportOptions& options, int64_t length,
+                                        const std::vector<std::pair<std::string, std::string>>& states,
+                                        ImportReport* report, FixedCaches* caches) {
+  *caches = {};
+  RONDO_ASSIGN_OR_RETURN(importer::CachePorts ports, importer::FindGrowingCaches(*model, states));
+  if (ports.caches.empty()) return ImportModel(model, options, report);
+  for (const importer::GrowingCache& cache : ports.caches) {
+    caches->inputs.push_back(cache.past);
+    const bool given = options.input_shapes.count(cache.past) != 0;
+    for (const std::string& name : ports.past_symbols) {
+      if (!given && options.symbols.count(name) == 0) continue;
+      return Status::Error(Code::kInvalidArgument,
+                           "--cache-length says how long \"%s\" is; --shape %s says so as well",
+                           cache.past.c_str(), given ? cache.past.c_str() : name.c_str());
+    }
+  }
+  ImportOptions bound = options;
+  caches->limited = ports.written_by_operators;
+  if (ports.written_by_operators) {
+    importer::BindPast(*model, ports, length, length, &bound);
+    bound.masks = ports.masks;
+    for (const importer::GrowingCache& cache : ports.caches) bound.cache_axes[cache.past] = cache.axis;
+    if (const auto known = importer::RowsOfRun(*model, ports, bound); known.ok()) bound.rows_of_run = *known;
+    return ImportModel(model, bound, report);
+  }
+  RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));
+  if (rows < 1 || rows >= length) {
+    return Status::Error(Code::kInvalidArgument,
+                         "--cache-length %lld: a run adds %lld positions; the cache must be longer than that",
+                         static_cast<long long>(length), static_cast<long long>(rows));
+  }
+  return importer::ImportThree(model, options, ports, length, rows, report).Fixed();
+}
+
+std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {
+  const Result<importer::CachePorts> ports = importer::FindGrowingCaches(model, {});
+  if (!ports.ok()) return "";
+  for (const importer::GrowingCache& cache : ports->caches) {
+    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
+    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
+                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
+    if (input == graph.inputs.end() || output == graph.outputs.end()) continue;
+    const Shape &from = graph.node(input->node).shape, &to = graph.node(output->node).shape;
+    if (from.rank != to.rank || from[cache.axis] >= to[cache.axis]) continue;
+    return "caches grow: \"" + cache.past + "\" has " + std::to_string(from[cache.axis]) + " positions, \"" +
+           cache.present + "\" " + std::to_string(to[cache.axis]) + "; this program is for exactly " +
+           std::to_string(from[cache.axis]) +
+           " cached positions, and does not keep them: --cache-length N keeps up to N, updated in place";
+  }
+  return "";
+}
+
+}  // namespace rondo

@@ -1,0 +1,197 @@
+// Caches of a fixed length: what a model decides by how much is cached is decided in each run, not for the
+// full length when it is compiled.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/import/growing_decoder.h"
+
+namespace rondo {
+namespace {
+
+// What a model makes of the number of positions, `total`, one number: a factor of its result.
+struct Decision {
+  const char* what;
+  std::function<void(Decoder&)> make;  // "factor", of i64
+};
+
+void Op(Decoder& m, const std::string& op, const std::vector<std::string>& inputs, const std::string& output,
+        int64_t to = 0) {
+  onnx::NodeProto* node = m.Node(op, inputs, {output});
+  if (to != 0) Set(node, "to", {to});
+}
+
+// None of these is what it is for the full length, or rises evenly. Import must decide none of them.
+TEST(DecidedLengthsTest, WhatIsDecidedByTheNumberOfPositionsIsDecidedInTheRun) {
+  constexpr int64_t kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
+  const auto compare = [](const char* op, const char* with) {
+    return [=](Decoder& m) {
+      Op(m, op, {"total", with}, "more");
+      Op(m, "Cast", {"more"}, "factor", kInt64);
+    };
+  };
+  const Decision decisions[] = {
+      {"greater", compare("Greater", "three")},
+      {"not less", compare("GreaterOrEqual", "three")},
+      {"less", compare("Less", "three")},
+      {"equal", compare("Equal", "three")},
+      {"greater, beyond the length", compare("Greater", "eight")},
+      {"anything cached",
+       [](Decoder& m) {
+         Op(m, "Cast", {"past"}, "some", onnx::TensorProto::BOOL);
+         Op(m, "Cast", {"some"}, "factor", kInt64);
+       }},
+      {"of floats",
+       [](Decoder& m) {
+         Op(m, "Cast", {"total"}, "total_f", kFloat);
+         Op(m, "Cast", {"three"}, "three_f", kFloat);
+         Op(m, "Less", {"three_f", "total_f"}, "more");
+         Op(m, "Cast", {"more"}, "factor", kInt64);
+       }},
+      {"of a shape",
+       [](Decoder& m) {
+         Op(m, "Size", {"present_key"}, "size");
+         Op(m, "Greater", {"size", "elements_of_three"}, "more");
+         Op(m, "Cast", {"more"}, "factor", kInt64);
+       }},
+      {"between two",
+       [](Decoder& m) {
+         Op(m, "Greater", {"total", "one"}, "more");
+         Op(m, "Less", {"total", "five"}, "fewer");
+         Op(m, "And", {"more", "fewer"}, "both");
+         Op(m, "Cast", {"both"}, "factor", kInt64);
+       }},
+      {"chosen",
+       [](Decoder& m) {
+         Op(m, "Greater", {"total", "three"}, "more");
+         Op(m, "Where", {"more", "total", "two"}, "factor");
+       }},
+      {"least",
+       [](Decoder& m) {
+         Op(m, "Min", {"total", "three"}, "factor");
+       }},
+      {"greatest",
+       [](Decoder& m) {
+         Op(m, "Max", {"total", "three"}, "factor");
+       }},
+      {"between ends",
+       [](Decoder& m) {
+         Op(m, "Clip", {"total_number", "start_two", "start_five"}, "factor");
+       }},
+      {"divided",
+       [](Decoder& m) {
+         Op(m, "Div", {"total", "three"}, "factor");
+       }},
+      {"remainder",
+       [](Decoder& m) {
+         Op(m, "Mod", {"total", "three"}, "factor");
+       }},
+      {"apart",
+       [](Decoder& m) {
+         Op(m, "Sub", {"total", "three"}, "signed");
+         Op(m, "Abs", {"signed"}, "factor");
+       }},
+      {"rounded",
+       [](Decoder& m) {
+         Op(m, "Cast", {"total"}, "total_f", kFloat);
+         Op(m, "Cast", {"three"}, "three_f", kFloat);
+         Op(m, "Div", {"total_f", "three_f"}, "thirds");
+         Op(m, "Ceil", {"thirds"}, "up");
+         Op(m, "Cast", {"up"}, "factor", kInt64);
+       }},
+      {"of a table",
+       [](Decoder& m) {
+         Op(m, "Gather", {"table", "total"}, "factor");
+       }},
+      {"square",
+       [](Decoder& m) {
+         Op(m, "Mul", {"total", "total"}, "factor");
+       }},
+      {"greatest of a list",
+       [](Decoder& m) {
+         Set(m.Node("Concat", {"total", "three"}, {"list"}), "axis", {0});
+         Set(m.Node("ReduceMax", {"list", "zero"}, {"factor"}), "keepdims", {0});
+       }},
+  };
+  for (const Decision& decision : decisions) {
+    for (const int64_t rows : {1, 2}) {
+      SCOPED_TRACE(decision.what);
+      Decoder m(Masks::kRanges);
+      m.Ints("five", {5});
+      m.Ints("eight", {8});
+      m.Ints("elements_of_three", {3 * kHeads * kSize});
+      m.Ints("table", {5, 4, 3, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2});
+      m.Scalar("start_two", 2);
+      m.Scalar("start_five", 5);
+      decision.make(m);
+      Op(m, "Cast", {"factor"}, "factor_f", kFloat);
+      Op(m, "Mul", {"y", "factor_f"}, "scaled");
+      m.graph()->mutable_output(0)->set_name("scaled");
+      auto fixed = Fixed(m, rows);
+      ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+      for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+    }
+  }
+}
+
+// A mask of the first positions and one of the last are followed each by itself, not both at once.
+TEST(DecidedLengthsTest, MasksFromBothEndsAreJoinedInTheRun) {
+  for (const int64_t rows : {1, 2}) {
+    Decoder m(Masks::kNone);
+    m.Ints("five", {5});
+    m.Node("Range", {"start", "total_number", "step"}, {"all"});
+    m.Node("Less", {"all", "three"}, {"early"});
+    m.Node("Sub", {"total", "five"}, {"last_ones"});
+    m.Node("Greater", {"all", "last_ones"}, {"late"});
+    m.Node("And", {"early", "late"}, {"both"});
+    m.Floats("some", {1}, {0.5f});
+    m.Floats("none", {1}, {0});
+    m.Node("Where", {"both", "some", "none"}, {"bias"});
+    for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
+      if (node.op_type() == "Softmax") node.set_input(0, "biased");
+    }
+    m.Node("Add", {"scores", "bias"}, {"biased"});
+    m.Sort();
+    auto fixed = Fixed(m, rows);
+    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+    for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+  }
+}
+
+TEST(DecidedLengthsTest, ABranchIsTakenByTheNumberOfPositionsInTheRun) {
+  Decoder m(Masks::kRanges);
+  m.Node("Greater", {"total", "three"}, {"more"});
+  onnx::NodeProto* node = m.Node("If", {"more"}, {"scaled"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto* branch = node->add_attribute();
+    branch->set_name(name);
+    branch->set_type(onnx::AttributeProto::GRAPH);
+    const bool yes = std::string(name) == "then_branch";
+    ModelMaker::Node(branch->mutable_g(), yes ? "Neg" : "Identity", {"y"}, {std::string("of_") + name});
+    branch->mutable_g()->add_output()->set_name(std::string("of_") + name);
+  }
+  m.graph()->mutable_output(0)->set_name("scaled");
+  auto fixed = Fixed(m, 1);
+  ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+  for (int64_t past = 0; past + 1 <= kLength; ++past) ExpectSameRun(m, *fixed, past, 1);
+}
+
+// A model with fewer positions has fewer of those.
+TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreRefusedUnlessTheyCountAMask) {
+  for (const bool mask : {false, true}) {
+    Decoder m(mask ? Masks::kInput : Masks::kRanges);
+    m.Node("Slice", {mask ? "attention_mask" : "keys", "zero", "three", mask ? "one" : "zero"}, {"first"});
+    Set(m.Node("ReduceSum", {"first"}, {"sum"}), "keepdims", {0});
+    Set(m.Node("Cast", {"sum"}, {"sum_f"}), "to", {onnx::TensorProto::FLOAT});
+    m.Node("Mul", {"y", "sum_f"}, {"scaled"});
+    m.graph()->mutable_output(0)->set_name("scaled");
+    auto fixed = Fixed(m, 1);
+    ASSERT_EQ(fixed.ok(), mask) << fixed.status().message();
+    for (int64_t past = 0; mask && past + 1 <= kLength; ++past) ExpectSameRun(m, *fixed, past, 1);
+    if (mask) continue;
+    EXPECT_TRUE(Says(fixed.status(), {"ReduceSum_sum", "of which a run may have fewer"}));
+  }
+}
+
+}  // namespace
+}  // namespace rondo

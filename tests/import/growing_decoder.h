@@ -1,0 +1,292 @@
+// A small decoder whose caches grow, and its runs compared with those of caches of a fixed length.
+#ifndef RONDO_TESTS_IMPORT_GROWING_DECODER_H_
+#define RONDO_TESTS_IMPORT_GROWING_DECODER_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/passes/passes.h"
+#include "tests/import/model_maker.h"
+#include "tests/ir/data.h"
+
+namespace rondo {
+
+using Numbers = std::vector<float>;
+using DataPointer = std::shared_ptr<const ir::ConstantData>;
+
+inline constexpr int64_t kSize = 4, kLength = 7, kHeads = 2;
+
+inline void Port(onnx::ValueInfoProto* info, const std::string& name, int type,
+                 const std::vector<std::string>& dims) {
+  info->set_name(name);
+  onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(type);
+  for (const std::string& dim : dims) {
+    auto* d = tensor->mutable_shape()->add_dim();
+    if (std::isdigit(dim[0]) != 0) {
+      d->set_dim_value(std::stoll(dim));
+    } else {
+      d->set_dim_param(dim);
+    }
+  }
+}
+
+inline void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& values) {
+  onnx::AttributeProto* attribute = node->add_attribute();
+  attribute->set_name(name);
+  if (values.size() == 1) {
+    attribute->set_type(onnx::AttributeProto::INT);
+    attribute->set_i(values[0]);
+    return;
+  }
+  attribute->set_type(onnx::AttributeProto::INTS);
+  for (int64_t v : values) attribute->add_ints(v);
+}
+
+// How a model keeps later keys, and what is no position, from queries.
+// kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
+// are read as one row, and rows that keep nothing give zeros. kFromEnd: nothing is kept from them, but biases
+// are the last ones of a table. kSink: as kRanges, and the softmax has a score more, of no position.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, kFromEnd, kSink };
+
+// x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
+// With `positions` the number of its position is added to each row.
+struct Decoder : ModelMaker {
+  // `projected`: what is cached of keys is multiplied by a weight where it is read.
+  explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false)
+      : batch(masks == Masks::kGathered ? 2 : 1) {
+    const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
+                      heads = std::to_string(kHeads), texts = std::to_string(batch);
+    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
+    if (masks == Masks::kInput)
+      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+    if (masks == Masks::kGathered)
+      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {texts, "all_positions"});
+    for (const char* part : {"key", "value"}) {
+      const std::string name = part;
+      Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
+           {texts, heads, "past_sequence_length", size});
+    }
+    Ints("zero", {0});
+    Ints("one", {1});
+    Ints("two", {2});
+    Ints("three", {3});
+    Scalar("start", 0);
+    Scalar("step", 1);
+    Node("Shape", {"past_key"}, {"past_shape"});
+    Node("Gather", {"past_shape", "two"}, {"past"});
+    Node("Shape", {"x"}, {"x_shape"});
+    Node("Gather", {"x_shape", "two"}, {"rows"});
+    Node("Add", {"past", "rows"}, {"total"});
+    Node("Squeeze", {"past"}, {"past_number"});
+    Node("Squeeze", {"total"}, {"total_number"});
+    Node("Range", {"past_number", "total_number", "step"}, {"places"});
+    if (positions) {
+      Set(Node("Cast", {"places"}, {"places_f"}), "to", {onnx::TensorProto::FLOAT});
+      Node("Unsqueeze", {"places_f", "one"}, {"column"});
+      Node("Add", {"x", "column"}, {"now"});
+    } else {
+      Node("Identity", {"x"}, {"now"});
+    }
+    Set(Node("Concat", {"past_key", "now"}, {"present_key"}), "axis", {2});
+    Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
+    if (projected) {
+      Floats("projection", {kSize, kSize}, Random(kSize * kSize, 7));
+      Node("MatMul", {"present_key", "projection"}, {"keys_read"});
+    }
+    Set(Node("Transpose", {projected ? "keys_read" : "present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
+    Node("MatMul", {"now", "turned"}, {"scores"});
+    Node("Softmax", {Masked(masks, table)}, {masks == Masks::kSink ? "of_all" : "softmax"});
+    if (masks == Masks::kSink) {
+      Node("Slice", {"of_all", "zero", "total", "three"}, {"weights"});
+    } else {
+      Node("IsNaN", {"softmax"}, {"none_kept"});
+      Floats("nothing", {1}, {0});
+      Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
+    }
+    Node("MatMul", {"weights", "present_value"}, {"y"});
+    Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
+  }
+
+  void Scalar(const std::string& name, int64_t value) {
+    onnx::TensorProto* t = graph()->add_initializer();
+    t->set_name(name);
+    t->set_data_type(onnx::TensorProto::INT64);
+    t->add_int64_data(value);
+  }
+
+  // Nodes were added behind those that read their results.
+  void Sort() {
+    auto* nodes = graph()->mutable_node();
+    std::set<std::string> made;
+    for (const auto& input : graph()->input()) made.insert(input.name());
+    for (const auto& constant : graph()->initializer()) made.insert(constant.name());
+    for (int at = 0; at < nodes->size(); ++at) {
+      int next = at;
+      const auto ready = [&](const onnx::NodeProto& node) {
+        return std::all_of(node.input().begin(), node.input().end(),
+                           [&](const std::string& name) { return made.count(name) != 0; });
+      };
+      while (!ready(nodes->Get(next))) ++next;
+      for (; next > at; --next) nodes->SwapElements(next, next - 1);
+      made.insert(nodes->Get(at).output().begin(), nodes->Get(at).output().end());
+    }
+  }
+
+  std::string Masked(Masks masks, int table) {
+    if (masks == Masks::kNone) return "scores";
+    Floats("least", {1}, {-1e30f});
+    if (masks == Masks::kTriangle) {  // rows of a constant triangle, from the first new one on
+      std::vector<float> triangle;
+      for (int i = 0; i < table * table; ++i) triangle.push_back(i % table <= i / table ? 0 : -1e30f);
+      Floats("triangle", {table, table}, triangle);
+      Node("Slice", {"triangle", "past", "total", "zero"}, {"some"});
+      Node("Slice", {"some", "zero", "total", "one"}, {"kept"});
+      Node("Add", {"scores", "kept"}, {"masked"});
+      return "masked";
+    }
+    if (masks == Masks::kFromEnd) {
+      Floats("biases", {kHeads, 1, table}, Random(static_cast<size_t>(kHeads * table), 3));
+      Node("Neg", {"total"}, {"from_end"});
+      Ints("end", {INT64_MAX});
+      Node("Slice", {"biases", "from_end", "end", "two"}, {"last"});
+      Node("Add", {"scores", "last"}, {"masked"});
+      return "masked";
+    }
+    Node("Unsqueeze", {"places", "one"}, {"queries"});
+    Node("Range", {"start", "total_number", "step"}, {"keys"});
+    if (masks == Masks::kGathered) {
+      Node("Shape", {"attention_mask"}, {"mask_shape"});
+      Node("Gather", {"mask_shape", "one"}, {"mask_length"});
+      Ints("minus_one", {-1});
+      Ints("entries", {0, 1});
+      Node("Unsqueeze", {"entries", "one"}, {"entry"});
+      Node("Mul", {"entry", "mask_length"}, {"first"});
+      Node("Add", {"first", "keys"}, {"where"});
+      Node("Reshape", {"attention_mask", "minus_one"}, {"in_one"});
+      Node("Gather", {"in_one", "where"}, {"kept"});
+      Node("Equal", {"kept", "zero"}, {"each_dropped"});
+      Ints("one_two", {1, 2});
+      Node("Unsqueeze", {"each_dropped", "one_two"}, {"dropped"});
+    } else if (masks == Masks::kCut) {
+      Node("Add", {"total_number", "step"}, {"one_more"});
+      Node("Range", {"start", "one_more", "step"}, {"more_keys"});
+      Node("Greater", {"more_keys", "queries"}, {"more_dropped"});
+      Node("Slice", {"more_dropped", "zero", "total", "one"}, {"dropped"});
+    } else if (masks == Masks::kInput) {
+      Node("Equal", {"attention_mask", "zero"}, {"dropped"});
+    } else {
+      Node("Greater", {"keys", "queries"}, {"dropped"});
+    }
+    Node("Where", {"dropped", "least", "scores"}, {"masked"});
+    if (masks == Masks::kSink) {
+      Floats("sinks", {1, kHeads, 1, 1}, {1, -2});
+      Ints("sinks_shape", {1, kHeads});
+      Ints("each", {1});
+      Set(Node("Concat", {"sinks_shape", "rows", "each"}, {"sink_dims"}), "axis", {0});
+      Node("Expand", {"sinks", "sink_dims"}, {"sink"});
+      Set(Node("Concat", {"masked", "sink"}, {"with_sink"}), "axis", {-1});
+      Node("ReduceMax", {"with_sink", "three"}, {"greatest"});
+      Node("Sub", {"with_sink", "greatest"}, {"shifted"});
+      return "shifted";
+    }
+    if (masks != Masks::kWindow) return "masked";
+    Node("Sub", {"queries", "keys"}, {"age"});
+    Node("Greater", {"age", "two"}, {"old"});
+    Node("Where", {"old", "least", "masked"}, {"windowed"});
+    return "windowed";
+  }
+
+  const int64_t batch;
+};
+
+inline ImportOptions Rows(int64_t rows) {
+  ImportOptions options;
+  options.symbols["rows"] = rows;
+  return options;
+}
+
+inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
+  FixedCaches caches;
+  RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
+                         ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches));
+  graph.name = "main";
+  passes::PassOptions options;
+  options.fixed_caches = caches.inputs;
+  for (const passes::PassFunction pass :
+       {passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention, passes::RecogniseCausal,
+        passes::LimitToCached}) {
+    RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
+    EXPECT_EQ(ir::Validate(graph), "");
+  }
+  EXPECT_EQ(graph.states.size(), 2u);
+  return graph;
+}
+
+// A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
+// large numbers wherever nothing is cached.
+inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows) {
+  ImportOptions options = Rows(rows);
+  options.symbols["past_sequence_length"] = past;
+  if (m.batch == 2) options.symbols["all_positions"] = past + rows;
+  auto growing = ImportModel(m.Make(), options, nullptr);
+  ASSERT_TRUE(growing.ok()) << growing.status().message();
+  const auto cache_of = [&](uint32_t seed, int64_t length) {
+    Numbers cache(static_cast<size_t>(m.batch * kHeads * length * kSize), 1e3f);
+    for (int64_t h = 0; h < m.batch * kHeads; ++h) {
+      const Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
+      std::copy(held.begin(), held.end(), cache.begin() + h * length * kSize);
+    }
+    return Data(Shape({m.batch, kHeads, length, kSize}), cache);
+  };
+  const auto inputs_of = [&](const ir::Graph& graph, int64_t length, int64_t total) {
+    ir::Values inputs;
+    for (const ir::GraphInput& input : graph.inputs) {
+      if (input.name == "x") {
+        inputs.push_back(Data(Shape({m.batch, kHeads, rows, kSize}),
+                              Random(static_cast<size_t>(m.batch * kHeads * rows * kSize), 9)));
+      } else if (input.name == "attention_mask") {
+        std::vector<int64_t> mask(static_cast<size_t>(m.batch * total));
+        for (int64_t j = past == 0 ? 0 : 1; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
+        for (int64_t j = 0; m.batch == 2 && j < past + rows; ++j)  // its first three are no text
+          mask[static_cast<size_t>(total + j)] = j >= std::min<int64_t>(3, past);
+        inputs.push_back(Data(Shape({m.batch, total}), mask));
+      } else if (input.name == "past_sequence_length") {
+        inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
+      } else {
+        inputs.push_back(cache_of(input.name == "past_key" ? 20 : 30, length));
+      }
+    }
+    return inputs;
+  };
+  const auto expected = ir::EvaluateGraph(*growing, inputs_of(*growing, past, past + rows));
+  const auto got = ir::EvaluateGraph(fixed, inputs_of(fixed, kLength, kLength));
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  const auto at = [](const DataPointer& data, int64_t i) {
+    float x;
+    std::memcpy(&x, data->bytes.data() + 4 * i, 4);
+    return x;
+  };
+  for (int64_t i = 0; i < (*expected)[0]->shape.elements(); ++i)
+    ASSERT_NEAR(at((*got)[0], i), at((*expected)[0], i), 1e-4) << "y[" << i << "] with " << past << " cached";
+  for (size_t cache = 1; cache < 3; ++cache) {
+    for (int64_t i = 0; i < (*expected)[cache]->shape.elements(); ++i) {
+      const int64_t head = i / ((past + rows) * kSize), inside = i % ((past + rows) * kSize);
+      ASSERT_EQ(at((*got)[cache], head * kLength * kSize + inside), at((*expected)[cache], i));
+    }
+  }
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_IMPORT_GROWING_DECODER_H_
