@@ -124,6 +124,14 @@ uint64_t UnionOf(std::vector<Region> regions) {
   return Saturated(total);
 }
 
+// Scales and zero points of packed weights are all read; their strides only say how far they reach
+// (PackedShape::ScaleStride).
+bool IsScale(const Part& part, const Operand& operand) {
+  const auto is = [&](uint16_t index) { return &part.operands[index] == &operand; };
+  return std::any_of(part.scales.begin(), part.scales.end(), is) ||
+         std::any_of(part.zeros.begin(), part.zeros.end(), is);
+}
+
 uint64_t Operations(const Part& part) {
   Count points = 2;
   for (int64_t extent : part.loops) {
@@ -171,7 +179,8 @@ Traffic KernelTraffic(const Kernel& kernel, Span<const uint64_t> bound) {
       for (const Operand& operand : part.operands) {
         if (operand.param != param) continue;
         size = static_cast<uint64_t>(ByteSize(operand.dtype));
-        const Region region = RegionOf(part, operand);
+        Region region = RegionOf(part, operand);
+        if (IsScale(part, operand)) region.count = static_cast<Count>(region.high - region.low + 1);
         if (operand.mode != Mode::kWrite) reads.push_back(region);
         if (operand.mode != Mode::kRead) writes.push_back(region);
       }

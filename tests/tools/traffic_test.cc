@@ -142,6 +142,30 @@ TEST(Traffic, SharedReadsOfSeveralPartsCountOnce) {
   EXPECT_EQ(StepTraffic(plan, step).read, 40u);  // never more than what is bound
 }
 
+TEST(Traffic, ScalesOfPackedWeightsAreAllRead) {
+  // 32 columns of 4 bits, 256 along k in blocks of 32.
+  const PackedShape shape = {32, 256, 32, 4};
+  Sample sample({1, 32, 256});
+  sample.Add({256, 0, 1}).dtype = DType::kF16;
+  sample.Add({0, shape.Stride(), 1}).dtype = DType::kU8;
+  sample.Add({0, shape.ScaleStride(), 0}).dtype = DType::kF16;
+  Part part = sample.part();
+  const uint16_t codes[] = {1}, scales[] = {2};
+  part.outer = 0, part.m = part.n = part.reduced = 1;
+  part.skeleton = Skeleton::kContraction;
+  part.rhs = codes;
+  part.scales = scales;
+  Kernel kernel;
+  kernel.num_params = 3;
+  kernel.parts = Span<const Part>(&part, 1);
+  const uint64_t bound[] = {512, static_cast<uint64_t>(shape.bytes()),
+                            static_cast<uint64_t>(shape.scales_covered() * 2)};
+  const uint64_t scale_bytes = static_cast<uint64_t>(shape.scales()) * 2;
+  const uint64_t read = KernelTraffic(kernel, bound).read;
+  EXPECT_GE(read, 512 + scale_bytes + bound[1] * 9 / 10);
+  EXPECT_LE(read, 512 + bound[1] + bound[2]);
+}
+
 TEST(Traffic, ASparseReadThatIsMadeTwiceCountsOnce) {
   Sample sample({4});
   sample.Add({10});
