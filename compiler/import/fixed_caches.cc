@@ -210,7 +210,10 @@ class Fixer : Growth {
     const bool any = std::any_of(n.inputs.begin(), n.inputs.end(), of_cache);
     if (CacheAt(id) >= 0 || (n.op == Op::kMatMul ? any && !all : any)) of_cache_.insert(id);
     if (any || n.op == Op::kReduce || n.op == Op::kMatMul) return;
-    if (std::any_of(n.inputs.begin(), n.inputs.end(), first) || (n.op == Op::kView && ShowsFirst(n)))
+    // So has what they are filled up to a fixed number with something else.
+    const bool filled = n.op == Op::kIndexedWrite && !Grows(id) && Grows(n.inputs[1]);
+    if (filled || std::any_of(n.inputs.begin(), n.inputs.end(), first) ||
+        (n.op == Op::kView && ShowsFirst(n)))
       first_.insert(id);
   }
 

@@ -53,6 +53,7 @@ struct Value {
   // run it counts cached positions, and this run's own unless `of_past`.
   int positions_dim = -1;
   bool of_past = false;
+  bool is_range = false;    // a number for each of them, also where there is none in a run
   NodeId in_run = kNoNode;  // of numbers that count such positions: what they are in a run
   std::shared_ptr<const RaggedFact> ragged =
       {};  // what of its shape only a run knows; most handlers refuse it

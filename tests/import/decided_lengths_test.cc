@@ -193,5 +193,20 @@ TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreRefusedUnlessTheyCountAMask) 
   }
 }
 
+// Filled up to a fixed number, what stands behind the real positions is what fills them.
+TEST(DecidedLengthsTest, SumsOfPositionsThatAreFilledUpAreRefused) {
+  Decoder m(Masks::kRanges);
+  m.Ints("most", {20});
+  m.Ints("begin", {0});
+  m.Node("Sub", {"most", "total"}, {"more"});
+  Set(m.Node("Concat", {"begin", "more"}, {"pads"}), "axis", {0});
+  m.Node("Pad", {"keys", "pads"}, {"filled"});
+  Set(m.Node("ReduceSum", {"filled"}, {"sum"}), "keepdims", {0});
+  Set(m.Node("Cast", {"sum"}, {"sum_f"}), "to", {onnx::TensorProto::FLOAT});
+  m.Node("Mul", {"y", "sum_f"}, {"scaled"});
+  m.graph()->mutable_output(0)->set_name("scaled");
+  EXPECT_TRUE(Says(Fixed(m, 1).status(), {"ReduceSum_sum", "of which a run may have fewer"}));
+}
+
 }  // namespace
 }  // namespace rondo

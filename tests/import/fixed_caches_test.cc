@@ -308,6 +308,45 @@ TEST(FixedCachesTest, WhatIsComputedFromTheNumberOfPositionsIsComputedInTheRun) 
   }
 }
 
+// A number for each position has numbers for positions that there are not, too.
+TEST(FixedCachesTest, WhatNeedsTheLastOfThePositionsIsRefused) {
+  const struct {
+    std::vector<std::vector<std::string>> nodes;  // operator, inputs, output
+    const char* says;
+  } cases[] = {
+      {{{"ReduceMax", "places", "factor"}}, "takes the numbers of all positions at once"},
+      {{{"Unsqueeze", "places", "first", "row"},
+        {"Add", "row", "axis", "more"},
+        {"ReduceSum", "more", "factor"}},
+       "takes the numbers of all positions at once"},
+      {{{"Gather", "places", "last_one", "factor"}}, "counts positions from the last one on"},
+      {{{"Sub", "total_long", "limit", "begin"},
+        {"Unsqueeze", "begin", "first", "begins"},
+        {"Slice", "table", "begins", "ends", "first", "factor"}},
+       "begins at a number of positions"},
+      {{{"Sub", "total_long", "limit", "begin"}, {"Range", "begin", "total_long", "one", "factor"}},
+       "begins with a number of positions"},
+  };
+  for (const auto& one : cases) {
+    LongAngles m(1);
+    m.Ints("first", {0});
+    m.Ints("last_one", {-1});
+    m.Ints("ends", {8});
+    m.Ints("table", {0, 1, 4, 9, 16, 25, 36, 49});
+    onnx::TensorProto* zero = m.graph()->add_initializer();
+    zero->set_name("zero");
+    zero->set_data_type(onnx::TensorProto::INT64);
+    zero->add_int64_data(0);
+    m.Node("Range", {"zero", "total_long", "one"}, {"places"});
+    for (const std::vector<std::string>& words : one.nodes)
+      m.Node(words[0], {words.begin() + 1, words.end() - 1}, {words.back()});
+    m.Output("factor");
+    FixedCaches caches;
+    EXPECT_TRUE(Says(ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches).status(),
+                     {one.nodes.back()[0].c_str(), one.says, "--shape"}));
+  }
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
