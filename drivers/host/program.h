@@ -270,6 +270,7 @@ struct ChannelStrip {
   const uint8_t* columns = nullptr;
   int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
   const uint8_t* weights = nullptr;
+  const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
   int32_t* acc = nullptr;  // of a point, one a channel
   int64_t acc_row = 0;     // from point to point
@@ -286,7 +287,8 @@ struct ByteInstructions {
   MultiplyBytes multiply = nullptr;
   SumChannels sum_channels = nullptr;
   InterleaveBytes interleave = nullptr;
-  int channel_step = 0;  // of the latter two
+  int channel_step = 0;     // of the latter two
+  bool takes_wide = false;  // sum_channels knows weights of 16 bits
 };
 
 // What an epilogue makes of the sums of one right side, where it is no more than this:

@@ -360,13 +360,20 @@ class Product {
   ByteSums sums_;
 };
 
+#if defined(__AVX2__)
+constexpr bool kTakesWide = true;
+#else
+constexpr bool kTakesWide = false;
+#endif
+
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep};
-  engine->bytes = HasVnni()
-                      ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep}
-                      : engine->bytes_widened;
+  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep,
+                           kTakesWide};
+  engine->bytes =
+      HasVnni() ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep, false}
+                : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
