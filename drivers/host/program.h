@@ -211,8 +211,9 @@ enum class Path : uint8_t {
   kBytes = 11,         // contraction or convolution of 8-bit integers
   kPacked = 12,        // contraction by weights in fewer bits, unpacked a few columns at a time
   kChannelBytes = 13,  // depthwise convolution of 8-bit integers: lanes along channels that lie side by side
+  kBytePool = 14,      // greatest bytes of windows: lanes along channels that lie side by side
 };
-inline constexpr int kNumPaths = 14;
+inline constexpr int kNumPaths = 15;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -414,6 +415,7 @@ struct PartProgram {
   // kChannels, kDirect. The input is rhs[0].by_n; the points of k are taps, each of tap_run of them
   // (kDirect).
   const Access* weight = nullptr;  // lanes along n; null: a pool
+  const Access* out = nullptr;     // kBytePool: lanes side by side
   int64_t taps = 0;
   const int64_t* tap_at = nullptr;          // elements from the input of tap 0
   const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0

@@ -3,9 +3,8 @@
 //
 // Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
 // them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
-// have a tap there, so that it is made once. Weights are of 16 bits where
-// the machine widens bytes to multiply them, else sums of signed bytes: one of i8, a few of what does
-// not fit one.
+// have a tap there, so that it is made once. Weights are bytes; what does not fit one is of 16 bits where the
+// machine widens bytes to multiply them, else a sum of a few signed bytes.
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/taps.h"
