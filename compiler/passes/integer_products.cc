@@ -21,6 +21,7 @@ using ir::Op;
 
 constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
 constexpr int64_t kMostWeightBytes = int64_t{1} << 31;
+constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
@@ -33,8 +34,9 @@ struct Quantised {
 // What multiplies a product of such factors: sums of a tensor's numbers, and how many there are.
 class Rewriter {
  public:
-  Rewriter(ir::Graph* graph, NodeId id, bool host)
-      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
+  // `few`: groups of few channels, too.
+  Rewriter(ir::Graph* graph, NodeId id, bool host, bool few)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host), few_(few) {}
 
   // What computes the same on integers; kNoNode where a factor is not quantised.
   NodeId Rewrite() {
@@ -343,15 +345,14 @@ class Rewriter {
   }
 
   NodeId Conv(const Node& node) {
-    constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
     Quantised a, w;
     const DType type = node.dtype;
     const int r = node.shape.rank;
     const Shape weight_shape = g_.node(node.inputs[1]).shape;
     ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
     if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
-    if (attrs.groups > 1 && weight_shape[1] < kFewChannels && !Slides(weight_shape, attrs)) return kNoNode;
-    if (weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
+    const bool few = attrs.groups > 1 && weight_shape[1] < kFewChannels && !Slides(weight_shape, attrs);
+    if ((few && !few_) || weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
     if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
     for (NodeId each : {a.zero, a.scale}) {
       if (each != kNoNode && g_.node(each).shape.elements() != 1) return kNoNode;
@@ -455,18 +456,33 @@ class Rewriter {
   ir::Graph& g_;
   Builder b_;
   const NodeId id_;
-  const bool host_;
+  const bool host_, few_;
 };
+
+// Whether weights of groups of few channels, of which the host is quicker with floats, would take so much as
+// floats that all weights were a tenth more than they are.
+bool FewChannelsAreMany(const ir::Graph& graph) {
+  int64_t all = 0, few = 0;
+  for (NodeId id : graph.TopologicalOrder()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::kConstant) all += node.As<ir::ConstantAttrs>().data->byte_size();
+    if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups == 1) continue;
+    const Shape& weight = graph.node(node.inputs[1]).shape;
+    if (weight[1] > 1 && weight[1] < kFewChannels) few += weight.elements();
+  }
+  return 10 * 3 * few > all;
+}
 
 }  // namespace
 
 Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
+  const bool few = options.host && FewChannelsAreMany(*graph);
   for (NodeId id : graph->TopologicalOrder()) {
     const Op op = graph->node(id).op;
     if (op != Op::kMatMul && op != Op::kConv) continue;
     graph->Try();
-    const NodeId integers = Rewriter(graph, id, options.host).Rewrite();
+    const NodeId integers = Rewriter(graph, id, options.host, few).Rewrite();
     if (integers == kNoNode) {
       graph->TakeBack();
       continue;

@@ -51,6 +51,46 @@ Status PartBuilder::BuildChannels() {
   return Status::Ok();
 }
 
+// Greatest bytes of windows, stored as they are, and no index from data.
+bool PartBuilder::FitsBytePool() const {
+  const Nest& nest = out_->nest;
+  constexpr int64_t kMostTaps = 1 << 12;
+  if (!channels_ || part_.combine != Combine::kMax || nest.first[kM] != 1 || nest.points[kOuter] != 1 ||
+      nest.points[kK] > kMostTaps) {
+    return false;
+  }
+  const Operand& input = part_.operands[part_.lhs];
+  const Tape tape = part_.epilogue;
+  const size_t store = tape.size() - 1;
+  if (!Is8Bit(input.dtype) || !input.indirects.empty() || tape.size() < 2 || tape.size() > 3) return false;
+  bool fits = tape[0].op == TapeOp::kAcc && tape[store].op == TapeOp::kStore && tape[store].a == store - 1 &&
+              tape[store].arg < part_.operands.size() && part_.operands[tape[store].arg].dtype == input.dtype;
+  if (store == 2) {
+    fits &=
+        tape[1].op == TapeOp::kCast && tape[1].a == 0 && tape[1].imm.i == static_cast<int64_t>(input.dtype);
+  }
+  constexpr size_t kGroup = 1;
+  for (const Guard& guard : input.guards) fits &= guard.strides[kGroup] == 0;
+  return fits;
+}
+
+Status PartBuilder::BuildBytePool(bool* built) {
+  const Nest& nest = out_->nest;
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.epilogue[part_.epilogue.size() - 1].arg, out_->tiling, &out_->out));
+  *built = out_->out->plain && out_->out->lane.kind == LaneKind::kUnit;
+  if (!*built) return Status::Ok();
+  out_->path = Path::kBytePool;
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n));
+  RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, -1));
+  const int64_t rows = nest.points[kM];
+  constexpr int64_t kMostRows = 64;
+  out_->block_rows = rows < kMostRows ? rows : kMostRows;
+  out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * out_->tiling.tiles;
+  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
+  out_->work = points * (0.1 + 0.03 * static_cast<double>(nest.points[kK]));
+  return Status::Ok();
+}
+
 // Where the taps lie, and the range of their coordinates, which the guards' tests then allow for.
 Status PartBuilder::BuildTaps(const Access& input, int run) {
   const Nest& nest = out_->nest;

@@ -78,6 +78,8 @@ class PartBuilder {
   Status BuildPacked();
   bool FitsChannels() const;
   Status BuildChannels();
+  bool FitsBytePool() const;
+  Status BuildBytePool(bool* built);  // not where channels of the result do not lie side by side
   bool FitsPlanes() const;
   bool PlaneAxisOf(int s, PlaneAxis* axis) const;
   Status BuildPlanes(bool* built);  // not where a plane is too large, or walked in another way

@@ -166,6 +166,11 @@ Status PartBuilder::BuildProduct() {
     RONDO_RETURN_IF_ERROR(BuildPlanes(&built));
     if (built) return Status::Ok();
   }
+  if (pool && FitsBytePool()) {
+    bool built = false;
+    RONDO_RETURN_IF_ERROR(BuildBytePool(&built));
+    if (built) return Status::Ok();
+  }
   if (pool) return BuildAccumulate();
 
   bool fast = part_.acc_type == TapeType::kF32;

@@ -211,8 +211,9 @@ enum class Path : uint8_t {
   kBytes = 11,         // contraction or convolution of 8-bit integers
   kPacked = 12,        // contraction by weights in fewer bits, unpacked a few columns at a time
   kChannelBytes = 13,  // depthwise convolution of 8-bit integers: lanes along channels that lie side by side
+  kBytePool = 14,      // greatest bytes of windows: lanes along channels that lie side by side
 };
-inline constexpr int kNumPaths = 14;
+inline constexpr int kNumPaths = 15;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -270,6 +271,7 @@ struct ChannelStrip {
   const uint8_t* columns = nullptr;
   int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
   const uint8_t* weights = nullptr;
+  const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
   int32_t* acc = nullptr;  // of a point, one a channel
   int64_t acc_row = 0;     // from point to point
@@ -286,7 +288,8 @@ struct ByteInstructions {
   MultiplyBytes multiply = nullptr;
   SumChannels sum_channels = nullptr;
   InterleaveBytes interleave = nullptr;
-  int channel_step = 0;  // of the latter two
+  int channel_step = 0;     // of the latter two
+  bool takes_wide = false;  // sum_channels knows weights of 16 bits
 };
 
 // What an epilogue makes of the sums of one right side, where it is no more than this:
@@ -412,6 +415,7 @@ struct PartProgram {
   // kChannels, kDirect. The input is rhs[0].by_n; the points of k are taps, each of tap_run of them
   // (kDirect).
   const Access* weight = nullptr;  // lanes along n; null: a pool
+  const Access* out = nullptr;     // kBytePool: lanes side by side
   int64_t taps = 0;
   const int64_t* tap_at = nullptr;          // elements from the input of tap 0
   const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0

@@ -177,6 +177,60 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
   }
 }
 
+// Of images with their channels last or first; what is absent does not count.
+TEST(GreatestBytes, MatchTheReference) {
+  for (uint32_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    Part& part = maker.part;
+    part.skeleton = Skeleton::kConvolution;
+    part.combine = Combine::kMax;
+    part.acc_type = TapeType::kI64;
+    part.outer = 1;
+    part.m = part.n = 2;
+    part.reduced = 3;
+    const int64_t channels = Between(random, 1, 2) * Between(random, 2, 200), height = Between(random, 3, 9),
+                  width = Between(random, 3, 9), kernel = Between(random, 1, 3), step = Between(random, 1, 2),
+                  pad = Between(random, 0, kernel - 1);
+    maker.loops = {Between(random, 1, 2),
+                   channels,
+                   1,
+                   (height + 2 * pad - kernel) / step + 1,
+                   (width + 2 * pad - kernel) / step + 1,
+                   1,
+                   kernel,
+                   kernel};
+    const DType type = Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8;
+    part.lhs = maker.Operand(type, Mode::kRead, {});
+    const bool last = Between(random, 0, 3) > 0;
+    std::vector<int64_t> strides(8, 0);
+    strides[0] = channels * height * width;
+    strides[1] = last ? 1 : height * width;
+    const int64_t column = last ? channels : 1;
+    const std::vector<Guard> guards = {
+        {column * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, 1, 0})},
+        {column, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, 1})}};
+    maker.sizes[0] = strides[0] * maker.loops[0];
+    maker.operands[0].strides = arena.Copy(strides);
+    maker.operands[0].guards = arena.Copy(guards);
+    TapeMaker tape;
+    uint16_t greatest = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
+    if (Between(random, 0, 1) == 0) {
+      greatest = tape.Add(TapeOp::kCast, TapeType::kI64, 0, greatest);
+      tape.list[greatest].imm.i = static_cast<int64_t>(type);
+    }
+    const bool as_read = Between(random, 0, 3) > 0;
+    const std::vector<int> out = as_read ? std::vector<int>{0, 3, 4, 1} : std::vector<int>{0, 1, 3, 4};
+    tape.Store(maker.Operand(Between(random, 0, 4) == 0 ? DType::kI32 : type, Mode::kWrite, out, 7), type,
+               greatest);
+    part.epilogue = maker.Keep(tape);
+    Memory memory;
+    FillNumbers(maker, random, &memory);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
 std::vector<host::Engine> Engines() {
   std::vector<host::Engine> engines(1);
   host::baseline::FillEngine(&engines[0]);

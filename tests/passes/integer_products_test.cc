@@ -210,6 +210,22 @@ TEST(IntegerProducts, ZeroPointsOfWeightsTakeSumsOfWindows) {
   }
 }
 
+// Floats are quicker for groups of few channels, and stay, unless their weights would be a tenth of all.
+TEST(IntegerProducts, GroupsOfFewChannelsAreIntegersWhereTheyAreMany) {
+  for (const int64_t others : {8, 512}) {
+    Quantised s;
+    const NodeId real = s.Number(DType::kF32, 0.25);
+    const NodeId x = s.Real(s.In("x", Shape({1, 8, 5, 4}), DType::kU8), s.Number(DType::kU8, 3), real);
+    const NodeId grouped = s.Real(s.Weight(DType::kI8, Shape({8, 4, 3, 3})), ir::kNoNode, real);
+    const NodeId whole = s.Real(s.Weight(DType::kI8, Shape({others, 8, 3, 3})), ir::kNoNode, real);
+    s.Out("y", s.b.Conv(x, grouped, Conv(1, 2)));
+    s.Out("z", s.b.Conv(x, whole, Conv(1)));
+    PassOptions options;
+    options.host = true;
+    EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, others == 8 ? 2 : 1);
+  }
+}
+
 // What looks like it, and is not.
 TEST(IntegerProducts, OtherProductsStay) {
   const auto product = [](Quantised& s, NodeId left) {

@@ -11,8 +11,11 @@
 Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
 weights, a scale for each output channel, unless the form says otherwise.
 
+With --of, models of one image input are quantised instead, in the forms named.
+
   tools/setup --venv
   build/venv/bin/python tools/bench/quantised_models.py build/quantised
+  build/venv/bin/python tools/bench/quantised_models.py build/zoo --of build/networks/*.onnx --forms qdq qdq_u8u8 integer
 """
 import argparse
 import logging
@@ -134,9 +137,9 @@ FORMS = {
 
 
 class Calibration(CalibrationDataReader):
-    def __init__(self, shape, runs=4):
+    def __init__(self, name, shape, runs=4):
         random = np.random.default_rng(3)
-        self.left = [{"x": random.standard_normal(shape).astype(np.float32)} for _ in range(runs)]
+        self.left = [{name: random.standard_normal(shape).astype(np.float32)} for _ in range(runs)]
 
     def get_next(self):
         return self.left.pop() if self.left else None
@@ -144,7 +147,8 @@ class Calibration(CalibrationDataReader):
 
 def write(folder, name, model, dynamic, forms=("qdq",)):
     folder.mkdir(parents=True, exist_ok=True)
-    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = model.graph.input[0]
+    shape = [d.dim_value for d in x.type.tensor_type.shape.dim]
     f32 = folder / f"{name}.f32.onnx"
     onnx.save(model, f32)
     for kind, by_channel in dynamic.items():
@@ -152,7 +156,7 @@ def write(folder, name, model, dynamic, forms=("qdq",)):
                          per_channel=by_channel)
     for form in forms:
         layout, activations, weights, by_channel, options = FORMS[form]
-        quantize_static(f32, folder / f"{name}.{form}.onnx", Calibration(shape), quant_format=layout, per_channel=by_channel,
+        quantize_static(f32, folder / f"{name}.{form}.onnx", Calibration(x.name, shape), quant_format=layout, per_channel=by_channel,
                         activation_type=activations, weight_type=weights, extra_options=options)
 
 
@@ -160,8 +164,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--layers", type=int, default=6, help="of the encoder")
+    parser.add_argument("--of", nargs="+", type=pathlib.Path, help="models to quantise")
+    parser.add_argument("--forms", nargs="+", default=["qdq", "integer"], help=f"of those: integer, {', '.join(FORMS)}")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
+    if arguments.of:
+        for model in arguments.of:
+            write(arguments.folder, model.stem, onnx.load(model),
+                  {"integer": False} if "integer" in arguments.forms else {},
+                  [form for form in arguments.forms if form != "integer"])
+        return
     write(arguments.folder, "encoder", encoder(arguments.layers), {"dynamic": False})
     write(arguments.folder, "resnet18", resnet18(), {"integer": False})
     write(arguments.folder, "mobilenet", mobilenet(), {"integer": False, "integer_channels": True}, FORMS)

@@ -184,7 +184,19 @@ inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
     _mm512_mask_storeu_epi8(to + at, some, _mm512_maskz_loadu_epi8(some, from + at));
   }
 #else
-  std::memcpy(to, from, static_cast<size_t>(n));
+  // The last bytes of a run are copied with some before them again, if there are those: no call, and no loop.
+  const auto both_ends = [&](auto whole) {
+    constexpr int64_t kSize = sizeof(whole);
+    for (int64_t at = 0; at + kSize <= n; at += kSize) std::memcpy(to + at, from + at, sizeof(whole));
+    std::memcpy(to + n - kSize, from + n - kSize, sizeof(whole));
+  };
+  struct Sixteen {
+    uint64_t all[2];
+  };
+  if (n >= 16) return both_ends(Sixteen());
+  if (n >= 8) return both_ends(uint64_t{0});
+  if (n >= 4) return both_ends(uint32_t{0});
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i]);
 #endif
 }
 
@@ -348,13 +360,20 @@ class Product {
   ByteSums sums_;
 };
 
+#if defined(__AVX2__)
+constexpr bool kTakesWide = true;
+#else
+constexpr bool kTakesWide = false;
+#endif
+
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep};
-  engine->bytes = HasVnni()
-                      ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep}
-                      : engine->bytes_widened;
+  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep,
+                           kTakesWide};
+  engine->bytes =
+      HasVnni() ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep, false}
+                : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {

@@ -3,8 +3,8 @@
 //
 // Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
 // them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
-// have a tap there, so that it is made once. Weights are sums of signed bytes: one of i8, a few of what does
-// not fit one.
+// have a tap there, so that it is made once. Weights are bytes; what does not fit one is of 16 bits where the
+// machine widens bytes to multiply them, else a sum of a few signed bytes.
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/taps.h"
@@ -86,9 +86,23 @@ class ChannelBytes {
     if (bytes) {
       PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(from) + part_.tap_weight[tap]; },
                channels, 0);
+    } else if (program_.with.takes_wide) {
+      PutWide(channels);
     } else {
       SplitNumbers(channels);
     }
+  }
+
+  // Low bytes, and behind them high ones.
+  void PutWide(int channels) {
+    for (int number = 0; number < 2; ++number) {
+      for (int64_t t = 0; t < part_.taps; ++t) {
+        for (int c = 0; c < channels; ++c)
+          rows_[t * step_ + c] = static_cast<uint8_t>(numbers_[t * step_ + c] >> (8 * number));
+      }
+      PutRows(channels, number);
+    }
+    strip_.high = weights_ + program_.horizontal * program_.fours * four_;
   }
 
   // One signed byte a weight, of which row(tap) has a tap's, as SumChannels reads it.

@@ -39,6 +39,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
   engine->run[static_cast<int>(Path::kBytes)] = RunBytes;
   engine->run[static_cast<int>(Path::kChannelBytes)] = RunChannelBytes;
+  engine->run[static_cast<int>(Path::kBytePool)] = RunBytePool;
 }
 
 }  // namespace RONDO_ISA

@@ -209,6 +209,7 @@ void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last
 void RunPlanes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunChannelBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunBytePool(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunDirect(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
