@@ -78,6 +78,10 @@ struct GpuTable {
   // --- clusters lie in groups of multiprocessors that are no multiples of 4 and 8
   double clusters_of_4 = 0.9;   // of the multiprocessors that are used: 41 us where pairs took 31 [products]
   double clusters_of_8 = 0.84;  // [fit]
+  // Of the multiprocessors, the part that such clusters find room on at once.
+  double UsedBy(int64_t cluster) const {
+    return cluster >= 8 ? clusters_of_8 : cluster >= 4 ? clusters_of_4 : 1;
+  }
 
   // --- few rows: B streamed once from memory
   // Start and end: 3.5 of the 3 to 4.5 us that every such kernel was seen to take [fit]

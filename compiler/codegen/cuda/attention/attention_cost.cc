@@ -21,9 +21,10 @@ double KeyShare(const PartContext& context, const QueryTiles& tiles) {
   return moves ? 0.5 : 1;
 }
 
-// Blocks of the busiest multiprocessor.
+// Blocks of the busiest multiprocessor. Clusters that find no room begin when others have ended.
 double Busiest(const PartContext& context, const QueryTiles& tiles) {
-  return std::ceil(static_cast<double>(tiles.blocks()) / context.Processors());
+  const double used = GpuTableOf(context.target).UsedBy(tiles.cluster);
+  return std::ceil(static_cast<double>(tiles.blocks()) / (used * context.Processors()));
 }
 
 double RoundUp(double n, double multiple) { return std::ceil(n / multiple) * multiple; }

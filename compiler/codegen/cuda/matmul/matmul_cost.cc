@@ -7,13 +7,9 @@
 
 namespace rondo::cuda {
 
-double UsedByClusters(const GpuTable& gpu, int64_t cluster) {
-  return cluster >= 8 ? gpu.clusters_of_8 : cluster >= 4 ? gpu.clusters_of_4 : 1;
-}
-
 double BusiestBlocks(const PartContext& context, const MatmulProblem& problem, int64_t m, int64_t n,
                      int64_t cluster) {
-  const double used = UsedByClusters(GpuTableOf(context.target), cluster);
+  const double used = GpuTableOf(context.target).UsedBy(cluster);
   return std::ceil(static_cast<double>(problem.Tiles(m, n) * cluster) / (used * context.Processors()));
 }
 

@@ -12,9 +12,6 @@
 
 namespace rondo::cuda {
 
-// Of the multiprocessors, those that clusters of so many blocks can use.
-double UsedByClusters(const GpuTable& gpu, int64_t cluster);
-
 // Blocks that the busiest multiprocessor has, with tiles of m x n and clusters that split K.
 double BusiestBlocks(const PartContext& context, const MatmulProblem& problem, int64_t m, int64_t n,
                      int64_t cluster);

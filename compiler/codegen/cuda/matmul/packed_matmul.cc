@@ -82,9 +82,9 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
     return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
   }
   if (problem.m > 2 && whole) {
-    if (deep) return {4, 4, 8, 1, 16};
-    if (two) return {4, 2, 8, 1};
-    return narrow ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
+    if (deep) return {5, 2, 8, 1, 16};
+    if (two) return {5, 2, 16, 1, 16};
+    return narrow ? Tried{3, 4, 8, 1, 16} : Tried{5, 4, 8, 1};
   }
   if (problem.m > 2) {
     if (deep) return {3, 2, 8, 1, 16};
@@ -149,10 +149,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
       1, std::min<int64_t>(problem.m > 2 ? 2 : 3, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
   // Clusters that find no room would begin when others have ended.
-  const GpuTable& gpu = GpuTableOf(context.target);
-  const double used = configuration.cluster < 4   ? 1
-                      : configuration.cluster < 8 ? gpu.clusters_of_4
-                                                  : gpu.clusters_of_8;
+  const double used = GpuTableOf(context.target).UsedBy(configuration.cluster);
   const auto processors = static_cast<int64_t>(used * static_cast<double>(context.Processors()));
   const int64_t most = std::max<int64_t>(1, processors * resident / configuration.cluster);
   const int64_t blocks = std::min(tiles, most) * configuration.cluster;

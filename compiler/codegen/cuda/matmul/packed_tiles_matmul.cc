@@ -179,7 +179,7 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const GpuTable& gpu = GpuTableOf(context.target);
   const double processors = context.Processors(), split = matmul.split_k;
   const auto resident = static_cast<double>(Resident(problem, matmul, processors));
-  const double used = UsedByClusters(gpu, matmul.split_k);
+  const double used = gpu.UsedBy(matmul.split_k);
   const double at_once = std::max(1.0, std::floor(used * processors * resident / split));
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
   const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);

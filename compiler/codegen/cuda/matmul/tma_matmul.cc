@@ -120,7 +120,7 @@ double EndCycles(const GpuTable& gpu, const Part& part, const TmaMatmul& matmul)
 double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProblem& problem,
               const TmaMatmul& matmul) {
   const double processors = context.Processors(), cluster = matmul.cluster();
-  const double used = UsedByClusters(gpu, matmul.cluster());
+  const double used = gpu.UsedBy(matmul.cluster());
   const double at_once = std::max(1.0, std::floor(used * processors / cluster));
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
   const double busiest = std::ceil(tiles / at_once);
