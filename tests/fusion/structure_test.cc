@@ -438,28 +438,6 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
 }
 
-// What a zero point of weights takes away is added up where the product reads its input: one kernel for each
-// of two such convolutions whose results are added.
-TEST_F(Structure, WindowsAreAddedUpBesideTheProduct) {
-  ir::ConvAttrs attrs;
-  attrs.strides = attrs.dilations = {1, 1};
-  attrs.pads_begin = attrs.pads_end = {1, 1};
-  attrs.absent = 3;
-  const Shape image{1, 4, 6, 5}, kernel{8, 4, 3, 3};
-  const NodeId ones = b_.Expand(b_.Scalar(DType::kI8, 1), kernel);
-  const auto product = [&](NodeId x) {
-    const NodeId weight = b_.Ints(DType::kI8, kernel, std::vector<int64_t>(288, 2));
-    const NodeId y =
-        b_.Sub(b_.Conv(x, weight, attrs), b_.BinaryScalar(TapeOp::kMul, b_.Conv(x, ones, attrs), 7));
-    return b_.BinaryScalar(TapeOp::kMul, b_.Cast(y, DType::kF32), 0.25);
-  };
-  const NodeId a = b_.Input("a", DType::kU8, image), b = b_.Input("b", DType::kU8, image);
-  graph_.outputs.push_back({"y", b_.Add(product(a), product(b))});
-  LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
-  ASSERT_EQ(program.ops.size(), 2u);
-  for (const LoweredOp& op : program.ops) EXPECT_EQ(op.kernel.parts[0].rhs.size(), 2u);
-}
-
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
   // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));
