@@ -120,6 +120,14 @@ TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
   EXPECT_EQ(rondo::Text(Text(attention.maker).configuration), "flash warps 8 cluster 1");
 }
 
+// Clusters of 4 do not lie on all of the multiprocessors: a few more than find room would begin when all
+// others have ended.
+TEST(CudaTemplates, ClustersOfAttentionFindRoomAtOnce) {
+  AttentionMaker one({8, 1, 4, 128, 2048, 128}, DType::kBF16), four({32, 1, 4, 128, 2048, 128}, DType::kBF16);
+  EXPECT_EQ(Text(one.maker).configuration.cluster, 8);
+  EXPECT_EQ(Text(four.maker).configuration.cluster, 2);
+}
+
 TEST(CudaTemplates, StagesOfKeysFitAMultiprocessorAsOftenAsTheLaunchSays) {
   for (const CudaTarget& target : {kHopper, kAmpere}) {
     for (int64_t features : {16, 64, 80, 128, 192, 256}) {
