@@ -114,6 +114,26 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   }
 }
 
+// Blocks of 32 columns would leave multiprocessors idle where there are few.
+TEST(GpuPacked, BlocksAreWideWhereThatLeavesNoMultiprocessorIdle) {
+  const auto wide = [](int64_t n, int64_t k, int64_t rights) {
+    Arena arena;
+    PartMaker maker(&arena);
+    Fill(maker, {1, 1, n, k, PackedType::kU4, 32, DType::kBF16, DType::kBF16, false, rights});
+    const Kernel kernel = maker.Make();
+    const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true});
+    const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
+    EXPECT_TRUE(text.ok());
+    return text.ok() && text->configuration.warps_m == 16;
+  };
+  EXPECT_TRUE(wide(4096, 4096, 1));
+  EXPECT_FALSE(wide(2048, 2048, 1));
+  EXPECT_TRUE(wide(4096, 14336, 1));
+  EXPECT_FALSE(wide(2048, 8192, 1));
+  EXPECT_TRUE(wide(14336, 4096, 2));
+  EXPECT_FALSE(wide(1024, 4096, 2));
+}
+
 TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
   Suite suite;
   uint32_t seed = 200;

@@ -71,6 +71,14 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
 }
 
+// Columns of the busiest multiprocessor, with so many blocks on each.
+int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem, int64_t columns,
+                       int64_t resident) {
+  const auto processors = static_cast<int64_t>(context.Processors());
+  const int64_t tiles = (problem.n + columns - 1) / columns, blocks = std::min(tiles, processors * resident);
+  return columns * ((tiles + blocks - 1) / blocks) * ((blocks + processors - 1) / processors);
+}
+
 // What was quickest of the matmuls of a decoder (tools/bench/results/2026-11-22-packed-weights.md); where it
 // does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
@@ -81,21 +89,24 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
     if (two) return {4, 2, 8, 1};
     return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
   }
+  // Whether blocks of 16 warps, twice as wide, take no longer than two of 8.
+  const bool wide = BusiestColumns(context, problem, 32, 1) <= BusiestColumns(context, problem, 16, 2);
   if (problem.m > 2 && whole) {
-    if (deep) return {5, 2, 8, 1, 16};
-    if (two) return {5, 2, 16, 1, 16};
-    return narrow ? Tried{3, 4, 8, 1, 16} : Tried{5, 4, 8, 1};
+    if (deep) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 4, 8, 1};
+    if (two) return problem.k >= 4096 ? Tried{5, 2, 16, 1, 16} : Tried{4, 2, 8, 1};
+    if (!narrow) return {5, 4, 8, 1};
+    return wide ? Tried{3, 4, 8, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (problem.m > 2) {
     if (deep) return {3, 2, 8, 1, 16};
     if (two) return {3, 2, 8, 1};
     return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
   }
-  if (two) return {5, 2, 8, 1, 16};
-  if (deep) return whole ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
+  if (two) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 2, 8, 1};
+  if (deep) return wide && whole ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
   if (!narrow) return {5, 4, 8, 1};
   // What shares the GPU with other parts has few tiles a block.
-  return context.share < 1 || !whole ? Tried{3, 4, 8, 1} : Tried{5, 2, 8, 1, 16};
+  return wide && whole && context.share == 1 ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
