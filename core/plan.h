@@ -207,7 +207,7 @@ struct Turn {
 // The one after it.
 Turn Next(const Program& program, Turn turn);
 
-// How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that the copy engine cuts boxes from:
+// How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that TMA cuts boxes from:
 // what cuTensorMapEncodeTiled takes, dimensions innermost first. The driver makes one of it for the address
 // that a launch binds and passes it to the function, by value.
 inline constexpr uint32_t kMaxTensorMapRank = 5;
