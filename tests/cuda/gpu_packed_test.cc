@@ -116,10 +116,10 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
 
 // Blocks of 32 columns would leave multiprocessors idle where there are few.
 TEST(GpuPacked, BlocksAreWideWhereThatLeavesNoMultiprocessorIdle) {
-  const auto wide = [](int64_t n, int64_t k, int64_t rights) {
+  const auto wide = [](int64_t n, int64_t k, int64_t rights, int64_t rows = 1) {
     Arena arena;
     PartMaker maker(&arena);
-    Fill(maker, {1, 1, n, k, PackedType::kU4, 32, DType::kBF16, DType::kBF16, false, rights});
+    Fill(maker, {rows, 1, n, k, PackedType::kU4, 32, DType::kBF16, DType::kBF16, false, rights});
     const Kernel kernel = maker.Make();
     const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true});
     const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
@@ -132,6 +132,10 @@ TEST(GpuPacked, BlocksAreWideWhereThatLeavesNoMultiprocessorIdle) {
   EXPECT_FALSE(wide(2048, 8192, 1));
   EXPECT_TRUE(wide(14336, 4096, 2));
   EXPECT_FALSE(wide(1024, 4096, 2));
+  for (int64_t rights : {1, 2}) {
+    EXPECT_TRUE(wide(4096 * rights, 4096, rights, 4));
+    EXPECT_FALSE(wide(1024, 4096, rights, 4));
+  }
 }
 
 TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {

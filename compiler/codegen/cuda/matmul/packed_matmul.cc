@@ -93,9 +93,9 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool wide = BusiestColumns(context, problem, 32, 1) <= BusiestColumns(context, problem, 16, 2);
   if (problem.m > 2 && whole) {
     if (deep) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 4, 8, 1};
-    if (two) return problem.k >= 4096 ? Tried{5, 2, 16, 1, 16} : Tried{4, 2, 8, 1};
+    if (two) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 2, 8, 1};
     if (!narrow) return {5, 4, 8, 1};
-    return wide ? Tried{3, 4, 8, 1, 16} : Tried{3, 4, 8, 1};
+    return wide ? Tried{4, 4, 8, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (problem.m > 2) {
     if (deep) return {3, 2, 8, 1, 16};
@@ -127,17 +127,20 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
-  const KernelConfiguration quickest = ConfigurationOf(QuickestOf(context, problem));
-  for (const Tried& tried : TriedOf(problem)) {
-    const KernelConfiguration configuration = ConfigurationOf(tried);
-    if (tried.cluster > 1 && !context.target.clusters()) continue;
-    if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != tried.cluster) continue;
+  const auto offer = [&](const KernelConfiguration& configuration) {
+    if (configuration.cluster > 1 && !context.target.clusters()) return;
+    if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != configuration.cluster) return;
     const PackedMatmul matmul = MatmulOf(context, problem, configuration);
-    if (matmul.shared() > static_cast<int64_t>(context.target.shared)) continue;
-    const double place = configuration == quickest ? 0 : 1 + static_cast<double>(candidates.size());
+    if (matmul.shared() > static_cast<int64_t>(context.target.shared)) return;
+    const auto place = static_cast<double>(candidates.size());
     const double cycles =
         gpu.stream_start + static_cast<double>(bytes) / gpu.memory_bytes + gpu.stream_next_best * place;
     candidates.push_back({configuration, cycles / gpu.cycles_a_microsecond});
+  };
+  const KernelConfiguration quickest = ConfigurationOf(QuickestOf(context, problem));
+  offer(quickest);
+  for (const Tried& tried : TriedOf(problem)) {
+    if (ConfigurationOf(tried) != quickest) offer(ConfigurationOf(tried));
   }
   return candidates;
 }
