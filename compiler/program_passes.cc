@@ -136,7 +136,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
 // Attention over caches whose length was fixed sees the positions that are cached.
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
-  if (!program->caches.limited) options.fixed_caches = program->caches.inputs;
+  options.fixed_caches = program->caches.inputs;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::LimitToCached(&program->graph, options));
   *text = std::move(result.text);
   return Status::Ok();

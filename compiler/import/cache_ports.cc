@@ -167,16 +167,35 @@ int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& attenti
   return columns % in_all == 0 ? columns / in_all : 0;
 }
 
+// The model's own input that a GroupQueryAttention takes as its seqlens_k, in another form perhaps. "" if it
+// computes that, or some of a run's rows are of no text.
+std::string LengthsOf(const onnx::GraphProto& graph, const onnx::NodeProto& attention) {
+  constexpr int kLengths = 5, kQueryLengths = 16, kMostSteps = 8;
+  const bool partly = attention.input_size() > kQueryLengths && !attention.input(kQueryLengths).empty();
+  if (partly || attention.input_size() <= kLengths) return "";
+  std::string name = attention.input(kLengths);
+  for (int step = 0; step < kMostSteps; ++step) {
+    for (const onnx::ValueInfoProto& input : graph.input()) {
+      if (input.name() == name) return name;
+    }
+    const auto gives = [&](const onnx::NodeProto& node) { return Contains(node.output(), name); };
+    const auto made = std::find_if(graph.node().begin(), graph.node().end(), gives);
+    const char* forms[] = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
+    if (made == graph.node().end() || !Contains(forms, made->op_type())) return "";
+    name = made->input(0);
+  }
+  return "";
+}
+
 }  // namespace
 
-Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
-                                     const std::vector<std::pair<std::string, std::string>>& states) {
+CachePorts FindGrowingCaches(const onnx::Model& model,
+                             const std::vector<std::pair<std::string, std::string>>& states) {
   const onnx::GraphProto& graph = model.proto().graph();
   std::map<std::string, const onnx::ValueInfoProto*> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) outputs.emplace(output.name(), &output);
   CachePorts ports;
   const auto readers = Readers(graph);
-  size_t by_operators = 0;
   for (const onnx::ValueInfoProto& input : graph.input()) {
     std::vector<std::string> names = ir::StateOutputNames(input.name());
     for (const auto& [in, out] : states) {
@@ -198,21 +217,12 @@ Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
     const std::string& size = ShapeOf(input).dim(ShapeOf(input).dim_size() - 1).dim_param();
     for (const onnx::NodeProto* reader :
          found == readers.end() ? std::vector<const onnx::NodeProto*>() : found->second) {
-      if (size.empty() || !IsOperatorWithCache(*reader)) continue;
-      if (const int64_t known = HeadSizeOf(graph, *reader); known > 0) ports.head_sizes.emplace(size, known);
+      if (!IsOperatorWithCache(*reader)) continue;
+      ports.lengths = LengthsOf(graph, *reader);
+      const int64_t known = size.empty() ? 0 : HeadSizeOf(graph, *reader);
+      if (known > 0) ports.head_sizes.emplace(size, known);
     }
-    by_operators +=
-        found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
-                                              [](const auto* node) { return IsOperatorWithCache(*node); });
   }
-  if (by_operators != 0 && by_operators != ports.caches.size()) {
-    return Status::Error(
-        Code::kUnsupported,
-        "%zu of %zu growing caches are inputs of GroupQueryAttention, the others are not; rondo "
-        "fixes the length of one kind: export the model with either",
-        by_operators, ports.caches.size());
-  }
-  ports.written_by_operators = by_operators != 0;
   std::set<std::string> caches;
   for (const GrowingCache& cache : ports.caches) caches.insert(cache.past);
   for (const onnx::ValueInfoProto& input : graph.input()) {

@@ -19,8 +19,9 @@ struct GrowingCache {
 
 struct CachePorts {
   std::vector<GrowingCache> caches;
-  // GroupQueryAttention writes into a cache of any length: the model needs other shapes and nothing else.
-  bool written_by_operators = false;
+  // The model's own input that says where GroupQueryAttention writes (seqlens_k, one less than how many there
+  // are of each text afterwards), or "".
+  std::string lengths;
   std::vector<std::string> past_symbols;  // dimensions that are the number of cached positions
   std::vector<std::string> total_texts;   // and those that are that number with this run's added
   std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
@@ -30,10 +31,9 @@ struct CachePorts {
 };
 
 // The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
-// differ in one dimension. Empty if there are none. kUnsupported where some are written by operators and
-// others are not.
-Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
-                                     const std::vector<std::pair<std::string, std::string>>& states);
+// differ in one dimension. Empty if there are none.
+CachePorts FindGrowingCaches(const onnx::Model& model,
+                             const std::vector<std::pair<std::string, std::string>>& states);
 
 // The positions that one run adds, as `options` and the model's names of dimensions say. kInvalidArgument if
 // they do not.

@@ -99,6 +99,14 @@ class Fixer : Growth {
       count_ = b_.BinaryScalar(TapeOp::kMax, count_, 0);
       return;
     }
+    for (const ir::GraphInput& input : g_->inputs) {
+      if (input.name != ports_.lengths || IsFloat(g_->node(input.node).dtype)) continue;
+      NodeId last = b_.Reshape(b_.Cast(input.node, DType::kI64), {g_->node(input.node).shape.elements()});
+      last = b_.Reduce(ir::ReduceKind::kMax, last, {0}, false);
+      count_ = b_.BinaryScalar(TapeOp::kSub, last, static_cast<double>(rows_ - 1));
+      count_ = b_.BinaryScalar(TapeOp::kMax, count_, 0);
+      return;
+    }
     asked_ = b_.Input("past_sequence_length", DType::kI64, {1});
     count_ = b_.Reshape(asked_, Shape{});
   }
@@ -429,6 +437,17 @@ class Fixer : Growth {
     return Status::Ok();
   }
 
+  // Whether what stands behind the cached positions is no more than room for what the same operator writes.
+  bool HasRoom(const Node& concat) {
+    const auto writes = [&](NodeId id) {
+      const Node& n = g_->node(id);
+      return n.op == Op::kIndexedWrite && n.inputs[0] == concat.id && n.sources == concat.sources;
+    };
+    const std::vector<NodeId> readers = g_->UsersOf(concat.id);
+    return second(second_.BaseOf(concat.inputs[1])).op == Op::kConstant &&
+           std::all_of(readers.begin(), readers.end(), writes);
+  }
+
   // Cached positions and new ones behind them: the new ones are written where the cached ones end.
   Status FixConcat(NodeId id) {
     const Node& n = g_->node(id);
@@ -462,6 +481,10 @@ class Fixer : Growth {
       std::vector<int64_t> before(static_cast<size_t>(n.shape.rank)), after = before;
       after[static_cast<size_t>(axis)] = rows_;
       cache = b_.PadConstant(n.inputs[0], b_.Scalar(n.dtype, 0), before, after);
+    }
+    if (HasRoom(n)) {
+      g_->Replace(id, cache);
+      return Status::Ok();
     }
     Shape line;
     line.rank = n.shape.rank;

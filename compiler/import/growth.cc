@@ -206,7 +206,8 @@ int Growth::ReadsInOrder(NodeId id, int axis) const {
 bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
   if (depth > 64) return false;
   const Node& n = second(id);  // as the model has it
-  if (IsMask(id)) return axis == n.shape.rank - 1;
+  // What is added to scores may be anything there.
+  if (IsMask(id)) return axis == n.shape.rank - 1 && !(IsFloat(n.dtype) && n.shape.rank > 2);
   const auto zero = [&](size_t k) { return ZeroBeyond(n.inputs[k], axis, depth + 1); };
   if (n.op == Op::kConstant) {
     const auto& data = n.As<ir::ConstantAttrs>().data;
@@ -262,8 +263,9 @@ Status Growth::CheckMatMul(NodeId id) const {
 Status Growth::Refuse(const std::string& why) const {
   return Status::Error(
       Code::kUnsupported,
-      "--cache-length %lld: %s; export the model with GroupQueryAttention or a cache of a fixed "
-      "length, or compile it for one number of cached positions (--shape)",
+      "--cache-length %lld: %s; export the model so that attention alone depends on how much is cached "
+      "(GroupQueryAttention, Attention), or with a cache of a fixed length, or compile it for one number of "
+      "cached positions (--shape)",
       static_cast<long long>(length_), why.c_str());
 }
 

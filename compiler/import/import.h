@@ -60,13 +60,9 @@ struct ImportOptions {
   int64_t longest_unrolled = 16;
   // Beside those that the model's nodes have themselves, and before them.
   std::vector<NodeAnnotation> annotations;
-  // Inputs [texts, positions] that are masks over caches of a fixed length: the last element that is not 0
-  // says how many positions there are in a run. What the model compares its length with is compared with
-  // that.
-  std::vector<std::string> masks;
-  // With masks: inputs that are such caches, and their dim of positions; and how many a run adds, 0 if that
-  // is not known.
-  std::map<std::string, int> cache_axes;
+  // Inputs that are caches which grow by what a run adds, and how many positions that is: operators that
+  // write into them (GroupQueryAttention) give longer ones.
+  std::set<std::string> growing;
   int64_t rows_of_run = 0;
   // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
   // 0, is added to each, and is the graph's last.
@@ -121,17 +117,15 @@ Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const I
 // The caches of a model that were made ones of a fixed length.
 struct FixedCaches {
   std::vector<std::string> inputs;
-  bool limited =
-      false;  // the operators that write them see the cached positions only; else attention must be told
 };
 
 // The same for a model whose caches grow by what a run adds: they are inputs of `length` positions instead,
 // and the outputs are the same with this run's rows written in at the first free one. How many are cached
 // already is the last nonzero element of the mask (which has `length` elements), or a new input
-// past_sequence_length [1] of i64 where the model has none. `states` names pairs besides those that
-// ir/port_names.h says. Without growing caches: the graph of ImportModel. kUnsupported, with the node, where
-// the model does something along the cached positions that depends on their number in another way than rondo
-// can follow.
+// past_sequence_length [1] of i64 where the model has neither that nor the input seqlens_k of
+// GroupQueryAttention. `states` names pairs besides those that ir/port_names.h says. Without growing caches:
+// the graph of ImportModel. kUnsupported, with the node, where the model does something along the cached
+// positions that depends on their number in another way than rondo can follow.
 Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
                                         const ImportOptions& options, int64_t length,
                                         const std::vector<std::pair<std::string, std::string>>& states,

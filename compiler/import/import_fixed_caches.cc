@@ -92,7 +92,7 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         const std::vector<std::pair<std::string, std::string>>& states,
                                         ImportReport* report, FixedCaches* caches) {
   *caches = {};
-  RONDO_ASSIGN_OR_RETURN(importer::CachePorts ports, importer::FindGrowingCaches(*model, states));
+  const importer::CachePorts ports = importer::FindGrowingCaches(*model, states);
   if (ports.caches.empty()) return ImportModel(model, options, report);
   for (const importer::GrowingCache& cache : ports.caches) {
     caches->inputs.push_back(cache.past);
@@ -104,28 +104,21 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                            cache.past.c_str(), given ? cache.past.c_str() : name.c_str());
     }
   }
-  ImportOptions bound = options;
-  caches->limited = ports.written_by_operators;
-  if (ports.written_by_operators) {
-    importer::BindPast(*model, ports, length, length, &bound);
-    bound.masks = ports.masks;
-    for (const importer::GrowingCache& cache : ports.caches) bound.cache_axes[cache.past] = cache.axis;
-    if (const auto known = importer::RowsOfRun(*model, ports, bound); known.ok()) bound.rows_of_run = *known;
-    return ImportModel(model, bound, report);
-  }
   RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));
   if (rows < 1 || rows >= length) {
     return Status::Error(Code::kInvalidArgument,
                          "--cache-length %lld: a run adds %lld positions; the cache must be longer than that",
                          static_cast<long long>(length), static_cast<long long>(rows));
   }
-  return importer::ImportThree(model, options, ports, length, rows, report).Fixed();
+  ImportOptions growing = options;
+  growing.growing.insert(caches->inputs.begin(), caches->inputs.end());
+  growing.rows_of_run = rows;
+  return importer::ImportThree(model, growing, ports, length, rows, report).Fixed();
 }
 
 std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {
-  const Result<importer::CachePorts> ports = importer::FindGrowingCaches(model, {});
-  if (!ports.ok()) return "";
-  for (const importer::GrowingCache& cache : ports->caches) {
+  const importer::CachePorts ports = importer::FindGrowingCaches(model, {});
+  for (const importer::GrowingCache& cache : ports.caches) {
     const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
                                     [&](const ir::GraphInput& i) { return i.name == cache.past; });
     const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compiler/import/annotations.h"
-#include "compiler/import/counted_positions.h"
 #include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
@@ -385,7 +384,14 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (c.InValue(i).ragged != nullptr) return CallWithRagged(row, c);
   }
-  return CountsPositions(row, c) ? CallWithCounts(row, c) : row.handler(c);
+  return row.handler(c);
+}
+
+int64_t Importer::RowsAdded(NodeId cache) {
+  const ir::Graph& graph = builder_.graph();
+  const ir::Node& base = graph.node(graph.BaseOf(cache));
+  const bool grows = base.op == ir::Op::kInput && options_.growing.count(base.name) != 0;
+  return grows ? options_.rows_of_run : 0;
 }
 
 bool Importer::IsRotaryCache(const std::string& name) const {

@@ -49,7 +49,7 @@ class Importer : public Host {
   uint32_t devices() const override { return options_.devices; }
   uint32_t device() const override { return options_.rank; }
   bool IsRotaryCache(const std::string& name) const override;
-  NodeId PositionsInRun(bool past) override;
+  int64_t RowsAdded(NodeId cache) override;
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
@@ -94,8 +94,6 @@ class Importer : public Host {
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
-  NodeId mask_ = kNoNode;         // the first input that is one of options_.masks
-  NodeId positions_ = kNoNode;    // how many of its elements are real, once somebody asked
   NodeId placeholder_ = kNoNode;  // of options_.known_in_run
   std::vector<bool> of_inputs_;   // by node, as far as asked: depends on a graph input
   std::string loop_;              // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""

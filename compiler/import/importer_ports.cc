@@ -81,16 +81,7 @@ Status Importer::AddInputs(Scope* scope) {
       scope->values[info.name()] = Value{builder_.Expand(number, shape), false, {}};
       continue;
     }
-    Value& input = scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
-    const bool is_mask =
-        std::find(options_.masks.begin(), options_.masks.end(), info.name()) != options_.masks.end();
-    if (is_mask && shape.rank == 2) {
-      input.positions_dim = 1;
-      if (mask_ == kNoNode) mask_ = input.node;
-    } else if (const auto axis = options_.cache_axes.find(info.name()); axis != options_.cache_axes.end()) {
-      input.positions_dim = axis->second;
-      input.of_past = true;
-    }
+    scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
   }
   if (unknown.empty()) return Status::Ok();
   std::string list;

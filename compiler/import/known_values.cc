@@ -22,22 +22,6 @@ Status Importer::HideKnown(const std::string& output, std::vector<Value>* inputs
   return Status::Ok();
 }
 
-// The place of the last element of the mask [texts, positions] that is not 0, of any text, and one more.
-NodeId Importer::PositionsInRun(bool past) {
-  ir::Builder& b = builder_;
-  if (mask_ == kNoNode || (past && options_.rows_of_run < 1)) return kNoNode;
-  if (positions_ == kNoNode) {
-    const Shape shape = b.shape(mask_);
-    NodeId none = b.Binary(TapeOp::kEqual, mask_, b.Scalar(b.dtype(mask_), 0));
-    NodeId place = b.BinaryScalar(TapeOp::kAdd, b.Iota({shape[1]}, 0), 1);
-    NodeId last =
-        b.Reduce(ir::ReduceKind::kMax, b.Select(none, b.Scalar(DType::kI64, 0), place), {0, 1}, false);
-    positions_ = b.Reshape(last, {1});
-  }
-  return past ? b.BinaryScalar(TapeOp::kSub, positions_, static_cast<double>(options_.rows_of_run))
-              : positions_;
-}
-
 bool Importer::DependsOnInputs(NodeId id) {
   const ir::Graph& graph = builder_.graph();
   for (auto next = static_cast<NodeId>(of_inputs_.size()); next < graph.size(); ++next) {

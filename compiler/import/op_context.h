@@ -49,12 +49,6 @@ struct Value {
   std::vector<NodeId> sequence;
   int bits = 0;  // not 0: numbers whose own type has so few, as 8-bit ones or f32; most handlers refuse them
   std::shared_ptr<const NarrowCodes> narrow = {};  // their type and codes
-  // The dim that is as long as a cache of a fixed length (ImportOptions::masks, ::cache_axes); -1: none. In a
-  // run it counts cached positions, and this run's own unless `of_past`.
-  int positions_dim = -1;
-  bool of_past = false;
-  bool is_range = false;    // a number for each of them, also where there is none in a run
-  NodeId in_run = kNoNode;  // of numbers that count such positions: what they are in a run
   std::shared_ptr<const RaggedFact> ragged =
       {};  // what of its shape only a run knows; most handlers refuse it
 };
@@ -85,9 +79,9 @@ class Host {
   // Whether all that reads the value `name` of the model's main graph are rotary operators, as cosines or
   // sines: of those they read rows by position alone.
   virtual bool IsRotaryCache(const std::string& name) const = 0;
-  // How many positions there are in a run, i64 [1], as the first mask of ImportOptions says; with `past`, how
-  // many of them were cached before. kNoNode if nothing says it.
-  virtual NodeId PositionsInRun(bool past) = 0;
+  // How many positions a run adds to what `cache` shows, if that is an input of ImportOptions::growing; else
+  // 0.
+  virtual int64_t RowsAdded(NodeId cache) = 0;
 };
 
 class OpContext {

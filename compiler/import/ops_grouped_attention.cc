@@ -43,6 +43,7 @@ struct Grouped {
   int64_t batch = 0, rows = 0, heads = 0, groups = 0, features = 0;
   int64_t past = 0;       // positions of the cache that comes in
   int64_t positions = 0;  // of the one that goes out
+  int64_t grows_by = 0;   // with --cache-length: what a run adds
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
   NodeId total = kNoNode;  // i64 [b]: positions that hold something afterwards
   NodeId start = kNoNode;  // i64 [b]: where this run's rows go
@@ -139,6 +140,15 @@ Status ReadLengths(OpContext& c, Grouped* g) {
   g->positions = std::max(g->past, g->past == 0 ? g->rows : 0);
   if (auto total = c.ConstantInts(kTotal); total.ok() && total->size() == 1)
     g->positions = std::max(g->positions, (*total)[0]);
+  if (g->past > 0) g->grows_by = c.host.RowsAdded(c.In(kPastKey));
+  if (g->grows_by > 0) {
+    if (g->rows != g->grows_by)
+      return Status::Error(Code::kUnsupported,
+                           "it adds %lld positions to a cache, and a run adds %lld: give --shape for the "
+                           "tokens, or export the model so that all its tokens are cached",
+                           static_cast<long long>(g->rows), static_cast<long long>(g->grows_by));
+    g->positions = g->past + g->grows_by;
+  }
   if (g->positions < g->rows || g->positions > (int64_t{1} << 32)) {
     return Status::Error(
         Code::kCorrupt,
@@ -243,8 +253,13 @@ Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
       return Status::Error(Code::kCorrupt, "a cache of %s%s for rows of %s%s", Name(c.dtype(past)),
                            Text(c.shape(past)).c_str(), Name(b.dtype(rows)), Text(row).c_str());
     }
-    cache =
-        b.PadConstant(c.In(past), b.Scalar(b.dtype(rows), 0), {0, 0, 0, 0}, {0, 0, g.positions - g.past, 0});
+    if (g.grows_by > 0) {  // with room for them, which FixCaches finds in the cache itself
+      const Shape room = WithDim(row, 2, g.grows_by);
+      cache = b.Concat({c.In(past), b.Expand(b.Scalar(b.dtype(rows), 0), room)}, 2);
+    } else {
+      cache = b.PadConstant(c.In(past), b.Scalar(b.dtype(rows), 0), {0, 0, 0, 0},
+                            {0, 0, g.positions - g.past, 0});
+    }
   }
   NodeId place = b.Add(b.Reshape(g.start, {g.batch, 1, 1, 1}), b.Iota({g.rows, 1}, 0));
   return WriteRows(b, cache, rows, place, 2);
@@ -272,6 +287,7 @@ Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g) {
   request.attrs.scale = c.Float("scale", 0);
   if (request.attrs.scale == 0) request.attrs.scale = 1.0f / std::sqrt(static_cast<float>(g.features));
   request.attrs.softcap = c.Float("softcap", 0);
+  request.attrs.limit_is_cached = true;
   RONDO_ASSIGN_OR_RETURN(request.bias, Bias(c, g));
   NodeId seen = b.Reshape(g.total, {g.batch, 1, 1});
   if (c.Int("causal", 1) != 0) {

@@ -158,6 +158,7 @@ struct AttentionAttrs {
   bool has_limit = false;
   bool has_sink = false;
   bool nan_to_zero = false;
+  bool limit_is_cached = false;  // no key beyond the limit is one that a cache has, whatever its length
 };
 
 // The devices of a group run the same collectives, in one order: each has a weak edge to the one before it.

@@ -71,7 +71,7 @@ std::string AttrText(const Node& n) {
       const AttentionAttrs& a = n.As<AttentionAttrs>();
       return Text("scale %.9g", a.scale) + (a.softcap != 0 ? Text(" softcap %.9g", a.softcap) : "") +
              (a.has_mask ? " mask" : "") + (a.has_limit ? " limit" : "") + (a.has_sink ? " sink" : "") +
-             (a.nan_to_zero ? " nan_to_zero" : "");
+             (a.nan_to_zero ? " nan_to_zero" : "") + (a.limit_is_cached ? " limit_is_cached" : "");
     }
     case Op::kCollective: {
       const CollectiveAttrs& a = n.As<CollectiveAttrs>();

@@ -117,6 +117,7 @@ struct AddAttrs {
     key->Add(a.has_limit);
     key->Add(a.has_sink);
     key->Add(a.nan_to_zero);
+    key->Add(a.limit_is_cached);
   }
   void operator()(const ir::PackedAttrs& a) {
     key->Add(a.weights.type);

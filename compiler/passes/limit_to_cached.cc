@@ -111,6 +111,7 @@ Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
     const NodeId cached = Cached(graph, found.place);
     for (NodeId id : found.attention) {
       if (graph->node(id).dead || done.count(id) != 0) continue;
+      if (graph->node(id).As<ir::AttentionAttrs>().limit_is_cached) continue;
       const NodeId next = graph->size();
       Limit(graph, id, cached);
       for (NodeId made = next; made < graph->size(); ++made) done.insert(made);

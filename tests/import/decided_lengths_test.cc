@@ -112,13 +112,35 @@ TEST(DecidedLengthsTest, WhatIsDecidedByTheNumberOfPositionsIsDecidedInTheRun) {
          Set(m.Node("Concat", {"total", "three"}, {"list"}), "axis", {0});
          Set(m.Node("ReduceMax", {"list", "zero"}, {"factor"}), "keepdims", {0});
        }},
+      {"last of a range",
+       [](Decoder& m) {
+         Op(m, "Range", {"start", "total_number", "step"}, "line");
+         Op(m, "Gather", {"line", "minus"}, "factor");
+       }},
+      {"a table's part",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "past", "total", "zero"}, "part");
+         Set(m.Node("ReduceSum", {"part", "zero"}, {"factor"}), "keepdims", {0});
+       }},
+      {"a range's length",
+       [](Decoder& m) {
+         Op(m, "Expand", {"one", "total"}, "line");
+         Op(m, "Size", {"line"}, "factor");
+       }},
+  };
+  struct Form {
+    Masks masks;
+    int64_t rows;
   };
   for (const Decision& decision : decisions) {
-    for (const int64_t rows : {1, 2}) {
-      SCOPED_TRACE(decision.what);
-      Decoder m(Masks::kRanges);
+    for (const auto& [masks, rows] :
+         {Form{Masks::kRanges, 1}, Form{Masks::kRanges, 2}, Form{Masks::kGrouped, 1},
+          Form{Masks::kGrouped, 2}, Form{Masks::kGroupedMask, 1}, Form{Masks::kGroupedLengths, 2}}) {
+      SCOPED_TRACE(std::string(decision.what) + ", masks " + std::to_string(static_cast<int>(masks)));
+      Decoder m(masks);
       m.Ints("five", {5});
       m.Ints("eight", {8});
+      m.Ints("minus", {-1});
       m.Ints("elements_of_three", {3 * kHeads * kSize});
       m.Ints("table", {5, 4, 3, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2});
       m.Scalar("start_two", 2);
@@ -158,8 +180,8 @@ TEST(DecidedLengthsTest, MasksFromBothEndsAreJoinedInTheRun) {
   }
 }
 
-TEST(DecidedLengthsTest, ABranchIsTakenByTheNumberOfPositionsInTheRun) {
-  Decoder m(Masks::kRanges);
+void ExpectBranches(Masks masks) {
+  Decoder m(masks);
   m.Node("Greater", {"total", "three"}, {"more"});
   onnx::NodeProto* node = m.Node("If", {"more"}, {"scaled"});
   for (const char* name : {"then_branch", "else_branch"}) {
@@ -174,6 +196,9 @@ TEST(DecidedLengthsTest, ABranchIsTakenByTheNumberOfPositionsInTheRun) {
   auto fixed = Fixed(m, 1);
   ASSERT_TRUE(fixed.ok()) << fixed.status().message();
   for (int64_t past = 0; past + 1 <= kLength; ++past) ExpectSameRun(m, *fixed, past, 1);
+}
+TEST(DecidedLengthsTest, ABranchIsTakenByTheNumberOfPositionsInTheRun) {
+  for (const Masks masks : {Masks::kRanges, Masks::kGrouped, Masks::kGroupedMask}) ExpectBranches(masks);
 }
 
 // A model with fewer positions has fewer of those.

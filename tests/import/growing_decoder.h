@@ -54,18 +54,34 @@ inline void Set(onnx::NodeProto* node, const char* name, const std::vector<int64
 // kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
 // are read as one row, and rows that keep nothing give zeros. kFromEnd: nothing is kept from them, but biases
 // are the last ones of a table. kSink: as kRanges, and the softmax has a score more, of no position.
-enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered, kFromEnd, kSink };
+// kGrouped: GroupQueryAttention, which is told the number of positions by the shape of the cache;
+// kGroupedMask: by the sum of a mask; kGroupedLengths: by an input of its own.
+enum class Masks {
+  kNone,
+  kTriangle,
+  kRanges,
+  kInput,
+  kWindow,
+  kCut,
+  kGathered,
+  kFromEnd,
+  kSink,
+  kGrouped,
+  kGroupedMask,
+  kGroupedLengths
+};
+inline bool IsGrouped(Masks masks) { return masks >= Masks::kGrouped; }
 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
 struct Decoder : ModelMaker {
   // `projected`: what is cached of keys is multiplied by a weight where it is read.
   explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false)
-      : batch(masks == Masks::kGathered ? 2 : 1) {
+      : masks(masks), batch(masks == Masks::kGathered ? 2 : 1) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads), texts = std::to_string(batch);
     Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
-    if (masks == Masks::kInput)
+    if (masks == Masks::kInput || masks == Masks::kGroupedMask)
       Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
     if (masks == Masks::kGathered)
       Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {texts, "all_positions"});
@@ -95,6 +111,17 @@ struct Decoder : ModelMaker {
     } else {
       Node("Identity", {"x"}, {"now"});
     }
+    if (IsGrouped(masks)) {
+      Group(masks);
+    } else {
+      Join(masks, table, projected);
+    }
+    Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
+  }
+
+  void Join(Masks masks, int table, bool projected) {
     Set(Node("Concat", {"past_key", "now"}, {"present_key"}), "axis", {2});
     Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
     if (projected) {
@@ -112,9 +139,35 @@ struct Decoder : ModelMaker {
       Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
     }
     Node("MatMul", {"weights", "present_value"}, {"y"});
-    Output("y");
-    for (const char* name : {"present_key", "present_value"})
-      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
+  }
+
+  void Group(Masks masks) {
+    Ints("in_one", {0, 0, kHeads * kSize});
+    for (const char* name : {"now", "x"}) {
+      const std::string rows = std::string(name) + "_rows";
+      Set(Node("Transpose", {name}, {rows}), "perm", {0, 2, 1, 3});
+      Node("Reshape", {rows, "in_one"}, {rows + "_in_one"});
+    }
+    std::string lengths = "seqlens_k";
+    if (masks == Masks::kGroupedLengths) {
+      Port(graph()->add_input(), lengths, onnx::TensorProto::INT32, {"1"});
+    } else {
+      std::string all = "total";
+      if (masks == Masks::kGroupedMask) {
+        Set(Node("ReduceSum", {"attention_mask", "one"}, {"ones_of_mask"}), "keepdims", {0});
+        all = "ones_of_mask";
+      }
+      Node("Sub", {all, "one"}, {"before_last"});
+      Set(Node("Cast", {"before_last"}, {lengths}), "to", {onnx::TensorProto::INT32});
+    }
+    Set(Node("Cast", {"total_number"}, {"total_i32"}), "to", {onnx::TensorProto::INT32});
+    onnx::NodeProto* node = Node("GroupQueryAttention",
+                                 {"now_rows_in_one", "now_rows_in_one", "x_rows_in_one", "past_key",
+                                  "past_value", lengths, "total_i32"},
+                                 {"y", "present_key", "present_value"});
+    node->set_domain("com.microsoft");
+    Set(node, "num_heads", {kHeads});
+    Set(node, "kv_num_heads", {kHeads});
   }
 
   void Scalar(const std::string& name, int64_t value) {
@@ -206,6 +259,7 @@ struct Decoder : ModelMaker {
     return "windowed";
   }
 
+  const Masks masks;
   const int64_t batch;
 };
 
@@ -228,7 +282,7 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
     RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
     EXPECT_EQ(ir::Validate(graph), "");
   }
-  EXPECT_EQ(graph.states.size(), 2u);
+  EXPECT_GE(graph.states.size(), 2u);
   return graph;
 }
 
@@ -256,12 +310,18 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
                               Random(static_cast<size_t>(m.batch * kHeads * rows * kSize), 9)));
       } else if (input.name == "attention_mask") {
         std::vector<int64_t> mask(static_cast<size_t>(m.batch * total));
-        for (int64_t j = past == 0 ? 0 : 1; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
+        const bool padded = past != 0 && !IsGrouped(m.masks);
+        for (int64_t j = padded ? 1 : 0; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
         for (int64_t j = 0; m.batch == 2 && j < past + rows; ++j)  // its first three are no text
           mask[static_cast<size_t>(total + j)] = j >= std::min<int64_t>(3, past);
         inputs.push_back(Data(Shape({m.batch, total}), mask));
       } else if (input.name == "past_sequence_length") {
         inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
+      } else if (input.name == "seqlens_k") {
+        const auto last = static_cast<int32_t>(past + rows - 1);
+        std::vector<uint8_t> bytes(sizeof(last));
+        std::memcpy(bytes.data(), &last, bytes.size());
+        inputs.push_back(ir::ConstantData::Own(DType::kI32, Shape({1}), bytes));
       } else {
         inputs.push_back(cache_of(input.name == "past_key" ? 20 : 30, length));
       }

@@ -156,6 +156,18 @@ def causal(m, past, total):
     return m.op("Unsqueeze", mask, m.ints(0, 1))
 
 
+def joined_layer(m, y, added, turn=lambda x: x, layer=0):
+    """Attention in its pieces over caches that are concatenated; `turn` gives queries and keys their angles."""
+    q = turn(m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS))
+    k = turn(m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS))
+    v = m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS)
+    k, v = (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2, outputs=[f"present.{layer}.{part}"])
+            for part, now in (("key", k), ("value", v)))
+    scores = m.op("MatMul", q, m.op("Transpose", repeated(m, k), perm=[0, 1, 3, 2]))
+    scores = m.op("Add", m.op("Mul", scores, m.weight(np.array(SIZE ** -0.5, np.float32))), added)
+    return m.joined(m.op("MatMul", m.op("Softmax", scores, axis=-1), repeated(m, v)))
+
+
 def optimum(positions=True, mask=True, window=None, gathered=False):
     """Optimum's past_key_values: attention in its pieces, caches that are concatenated."""
     m = Model()
@@ -202,16 +214,8 @@ def optimum(positions=True, mask=True, window=None, gathered=False):
     turn = m.op("Unsqueeze", m.op("Concat", turn, turn, axis=-1), m.ints(1))
     cosine, sine = m.op("Cos", turn), m.op("Sin", turn)
     for layer in range(LAYERS):
-        y = m.norm(x)
-        q = rotate(m, m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS), cosine, sine)
-        k = rotate(m, m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS), cosine, sine)
-        v = m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS)
-        k, v = (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2, outputs=[f"present.{layer}.{part}"])
-                for part, now in (("key", k), ("value", v)))
-        scores = m.op("MatMul", q, m.op("Transpose", repeated(m, k), perm=[0, 1, 3, 2]))
-        scores = m.op("Add", m.op("Mul", scores, m.weight(np.array(SIZE ** -0.5, np.float32))), added)
-        y = m.op("MatMul", m.op("Softmax", scores, axis=-1), repeated(m, v))
-        x = m.op("Add", x, m.product(HEADS * SIZE, HIDDEN, m.joined(y)))
+        y = joined_layer(m, m.norm(x), added, lambda x: rotate(m, x, cosine, sine), layer)
+        x = m.op("Add", x, m.product(HEADS * SIZE, HIDDEN, y))
         x = m.op("Add", x, m.gated(m.product, m.norm(x)))
     m.nodes.append(helper.make_node("MatMul", [m.norm(x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
     m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)

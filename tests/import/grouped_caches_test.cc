@@ -1,0 +1,308 @@
+// Caches of a fixed length that GroupQueryAttention writes: what a model does with their length beside it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "compiler/import/import.h"
+#include "compiler/ir/evaluate.h"
+#include "tests/import/growing_decoder.h"
+#include "tests/import/model_maker.h"
+#include "tests/ir/data.h"
+
+namespace rondo {
+namespace {
+
+TEST(GroupedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
+  for (const Masks masks : {Masks::kGrouped, Masks::kGroupedMask, Masks::kGroupedLengths}) {
+    for (const int64_t rows : {1, 2}) {
+      SCOPED_TRACE("masks " + std::to_string(static_cast<int>(masks)));
+      Decoder m(masks);
+      auto fixed = Fixed(m, rows);
+      ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+      for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+    }
+  }
+}
+
+// What the model has for it: its mask, or where it writes. Nobody is asked twice.
+TEST(GroupedCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoNot) {
+  const auto asked = [](Masks masks) {
+    Decoder m(masks);
+    const auto graph = Fixed(m, 1);
+    return std::any_of(graph->inputs.begin(), graph->inputs.end(),
+                       [](const ir::GraphInput& input) { return input.name == "past_sequence_length"; });
+  };
+  EXPECT_TRUE(asked(Masks::kGrouped));
+  EXPECT_FALSE(asked(Masks::kGroupedMask));
+  EXPECT_FALSE(asked(Masks::kGroupedLengths));
+}
+
+// One layer's cache is written by the operator, another's joined.
+TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
+  Decoder m(Masks::kGrouped);
+  Port(m.graph()->add_input(), "past_more", onnx::TensorProto::FLOAT,
+       {"1", std::to_string(kHeads), "past_sequence_length", std::to_string(kSize)});
+  Set(m.Node("Concat", {"past_more", "x"}, {"present_more"}), "axis", {2});
+  Set(m.Node("Transpose", {"present_more"}, {"more_turned"}), "perm", {0, 1, 3, 2});
+  m.Node("MatMul", {"x", "more_turned"}, {"more_scores"});
+  m.Node("Softmax", {"more_scores"}, {"more_weights"});
+  m.Node("MatMul", {"more_weights", "present_more"}, {"more_y"});
+  Set(m.Node("Transpose", {"more_y"}, {"more_rows"}), "perm", {0, 2, 1, 3});
+  m.Node("Reshape", {"more_rows", "in_one"}, {"more"});
+  m.Node("Add", {"y", "more"}, {"both"});
+  m.graph()->mutable_output(0)->set_name("both");
+  Port(m.graph()->add_output(), "present_more", onnx::TensorProto::FLOAT,
+       {"1", std::to_string(kHeads), "past_sequence_length + rows", std::to_string(kSize)});
+  for (const int64_t rows : {1, 2}) {
+    auto fixed = Fixed(m, rows);
+    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+    for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+  }
+}
+
+// Builders leave it open: it is what the product before gives, over the heads that share it.
+void ExpectSizeOfHead(bool quantised) {
+  ModelMaker m;
+  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
+  for (const char* name : {"past_key", "past_value"})
+    Port(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
+         {"1", "1", "past_sequence_length", "kv_cache_dim"});
+  m.Input("last", {1}, onnx::TensorProto::INT32);
+  m.Input("total", {}, onnx::TensorProto::INT32);
+  if (quantised) {  // and turned round
+    onnx::TensorProto* numbers = m.graph()->add_initializer();
+    numbers->set_name("numbers");
+    numbers->set_data_type(onnx::TensorProto::INT8);
+    for (int64_t d : {64, 8}) numbers->add_dims(d);
+    numbers->set_raw_data(std::string(64 * 8, '\3'));
+    m.Floats("scale", {}, {0.5f});
+    m.Node("DequantizeLinear", {"numbers", "scale"}, {"turned"});
+    m.Node("Transpose", {"turned"}, {"weight"});
+  } else {
+    m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  }
+  m.Node("MatMul", {"x", "weight"}, {"qkv"});
+  onnx::NodeProto* node =
+      m.Node("GroupQueryAttention", {"qkv", "", "", "past_key", "past_value", "last", "total"},
+             {"y", "present_key", "present_value"});
+  node->set_domain("com.microsoft");
+  Set(node, "num_heads", {2});
+  Set(node, "kv_num_heads", {1});
+  m.Output("y");
+  for (const char* name : {"present_key", "present_value"})
+    Port(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
+         {"1", "1", "total_sequence_length", "kv_cache_dim"});
+  FixedCaches caches;
+  auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (size_t i : {size_t{1}, size_t{2}})
+    EXPECT_EQ(graph->node(graph->inputs[i].node).shape, Shape({1, 1, kLength, 16})) << graph->inputs[i].name;
+}
+TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+  ExpectSizeOfHead(false);
+  ExpectSizeOfHead(true);
+}
+
+// As ONNX Runtime's builder writes angles for short and for long texts: the shape of the mask decides.
+// `table` 0 and 1: always those for short ones, and for long ones; 2: as the builder does, for more than 3
+// positions.
+struct LongAngles : ModelMaker {
+  explicit LongAngles(int table) {
+    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "64"});
+    Port(graph()->add_input(), "mask", onnx::TensorProto::INT64, {"1", "total_sequence_length"});
+    for (const char* name : {"past_key", "past_value"})
+      Port(graph()->add_input(), name, onnx::TensorProto::FLOAT, {"1", "1", "past_sequence_length", "16"});
+    for (const char* name : {"one", "limit"}) {
+      onnx::TensorProto* t = graph()->add_initializer();
+      t->set_name(name);
+      t->set_data_type(onnx::TensorProto::INT64);
+      t->add_int64_data(name[0] == 'o' ? 1 : 3);
+    }
+    Ints("axis", {1});
+    Set(Node("ReduceSum", {"mask", "axis"}, {"count"}), "keepdims", {0});
+    Node("Sub", {"count", "one"}, {"before"});
+    Set(Node("Cast", {"before"}, {"last"}), "to", {onnx::TensorProto::INT32});
+    Node("Shape", {"mask"}, {"mask_shape"});
+    Node("Gather", {"mask_shape", "one"}, {"total_long"});
+    Set(Node("Cast", {"total_long"}, {"total"}), "to", {onnx::TensorProto::INT32});
+    if (table < 2) {
+      for (int part : {0, 1}) *graph()->add_initializer() = Table(part == 0 ? "cosine" : "sine", table, part);
+    } else {
+      Node("Greater", {"total_long", "limit"}, {"long"});
+      onnx::NodeProto* choice = Node("If", {"long"}, {"cosine", "sine"});
+      for (int branch : {0, 1}) {
+        onnx::AttributeProto* attribute = choice->add_attribute();
+        attribute->set_name(branch == 1 ? "then_branch" : "else_branch");
+        attribute->set_type(onnx::AttributeProto::GRAPH);
+        for (int part : {0, 1}) {
+          const std::string name = "table" + std::to_string(branch) + std::to_string(part);
+          *attribute->mutable_g()->add_initializer() = Table(name, branch, part);
+          attribute->mutable_g()->add_output()->set_name(name);
+        }
+      }
+    }
+    onnx::NodeProto* node = Node("GroupQueryAttention",
+                                 {"x", "", "", "past_key", "past_value", "last", "total", "cosine", "sine"},
+                                 {"y", "present_key", "present_value"});
+    node->set_domain("com.microsoft");
+    Set(node, "num_heads", {2});
+    Set(node, "kv_num_heads", {1});
+    Set(node, "do_rotary", {1});
+    Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {"1", "1", "total_sequence_length", "16"});
+  }
+
+  // [3 or 7 positions, 8].
+  static onnx::TensorProto Table(const std::string& name, int which, int part) {
+    onnx::TensorProto t;
+    t.set_name(name);
+    t.set_data_type(onnx::TensorProto::FLOAT);
+    t.add_dims(which == 0 ? 3 : kLength);
+    t.add_dims(8);
+    for (float x : Random(static_cast<size_t>(t.dims(0) * 8), static_cast<uint32_t>(10 * which + part)))
+      t.add_float_data(x);
+    return t;
+  }
+
+  // y of a run of one row when there are so many positions with it.
+  Result<DataPointer> Run(int64_t positions) {
+    FixedCaches caches;
+    RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
+                           ImportWithFixedCaches(Make(), Rows(1), kLength, {}, nullptr, &caches));
+    std::vector<int64_t> mask(kLength);
+    std::fill(mask.begin(), mask.begin() + positions, 1);
+    const Shape cache = {1, 1, kLength, 16};
+    RONDO_ASSIGN_OR_RETURN(
+        ir::Values out, ir::EvaluateGraph(graph, {Data({1, 1, 64}, Random(64, 1)), Data({1, kLength}, mask),
+                                                  Data(cache, Random(kLength * 16, 2)),
+                                                  Data(cache, Random(kLength * 16, 3))}));
+    return out[0];
+  }
+};
+
+TEST(GroupedCachesTest, WhatIsChosenByTheNumberOfPositionsIsChosenInTheRun) {
+  for (const int64_t positions : {2, 3, 4, 7}) {
+    LongAngles chosen(2), expected(positions > 3 ? 1 : 0);
+    const auto got = chosen.Run(positions), want = expected.Run(positions);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    ASSERT_TRUE(want.ok()) << want.status().message();
+    EXPECT_EQ(std::memcmp((*got)->bytes.data(), (*want)->bytes.data(), (*got)->bytes.size()), 0) << positions;
+  }
+}
+
+// Where an operator holds the caches, as well: of the mask's length, of a cache's, of what came of it.
+TEST(GroupedCachesTest, WhatIsComputedFromTheNumberOfPositionsIsComputedInTheRun) {
+  struct Case {
+    const char* what;
+    std::vector<std::vector<std::string>> nodes;  // operator, inputs, output
+    std::function<int64_t(int64_t)> factor;       // of the number of positions
+  };
+  const Case cases[] = {
+      {"the number", {{"Identity", "total_long", "factor"}}, [](int64_t n) { return n; }},
+      {"cached ones",
+       {{"Shape", "past_key", "shape"}, {"Gather", "shape", "second", "factor"}},
+       [](int64_t n) { return n - 1; }},
+      {"of what comes out",
+       {{"Shape", "present_key", "shape"}, {"Gather", "shape", "second", "factor"}},
+       [](int64_t n) { return n; }},
+      {"of a mask of another type",
+       {{"Cast", "mask", "mask_i32"}, {"Size", "mask_i32", "factor"}},
+       [](int64_t n) { return n; }},
+      {"least",
+       {{"Min", "total_long", "limit", "factor"}},
+       [](int64_t n) { return std::min<int64_t>(n, 3); }},
+      {"divided", {{"Div", "total_long", "limit", "factor"}}, [](int64_t n) { return n / 3; }},
+      {"remainder", {{"Mod", "total_long", "limit", "factor"}}, [](int64_t n) { return n % 3; }},
+      {"chosen",
+       {{"Less", "total_long", "limit", "few"}, {"Where", "few", "total_long", "one", "factor"}},
+       [](int64_t n) { return n < 3 ? n : 1; }},
+      {"of a table", {{"Gather", "table", "total_long", "factor"}}, [](int64_t n) { return n * n; }},
+      {"greatest of a list",
+       {{"Unsqueeze", "total_long", "first", "list_of_one"},
+        {"Concat", "list_of_one", "axis", "list"},
+        {"ReduceMax", "list", "factor"}},
+       [](int64_t n) { return n; }},
+  };
+  for (const Case& one : cases) {
+    for (const int64_t positions : {1, 2, 3, 4, 7}) {
+      SCOPED_TRACE(one.what);
+      LongAngles scaled(1), plain(1);
+      scaled.Ints("first", {0});
+      scaled.Ints("table", {0, 1, 4, 9, 16, 25, 36, 49});
+      onnx::TensorProto* second = scaled.graph()->add_initializer();
+      second->set_name("second");
+      second->set_data_type(onnx::TensorProto::INT64);
+      second->add_int64_data(2);
+      for (const std::vector<std::string>& words : one.nodes) {
+        onnx::NodeProto* node = scaled.Node(words[0], {words.begin() + 1, words.end() - 1}, {words.back()});
+        if (words[0] == "Cast") Set(node, "to", {onnx::TensorProto::INT32});
+        if (words[0] == "Concat") Set(node, "axis", {0});
+        if (words[0] == "ReduceMax") Set(node, "keepdims", {0});
+      }
+      Set(scaled.Node("Cast", {"factor"}, {"factor_f"}), "to", {onnx::TensorProto::FLOAT});
+      scaled.Node("Mul", {"y", "factor_f"}, {"scaled"});
+      scaled.graph()->mutable_output(0)->set_name("scaled");
+      const auto got = scaled.Run(positions), want = plain.Run(positions);
+      ASSERT_TRUE(got.ok()) << got.status().message();
+      ASSERT_TRUE(want.ok()) << want.status().message();
+      for (int64_t i = 0; i < (*want)->shape.elements(); ++i) {
+        float x, y;
+        std::memcpy(&x, (*got)->bytes.data() + 4 * i, 4);
+        std::memcpy(&y, (*want)->bytes.data() + 4 * i, 4);
+        ASSERT_EQ(x, y * static_cast<float>(one.factor(positions))) << i << " with " << positions;
+      }
+    }
+  }
+}
+
+TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
+  const auto refusal = [](Decoder& m) { return Fixed(m, 1).status(); };
+  Decoder sum(Masks::kGrouped);  // of a number for each position
+  sum.Node("Expand", {"one", "total"}, {"ones"});
+  Set(sum.Node("ReduceSum", {"ones", "zero"}, {"count"}), "keepdims", {0});
+  sum.Output("count");
+  EXPECT_TRUE(
+      Says(refusal(sum), {"ReduceSum \"ReduceSum_count\"", "over the positions of something that is no mask"}));
+
+  Decoder mean(Masks::kGrouped);  // of a cache
+  Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
+  mean.Output("mean");
+  EXPECT_TRUE(Says(refusal(mean), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
+
+  Decoder longer(Masks::kGroupedMask);  // an output that grows
+  longer.Node("Neg", {"attention_mask"}, {"line"});
+  longer.Output("line");
+  EXPECT_TRUE(Says(refusal(longer), {"the output \"line\" grows"}));
+}
+
+// Unlike a mask, a bias has no zeros behind the positions that there are.
+TEST(GroupedCachesTest, ABiasIsNotAddedUpAsAMaskIs) {
+  Decoder m(Masks::kGrouped);
+  Port(m.graph()->add_input(), "bias", onnx::TensorProto::FLOAT,
+       {"1", "1", "rows", "past_sequence_length + rows"});
+  Set(m.Node("ReduceSum", {"bias", "three"}, {"sum"}), "keepdims", {0});
+  m.Output("sum");
+  EXPECT_TRUE(Says(Fixed(m, 1).status(), {"ReduceSum_sum", "something that is no mask"}));
+}
+
+// The first input of several dims, which says how many positions a run adds, is not always the tokens.
+TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
+  Decoder m(Masks::kGrouped);
+  Port(m.graph()->add_input(), "other", onnx::TensorProto::FLOAT, {"1", "3"});
+  m.graph()->mutable_input()->SwapElements(0, m.graph()->input_size() - 1);
+  for (onnx::ValueInfoProto& info : *m.graph()->mutable_input()) {
+    if (info.name() == "past_key" || info.name() == "past_value")
+      info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(2)->set_dim_param("past");
+  }
+  for (int i : {1, 2})
+    m.graph()->mutable_output(i)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(2)->set_dim_param(
+        "all");
+  m.Output("other");
+  EXPECT_TRUE(Says(Fixed(m, 2).status(), {"GroupQueryAttention", "adds 2 positions to a cache, and a run adds 3"}));
+}
+
+}  // namespace
+}  // namespace rondo
