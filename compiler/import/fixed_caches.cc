@@ -46,9 +46,10 @@ class Fixer : Growth {
     MakeCount();
     const NodeId end = second_.size();
     for (NodeId id = 0; id < end; ++id) {
-      if (g_->node(id).dead) continue;
+      if (second(id).dead) continue;
       FollowBehind(id);
       FollowFirst(id);
+      if (g_->node(id).dead) continue;
       const Status status = Fix(id);
       if (!status.ok()) return Named(status, id);
     }
@@ -81,6 +82,16 @@ class Fixer : Growth {
     if (g_->inputs.empty() || g_->inputs.back().name != kPlaceholder) return;
     const NodeId placeholder = g_->inputs.back().node;
     g_->inputs.pop_back();
+    const auto shows = [&](NodeId id) {
+      id = g_->BaseOf(id);
+      const bool cast =
+          id != placeholder && g_->node(id).op == Op::kPointwise && g_->node(id).inputs.size() == 1;
+      return id == placeholder || (cast && g_->BaseOf(g_->node(id).inputs[0]) == placeholder);
+    };
+    for (NodeId id = 0; id < g_->size(); ++id) {
+      const Node& n = g_->node(id);
+      if (n.op == Op::kPointwise && n.inputs.size() == 2 && shows(n.inputs[1])) g_->Replace(id, n.inputs[0]);
+    }
     g_->Replace(placeholder, b_.Scalar(DType::kI64, 0));
   }
 
@@ -218,10 +229,7 @@ class Fixer : Growth {
     const bool any = std::any_of(n.inputs.begin(), n.inputs.end(), of_cache);
     if (CacheAt(id) >= 0 || (n.op == Op::kMatMul ? any && !all : any)) of_cache_.insert(id);
     if (any || n.op == Op::kReduce || n.op == Op::kMatMul) return;
-    // So has what they are filled up to a fixed number with something else.
-    const bool filled = n.op == Op::kIndexedWrite && !Grows(id) && Grows(n.inputs[1]);
-    if (filled || std::any_of(n.inputs.begin(), n.inputs.end(), first) ||
-        (n.op == Op::kView && ShowsFirst(n)))
+    if (std::any_of(n.inputs.begin(), n.inputs.end(), first) || (n.op == Op::kView && ShowsFirst(n)))
       first_.insert(id);
   }
 
@@ -267,7 +275,7 @@ class Fixer : Growth {
       case Op::kView:
         return HasRowsInOne(id) || HasRowsInOne(second(id).inputs[0]) ? CheckRowsInOne(id) : FixMap(id);
       case Op::kIndexedRead: return HasRowsInOne(second(id).inputs[0]) ? FixRowsInOne(id) : FixMap(id);
-      case Op::kIndexedWrite: return FixMap(id);
+      case Op::kIndexedWrite: return !Grows(id) && Grows(second(id).inputs[1]) ? FixFilled(id) : FixMap(id);
       case Op::kConcat: return FixConcat(id);
       case Op::kReduce: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckReduce(id);
       case Op::kMatMul: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckMatMul(id);
@@ -352,6 +360,12 @@ class Fixer : Growth {
       const bool along = b.As<ir::IndexedAttrs>().dims[k].extent != attrs.dims[k].extent;
       by_place = by_place || along;
       changed = changed || (along && attrs.dims[k].wrap);
+      if (along && attrs.dims[k].wrap) {
+        const NodeId place = b_.Cast(index[k], DType::kI64);
+        const auto beside = static_cast<double>(attrs.dims[k].extent - past());
+        const NodeId from_end = b_.Add(place, b_.BinaryScalar(TapeOp::kAdd, count_, beside));
+        index[k] = b_.Select(b_.BinaryScalar(TapeOp::kLess, place, 0), from_end, place);
+      }
       attrs.dims[k].wrap = attrs.dims[k].wrap && !along;
     }
     if (by_place && behind_.count(was) != 0)
@@ -369,6 +383,32 @@ class Fixer : Growth {
     const NodeId instead = a.op == Op::kIndexedWrite ? b_.IndexedWrite(data, a.inputs[1], index, attrs)
                                                      : b_.IndexedRead(data, index, attrs, a.shape);
     g_->Replace(id, instead);
+    return Status::Ok();
+  }
+
+  // Positions that are filled up to a fixed number: what fills them begins behind the last real one.
+  Status FixFilled(NodeId id) {
+    const Node& n = g_->node(id);
+    const NodeId base = n.inputs[0], was = second(id).inputs[1];
+    const Shown here = {MapOf(n), n.shape}, then = {MapOf(second(id)), n.shape},
+                last = {MapOf(third(id)), n.shape};
+    const auto ahead = step_ > 0 ? MoveOf(here, then, last) : MoveOf(last, then, here);
+    const bool moves =
+        !ahead || std::any_of(ahead->begin(), ahead->end(), [](int64_t by) { return by != 0; });
+    const Node& fill = g_->node(g_->BaseOf(base));
+    if (moves || !n.As<ir::IndexedAttrs>().dims.empty() || fill.op != Op::kConstant ||
+        fill.shape.elements() != 1)
+      return Refuse("it puts the cached positions into something of a fixed length");
+    NodeId rows = n.inputs[1];
+    const Shape shape = b_.shape(rows);
+    for (int d = 0; d < shape.rank; ++d) {
+      if (extent(was, d) == Extent::kFixed) continue;
+      const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(shape[d] - past()));
+      const NodeId holds = b_.Binary(TapeOp::kLess, b_.Iota(shape, d), real);
+      rows = b_.Select(holds, rows, b_.Reshape(fill.id, Shape{}));
+    }
+    const ir::IndexedAttrs attrs = g_->node(id).As<ir::IndexedAttrs>();
+    g_->Replace(id, b_.IndexedWrite(base, rows, {}, attrs));
     return Status::Ok();
   }
 

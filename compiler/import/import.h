@@ -85,13 +85,17 @@ struct KnownValue {
   DType dtype = DType::kF32;
   Shape shape;
   std::shared_ptr<const ir::ConstantData> data;
+  bool folded = false;  // a constant, or a view of one: what is computed from it may be worked out
 };
 // A node all of whose inputs are such.
 struct KnownNode {
   std::string output;  // as KnownInRun names it
   std::string op;
   std::vector<KnownValue> inputs;
-  KnownValue result;  // its first output
+  KnownValue result;          // its first output; not given: a sequence
+  bool gives_others = false;  // outputs beside that
+  int64_t axis = 0;           // attributes of what has them
+  bool reverse = false;
 };
 
 struct ImportReport {

@@ -35,12 +35,13 @@ bool Importer::DependsOnInputs(NodeId id) {
 }
 
 KnownValue Importer::Known(const Value& value) {
-  constexpr int64_t kMostBytes = 64 << 10;
+  constexpr int64_t kMostBytes = 4 * ir::kFoldBytes;  // of what may be folded
   if (value.node == kNoNode) return {};
   KnownValue known{true, builder_.dtype(value.node), builder_.shape(value.node), nullptr};
   const ir::Node& base = builder_.graph().node(builder_.graph().BaseOf(value.node));
   const bool large = base.shape.elements() * ByteSize(base.dtype) > kMostBytes ||
                      known.shape.elements() * ByteSize(known.dtype) > kMostBytes;
+  known.folded = base.op == ir::Op::kConstant;
   if (large || value.bits != 0) return known;
   if (auto data = EvaluateConstant(builder_.graph(), value.node); data.ok()) known.data = data.Take();
   return known;
@@ -48,11 +49,15 @@ KnownValue Importer::Known(const Value& value) {
 
 // Of nodes whose results depend on no input, and are so small that they may decide something.
 void Importer::NoteKnown(const std::string& output, const OpContext& c) {
-  if (c.num_inputs() == 0 || c.num_outputs() == 0 || c.outputs()[0].is_sequence) return;
+  if (c.num_inputs() == 0 || c.num_outputs() == 0) return;
+  const bool is_sequence = c.outputs()[0].is_sequence;
   const NodeId result = c.outputs()[0].node;
-  if (result == kNoNode || DependsOnInputs(result)) return;
-  KnownNode node{output, c.proto.op_type(), {}, Known(c.outputs()[0])};
-  if (node.result.data == nullptr) return;
+  if (!is_sequence && (result == kNoNode || DependsOnInputs(result))) return;
+  KnownNode node{output, c.proto.op_type(), {}, is_sequence ? KnownValue() : Known(c.outputs()[0])};
+  if (!is_sequence && node.result.data == nullptr) return;
+  node.gives_others = c.num_outputs() > 1 && c.Wants(1);
+  node.axis = c.Int("axis", 0);
+  node.reverse = c.Int("reverse", 0) != 0;
   for (int i = 0; i < c.num_inputs(); ++i) {
     const bool unread = c.InValue(i).is_sequence;
     const bool of_run = !unread && c.InValue(i).node != kNoNode && DependsOnInputs(c.InValue(i).node);

@@ -5,14 +5,13 @@
 #include <optional>
 #include <string_view>
 
+#include "compiler/import/moved_places.h"
+#include "compiler/import/three_imports.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/walk.h"
-#include "core/scalar.h"
 
 namespace rondo::importer {
 namespace {
-
-using ir::ConstantData;
 
 // What an operator does with numbers that depend on the number of positions.
 enum class Kind : uint8_t {
@@ -25,9 +24,11 @@ enum class Kind : uint8_t {
   kChooses,   // Where
   kLooksUp,   // the last input says which elements of the first
   kAdds,      // affine, and over all positions if it is asked to
+  kUpTo,      // each depends on itself and those before
   kOverAll,   // its result depends on all positions at once
   kControls,  // its graphs are imported by what its inputs are
-  kOther,     // element by element, or anything
+  kEach,      // element by element, nothing more is known
+  kOther,     // anything
 };
 
 struct Row {
@@ -35,39 +36,76 @@ struct Row {
   Kind kind;
 };
 constexpr Row kKinds[] = {
+    {"Abs", Kind::kEach},
+    {"Acos", Kind::kEach},
+    {"Acosh", Kind::kEach},
     {"Add", Kind::kAffine},
+    {"And", Kind::kEach},
     {"ArgMax", Kind::kOverAll},
     {"ArgMin", Kind::kOverAll},
+    {"Asin", Kind::kEach},
+    {"Asinh", Kind::kEach},
+    {"Atan", Kind::kEach},
+    {"Atanh", Kind::kEach},
+    {"BitShift", Kind::kEach},
+    {"BitwiseAnd", Kind::kEach},
+    {"BitwiseNot", Kind::kEach},
+    {"BitwiseOr", Kind::kEach},
+    {"BitwiseXor", Kind::kEach},
     {"Cast", Kind::kCast},
     {"CastLike", Kind::kCast},
+    {"Ceil", Kind::kEach},
+    {"Celu", Kind::kEach},
     {"Clip", Kind::kCompares},
     {"Concat", Kind::kMoves},
     {"ConstantOfShape", Kind::kMoves},
+    {"Cos", Kind::kEach},
+    {"Cosh", Kind::kEach},
+    {"CumSum", Kind::kUpTo},
     {"Div", Kind::kDivides},
     {"Einsum", Kind::kOverAll},
+    {"Elu", Kind::kEach},
     {"Equal", Kind::kCompares},
+    {"Erf", Kind::kEach},
+    {"Exp", Kind::kEach},
     {"Expand", Kind::kMoves},
     {"EyeLike", Kind::kMoves},
     {"Flatten", Kind::kMoves},
+    {"Floor", Kind::kEach},
     {"Gather", Kind::kLooksUp},
     {"GatherElements", Kind::kLooksUp},
     {"GatherND", Kind::kLooksUp},
+    {"Gelu", Kind::kEach},
     {"Gemm", Kind::kOverAll},
     {"Greater", Kind::kCompares},
     {"GreaterOrEqual", Kind::kCompares},
+    {"HardSigmoid", Kind::kEach},
+    {"HardSwish", Kind::kEach},
     {"Identity", Kind::kMoves},
     {"If", Kind::kControls},
+    {"IsInf", Kind::kEach},
+    {"IsNaN", Kind::kEach},
+    {"LeakyRelu", Kind::kEach},
     {"Less", Kind::kCompares},
     {"LessOrEqual", Kind::kCompares},
+    {"Log", Kind::kEach},
     {"LogSoftmax", Kind::kOverAll},
     {"Loop", Kind::kControls},
     {"MatMul", Kind::kOverAll},
     {"Max", Kind::kCompares},
+    {"Mean", Kind::kEach},
     {"Min", Kind::kCompares},
+    {"Mish", Kind::kEach},
+    {"Mod", Kind::kEach},
     {"Mul", Kind::kMultiplies},
     {"Neg", Kind::kAffine},
+    {"Not", Kind::kEach},
+    {"Or", Kind::kEach},
+    {"PRelu", Kind::kEach},
     {"Pad", Kind::kMoves},
+    {"Pow", Kind::kEach},
     {"Range", Kind::kMoves},
+    {"Reciprocal", Kind::kEach},
     {"ReduceL1", Kind::kOverAll},
     {"ReduceL2", Kind::kOverAll},
     {"ReduceLogSum", Kind::kOverAll},
@@ -78,52 +116,51 @@ constexpr Row kKinds[] = {
     {"ReduceProd", Kind::kAdds},
     {"ReduceSum", Kind::kAdds},
     {"ReduceSumSquare", Kind::kOverAll},
+    {"Relu", Kind::kEach},
     {"Reshape", Kind::kMoves},
+    {"Round", Kind::kEach},
     {"Scan", Kind::kControls},
+    {"Selu", Kind::kEach},
     {"Shape", Kind::kMoves},
+    {"Shrink", Kind::kEach},
+    {"Sigmoid", Kind::kEach},
+    {"Sign", Kind::kEach},
+    {"Sin", Kind::kEach},
+    {"Sinh", Kind::kEach},
     {"Size", Kind::kMoves},
     {"Slice", Kind::kMoves},
     {"Softmax", Kind::kOverAll},
+    {"Softplus", Kind::kEach},
+    {"Softsign", Kind::kEach},
     {"Split", Kind::kMoves},
+    {"SplitToSequence", Kind::kMoves},
+    {"Sqrt", Kind::kEach},
     {"Squeeze", Kind::kMoves},
     {"Sub", Kind::kAffine},
     {"Sum", Kind::kAffine},
+    {"Swish", Kind::kEach},
+    {"Tan", Kind::kEach},
+    {"Tanh", Kind::kEach},
+    {"ThresholdedRelu", Kind::kEach},
     {"Tile", Kind::kMoves},
     {"TopK", Kind::kOverAll},
     {"Transpose", Kind::kMoves},
     {"Trilu", Kind::kMoves},
     {"Unsqueeze", Kind::kMoves},
     {"Where", Kind::kChooses},
+    {"Xor", Kind::kEach},
 };
+
+bool IsElementwise(Kind kind) {
+  return kind == Kind::kAffine || kind == Kind::kCompares || kind == Kind::kCast ||
+         kind == Kind::kMultiplies || kind == Kind::kDivides || kind == Kind::kChooses || kind == Kind::kEach;
+}
 
 Kind KindOf(std::string_view op) {
   const auto found =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Row& r) { return r.op == op; });
   return found == std::end(kKinds) ? Kind::kOther : found->kind;
 }
-
-// One value in the three imports.
-struct Three {
-  const KnownValue* of[3];
-
-  const Shape& shape() const { return of[0]->shape; }
-  DType dtype() const { return of[0]->dtype; }
-  bool has_data() const { return of[0]->data && of[1]->data && of[2]->data; }
-  bool Grows() const { return !(of[0]->shape == of[1]->shape); }
-  // Large ones are weights, which differ in nothing if not in their shape.
-  bool Varies() const {
-    if (Grows() || !(of[1]->shape == of[2]->shape)) return true;
-    const auto same = [](const KnownValue& x, const KnownValue& y) {
-      return std::equal(x.data->bytes.begin(), x.data->bytes.end(), y.data->bytes.begin(),
-                        y.data->bytes.end());
-    };
-    return has_data() && !(same(*of[0], *of[1]) && same(*of[1], *of[2]));
-  }
-  double At(int import, int64_t i) const {
-    const ConstantData& data = *of[import]->data;
-    return scalar::Load<double>(data.dtype, data.bytes.data(), i);
-  }
-};
 
 // Numbers that each rise evenly with the positions: as they are for `length` of them, and by how much.
 struct Line {
@@ -273,13 +310,14 @@ Judge::Verdict Judge::Of(const KnownNode& node, const std::vector<Three>& inputs
     if (input.Varies()) vary.push_back(input);
   }
   if (vary.empty() || kind == Kind::kControls || kind == Kind::kMoves) return Verdict::kKnown;
+  if (node.gives_others || !result.of[0]->given) return Verdict::kDecided;
   const bool follows = !result.Varies() || Rises(result) || Level(result, From::kEnd);
   const Verdict unknown = follows ? Verdict::kDecided : Verdict::kUnfollowed;
   const auto known_if = [&](bool known) { return known ? Verdict::kKnown : unknown; };
-  const bool over_all = kind == Kind::kOverAll || kind == Kind::kAdds;
   const bool grow = std::any_of(vary.begin(), vary.end(), [](const Three& v) { return v.Grows(); });
   // Element by element, what looks alike from one end on gives what does so.
-  if (!over_all && kind != Kind::kLooksUp && (AllLevel(vary, From::kStart) || AllLevel(vary, From::kEnd)))
+  if (kind == Kind::kUpTo) return known_if(follows && AllLevel(vary, From::kStart));
+  if (IsElementwise(kind) && (AllLevel(vary, From::kStart) || AllLevel(vary, From::kEnd)))
     return known_if(follows);
   switch (kind) {
     case Kind::kAffine: return known_if(follows);
@@ -320,6 +358,8 @@ LengthsInRun FindLengthsInRun(const std::array<std::vector<KnownNode>, 3>& nodes
     for (size_t k = 0; k < node.inputs.size(); ++k)
       inputs.push_back({{&node.inputs[k], &nodes[1][i].inputs[k], &nodes[2][i].inputs[k]}});
     const Three result = {{&node.result, &nodes[1][i].result, &nodes[2][i].result}};
+    for (const int shown : ShownFromMovingPlaces(node, inputs, result))
+      found.decided.emplace(node.output, shown);
     const Judge::Verdict verdict = judge.Of(node, inputs, result);
     if (verdict == Judge::Verdict::kKnown) continue;
     KnownInRun* list = verdict == Judge::Verdict::kDecided ? &found.decided : &found.unfollowed;

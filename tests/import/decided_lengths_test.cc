@@ -218,19 +218,99 @@ TEST(DecidedLengthsTest, SumsOfTheFirstPositionsAreRefusedUnlessTheyCountAMask) 
   }
 }
 
-// Filled up to a fixed number, what stands behind the real positions is what fills them.
-TEST(DecidedLengthsTest, SumsOfPositionsThatAreFilledUpAreRefused) {
-  Decoder m(Masks::kRanges);
-  m.Ints("most", {20});
-  m.Ints("begin", {0});
-  m.Node("Sub", {"most", "total"}, {"more"});
-  Set(m.Node("Concat", {"begin", "more"}, {"pads"}), "axis", {0});
-  m.Node("Pad", {"keys", "pads"}, {"filled"});
-  Set(m.Node("ReduceSum", {"filled"}, {"sum"}), "keepdims", {0});
-  Set(m.Node("Cast", {"sum"}, {"sum_f"}), "to", {onnx::TensorProto::FLOAT});
-  m.Node("Mul", {"y", "sum_f"}, {"scaled"});
-  m.graph()->mutable_output(0)->set_name("scaled");
-  EXPECT_TRUE(Says(Fixed(m, 1).status(), {"ReduceSum_sum", "of which a run may have fewer"}));
+// What stands behind the real positions is what fills them.
+TEST(DecidedLengthsTest, PositionsThatAreFilledUpAreFilledFromTheLastRealOneOn) {
+  for (const Masks masks : {Masks::kRanges, Masks::kGrouped}) {
+    Decoder m(masks);
+    m.Ints("most", {20});
+    m.Ints("begin", {0});
+    m.Node("Range", {"start", "total_number", "step"}, {"line"});
+    m.Node("Sub", {"most", "total"}, {"more"});
+    Set(m.Node("Concat", {"begin", "more"}, {"pads"}), "axis", {0});
+    m.Node("Pad", {"line", "pads"}, {"filled"});
+    Set(m.Node("ReduceSum", {"filled"}, {"sum"}), "keepdims", {0});
+    Set(m.Node("Cast", {"sum"}, {"sum_f"}), "to", {onnx::TensorProto::FLOAT});
+    m.Node("Mul", {"y", "sum_f"}, {"scaled"});
+    m.graph()->mutable_output(0)->set_name("scaled");
+    auto fixed = Fixed(m, 1);
+    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+    for (int64_t past = 0; past + 1 <= kLength; ++past) ExpectSameRun(m, *fixed, past, 1);
+  }
+}
+
+// A table that ends in equal numbers looks the same at the lengths that import compares.
+TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
+  const Decision shown[] = {
+      {"a part",
+       [](Decoder& m) {
+         Op(m, "Add", {"past", "two"}, "end");
+         Op(m, "Slice", {"table", "past", "end", "zero"}, "some");
+       }},
+      {"the last one",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "zero", "total", "zero"}, "first");
+         Op(m, "Gather", {"first", "minus"}, "some");
+       }},
+      {"the last one, turned",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "zero", "total", "zero"}, "first");
+         Op(m, "Slice", {"first", "minus", "least_index", "zero", "minus"}, "turned_round");
+         Op(m, "Slice", {"turned_round", "zero", "one", "zero"}, "some");
+       }},
+      {"split",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "zero", "total", "zero"}, "first");
+         Set(m.Node("Concat", {"past", "rows"}, {"sizes"}), "axis", {0});
+         Set(m.Node("Split", {"first", "sizes"}, {"cached", "some"}), "axis", {0});
+       }},
+      {"padded in front",
+       [](Decoder& m) {
+         Set(m.Node("Concat", {"past", "eight"}, {"pads"}), "axis", {0});
+         Op(m, "Pad", {"two_numbers", "pads"}, "longer");
+         Op(m, "Slice", {"longer", "two", "five", "zero"}, "some");
+       }},
+      {"filled up",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "zero", "total", "zero"}, "first");
+         Op(m, "Sub", {"forty", "total"}, "more");
+         Set(m.Node("Concat", {"zero", "more"}, {"pads"}), "axis", {0});
+         Op(m, "Pad", {"first", "pads"}, "longer");
+         Op(m, "Slice", {"longer", "two", "five", "zero"}, "some");
+       }},
+      {"joined",
+       [](Decoder& m) {
+         Op(m, "Slice", {"table", "zero", "past", "zero"}, "first");
+         Op(m, "Expand", {"zero", "rows"}, "zeros");
+         Set(m.Node("Concat", {"first", "zeros"}, {"longer"}), "axis", {0});
+         Op(m, "Slice", {"longer", "zero", "one", "zero"}, "some");
+       }},
+  };
+  for (const Decision& one : shown) {
+    for (const Masks masks : {Masks::kRanges, Masks::kGrouped}) {
+      for (const int64_t rows : {1, 2}) {
+        SCOPED_TRACE(std::string(one.what) + ", masks " + std::to_string(static_cast<int>(masks)));
+        Decoder m(masks);
+        std::vector<int64_t> table = {5, 4, 3, 1};
+        table.resize(40);
+        m.Ints("table", table);
+        m.Ints("five", {5});
+        m.Ints("eight", {8});
+        m.Ints("forty", {40});
+        m.Ints("minus", {-1});
+        m.Ints("least_index", {INT64_MIN});
+        m.Ints("two_numbers", {1, 2});
+        one.make(m);
+        Op(m, "Add", {"some", "one"}, "more_of_it");  // worked out, if nothing keeps import from it
+        Set(m.Node("ReduceSum", {"more_of_it", "zero"}, {"factor"}), "keepdims", {0});
+        Op(m, "Cast", {"factor"}, "factor_f", onnx::TensorProto::FLOAT);
+        Op(m, "Mul", {"y", "factor_f"}, "scaled");
+        m.graph()->mutable_output(0)->set_name("scaled");
+        auto fixed = Fixed(m, rows);
+        ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+        for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -264,8 +264,8 @@ TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
   sum.Node("Expand", {"one", "total"}, {"ones"});
   Set(sum.Node("ReduceSum", {"ones", "zero"}, {"count"}), "keepdims", {0});
   sum.Output("count");
-  EXPECT_TRUE(
-      Says(refusal(sum), {"ReduceSum \"ReduceSum_count\"", "over the positions of something that is no mask"}));
+  EXPECT_TRUE(Says(refusal(sum),
+                   {"ReduceSum \"ReduceSum_count\"", "over the positions of something that is no mask"}));
 
   Decoder mean(Masks::kGrouped);  // of a cache
   Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
@@ -298,10 +298,16 @@ TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
       info.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(2)->set_dim_param("past");
   }
   for (int i : {1, 2})
-    m.graph()->mutable_output(i)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(2)->set_dim_param(
-        "all");
+    m.graph()
+        ->mutable_output(i)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(2)
+        ->set_dim_param("all");
   m.Output("other");
-  EXPECT_TRUE(Says(Fixed(m, 2).status(), {"GroupQueryAttention", "adds 2 positions to a cache, and a run adds 3"}));
+  EXPECT_TRUE(
+      Says(Fixed(m, 2).status(), {"GroupQueryAttention", "adds 2 positions to a cache, and a run adds 3"}));
 }
 
 }  // namespace

@@ -126,6 +126,10 @@ def _early(m, edge=EDGE):
     return m.whole(m.op("Less", m.range(), m.ints(edge)))
 
 
+def _few(m):
+    return m.slice(m.weight(np.r_[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, [0] * 60]), 0, m.total, 0)
+
+
 def _late(m):
     return m.whole(m.op("Greater", m.range(), m.op("Sub", m.total, m.ints(EDGE))))
 
@@ -176,7 +180,7 @@ DECISIONS = {
     "elements of a table": lambda m: m.op("GatherElements", _table(m), m.total),
     "of a table, by GatherND": lambda m: m.op("GatherND", _table(m), m.op("Unsqueeze", m.total, m.ints(0))),
     "some of a table": lambda m: m.sum(m.slice(_table(m), m.past, m.total, 0)),
-    "few of a table": lambda m: m.sum(m.slice(m.weight(np.r_[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, [7] * 30]), m.past, m.op(
+    "few of a table": lambda m: m.sum(m.slice(m.weight(np.r_[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, [7] * 60]), m.past, m.op(
         "Add", m.past, m.ints(2)), 0)),
     "a table's part": lambda m: m.sum(m.slice(_table(m), 0, m.total, 0)),
     "a table's last part": lambda m: m.sum(m.slice(_table(m), m.op("Neg", m.total), 2 ** 62, 0)),
@@ -227,18 +231,39 @@ DECISIONS = {
     "early ones, turned": lambda m: m.at(m.slice(_early(m), -1, -2 ** 62, 0, -1), 0),
     "early ones, split": lambda m: m.op("Unsqueeze", m.op("Split", _early(m), m.op(
         "Concat", m.past, m.dim("input_ids", 1), axis=0), axis=0, outputs=2)[1], m.ints(1)),
-    "early ones, joined": lambda m: m.op("Slice", m.op("Concat", m.whole(m.op("Less", m.range(last=m.past), m.ints(EDGE))),
-                                                       m.op("Mul", m.range(m.past), m.ints(0)), axis=0), m.ints(7), m.ints(8)),
-    "early ones, padded in front": lambda m: m.sum(m.slice(m.op("Pad", m.weight(np.arange(5)), m.op(
+    "early ones, joined": lambda m: m.op("Gather", m.op("Concat", m.whole(m.op("Less", m.range(last=m.past), m.ints(
+        EDGE))), m.op("Mul", m.range(m.past), m.ints(0)), axis=0), m.number(3)),
+    "a table, padded in front": lambda m: m.sum(m.slice(m.op("Pad", m.weight(np.arange(5)), m.op(
         "Concat", m.past, m.ints(40), axis=0)), 8, 12, 0)),
-    "early ones, filled up": lambda m: m.sum(m.op("Mul", m.weight(np.arange(40)), m.op("Pad", m.op("Add", _early(m), m.ints(
-        1)), m.op("Concat", m.ints(0), m.op("Sub", m.ints(40), m.total), axis=0)))),
+    "early ones, filled up": lambda m: m.sum(m.op("Mul", m.weight(np.arange(60)), m.op("Pad", m.op("Add", _early(m), m.ints(
+        1)), m.op("Concat", m.ints(0), m.op("Sub", m.ints(60), m.total), axis=0)))),
     "early ones, tiled": lambda m: m.slice(m.op("Tile", _early(m), m.ints(2)), m.total, m.op("Add", m.total, m.ints(1)), 0),
     "early ones, two in one": lambda m: m.at(m.slice(m.op("Reshape", m.op("Concat", m.op("Unsqueeze", _early(m), m.ints(
         0)), m.op("Unsqueeze", m.range(), m.ints(0)), axis=0), m.ints(-1)), -1, -2 ** 62, 0, -1), 0),
     "early ones, below a diagonal": lambda m: m.at(m.op("ReduceMax", m.op("Trilu", m.op("Expand", m.op(
         "Unsqueeze", _early(m), m.ints(0)), m.op("Concat", m.ints(2), m.total, axis=0)), m.scalar(m.past), upper=1),
-        m.ints(0)), 7),
+        m.ints(0), keepdims=0), 4),
+    "a table's part, its end": lambda m: m.op("Gather", m.op("Add", _few(m), m.ints(1)), m.number(-1)),
+    "a table's part, new ones": lambda m: m.op("Unsqueeze", m.op("Mul", m.slice(_few(m), m.past, m.total, 0), m.ints(3)), m.ints(1)),
+    "a table's part, split": lambda m: m.op("Unsqueeze", m.op("Add", m.op("Split", _few(m), m.op(
+        "Concat", m.past, m.dim("input_ids", 1), axis=0), axis=0, outputs=2)[1], m.ints(1)), m.ints(1)),
+    "a table's part, a sequence": lambda m: m.op("Unsqueeze", m.op("Add", m.op("SequenceAt", m.op("SplitToSequence", _few(
+        m), m.op("Concat", m.past, m.dim("input_ids", 1), axis=0), axis=0), m.number(1)), m.ints(1)), m.ints(1)),
+    "a table's part, joined": lambda m: m.op("Gather", m.op("Concat", m.op("Mul", m.slice(_few(m), 0, m.past, 0), m.ints(
+        3)), m.op("Expand", m.ints(0), m.dim("input_ids", 1)), axis=0), m.number(3)),
+    "a table's part, filled up": lambda m: m.op("Gather", m.op("Add", m.op("Pad", _few(m), m.op("Concat", m.ints(0), m.op(
+        "Sub", m.ints(60), m.total), axis=0)), m.ints(1)), m.number(8)),
+    "a table's part, turned and summed up": lambda m: m.op("Gather", m.op("CumSum", _few(m), m.number(0), reverse=1),
+                                                           m.number(0)),
+    "a table's part, summed up": lambda m: m.op("Gather", m.op("CumSum", _few(m), m.number(0)), m.number(4)),
+    "a table's part, greatest": lambda m: m.op("ReduceMax", _few(m), keepdims=0),
+    "a table's part, where the greatest is": lambda m: m.op("ArgMax", _few(m), axis=0),
+    "a table's part, below a diagonal": lambda m: m.op("ReduceMax", m.slice(m.op("Trilu", m.op("Expand", m.op(
+        "Unsqueeze", _few(m), m.ints(0)), m.op("Concat", m.ints(2), m.total, axis=0)), m.scalar(m.past), upper=1), 0, 5, 1),
+        keepdims=0),
+    "a table's part, two in one": lambda m: m.op("Gather", m.op("Reshape", m.op("Add", m.op("Expand", m.op(
+        "Unsqueeze", _few(m), m.ints(0)), m.op("Concat", m.ints(2), m.total, axis=0)), m.ints(1)), m.ints(-1)), m.number(-1)),
+    "a table's part, tiled": lambda m: m.op("Gather", m.op("Tile", m.op("Add", _few(m), m.ints(1)), m.ints(2)), m.number(-1)),
     "late ones, first": lambda m: m.op("Gather", _late(m), m.number(0)),
     "late ones, first by Slice": lambda m: m.slice(_late(m), 0, 1, 0),
     "late ones, last": lambda m: m.op("Gather", _late(m), m.number(-1)),

@@ -50,7 +50,6 @@ def compare(arguments, name):
     path = folder / ("".join(c if c.isalnum() else "_" for c in name) + ".onnx")
     onnx.save(length_models.ALL[name](), path)
     growing = Growing(path, arguments.batch)  # first, for what ONNX Runtime refuses
-    growing.session = None
     compile_model(arguments, path, path.with_suffix(".rondo"), arguments.prompt)
     session, random = Session(arguments.binaries.parent / "lib", path.with_suffix(".rondo")), np.random.default_rng(1)
     worst = max(text(arguments, path, session, random) for _ in range(2))
