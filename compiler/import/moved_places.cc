@@ -109,11 +109,13 @@ bool Moves(const KnownNode& node, const std::vector<Three>& inputs, const Three&
 
 }  // namespace
 
-std::vector<int> ShownFromMovingPlaces(const KnownNode& node, const std::vector<Three>& inputs, const Three& result) {
+std::vector<int> ShownFromMovingPlaces(const KnownNode& node, const std::vector<Three>& inputs,
+                                       const Three& result) {
   if (inputs.empty() || !inputs[0].of[0]->given || !Moves(node, inputs, result)) return {};
   std::vector<int> shown(node.op == "Concat" ? inputs.size() : 1);
   std::iota(shown.begin(), shown.end(), 0);
-  const bool uniform = std::all_of(shown.begin(), shown.end(), [&](int i) { return Uniform(inputs[static_cast<size_t>(i)]); });
+  const bool uniform =
+      std::all_of(shown.begin(), shown.end(), [&](int i) { return Uniform(inputs[static_cast<size_t>(i)]); });
   const auto as_it_is = [&](int i) {
     const Three& value = inputs[static_cast<size_t>(i)];
     return uniform || !value.of[0]->given || !value.of[0]->folded;

@@ -2,7 +2,8 @@
 //
 // A table's row of the first new position is another one with every position. At the three lengths that are
 // imported (lengths_in_run.h) it may look as if it were always the same: a table may end with equal rows. So
-// what such an operator shows is not worked out by import: it stays a view of the table, which FixCaches moves.
+// what such an operator shows is not worked out by import: it stays a view of the table, which FixCaches
+// moves.
 #ifndef RONDO_COMPILER_IMPORT_MOVED_PLACES_H_
 #define RONDO_COMPILER_IMPORT_MOVED_PLACES_H_
 

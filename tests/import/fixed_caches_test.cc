@@ -2,9 +2,7 @@
 // positions.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
-#include <functional>
 
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/import.h"

@@ -1,0 +1,232 @@
+// Types of few bits: which weights stay packed, and what numbers are rounded to.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/import/import.h"
+#include "tests/import/evaluated_model.h"
+
+namespace rondo {
+namespace {
+
+TEST(NarrowWeights, OddCountsAndSignsComeOutOfTheirBytes) {
+  constexpr int kInt4 = 22;
+  ModelMaker m(21);
+  Bytes(m, "w", {3}, std::string("\x8f\x07", 2), kInt4);  // -1, -8, 7
+  m.Floats("scale", {}, {2});
+  m.Node("DequantizeLinear", {"w", "scale"}, {"y"});
+  m.Output("y");
+  ExpectNear(Evaluate(m, {})[0], {-2, -16, 14});
+}
+
+// ONNX Runtime's quantiser writes these where the model's opset lacks the type, or with UseQDQContribOps.
+TEST(NarrowWeights, TheDomainOfContribsQuantisesAndDequantisesAsWell) {
+  constexpr int kInt4 = 22;
+  ModelMaker m(17);
+  m.Input("x", {3});
+  Bytes(m, "w", {3}, std::string("\x8f\x07", 2), kInt4);  // -1, -8, 7
+  Bytes(m, "zero", {}, std::string(1, '\x80'));
+  m.Floats("scale", {}, {2});
+  Microsoft(m, "QuantizeLinear", {"x", "scale", "zero"}, {"q"});
+  Microsoft(m, "DequantizeLinear", {"q", "scale", "zero"}, {"y"});
+  Microsoft(m, "DequantizeLinear", {"w", "scale"}, {"z"});
+  m.Output("y");
+  m.Output("z");
+  const auto got = Evaluate(m, {Data(DType::kF32, {3}, std::vector<float>{3.5f, -5.0f, 1000.0f})});
+  ExpectNear(got[0], {4, -4, 254});
+  ExpectNear(got[1], {-2, -16, 14});
+}
+
+TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
+  constexpr int kUint4 = 21;
+  ModelMaker m(21);
+  m.Input("x", {4});
+  m.Floats("scale", {}, {2});
+  Bytes(m, "zero", {}, std::string(1, '\3'), kUint4);
+  m.Node("QuantizeLinear", {"x", "scale", "zero"}, {"q"});
+  m.Node("Relu", {"q"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(),
+                   {"Relu \"Relu_y\"", "input 0", "4 bits", "DequantizeLinear"}));
+  m.graph()->mutable_node()->RemoveLast();
+  m.graph()->mutable_output(0)->set_name("q");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"output \"q\"", "4 bits", "dequantise"}));
+}
+
+// The types that only weights have in a plan, of what a run computes.
+struct NarrowRounding {
+  int type;
+  Numbers numbers, rounded;
+};
+
+void ExpectRounded(const NarrowRounding& c, const std::string& quantize, const std::string& domain) {
+  ModelMaker m(21);
+  m.Input("x", {static_cast<int64_t>(c.numbers.size())});
+  m.Floats("scale", {}, {2});
+  const bool tells = quantize == "QuantizeLinear";  // which type by a zero point
+  if (tells) Bytes(m, "zero", {}, std::string(1, '\0'), c.type);
+  std::vector<std::string> inputs = {"x", "scale"};
+  if (tells) inputs.push_back("zero");
+  m.Node(quantize, inputs, {"q"})->set_domain(domain);
+  m.Node("DequantizeLinear", {"q", "scale"}, {"y"});
+  m.Output("y");
+  Numbers given = c.numbers, expected = c.rounded;
+  for (float& x : given) x *= 2;
+  for (float& x : expected) x *= 2;
+  const Shape shape = {static_cast<int64_t>(given.size())};
+  EXPECT_EQ(Evaluate(m, {Data(DType::kF32, shape, given)})[0], expected) << quantize << " " << c.type;
+}
+
+TEST(NarrowNumbers, AreTheNearestOnesAndTiesAreEven) {
+  const float infinite = INFINITY;
+  const NarrowRounding e4m3 = {
+      17,
+      {0, 1.0625f, 1.1875f, -1.0626f, 464, 500, infinite, 0x1p-10f, 0x1.8p-9f, 0.0154f},
+      {0, 1, 1.25f, -1.125f, 448, 448, 448, 0, 0x1p-8f, 0.015625f}};
+  ExpectRounded(e4m3, "QuantizeLinear", "");
+  ExpectRounded(e4m3, "TRT_FP8QuantizeLinear", "trt");
+  ExpectRounded({19, {1.125f, 1.375f, -7e4f, 0x1.8p-16f, 0x1p-18f}, {1, 1.5f, -57344, 0x1p-15f, 0}},
+                "QuantizeLinear", "");
+  ExpectRounded({23, {0.25f, 0.3f, 0.75f, 1.25f, 2.5f, 5, -9}, {0, 0.5f, 1, 1, 2, 4, -6}}, "QuantizeLinear",
+                "");
+  ExpectRounded(
+      {18, {0, 1.0625f, 233, 250, -infinite, 0x1p-11f, 0x1.8p-10f}, {0, 1, 240, 240, -240, 0, 0x1p-9f}},
+      "QuantizeLinear", "");
+  ExpectRounded({20, {1.125f, 1.375f, -7e4f, 0x1p-17f, 0x1p-18f}, {1, 1.5f, -57344, 0x1p-17f, 0}},
+                "QuantizeLinear", "");
+  ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "QuantizeLinear", "");
+  ExpectRounded({22, {0.5f, 1.5f, 7.6f, -9}, {0, 2, 7, -8}}, "TRT_INT4QuantizeLinear", "trt");
+  ExpectRounded({21, {0.5f, 1.5f, 15.6f, -9}, {0, 2, 15, 0}}, "QuantizeLinear", "");
+}
+
+TEST(NarrowNumbers, WithoutSaturationWhatIsTooLargeIsInfiniteOrNoNumber) {
+  struct Case {
+    int type;
+    float most, beyond, instead;
+  };
+  for (const Case& c : {Case{17, 464, 465, NAN}, Case{18, 247, 248, NAN}, Case{19, 61439, 61440, INFINITY},
+                        Case{20, 61439, 61440, NAN}}) {
+    ModelMaker m(21);
+    m.Input("x", {3});
+    onnx::NodeProto* cast = m.Node("Cast", {"x"}, {"q"});
+    Set(cast, "to", int64_t{c.type});
+    Set(cast, "saturate", int64_t{0});
+    Set(m.Node("Cast", {"q"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+    m.Output("y");
+    const Numbers y = Evaluate(m, {Data(DType::kF32, {3}, Numbers{c.most, c.beyond, -c.beyond})})[0];
+    EXPECT_TRUE(std::isfinite(y[0])) << c.type;
+    EXPECT_TRUE(std::isnan(c.instead) ? std::isnan(y[1]) && std::isnan(y[2])
+                                      : y[1] == c.instead && y[2] == -c.instead)
+        << c.type << ": " << y[1] << ", " << y[2];
+  }
+}
+
+bool HasPacked(ModelMaker& m) {
+  const auto graph = ImportModel(m.Make(), {}, nullptr);
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& node = graph->node(id);
+    if (!node.dead && node.op == ir::Op::kConstant && node.As<ir::ConstantAttrs>().data->packed != nullptr)
+      return true;
+  }
+  return false;
+}
+
+// 0x40 is 2, or, of FNUZ types, 1; 0x7f is a number of these, 0x80 none.
+TEST(NarrowWeights, OfFp8StayPackedBehindACastAndInEveryType) {
+  for (const auto& [type, code, number] :
+       {std::tuple{17, '\x40', 2.0f}, std::tuple{18, '\x40', 1.0f}, std::tuple{19, '\x40', 2.0f},
+        std::tuple{20, '\x40', 1.0f}, std::tuple{18, '\x7f', 240.0f}, std::tuple{20, '\x7f', 57344.0f}}) {
+    for (const bool cast : {true, false}) {
+      ModelMaker m(21);
+      m.Input("x", {1, 32});
+      Bytes(m, "w", {32, 16}, std::string(512, code), type);
+      m.Floats("scale", {}, {1});
+      if (cast) {
+        Set(m.Node("Cast", {"w"}, {"wide"}), "to", int64_t{onnx::TensorProto::FLOAT});
+      } else {
+        m.Node("DequantizeLinear", {"w", "scale"}, {"wide"});
+      }
+      m.Node("MatMul", {"x", "wide"}, {"y"});
+      m.Output("y");
+      ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 32}, Numbers(32, 1))})[0], Numbers(16, 32 * number));
+      EXPECT_TRUE(HasPacked(m)) << type;
+    }
+  }
+  ModelMaker none(21);
+  none.Input("x", {1, 32});
+  Bytes(none, "w", {32, 16}, std::string(512, '\x80'), 18);
+  Set(none.Node("Cast", {"w"}, {"wide"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  none.Node("MatMul", {"x", "wide"}, {"y"});
+  none.Output("y");
+  EXPECT_TRUE(std::isnan(Evaluate(none, {Data(DType::kF32, {1, 32}, Numbers(32, 1))})[0][0]));
+}
+
+// Weights of a quantised LSTM stay bytes.
+TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
+  constexpr int64_t kInput = 32, kHidden = 32;
+  const auto bytes = [](int64_t count, int step) {
+    std::string text;
+    for (int64_t i = 0; i < count; ++i) text += static_cast<char>(i * step % 9 + 124 - (i % 2 * 8));
+    return text;
+  };
+  for (const bool packed : {true, false}) {  // the same numbers as inputs are computed with as they come
+    ModelMaker m;
+    m.Input("x", {2, 1, kInput});
+    const std::string w = bytes(kInput * 4 * kHidden, 5), r = bytes(kHidden * 4 * kHidden, 7);
+    ir::Values inputs = {Data(DType::kF32, {2, 1, kInput}, Random(2 * kInput, 3))};
+    if (packed) {
+      Bytes(m, "w", {1, kInput, 4 * kHidden}, w);
+      Bytes(m, "r", {1, kHidden, 4 * kHidden}, r);
+    } else {
+      m.Input("w", {1, kInput, 4 * kHidden}, onnx::TensorProto::UINT8);
+      m.Input("r", {1, kHidden, 4 * kHidden}, onnx::TensorProto::UINT8);
+      inputs.push_back(Data(DType::kU8, {1, kInput, 4 * kHidden}, std::vector<char>(w.begin(), w.end())));
+      inputs.push_back(Data(DType::kU8, {1, kHidden, 4 * kHidden}, std::vector<char>(r.begin(), r.end())));
+    }
+    m.Floats("scale", {1}, {0.02f});
+    Bytes(m, "zero", {1}, std::string(1, '\x7c'));
+    onnx::NodeProto* node =
+        Microsoft(m, "DynamicQuantizeLSTM",
+                  {"x", "w", "r", "", "", "", "", "", "scale", "zero", "scale", "zero"}, {"y"});
+    Set(node, "hidden_size", kHidden);
+    m.Output("y");
+    EXPECT_EQ(HasPacked(m), packed);
+    static Numbers first;
+    const Numbers y = Evaluate(m, inputs)[0];
+    if (packed) first = y;
+    ExpectNear(y, first);
+  }
+}
+
+// Blocks of FP4 with scales in FP8, of activations and of weights: the latter stay packed.
+TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
+  ModelMaker m(23);
+  m.Input("x", {1, 512});
+  m.Floats("all", {}, {0.25f});
+  Bytes(m, "w", {32, 512}, std::string(8192, '\x2f'), 23);         // -6, 1
+  Bytes(m, "of_blocks", {32, 32}, std::string(1024, '\x40'), 17);  // 2
+  m.Node("DequantizeLinear", {"of_blocks", "all"}, {"scales"});
+  onnx::NodeProto* weight = m.Node("DequantizeLinear", {"w", "scales"}, {"wide"});
+  onnx::NodeProto* quantize = m.Node("TRT_FP4DynamicQuantize", {"x", "all"}, {"numbers", "parts"});
+  quantize->set_domain("trt");
+  m.Node("DequantizeLinear", {"parts", "all"}, {"scale"});
+  onnx::NodeProto* back = m.Node("DequantizeLinear", {"numbers", "scale"}, {"rounded"});
+  for (onnx::NodeProto* node : {weight, quantize, back}) {
+    Set(node, "axis", int64_t{-1});
+    Set(node, "block_size", int64_t{16});
+  }
+  m.Node("Transpose", {"wide"}, {"turned"});
+  m.Node("MatMul", {"rounded", "turned"}, {"y"});
+  m.Output("rounded");
+  m.Output("y");
+  Numbers x(512), expected(512);
+  x[0] = 12, x[1] = 5.1f, x[16] = -3, x[17] = 0.74f;  // scales 2 and 0.5
+  expected[0] = 12, expected[1] = 6, expected[16] = -3, expected[17] = 0.75f;
+  const auto got = Evaluate(m, {Data(DType::kF32, {1, 512}, x)});
+  ExpectNear(got[0], expected);
+  ExpectNear(got[1], Numbers(32, 0.5f * (-6 * (12 - 3) + 6 + 0.75f)));
+  EXPECT_TRUE(HasPacked(m));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,149 @@
+// Operators that read weights of few bits, in blocks with scales.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "compiler/import/import.h"
+#include "tests/import/evaluated_model.h"
+
+namespace rondo {
+namespace {
+
+// 2 rows of 20 numbers of 4 bits in blocks of 16: number i of row n is (i + 3 n) % 16.
+std::string PackedRows() {
+  std::string bytes;
+  for (int n = 0; n < 2; ++n) {
+    for (int i = 0; i < 32; i += 2) bytes += static_cast<char>((i + 3 * n) % 16 | (i + 1 + 3 * n) % 16 << 4);
+  }
+  return bytes;
+}
+
+TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
+  for (const bool constant : {true, false}) {  // folded, or unpacked in the run
+    ModelMaker m;
+    m.Input("a", {1, 20});
+    if (constant) {
+      Bytes(m, "b", {2, 2, 8}, PackedRows());
+    } else {
+      m.Input("b", {2, 2, 8}, onnx::TensorProto::UINT8);
+    }
+    m.Floats("scales", {4}, {1, 0.5f, 2, 0.25f});
+    Bytes(m, "zeros", {2}, std::string("\x21\x43", 2));
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales", "zeros"}, {"y"});
+    Set(node, "K", int64_t{20});
+    Set(node, "N", int64_t{2});
+    Set(node, "block_size", int64_t{16});
+    m.Output("y");
+    const Numbers a = Random(20, 4);
+    ir::Values inputs = {Data(DType::kF32, {1, 20}, a)};
+    const std::string packed = PackedRows();
+    if (!constant)
+      inputs.push_back(Data(DType::kU8, {2, 2, 8}, std::vector<char>(packed.begin(), packed.end())));
+    constexpr float kScales[] = {1, 0.5f, 2, 0.25f};
+    constexpr int kZeros[] = {1, 2, 3, 4};
+    Numbers expected(2);
+    for (int n = 0; n < 2; ++n) {
+      for (int k = 0; k < 20; ++k) {
+        const int block = 2 * n + k / 16;
+        expected[static_cast<size_t>(n)] +=
+            a[static_cast<size_t>(k)] * static_cast<float>((k + 3 * n) % 16 - kZeros[block]) * kScales[block];
+      }
+    }
+    ExpectNear(Evaluate(m, inputs)[0], expected);
+  }
+}
+
+// Which group a row has, where GPTQ has taken rows in another order: as many of each as a block has, or more
+// and fewer, or none. With 16 rows of weights they stay packed.
+TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
+  constexpr size_t kK = 64, kBlock = 16, kGroups = kK / kBlock;
+  const std::vector<std::function<size_t(size_t)>> rules = {
+      [](size_t k) { return k * 5 % kK / kBlock; }, [](size_t k) { return k % 5 == 0 ? size_t{1} : k % 4; },
+      [](size_t k) { return k < 63 ? size_t{2} : size_t{0}; }, [](size_t) { return size_t{3}; }};
+  for (const size_t n : {size_t{1}, size_t{16}}) {
+    for (const bool zeros : {false, true}) {
+      for (const auto& group : rules) {
+        ModelMaker m;
+        m.Input("a", {1, kK});
+        std::string codes, zero_points(n * kGroups / 2, '\0');
+        for (size_t i = 0; i < n * kK / 2; ++i) codes += static_cast<char>(i * 37 + 11);
+        for (size_t i = 0; i < zero_points.size(); ++i) zero_points[i] = static_cast<char>(i * 29 + 3);
+        const Numbers scales = Random(n * kGroups, 8), a = Random(kK, 4);
+        Bytes(m, "b", {static_cast<int64_t>(n), kGroups, kBlock / 2}, codes);
+        m.Floats("scales", {static_cast<int64_t>(n * kGroups)}, scales);
+        Bytes(m, "zeros", {static_cast<int64_t>(n * kGroups / 2)}, zero_points);
+        std::vector<int64_t> groups;
+        for (size_t k = 0; k < kK; ++k) groups.push_back(static_cast<int64_t>(group(k)));
+        m.Ints("groups", groups);
+        onnx::NodeProto* node =
+            Microsoft(m, "MatMulNBits", {"a", "b", "scales", zeros ? "zeros" : "", "groups"}, {"y"});
+        Set(node, "K", static_cast<int64_t>(kK));
+        Set(node, "N", static_cast<int64_t>(n));
+        Set(node, "block_size", static_cast<int64_t>(kBlock));
+        m.Output("y");
+        const auto half = [](const std::string& bytes, size_t i) {
+          return (static_cast<uint8_t>(bytes[i / 2]) >> (i % 2 * 4)) & 15;
+        };
+        Numbers expected(n);
+        for (size_t i = 0; i < n * kK; ++i) {
+          const size_t at = i / kK * kGroups + group(i % kK);
+          const int zero = zeros ? half(zero_points, at) : 8;
+          expected[i / kK] += a[i % kK] * static_cast<float>(half(codes, i) - zero) * scales[at];
+        }
+        ExpectNear(Evaluate(m, {Data(DType::kF32, {1, kK}, a)})[0], expected);
+      }
+    }
+  }
+  ModelMaker beyond;
+  beyond.Input("a", {1, 32});
+  Bytes(beyond, "b", {1, 2, 8}, PackedRows().substr(0, 16));
+  beyond.Floats("scales", {2}, {1, 0.25f});
+  beyond.Ints("groups", std::vector<int64_t>(32, 2));
+  onnx::NodeProto* node = Microsoft(beyond, "MatMulNBits", {"a", "b", "scales", "", "groups"}, {"y"});
+  Set(node, "K", int64_t{32});
+  Set(node, "N", int64_t{1});
+  Set(node, "block_size", int64_t{16});
+  beyond.Output("y");
+  EXPECT_TRUE(Says(ImportModel(beyond.Make(), {}, nullptr).status(),
+                   {"MatMulNBits \"MatMulNBits_y\"", "row 0 into group 2 of 2"}));
+}
+
+TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
+  for (const auto& [name, value, says] :
+       {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "export with 0"},
+        std::tuple{"block_size", 8, "blocks of 8"}}) {
+    ModelMaker m;
+    m.Input("a", {1, 20});
+    Bytes(m, "b", {2, 2, 8}, PackedRows());
+    m.Floats("scales", {4}, {1, 1, 1, 1});
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales"}, {"y"});
+    Set(node, "K", int64_t{20});
+    Set(node, "N", int64_t{2});
+    Set(node, name, int64_t{value});
+    if (std::string(name) != "block_size") Set(node, "block_size", int64_t{16});
+    m.Output("y");
+    EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"MatMulNBits \"MatMulNBits_y\"", says}));
+  }
+}
+
+TEST(GatherBlockQuantizedTest, RowsBeyondTheTableAreZeros) {
+  ModelMaker m;
+  m.Input("index", {4}, onnx::TensorProto::INT64);
+  Bytes(m, "table", {2, 16}, PackedRows());
+  m.Floats("scales", {2, 2}, {1, 0.5f, 2, 0.25f});
+  onnx::NodeProto* node = Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales"}, {"y"});
+  Set(node, "block_size", int64_t{16});
+  m.Output("y");
+  const Numbers y = Evaluate(m, {Data(DType::kI64, {4}, std::vector<int64_t>{1, 2, -3, -1})})[0];
+  ASSERT_EQ(y.size(), 4u * 32);
+  for (size_t k = 0; k < 32; ++k) {
+    const float number = static_cast<float>((k + 3) % 16) - 8;
+    EXPECT_FLOAT_EQ(y[k], number * (k < 16 ? 2.0f : 0.25f));
+    EXPECT_EQ(y[32 + k], 0);
+    EXPECT_EQ(y[64 + k], 0);
+    EXPECT_EQ(y[96 + k], y[k]);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
