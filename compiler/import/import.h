@@ -26,7 +26,7 @@
 namespace rondo {
 
 inline constexpr int64_t kOldestOpset = 11;
-inline constexpr int64_t kNewestOpset = 25;
+inline constexpr int64_t kNewestOpset = 28;
 
 // Inputs of nodes, by the name of the node's first output (behind those of the calls it is in, "call/") and
 // number.

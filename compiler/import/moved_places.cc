@@ -102,7 +102,7 @@ bool Moves(const KnownNode& node, const std::vector<Three>& inputs, const Three&
   if (op == "Tile") return inputs[0].Grows();
   if (op == "Trilu") return second && inputs[1].Varies();
   if (op == "Reshape" || op == "Flatten") return inputs[0].Grows() && ReshapeMoves(inputs[0], result);
-  if (op == "CumSum") return node.reverse && inputs[0].Grows();
+  if (op == "CumSum" || op == "CumProd") return node.reverse && inputs[0].Grows();
   return op == "Concat" && std::any_of(inputs.begin(), inputs.end() - 1,
                                        [&](const Three& piece) { return GrowsAlong(piece, node.axis); });
 }

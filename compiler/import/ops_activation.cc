@@ -90,6 +90,19 @@ NodeId Gelu(OpContext& c, NodeId x) {
   return c.String("approximate", "none") == "tanh" ? GeluTanh(c.b, x) : GeluErf(c.b, x);
 }
 
+// Swish of the gate, times the other.
+Status SwiGlu(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  if (!(c.shape(0) == c.shape(1))) {
+    return Status::Error(Code::kCorrupt, "a gate of shape %s for %s", Text(c.shape(0)).c_str(),
+                         Text(c.shape(1)).c_str());
+  }
+  const NodeId gate = Swish(c, Widen(c.b, c.In(0)));
+  c.Set(0, c.b.Cast(c.b.Mul(gate, Widen(c.b, c.In(1))), c.dtype(0)));
+  return Status::Ok();
+}
+
 Status Shrink(OpContext& c) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   Builder& b = c.b;
@@ -167,6 +180,7 @@ constexpr OpRow kOps[] = {
     {"Softplus", 1, Wide<Softplus>},
     {"Softsign", 1, Wide<Softsign>},
     {"Swish", 1, WideWith<Swish>},
+    {"SwiGLU", 2, SwiGlu, 28},
     {"Gelu", 1, WideWith<Gelu>},
     {"Shrink", 1, Shrink},
     {"Softmax", 1, OverAxis<Softmax>},

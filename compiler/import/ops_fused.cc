@@ -145,6 +145,7 @@ constexpr OpRow kOps[] = {
     {"FusedConv", 2, FusedConv, 1, kLatest, kDomain},
     {"FusedGemm", 2, FusedGemm, 1, kLatest, kDomain},
     {"EmbedLayerNormalization", 1, EmbedLayerNormalization, 1, kLatest, kDomain},
+    {"CausalConvWithState", 2, CausalConvWithState, 27},
     {"CausalConvWithState", 2, CausalConvWithState, 1, kLatest, kDomain},
 };
 

@@ -1,5 +1,5 @@
-// LinearAttention of com.microsoft: a state [d_k, d_v] a head that every position changes and reads, written
-// out position by position.
+// LinearAttention, of com.microsoft and, from opset 27 on, of ONNX: a state [d_k, d_v] a head that every
+// position changes and reads, written out position by position.
 #include <cmath>
 #include <string>
 
@@ -124,6 +124,7 @@ Status LinearAttention(OpContext& c) {
 }
 
 constexpr OpRow kOps[] = {
+    {"LinearAttention", 3, LinearAttention, 27},
     {"LinearAttention", 3, LinearAttention, 1, kLatest, "com.microsoft"},
 };
 

@@ -291,7 +291,10 @@ Status SpaceToDepth(OpContext& c) {
                          static_cast<long long>(block));
   }
   NodeId x = c.b.Reshape(c.In(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
-  x = c.b.Transpose(x, {0, 3, 5, 1, 2, 4});
+  const std::string mode = c.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD")
+    return Status::Error(Code::kCorrupt, "mode \"%.20s\" is neither DCR nor CRD", mode.c_str());
+  x = mode == "CRD" ? c.b.Transpose(x, {0, 1, 3, 5, 2, 4}) : c.b.Transpose(x, {0, 3, 5, 1, 2, 4});
   c.Set(0, c.b.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
   return Status::Ok();
 }

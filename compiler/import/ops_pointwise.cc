@@ -67,7 +67,46 @@ Status BitShift(OpContext& c) {
   if (direction != "LEFT" && direction != "RIGHT") {
     return Status::Error(Code::kCorrupt, "direction \"%.20s\" is neither LEFT nor RIGHT", direction.c_str());
   }
-  c.Set(0, c.b.Binary(direction == "LEFT" ? TapeOp::kShl : TapeOp::kShr, c.In(0), c.In(1)));
+  ir::Builder& b = c.b;
+  const DType type = c.dtype(0);
+  const bool has_sign =
+      type == DType::kI8 || type == DType::kI16 || type == DType::kI32 || type == DType::kI64;
+  if (direction == "LEFT" || !has_sign) {
+    c.Set(0, b.Binary(direction == "LEFT" ? TapeOp::kShl : TapeOp::kShr, c.In(0), c.In(1)));
+    return Status::Ok();
+  }
+  // The sign is shifted in: of what is negative, the complement is shifted. Beyond the width all is sign.
+  const NodeId zero = b.Scalar(type, 0), minus_one = b.Scalar(type, -1);
+  const double last = static_cast<double>(8 * ByteSize(type) - 1);
+  NodeId by = b.Select(b.Binary(TapeOp::kLess, c.In(1), zero), b.Scalar(type, last), c.In(1));
+  by = b.BinaryScalar(TapeOp::kMin, by, last);
+  const NodeId negative = b.Binary(TapeOp::kLess, c.In(0), zero);
+  const NodeId all = b.Binary(TapeOp::kShr, b.Select(negative, b.Sub(minus_one, c.In(0)), c.In(0)), by);
+  c.Set(0, b.Select(negative, b.Sub(minus_one, all), all));
+  return Status::Ok();
+}
+
+// The same bytes as another type of their width: of whole numbers, and of what is known at once.
+Status BitCast(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(static_cast<int>(c.Int("to", 0))));
+  const DType from = c.dtype(0);
+  if (ByteSize(from) != ByteSize(to)) {
+    return Status::Error(Code::kCorrupt, "numbers of %s as those of %s, which are of another width",
+                         Name(from), Name(to));
+  }
+  const auto data = EvaluateConstant(c.b.graph(), c.In(0));
+  if (data.ok() && to != DType::kBool) {
+    std::vector<uint8_t> bytes((*data)->bytes.begin(), (*data)->bytes.end());
+    c.Set(0, c.b.Constant(ir::ConstantData::Own(to, c.shape(0), std::move(bytes))));
+    return Status::Ok();
+  }
+  if (from != to && (IsFloat(from) || IsFloat(to) || to == DType::kBool)) {
+    return Status::Error(Code::kUnsupported,
+                         "the bits of %s as %s, in numbers that only a run knows: rondo knows that of whole "
+                         "numbers; export the model with Cast, or with other arithmetic",
+                         Name(from), Name(to));
+  }
+  c.Set(0, c.b.Cast(c.In(0), to));
   return Status::Ok();
 }
 
@@ -228,6 +267,7 @@ constexpr OpRow kOps[] = {
     {"BitwiseXor", 2, Binary<TapeOp::kBitXor, Types::kInteger>},
     {"BitwiseNot", 1, Unary<TapeOp::kBitNot, Types::kInteger>},
     {"BitShift", 2, BitShift},
+    {"BitCast", 1, BitCast, 26},
     {"Where", 3, Where},
     {"Clip", 1, Clip},
     {"Abs", 1, Unary<TapeOp::kAbs, Types::kNumber>},

@@ -117,7 +117,22 @@ Status Arg(OpContext& c) {
   return Status::Ok();
 }
 
-Status CumSum(OpContext& c) {
+// x multiplied with what lies 1, 2, 4, ... places before: after so many rounds, with all before.
+NodeId CumulativeProduct(Builder& b, NodeId x, int axis, bool exclusive) {
+  const int64_t n = b.shape(x)[axis];
+  const NodeId one = b.Scalar(b.dtype(x), 1);
+  const auto later = [&](NodeId y, int64_t by) {
+    std::vector<int64_t> before(static_cast<size_t>(b.shape(y).rank)), after = before;
+    before[static_cast<size_t>(axis)] = std::min(by, n);
+    return b.PadConstant(b.Slice(y, axis, 0, 1, n - std::min(by, n)), one, before, after);
+  };
+  if (exclusive) x = later(x, 1);
+  for (int64_t by = 1; by < n; by *= 2) x = b.Mul(x, later(x, by));
+  return x;
+}
+
+template <NodeId (*kOf)(Builder&, NodeId, int, bool)>
+Status Cumulative(OpContext& c) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.ConstantInts(1));
   if (axes.size() != 1) return Status::Error(Code::kCorrupt, "the axis is not a scalar");
@@ -131,7 +146,7 @@ Status CumSum(OpContext& c) {
   }
   NodeId x = Widen(c.b, c.In(0));
   if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
-  x = CumulativeSum(c.b, x, axis, exclusive);
+  x = kOf(c.b, x, axis, exclusive);
   if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
   c.Set(0, c.b.Cast(x, c.dtype(0)));
   return Status::Ok();
@@ -150,7 +165,8 @@ constexpr OpRow kOps[] = {
     {"ReduceLogSumExp", 1, Reduce<LogSumExp>},
     {"ArgMax", 1, Arg<ReduceKind::kArgMax>},
     {"ArgMin", 1, Arg<ReduceKind::kArgMin>},
-    {"CumSum", 2, CumSum},
+    {"CumSum", 2, Cumulative<CumulativeSum>},
+    {"CumProd", 2, Cumulative<CumulativeProduct>, 26},
 };
 
 }  // namespace

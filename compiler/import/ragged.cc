@@ -108,7 +108,7 @@ Status RefuseRagged(const Value& value, const std::string& what) {
   std::string from = "of it";
   if (value.ragged != nullptr) {
     const RaggedFact& fact = *value.ragged;
-    ragged::Space space = fact.dim != nullptr ? fact.dim : fact.range;
+    ragged::Space space = fact.dim != nullptr ? fact.dim : fact.range != nullptr ? fact.range : fact.packing;
     for (const ragged::Space& count : fact.counts) space = space != nullptr ? space : count;
     from = "made by " + space->source;
   }
@@ -176,7 +176,7 @@ Status RaggedRange(OpContext& c) {
 Status CallWithRagged(const OpRow& row, OpContext& c) {
   const ragged::Rule* rule = nullptr;
   for (const Span<const ragged::Rule> rules :
-       {ragged::PlaceRules(), ragged::MovementRules(), ragged::AccessRules()}) {
+       {ragged::PlaceRules(), ragged::MovementRules(), ragged::AccessRules(), ragged::PackingRules()}) {
     const auto* found =
         std::find_if(rules.begin(), rules.end(), [&](const ragged::Rule& r) { return r.op == row.op; });
     if (found != rules.end()) rule = found;

@@ -1,4 +1,4 @@
-// Dims whose length only a run knows: what NonZero finds, and ranges with computed ends.
+// Dims whose length only a run knows: what NonZero finds, ranges with computed ends, rows without padding.
 //
 // A plan's shapes are fixed. Such a dim becomes one of all places that could be in it, in the model's order,
 // beside a bool for each that says whether it is real; no place moves up. What works place by place goes on
@@ -25,9 +25,13 @@ struct Ragged {
   int64_t length = 0;
   // Of consecutive places: those in [start, end) are real, i64 []; kNoNode if they are others.
   NodeId start = kNoNode, end = kNoNode;
+  // Of rows of texts, `each` of every text: how many of each text are real, i64 [texts], the first ones;
+  // kNoNode if they are others.
+  NodeId counts = kNoNode;
+  int64_t each = 0;
 };
 
-// What is known of a Value beside its node; one of three.
+// What is known of a Value beside its node; one of four.
 struct RaggedFact {
   std::shared_ptr<const Ragged> dim;  // its dim `axis` is this one
   int axis = 0;
@@ -36,6 +40,8 @@ struct RaggedFact {
   std::vector<std::shared_ptr<const Ragged>> counts;
   // A range [start, end) of no known bound; the node is its start. Whoever reads places by it has the bound.
   std::shared_ptr<const Ragged> range;
+  // Numbers that say from where these rows were packed; nothing but what unpacks them knows them.
+  std::shared_ptr<const Ragged> packing;
 };
 
 // The indices of the elements of x that are not 0, of which only a run knows how many. Output 0 of `c`.

@@ -74,6 +74,15 @@ Status Behind(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), fact->dim, fact->axis);
 }
 
+// Norms of a sum.
+Status BehindEach(const OpRow& row, OpContext& c) {
+  for (const int i : {0, 1}) {
+    const RaggedFact* fact = DimFactOf(c, i);
+    if (fact != nullptr && fact->axis == c.rank(i) - 1) return Refuse(c, i, "computes over all of it");
+  }
+  return EachPlace(row, c);
+}
+
 Status Reduce(const OpRow& row, OpContext& c) {
   const RaggedFact* fact = DimFactOf(c, 0);
   bool given = false;
@@ -92,6 +101,7 @@ constexpr Rule kRules[] = {
     {"Add", EachPlace},
     {"And", EachPlace},
     {"Cast", EachOrCounts},
+    {"BiasGelu", EachPlace},
     {"Ceil", EachPlace},
     {"Clip", EachPlace},
     {"Div", EachPlace},
@@ -134,10 +144,13 @@ constexpr Rule kRules[] = {
     {"Relu", EachPlace},
     {"Sigmoid", EachPlace},
     {"SimplifiedLayerNormalization", Behind},
+    {"SkipLayerNormalization", BehindEach},
+    {"SkipSimplifiedLayerNormalization", BehindEach},
     {"Softmax", Behind},
     {"Softplus", EachPlace},
     {"Sqrt", EachPlace},
     {"Sub", EachPlace},
+    {"SwiGLU", EachPlace},
     {"Swish", EachPlace},
     {"Tanh", EachPlace},
     {"Where", EachPlace},

@@ -22,6 +22,7 @@ struct Rule {
 Span<const Rule> PlaceRules();
 Span<const Rule> MovementRules();
 Span<const Rule> AccessRules();
+Span<const Rule> PackingRules();  // ops_packing.cc
 
 // A value with the dim at `axis`; with those lengths among its elements.
 Value WithDim(NodeId id, const Space& space, int axis);

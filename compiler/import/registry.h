@@ -66,6 +66,7 @@ Span<const OpRow> LossOps();
 Span<const OpRow> QuantisationOps();
 Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();
+Span<const OpRow> PackingOps();
 Span<const OpRow> MicrosoftOps();
 Span<const OpRow> CollectiveOps();
 

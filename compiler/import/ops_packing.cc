@@ -1,0 +1,153 @@
+// Rows of texts without their padding, as ONNX Runtime packs them for BERT (RemovePadding, PackedAttention,
+// RestorePadding): only a run knows how many there are. No row moves up (ragged.h): all rows of all texts are
+// there, and those that are padding count nothing.
+#include "compiler/import/ragged_rules.h"
+#include "formats/onnx/onnx.pb.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr char kMicrosoft[] = "com.microsoft";
+
+// The padded rows [texts, rows, ...] of which the first `count` [texts] of each text are real.
+Status RemovePadding(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
+  Builder& b = c.b;
+  const Shape s = c.shape(0);
+  if (!(c.shape(1) == Shape({s[0]})) || s.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "sequence_token_count of shape %s for an input of shape %s",
+                         Text(c.shape(1)).c_str(), Text(s).c_str());
+  }
+  auto rows = std::make_shared<Ragged>();
+  rows->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
+  rows->length = s[0] * s[1];
+  rows->each = s[1];
+  rows->counts = b.Cast(c.In(1), DType::kI64);
+  const NodeId real = b.Binary(TapeOp::kLess, b.Iota({s[0], s[1]}, 1), b.Reshape(rows->counts, {s[0], 1}));
+  rows->real = b.Reshape(real, {rows->length});
+  c.SetValue(0, ragged::WithDim(b.Reshape(c.In(0), {rows->length, s[2]}), rows, 0));
+  // Where each row came from is known to those alone that ask `rows`.
+  RaggedFact fact;
+  fact.packing = rows;
+  const Shape shapes[] = {{s[0], s[1]}, {s[0] + 1}, {1}};
+  for (int i = 1; i <= 3; ++i) {
+    if (!c.Wants(i)) continue;
+    Value value{b.Expand(b.Ints(DType::kI32, Shape{}, {0}), shapes[i - 1]), false, {}};
+    value.ragged = std::make_shared<const RaggedFact>(fact);
+    c.SetValue(i, std::move(value));
+  }
+  return Status::Ok();
+}
+
+// With rows that RemovePadding has packed they are called by the rules below.
+Status NeedsPackedRows(OpContext&) {
+  return Status::Error(Code::kUnsupported,
+                       "its rows are not those of a RemovePadding node of the model, so that nobody knows which "
+                       "text each is of: export the model with padding (Attention, MultiHeadAttention)");
+}
+
+}  // namespace
+
+namespace ragged {
+namespace {
+
+// The rows that input 0 has along its first dim, if input `offset` says of them where they came from.
+Result<Space> PackedRows(const OpContext& c, int offset) {
+  const RaggedFact *fact = DimFactOf(c, 0), *from = FactOf(c, offset);
+  if (fact == nullptr || fact->axis != 0 || fact->dim->counts == kNoNode)
+    return Refuse(c, 0, "needs rows that RemovePadding gives");
+  if (from == nullptr || from->packing != fact->dim)
+    return Refuse(c, offset, "needs the token_offset that RemovePadding gives with them");
+  return fact->dim;
+}
+
+// The first dim as texts and their rows.
+Value Padded(OpContext& c, int i, const Space& rows) {
+  if (!c.Has(i)) return {};
+  Shape shape = c.shape(i);
+  for (int d = shape.rank++; d > 0; --d) shape[d] = shape[d - 1];
+  shape[0] = rows->length / rows->each;
+  shape[1] = rows->each;
+  return Value{c.b.Reshape(c.In(i), shape), false, {}};
+}
+
+// What operator `op` gives of padded rows, keys behind those of a text masked, as packed rows again.
+Status AsPadded(OpContext& c, const char* op, const Space& rows, std::vector<Value> inputs) {
+  for (int i = 1; i < c.num_inputs(); ++i) {
+    const bool packed = FactOf(c, i) != nullptr && FactOf(c, i)->packing == rows;
+    if (FactOf(c, i) != nullptr && !packed && DimFactOf(c, i) == nullptr)
+      return Refuse(c, i, "computes with that number");
+  }
+  OpContext padded(&c.b, &c.host, c.proto, c.opset, c.attributes(), std::move(inputs));
+  RONDO_RETURN_IF_ERROR(FindOp(kMicrosoft, op, 1)->handler(padded));
+  const NodeId y = padded.outputs()[0].node;
+  c.SetValue(0, WithDim(c.b.Reshape(y, {rows->length, c.b.shape(y)[2]}), rows, 0));
+  return Status::Ok();
+}
+
+Value Counts(OpContext& c, const Space& rows) { return Value{c.b.Cast(rows->counts, DType::kI32), false, {}}; }
+
+// Inputs: rows, weights, bias, token_offset, cumulative_sequence_length, attention_bias.
+Status PackedAttention(const OpRow&, OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  RONDO_ASSIGN_OR_RETURN(const Space rows, PackedRows(c, 3));
+  const auto plain = [&](int i) { return c.Has(i) && FactOf(c, i) == nullptr ? c.InValue(i) : Value(); };
+  return AsPadded(c, "Attention", rows,
+                  {Padded(c, 0, rows), plain(1), plain(2), Counts(c, rows), Value(), plain(5)});
+}
+
+// Inputs: query, key, value, bias, token_offset, cumulative_sequence_length, attention_bias.
+Status PackedMultiHeadAttention(const OpRow&, OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 4));
+  RONDO_ASSIGN_OR_RETURN(const Space rows, PackedRows(c, 4));
+  for (int i : {1, 2}) {
+    const RaggedFact* fact = DimFactOf(c, i);
+    if (c.Has(i) && (fact == nullptr || fact->dim != rows || fact->axis != 0))
+      return Refuse(c, i, "needs keys and values of the same rows");
+  }
+  const auto plain = [&](int i) { return c.Has(i) && FactOf(c, i) == nullptr ? c.InValue(i) : Value(); };
+  return AsPadded(
+      c, "MultiHeadAttention", rows,
+      {Padded(c, 0, rows), Padded(c, 1, rows), Padded(c, 2, rows), plain(3), Counts(c, rows), plain(6)});
+}
+
+// What was padding is 0.
+Status RestorePadding(const OpRow&, OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  RONDO_ASSIGN_OR_RETURN(const Space rows, PackedRows(c, 1));
+  const NodeId real = RealAlong(c.b, rows, 0, 2);
+  const NodeId x = c.b.Select(real, c.In(0), c.b.Scalar(c.dtype(0), 0));
+  const int64_t texts = rows->length / rows->each;
+  c.Set(0, c.b.Reshape(x, {texts, rows->each, c.shape(0)[1]}));
+  return Status::Ok();
+}
+
+constexpr Rule kRules[] = {
+    {"PackedAttention", PackedAttention},
+    {"PackedMultiHeadAttention", PackedMultiHeadAttention},
+    {"RestorePadding", RestorePadding},
+};
+
+}  // namespace
+
+Span<const Rule> PackingRules() { return kRules; }
+
+}  // namespace ragged
+
+namespace {
+
+constexpr OpRow kOps[] = {
+    {"RemovePadding", 2, RemovePadding, 1, kLatest, kMicrosoft},
+    {"PackedAttention", 5, NeedsPackedRows, 1, kLatest, kMicrosoft},
+    {"PackedMultiHeadAttention", 6, NeedsPackedRows, 1, kLatest, kMicrosoft},
+    {"RestorePadding", 2, NeedsPackedRows, 1, kLatest, kMicrosoft},
+};
+
+}  // namespace
+
+Span<const OpRow> PackingOps() { return kOps; }
+
+}  // namespace rondo::importer
