@@ -44,9 +44,10 @@ Status RemovePadding(OpContext& c) {
 
 // With rows that RemovePadding has packed they are called by the rules below.
 Status NeedsPackedRows(OpContext&) {
-  return Status::Error(Code::kUnsupported,
-                       "its rows are not those of a RemovePadding node of the model, so that nobody knows which "
-                       "text each is of: export the model with padding (Attention, MultiHeadAttention)");
+  return Status::Error(
+      Code::kUnsupported,
+      "its rows are not those of a RemovePadding node of the model, so that nobody knows which "
+      "text each is of: export the model with padding (Attention, MultiHeadAttention)");
 }
 
 }  // namespace
@@ -88,7 +89,9 @@ Status AsPadded(OpContext& c, const char* op, const Space& rows, std::vector<Val
   return Status::Ok();
 }
 
-Value Counts(OpContext& c, const Space& rows) { return Value{c.b.Cast(rows->counts, DType::kI32), false, {}}; }
+Value Counts(OpContext& c, const Space& rows) {
+  return Value{c.b.Cast(rows->counts, DType::kI32), false, {}};
+}
 
 // Inputs: rows, weights, bias, token_offset, cumulative_sequence_length, attention_bias.
 Status PackedAttention(const OpRow&, OpContext& c) {

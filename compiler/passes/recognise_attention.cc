@@ -23,11 +23,17 @@ struct Softmax {
   NodeId sink = kNoNode;  // a score of each row without a value, as long as the rows, or broadcast
   bool nan_to_zero = false;
 };
+// A number that only a run knows, by which all scores are multiplied or divided.
+struct Factor {
+  NodeId number = kNoNode;  // of one element
+  bool divides = false;
+};
 struct Scores {
   NodeId product = kNoNode;    // the MatMul of q and k
   std::vector<Masking> masks;  // the last of the model first
   double scale = 1;
   double softcap = 0;
+  std::vector<Factor> factors;  // of the product, beside that
 };
 
 class Matcher {
@@ -221,17 +227,45 @@ class Matcher {
       } else if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
         std::optional<double> by = UniformValue(*g_, div->inputs[1]);
         if (by && *by != 0) next = Multiplied(div->inputs[0], 1 / *by, &out);
+        if (!by) next = TakeFactor(id, &out);
+      } else if (TakesFactor(id)) {
+        next = TakeFactor(id, &out);
       } else if (std::optional<ScalarUse> max = WithScalar(*g_, id, TapeOp::kMax);
-                 max && Absorbs(max->value * out.scale) && out.softcap == 0) {
+                 max && Absorbs(max->value * out.scale) && out.softcap == 0 && out.factors.empty()) {
         out.masks.push_back({kNoNode, false, ScaledMask(max->value, out.scale)});
         next = max->x;
-      } else if (out.scale > 0 && out.softcap == 0) {
+      } else if (out.scale > 0 && out.softcap == 0 && out.factors.empty()) {
         next = Masked(id, &out);
       }
       if (next == kNoNode) return std::nullopt;
       id = next;
     }
     return std::nullopt;
+  }
+
+  // Whether `id` multiplies or divides something by one number that is no constant.
+  bool TakesFactor(NodeId id) const { return FactorOf(id) >= 0; }
+  // Which of its inputs that is; -1: none.
+  int FactorOf(NodeId id) const {
+    const Node* by = AsPointwise(*g_, id, TapeOp::kMul);
+    const bool divides = by == nullptr;
+    if (divides) by = AsPointwise(*g_, id, TapeOp::kDiv);
+    if (by == nullptr) return -1;
+    for (int i = 1; i >= (divides ? 1 : 0); --i) {
+      const NodeId base = g_->BaseOf(by->inputs[static_cast<size_t>(i)]);
+      const NodeId other = g_->BaseOf(by->inputs[static_cast<size_t>(1 - i)]);
+      const bool one = g_->node(base).shape.elements() == 1 && !g_->IsConstant(base);
+      if (one && g_->node(other).shape.elements() > 1) return i;
+    }
+    return -1;
+  }
+  NodeId TakeFactor(NodeId id, Scores* out) const {
+    const int at = FactorOf(id);
+    if (at < 0) return kNoNode;
+    const std::vector<NodeId>& in = g_->node(id).inputs;
+    out->factors.push_back(
+        {g_->BaseOf(in[static_cast<size_t>(at)]), AsPointwise(*g_, id, TapeOp::kDiv) != nullptr});
+    return in[static_cast<size_t>(1 - at)];
   }
 
   // x * c: a scale, or the outside of c * tanh(y / c).
@@ -242,7 +276,7 @@ class Matcher {
       out->scale *= c;
       return x;
     }
-    if (out->softcap != 0 || out->scale != 1) return kNoNode;
+    if (out->softcap != 0 || out->scale != 1 || !out->factors.empty()) return kNoNode;
     NodeId inside = tanh->inputs[0], y = kNoNode;
     double factor = 0;
     if (std::optional<ScalarUse> mul = WithScalar(*g_, inside, TapeOp::kMul)) {
@@ -277,6 +311,8 @@ class Matcher {
         id = max->x;
       } else if (op == TapeOp::kDiv && UniformValue(*g_, n.inputs[1])) {
         id = n.inputs[0];
+      } else if (const int factor = FactorOf(id); factor >= 0) {
+        id = n.inputs[static_cast<size_t>(1 - factor)];
       } else if (op == TapeOp::kAdd) {
         return LeadsToProduct(n.inputs[0]) || LeadsToProduct(n.inputs[1]);
       } else if (op == TapeOp::kSelect) {
@@ -417,6 +453,10 @@ class Matcher {
       v = b.Reshape(v, vs);
     }
     Heads h = DivideHeads(q, k, v);
+    for (const Factor& factor : scores.factors) {
+      const NodeId number = b.Cast(b.Reshape(factor.number, Shape{}), b.dtype(q));
+      q = factor.divides ? b.Div(q, number) : b.Mul(q, number);
+    }
     q = b.Reshape(q, Shape({h.batch, h.groups * h.repeats, rows, d}));
     k = OneOfRepeats(&b, k, h, keys, d);
     v = OneOfRepeats(&b, v, h, keys, e);

@@ -15,7 +15,8 @@ using Whole = std::vector<int64_t>;
 // What a model of one node gives for x and y, both i64.
 Whole Shifted(const Whole& x, const Whole& y, const std::string& direction) {
   ModelMaker m(28);
-  for (const char* name : {"x", "y"}) m.Input(name, {static_cast<int64_t>(x.size())}, onnx::TensorProto::INT64);
+  for (const char* name : {"x", "y"})
+    m.Input(name, {static_cast<int64_t>(x.size())}, onnx::TensorProto::INT64);
   Set(m.Node("BitShift", {"x", "y"}, {"z"}), "direction", direction);
   m.Output("z");
   auto graph = ImportModel(m.Make(), {}, nullptr);
@@ -61,8 +62,13 @@ TEST(SwiGluTest, TheGateIsTheFirstAndAlphaIsInItsSigmoid) {
   m.Output("y");
   ExpectNear(Evaluate(m, {Data(DType::kF32, {2}, Numbers{1, -3}), Data(DType::kF32, {2}, Numbers{5, 7})})[0],
              {5 / (1 + std::exp(-2.0f)), -21 / (1 + std::exp(6.0f))});
-  m.graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(
-      1);
+  m.graph()
+      ->mutable_input(1)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(1);
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"SwiGLU_y", "a gate of shape [2] for [1]"}));
 }
 
@@ -91,7 +97,8 @@ TEST(BitCastTest, KnownNumbersAndWholeOnesKeepTheirBytes) {
   ExpectNear(Evaluate(m, {Data(DType::kF32, {1}, Numbers{-1})})[0], {4294967296.0f});
   Set(m.Node("BitCast", {"x"}, {"bits"}), "to", int64_t{onnx::TensorProto::INT32});
   m.Output("bits");
-  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"BitCast_bits", "f32 as i32", "export the model"}));
+  EXPECT_TRUE(
+      Says(ImportModel(m.Make(), {}, nullptr).status(), {"BitCast_bits", "f32 as i32", "export the model"}));
 }
 
 // As those of com.microsoft.

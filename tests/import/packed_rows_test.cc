@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kTextCount = 3, kRowCount = 4, kRowWidth = 8, kHeadCount = 2;
 
-// Of the texts, 2, 4 and 1 rows are real. A layer of attention and what stands around it, in rows that are packed or
-// not; `heads`: with queries, keys and values apart.
+// Of the texts, 2, 4 and 1 rows are real. A layer of attention and what stands around it, in rows that are
+// packed or not; `heads`: with queries, keys and values apart.
 ModelMaker Layer(bool packed, bool heads, bool biased) {
   ModelMaker m;
   m.Input("x", {kTextCount, kRowCount, kRowWidth});
@@ -54,7 +54,8 @@ TEST(PackedRowsTest, MeanWhatPaddedOnesDoAndPaddingIsZero) {
       Numbers expected = Evaluate(padded, inputs)[0];
       for (int64_t i = 0; i < std::ssize(expected); ++i) {
         const int64_t row = i / kRowWidth;
-        if (row % kRowCount >= count[static_cast<size_t>(row / kRowCount)]) expected[static_cast<size_t>(i)] = 0;
+        if (row % kRowCount >= count[static_cast<size_t>(row / kRowCount)])
+          expected[static_cast<size_t>(i)] = 0;
       }
       ExpectNear(Evaluate(packed, inputs)[0], expected);
     }

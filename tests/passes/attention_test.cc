@@ -59,6 +59,27 @@ TEST(RecogniseAttentionTest, GroupedHeadsScalesAndAnAddedMask) {
   EXPECT_TRUE(s.g.ViewOf(a.inputs[1]).affine());
 }
 
+// As of scores that are scaled by the logarithm of how many there are.
+TEST(RecogniseAttentionTest, ANumberThatOnlyARunKnowsIsAFactorOfTheQueries) {
+  for (const bool masked_first : {false, true}) {
+    for (const bool divides : {false, true}) {
+      Pieces p;
+      SmallGraph& s = p.s;
+      const NodeId number = s.b.Unary(TapeOp::kExp, s.In("n", Shape({1})));
+      const NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
+      NodeId scores = s.b.BinaryScalar(TapeOp::kMul, s.b.MatMul(p.q, p.k), 0.5);
+      if (masked_first) scores = s.b.Add(scores, mask);
+      scores = divides ? s.b.Div(scores, number) : s.b.Mul(number, scores);
+      if (!masked_first) scores = s.b.Add(scores, mask);
+      s.Out("y", s.b.MatMul(Softmax(&s, scores), p.v));
+      // What is added before would be multiplied as well.
+      EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, masked_first ? 0 : 1);
+      if (masked_first) continue;
+      EXPECT_FLOAT_EQ(Attention(s).As<ir::AttentionAttrs>().scale, 0.5f);
+    }
+  }
+}
+
 TEST(RecogniseAttentionTest, BatchesMergedWithHeads) {
   Pieces p;
   SmallGraph& s = p.s;

@@ -156,7 +156,7 @@ def causal(m, past, total):
     return m.op("Unsqueeze", mask, m.ints(0, 1))
 
 
-def joined_layer(m, y, added, turn=lambda x: x, layer=0):
+def joined_layer(m, y, added, turn=lambda x: x, layer=0, scale=lambda x: x):
     """Attention in its pieces over caches that are concatenated; `turn` gives queries and keys their angles."""
     q = turn(m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS))
     k = turn(m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS))
@@ -164,7 +164,7 @@ def joined_layer(m, y, added, turn=lambda x: x, layer=0):
     k, v = (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2, outputs=[f"present.{layer}.{part}"])
             for part, now in (("key", k), ("value", v)))
     scores = m.op("MatMul", q, m.op("Transpose", repeated(m, k), perm=[0, 1, 3, 2]))
-    scores = m.op("Add", m.op("Mul", scores, m.weight(np.array(SIZE ** -0.5, np.float32))), added)
+    scores = m.op("Add", scale(m.op("Mul", scores, m.weight(np.array(SIZE ** -0.5, np.float32)))), added)
     return m.joined(m.op("MatMul", m.op("Softmax", scores, axis=-1), repeated(m, v)))
 
 

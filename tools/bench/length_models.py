@@ -13,6 +13,7 @@ FORMS = {
     "lengths": "GroupQueryAttention with inputs seqlens_k and total_sequence_length",
     "bias": "GroupQueryAttention with an input attention_bias of four dims",
     "joined": "caches that are joined, without a mask",
+    "scores": "the same, what is decided is a factor of the scores",
 }
 
 
@@ -22,7 +23,7 @@ class Lengths(Model):
     def __init__(self, form):
         super().__init__(21)
         self.form = form
-        joined = form == "joined"
+        joined = form in ("joined", "scores")
         both = "past_sequence_length + sequence_length" if joined else "total_sequence_length"
         self.input("input_ids", INT64, "batch_size", "sequence_length")
         for part in ("key", "value"):
@@ -87,17 +88,26 @@ class Lengths(Model):
 
     # ------------------------------------------------------------------------------ the model
 
-    def finished(self, decide):
+    def finished(self, decide, of_scores=False):
+        if of_scores:
+            return self.with_logits(self.attended(lambda scores: self.op("Mul", scores, self.factor(decide))))
+        y = self.attended()
+        return self.with_logits(self.op("Mul", y, self.factor(decide)))
+
+    def factor(self, decide):
+        return self.op("Add", self.op("Sin", self.real(decide(self))), self.weight(np.array(1.5, np.float32)))
+
+    def attended(self, scale=lambda scores: scores):
         x = self.op("Gather", self.numbers(WORDS, HIDDEN, scale=1), "input_ids")
         y = self.norm(x)
-        if self.form == "joined":
-            y = joined_layer(self, y, causal(self, self.past, self.total))
+        if self.form in ("joined", "scores"):
+            y = joined_layer(self, y, causal(self, self.past, self.total), scale=scale)
         else:
             y = self.grouped(y)
-        y = self.op("Add", x, self.product(HEADS * SIZE, HIDDEN, y))
-        factor = self.op("Add", self.op("Sin", self.real(decide(self))), self.weight(np.array(1.5, np.float32)))
-        self.nodes.append(helper.make_node("MatMul", [self.op("Mul", y, factor), self.numbers(HIDDEN, WORDS)], ["logits"],
-                                           name="/logits"))
+        return self.op("Add", x, self.product(HEADS * SIZE, HIDDEN, y))
+
+    def with_logits(self, y):
+        self.nodes.append(helper.make_node("MatMul", [y, self.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
         self.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
         return self.build()
 
@@ -179,6 +189,7 @@ DECISIONS = {
     "of a table's end": lambda m: m.op("Gather", _table(m), m.op("Neg", m.total)),
     "elements of a table": lambda m: m.op("GatherElements", _table(m), m.total),
     "of a table, by GatherND": lambda m: m.op("GatherND", _table(m), m.op("Unsqueeze", m.total, m.ints(0))),
+    "one of a table": lambda m: m.slice(_table(m), m.past, m.op("Add", m.past, m.ints(1)), 0),
     "some of a table": lambda m: m.sum(m.slice(_table(m), m.past, m.total, 0)),
     "few of a table": lambda m: m.sum(m.slice(m.weight(np.r_[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, [7] * 60]), m.past, m.op(
         "Add", m.past, m.ints(2)), 0)),
@@ -323,8 +334,10 @@ def _has(form, decision):
 def _build(form, decision):
     m = Lengths(form)
     m.bias = "attention_bias"
-    return m.finished(DECISIONS[decision])
+    return m.finished(DECISIONS[decision], form == "scores")
 
 
+# Of these, all scores are a multiple.
+SCALES = ("the number", "logarithm", "root", "chosen", "of a table", "a branch", "one of a table")
 ALL = {f"{form}: {decision}": lambda form=form, decision=decision: _build(form, decision)
-       for form in FORMS for decision in DECISIONS if _has(form, decision)}
+       for form in FORMS for decision in (SCALES if form == "scores" else DECISIONS) if _has(form, decision)}
