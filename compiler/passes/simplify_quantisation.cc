@@ -40,12 +40,14 @@ struct Dequantised {
 // One node and what it may become: each rule returns the node to use instead, or kNoNode.
 class Rules {
  public:
-  Rules(Graph* graph, NodeId id) : g_(*graph), b_(BuilderLike(graph, id)), id_(id) {}
+  Rules(Graph* graph, NodeId id, bool host)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
 
   NodeId Apply() {
     const Op op = g_.node(id_).op;
     if (op == Op::kPool) return Greatest();
     if (op == Op::kConcat) return Together();
+    if (op == Op::kReduce && host_) return InLines();
     if (op != Op::kPointwise) return kNoNode;
     switch (g_.node(id_).As<ir::PointwiseAttrs>().op) {
       case TapeOp::kRound: return Rounded();
@@ -191,14 +193,38 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
+  // The greatest or least of all of an image, which is found along its third axis first: on the host line by
+  // line first, each of which lies in one piece, with its channels.
+  NodeId InLines() {
+    constexpr int kLine = 2;
+    const Node& node = g_.node(id_);
+    const ir::ReduceAttrs attrs = node.As<ir::ReduceAttrs>();
+    const bool extreme = attrs.kind == ir::ReduceKind::kMax || attrs.kind == ir::ReduceKind::kMin;
+    const NodeId first = g_.BaseOf(node.inputs[0]);
+    const Node& along = g_.node(first);
+    if (!extreme || node.shape.elements() != 1 || along.op != Op::kReduce || along.shape.rank < 4 ||
+        g_.node(node.inputs[0]).shape.elements() != along.shape.elements())
+      return kNoNode;
+    const ir::ReduceAttrs before = along.As<ir::ReduceAttrs>();
+    if (before.kind != attrs.kind || before.axes != std::vector<int>{kLine}) return kNoNode;
+    std::vector<int> in_line, all;
+    for (int d = 0; d < along.shape.rank; ++d) {
+      all.push_back(d);
+      if (d != 0 && d != kLine) in_line.push_back(d);
+    }
+    const NodeId lines = b_.Reduce(attrs.kind, along.inputs[0], in_line, true);
+    return b_.Reshape(b_.Reduce(attrs.kind, lines, all, true), node.shape);
+  }
+
   Graph& g_;
   Builder b_;
   NodeId id_;
+  const bool host_;
 };
 
 }  // namespace
 
-Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions&) {
+Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   constexpr int kMaxRounds = 4;  // what one replaces may be what another looks for
   for (int64_t round = 0, before = -1; round < kMaxRounds && result.changes != before; ++round) {
@@ -206,7 +232,7 @@ Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions&) {
     for (NodeId id : graph->TopologicalOrder()) {
       if (graph->node(id).dead) continue;
       const NodeId made = graph->size();
-      const NodeId instead = Rules(graph, id).Apply();
+      const NodeId instead = Rules(graph, id, options.host).Apply();
       const bool replaces = instead != kNoNode && instead != id && graph->CanReplace(id, instead);
       if (replaces) graph->Replace(id, instead);
       result.changes += replaces;

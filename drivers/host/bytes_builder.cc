@@ -78,6 +78,25 @@ bool PartBuilder::IsRowSum(size_t j) const {
   return right.guards.empty() && right.indirects.empty() && !Depends(right, kK) && !Depends(right, kN);
 }
 
+// Whether the rows of the left side can be multiplied where they lie: evenly spaced, as long as k, as they are.
+bool PartBuilder::FindInPlace(BytesProgram* bytes) const {
+  const Nest& nest = out_->nest;
+  const Access& left = *out_->lhs_load;
+  if (!bytes->in_runs || bytes->runs != 1 || bytes->run_at[0] != 0 || bytes->left_flip != 0 ||
+      !Linear(left, nest, kM, &bytes->left_row))
+    return false;
+  const int64_t k = nest.points[kK], lanes = out_->tiling.chunk * out_->tiling.inner;
+  const int64_t last_lanes = (nest.extent[out_->tiling.split] - 1) % out_->tiling.chunk * out_->tiling.inner +
+                             out_->tiling.inner;
+  const int64_t last_rows = (nest.points[kM] - 1) % out_->block_rows + 1;
+  bool no_more = true;
+  for (const int64_t rows : {out_->block_rows, last_rows}) {
+    for (const int64_t columns : {lanes, last_lanes})
+      no_more &= engine_.bytes.reads_no_more(static_cast<int>(rows), static_cast<int>(columns), k);
+  }
+  return no_more;
+}
+
 Status PartBuilder::BuildBytes() {
   const Nest& nest = out_->nest;
   const int64_t rows = nest.points[kM], k = nest.points[kK];
@@ -112,6 +131,7 @@ Status PartBuilder::BuildBytes() {
   most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;
   const int64_t blocks = (rows + most - 1) / most;
   out_->block_rows = (rows + blocks - 1) / blocks;
+  bytes.in_place = FindInPlace(&bytes);
   out_->tasks = nest.points[kOuter] * blocks * out_->tiling.tiles;
   out_->acc_row = (out_->tiling.chunk * out_->tiling.inner + 3) / 4 * 4;
   const int64_t packed_rows = out_->block_rows + 1;

@@ -133,12 +133,24 @@ void OrderForReads(const Part& part, const Operand& operand, int* order, int cou
   }
 }
 
-// What a reduction reads most of, if it writes nothing along the loops that it reduces: the order of its rows
-// is then that in which they are read. Null if there is none.
+// Whether a reduction gives the same in whatever order its elements come: the greatest and the least of them.
+bool AnyOrder(const Part& part) {
+  for (const Stage& stage : part.stages) {
+    for (const TapeInst& inst : stage.tape) {
+      const bool extreme = inst.op == TapeOp::kReduceMax || inst.op == TapeOp::kReduceMin;
+      if (!extreme && (Reduces(inst.op) || inst.op == TapeOp::kKeep || inst.op == TapeOp::kKept)) return false;
+    }
+  }
+  return true;
+}
+
+// What a reduction reads most of: the order of its rows is that in which they are read, if it writes nothing
+// along the loops that it reduces, or those may have any order. Null if there is none.
 const Operand* MostRead(const Part& part) {
   const Operand* most = nullptr;
   int most_loops = 0;
   const size_t rows = part.outer;
+  const bool any_order = AnyOrder(part);
   for (const Operand& operand : part.operands) {
     int64_t strides[kMaxLoops];
     FullStrides(operand, static_cast<int>(part.loops.size()), strides);
@@ -150,7 +162,7 @@ const Operand* MostRead(const Part& part) {
       reduced |= d >= rows;
     }
     if (operand.mode != Mode::kRead) {
-      if (reduced || !operand.indirects.empty()) return nullptr;
+      if ((reduced && !any_order) || !operand.indirects.empty()) return nullptr;
     } else if (reduced && loops > most_loops && operand.indirects.empty()) {
       most = &operand;
       most_loops = loops;
@@ -176,7 +188,7 @@ Nest MakeNest(const Part& part, bool channels) {
       if (part.loops[d] > 1) order[count++] = d;
     }
     if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
-    if (most_read != nullptr && g == 0) OrderForReads(part, *most_read, order, count);
+    if (most_read != nullptr && (g == 0 || AnyOrder(part))) OrderForReads(part, *most_read, order, count);
     if (channels && g == 3) OrderForReads(part, part.operands[part.lhs], order, count);
     nest.first[g] = nest.loops;
     nest.points[g] = 1;

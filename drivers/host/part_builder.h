@@ -62,6 +62,10 @@ class PartBuilder {
   void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
+  // Bytes that a tape makes of one byte (byte_table.cc).
+  GrowingList<uint16_t> StepsFrom(Tape tape, size_t root) const;
+  Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
+                       const uint8_t** table);
   bool IsOneNumber(uint16_t operand) const;
   bool OneNumbersFirst(GrowingList<TapeInst>* tape) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
@@ -91,6 +95,7 @@ class PartBuilder {
   bool FitsBytes() const;
   Status BuildBytes();
   Status BuildRuns(BytesProgram* bytes);
+  bool FindInPlace(BytesProgram* bytes) const;
   bool IsRowSum(size_t j) const;
   class SumsWay;
   GrowingList<uint8_t> DependOnColumns() const;

@@ -131,6 +131,7 @@ struct Inst {
   // kLoad: the register may be the operand's memory itself. kOp: the next instruction, a store, may be left
   // out by writing the result to its operand.
   bool direct = false;
+  bool exact = false;  // kOp: computes no lane behind the last
   union {
     double f = 0;
     int64_t i;
@@ -277,6 +278,8 @@ struct ChannelStrip {
   int64_t acc_row = 0;     // from point to point
   bool add = false;        // to what is there
 };
+// Whether MultiplyBytes reads no more than k bytes of each row of a.
+using ReadsNoMore = bool (*)(int rows, int columns, int64_t k);
 using SumChannels = void (*)(const ChannelStrip& strip);
 // `channels` bytes (at most a step) from each of four addresses, of which one byte each, with `flip`ped bits,
 // is beside the others in `to`, in an order that SumChannels undoes; then the same `step`s further on.
@@ -286,6 +289,7 @@ using InterleaveBytes = void (*)(const uint8_t* const* from, const int64_t* step
 // How bytes are multiplied.
 struct ByteInstructions {
   MultiplyBytes multiply = nullptr;
+  ReadsNoMore reads_no_more = nullptr;
   SumChannels sum_channels = nullptr;
   InterleaveBytes interleave = nullptr;
   int channel_step = 0;     // of the latter two
@@ -306,33 +310,44 @@ struct Requantisation {
   // side `row_sum` stands for.
   const Access* row = nullptr;
   int row_sum = -1;
-  bool clamps = false, quantises = false;
+  bool clamps = false, quantises = false, is_signed = false;
   float low = -__builtin_inff(), high = __builtin_inff();
   float scale = 1, zero = 0;    // QuotientIsQuick; zero is whole
   const Access* out = nullptr;  // lanes side by side
+  const uint8_t* table = nullptr;  // the byte that is stored for each byte; null: itself
 };
-struct RequantisedRow {
+struct RequantisedRows {
   const int32_t* sums = nullptr;
+  int64_t sums_row = 0;  // from row to row
+  int rows = 0, columns = 0;
   const int32_t* less = nullptr;   // of each column
   const int32_t* times = nullptr;  // of each column; null: no row
-  uint32_t more = 0, row = 0;      // sum + more - less - row * times, modulo 2^32
-  const float* before = nullptr;   // null: 0
+  // Of each row: sum + more - less - row * times, modulo 2^32.
+  const uint32_t* more = nullptr;
+  const uint32_t* row = nullptr;
+  const float* before = nullptr;  // of each column, as the others; null: 0
   const float* factor = nullptr;
   const float* after = nullptr;
   char* out = nullptr;
-  int columns = 0;
+  int64_t out_row = 0;  // bytes from row to row
 };
+inline constexpr int kMostRequantised = 64;  // rows at a time
+// to[i] = table[from[i]]; both may be the same.
+using LookUp = void (*)(const uint8_t* table, const uint8_t* from, int64_t n, uint8_t* to);
 // Whether round(x / scale) + zero in [low, high] can be had without a division: see exec/quotient.h.
 inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
   constexpr float kMostNumber = 1 << 20;
   return scale >= 0x1p-100f && scale <= 0x1p100f && zero >= -kMostNumber && zero <= kMostNumber &&
          low >= -kMostNumber && high <= kMostNumber;
 }
-using RequantiseRow = void (*)(const Requantisation& how, const RequantisedRow& row);
+using RequantiseRows = void (*)(const Requantisation& how, const RequantisedRows& rows);
 
 // kBytes. The points of k are PartProgram::taps, each of tap_run bytes, if the left side lies so.
 struct BytesProgram {
   MultiplyBytes multiply = nullptr;
+  // The rows of the left side are multiplied where they lie, `left_row` bytes apart, not packed.
+  bool in_place = false;
+  int64_t left_row = 0;
   bool in_runs = false;
   int64_t tap_run = 0;
   int64_t runs = 0;                    // of taps that lie one behind the other, where none is absent
@@ -347,7 +362,8 @@ struct BytesProgram {
   int64_t wide_stride = 0;  // bytes of the sums of one right side, widened for the epilogue
   // Of each right side that is no row sum; null where the epilogue gets the sums as they are, as i64.
   const Requantisation* sums = nullptr;
-  RequantiseRow requantise_row = nullptr;  // of `sums`, in place of the epilogue; null: that gets f32
+  RequantiseRows requantise = nullptr;  // of `sums`, in place of the epilogue; null: that gets f32
+  LookUp look_up = nullptr;
   Program of_columns;                      // registers of `sums`
   int64_t correction_at = 0;               // of the columns of a tile, i32, kLanes a right side
   int64_t times_at = 0;                    // as correction_at
@@ -469,6 +485,11 @@ struct Worker {
   uint32_t looks = 0;  // of StopNow at the signal
 };
 
+// To floats, where NaN stays; to bytes of a range that they hold, in memory, where NaN becomes 0.
+struct Quantisers {
+  OpFn to_floats = nullptr, to_u8 = nullptr, to_i8 = nullptr;
+};
+
 // The engine of one instruction set.
 struct Engine {
   const char* name = "";
@@ -478,9 +499,9 @@ struct Engine {
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
   OpFn add_clamp = nullptr;        // f32: a + b, then the range; NaN stays
   OpFn clamp = nullptr;            // f32: a, then the range; NaN stays
-  OpFn quantise = nullptr;         // f32: a / scale, rounded half to even, + zero, then the range; NaN stays
-  OpFn quantise_scaled = nullptr;  // the same; the scale is lane 0 of b
-  OpFn quantise_by = nullptr;      // the same; the scale is lane 0 of b, the zero point that of c
+  Quantisers quantise;         // f32: a / scale, rounded half to even, + zero, then the range
+  Quantisers quantise_scaled;  // the same; the scale is lane 0 of b
+  Quantisers quantise_by;      // the same; the scale is lane 0 of b, the zero point that of c
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
   LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32
@@ -488,7 +509,8 @@ struct Engine {
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};
-  RequantiseRow requantise_row = nullptr;
+  RequantiseRows requantise = nullptr;
+  LookUp look_up = nullptr;
   ByteInstructions bytes;          // by what this machine has
   ByteInstructions bytes_widened;  // without dot products of bytes: on any that the engine is for
   RunFn run[kNumPaths] = {};

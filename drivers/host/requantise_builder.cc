@@ -31,6 +31,7 @@ class PartBuilder::SumsWay {
     bool whole = true;
     for (;;) {
       const size_t next = OnlyReader(at);
+      if (floats == nullptr && IsTableFrom(next)) return Tabulate(at, to);
       if (next == tape_.size()) return false;
       const TapeInst& inst = tape_[next];
       if (inst.op == TapeOp::kStore) return !whole && Store(inst, at, to);
@@ -152,10 +153,13 @@ class PartBuilder::SumsWay {
     }
     if (inst.op == TapeOp::kMin) return step_++ == 4 && OtherNumber(inst, at, &greatest_);
     const bool is_signed = CastsTo(inst, DType::kI8);
-    if (!is_signed && !CastsTo(inst, DType::kU8)) return false;
+    return (is_signed || CastsTo(inst, DType::kU8)) && step_++ == kLimited && FitsByte(is_signed, to);
+  }
+  bool FitsByte(bool is_signed, Requantisation* to) {
     dtype_ = is_signed ? DType::kI8 : DType::kU8;
-    return step_++ == 5 && least_ >= (is_signed ? -128 : 0) && greatest_ <= (is_signed ? 127 : 255) &&
-           least_ <= greatest_ && QuotientIsQuick(to->scale, to->zero, least_, greatest_) && AreWhole(*to);
+    to->is_signed = is_signed;
+    return least_ >= (is_signed ? -128 : 0) && greatest_ <= (is_signed ? 127 : 255) && least_ <= greatest_ &&
+           QuotientIsQuick(to->scale, to->zero, least_, greatest_) && AreWhole(*to);
   }
   bool AreWhole(const Requantisation& to) const {
     return to.zero == __builtin_truncf(to.zero) && least_ == __builtin_truncf(least_) &&
@@ -170,10 +174,30 @@ class PartBuilder::SumsWay {
     }
   }
 
+  // Whether what reads bytes, or floats that are what a byte holds, is more than what makes bytes of those or
+  // stores them.
+  bool IsTableFrom(size_t next) const {
+    const bool one = next < tape_.size();
+    if (step_ == kLimited) return !one || (!CastsTo(tape_[next], DType::kI8) && !CastsTo(tape_[next], DType::kU8));
+    return step_ == kQuantised && (!one || tape_[next].op != TapeOp::kStore);
+  }
+  // What is made of the bytes alone, and stored as bytes, is a table.
+  bool Tabulate(size_t bytes, Requantisation* to) {
+    if (step_ == kLimited && !FitsByte(least_ < 0, to)) return false;
+    step_ = kQuantised;
+    const GrowingList<uint16_t> steps = b_.StepsFrom(tape_, bytes);
+    if (!steps.ok() || steps.empty()) return false;
+    size_t store = 0;
+    for (uint16_t step : steps) store = tape_[step].op == TapeOp::kStore ? step : store;
+    return b_.MakeByteTable(tape_, bytes, steps, dtype_, &to->table).ok() &&
+           Store(tape_[store], tape_[store].a, to);
+  }
   bool Store(const TapeInst& store, size_t at, Requantisation* to) {
     if (to->factor == kNoRegister || store.arg >= b_.part_.operands.size() || store.a != at) return false;
     const Operand& out = b_.part_.operands[store.arg];
-    if (out.dtype != (to->quantises ? dtype_ : DType::kF32) || (to->quantises && step_ != 6)) return false;
+    if (to->quantises ? step_ != kQuantised || (to->table == nullptr && out.dtype != dtype_)
+                      : out.dtype != DType::kF32)
+      return false;
     bool built = b_.BuildAccess(store.arg, b_.out_->tiling, &to->out).ok() && to->out->plain;
     const int64_t lanes = b_.out_->tiling.chunk * b_.out_->tiling.inner;
     built = built && (to->out->lane.kind == LaneKind::kUnit || lanes == 1);
@@ -186,6 +210,7 @@ class PartBuilder::SumsWay {
   const Tape tape_;
   const GrowingList<uint8_t>& of_columns_;
   uint16_t row_ = kNoOperand;
+  static constexpr int kLimited = 5, kQuantised = 6;
   int step_ = 0;  // of the quantisation
   float least_ = 0, greatest_ = 0;
   DType dtype_ = DType::kF32;
@@ -235,7 +260,8 @@ Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool whole, bool* b
   RONDO_RETURN_IF_ERROR(BuildOfColumns(of_columns, made, bytes));
   *built = true;
   if (whole) {
-    bytes->requantise_row = engine_.requantise_row;
+    bytes->requantise = engine_.requantise;
+    bytes->look_up = engine_.look_up;
   } else {
     RONDO_RETURN_IF_ERROR(BeginWithFloats(floats, built));
   }

@@ -103,17 +103,18 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
       return false;
     const bool known = tape[quotient.b].op == TapeOp::kConst;
     if (!known && same[quotient.b] == 0) return false;
-    last->fn = known ? engine.quantise : engine.quantise_scaled;
+    last->fn = (known ? engine.quantise : engine.quantise_scaled).to_floats;
     const float start[4] = {-kInfinity, kInfinity, known ? static_cast<float>(tape[quotient.b].imm.f) : 1, 0};
     std::memcpy(range, start, sizeof(start));
     return true;
   }
-  const bool by = last->fn == engine.quantise_by, scaled = last->fn == engine.quantise_scaled;
+  const bool by = last->fn == engine.quantise_by.to_floats,
+             scaled = last->fn == engine.quantise_scaled.to_floats;
   const uint16_t other = in.a == reg ? in.b : in.a;
-  if ((last->fn != engine.quantise && !by && !scaled) || Inputs(in.op) != 2 || other == reg) return false;
+  if ((last->fn != engine.quantise.to_floats && !by && !scaled) || Inputs(in.op) != 2 || other == reg) return false;
   if (scaled && in.op == TapeOp::kAdd && same[other] != 0 && range[3] == 0 && range[0] == -kInfinity &&
       range[1] == kInfinity) {
-    last->fn = engine.quantise_by;
+    last->fn = engine.quantise_by.to_floats;
     last->c = at[other];
     return true;
   }
@@ -132,6 +133,19 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
     return false;
   }
   return true;
+}
+
+// Makes bytes, which a store takes from f32, where they are stored.
+bool QuantiseInPlace(const Engine& engine, const Access& to, const TapeInst& store,
+                     const GrowingList<TapeInst>& tape, Inst* last) {
+  if (!Is8Bit(to.dtype) || !to.plain || to.lane.kind != LaneKind::kUnit || tape[store.a].type != TapeType::kF32)
+    return false;
+  for (const Quantisers* how : {&engine.quantise, &engine.quantise_scaled, &engine.quantise_by}) {
+    if (last->fn != how->to_floats) continue;
+    last->fn = to.dtype == DType::kI8 ? how->to_i8 : how->to_u8;
+    return last->exact = true;
+  }
+  return false;
 }
 
 // Whether lanes lie in memory as in a register.
@@ -390,8 +404,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     inst.out = at[k];
     if (in.op == TapeOp::kLoad) inst.direct = last[k] <= first_store && InPlace(*inst.access);
     if (in.op == TapeOp::kStore && in.a == before && last[in.a] == static_cast<int>(k) && !body.empty() &&
-        body.back().kind == InstKind::kOp && InPlace(*inst.access)) {
-      body.back().direct = true;
+        body.back().kind == InstKind::kOp) {
+      body.back().direct = InPlace(*inst.access) || QuantiseInPlace(engine_, *inst.access, in, tape, &body.back());
     }
     if (in.op == TapeOp::kYield) out->yield = inst.a;
     (in.op == TapeOp::kConst ? once : body).push_back(inst);

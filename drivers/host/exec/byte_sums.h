@@ -35,7 +35,7 @@ class ByteSums {
   // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. row_sums: of
   // the packed bytes of each row, where any right side needs them.
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
-    if (bytes_.requantise_row != nullptr) return Requantise(pos, row, rows, n, row_sums);
+    if (bytes_.requantise != nullptr) return Requantise(pos, row, rows, n, row_sums);
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
     TapeFrame frame;
@@ -129,32 +129,61 @@ class ByteSums {
   }
 
   void Requantise(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
-    const Nest& nest = part_.nest;
     for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
       const Requantisation& how = bytes_.sums[j];
       if (how.out == nullptr) continue;  // a row sum
-      RequantisedRow one;
-      one.sums = Acc(j);
-      one.less = Corrections(j);
-      const bool of_row = how.times != kNoRegister;
-      const bool once = of_row && AllSame(Times(j), n);  // all columns take the same of a row
-      one.times = of_row && !once ? Times(j) : nullptr;
-      one.before = Register<float>(how.before);
-      one.factor = Register<float>(how.factor);
-      one.after = Register<float>(how.after);
-      if (one.after == nullptr) one.after = reinterpret_cast<const float*>(w_.scratch + bytes_.zeros_at);
-      one.columns = n;
-      Decode(nest, nest.first[1], nest.first[2], row, pos);
-      for (int64_t r = 0; r < rows; ++r) {
-        one.more = More(j, row_sums, r);
-        if (of_row) one.row = OfRow(how, pos, row_sums, r);
-        if (once) one.more -= one.row * static_cast<uint32_t>(*Times(j));
-        one.out = Pointer(*how.out, w_, BaseOf(*how.out, pos));
-        bytes_.requantise_row(how, one);
-        one.sums += part_.acc_row;
-        Advance(nest, nest.first[1], nest.first[2], pos);
-      }
+      RequantisedRows some;
+      some.sums = Acc(j);
+      some.sums_row = part_.acc_row;
+      some.less = Corrections(j);
+      some.before = Register<float>(how.before);
+      some.factor = Register<float>(how.factor);
+      some.after = Register<float>(how.after);
+      if (some.after == nullptr) some.after = reinterpret_cast<const float*>(w_.scratch + bytes_.zeros_at);
+      some.columns = n;
+      RequantiseRuns(how, j, pos, row, rows, row_sums, &some);
     }
+  }
+  // Rows along the innermost loop of group m at a time.
+  void RequantiseRuns(const Requantisation& how, int j, int64_t* pos, int64_t row, int64_t rows,
+                      const int64_t* row_sums, RequantisedRows* some) const {
+    const Nest& nest = part_.nest;
+    const int inner = nest.first[2] - 1;
+    const bool of_row = how.times != kNoRegister;
+    const bool once = of_row && AllSame(Times(j), some->columns);  // all columns take the same of a row
+    some->times = of_row && !once ? Times(j) : nullptr;
+    uint32_t more[kMostRequantised] = {}, numbers[kMostRequantised];
+    some->more = more;
+    some->row = numbers;
+    for (int i = 0; i < how.out->num_loops; ++i) {
+      if (how.out->loop[i] == inner) some->out_row = how.out->step[i] * how.out->size;
+    }
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    for (int64_t r = 0; r < rows; r += some->rows) {
+      some->rows = static_cast<int>(
+          Least<int64_t>(kMostRequantised, Least(rows - r, nest.extent[inner] - pos[inner])));
+      some->out = Pointer(*how.out, w_, BaseOf(*how.out, pos));
+      for (int i = 0; i < some->rows && (of_row || bytes_.right_flip[j] != 0); ++i) {
+        more[i] = More(j, row_sums, r + i);
+        if (of_row) numbers[i] = OfRow(how, pos, row_sums, r + i);
+        if (once) more[i] -= numbers[i] * static_cast<uint32_t>(*Times(j));
+        ++pos[inner];
+      }
+      bytes_.requantise(how, *some);
+      if (how.table != nullptr) LookUpRows(how, *some);
+      some->sums += some->rows * part_.acc_row;
+      if (of_row || bytes_.right_flip[j] != 0) pos[inner] -= some->rows;
+      pos[inner] += some->rows - 1;
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
+  }
+
+  void LookUpRows(const Requantisation& how, const RequantisedRows& rows) const {
+    auto* out = reinterpret_cast<uint8_t*>(rows.out);
+    if (rows.out_row == rows.columns || rows.rows == 1)
+      return bytes_.look_up(how.table, out, int64_t{1} * rows.rows * rows.columns, out);
+    for (int m = 0; m < rows.rows; ++m, out += rows.out_row)
+      bytes_.look_up(how.table, out, rows.columns, out);
   }
 
   // Sums of row r of right side j, as `sums` says, modulo 2^32; the row is `i` behind that of pos, which only

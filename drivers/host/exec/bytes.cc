@@ -55,6 +55,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
 constexpr MultiplyBytes kMultiply = Tile;
+constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -67,6 +68,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
 constexpr MultiplyBytes kMultiply = Tile;
+constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -94,6 +96,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_channels.inc"
 #include "drivers/host/exec/byte_pairs.inc"
 constexpr MultiplyBytes kMultiply = TileOfPairs;
+constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -106,6 +109,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
 constexpr MultiplyBytes kMultiply = Tile;
+constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -127,6 +131,7 @@ void Tile(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_st
     }
   }
 }
+bool TileReadsNoMore(int, int, int64_t) { return true; }
 constexpr int kStep = 16;
 void Interleave(const uint8_t* const* from, const int64_t* step, int columns, int channels, uint8_t flip,
                 uint8_t* to, int64_t to_step) {
@@ -153,6 +158,7 @@ void SumChannels(const ChannelStrip& s) {
   }
 }
 constexpr MultiplyBytes kMultiply = Tile;
+constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 }  // namespace widened
 namespace vnni = widened;
 bool HasVnni() { return false; }
@@ -200,24 +206,29 @@ inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
 #endif
 }
 
-// The sum of a row of whole vectors.
-inline int64_t SumRow(const uint8_t* from, int64_t row) {
+inline int64_t SumRow(const uint8_t* from, int64_t k) {
 #if defined(__AVX512BW__)
   __m512i sum = _mm512_setzero_si512();
-  for (int64_t at = 0; at < row; at += 64)
-    sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_loadu_si512(from + at), _mm512_setzero_si512()));
+  for (int64_t at = 0; at < k; at += 64) {
+    const uint64_t some = k - at >= 64 ? ~uint64_t{0} : (uint64_t{1} << (k - at)) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi8(some, from + at);
+    sum = _mm512_add_epi64(sum, _mm512_sad_epu8(x, _mm512_setzero_si512()));
+  }
   return _mm512_reduce_add_epi64(sum);
 #elif defined(__AVX2__)
   __m256i sum = _mm256_setzero_si256();
-  for (int64_t at = 0; at < row; at += 32) {
+  int64_t at = 0;
+  for (; at + 32 <= k; at += 32) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
     sum = _mm256_add_epi64(sum, _mm256_sad_epu8(x, _mm256_setzero_si256()));
   }
   const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-  return _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+  int64_t all = _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+  for (; at < k; ++at) all += from[at];
+  return all;
 #else
   uint32_t sum = 0;
-  for (int64_t i = 0; i < row; ++i) sum += from[i];
+  for (int64_t i = 0; i < k; ++i) sum += from[i];
   return sum;
 #endif
 }
@@ -229,7 +240,8 @@ class Product {
       : part_(part),
         bytes_(*part.bytes),
         w_(w),
-        left_(reinterpret_cast<uint8_t*>(w.scratch + part.lhs_at)),
+        packed_(reinterpret_cast<uint8_t*>(w.scratch + part.lhs_at)),
+        left_(packed_),
         row_sums_(reinterpret_cast<int64_t*>(w.scratch + part.count_at)),
         sums_(part, w) {}
 
@@ -237,10 +249,11 @@ class Product {
   void PackRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
     const Access& access = *part_.lhs_load;
+    if (bytes_.in_place) return FindRows(pos, row, rows);
     const bool whole = bytes_.in_runs && bytes_.runs == 1 && bytes_.run_at[0] == 0 && access.num_guards == 0;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
     for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
-      uint8_t* to = left_ + r * part_.lhs_row;
+      uint8_t* to = packed_ + r * part_.lhs_row;
       if (whole) {
         CopyRow(Pointer(access, w_, BaseOf(access, pos)), K(), bytes_.left_flip, to, part_.lhs_row);
       } else {
@@ -248,11 +261,11 @@ class Product {
         for (int64_t i = 0; bytes_.left_flip != 0 && i < K(); ++i) to[i] ^= bytes_.left_flip;
         std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       }
-      if (bytes_.sum_rows) row_sums_[r] = SumRow(to, part_.lhs_row);
+      if (bytes_.sum_rows) row_sums_[r] = SumRow(to, K());
       Advance(nest, nest.first[1], nest.first[2], pos);
     }
     if (bytes_.left_flip == 0) return;
-    uint8_t* last = left_ + rows * part_.lhs_row;
+    uint8_t* last = packed_ + rows * part_.lhs_row;
     std::memset(last, 128, static_cast<size_t>(K()));
     std::memset(last + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
   }
@@ -269,7 +282,8 @@ class Product {
         step = part_.lhs_row;
       }
       const int all = static_cast<int>(rows) + (bytes_.left_flip != 0 ? 1 : 0);
-      bytes_.multiply(left_, part_.lhs_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j),
+      const int64_t left_row = bytes_.in_place ? bytes_.left_row : part_.lhs_row;
+      bytes_.multiply(left_, left_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j),
                       part_.acc_row);
     }
   }
@@ -284,6 +298,15 @@ class Product {
  private:
   int64_t K() const { return part_.nest.points[3]; }
   int32_t* Acc(int j) const { return sums_.Acc(j); }
+
+  // The same rows where they lie.
+  void FindRows(int64_t* pos, int64_t row, int64_t rows) {
+    const Access& access = *part_.lhs_load;
+    Decode(part_.nest, part_.nest.first[1], part_.nest.first[2], row, pos);
+    left_ = reinterpret_cast<const uint8_t*>(Pointer(access, w_, BaseOf(access, pos)));
+    for (int64_t r = 0; bytes_.sum_rows && r < rows && !Stopped(w_); ++r)
+      row_sums_[r] = SumRow(left_ + r * bytes_.left_row, K());
+  }
 
   // Where no tap is absent, taps that lie one behind the other are copied as one.
   void PackRuns(const int64_t* pos, uint8_t* to) {
@@ -355,7 +378,8 @@ class Product {
   const PartProgram& part_;
   const BytesProgram& bytes_;
   Worker& w_;
-  uint8_t* const left_;
+  uint8_t* const packed_;
+  const uint8_t* left_;  // the rows: packed, or where they lie
   int64_t* const row_sums_;
   ByteSums sums_;
 };
@@ -369,10 +393,10 @@ constexpr bool kTakesWide = false;
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply, widened::SumChannels, widened::Interleave, widened::kStep,
+  engine->bytes_widened = {widened::kMultiply, widened::kReadsNoMore, widened::SumChannels, widened::Interleave, widened::kStep,
                            kTakesWide};
   engine->bytes =
-      HasVnni() ? ByteInstructions{vnni::kMultiply, vnni::SumChannels, vnni::Interleave, vnni::kStep, false}
+      HasVnni() ? ByteInstructions{vnni::kMultiply, vnni::kReadsNoMore, vnni::SumChannels, vnni::Interleave, vnni::kStep, false}
                 : engine->bytes_widened;
 }
 

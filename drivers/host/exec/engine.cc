@@ -19,11 +19,10 @@ void FillEngine(Engine* engine) {
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
   engine->clamp = Clamp();
-  engine->quantise = Quantise();
-  engine->quantise_scaled = QuantiseScaled();
-  engine->quantise_by = QuantiseBy();
+  FillQuantisers(engine);
   FillLoads(engine);
-  engine->requantise_row = RowRequantiser();
+  engine->requantise = RowsRequantiser();
+  engine->look_up = ByteLookUp();
   FillBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;

@@ -216,12 +216,11 @@ void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t las
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
 OpFn Clamp();
-OpFn Quantise();
-OpFn QuantiseScaled();
-OpFn QuantiseBy();
-RequantiseRow RowRequantiser();
+RequantiseRows RowsRequantiser();
+LookUp ByteLookUp();
 void FillBytes(Engine* engine);
 void FillLoads(Engine* engine);
+void FillQuantisers(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA
 

@@ -2,7 +2,6 @@
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/math.h"
-#include "drivers/host/exec/quotient.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -142,47 +141,6 @@ void ClampOp(const Registers& r, const Inst& inst, int n) {
   }
 }
 
-// round(a / scale) + zero in [low, high], of all lanes with the same four.
-void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, float low, float high) {
-  const int end = Whole(n);
-  if (QuotientIsQuick(scale, zero, low, high)) {
-    const Quotient quotient(scale);
-#pragma GCC ivdep
-    for (int i = 0; i < end; ++i) {
-      const float x = __builtin_nearbyintf(quotient.Of(a[i])) + zero;
-      const float y = x < low ? low : x;
-      out[i] = y > high ? high : y;
-    }
-    return;
-  }
-#pragma GCC ivdep
-  for (int i = 0; i < end; ++i) {
-    const float x = __builtin_nearbyintf(a[i] / scale) + zero;
-    const float y = x < low ? low : x;
-    out[i] = y > high ? high : y;
-  }
-}
-
-void QuantiseOp(const Registers& r, const Inst& inst, int n) {
-  const float* range = inst.imm.range;
-  QuantiseLanes(static_cast<const float*>(r.a), static_cast<float*>(r.out), n, range[2], range[3], range[0],
-                range[1]);
-}
-
-// The scale is lane 0 of register b.
-void QuantiseScaledOp(const Registers& r, const Inst& inst, int n) {
-  const float* range = inst.imm.range;
-  QuantiseLanes(static_cast<const float*>(r.a), static_cast<float*>(r.out), n,
-                *static_cast<const float*>(r.b), range[3], range[0], range[1]);
-}
-
-// The zero point is lane 0 of register c.
-void QuantiseByOp(const Registers& r, const Inst& inst, int n) {
-  QuantiseLanes(static_cast<const float*>(r.a), static_cast<float*>(r.out), n,
-                *static_cast<const float*>(r.b), *static_cast<const float*>(r.c), inst.imm.range[0],
-                inst.imm.range[1]);
-}
-
 template <typename T>
 void ConstOp(const Registers& r, const Inst& inst, int) {
   T* out = static_cast<T*>(r.out);
@@ -303,9 +261,6 @@ OpFn WithType(TapeType type, F f) {
 
 OpFn AddClamp() { return AddClampOp; }
 OpFn Clamp() { return ClampOp; }
-OpFn Quantise() { return QuantiseOp; }
-OpFn QuantiseScaled() { return QuantiseScaledOp; }
-OpFn QuantiseBy() { return QuantiseByOp; }
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand) {
   const OpClass kind = ClassOf(op);

@@ -56,6 +56,36 @@ template <TapeOp kOp, typename T>
   return ReduceParts<kOp, kParts / 2>(parts);
 }
 
+// The greatest or least of floats. What a comparison leaves out is no number, or there is none: x - x tells,
+// and what is infinite is looked at again.
+template <TapeOp kOp>
+[[gnu::flatten]] float ReduceFloats(const float* x, int n) {
+  constexpr int kAtOnce = 64;
+  float parts[kAtOnce], strange[kAtOnce];
+  for (int j = 0; j < kAtOnce; ++j) parts[j] = scalar::ReduceStart<float>(kOp);
+  for (int j = 0; j < kAtOnce; ++j) strange[j] = 0;
+  int i = 0;
+  for (; i + kAtOnce <= n; i += kAtOnce) {
+#pragma GCC ivdep
+    for (int j = 0; j < kAtOnce; ++j) {
+      const float y = x[i + j];
+      parts[j] = (kOp == TapeOp::kReduceMax ? y > parts[j] : y < parts[j]) ? y : parts[j];
+      strange[j] += y - y;
+    }
+  }
+  for (int j = 0; i + j < n; ++j) parts[j] = scalar::ReduceStep<float>(kOp, parts[j], x[i + j]);
+  const float sum = ReduceParts<TapeOp::kReduceSum, kAtOnce / 2>(strange);
+  return sum == 0 ? ReduceParts<kOp, kAtOnce / 2>(parts) : ReduceTile<kOp>(x, n);
+}
+template <TapeOp kOp, typename T>
+T ReduceRow(const T* x, int n) {
+  if constexpr (sizeof(T) == 4 && (kOp == TapeOp::kReduceMax || kOp == TapeOp::kReduceMin)) {
+    return ReduceFloats<kOp>(x, n);
+  } else {
+    return ReduceTile<kOp, T>(x, n);
+  }
+}
+
 template <TapeOp kOp, typename T>
 [[gnu::flatten]] void ReduceColumns(T* acc, const T* x, int n) {
 #pragma GCC ivdep
@@ -80,7 +110,7 @@ void ReduceTyped(const Inst& inst, TapeFrame& frame, const T* x, int n) {
     if (frame.columns) {
       ReduceColumns<kOp, T>(value, x, n);
     } else {
-      *value = scalar::ReduceStep<T>(kOp, *value, ReduceTile<kOp, T>(x, n));
+      *value = scalar::ReduceStep<T>(kOp, *value, ReduceRow<kOp, T>(x, n));
     }
   };
   switch (inst.op) {

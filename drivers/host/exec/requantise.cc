@@ -1,18 +1,56 @@
 // Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products
-// and sums, which would round once where the tape that this stands for rounds twice.
+// and sums, which would round once where the tape that this stands for rounds twice. What is of the columns
+// stays in registers from row to row.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/quotient.h"
+#include "drivers/host/exec/to_bytes.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
 
+#if defined(__AVX512F__)
+
+template <bool kRow, bool kBefore, typename Out>
+void Rows(const Requantisation& how, const RequantisedRows& r) {
+  const __m512 low = _mm512_set1_ps(how.low), high = _mm512_set1_ps(how.high);
+  const ToBytes to_bytes(how.scale, how.zero);
+  for (int i = 0; i < r.columns; i += 16) {
+    const auto some = static_cast<__mmask16>(r.columns - i < 16 ? (1u << (r.columns - i)) - 1 : 0xffff);
+    const __m512i less = _mm512_loadu_si512(r.less + i);
+    const __m512i times = kRow ? _mm512_loadu_si512(r.times + i) : _mm512_setzero_si512();
+    const __m512 before = kBefore ? _mm512_loadu_ps(r.before + i) : _mm512_setzero_ps();
+    const __m512 factor = _mm512_loadu_ps(r.factor + i), after = _mm512_loadu_ps(r.after + i);
+    const int32_t* sums = r.sums + i;
+    char* out = r.out + i * static_cast<int>(sizeof(Out));
+    for (int m = 0; m < r.rows; ++m, sums += r.sums_row, out += r.out_row) {
+      __m512i sum = _mm512_sub_epi32(_mm512_loadu_si512(sums), less);
+      sum = _mm512_add_epi32(sum, _mm512_set1_epi32(static_cast<int>(r.more[m])));
+      if constexpr (kRow) {
+        const __m512i row = _mm512_set1_epi32(static_cast<int>(r.row[m]));
+        sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(row, times));
+      }
+      __m512 x = _mm512_maskz_cvtepi32_ps(0xffff, sum);
+      if constexpr (kBefore) x = _mm512_add_ps(x, before);
+      x = _mm512_add_ps(_mm512_mul_ps(x, factor), after);
+      x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // what is no number stays
+      if constexpr (sizeof(Out) == sizeof(float)) {
+        _mm512_mask_storeu_ps(out, some, x);
+      } else {
+        _mm512_mask_cvtepi32_storeu_epi8(out, some, to_bytes.Of(x));
+      }
+    }
+  }
+}
+
+#else
+
 // Of the columns, and of some behind them up to a multiple of 16.
 template <bool kRow, bool kBefore, bool kQuantises>
-void Numbers(const Requantisation& how, const RequantisedRow& r, float* out) {
+void Numbers(const Requantisation& how, const RequantisedRows& r, int m, float* out) {
   const float low = how.low, high = how.high, zero = how.zero;
-  const int32_t *sums = r.sums, *less = r.less, *times = r.times;
+  const int32_t *sums = r.sums + m * r.sums_row, *less = r.less, *times = r.times;
   const float *before = r.before, *factor = r.factor, *after = r.after;
-  const uint32_t more = r.more, row = r.row;
+  const uint32_t more = r.more[m], row = kRow ? r.row[m] : 0;
   const Quotient quotient(how.scale);
   const int end = (r.columns + 15) & ~15;
 #pragma GCC ivdep
@@ -28,76 +66,61 @@ void Numbers(const Requantisation& how, const RequantisedRow& r, float* out) {
   }
 }
 
-#if defined(__AVX512F__)
-
-// The same in registers. Quotients as in quotient.h: none is too large for its remainder.
-template <bool kRow, bool kBefore, typename Byte>
-void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
-  const __m512 low = _mm512_set1_ps(how.low), high = _mm512_set1_ps(how.high),
-               scale = _mm512_set1_ps(how.scale);
-  const __m512 reciprocal = _mm512_set1_ps(1 / how.scale);
-  const __m512i zero = _mm512_set1_epi32(static_cast<int>(how.zero)),
-                more = _mm512_set1_epi32(static_cast<int>(r.more)),
-                row = _mm512_set1_epi32(static_cast<int>(r.row));
-  for (int i = 0; i < r.columns; i += 16) {
-    __m512i sum = _mm512_sub_epi32(_mm512_loadu_si512(r.sums + i), _mm512_loadu_si512(r.less + i));
-    sum = _mm512_add_epi32(sum, more);
-    if constexpr (kRow) sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(row, _mm512_loadu_si512(r.times + i)));
-    __m512 x = _mm512_maskz_cvtepi32_ps(0xffff, sum);
-    if constexpr (kBefore) x = _mm512_add_ps(x, _mm512_loadu_ps(r.before + i));
-    x = _mm512_add_ps(_mm512_mul_ps(x, _mm512_loadu_ps(r.factor + i)), _mm512_loadu_ps(r.after + i));
-    x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // what is no number stays
-    const __m512 product = _mm512_mul_ps(x, reciprocal);
-    const __m512 once = _mm512_fmadd_ps(_mm512_fnmadd_ps(product, scale, x), reciprocal, product);
-    const __m512 twice = _mm512_fmadd_ps(_mm512_fnmadd_ps(once, scale, x), reciprocal, once);
-    const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);  // others are 0
-    const __m512i whole = _mm512_maskz_add_epi32(numbers, _mm512_maskz_cvtps_epi32(numbers, twice), zero);
-    const int left = r.columns - i;
-    const auto some = static_cast<__mmask16>(left < 16 ? (1u << left) - 1 : 0xffff);
-    _mm512_mask_cvtepi32_storeu_epi8(out + i, some, whole);
-  }
+template <bool kRow, bool kBefore>
+void RowOfFloats(const Requantisation& how, const RequantisedRows& r, int m, float* out) {
+  if (r.columns % 16 == 0) return Numbers<kRow, kBefore, false>(how, r, m, out);
+  float numbers[kLanes];
+  Numbers<kRow, kBefore, false>(how, r, m, numbers);
+  CopyFloats(numbers, r.columns, out);
 }
 
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
+
+// Sums of eight columns of one row as whole numbers of a byte.
+template <bool kRow, bool kBefore>
+class EightBytes {
+ public:
+  EightBytes(const Requantisation& how, const RequantisedRows& r, int i)
+      : low_(_mm256_set1_ps(how.low)),
+        high_(_mm256_set1_ps(how.high)),
+        to_bytes_(how.scale, how.zero),
+        less_(Whole(r.less + i)),
+        times_(kRow ? Whole(r.times + i) : _mm256_setzero_si256()),
+        before_(kBefore ? _mm256_loadu_ps(r.before + i) : _mm256_setzero_ps()),
+        factor_(_mm256_loadu_ps(r.factor + i)),
+        after_(_mm256_loadu_ps(r.after + i)) {}
+  inline __attribute__((always_inline)) __m256i Of(const int32_t* sums, uint32_t more, uint32_t row) const {
+    __m256i sum =
+        _mm256_add_epi32(_mm256_sub_epi32(Whole(sums), less_), _mm256_set1_epi32(static_cast<int>(more)));
+    if constexpr (kRow)
+      sum =
+          _mm256_sub_epi32(sum, _mm256_mullo_epi32(_mm256_set1_epi32(static_cast<int>(row)), times_));
+    __m256 x = _mm256_cvtepi32_ps(sum);
+    if constexpr (kBefore) x = _mm256_add_ps(x, before_);
+    x = _mm256_add_ps(_mm256_mul_ps(x, factor_), after_);
+    x = _mm256_min_ps(high_, _mm256_max_ps(low_, x));  // what is no number stays
+    return to_bytes_.Of(x);
+  }
+
+ private:
+  static inline __attribute__((always_inline)) __m256i Whole(const int32_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  const __m256 low_, high_;
+  const ToBytes to_bytes_;
+  const __m256i less_, times_;
+  const __m256 before_, factor_, after_;
+};
 
 template <bool kRow, bool kBefore, typename Byte>
-void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
-  const __m256 low = _mm256_set1_ps(how.low), high = _mm256_set1_ps(how.high),
-               scale = _mm256_set1_ps(how.scale), reciprocal = _mm256_set1_ps(1 / how.scale);
-  const __m256i zero = _mm256_set1_epi32(static_cast<int>(how.zero)),
-                more = _mm256_set1_epi32(static_cast<int>(r.more)),
-                row = _mm256_set1_epi32(static_cast<int>(r.row));
-  const int32_t *const sums = r.sums, *const less = r.less, *const times = r.times;
-  const float *const before = r.before, *const factor = r.factor, *const after = r.after;
-  const int columns = r.columns;
-  const auto eight = [=](int i) {
-    const auto whole = [=](const int32_t* from) {
-      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
-    };
-    __m256i sum = _mm256_add_epi32(_mm256_sub_epi32(whole(sums), whole(less)), more);
-    if constexpr (kRow) sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(row, whole(times)));
-    __m256 x = _mm256_cvtepi32_ps(sum);
-    if constexpr (kBefore) x = _mm256_add_ps(x, _mm256_loadu_ps(before + i));
-    x = _mm256_add_ps(_mm256_mul_ps(x, _mm256_loadu_ps(factor + i)), _mm256_loadu_ps(after + i));
-    x = _mm256_min_ps(high, _mm256_max_ps(low, x));  // what is no number stays
-    const __m256 product = _mm256_mul_ps(x, reciprocal);
-    const __m256 once = _mm256_fmadd_ps(_mm256_fnmadd_ps(product, scale, x), reciprocal, product);
-    const __m256 twice = _mm256_fmadd_ps(_mm256_fnmadd_ps(once, scale, x), reciprocal, once);
-    const __m256i numbers = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_ORD_Q));  // others are 0
-    return _mm256_and_si256(_mm256_add_epi32(_mm256_cvtps_epi32(twice), zero), numbers);
-  };
-  for (int i = 0; i < columns; i += 16) {
-    // Pairs of four come as 0, 2, 1, 3.
-    const __m256i pairs = _mm256_permute4x64_epi64(_mm256_packs_epi32(eight(i), eight(i + 8)), 0xd8);
-    const __m128i first = _mm256_castsi256_si128(pairs), second = _mm256_extracti128_si256(pairs, 1);
-    const __m128i bytes =
-        static_cast<Byte>(-1) < 0 ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second);
-    if (i + 16 <= columns) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), bytes);
-    } else {
-      alignas(16) Byte some[16];
-      _mm_store_si128(reinterpret_cast<__m128i*>(some), bytes);
-      for (int c = 0; i + c < columns; ++c) out[i + c] = some[c];
+void RowsOfBytes(const Requantisation& how, const RequantisedRows& r) {
+  for (int i = 0; i < r.columns; i += 16) {
+    const EightBytes<kRow, kBefore> one(how, r, i), other(how, r, i + 8);
+    const int32_t* sums = r.sums + i;
+    Byte* out = reinterpret_cast<Byte*>(r.out) + i;
+    for (int m = 0; m < r.rows; ++m, sums += r.sums_row, out += r.out_row) {
+      const uint32_t more = r.more[m], row = kRow ? r.row[m] : 0;
+      StoreBytes(one.Of(sums, more, row), other.Of(sums + 8, more, row), r.columns - i, out);
     }
   }
 }
@@ -105,37 +128,46 @@ void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
 #else
 
 template <bool kRow, bool kBefore, typename Byte>
-void Bytes(const Requantisation& how, const RequantisedRow& r, Byte* out) {
+void RowsOfBytes(const Requantisation& how, const RequantisedRows& r) {
   float numbers[kLanes];
-  Numbers<kRow, kBefore, true>(how, r, numbers);
+  for (int m = 0; m < r.rows; ++m) {
+    Numbers<kRow, kBefore, true>(how, r, m, numbers);
+    Byte* out = reinterpret_cast<Byte*>(r.out + m * r.out_row);
 #pragma GCC ivdep
-  for (int i = 0; i < r.columns; ++i)
-    out[i] = static_cast<Byte>(static_cast<int32_t>(numbers[i] == numbers[i] ? numbers[i] : 0));
+    for (int i = 0; i < r.columns; ++i)
+      out[i] = static_cast<Byte>(static_cast<int32_t>(numbers[i] == numbers[i] ? numbers[i] : 0));
+  }
+}
+
+#endif
+
+template <bool kRow, bool kBefore, typename Out>
+void Rows(const Requantisation& how, const RequantisedRows& r) {
+  if constexpr (sizeof(Out) == 1) {
+    RowsOfBytes<kRow, kBefore, Out>(how, r);
+  } else {
+    for (int m = 0; m < r.rows; ++m)
+      RowOfFloats<kRow, kBefore>(how, r, m, reinterpret_cast<float*>(r.out + m * r.out_row));
+  }
 }
 
 #endif
 
 template <bool kRow, bool kBefore>
-void RowAs(const Requantisation& how, const RequantisedRow& row) {
-  if (how.quantises && how.out->dtype == DType::kI8)
-    return Bytes<kRow, kBefore>(how, row, reinterpret_cast<int8_t*>(row.out));
-  if (how.quantises) return Bytes<kRow, kBefore>(how, row, reinterpret_cast<uint8_t*>(row.out));
-  float* const out = reinterpret_cast<float*>(row.out);
-  if (row.columns % 16 == 0) return Numbers<kRow, kBefore, false>(how, row, out);
-  float numbers[kLanes];
-  Numbers<kRow, kBefore, false>(how, row, numbers);
-  CopyFloats(numbers, row.columns, out);
+void RowsAs(const Requantisation& how, const RequantisedRows& rows) {
+  if (!how.quantises) return Rows<kRow, kBefore, float>(how, rows);
+  how.is_signed ? Rows<kRow, kBefore, int8_t>(how, rows)
+                               : Rows<kRow, kBefore, uint8_t>(how, rows);
 }
 
-void Requantise(const Requantisation& how, const RequantisedRow& row) {
-  if (row.times != nullptr) {
-    return row.before != nullptr ? RowAs<true, true>(how, row) : RowAs<true, false>(how, row);
-  }
-  return row.before != nullptr ? RowAs<false, true>(how, row) : RowAs<false, false>(how, row);
+void Requantise(const Requantisation& how, const RequantisedRows& rows) {
+  if (rows.times != nullptr)
+    return rows.before != nullptr ? RowsAs<true, true>(how, rows) : RowsAs<true, false>(how, rows);
+  rows.before != nullptr ? RowsAs<false, true>(how, rows) : RowsAs<false, false>(how, rows);
 }
 
 }  // namespace
 
-RequantiseRow RowRequantiser() { return Requantise; }
+RequantiseRows RowsRequantiser() { return Requantise; }
 
 }  // namespace rondo::host::RONDO_ISA

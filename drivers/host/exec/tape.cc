@@ -68,7 +68,7 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
       case InstKind::kOp: {
         Registers r{out, a, table[inst->b >> shift], table[inst->c >> shift]};
         result = out;
-        if (inst->direct && whole) {
+        if (inst->direct && (whole || inst->exact)) {
           const Access& to = *(++inst)->access;
           r.out = Pointer(to, w, BaseOf(to, pos));
           (inst - 1)->fn(r, *(inst - 1), n);
