@@ -40,8 +40,7 @@ struct Dequantised {
 // One node and what it may become: each rule returns the node to use instead, or kNoNode.
 class Rules {
  public:
-  Rules(Graph* graph, NodeId id, bool host)
-      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
+  Rules(Graph* graph, NodeId id, bool host) : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
 
   NodeId Apply() {
     const Op op = g_.node(id_).op;

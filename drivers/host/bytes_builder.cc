@@ -78,7 +78,8 @@ bool PartBuilder::IsRowSum(size_t j) const {
   return right.guards.empty() && right.indirects.empty() && !Depends(right, kK) && !Depends(right, kN);
 }
 
-// Whether the rows of the left side can be multiplied where they lie: evenly spaced, as long as k, as they are.
+// Whether the rows of the left side can be multiplied where they lie: evenly spaced, as long as k, as they
+// are.
 bool PartBuilder::FindInPlace(BytesProgram* bytes) const {
   const Nest& nest = out_->nest;
   const Access& left = *out_->lhs_load;
@@ -86,8 +87,8 @@ bool PartBuilder::FindInPlace(BytesProgram* bytes) const {
       !Linear(left, nest, kM, &bytes->left_row))
     return false;
   const int64_t k = nest.points[kK], lanes = out_->tiling.chunk * out_->tiling.inner;
-  const int64_t last_lanes = (nest.extent[out_->tiling.split] - 1) % out_->tiling.chunk * out_->tiling.inner +
-                             out_->tiling.inner;
+  const int64_t last_lanes =
+      (nest.extent[out_->tiling.split] - 1) % out_->tiling.chunk * out_->tiling.inner + out_->tiling.inner;
   const int64_t last_rows = (nest.points[kM] - 1) % out_->block_rows + 1;
   bool no_more = true;
   for (const int64_t rows : {out_->block_rows, last_rows}) {

@@ -138,7 +138,8 @@ bool AnyOrder(const Part& part) {
   for (const Stage& stage : part.stages) {
     for (const TapeInst& inst : stage.tape) {
       const bool extreme = inst.op == TapeOp::kReduceMax || inst.op == TapeOp::kReduceMin;
-      if (!extreme && (Reduces(inst.op) || inst.op == TapeOp::kKeep || inst.op == TapeOp::kKept)) return false;
+      if (!extreme && (Reduces(inst.op) || inst.op == TapeOp::kKeep || inst.op == TapeOp::kKept))
+        return false;
     }
   }
   return true;

@@ -299,12 +299,11 @@ struct ByteInstructions {
 // What an epilogue makes of the sums of one right side, where it is no more than this:
 //   x = ((sum - correction - row * times) + before) * factor + after, in [low, high],
 // stored as f32, or as bytes: round(x / scale) + zero, in [least, greatest]. Or how an epilogue that is more
-// begins:
-//   x = sum - correction - row * times.
-// What depends on the column alone is computed once a tile.
+// begins: the same, as floats. What depends on the column alone is computed once a tile.
 inline constexpr uint32_t kNoRegister = ~uint32_t{0};
 struct Requantisation {
-  uint32_t correction = kNoRegister, times = kNoRegister;                    // whole numbers
+  // Whole numbers; without `times`, a row sum counts once.
+  uint32_t correction = kNoRegister, times = kNoRegister;
   uint32_t before = kNoRegister, factor = kNoRegister, after = kNoRegister;  // f32
   // The row's: a whole number in memory, the same for all columns; or the sum of the left side that right
   // side `row_sum` stands for.
@@ -312,9 +311,10 @@ struct Requantisation {
   int row_sum = -1;
   bool clamps = false, quantises = false, is_signed = false;
   float low = -__builtin_inff(), high = __builtin_inff();
-  float scale = 1, zero = 0;    // QuotientIsQuick; zero is whole
-  const Access* out = nullptr;  // lanes side by side
+  float scale = 1, zero = 0;       // QuotientIsQuick; zero is whole
+  const Access* out = nullptr;     // lanes side by side
   const uint8_t* table = nullptr;  // the byte that is stored for each byte; null: itself
+  bool of_row() const { return row_sum >= 0 || times != kNoRegister; }
 };
 struct RequantisedRows {
   const int32_t* sums = nullptr;
@@ -362,13 +362,14 @@ struct BytesProgram {
   int64_t wide_stride = 0;  // bytes of the sums of one right side, widened for the epilogue
   // Of each right side that is no row sum; null where the epilogue gets the sums as they are, as i64.
   const Requantisation* sums = nullptr;
-  RequantiseRows requantise = nullptr;  // of `sums`, in place of the epilogue; null: that gets f32
+  RequantiseRows requantise = nullptr;  // of `sums`
+  bool whole = false;                   // in place of the epilogue; else that gets the floats
   LookUp look_up = nullptr;
-  Program of_columns;                      // registers of `sums`
-  int64_t correction_at = 0;               // of the columns of a tile, i32, kLanes a right side
-  int64_t times_at = 0;                    // as correction_at
-  int64_t zeros_at = 0;                    // kLanes floats
-  int64_t columns_at = 0;                  // packed columns, where k is not contiguous
+  Program of_columns;                 // registers of `sums`
+  int64_t correction_at = 0;          // of the columns of a tile, i32, kLanes a right side
+  int64_t times_at = 0;               // as correction_at
+  int64_t zeros_at = 0, ones_at = 0;  // kLanes floats
+  int64_t columns_at = 0;             // packed columns, where k is not contiguous
 };
 
 // kChannelBytes. A strip of points along the innermost loop of group m shares its columns: those of the input
@@ -497,8 +498,8 @@ struct Engine {
   int columns = 0;
   int vectors = 0;  // that its columns are
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
-  OpFn add_clamp = nullptr;        // f32: a + b, then the range; NaN stays
-  OpFn clamp = nullptr;            // f32: a, then the range; NaN stays
+  OpFn add_clamp = nullptr;    // f32: a + b, then the range; NaN stays
+  OpFn clamp = nullptr;        // f32: a, then the range; NaN stays
   Quantisers quantise;         // f32: a / scale, rounded half to even, + zero, then the range
   Quantisers quantise_scaled;  // the same; the scale is lane 0 of b
   Quantisers quantise_by;      // the same; the scale is lane 0 of b, the zero point that of c

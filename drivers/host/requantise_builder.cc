@@ -25,33 +25,56 @@ class PartBuilder::SumsWay {
       : b_(builder), tape_(tape), of_columns_(of_columns) {}
 
   // False: the epilogue is something else. Registers are instructions of the tape until they have places.
-  // With `floats`, only to where the sums become floats, which is that instruction then.
-  bool Follow(size_t sum, Requantisation* to, uint16_t* floats) {
+  bool Follow(size_t sum, Requantisation* to) {
     size_t at = sum;
-    bool whole = true;
     for (;;) {
       const size_t next = OnlyReader(at);
-      if (floats == nullptr && IsTableFrom(next)) return Tabulate(at, to);
+      if (IsTableFrom(next)) return Tabulate(at, to);
       if (next == tape_.size()) return false;
-      const TapeInst& inst = tape_[next];
-      if (inst.op == TapeOp::kStore) return !whole && Store(inst, at, to);
-      if (whole) {
-        whole = !CastsTo(inst, DType::kF32);
-        if (!whole && floats != nullptr) {
-          *floats = static_cast<uint16_t>(next);
-          return row_ == kNoOperand || b_.BuildAccess(row_, b_.out_->tiling, &to->row).ok();
-        }
-        if (whole && !CastsTo(inst, DType::kI32) && !Correct(inst, at, to)) return false;
-      } else if (CastsTo(inst, DType::kI32) && IsPlain(*to)) {
-        whole = true;  // floats of whole numbers are those again
-      } else if (!Scale(inst, at, to) && !Quantise(inst, at, to)) {
-        return false;
-      }
+      if (tape_[next].op == TapeOp::kStore) return !whole_ && Store(tape_[next], at, to);
+      if (!Step(tape_[next], at, to)) return false;
       at = next;
     }
   }
+  // The same as far as it goes: to instruction `floats`, which is a float.
+  bool FollowFloats(size_t sum, Requantisation* to, uint16_t* floats) {
+    size_t at = sum;
+    Requantisation tried;
+    bool found = false;
+    for (size_t next = OnlyReader(at); next < tape_.size() && step_ < kLimited; next = OnlyReader(at)) {
+      if (!Step(tape_[next], at, &tried)) break;
+      at = next;
+      const bool limited = step_ == kLimited && !MakesBytes(at) && FitsByte(least_ < 0, &tried);
+      if (whole_ || (step_ != 0 && !limited)) continue;
+      found = true;
+      *to = tried;
+      *floats = static_cast<uint16_t>(at);
+    }
+    if (to->quantises) LimitToBytes(to);
+    return found && (row_ == kNoOperand || b_.BuildAccess(row_, b_.out_->tiling, &to->row).ok());
+  }
 
  private:
+  bool Step(const TapeInst& inst, size_t at, Requantisation* to) {
+    if (whole_) {
+      whole_ = !CastsTo(inst, DType::kF32);
+      return !whole_ || CastsTo(inst, DType::kI32) || Correct(inst, at, to);
+    }
+    if (CastsTo(inst, DType::kI32) && IsPlain(*to))
+      return whole_ = true;  // floats of whole numbers are those again
+    return Scale(inst, at, to) || Quantise(inst, at, to);
+  }
+  // Whether somebody needs bytes of the floats.
+  bool MakesBytes(size_t reg) const {
+    for (size_t k = reg + 1; k < tape_.size(); ++k) {
+      if (!ReadsRegister(tape_[k], reg) || tape_[k].op != TapeOp::kCast || tape_[k].type != TapeType::kI64)
+        continue;
+      for (size_t reader = k + 1; reader < tape_.size(); ++reader) {
+        if (ReadsRegister(tape_[reader], k)) return true;
+      }
+    }
+    return false;
+  }
   // Whether nothing has been done to the floats.
   static bool IsPlain(const Requantisation& to) {
     return to.before == kNoRegister && to.factor == kNoRegister && !to.clamps && !to.quantises;
@@ -91,7 +114,7 @@ class PartBuilder::SumsWay {
 
   bool IsRowSum(size_t reg) const { return tape_[reg].op == TapeOp::kAcc && b_.IsRowSum(tape_[reg].arg); }
 
-  // Less a number of the column, or one of the row times one of the column.
+  // Less a number of the column, or one of the row times one of the column; the sum of a row as it is.
   bool Correct(const TapeInst& inst, size_t at, Requantisation* to) {
     if (inst.op != TapeOp::kSub || inst.a != at || inst.b == at) return false;
     if (of_columns_[inst.b] != 0) {
@@ -101,7 +124,12 @@ class PartBuilder::SumsWay {
     }
     const TapeInst& narrowed = tape_[inst.b];
     const TapeInst& product = CastsTo(narrowed, DType::kI32) ? tape_[narrowed.a] : narrowed;
-    if (product.op != TapeOp::kMul || to->times != kNoRegister) return false;
+    if (to->of_row()) return false;
+    if (IsRowSum(inst.b)) {
+      to->row_sum = tape_[inst.b].arg;
+      return true;
+    }
+    if (product.op != TapeOp::kMul) return false;
     for (const auto& [row, column] : {std::pair{product.a, product.b}, std::pair{product.b, product.a}}) {
       if (of_columns_[column] == 0) continue;
       if (IsRowSum(row)) {
@@ -178,7 +206,8 @@ class PartBuilder::SumsWay {
   // stores them.
   bool IsTableFrom(size_t next) const {
     const bool one = next < tape_.size();
-    if (step_ == kLimited) return !one || (!CastsTo(tape_[next], DType::kI8) && !CastsTo(tape_[next], DType::kU8));
+    if (step_ == kLimited)
+      return !one || (!CastsTo(tape_[next], DType::kI8) && !CastsTo(tape_[next], DType::kU8));
     return step_ == kQuantised && (!one || tape_[next].op != TapeOp::kStore);
   }
   // What is made of the bytes alone, and stored as bytes, is a table.
@@ -210,6 +239,7 @@ class PartBuilder::SumsWay {
   const Tape tape_;
   const GrowingList<uint8_t>& of_columns_;
   uint16_t row_ = kNoOperand;
+  bool whole_ = true;  // not floats yet
   static constexpr int kLimited = 5, kQuantised = 6;
   int step_ = 0;  // of the quantisation
   float least_ = 0, greatest_ = 0;
@@ -253,18 +283,16 @@ Status PartBuilder::BuildRequantisation(BytesProgram* bytes, bool whole, bool* b
     found |= 1u << j;
     if (IsRowSum(j)) continue;
     ++stored;
-    if (!SumsWay(*this, tape, of_columns).Follow(k, &made[j], whole ? nullptr : &floats[j]))
-      return Status::Ok();
+    SumsWay way(*this, tape, of_columns);
+    if (whole ? !way.Follow(k, &made[j]) : !way.FollowFloats(k, &made[j], &floats[j])) return Status::Ok();
   }
   if (found != (1u << made.size()) - 1 || (whole && stores != stored)) return Status::Ok();
   RONDO_RETURN_IF_ERROR(BuildOfColumns(of_columns, made, bytes));
   *built = true;
-  if (whole) {
-    bytes->requantise = engine_.requantise;
-    bytes->look_up = engine_.look_up;
-  } else {
-    RONDO_RETURN_IF_ERROR(BeginWithFloats(floats, built));
-  }
+  bytes->whole = whole;
+  bytes->requantise = engine_.requantise;
+  bytes->look_up = engine_.look_up;
+  if (!whole) RONDO_RETURN_IF_ERROR(BeginWithFloats(floats, built));
   if (*built) bytes->sums = made.data();
   return Status::Ok();
 }
@@ -332,6 +360,7 @@ Status PartBuilder::BuildOfColumns(const GrowingList<uint8_t>& of_columns, Span<
   each([&](uint32_t& reg) { reg = at[moved[reg]]; });
   bytes->times_at = Take(Bytes(kLanes, out_->num_rhs, sizeof(int32_t)));
   bytes->zeros_at = Take(Bytes(kLanes, sizeof(float)));
+  bytes->ones_at = Take(Bytes(kLanes, sizeof(float)));
   return Status::Ok();
 }
 

@@ -111,7 +111,8 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
   const bool by = last->fn == engine.quantise_by.to_floats,
              scaled = last->fn == engine.quantise_scaled.to_floats;
   const uint16_t other = in.a == reg ? in.b : in.a;
-  if ((last->fn != engine.quantise.to_floats && !by && !scaled) || Inputs(in.op) != 2 || other == reg) return false;
+  if ((last->fn != engine.quantise.to_floats && !by && !scaled) || Inputs(in.op) != 2 || other == reg)
+    return false;
   if (scaled && in.op == TapeOp::kAdd && same[other] != 0 && range[3] == 0 && range[0] == -kInfinity &&
       range[1] == kInfinity) {
     last->fn = engine.quantise_by.to_floats;
@@ -138,7 +139,8 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
 // Makes bytes, which a store takes from f32, where they are stored.
 bool QuantiseInPlace(const Engine& engine, const Access& to, const TapeInst& store,
                      const GrowingList<TapeInst>& tape, Inst* last) {
-  if (!Is8Bit(to.dtype) || !to.plain || to.lane.kind != LaneKind::kUnit || tape[store.a].type != TapeType::kF32)
+  if (!Is8Bit(to.dtype) || !to.plain || to.lane.kind != LaneKind::kUnit ||
+      tape[store.a].type != TapeType::kF32)
     return false;
   for (const Quantisers* how : {&engine.quantise, &engine.quantise_scaled, &engine.quantise_by}) {
     if (last->fn != how->to_floats) continue;
@@ -405,7 +407,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     if (in.op == TapeOp::kLoad) inst.direct = last[k] <= first_store && InPlace(*inst.access);
     if (in.op == TapeOp::kStore && in.a == before && last[in.a] == static_cast<int>(k) && !body.empty() &&
         body.back().kind == InstKind::kOp) {
-      body.back().direct = InPlace(*inst.access) || QuantiseInPlace(engine_, *inst.access, in, tape, &body.back());
+      body.back().direct =
+          InPlace(*inst.access) || QuantiseInPlace(engine_, *inst.access, in, tape, &body.back());
     }
     if (in.op == TapeOp::kYield) out->yield = inst.a;
     (in.op == TapeOp::kConst ? once : body).push_back(inst);

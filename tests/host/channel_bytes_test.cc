@@ -324,13 +324,19 @@ TEST(Quantise, IsRoundedAsDivisionIs) {
       host::Inst inst;
       const float range[4] = {0, 255, by, moved};
       std::memcpy(inst.imm.range, range, sizeof(range));
-      for (const host::OpFn quantise : {engine.quantise, engine.quantise_scaled, engine.quantise_by}) {
-        quantise({out, a, scale, zero}, inst, host::kLanes);
-        for (int i = 0; i < host::kLanes; ++i) {
+      for (const host::Quantisers& quantise : {engine.quantise, engine.quantise_scaled, engine.quantise_by}) {
+        const int lanes = host::kLanes - round % 40;
+        uint8_t bytes[host::kLanes] = {};
+        quantise.to_floats({out, a, scale, zero}, inst, lanes);
+        quantise.to_u8({bytes, a, scale, zero}, inst, lanes);
+        for (int i = lanes; i < host::kLanes; ++i) ASSERT_EQ(bytes[i], 0) << engine.name << ": byte " << i;
+        for (int i = 0; i < lanes; ++i) {
           const float exact = std::nearbyintf(a[i] / by) + moved;
           const float expected = std::isnan(exact) ? exact : std::fmin(std::fmax(exact, 0.0f), 255.0f);
           ASSERT_TRUE(out[i] == expected || (std::isnan(out[i]) && std::isnan(expected)))
               << engine.name << ": " << a[i] << " / " << by << " gives " << out[i] << ", not " << expected;
+          ASSERT_EQ(bytes[i], std::isnan(expected) ? 0 : static_cast<int>(expected))
+              << engine.name << ": " << a[i] << " / " << by;
         }
       }
     }

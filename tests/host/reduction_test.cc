@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,37 @@ TEST(Reduction, SumsProductsAndExtremesOfEveryTypeMatchTheReference) {
     memory.Randomise(maker, random);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
     if (HasFatalFailure()) return;
+  }
+}
+
+// Anywhere in a row, among the last elements, too; what is reduced is written as well.
+TEST(Reduction, ExtremesKnowWhatIsInfiniteOrNoNumber) {
+  constexpr float kStrange[] = {NAN, HUGE_VALF, -HUGE_VALF};
+  for (uint32_t seed = 0; seed < 48; ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {3, Between(random, 1, 9), Between(random, 1, 150)};
+    maker.part.skeleton = Skeleton::kReduction;
+    maker.part.outer = 1;
+    maker.part.reduced = 2;
+    const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, RandomOrder(random, {0, 1, 2}));
+    const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0});
+    TapeMaker reduce, store;
+    const uint16_t x = reduce.Load(in, DType::kF32);
+    if (Between(random, 0, 1) == 0)
+      reduce.Store(maker.Operand(DType::kF32, Mode::kWrite, RandomOrder(random, {0, 1, 2})), DType::kF32, x);
+    reduce.Add(seed % 2 == 0 ? TapeOp::kReduceMax : TapeOp::kReduceMin, TapeType::kF32, 0, x);
+    store.Store(out, DType::kF32, store.Add(TapeOp::kScalar, TapeType::kF32, 0));
+    maker.part.scalars = 1;
+    KeepStages(maker, {{false, reduce}, {true, store}});
+    Memory memory;
+    memory.Randomise(maker, random);
+    const int64_t count = static_cast<int64_t>(memory.params[0].size() / sizeof(float));
+    const float strange = kStrange[seed / 2 % 3];
+    if (seed >= 6)
+      std::memcpy(&memory.params[0][static_cast<size_t>(4 * Between(random, 0, count - 1))], &strange, 4);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
   }
 }
 

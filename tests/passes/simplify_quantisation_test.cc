@@ -105,5 +105,27 @@ TEST(SimplifyQuantisation, PiecesOfOneFormArePutTogetherAsNumbers) {
   EXPECT_FALSE(changed(0.5));
 }
 
+// Line by line on the host, where lines lie in one piece; GPUs read many of them at once.
+TEST(SimplifyQuantisation, RangesOfImagesAreFoundLineByLineOnTheHost) {
+  for (const bool host : {true, false}) {
+    for (const ir::ReduceKind kind : {ir::ReduceKind::kMax, ir::ReduceKind::kMin, ir::ReduceKind::kSum}) {
+      SmallGraph s;
+      const NodeId x = s.In("x", Shape({2, 3, 5, 7}));
+      const NodeId along = s.b.Reduce(kind, x, {2}, true);
+      s.Out("y", s.b.Reduce(kind, along, {0, 1, 2, 3}, false));
+      PassOptions options;
+      options.host = host;
+      const bool expected = host && kind != ir::ReduceKind::kSum;
+      EXPECT_EQ(ExpectSame(&s, SimplifyQuantisation, options, 100).changes, expected ? 1 : 0);
+      bool lines = false;
+      for (NodeId id : s.g.TopologicalOrder()) {
+        if (s.g.node(id).op == Op::kReduce)
+          lines |= s.g.node(id).As<ir::ReduceAttrs>().axes == std::vector<int>{1, 3};
+      }
+      EXPECT_EQ(lines, expected) << ir::Dump(s.g);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo::passes

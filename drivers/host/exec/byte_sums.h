@@ -14,6 +14,7 @@ class ByteSums {
     if (bytes_.sums == nullptr) return;
     BeginTape(bytes_.of_columns, w);
     std::memset(w.scratch + bytes_.zeros_at, 0, kLanes * sizeof(float));
+    for (int i = 0; i < kLanes; ++i) reinterpret_cast<float*>(w.scratch + bytes_.ones_at)[i] = 1;
   }
 
   int32_t* Acc(int j) const {
@@ -35,7 +36,7 @@ class ByteSums {
   // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. row_sums: of
   // the packed bytes of each row, where any right side needs them.
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
-    if (bytes_.requantise != nullptr) return Requantise(pos, row, rows, n, row_sums);
+    if (bytes_.whole) return Requantise(pos, row, rows, n, row_sums);
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
     TapeFrame frame;
@@ -49,10 +50,12 @@ class ByteSums {
                                                              nest.extent[inner] - pos[inner]);
       for (int j = 0; j < part_.num_rhs; ++j) {
         char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
+        if (bytes_.sums != nullptr) {
+          if (!bytes_.row_sum[j]) ToFloats(j, r, count, pos, n, row_sums, wide);
+          continue;
+        }
         for (int64_t i = 0; i < count; ++i) {
-          if (bytes_.sums != nullptr) {
-            ToFloats(j, r + i, pos, i, n, row_sums, reinterpret_cast<float*>(wide) + i * n);
-          } else if (bytes_.row_sum[j]) {
+          if (bytes_.row_sum[j]) {
             const int64_t product = RowProduct(j, pos, row_sums, r + i);
             for (int c = 0; c < n; ++c) reinterpret_cast<int64_t*>(wide)[i * n + c] = product;
           } else {
@@ -129,55 +132,64 @@ class ByteSums {
   }
 
   void Requantise(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
+    const Nest& nest = part_.nest;
+    const int inner = nest.first[2] - 1;
     for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
       const Requantisation& how = bytes_.sums[j];
       if (how.out == nullptr) continue;  // a row sum
-      RequantisedRows some;
-      some.sums = Acc(j);
-      some.sums_row = part_.acc_row;
-      some.less = Corrections(j);
-      some.before = Register<float>(how.before);
-      some.factor = Register<float>(how.factor);
-      some.after = Register<float>(how.after);
-      if (some.after == nullptr) some.after = reinterpret_cast<const float*>(w_.scratch + bytes_.zeros_at);
-      some.columns = n;
-      RequantiseRuns(how, j, pos, row, rows, row_sums, &some);
+      RequantisedRows some = OfColumns(j, n);
+      for (int i = 0; i < how.out->num_loops; ++i) {
+        if (how.out->loop[i] == inner) some.out_row = how.out->step[i] * how.out->size;
+      }
+      Decode(nest, nest.first[1], nest.first[2], row, pos);
+      for (int64_t r = 0; r < rows; r += some.rows) {
+        some.rows = static_cast<int>(
+            Least<int64_t>(kMostRequantised, Least(rows - r, nest.extent[inner] - pos[inner])));
+        some.out = Pointer(*how.out, w_, BaseOf(*how.out, pos));
+        RequantiseRun(j, r, pos, row_sums, &some);
+        if (how.table != nullptr) LookUpRows(how, some);
+        pos[inner] += some.rows - 1;
+        Advance(nest, nest.first[1], nest.first[2], pos);
+      }
     }
   }
-  // Rows along the innermost loop of group m at a time.
-  void RequantiseRuns(const Requantisation& how, int j, int64_t* pos, int64_t row, int64_t rows,
-                      const int64_t* row_sums, RequantisedRows* some) const {
-    const Nest& nest = part_.nest;
-    const int inner = nest.first[2] - 1;
-    const bool of_row = how.times != kNoRegister;
-    const bool once = of_row && AllSame(Times(j), some->columns);  // all columns take the same of a row
-    some->times = of_row && !once ? Times(j) : nullptr;
+  // What does not change from row to row.
+  RequantisedRows OfColumns(int j, int n) const {
+    const Requantisation& how = bytes_.sums[j];
+    RequantisedRows some;
+    some.sums_row = part_.acc_row;
+    some.less = Corrections(j);
+    some.before = Register<float>(how.before);
+    some.factor = Register<float>(how.factor);
+    some.after = Register<float>(how.after);
+    if (some.factor == nullptr) some.factor = reinterpret_cast<const float*>(w_.scratch + bytes_.ones_at);
+    if (some.after == nullptr) some.after = reinterpret_cast<const float*>(w_.scratch + bytes_.zeros_at);
+    some.columns = n;
+    const bool alike =
+        how.times == kNoRegister || AllSame(Times(j), n);  // all columns take the same of a row
+    some.times = alike ? nullptr : Times(j);
+    return some;
+  }
+  // Rows [r, r + some->rows) of right side j, along the innermost loop of group m from pos on.
+  void RequantiseRun(int j, int64_t r, int64_t* pos, const int64_t* row_sums, RequantisedRows* some) const {
+    const Requantisation& how = bytes_.sums[j];
+    const int inner = part_.nest.first[2] - 1;
     uint32_t more[kMostRequantised] = {}, numbers[kMostRequantised];
-    some->more = more;
-    some->row = numbers;
-    for (int i = 0; i < how.out->num_loops; ++i) {
-      if (how.out->loop[i] == inner) some->out_row = how.out->step[i] * how.out->size;
-    }
-    Decode(nest, nest.first[1], nest.first[2], row, pos);
-    for (int64_t r = 0; r < rows; r += some->rows) {
-      some->rows = static_cast<int>(
-          Least<int64_t>(kMostRequantised, Least(rows - r, nest.extent[inner] - pos[inner])));
-      some->out = Pointer(*how.out, w_, BaseOf(*how.out, pos));
-      for (int i = 0; i < some->rows && (of_row || bytes_.right_flip[j] != 0); ++i) {
+    if (how.of_row() || bytes_.right_flip[j] != 0) {
+      for (int i = 0; i < some->rows; ++i) {
         more[i] = More(j, row_sums, r + i);
-        if (of_row) numbers[i] = OfRow(how, pos, row_sums, r + i);
-        if (once) more[i] -= numbers[i] * static_cast<uint32_t>(*Times(j));
+        if (how.of_row()) numbers[i] = OfRow(how, pos, row_sums, r + i);
+        if (how.of_row() && some->times == nullptr)
+          more[i] -= numbers[i] * (how.times == kNoRegister ? 1 : static_cast<uint32_t>(*Times(j)));
         ++pos[inner];
       }
-      bytes_.requantise(how, *some);
-      if (how.table != nullptr) LookUpRows(how, *some);
-      some->sums += some->rows * part_.acc_row;
-      if (of_row || bytes_.right_flip[j] != 0) pos[inner] -= some->rows;
-      pos[inner] += some->rows - 1;
-      Advance(nest, nest.first[1], nest.first[2], pos);
+      pos[inner] -= some->rows;
     }
+    some->more = more;
+    some->row = numbers;
+    some->sums = Acc(j) + r * part_.acc_row;
+    bytes_.requantise(how, *some);
   }
-
   void LookUpRows(const Requantisation& how, const RequantisedRows& rows) const {
     auto* out = reinterpret_cast<uint8_t*>(rows.out);
     if (rows.out_row == rows.columns || rows.rows == 1)
@@ -186,32 +198,17 @@ class ByteSums {
       bytes_.look_up(how.table, out, rows.columns, out);
   }
 
-  // Sums of row r of right side j, as `sums` says, modulo 2^32; the row is `i` behind that of pos, which only
-  // a number in memory asks for.
-  void ToFloats(int j, int64_t r, int64_t* pos, int64_t i, int n, const int64_t* row_sums, float* to) const {
-    const Requantisation& how = bytes_.sums[j];
-    if (bytes_.row_sum[j]) return;
-    const int inner = part_.nest.first[2] - 1;
-    uint32_t row = 0;
-    if (how.times != kNoRegister) {
-      pos[inner] += i;
-      row = OfRow(how, pos, row_sums, r);
-      pos[inner] -= i;
-    }
-    const int32_t* const times = Times(j);
-    const int32_t *const sums = Acc(j) + r * part_.acc_row, *const less = Corrections(j);
-    const uint32_t more = More(j, row_sums, r);
-    if (how.times == kNoRegister) {
-#pragma GCC ivdep
-      for (int c = 0; c < n; ++c)
-        to[c] = static_cast<float>(
-            static_cast<int32_t>(static_cast<uint32_t>(sums[c]) + more - static_cast<uint32_t>(less[c])));
-      return;
-    }
-#pragma GCC ivdep
-    for (int c = 0; c < n; ++c) {
-      const uint32_t sum = static_cast<uint32_t>(sums[c]) + more - static_cast<uint32_t>(less[c]);
-      to[c] = static_cast<float>(static_cast<int32_t>(sum - row * static_cast<uint32_t>(times[c])));
+  // `count` rows of right side j from row r at pos on, as floats beside each other.
+  void ToFloats(int j, int64_t r, int64_t count, int64_t* pos, int n, const int64_t* row_sums,
+                char* to) const {
+    RequantisedRows some = OfColumns(j, n);
+    some.out_row = n * static_cast<int64_t>(sizeof(float));
+    for (int64_t i = 0; i < count; i += some.rows) {
+      some.rows = static_cast<int>(Least<int64_t>(kMostRequantised, count - i));
+      some.out = to + i * some.out_row;
+      pos[part_.nest.first[2] - 1] += i;
+      RequantiseRun(j, r + i, pos, row_sums, &some);
+      pos[part_.nest.first[2] - 1] -= i;
     }
   }
 

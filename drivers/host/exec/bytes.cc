@@ -283,8 +283,7 @@ class Product {
       }
       const int all = static_cast<int>(rows) + (bytes_.left_flip != 0 ? 1 : 0);
       const int64_t left_row = bytes_.in_place ? bytes_.left_row : part_.lhs_row;
-      bytes_.multiply(left_, left_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j),
-                      part_.acc_row);
+      bytes_.multiply(left_, left_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j), part_.acc_row);
     }
   }
 
@@ -393,11 +392,11 @@ constexpr bool kTakesWide = false;
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply, widened::kReadsNoMore, widened::SumChannels, widened::Interleave, widened::kStep,
-                           kTakesWide};
-  engine->bytes =
-      HasVnni() ? ByteInstructions{vnni::kMultiply, vnni::kReadsNoMore, vnni::SumChannels, vnni::Interleave, vnni::kStep, false}
-                : engine->bytes_widened;
+  engine->bytes_widened = {widened::kMultiply,  widened::kReadsNoMore, widened::SumChannels,
+                           widened::Interleave, widened::kStep,        kTakesWide};
+  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,  vnni::kReadsNoMore, vnni::SumChannels,
+                                               vnni::Interleave, vnni::kStep,        false}
+                            : engine->bytes_widened;
 }
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {

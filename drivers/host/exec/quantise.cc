@@ -30,7 +30,6 @@ void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, f
   }
 }
 
-
 #if defined(__AVX512F__)
 
 template <typename Byte>
@@ -52,7 +51,8 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
   const __m256 least = _mm256_set1_ps((low - zero) * scale), greatest = _mm256_set1_ps((high - zero) * scale);
   const ToBytes to_bytes(scale, zero);
   const auto eight = [&](const float* from) {
-    return to_bytes.Of(_mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // no number stays
+    return to_bytes.Of(
+        _mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // no number stays
   };
   for (int i = 0; i < n; i += 16) {
     if (i + 16 <= n) {
@@ -80,11 +80,12 @@ void QuantiseToBytes(const void* a, void* out, int n, float scale, float zero, c
   std::memcpy(some, from, static_cast<size_t>(n) * sizeof(float));
   QuantiseLanes(some, some, n, scale, zero, range[0], range[1]);
 #pragma GCC ivdep
-  for (int i = 0; i < n; ++i) to[i] = static_cast<Byte>(static_cast<int32_t>(some[i] == some[i] ? some[i] : 0));
+  for (int i = 0; i < n; ++i)
+    to[i] = static_cast<Byte>(static_cast<int32_t>(some[i] == some[i] ? some[i] : 0));
 }
 
-// Where the scale and the zero point are: both in the instruction; the scale in lane 0 of register b; the zero
-// point in that of c, too.
+// Where the scale and the zero point are: both in the instruction; the scale in lane 0 of register b; the
+// zero point in that of c, too.
 enum class From { kNowhere, kScale, kBoth };
 template <From kFrom>
 float ScaleOf(const Registers& r, const Inst& inst) {

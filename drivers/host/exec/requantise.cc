@@ -34,6 +34,7 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
       x = _mm512_add_ps(_mm512_mul_ps(x, factor), after);
       x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // what is no number stays
       if constexpr (sizeof(Out) == sizeof(float)) {
+        if (how.quantises) x = _mm512_maskz_cvtepi32_ps(0xffff, to_bytes.Of(x));
         _mm512_mask_storeu_ps(out, some, x);
       } else {
         _mm512_mask_cvtepi32_storeu_epi8(out, some, to_bytes.Of(x));
@@ -68,10 +69,11 @@ void Numbers(const Requantisation& how, const RequantisedRows& r, int m, float* 
 
 template <bool kRow, bool kBefore>
 void RowOfFloats(const Requantisation& how, const RequantisedRows& r, int m, float* out) {
-  if (r.columns % 16 == 0) return Numbers<kRow, kBefore, false>(how, r, m, out);
-  float numbers[kLanes];
-  Numbers<kRow, kBefore, false>(how, r, m, numbers);
-  CopyFloats(numbers, r.columns, out);
+  float some[kLanes];
+  float* const numbers = r.columns % 16 == 0 ? out : some;
+  how.quantises ? Numbers<kRow, kBefore, true>(how, r, m, numbers)
+                : Numbers<kRow, kBefore, false>(how, r, m, numbers);
+  if (numbers != out) CopyFloats(numbers, r.columns, out);
 }
 
 #if defined(__AVX2__)
@@ -93,8 +95,7 @@ class EightBytes {
     __m256i sum =
         _mm256_add_epi32(_mm256_sub_epi32(Whole(sums), less_), _mm256_set1_epi32(static_cast<int>(more)));
     if constexpr (kRow)
-      sum =
-          _mm256_sub_epi32(sum, _mm256_mullo_epi32(_mm256_set1_epi32(static_cast<int>(row)), times_));
+      sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(_mm256_set1_epi32(static_cast<int>(row)), times_));
     __m256 x = _mm256_cvtepi32_ps(sum);
     if constexpr (kBefore) x = _mm256_add_ps(x, before_);
     x = _mm256_add_ps(_mm256_mul_ps(x, factor_), after_);
@@ -155,9 +156,8 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
 
 template <bool kRow, bool kBefore>
 void RowsAs(const Requantisation& how, const RequantisedRows& rows) {
-  if (!how.quantises) return Rows<kRow, kBefore, float>(how, rows);
-  how.is_signed ? Rows<kRow, kBefore, int8_t>(how, rows)
-                               : Rows<kRow, kBefore, uint8_t>(how, rows);
+  if (!how.quantises || how.out == nullptr) return Rows<kRow, kBefore, float>(how, rows);
+  how.is_signed ? Rows<kRow, kBefore, int8_t>(how, rows) : Rows<kRow, kBefore, uint8_t>(how, rows);
 }
 
 void Requantise(const Requantisation& how, const RequantisedRows& rows) {

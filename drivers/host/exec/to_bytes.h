@@ -1,5 +1,5 @@
-// round(x / scale) + zero of vectors of floats, as bytes. Of a scale for which QuotientIsQuick holds, and of x
-// that were limited to what becomes a byte: no quotient is too large for its remainder (quotient.h).
+// round(x / scale) + zero of vectors of floats, as bytes. Of a scale for which QuotientIsQuick holds, and of
+// x that were limited to what becomes a byte: no quotient is too large for its remainder (quotient.h).
 #ifndef RONDO_DRIVERS_HOST_EXEC_TO_BYTES_H_
 #define RONDO_DRIVERS_HOST_EXEC_TO_BYTES_H_
 
