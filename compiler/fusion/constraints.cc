@@ -5,6 +5,20 @@ namespace rondo::fusion {
 using ir::Op;
 using ir::View;
 
+// What several read in the same way is copied once.
+NodeId Constraints::CopyOf(NodeId input) {
+  const View view = c_.graph.ViewOf(input);
+  const NodeId base = c_.graph.BaseOf(input);
+  const auto [first, last] = copy_of_.equal_range(base);
+  for (auto it = first; it != last; ++it) {
+    if (it->second.first == view) return it->second.second;
+  }
+  ++copies_;
+  const NodeId copy = InsertCopy(&c_.graph, input);
+  copy_of_.emplace(base, std::pair{view, copy});
+  return copy;
+}
+
 // Makes the read of input `slot` of `reader` plain: the view's storage is copied in the order in which a
 // prefix of the view can walk it.
 void Constraints::CopyInput(NodeId reader, int slot) {
@@ -12,9 +26,8 @@ void Constraints::CopyInput(NodeId reader, int slot) {
   const NodeId input = graph.node(reader).inputs[static_cast<size_t>(slot)];
   const View view = graph.ViewOf(input);
   const NodeId base = graph.BaseOf(input);
-  ++copies_;
   if (view.affine()) {
-    graph.SetInput(reader, static_cast<size_t>(slot), InsertCopy(&graph, input));
+    graph.SetInput(reader, static_cast<size_t>(slot), CopyOf(input));
     return;
   }
   // All steps but the last show the tensor that the last step reads: copy that one densely.
@@ -31,7 +44,7 @@ void Constraints::CopyInput(NodeId reader, int slot) {
     node.sources = graph.node(input).sources;
     return graph.Add(std::move(node));
   };
-  const NodeId copy = InsertCopy(&graph, add_view(base, prefix));
+  const NodeId copy = CopyOf(add_view(base, prefix));
   const NodeId shown = add_view(copy, View{{last}});
   graph.SetInput(reader, static_cast<size_t>(slot), shown);
 }
@@ -46,6 +59,8 @@ bool Constraints::Avoid(const Obstacle& obstacle) {
   }
   if (obstacle.slot < 0 || ++copied_[{reader, obstacle.slot}] > kMostCopies) return false;
   CopyInput(reader, obstacle.slot);
+  // A convolution is worth much more with what follows it; what stands in the way is gone, or shows again.
+  if (c_.node(reader).op == Op::kConv) c_.alone[static_cast<size_t>(reader)] = 0;
   return true;
 }
 

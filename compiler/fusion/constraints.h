@@ -29,10 +29,12 @@ class Constraints {
  private:
   bool Avoid(const Obstacle& obstacle);
   void CopyInput(NodeId reader, int slot);
+  NodeId CopyOf(NodeId input);
 
   Context& c_;
   int rounds_ = 0, copies_ = 0;
-  std::map<std::pair<NodeId, int>, int> copied_;  // by reader and slot: how often
+  std::map<std::pair<NodeId, int>, int> copied_;                // by reader and slot: how often
+  std::multimap<NodeId, std::pair<ir::View, NodeId>> copy_of_;  // by base: what is shown, and its copy
 };
 
 }  // namespace rondo::fusion

@@ -83,7 +83,7 @@ class Builder {
                      const Shape& shape);
   NodeId IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                       const IndexedAttrs& attrs);
-  // x in the middle of a tensor filled with `value` (a scalar constant node of x's dtype); pads >= 0. It is
+  // x in the middle of a tensor filled with `value` (a scalar of x's dtype); pads >= 0. It is
   // a kIndexedWrite of x, with no index, into the value repeated.
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);

@@ -385,31 +385,6 @@ class Rewriter {
     return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
   }
 
-  // On the host, of numbers that are round(x / scale) + zero in u8: the same of x, padded with what becomes
-  // the zero point. kNoNode if they are not.
-  NodeId PaddedBefore(const Quantised& a, const std::vector<int64_t>& before,
-                      const std::vector<int64_t>& after) {
-    const Node* const cast = host_ ? AsPointwise(g_, a.numbers, TapeOp::kCast) : nullptr;
-    if (cast == nullptr || cast->dtype != DType::kU8) return kNoNode;
-    const std::optional<ScalarUse> least = WithScalar(g_, cast->inputs[0], TapeOp::kMin);
-    const std::optional<ScalarUse> greatest = least ? WithScalar(g_, least->x, TapeOp::kMax) : std::nullopt;
-    if (!greatest || greatest->value != 0 || least->value != 255) return kNoNode;
-    const Node* const sum = AsPointwise(g_, greatest->x, TapeOp::kAdd);
-    const Node* const whole = sum == nullptr ? nullptr : AsPointwise(g_, sum->inputs[0], TapeOp::kRound);
-    const Node* const quotient = whole == nullptr ? nullptr : AsPointwise(g_, whole->inputs[0], TapeOp::kDiv);
-    if (quotient == nullptr || quotient->dtype != DType::kF32) return kNoNode;
-    NodeId zero = g_.BaseOf(sum->inputs[1]);
-    const NodeId x = quotient->inputs[0], scale = Once(quotient->inputs[1]);
-    while (AsPointwise(g_, zero, TapeOp::kCast) != nullptr && KeepsNumbers(g_.node(zero)))
-      zero = g_.BaseOf(g_.node(zero).inputs[0]);
-    if (zero != g_.BaseOf(a.zero) || g_.node(scale).shape.elements() != 1) return kNoNode;
-    NodeId y = b_.PadConstant(x, b_.Scalar(DType::kF32, 0), before, after);
-    y = b_.Unary(TapeOp::kRound, b_.Div(y, b_.Reshape(scale, Shape{})));
-    y = b_.Add(y, b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
-    y = b_.BinaryScalar(TapeOp::kMin, b_.BinaryScalar(TapeOp::kMax, y, 0), 255);
-    return b_.Cast(y, DType::kU8);
-  }
-
   // Outside of the input is its zero point: an attribute where that is known, else memory.
   NodeId Padded(const Quantised& a, ir::ConvAttrs* attrs) {
     const bool none =
@@ -424,12 +399,12 @@ class Rewriter {
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
     before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
     after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
-    if (const NodeId padded = PaddedBefore(a, before, after); padded != kNoNode) {
+    const DType type = g_.node(a.numbers).dtype;
+    if (host_) {  // whose kernels write the numbers to where they belong
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
-      return padded;
+      return b_.PadConstant(a.numbers, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
     }
-    const DType type = g_.node(a.numbers).dtype;
     const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
     // 1 outside of the input, 0 inside, by place.
     const Shape& all = g_.node(inside).shape;

@@ -40,7 +40,7 @@ int KindOf(const LanePattern& lane) { return static_cast<int>(lane.kind); }
 }  // namespace
 
 Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, const Access** out, int depth,
-                                bool as_float) {
+                                As as) {
   if (operand_index >= part_.operands.size()) return Fail("an operand that the part does not have");
   if (depth > kMaxIndexDepth) return Fail("indices read through more than 4 levels of indices");
   const Operand& operand = part_.operands[operand_index];
@@ -51,9 +51,15 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   access.operand = operand_index;
   access.dtype = operand.dtype;
   access.size = static_cast<uint8_t>(ByteSize(operand.dtype));
-  access.wide = as_float || NaturalType(operand.dtype) == TapeType::kF32 ? 4 : 8;
-  const auto& loads = as_float ? engine_.load_float : engine_.load;
-  const auto& stores = as_float ? engine_.store_float : engine_.store;
+  access.wide = as == As::kByte                                                    ? 1
+                : as == As::kFloat || NaturalType(operand.dtype) == TapeType::kF32 ? 4
+                                                                                   : 8;
+  const auto& loads = as == As::kFloat  ? engine_.load_float
+                      : as == As::kByte ? engine_.load_byte
+                                        : engine_.load;
+  const auto& stores = as == As::kFloat  ? engine_.store_float
+                       : as == As::kByte ? engine_.store_byte
+                                         : engine_.store;
   access.absent = operand.absent;
   access.offset = operand.offset;
   for (const Guard& guard : operand.guards) access.offset += guard.stride * guard.offset;

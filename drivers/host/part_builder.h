@@ -44,9 +44,11 @@ class PartBuilder {
   int64_t Take(int64_t bytes);
 
   // accesses
-  // `as_float`: bytes that a tape loads as f32, or stores from it; of an operand without guards and indices.
+  // How registers hold an operand: as its natural type, or, of one without guards and indices, bytes as f32
+  // or as they are.
+  enum class As : uint8_t { kNatural, kFloat, kByte };
   Status BuildAccess(uint16_t operand, const Tiling& tiling, const Access** out, int depth = 0,
-                     bool as_float = false);
+                     As as = As::kNatural);
   Status BuildGuards(const Operand& operand, const Tiling& tiling, Access* access);
   Status BuildIndices(const Operand& operand, const Tiling& tiling, Access* access, int depth);
 
@@ -57,11 +59,14 @@ class PartBuilder {
     GrowingList<uint32_t>* at = nullptr;  // out: byte offset of every tape register
   };
   Status BuildTape(Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
-  Status BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling, Inst* out);
+  // `moves`: a load or store of bytes that are not computed with.
+  Status BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling, Inst* out,
+                   bool moves = false);
   bool IsPlainByte(uint16_t operand) const;
   void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
+  GrowingList<uint8_t> OnlyMovesBytes(const GrowingList<TapeInst>& tape) const;
   // Bytes that a tape makes of one byte (byte_table.cc).
   GrowingList<uint16_t> StepsFrom(Tape tape, size_t root) const;
   Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,

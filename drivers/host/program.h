@@ -131,7 +131,7 @@ struct Inst {
   // kLoad: the register may be the operand's memory itself. kOp: the next instruction, a store, may be left
   // out by writing the result to its operand.
   bool direct = false;
-  bool exact = false;  // kOp: computes no lane behind the last
+  bool exact = false;  // `direct` for any number of lanes: none behind the last is computed
   union {
     double f = 0;
     int64_t i;
@@ -507,6 +507,8 @@ struct Engine {
   StoreFn store[kNumDTypes][4] = {};
   LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32
   StoreFn store_float[kNumDTypes][4] = {};
+  LoadFn load_byte[kNumDTypes][4] = {};  // as they are
+  StoreFn store_byte[kNumDTypes][4] = {};
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};

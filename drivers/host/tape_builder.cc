@@ -279,8 +279,30 @@ bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
   return tape->ok();
 }
 
+// Loads of bytes that are stored as they are, and those stores. Not ok() when out of memory.
+GrowingList<uint8_t> PartBuilder::OnlyMovesBytes(const GrowingList<TapeInst>& tape) const {
+  GrowingList<uint8_t> moves = GrowingList<uint8_t>::Filled(tape.size(), 0);
+  if (!moves.ok()) return moves;
+  for (size_t l = 0; l < tape.size(); ++l) {
+    if (tape[l].op != TapeOp::kLoad || tape[l].type != TapeType::kI64 || !IsPlainByte(tape[l].arg)) continue;
+    const DType dtype = part_.operands[tape[l].arg].dtype;
+    bool all = true;
+    for (size_t k = l + 1; k < tape.size(); ++k) {
+      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+      for (int r = 0; r < Inputs(tape[k].op); ++r) {
+        all &= reads[r] != l || (tape[k].op == TapeOp::kStore && IsPlainByte(tape[k].arg) &&
+                                 part_.operands[tape[k].arg].dtype == dtype);
+      }
+    }
+    moves[l] = all;
+    for (size_t k = l + 1; k < tape.size(); ++k)
+      moves[k] |= all && tape[k].op == TapeOp::kStore && tape[k].a == l;
+  }
+  return moves;
+}
+
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
-                              Inst* out) {
+                              Inst* out, bool moves) {
   out->op = in.op;
   out->type = in.type;
   out->of = Inputs(in.op) > 0 ? tape[in.a].type : in.type;
@@ -293,7 +315,8 @@ Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& t
       out->kind = load ? InstKind::kLoad : InstKind::kStore;
       const TapeType type = load ? in.type : out->of;
       const bool as_float = type == TapeType::kF32 && IsPlainByte(in.arg);
-      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access, 0, as_float));
+      const As as = moves ? As::kByte : as_float ? As::kFloat : As::kNatural;
+      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access, 0, as));
       if (NaturalType(out->access->dtype) != type && !as_float) {
         return Fail("a load or store whose register has another type than its operand");
       }
@@ -356,7 +379,9 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     if (!OneNumbersFirst(&tape)) return NoMemory();
   }
   GrowingList<uint8_t> same = GrowingList<uint8_t>::Filled(tape.size(), 0);
-  if (!same.ok()) return NoMemory();
+  const GrowingList<uint8_t> moves =
+      use.keep.empty() ? OnlyMovesBytes(tape) : GrowingList<uint8_t>::Filled(tape.size(), 0);
+  if (!same.ok() || !moves.ok()) return NoMemory();
   for (size_t k = 0; k < tape.size(); ++k)
     same[k] = tape[k].op == TapeOp::kLoad && tape[k].type == TapeType::kF32 && IsOneNumber(tape[k].arg);
   const GrowingList<int> last = LastUses(tape, use.keep);
@@ -387,7 +412,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
       continue;
     }
     Inst inst;
-    RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst));
+    RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst, moves[k] != 0));
     const uint16_t reads[3] = {in.a, in.b, in.c};
     uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
     for (int r = 0; r < Inputs(in.op); ++r) *from[r] = at[reads[r]];
@@ -404,7 +429,10 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     }
     if (!IsEffect(in.op) && in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
     inst.out = at[k];
-    if (in.op == TapeOp::kLoad) inst.direct = last[k] <= first_store && InPlace(*inst.access);
+    if (in.op == TapeOp::kLoad) {
+      inst.exact = moves[k] != 0 && inst.access->lane.kind == LaneKind::kUnit;
+      inst.direct = last[k] <= first_store && (inst.exact || InPlace(*inst.access));
+    }
     if (in.op == TapeOp::kStore && in.a == before && last[in.a] == static_cast<int>(k) && !body.empty() &&
         body.back().kind == InstKind::kOp) {
       body.back().direct =

@@ -1,5 +1,5 @@
-// Epilogues of sums of bytes that scale and quantise: whole ones, ones that go on from the bytes, and ones that
-// need more than those.
+// Epilogues of sums of bytes that scale and quantise: whole ones, ones that go on from the bytes, and ones
+// that need more than those.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +43,8 @@ class ScaledEpilogue {
       const uint16_t term = tape_.Cast(tape_.Load(other, DType::kU8), TapeType::kF32, DType::kF32);
       y = tape_.Binary(TapeOp::kAdd, y, tape_.Binary(TapeOp::kMul, term, tape_.Const(0.125f)));
     } else {
-      y = tape_.Binary(TapeOp::kMul, y, tape_.Unary(TapeOp::kAbs, tape_.Binary(TapeOp::kAdd, y, tape_.Const(2))));
+      y = tape_.Binary(TapeOp::kMul, y,
+                       tape_.Unary(TapeOp::kAbs, tape_.Binary(TapeOp::kAdd, y, tape_.Const(2))));
     }
     const DType last = Between(random_, 0, 1) == 0 ? DType::kU8 : DType::kI8;
     Store(last, tape_.Cast(Quantised(y, 3.3f, last == DType::kU8 ? 90 : 3, last), TapeType::kI64, last));
@@ -56,7 +57,8 @@ class ScaledEpilogue {
     const float low = type == DType::kU8 ? 0 : -128;
     x = tape_.Unary(TapeOp::kRound, tape_.Binary(TapeOp::kDiv, x, tape_.Const(scale)));
     x = tape_.Binary(TapeOp::kAdd, x, tape_.Const(zero));
-    return tape_.Binary(TapeOp::kMin, tape_.Binary(TapeOp::kMax, x, tape_.Const(low)), tape_.Const(low + 255));
+    return tape_.Binary(TapeOp::kMin, tape_.Binary(TapeOp::kMax, x, tape_.Const(low)),
+                        tape_.Const(low + 255));
   }
   void Store(DType type, uint16_t x) {
     tape_.Store(maker_.Operand(type, Mode::kWrite, RandomOrder(random_, {0, 1}), 5), type, x);
@@ -84,7 +86,8 @@ void RandomEpilogue(uint32_t seed) {
   const bool row_sum = Between(random, 0, 2) == 0;
   if (row_sum) rights.push_back(maker.Operand(DType::kI8, Mode::kRead, {}));
   part.rhs = arena.Copy(rights);
-  const uint16_t column = maker.Operand(DType::kF32, Mode::kRead, {1}), other = maker.Operand(DType::kU8, Mode::kRead, {0, 1});
+  const uint16_t column = maker.Operand(DType::kF32, Mode::kRead, {1}),
+                 other = maker.Operand(DType::kU8, Mode::kRead, {0, 1});
   ScaledEpilogue(maker, random).Make(column, other, static_cast<Then>(seed % 5), row_sum);
   Memory memory;
   memory.Randomise(maker, random);

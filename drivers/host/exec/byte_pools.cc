@@ -5,11 +5,38 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
+#if defined(__AVX512BW__)
+
 template <typename T>
-void TakeGreatest(const T* from, int n, T* greatest) {
-#pragma GCC ivdep
-  for (int i = 0; i < n; ++i) greatest[i] = from[i] > greatest[i] ? from[i] : greatest[i];
+inline void TakeGreatest(const T* from, int n, T* greatest) {
+  for (int i = 0; i < n; i += 64) {
+    const uint64_t some = n - i >= 64 ? ~uint64_t{0} : (uint64_t{1} << (n - i)) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi8(some, from + i), y = _mm512_loadu_si512(greatest + i);
+    if constexpr (static_cast<T>(-1) < 0) {
+      _mm512_storeu_si512(greatest + i, _mm512_mask_max_epi8(y, some, x, y));
+    } else {
+      _mm512_storeu_si512(greatest + i, _mm512_mask_max_epu8(y, some, x, y));
+    }
+  }
 }
+
+#else
+
+template <typename T>
+inline void TakeGreatest(const T* from, int n, T* greatest) {
+  constexpr int kVector = 16;
+  const auto some = [&](int i, int count) {
+#pragma GCC ivdep
+    for (int c = 0; c < count; ++c)
+      greatest[i + c] = from[i + c] > greatest[i + c] ? from[i + c] : greatest[i + c];
+  };
+  int i = 0;
+  for (; i + kVector <= n; i += kVector) some(i, kVector);
+  if (n >= kVector && i < n) return some(n - kVector, kVector);  // again those before them
+  some(i, n - i);
+}
+
+#endif
 
 // Rows [row, row + rows) of group m over the n channels of the tile at pos.
 template <typename T>
@@ -22,17 +49,16 @@ void Pool(const PartProgram& part, Worker& w, TapGuards& guards, int64_t* pos, i
     const T* const from = reinterpret_cast<const T*>(Pointer(input, w, BaseOf(input, pos)));
     const bool all = guards.All(pos, 1);
     if (!all) guards.Place(pos);
-    T greatest[kLanes] = {};
+    alignas(64) T greatest[kLanes];
+    const T none = static_cast<T>(-1) < 0 ? static_cast<T>(-128) : T{0};
+    std::memset(greatest, static_cast<uint8_t>(none), static_cast<size_t>((n + 63) & ~63));
     bool any = false;
     for (int64_t t = 0; t < part.taps; ++t) {
       if (!all && !guards.Present(t)) continue;
-      if (any) {
-        TakeGreatest(from + part.tap_at[t], n, greatest);
-      } else {
-        std::memcpy(greatest, from + part.tap_at[t], static_cast<size_t>(n));
-      }
+      TakeGreatest(from + part.tap_at[t], n, greatest);
       any = true;
     }
+    if (!any) std::memset(greatest, 0, static_cast<size_t>(n));
     std::memcpy(Pointer(*part.out, w, BaseOf(*part.out, pos)), greatest, static_cast<size_t>(n));
     Advance(nest, nest.first[1], nest.first[2], pos);
   }

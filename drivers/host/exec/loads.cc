@@ -75,6 +75,14 @@ RONDO_FLOAT_ELEMENT(FloatI8, int8_t)
 RONDO_FLOAT_ELEMENT(FloatU8, uint8_t)
 #undef RONDO_FLOAT_ELEMENT
 
+// Bytes that are not computed with.
+struct Byte {
+  using Raw = uint8_t;
+  using Wide = uint8_t;
+  static Wide Widen(Raw x) { return x; }
+  static Raw Narrow(Wide x) { return x; }
+};
+
 template <DType kType, typename E = Element<kType>>
 void LoadUnit(void* out_bytes, const char* from, const LanePattern&, int n) {
   auto* out = static_cast<typename E::Wide*>(out_bytes);
@@ -189,23 +197,25 @@ void FillDType(Engine* engine) {
 }
 
 template <DType kType, typename E>
-void FillFloats(Engine* engine) {
+void FillAs(LoadFn (*load)[4], StoreFn (*store)[4]) {
   const int t = static_cast<int>(kType);
-  engine->load_float[t][static_cast<int>(LaneKind::kUnit)] = LoadUnit<kType, E>;
-  engine->load_float[t][static_cast<int>(LaneKind::kSame)] = LoadSame<kType, E>;
-  engine->load_float[t][static_cast<int>(LaneKind::kStride)] = LoadStride<kType, E>;
-  engine->load_float[t][static_cast<int>(LaneKind::kTable)] = LoadTable<kType, E>;
-  engine->store_float[t][static_cast<int>(LaneKind::kUnit)] = StoreUnit<kType, E>;
-  engine->store_float[t][static_cast<int>(LaneKind::kSame)] = StoreStride<kType, E>;
-  engine->store_float[t][static_cast<int>(LaneKind::kStride)] = StoreStride<kType, E>;
-  engine->store_float[t][static_cast<int>(LaneKind::kTable)] = StoreTable<kType, E>;
+  load[t][static_cast<int>(LaneKind::kUnit)] = LoadUnit<kType, E>;
+  load[t][static_cast<int>(LaneKind::kSame)] = LoadSame<kType, E>;
+  load[t][static_cast<int>(LaneKind::kStride)] = LoadStride<kType, E>;
+  load[t][static_cast<int>(LaneKind::kTable)] = LoadTable<kType, E>;
+  store[t][static_cast<int>(LaneKind::kUnit)] = StoreUnit<kType, E>;
+  store[t][static_cast<int>(LaneKind::kSame)] = StoreStride<kType, E>;
+  store[t][static_cast<int>(LaneKind::kStride)] = StoreStride<kType, E>;
+  store[t][static_cast<int>(LaneKind::kTable)] = StoreTable<kType, E>;
 }
 
 }  // namespace
 
 void FillLoads(Engine* engine) {
-  FillFloats<DType::kI8, FloatI8>(engine);
-  FillFloats<DType::kU8, FloatU8>(engine);
+  FillAs<DType::kI8, FloatI8>(engine->load_float, engine->store_float);
+  FillAs<DType::kU8, FloatU8>(engine->load_float, engine->store_float);
+  FillAs<DType::kI8, Byte>(engine->load_byte, engine->store_byte);
+  FillAs<DType::kU8, Byte>(engine->load_byte, engine->store_byte);
   FillDType<DType::kF32>(engine);
   FillDType<DType::kF16>(engine);
   FillDType<DType::kBF16>(engine);

@@ -78,7 +78,7 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
         break;
       }
       case InstKind::kLoad:
-        if (inst->direct && whole) {
+        if (inst->direct && (whole || inst->exact)) {
           result = Pointer(*inst->access, w, BaseOf(*inst->access, pos));
           break;
         }
