@@ -26,7 +26,8 @@ void Constraints::CopyInput(NodeId reader, int slot) {
   const NodeId input = graph.node(reader).inputs[static_cast<size_t>(slot)];
   const View view = graph.ViewOf(input);
   const NodeId base = graph.BaseOf(input);
-  if (view.affine()) {
+  // What a convolution reads is copied as it reads it, so that channels may lie last.
+  if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.is_host())) {
     graph.SetInput(reader, static_cast<size_t>(slot), CopyOf(input));
     return;
   }

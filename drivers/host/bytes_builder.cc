@@ -110,6 +110,10 @@ Status PartBuilder::BuildBytes() {
   out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
   RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
   RONDO_RETURN_IF_ERROR(BuildRuns(&bytes));
+  int64_t row_step = 0, k_step = 0;
+  if (!bytes.in_runs && Linear(*out_->lhs_load, nest, kM, &row_step) && row_step == 1 &&
+      Linear(*out_->lhs_load, nest, kK, &k_step))
+    bytes.turned_step = k_step;
   const Operand& left = part_.operands[LeftOperand()];
   bytes.left_flip = left.dtype == DType::kI8 ? 0x80 : 0;
   bytes.absent = static_cast<uint8_t>(static_cast<int64_t>(left.absent));

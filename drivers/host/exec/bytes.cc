@@ -252,9 +252,12 @@ class Product {
     if (bytes_.in_place) return FindRows(pos, row, rows);
     const bool whole = bytes_.in_runs && bytes_.runs == 1 && bytes_.run_at[0] == 0 && access.num_guards == 0;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
+    if (bytes_.turned_step != 0) TurnRows(Pointer(access, w_, BaseOf(access, pos)), rows);
     for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
       uint8_t* to = packed_ + r * part_.lhs_row;
-      if (whole) {
+      if (bytes_.turned_step != 0) {
+        std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
+      } else if (whole) {
         CopyRow(Pointer(access, w_, BaseOf(access, pos)), K(), bytes_.left_flip, to, part_.lhs_row);
       } else {
         bytes_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
@@ -297,6 +300,14 @@ class Product {
  private:
   int64_t K() const { return part_.nest.points[3]; }
   int32_t* Acc(int j) const { return sums_.Acc(j); }
+
+  // Rows that lie beside each other.
+  void TurnRows(const char* from, int64_t rows) {
+    for (int64_t k = 0; k < K() && !Stopped(w_); ++k, from += bytes_.turned_step) {
+      for (int64_t r = 0; r < rows; ++r)
+        packed_[r * part_.lhs_row + k] = static_cast<uint8_t>(from[r]) ^ bytes_.left_flip;
+    }
+  }
 
   // The same rows where they lie.
   void FindRows(int64_t* pos, int64_t row, int64_t rows) {
