@@ -120,8 +120,8 @@ TEST(IntegerProducts, ConvolutionsArePaddedWithTheZeroPoint) {
   }
 }
 
-// What is quantised by numbers of the run is padded before that: 0 becomes the zero point.
-TEST(IntegerProducts, NumbersThatTheGraphMakesArePaddedBefore) {
+// What is quantised by numbers of the run is padded with its zero point on the host, as bytes.
+TEST(IntegerProducts, NumbersThatTheGraphMakesArePaddedAsBytes) {
   Quantised s;
   const NodeId scale = s.In("scale", Shape{}), zero = s.In("zero", Shape{}, DType::kU8);
   NodeId q = s.b.Unary(TapeOp::kRound, s.b.Div(s.In("x", Shape({1, 20, 5, 6})), scale));
@@ -136,7 +136,7 @@ TEST(IntegerProducts, NumbersThatTheGraphMakesArePaddedBefore) {
   int64_t padded = 0;
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);
-    padded += !node.dead && node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kRound &&
+    padded += !node.dead && node.op == Op::kIndexedWrite && node.dtype == DType::kU8 &&
               node.shape == Shape({1, 20, 7, 8});
   }
   EXPECT_EQ(padded, 1);
