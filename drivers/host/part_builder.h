@@ -67,7 +67,7 @@ class PartBuilder {
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
   GrowingList<uint8_t> OnlyMovesBytes(const GrowingList<TapeInst>& tape) const;
-  // Bytes that a tape makes of one byte (byte_table.cc).
+  // Bytes that a tape makes of one byte.
   GrowingList<uint16_t> StepsFrom(Tape tape, size_t root) const;
   Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                        const uint8_t** table);

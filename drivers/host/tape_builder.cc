@@ -175,81 +175,6 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const GrowingList<Ta
   return Status::Ok();
 }
 
-bool PartBuilder::IsPlainByte(uint16_t operand) const {
-  if (operand >= part_.operands.size()) return false;
-  const Operand& o = part_.operands[operand];
-  return (o.dtype == DType::kI8 || o.dtype == DType::kU8) && o.guards.empty() && o.indirects.empty();
-}
-
-// Bytes that are only cast to f32 are loaded as f32. The casts stay, for nobody.
-void PartBuilder::LoadBytesAsFloats(GrowingList<TapeInst>& tape) const {
-  const auto reads = [&](size_t k, size_t reg) {
-    const uint16_t regs[3] = {tape[k].a, tape[k].b, tape[k].c};
-    bool found = false;
-    for (int r = 0; r < Inputs(tape[k].op); ++r) found |= regs[r] == reg;
-    return found;
-  };
-  const auto widens = [&](size_t k) { return tape[k].op == TapeOp::kCast && tape[k].type == TapeType::kF32; };
-  for (size_t l = 0; l < tape.size(); ++l) {
-    if (tape[l].op != TapeOp::kLoad || !IsPlainByte(tape[l].arg)) continue;
-    bool all = true;
-    for (size_t k = l + 1; k < tape.size(); ++k) all &= !reads(k, l) || widens(k);
-    if (!all) continue;
-    tape[l].type = TapeType::kF32;
-    for (size_t cast = l + 1; cast < tape.size(); ++cast) {
-      if (!widens(cast) || tape[cast].a != l) continue;
-      for (size_t k = cast + 1; k < tape.size(); ++k) {
-        for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
-          if (*reg == cast) *reg = static_cast<uint16_t>(l);
-        }
-      }
-    }
-  }
-}
-
-// Floats that were clamped to what a byte holds are stored from f32.
-void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
-  for (TapeInst& store : tape) {
-    if (store.op != TapeOp::kStore || !IsPlainByte(store.arg)) continue;
-    const DType dtype = part_.operands[store.arg].dtype;
-    const float low = dtype == DType::kI8 ? -128 : 0, high = dtype == DType::kI8 ? 127 : 255;
-    const TapeInst& cast = tape[store.a];
-    if (cast.op != TapeOp::kCast || cast.imm.i != static_cast<int64_t>(dtype)) continue;
-    const TapeInst &most = tape[cast.a], &limit = tape[most.b];
-    if (most.op != TapeOp::kMin || most.type != TapeType::kF32 || limit.op != TapeOp::kConst) continue;
-    const TapeInst &least = tape[most.a], &floor = tape[least.b];
-    if (least.op != TapeOp::kMax || floor.op != TapeOp::kConst) continue;
-    const float top = static_cast<float>(limit.imm.f), bottom = static_cast<float>(floor.imm.f);
-    if (bottom >= low && bottom <= top && top <= high) store.a = cast.a;
-  }
-}
-
-// Floats that were rounded to what a byte holds are the same when they are floats again.
-void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
-  const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
-  const auto bounds = [&](const TapeInst& in, TapeOp op) {
-    return in.op == op && in.type == TapeType::kF32 && tape[in.b].op == TapeOp::kConst &&
-           number(in.b) == __builtin_truncf(number(in.b));
-  };
-  for (size_t wide = 0; wide < tape.size(); ++wide) {
-    if (tape[wide].op != TapeOp::kCast || tape[wide].type != TapeType::kF32) continue;
-    const TapeInst& cast = tape[tape[wide].a];
-    const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
-    if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) continue;
-    const TapeInst& most = tape[cast.a];
-    if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) continue;
-    const TapeInst& least = tape[most.a];
-    if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) continue;
-    const TapeInst& sum = tape[least.a];
-    if (tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op != TapeOp::kRound) continue;
-    for (size_t k = wide + 1; k < tape.size(); ++k) {
-      for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
-        if (*reg == wide) *reg = cast.a;
-      }
-    }
-  }
-}
-
 // Whether all points read the same element of the operand, which the part does not write.
 bool PartBuilder::IsOneNumber(uint16_t operand) const {
   if (operand >= part_.operands.size()) return false;
@@ -277,28 +202,6 @@ bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
   }
   *tape = std::move(ordered);
   return tape->ok();
-}
-
-// Loads of bytes that are stored as they are, and those stores. Not ok() when out of memory.
-GrowingList<uint8_t> PartBuilder::OnlyMovesBytes(const GrowingList<TapeInst>& tape) const {
-  GrowingList<uint8_t> moves = GrowingList<uint8_t>::Filled(tape.size(), 0);
-  if (!moves.ok()) return moves;
-  for (size_t l = 0; l < tape.size(); ++l) {
-    if (tape[l].op != TapeOp::kLoad || tape[l].type != TapeType::kI64 || !IsPlainByte(tape[l].arg)) continue;
-    const DType dtype = part_.operands[tape[l].arg].dtype;
-    bool all = true;
-    for (size_t k = l + 1; k < tape.size(); ++k) {
-      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
-      for (int r = 0; r < Inputs(tape[k].op); ++r) {
-        all &= reads[r] != l || (tape[k].op == TapeOp::kStore && IsPlainByte(tape[k].arg) &&
-                                 part_.operands[tape[k].arg].dtype == dtype);
-      }
-    }
-    moves[l] = all;
-    for (size_t k = l + 1; k < tape.size(); ++k)
-      moves[k] |= all && tape[k].op == TapeOp::kStore && tape[k].a == l;
-  }
-  return moves;
 }
 
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,

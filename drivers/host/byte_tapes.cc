@@ -1,0 +1,187 @@
+// Tapes that read and write bytes: as floats where they compute with floats, as they are where they only move
+// them, and by a table of 256, made by the very functions that would run, where all follows from one byte.
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr size_t kMostSteps = 64;  // of a tape that becomes a table
+constexpr size_t kBytes = 256;
+static_assert(kBytes <= kLanes);
+
+bool IsPure(TapeOp op) { return ClassOf(op) != OpClass::kLeaf && ClassOf(op) != OpClass::kEffect; }
+
+}  // namespace
+
+bool PartBuilder::IsPlainByte(uint16_t operand) const {
+  if (operand >= part_.operands.size()) return false;
+  const Operand& o = part_.operands[operand];
+  return (o.dtype == DType::kI8 || o.dtype == DType::kU8) && o.guards.empty() && o.indirects.empty();
+}
+
+// Bytes that are only cast to f32 are loaded as f32. The casts stay, for nobody.
+void PartBuilder::LoadBytesAsFloats(GrowingList<TapeInst>& tape) const {
+  const auto reads = [&](size_t k, size_t reg) {
+    const uint16_t regs[3] = {tape[k].a, tape[k].b, tape[k].c};
+    bool found = false;
+    for (int r = 0; r < Inputs(tape[k].op); ++r) found |= regs[r] == reg;
+    return found;
+  };
+  const auto widens = [&](size_t k) { return tape[k].op == TapeOp::kCast && tape[k].type == TapeType::kF32; };
+  for (size_t l = 0; l < tape.size(); ++l) {
+    if (tape[l].op != TapeOp::kLoad || !IsPlainByte(tape[l].arg)) continue;
+    bool all = true;
+    for (size_t k = l + 1; k < tape.size(); ++k) all &= !reads(k, l) || widens(k);
+    if (!all) continue;
+    tape[l].type = TapeType::kF32;
+    for (size_t cast = l + 1; cast < tape.size(); ++cast) {
+      if (!widens(cast) || tape[cast].a != l) continue;
+      for (size_t k = cast + 1; k < tape.size(); ++k) {
+        for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
+          if (*reg == cast) *reg = static_cast<uint16_t>(l);
+        }
+      }
+    }
+  }
+}
+
+// Floats that were clamped to what a byte holds are stored from f32.
+void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
+  for (TapeInst& store : tape) {
+    if (store.op != TapeOp::kStore || !IsPlainByte(store.arg)) continue;
+    const DType dtype = part_.operands[store.arg].dtype;
+    const float low = dtype == DType::kI8 ? -128 : 0, high = dtype == DType::kI8 ? 127 : 255;
+    const TapeInst& cast = tape[store.a];
+    if (cast.op != TapeOp::kCast || cast.imm.i != static_cast<int64_t>(dtype)) continue;
+    const TapeInst &most = tape[cast.a], &limit = tape[most.b];
+    if (most.op != TapeOp::kMin || most.type != TapeType::kF32 || limit.op != TapeOp::kConst) continue;
+    const TapeInst &least = tape[most.a], &floor = tape[least.b];
+    if (least.op != TapeOp::kMax || floor.op != TapeOp::kConst) continue;
+    const float top = static_cast<float>(limit.imm.f), bottom = static_cast<float>(floor.imm.f);
+    if (bottom >= low && bottom <= top && top <= high) store.a = cast.a;
+  }
+}
+
+// Floats that were rounded to what a byte holds are the same when they are floats again.
+void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
+  const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
+  const auto bounds = [&](const TapeInst& in, TapeOp op) {
+    return in.op == op && in.type == TapeType::kF32 && tape[in.b].op == TapeOp::kConst &&
+           number(in.b) == __builtin_truncf(number(in.b));
+  };
+  for (size_t wide = 0; wide < tape.size(); ++wide) {
+    if (tape[wide].op != TapeOp::kCast || tape[wide].type != TapeType::kF32) continue;
+    const TapeInst& cast = tape[tape[wide].a];
+    const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
+    if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) continue;
+    const TapeInst& most = tape[cast.a];
+    if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) continue;
+    const TapeInst& least = tape[most.a];
+    if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) continue;
+    const TapeInst& sum = tape[least.a];
+    if (tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op != TapeOp::kRound) continue;
+    for (size_t k = wide + 1; k < tape.size(); ++k) {
+      for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
+        if (*reg == wide) *reg = cast.a;
+      }
+    }
+  }
+}
+
+// Loads of bytes that are stored as they are, and those stores. Not ok() when out of memory.
+GrowingList<uint8_t> PartBuilder::OnlyMovesBytes(const GrowingList<TapeInst>& tape) const {
+  GrowingList<uint8_t> moves = GrowingList<uint8_t>::Filled(tape.size(), 0);
+  if (!moves.ok()) return moves;
+  for (size_t l = 0; l < tape.size(); ++l) {
+    if (tape[l].op != TapeOp::kLoad || tape[l].type != TapeType::kI64 || !IsPlainByte(tape[l].arg)) continue;
+    const DType dtype = part_.operands[tape[l].arg].dtype;
+    bool all = true;
+    for (size_t k = l + 1; k < tape.size(); ++k) {
+      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+      for (int r = 0; r < Inputs(tape[k].op); ++r) {
+        all &= reads[r] != l || (tape[k].op == TapeOp::kStore && IsPlainByte(tape[k].arg) &&
+                                 part_.operands[tape[k].arg].dtype == dtype);
+      }
+    }
+    moves[l] = all;
+    for (size_t k = l + 1; k < tape.size(); ++k)
+      moves[k] |= all && tape[k].op == TapeOp::kStore && tape[k].a == l;
+  }
+  return moves;
+}
+
+// The steps that depend on register `root`, and the store that they end in: empty where they read anything
+// else but constants, or end otherwise. Not ok() when out of memory.
+GrowingList<uint16_t> PartBuilder::StepsFrom(Tape tape, size_t root) const {
+  GrowingList<uint16_t> steps;
+  GrowingList<uint8_t> depends = GrowingList<uint8_t>::Filled(tape.size(), 0);
+  if (!depends.ok()) return steps;
+  depends[root] = 1;
+  bool stored = false;
+  for (size_t k = root + 1; k < tape.size(); ++k) {
+    const TapeInst& inst = tape[k];
+    const uint16_t reads[3] = {inst.a, inst.b, inst.c};
+    bool some = false, known = true;
+    for (int r = 0; r < Inputs(inst.op); ++r) {
+      some |= depends[reads[r]] != 0;
+      known &= depends[reads[r]] != 0 || tape[reads[r]].op == TapeOp::kConst;
+    }
+    if (!some) continue;
+    const bool store = inst.op == TapeOp::kStore && !stored && IsPlainByte(inst.arg) &&
+                       tape[inst.a].op == TapeOp::kCast && tape[inst.a].type == TapeType::kI64;
+    if (!known || (!store && !IsPure(inst.op)) || steps.size() == kMostSteps) return {};
+    stored |= store;
+    depends[k] = 1;
+    steps.push_back(static_cast<uint16_t>(k));
+  }
+  if (!stored) return {};
+  return steps;
+}
+
+// Of `steps` from register `root`, which holds bytes of `dtype` as i64 or, if `floats`, as f32.
+Status PartBuilder::MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
+                                  const uint8_t** table) {
+  Span<uint8_t> made = arena_.New<uint8_t>(kBytes);
+  GrowingList<uint16_t> place = GrowingList<uint16_t>::Filled(tape.size(), 0);
+  // A place for the root, for each step, and for the constants of one.
+  GrowingList<int64_t> lanes = GrowingList<int64_t>::Filled((steps.size() + 4) * kLanes, 0);
+  if (made.data() == nullptr || !place.ok() || !lanes.ok()) return NoMemory();
+  const auto at = [&](size_t p) { return &lanes[p * kLanes]; };
+  for (size_t i = 0; i < kBytes; ++i) {
+    const int64_t number = dtype == DType::kI8 ? static_cast<int8_t>(i) : static_cast<int64_t>(i);
+    at(0)[i] = number;
+    if (tape[root].type == TapeType::kF32) reinterpret_cast<float*>(at(0))[i] = static_cast<float>(number);
+  }
+  const GrowingList<TapeInst> all(tape.begin(), tape.size());
+  if (!all.ok()) return NoMemory();
+  size_t last = 0;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const TapeInst& step = tape[steps[s]];
+    if (step.op == TapeOp::kStore) {
+      last = place[step.a];
+      continue;
+    }
+    Inst inst;
+    RONDO_RETURN_IF_ERROR(BuildInst(step, all, out_->tiling, &inst));
+    const uint16_t reads[3] = {step.a, step.b, step.c};
+    const void* from[3] = {at(0), at(0), at(0)};
+    for (size_t r = 0; r < static_cast<size_t>(Inputs(step.op)); ++r) {
+      int64_t* constant = at(steps.size() + 1 + r);
+      from[r] = constant;
+      if (tape[reads[r]].op != TapeOp::kConst) {
+        from[r] = at(place[reads[r]]);
+        continue;
+      }
+      Inst number;
+      RONDO_RETURN_IF_ERROR(BuildInst(tape[reads[r]], all, out_->tiling, &number));
+      number.fn({constant, constant, constant, constant}, number, kLanes);
+    }
+    place[steps[s]] = static_cast<uint16_t>(s + 1);
+    inst.fn({at(s + 1), from[0], from[1], from[2]}, inst, kLanes);
+  }
+  for (size_t i = 0; i < kBytes; ++i) made[i] = static_cast<uint8_t>(at(last)[i]);
+  *table = made.data();
+  return Status::Ok();
+}
+
+}  // namespace rondo::host
