@@ -40,7 +40,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
     const auto some = static_cast<__mmask16>(n - i < 16 ? (1u << (n - i)) - 1 : 0xffff);
     __m512 x = _mm512_maskz_loadu_ps(some, a + i);
     x = _mm512_maskz_min_ps(0xffff, greatest, _mm512_maskz_max_ps(0xffff, least, x));  // no number stays
-    _mm512_mask_cvtepi32_storeu_epi8(out + i, some, to_bytes.Of(x));
+    StoreBytes(to_bytes.Of(x), some, out + i);
   }
 }
 

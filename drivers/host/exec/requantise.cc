@@ -37,12 +37,7 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
         if (how.quantises) x = _mm512_maskz_cvtepi32_ps(0xffff, to_bytes.Of(x));
         _mm512_mask_storeu_ps(out, some, x);
       } else {
-        const __m128i bytes = _mm512_maskz_cvtepi32_epi8(0xffff, to_bytes.Of(x));
-        if (some == 0xffff) {
-          _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
-        } else {
-          _mm_mask_storeu_epi8(out, some, bytes);
-        }
+        StoreBytes(to_bytes.Of(x), some, out);
       }
     }
   }
