@@ -147,9 +147,9 @@ TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
       AddExact(&suite, {40, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
       AddExact(&suite, {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
       AddExact(&suite, {70, 1, 48, 192, type, 16, dtype, DType::kF32}, seed++);
-      AddExact(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
-      AddExact(&suite, {9, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
-      AddExact(&suite, {16, 3, 48, 1024, type, 32, dtype, dtype}, seed++);
+      AddExact(&suite, {33, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {34, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {64, 3, 48, 1024, type, 32, dtype, dtype}, seed++);
     }
   }
   suite.Run();
@@ -182,6 +182,49 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
              303);
     suite.Run();
   }
+}
+
+// Every way to share tiles out among warpgroups and blocks: the least rows and the most, ragged ends, K that
+// ends within a step and before the last block's share, A as it lies and A that threads make, more tiles than
+// blocks.
+TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
+  for (const char* choice : {"1x1x4 cluster 1", "2x1x4 cluster 4", "3x2x2 cluster 2", "5x1x3 cluster 1",
+                             "1x4x1 cluster 8", "2x1x2 cluster 1", "4x1x3 cluster 2", "7x1x2 cluster 4"}) {
+    SCOPED_TRACE(choice);
+    const auto add = [&](const PackedCase& p, uint32_t seed) {
+      const std::string rows = std::to_string((p.rows + 7) / 8 * 8);
+      const int tiles = choice[0] - '0', groups = choice[2] - '0';
+      Suite suite;
+      suite.processors = 3;
+      const std::string columns = std::to_string(tiles * groups * 64 / p.rights);
+      suite.configuration =
+          *ParseKernelConfiguration("packed_rows " + rows + "x" + columns + "x128 " + choice);
+      AddExact(&suite, p, seed);
+      suite.Run();
+    };
+    add({16, 1, 520, 2048, PackedType::kU4, 32, DType::kBF16, DType::kBF16}, 700);
+    add({13, 1, 200, 2000, PackedType::kU4, 128, DType::kBF16, DType::kF16, true, 2}, 701);
+    add({5, 3, 17, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true}, 702);
+    add({24, 2, 40, 2024, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 703);
+    add({32, 1, 40, 2048, PackedType::kU2, 16, DType::kBF16, DType::kF32, false, 1, DType::kF32}, 704);
+    add({8, 1, 72, 2048, PackedType::kU8, int64_t{1} << 20, DType::kF16, DType::kF32, true, 2}, 705);
+  }
+}
+
+TEST(GpuPackedRows, EveryTypeMatchesTheReference) {
+  Suite suite;
+  suite.configuration = *ParseKernelConfiguration("packed_rows");
+  uint32_t seed = 800;
+  for (PackedType type : kTypes) {
+    const bool whole = type <= PackedType::kU8;
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      AddExact(&suite, {16, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {9, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {24, 3, 17, 296, type, 16, dtype, DType::kF32, whole}, seed++);
+      AddExact(&suite, {32, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
+    }
+  }
+  suite.Run();
 }
 
 // Calls result(got, want, most) of each result of a matmul [rows, n]: what there is; what the same weights in
@@ -307,7 +350,7 @@ TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
                              Bound{PackedType::kU8, 64, DType::kF16, DType::kF32, 0x1p-12},
                              Bound{PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6},
                              Bound{PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6}}) {
-    const PackedCase p = {32, 1, 64, 1024, bound.type, bound.block, bound.dtype, bound.scale};
+    const PackedCase p = {40, 1, 64, 1024, bound.type, bound.block, bound.dtype, bound.scale};
     Add(&suite, p, seed);
     Case& c = suite.Last();
     Random random(seed++);
@@ -344,10 +387,13 @@ uint32_t StackOf(const std::vector<uint8_t>& image) {
 }
 
 // What the compiler counts a thread's registers by holds: no configuration that it offers needs more.
-TEST(GpuPackedTiles, NoConfigurationSpills) {
+TEST(GpuPacked, NoConfigurationOfTilesSpills) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   for (const PackedCase& p :
-       {PackedCase{512, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kF32, true},
+       {PackedCase{16, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kF32, true},
+        PackedCase{32, 1, 512, 4096, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, false,
+                   2},
+        PackedCase{512, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kF32, true},
         PackedCase{512, 1, 512, 4096, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, false,
                    2}}) {
     Arena arena;
@@ -358,7 +404,9 @@ TEST(GpuPackedTiles, NoConfigurationSpills) {
     CudaTarget target = TargetOf("sm_90a");
     for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
       const KernelConfiguration& choice = candidate.configuration;
-      if (choice.family != TemplateFamily::kPackedTiles || choice.cluster > 1) continue;
+      const bool tiles =
+          choice.family == TemplateFamily::kPackedTiles || choice.family == TemplateFamily::kPackedRows;
+      if (!tiles || choice.cluster > 1) continue;
       target.configuration = choice;
       const Result<KernelText> text = WriteKernelText(kernel, target, facts);
       ASSERT_TRUE(text.ok()) << text.status().message();
@@ -369,8 +417,9 @@ TEST(GpuPackedTiles, NoConfigurationSpills) {
   }
 }
 
-// B is streamed for the least rows, and by tiles for the most; between, both are candidates, and of more than
-// 8 rows tiles are preferred where there is wgmma.
+// B is streamed for the least rows, and by tiles for the most; between, there are candidates of each kind. Of
+// more than 8 rows, or of 4 where K is long, tiles are preferred where there is wgmma, to 32 those whose
+// scales multiply sums.
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
   for (int64_t rows : {1, 4, 8, 16, 17, 512}) {
     for (int64_t depth : {512, 14336}) {
@@ -385,6 +434,7 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
         if (candidate.configuration.family == TemplateFamily::kPlain) continue;
         const TemplateFamily family = candidate.configuration.family;
         ASSERT_TRUE((rows <= 16 && family == TemplateFamily::kPacked) ||
+                    (rows > 4 && rows <= 32 && family == TemplateFamily::kPackedRows) ||
                     (rows > 4 && family == TemplateFamily::kPackedTiles))
             << rows << ": " << Text(candidate.configuration);
         target.configuration = candidate.configuration;
@@ -400,7 +450,10 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
         plain.configuration = {};
         return WriteKernelText(kernel, plain, facts)->configuration.family;
       };
-      EXPECT_EQ(preferred(target), rows > 8 ? TemplateFamily::kPackedTiles : TemplateFamily::kPacked);
+      const bool streamed = rows <= (depth > 8192 ? 4 : 8);
+      EXPECT_EQ(preferred(target), streamed     ? TemplateFamily::kPacked
+                                   : rows <= 32 ? TemplateFamily::kPackedRows
+                                                : TemplateFamily::kPackedTiles);
       if (rows <= 16 && depth == 512) {  // more of A has no room there
         EXPECT_EQ(preferred(TargetOf("sm_80")), TemplateFamily::kPacked);
       }

@@ -54,6 +54,17 @@ struct GpuTable {
   double packed_end = 4500;
   double packed_split_start = 3000;
   double packed_split_point = 0.4;
+  // wgmma of few rows by packed weights. Cycles of a scheduler to unpack and multiply 16 columns and 32 of K,
+  // of numbers of few bits and of others; of a step, however little it has. Of a tile's end, also for each
+  // point of each warpgroup, and for a cluster that splits K and each of its blocks.
+  double packed_rows_unpack = 58;
+  double packed_rows_unpack_bytes = 50;
+  double packed_rows_few_groups = 1.07;  // of that time with less than four warpgroups
+  double packed_rows_step = 620;
+  double packed_rows_end = 1500;
+  double packed_rows_point = 0.45;
+  double packed_rows_split = 1000;
+  double packed_rows_split_block = 250;
   double mma = 750;        // mma.sync, warps with tiles of at least mma_full points [products]
   double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit]
   double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]

@@ -18,6 +18,11 @@
 //   packed_tiles 128x128x64 1x1x2 cluster 2
 //                                    more rows by weights in fewer bits, wgmma: M and N (columns of each B)
 //                                    of a tile, K of a stage; blocks that split K; blocks a cluster
+//   packed_rows 16x256x128 2x2x2 cluster 1
+//                                    5 to 32 rows by weights in fewer bits, wgmma, scales multiply sums: M
+//                                    and N (columns of each B) of a tile, K of a stage; tiles of 64 columns
+//                                    that a warpgroup has, warpgroups that have others, warpgroups that take
+//                                    turns with the steps; blocks that split K
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged                           attention, keys and values through shared memory
@@ -64,6 +69,7 @@ enum class TemplateFamily : uint8_t {
   kPacked,
   kFma,
   kPackedTiles,
+  kPackedRows,
 };
 
 struct KernelConfiguration {

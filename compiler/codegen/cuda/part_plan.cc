@@ -37,7 +37,8 @@ bool Takes(const PartTemplate& one, const Part& part) {
   if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
     return one.family == TemplateFamily::kPlain;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
-         one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPlain;
+         one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPackedRows ||
+         one.family == TemplateFamily::kPlain;
 }
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
@@ -58,14 +59,16 @@ void WriteNeighbours(const PartContext& context, PartWriter* writer) {
 }
 
 // Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs. By
-// packed weights that is so of the least rows; of more, tiles unpack quicker, and the stream takes their
-// time as well (tools/bench/results/2026-11-22-packed-weights.md).
+// packed weights that is so of the least rows, and while A of all of K fits beside the stream; of more, tiles
+// unpack quicker, and the stream takes their time as well (tools/bench/results/2026-11-22-packed-weights.md).
 void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* candidates) {
-  constexpr int64_t kMostStreamed = 8;
-  const bool tiled = context.matmul && context.matmul->m > kMostStreamed;
+  constexpr int64_t kMostStreamed = 8, kMostStreamedDeep = 4, kDeep = 8192;
+  const std::optional<MatmulProblem>& matmul = context.matmul;
+  const bool tiled =
+      matmul && (matmul->m > kMostStreamed || (matmul->m > kMostStreamedDeep && matmul->k >= kDeep));
   const auto first = [&](const KernelCandidate& one) {
     const TemplateFamily family = one.configuration.family;
-    if (family == TemplateFamily::kPackedTiles) return tiled;
+    if (family == TemplateFamily::kPackedTiles || family == TemplateFamily::kPackedRows) return tiled;
     return family == TemplateFamily::kFewRows || (family == TemplateFamily::kPacked && !tiled);
   };
   double most = 0;

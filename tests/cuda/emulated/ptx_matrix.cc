@@ -148,7 +148,7 @@ double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, i
 }
 
 struct Wgmma {
-  bool bf16, a_across, b_across, a_in_registers;
+  bool bf16, a_across, b_across, a_in_registers, adds;
   int n;
   uint32_t block;                                    // of the cluster
   std::vector<std::vector<simt::Operand>> operands;  // of 128 threads
@@ -193,7 +193,8 @@ void RunWgmma(SimtMachine& machine, const Wgmma& w) {
     const int first = row / 16 * 32 + row % 8 * 4, upper = row % 16 / 8 * 2;  // threads of the row; registers
     for (int n = 0; n < w.n; ++n) {
       const simt::Operand& to = w.operands[first + n % 8 / 2][d[n / 8 * 4 + upper + n % 2].number];
-      const auto result = static_cast<float>(sums[n] + static_cast<double>(FloatAt(to)));
+      const double before = w.adds ? static_cast<double>(FloatAt(to)) : 0;
+      const auto result = static_cast<float>(sums[n] + before);
       std::memcpy(to.to, &result, sizeof result);
     }
   }
@@ -226,8 +227,7 @@ void BeginWgmma(PtxThread& t, const PtxStatement& s) {
   w.b_across = flag(w.a_in_registers ? 6 : 7);
   w.operands = group.operands;
   w.statement = s;
-  if (!flag(3))
-    return machine.Fail("wgmma that does not add to its accumulators is not known to the emulator");
+  w.adds = flag(3);
   auto run = [&machine, w = std::move(w)] { RunWgmma(machine, w); };
   if (machine.late()) {
     group.begun.push_back(std::move(run));

@@ -1,4 +1,4 @@
-// PackedTiles: a matmul of many rows by weights of fewer bits (matmul_packed_tiles.cuh), as its kernel fixes
+// PackedTiles: a matmul by weights of fewer bits, tile by tile (matmul_packed_tiles.cuh), as its kernel fixes
 // it; and what lies where in its shared memory. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
@@ -25,10 +25,15 @@ struct PackedTiles {
   int a_made;      // threads make A's tiles; else TMA brings them
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
   int registers;   // of a thread that multiplies, where those that copy leave theirs; else 0
+  // With scales that multiply sums (packed_tiles_rows.cuh): tiles of 64 columns that a warpgroup has;
+  // warpgroups that take turns with the steps. Else 0 and 1.
+  int warp_tiles, turns;
 
   HOST_DEVICE int groups() const { return b_count * n / 64; }  // warpgroups, which multiply 64 columns each
-  HOST_DEVICE int copiers() const { return a_made || registers ? 128 : 32; }  // threads that fill stages
-  HOST_DEVICE int threads() const { return groups() * 128 + copiers(); }
+  HOST_DEVICE int column_warps() const { return warp_tiles ? tiles() / warp_tiles : groups() * 4; }
+  HOST_DEVICE int multipliers() const { return column_warps() * turns * 32; }  // threads
+  HOST_DEVICE int copiers() const { return a_made || registers ? 128 : 32; }   // threads that fill stages
+  HOST_DEVICE int threads() const { return multipliers() + copiers(); }
   // Half a stage is unpacked while the half before is multiplied.
   HOST_DEVICE int half_k() const { return stage_k / 2; }
   HOST_DEVICE int tiles() const { return b_count * n / 16; }  // of 16 columns, of a stage
@@ -49,10 +54,9 @@ struct PackedTiles {
   HOST_DEVICE int codes_box(int j, int first) const {
     return a_bytes() + n / 16 * (j * tile_codes() + first);
   }
-  HOST_DEVICE int scales_box(int j) const {
-    return a_bytes() + tiles() * tile_codes() + j * (n / 16) * tile_scales();
-  }
-  HOST_DEVICE int zeros_box(int j) const { return scales_box(j) + tiles() * tile_scales(); }
+  HOST_DEVICE int scales_pitch() const { return (n / 16 * tile_scales() + 127) / 128 * 128; }
+  HOST_DEVICE int scales_box(int j) const { return a_bytes() + tiles() * tile_codes() + j * scales_pitch(); }
+  HOST_DEVICE int zeros_box(int j) const { return scales_box(j) + b_count * scales_pitch(); }
   // Where lane 0 of warp `tile` finds words of its columns, the pairs of each half of a stage one after
   // another; the other lanes' follow, 16 bytes apart. The sum of what depends on either.
   HOST_DEVICE int tile_at(int tile) const {
@@ -63,17 +67,21 @@ struct PackedTiles {
     return byte / code_run() * (n / 16) * code_run() + byte % code_run() / 512 * 512 + byte / 256 % 2 * 8;
   }
   // Scales of block number `block` of a half; a column's lie as ScaleAt of core/packed_weights.h has them.
-  HOST_DEVICE int scales_at(int tile) const { return scales_box(0) + tile * tile_scales(); }
+  HOST_DEVICE int scales_at(int tile) const {
+    return scales_box(tile / (n / 16)) + tile % (n / 16) * tile_scales();
+  }
   HOST_DEVICE int block_at(int half, int block) const {
     return (half * stage_blocks() / 2 + block) * format.scale_row();
   }
-  HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
+  HOST_DEVICE int stage() const {
+    return (scales_box(0) + b_count * scales_pitch() * format.scale_rows() + 1023) / 1024 * 1024;
+  }
   // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
   // the stages were.
   HOST_DEVICE int piece() const { return m < 32 ? m : 32; }
   HOST_DEVICE int pitch() const { return n + 4; }  // floats
-  HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : b_count * piece() * pitch() * 4; }
-  HOST_DEVICE int accumulators() const { return split_k > 1 ? b_count * m * pitch() * 4 : 0; }
+  HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : turns * b_count * piece() * pitch() * 4; }
+  HOST_DEVICE int accumulators() const { return split_k > 1 ? turns * b_count * m * pitch() * 4 : 0; }
   // With so many stages: to align them, two barriers a stage, and the pieces.
   HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
   HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }

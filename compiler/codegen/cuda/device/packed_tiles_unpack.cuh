@@ -1,8 +1,8 @@
 // A warp's part of a tile of packed weights (core/packed_weights.h): 16 columns, read from a stage of shared
 // memory as codes and scales, and made fragments of 16 of K that tensor cores take from registers.
 //
-// (code - zero) is exact; times its block's scale it is rounded once to f16 or bf16. A scale a column is left
-// to the sums: nothing is rounded then.
+// (code - zero) is exact. For wgmma, times its block's scale it is rounded once to f16 or bf16; for mma.sync,
+// and a scale a column, scales are left to the sums: nothing is rounded then.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_UNPACK_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_UNPACK_CUH_
 
@@ -116,6 +116,12 @@ struct PackedTilesUnpack {
       }
     }
   }
+  MEMBER void widen_scales(const u32* from, float* out) const {
+    if constexpr (SCALE_BYTES == 4)
+      out[0] = bits_float(from[0]), out[1] = bits_float(from[1]);
+    else
+      widen_pair<SCALE_TYPE == 2>(from[0], out, out + 1);
+  }
 
  private:
   // Of columns g and g + 8.
@@ -126,12 +132,6 @@ struct PackedTilesUnpack {
     } else {
       asm volatile("ld.shared.u32 %0, [%1];" : "=r"(out[0]) : "r"(at) : "memory");
     }
-  }
-  MEMBER void widen_scales(const u32* from, float* out) const {
-    if constexpr (SCALE_BYTES == 4)
-      out[0] = bits_float(from[0]), out[1] = bits_float(from[1]);
-    else
-      widen_pair<SCALE_TYPE == 2>(from[0], out, out + 1);
   }
 };
 

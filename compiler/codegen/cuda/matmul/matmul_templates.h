@@ -11,6 +11,7 @@ namespace rondo::cuda {
 
 extern const PartTemplate kFewRowsMatmul;      // 1 to 16 rows: B streamed once
 extern const PartTemplate kPackedMatmul;       // 1 to 16 rows by weights in fewer bits
+extern const PartTemplate kPackedRowsMatmul;   // 5 to 32 rows by weights in fewer bits: wgmma, scaled sums
 extern const PartTemplate kPackedTilesMatmul;  // wgmma by weights in fewer bits, unpacked in registers
 extern const PartTemplate kTmaMatmul;          // wgmma, tiles brought by TMA
 extern const PartTemplate kMmaMatmul;          // mma.sync of 16-bit types
@@ -24,8 +25,8 @@ extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kContractionTemplates[] = {
-    &kFewRowsMatmul, &kPackedMatmul, &kPackedTilesMatmul, &kTmaMatmul, &kMmaMatmul,  &kImmaMatmul,
-    &kWgmmaMatmul,   &kTf32Matmul,   &kSimtMatmul,        &kDotMatmul, &kPlainMatmul};
+    &kFewRowsMatmul, &kPackedMatmul, &kPackedRowsMatmul, &kPackedTilesMatmul, &kTmaMatmul, &kMmaMatmul,
+    &kImmaMatmul,    &kWgmmaMatmul,  &kTf32Matmul,       &kSimtMatmul,        &kDotMatmul, &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

@@ -1,0 +1,163 @@
+// Matmuls of few rows by weights of fewer bits: TMA brings tiles, warpgroups unpack them in registers for
+// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/codegen/cuda/device/packed_tiles_layout.h"
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/packed_operands.h"
+#include "compiler/codegen/cuda/matmul/packed_tiles_text.h"
+#include "compiler/codegen/cuda/matmul/tma_operands.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
+
+constexpr int64_t kMostRows = 32, kLeastRows = 5, kStageK = 128;
+
+// Tiles of 64 columns that a warpgroup has; warpgroups that have others; warpgroups that take turns with the
+// steps.
+struct Groups {
+  int64_t tiles, columns, turns;
+};
+constexpr int64_t kMostTiles = 7;
+// Each with 1 to kMostTiles. Without turns, all would wait for the same stages at once.
+constexpr Groups kGroups[] = {{0, 1, 4}, {0, 2, 2}, {0, 1, 3}, {0, 1, 2}};
+constexpr int64_t kSplits[] = {1, 2, 4, 8};
+
+KernelConfiguration ConfigurationOf(int64_t rows, int64_t b_count, const Groups& groups, int64_t split) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kPackedRows;
+  configuration.m = (rows + 7) / 8 * 8;
+  configuration.n = groups.tiles * groups.columns * 64 / b_count;
+  configuration.k = kStageK;
+  configuration.warps_m = groups.tiles;
+  configuration.warps_n = groups.columns;
+  configuration.warps_k = groups.turns;
+  configuration.cluster = split;
+  return configuration;
+}
+
+bool Suits(const PartContext& context, const MatmulProblem& problem) {
+  const Part& part = context.part;
+  return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
+         SuitsPacked(part, problem) && part.acc_type == TapeType::kF32 && problem.b_count <= 4 &&
+         problem.m >= kLeastRows && problem.m <= kMostRows && problem.n >= 16;
+}
+
+// All but stages and the words that are read ahead.
+PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
+                     const KernelConfiguration& c) {
+  PackedTiles matmul = PackedTilesOf(context, problem, a_made, c);
+  matmul.split_k = static_cast<int>(c.cluster);
+  matmul.warp_tiles = static_cast<int>(c.warps_m);
+  matmul.turns = static_cast<int>(c.warps_k);
+  return matmul;
+}
+
+// Registers of a thread: that there are; and that it needs, about.
+int64_t RegistersOf(const PackedTiles& matmul) {
+  constexpr int64_t kRegisters = 65536, kMost = 255;
+  return std::min(kMost, kRegisters / ((matmul.threads() + 127) / 128 * 128) / 8 * 8);
+}
+int64_t RegistersNeeded(const PackedTiles& matmul) {
+  constexpr int64_t kOthers = 52;
+  return (matmul.warp_tiles + 2) * matmul.m / 2 + kOthers;
+}
+
+int64_t Tiles(const MatmulProblem& problem, const PackedTiles& matmul) {
+  return problem.Tiles(matmul.m, matmul.n);
+}
+
+// As many clusters as run at once, each with one tile after another; where they split K, one tile each.
+int64_t Blocks(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
+  const int64_t tiles = Tiles(problem, matmul);
+  if (matmul.split_k > 1) return tiles * matmul.split_k;
+  return std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(context.Processors())));
+}
+
+// Stages: what keeps memory busy, and is more than half of a multiprocessor's shared memory: two blocks on
+// one would leave others idle. 0 if too few fit. The accumulators of a split K lie where the stages were.
+int Stages(const PartContext& context, const PackedTiles& matmul) {
+  constexpr int64_t kMost = 32, kLeast = 3, kBytes = 114 << 10;
+  const int64_t turns = matmul.turns, bytes = matmul.stage(), accumulators = matmul.accumulators();
+  const auto shared = static_cast<int64_t>(context.target.shared);
+  const int64_t fit = (shared - matmul.besides_stages(kMost)) / bytes;
+  const int64_t least = std::max({kLeast, turns, (accumulators + bytes - 1) / bytes});
+  const int64_t useful = (matmul.steps() + matmul.split_k - 1) / matmul.split_k;
+  const int64_t wanted = std::max(least, std::min({kMost, useful, (kBytes + bytes - 1) / bytes}));
+  // Warps that take turns keep to stages of their own: each waits for every use of them.
+  const int64_t stages = (wanted + turns - 1) / turns * turns;
+  return stages > fit ? 0 : static_cast<int>(stages);
+}
+
+// Cycles of a step on one multiprocessor: bound by copies, or by unpacking and multiplying.
+double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double used) {
+  const double tiles = matmul.tiles() * matmul.stage_k / 32.0;  // of 16 columns and 32 of K
+  const double bytes = matmul.a_bytes() + matmul.b_bytes();
+  const double memory = matmul.b_bytes() / (gpu.memory_bytes / std::max(used, gpu.memory_processors));
+  const double l2 = bytes / std::min(gpu.l2_tma_bytes, gpu.l2_all_bytes / used);
+  const double scale = matmul.by_column() ? 0 : matmul.m / 2.0 * std::max(1.0, 32.0 / matmul.format.block);
+  const bool few_bits = matmul.format.type <= 3 && matmul.format.bits < 8;
+  const double unpack = few_bits ? gpu.packed_rows_unpack : gpu.packed_rows_unpack_bytes;
+  const double few_groups = matmul.multipliers() < 4 * 128 ? gpu.packed_rows_few_groups : 1;
+  const double work = tiles / 4 * (unpack + scale) * few_groups;
+  return std::max({memory, l2, work, gpu.packed_rows_step});
+}
+
+// Cycles of the busiest multiprocessor.
+double Cycles(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double split = matmul.split_k;
+  const double at_once = std::max(1.0, std::floor(gpu.UsedBy(matmul.split_k) * context.Processors() / split));
+  const auto tiles = static_cast<double>(Tiles(problem, matmul));
+  const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);
+  const double used = std::min(tiles, at_once) * split;
+  const double points = static_cast<double>(matmul.turns) * matmul.m * matmul.n * matmul.b_count;
+  const double join = split > 1 ? gpu.packed_rows_split + gpu.packed_rows_split_block * split : 0;
+  const double end = gpu.packed_rows_end + gpu.packed_rows_point * points + join;
+  return gpu.tma_start + rounds * (steps * StepCycles(gpu, matmul, used) + end);
+}
+
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  std::vector<KernelCandidate> candidates;
+  if (!context.matmul || !Suits(context, *context.matmul)) return candidates;
+  const MatmulProblem& problem = *context.matmul;
+  const auto offer = [&](const Groups& groups) {
+    if (groups.tiles * groups.columns * 4 % problem.b_count != 0) return;
+    for (int64_t split : kSplits) {
+      const KernelConfiguration configuration = ConfigurationOf(problem.m, problem.b_count, groups, split);
+      if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
+      const bool a_made = !PackedTilesAMapOf(context, problem, configuration.m);
+      const PackedTiles matmul = MatmulOf(context, problem, a_made, configuration);
+      const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
+      if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;
+      if (RegistersNeeded(matmul) > RegistersOf(matmul)) continue;
+      candidates.push_back(
+          {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
+    }
+  };
+  for (const Groups& groups : kGroups) {
+    for (int64_t tiles = 1; tiles <= kMostTiles; ++tiles) offer({tiles, groups.columns, groups.turns});
+  }
+  return candidates;
+}
+
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
+  const std::optional<TmaOperands> a = PackedTilesAMapOf(context, problem, configuration.m);
+  PackedTiles matmul = MatmulOf(context, problem, !a, configuration);
+  matmul.stages = Stages(context, matmul);
+  return WritePackedTiles(context, matmul, a, Blocks(context, problem, matmul), 1, writer);
+}
+
+}  // namespace
+
+constinit const PartTemplate kPackedRowsMatmul = {TemplateFamily::kPackedRows, kHeaders, Candidates, Write};
+
+}  // namespace rondo::cuda
