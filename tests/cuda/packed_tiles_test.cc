@@ -86,10 +86,10 @@ TEST(PackedTiles, EveryLaneFindsItsNumbersAndScales) {
   for (int bits : {2, 4, 8}) {
     for (int stage_k : {64, 128}) {
       for (int block : {16, 32, 64, 128, 256}) {
-        for (int b_count : {1, 2}) {
+        for (int b_count : {1, 2, 4}) {
           PackedTiles m = {};
           m.m = b_count == 1 ? 32 : 16;
-          m.n = 64 * b_count;
+          m.n = b_count == 4 ? 16 : 64 * b_count;  // four matrices share a warpgroup
           m.stage_k = stage_k;
           m.columns = 216;
           m.k = 512;
@@ -119,21 +119,23 @@ TEST(PackedTiles, EveryLaneFindsItsNumbersAndScales) {
 TEST(PackedTiles, BoxesLieAtMultiplesOf128Bytes) {
   for (int bits : {2, 4, 8}) {
     for (int stage_k : {64, 128}) {
-      for (int n : {64, 128, 192, 256}) {
+      for (int n : {16, 32, 48, 64, 128, 192, 256}) {
         PackedTiles m = {};
         m.m = 96;
         m.n = n;
         m.stage_k = stage_k;
         m.k = 1024;
-        m.b_count = 1;
+        m.b_count = n < 64 ? 4 : 1;
         m.format.bits = bits;
         m.format.block = 128;
         m.format.scale_bytes = 2;
         m.format.zeros = 1;
-        for (int r = 0; r < m.tile_codes(); r += m.code_run()) EXPECT_EQ(m.codes_box(0, r) % 128, 0);
-        EXPECT_EQ(m.scales_box(0) % 128, 0);
-        EXPECT_EQ(m.zeros_box(0) % 128, 0);
-        EXPECT_GE(m.stage(), m.zeros_box(0) + m.tiles() * m.tile_scales());
+        for (int j = 0; j < m.b_count; ++j) {
+          for (int r = 0; r < m.tile_codes(); r += m.code_run()) EXPECT_EQ(m.codes_box(j, r) % 128, 0);
+          EXPECT_EQ(m.scales_box(j) % 128, 0);
+          EXPECT_EQ(m.zeros_box(j) % 128, 0);
+          EXPECT_GE(m.stage(), m.zeros_box(j) + m.n / 16 * m.tile_scales());
+        }
       }
     }
   }
