@@ -29,8 +29,12 @@ constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {1
                            {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
                            {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
                            {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
-                           {128, 192, 128}, {64, 192, 128},  {64, 256, 128},  {128, 64, 128}, {64, 64, 128}};
-constexpr int64_t kLeastTile = 32;  // rows, by which those of all tiles are divided
+                           {32, 128, 128},  {16, 128, 128},  {16, 64, 128},   {16, 256, 128}, {128, 192, 128},
+                           {64, 192, 128},  {64, 256, 128},  {32, 256, 128},  {128, 64, 128}, {64, 64, 128},
+                           {32, 64, 128}};
+constexpr int64_t kLeastTile = 16;  // rows
+// Of so few rows, where K is split, packed_rows was quicker each time.
+constexpr int64_t kLeastRowsSplit = 33;
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
@@ -178,6 +182,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   for (const Tile& tile : kTiles) {
     if (a && a->m_run < problem.m && a->m_run % tile.m != 0) continue;
     for (int64_t split : kSplits) {
+      if (split > 1 && problem.m < kLeastRowsSplit) continue;
       const KernelConfiguration configuration = ConfigurationOf(tile, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const PackedTiles matmul = MatmulOf(context, problem, !a, configuration);
