@@ -50,11 +50,13 @@ struct PackedTilesRows {
         packed_column_scales<MATMUL>(b.zeros, n, first + 4 * j, column_zeros[j]);
     }
   }
-  // The warpgroup's steps of a tile.
+  // The warpgroup's steps of a tile. Counted over all tiles, so that its stages are always the same: whoever
+  // has not waited for a stage's last use may take that for the next.
   MEMBER void run() {
-    u32 stage = (begun + turn) % STAGES, phase = (begun + turn) / STAGES & 1;
+    int step = (int)(((u32)(turn + TURNS) - begun % TURNS) % TURNS);
+    u32 stage = (begun + step) % STAGES, phase = (begun + step) / STAGES & 1;
 #pragma unroll 1
-    for (int step = turn; step < own.end - own.begin; step += TURNS) {
+    for (; step < own.end - own.begin; step += TURNS) {
       mbarrier_wait(own.full + 8 * stage, phase);
       multiply(own.memory + stage * MATMUL.stage());
       if (lane == 0) mbarrier_arrive(own.empty + 8 * stage);
