@@ -1,8 +1,8 @@
 // A warp's part of a tile of packed weights (core/packed_weights.h): 16 columns, read from a stage of shared
 // memory as codes and scales, and made fragments of 16 of K that tensor cores take from registers.
 //
-// (code - zero) is exact. For wgmma, times its block's scale it is rounded once to f16 or bf16; for mma.sync,
-// and a scale a column, scales are left to the sums: nothing is rounded then.
+// (code - zero) is exact. Of many rows, times its block's scale it is rounded once to f16 or bf16; of few
+// rows (packed_tiles_rows.cuh), and a scale a column, scales are left to the sums: nothing is rounded then.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_UNPACK_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_UNPACK_CUH_
 
