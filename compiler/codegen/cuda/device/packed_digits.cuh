@@ -47,45 +47,75 @@ struct PackedDigits : PackedStream<M> {
 
   // This block's part of A, 32 of K at a time: of each row and digit the bytes of thread t of four, in the
   // order of the codes that it multiplies by them; of its blocks, the terms. a_at(m, k): 8 elements along K.
+  // Up to four threads share the 32, as far as there are threads: with two, each has every other word of the
+  // bytes (HALVES), with four, half of those (WORDS).
+  static constexpr int ALL = STEPS * M.tile_k() / 32;
+  static constexpr int SHARERS = ROWS * ALL * 4 <= M.threads() ? 4 : ROWS * ALL * 2 <= M.threads() ? 2 : 1;
+  static constexpr int HALVES = SHARERS == 1 ? 2 : 1, WORDS = SHARERS == 4 ? 2 : 4;
+  static_assert(SHARERS * UNITS <= 32, "a block's greatest is found by one warp");
+  // What a thread has of 32 elements: bytes of codes have the pairs of `first` and `second` by turns.
+  struct Elements {
+    u32 first[HALVES][WORDS], second[HALVES][WORDS];
+  };
   template <typename A>
   MEMBER void prepare(A a_at) const {
-    constexpr int THREADS = M.threads(), ALL = STEPS * M.tile_k() / 32;
-    constexpr int AT_ONCE = ROWS * ALL > THREADS ? 2 : 1;  // what one thread waits for together
+    constexpr u32 THREADS = M.threads(), COUNT = ROWS * ALL * SHARERS;
+    constexpr int AT_ONCE = COUNT > THREADS ? 2 : 1;  // what one thread waits for together
     if (threadIdx.x * 16 < M.blank_bytes()) store_shared_16(blank + threadIdx.x * 16, make_uint4(0, 0, 0, 0));
+    const u32 sharer = threadIdx.x % SHARERS;
 #pragma unroll 1
-    for (int begin = threadIdx.x; begin < ROWS * ALL + (int)threadIdx.x; begin += AT_ONCE * THREADS) {
-      uint4 x[AT_ONCE][4];
+    for (u32 begin = threadIdx.x; begin < COUNT + threadIdx.x; begin += AT_ONCE * THREADS) {
+      Elements x[AT_ONCE];
 #pragma unroll
       for (int v = 0; v < AT_ONCE; ++v) {
-        const int row = (begin + v * THREADS) / ALL, at = (begin + v * THREADS) % ALL * 32;
-        const int k = (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          x[v][i] = row < ROWS && k + 8 * i < M.k ? a_at(row, k + 8 * i) : make_uint4(0, 0, 0, 0);
+        const u32 unit = (begin + v * THREADS) / SHARERS;
+        read(a_at, (int)(unit / ALL), (int)(unit % ALL) * 32, sharer, x + v);
       }
 #pragma unroll
-      for (int v = 0; v < AT_ONCE; ++v)
-        keep(x[v], (begin + v * THREADS) / ALL, (begin + v * THREADS) % ALL * 32);
+      for (int v = 0; v < AT_ONCE; ++v) {
+        const u32 unit = (begin + v * THREADS) / SHARERS;
+        keep(x[v], (int)(unit / ALL), (int)(unit % ALL) * 32, sharer);
+      }
     }
+  }
+  template <typename A>
+  MEMBER void read(A a_at, int row, int at, u32 sharer, Elements* x) const {
+    const int k = (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
+#pragma unroll
+    for (int h = 0; h < HALVES; ++h)
+#pragma unroll
+      for (int other = 0; other < 2; ++other) {
+        const int half = HALVES == 2 ? h : (int)(sharer % 2);
+        const int from = k + 8 * (NIBBLES ? half + 2 * other : 2 * half + other);
+        const uint4 eight = row < ROWS && from < M.k ? a_at(row, from) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {
+          const u32 own = WORDS == 4 || sharer < 2 ? word(eight, w) : word(eight, 2 + w);
+          (other == 0 ? x->first : x->second)[h][w] = own;
+        }
+      }
   }
   DEV float widened(u32 pair, int high) {
     if (BF16) return bits_float(high ? pair & 0xffff0000u : pair << 16);
     return half_float((unsigned short)(high ? pair >> 16 : pair));
   }
   // The greatest of the 16-bit numbers without their signs, as such bits, among the threads of a block.
-  DEV u32 greatest(const uint4* x) {
+  DEV u32 greatest(const Elements& x) {
     u32 pairs = 0;
 #pragma unroll
-    for (int i = 0; i < 16; ++i) pairs = greater_pair(pairs, word(x[i / 4], i % 4) & 0x7fff7fffu);
+    for (int i = 0; i < HALVES * WORDS; ++i) {
+      pairs = greater_pair(pairs, x.first[i / WORDS][i % WORDS] & 0x7fff7fffu);
+      pairs = greater_pair(pairs, x.second[i / WORDS][i % WORDS] & 0x7fff7fffu);
+    }
     u32 most = pairs >> 16 > (pairs & 0xffffu) ? pairs >> 16 : pairs & 0xffffu;
 #pragma unroll
-    for (int other = 1; other < UNITS; other *= 2) {
+    for (int other = 1; other < SHARERS * UNITS; other *= 2) {
       const u32 theirs = __shfl_xor_sync(~0u, most, other);
       most = most > theirs ? most : theirs;
     }
     return most;
   }
-  MEMBER void keep(const uint4* x, int row, int at) const {
+  MEMBER void keep(const Elements& x, int row, int at, u32 sharer) const {
     // Digits are -128 to 127, so that the greatest whole number, 32639, is a 250th less than a power of two.
     const u32 own = (u32)__float_as_int(widened(greatest(x), 0) * 1.004f) >> 23,
               exponent = own > 17 ? own : 17;
@@ -94,16 +124,14 @@ struct PackedDigits : PackedStream<M> {
     // The whole number that is added to MAGIC is the low bits of the sum; 128 more rounds what the second
     // byte begins with, and the first is off by as much.
     constexpr float MAGIC = 12582912.0f + 128.0f;
-    const u32 to = a + row * 2 * PITCH + at;
+    const u32 to = a + row * 2 * PITCH + at + (SHARERS > 1 ? sharer % 2 * 4 + sharer / 2 * 16 : 0);
     u32 sum = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      u32 high[2], low[2];
+    for (int w = 0; w < WORDS; ++w) {
+      u32 high[HALVES], low[HALVES];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        // Bytes of codes have these pairs by turns.
-        const u32 pair[2] = {word(x[NIBBLES ? half : 2 * half], i),
-                             word(x[NIBBLES ? half + 2 : 2 * half + 1], i)};
+      for (int h = 0; h < HALVES; ++h) {
+        const u32 pair[2] = {x.first[h][w], x.second[h][w]};
         u32 bits[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
@@ -111,18 +139,23 @@ struct PackedDigits : PackedStream<M> {
           if (CORRECTED) sum += bits[e];
         }
         const u32 two = __byte_perm(bits[0], bits[1], 0x5140), others = __byte_perm(bits[2], bits[3], 0x5140);
-        high[half] = __byte_perm(two, others, 0x7632);
-        low[half] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
+        high[h] = __byte_perm(two, others, 0x7632);
+        low[h] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
       }
-      if (row < ROWS) {
-        store_shared_8(to + i * 8, make_uint2(high[0], high[1]));
-        store_shared_8(to + PITCH + i * 8, make_uint2(low[0], low[1]));
+      if (row >= ROWS) continue;
+      if (HALVES == 2) {
+        store_shared_8(to + w * 8, make_uint2(high[0], high[HALVES - 1]));
+        store_shared_8(to + PITCH + w * 8, make_uint2(low[0], low[HALVES - 1]));
+      } else {
+        store_shared_4(to + w * 8, high[0]);
+        store_shared_4(to + PITCH + w * 8, low[0]);
       }
     }
-    sum -= 32u * (u32)__float_as_int(MAGIC);
+    sum -= (u32)(HALVES * WORDS * 4) * (u32)__float_as_int(MAGIC);
 #pragma unroll
-    for (int other = 1; CORRECTED && other < UNITS; other *= 2) sum += __shfl_xor_sync(~0u, sum, other);
-    if (row < ROWS && at % BLOCK_K == 0) {
+    for (int other = 1; CORRECTED && other < SHARERS * UNITS; other *= 2)
+      sum += __shfl_xor_sync(~0u, sum, other);
+    if (row < ROWS && at % BLOCK_K == 0 && sharer == 0) {
       const float zero = M.format.zeros ? 1.0f : (float)(M.format.zero - OFFSET);
       store_shared_8(terms(at / BLOCK_K) + (row / 4 * COLUMNS / 2 + row % 4) * 8,
                      make_uint2((u32)__float_as_int(unit / TIMES),
