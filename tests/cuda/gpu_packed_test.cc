@@ -19,6 +19,7 @@ struct PackedCase {
   bool zeros = false;
   int64_t rights = 1;
   DType left = dtype;
+  bool addend = false;  // of `dtype`, an element a result
 };
 
 void Fill(PartMaker& maker, const PackedCase& p) {
@@ -26,10 +27,12 @@ void Fill(PartMaker& maker, const PackedCase& p) {
   const PackedShape shape = BeginPacked(maker, {p.rows, p.outer, p.inner, p.depth}, packed);
   maker.part.lhs = maker.Operand(p.left, Mode::kRead, {0, 3});
   AddPacked(maker, shape, p.rights, p.scale, p.zeros);
+  const uint16_t addend = p.addend ? maker.Operand(p.dtype, Mode::kRead, {0, 1, 2}) : uint16_t{0};
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2});
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
   if (p.rights == 2) x = tape.Binary(TapeOp::kAdd, x, tape.Add(TapeOp::kAcc, TapeType::kF32, 1));
+  if (p.addend) x = tape.Binary(TapeOp::kAdd, x, tape.Load(addend, p.dtype));
   tape.Store(out, DType::kF32, x);
   maker.part.epilogue = maker.Keep(tape);
 }
@@ -83,12 +86,14 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
   for (PackedType type : kTypes) {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
       Add(&suite, {1, 2, 64, 512, type, 32, dtype, dtype}, seed++);
-      Add(&suite, {5, 3, 17, 296, type, 128, dtype, DType::kF32, type <= PackedType::kU8}, seed++);
-      Add(&suite, {16, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, false, 2}, seed++);
+      Add(&suite, {5, 3, 17, 296, type, 128, dtype, DType::kF32, type <= PackedType::kU8, 1, dtype, true},
+          seed++);
+      Add(&suite, {16, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, false, 2, dtype, true}, seed++);
       Add(&suite, {2, 1, 48, 272, type, 16, dtype, DType::kBF16, type <= PackedType::kU8}, seed++);
       Add(&suite, {2, 1, 40, 1000, type, 64, dtype, dtype, false, 2}, seed++);
       Add(&suite, {3, 2, 32, 328, type, 32, dtype, dtype, type <= PackedType::kU8}, seed++);
-      Add(&suite, {4, 1, 96, 2048, type, int64_t{1} << 20, dtype, DType::kF32}, seed++);
+      Add(&suite, {4, 1, 96, 2048, type, int64_t{1} << 20, dtype, DType::kF32, false, 1, dtype, true},
+          seed++);
     }
   }
   suite.Run();
@@ -108,7 +113,9 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
     Add(&suite, {3, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kBF16}, 100);
     Add(&suite, {1, 1, 200, 4000, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 101);
     Add(&suite, {16, 1, 64, 2048, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 102);
-    Add(&suite, {13, 1, 272, 4096, PackedType::kU4, 32, DType::kBF16, DType::kBF16, true, 2}, 103);
+    Add(&suite,
+        {13, 1, 272, 4096, PackedType::kU4, 32, DType::kBF16, DType::kBF16, true, 2, DType::kBF16, true},
+        103);
     Add(&suite, {1, 1, 256, 2048, PackedType::kU4, 16, DType::kBF16, DType::kF32, true}, 104);
     suite.Run();
   }

@@ -95,6 +95,11 @@ void PartWriter::Load(size_t index, const std::string& name) {
   }
   Include("elements");
   std::string load = "ld_" + std::string(Name(operand.dtype)) + "(p" + Text(operand.param) + ", ";
+  if (index < scope.fetched.size() && !scope.fetched[index].empty()) {
+    Line("const " + std::string(TypeText(type)) + " " + name + " = ld_" + std::string(Name(operand.dtype)) +
+         "((const char*)&" + scope.fetched[index] + ", 0);");
+    return;
+  }
   if (operand.guards.empty() && operand.indirects.empty()) {
     Line("const " + std::string(TypeText(type)) + " " + name + " = " + load +
          AffineText(operand.offset, operand.strides) + ");");

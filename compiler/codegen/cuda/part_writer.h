@@ -21,6 +21,9 @@ struct TapeScope {
   // One an operand, or none at all: the array that holds its lanes (in lane `e`) or, before WriteLanes, its
   // words; empty: neither.
   std::vector<std::string> lanes;
+  // One an operand, or none at all: the variable that its element was read into before, as it lies in memory;
+  // empty: none.
+  std::vector<std::string> fetched;
   std::string kept = "position";  // which of the kept values is this element's
   std::string row;          // of row scalars and what is reduced, where a thread has several rows: "[e]"
   bool quick = false;       // functions need not be better than 16 bits are

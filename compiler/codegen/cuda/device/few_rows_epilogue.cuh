@@ -6,11 +6,18 @@
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
+// The thread's first point of a tile of columns, from `first_n` of n on: fetch(m, n), ahead of the sums.
+template <FewRowsMatmul MATMUL, typename Fetch>
+DEV void fetch_first_point(u32 rank, int first_n, int n, Fetch fetch) {
+  const int p = threadIdx.x * MATMUL.cluster + rank, column = first_n + p % MATMUL.tile_n();
+  if (p < MATMUL.points() && column < n) fetch(p / MATMUL.tile_n(), column);
+}
+
 // partial[B][warp][row][column] of every block of the cluster, a tile of columns from `first_n` of n on. The
 // total of a block's warps goes behind them; each block has its share of the points: epilogue(m, n,
-// accumulators of each B).
-template <FewRowsMatmul MATMUL, typename Epilogue>
-DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Epilogue epilogue) {
+// accumulators of each B), and before, but for the thread's first point, fetch(m, n).
+template <FewRowsMatmul MATMUL, typename Fetch, typename Epilogue>
+DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Fetch fetch, Epilogue epilogue) {
   constexpr int B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n(), POINTS = MATMUL.points();
   constexpr int WARPS = MATMUL.warps, CLUSTER = MATMUL.cluster, THREADS = MATMUL.threads();
   float* total = partial + B_COUNT * WARPS * POINTS;
@@ -26,6 +33,7 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Epilogu
   }
   for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += THREADS * CLUSTER) {
     const int row = p / TILE_N, column = first_n + p % TILE_N;
+    if (p >= THREADS * CLUSTER && column < n) fetch(row, column);
     float sums[B_COUNT];
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {

@@ -40,9 +40,9 @@ struct FewRowsPlace {
 //
 // Each block takes every `blocks / cluster`-th tile of columns, and its copies run on from one tile into the
 // next. An element of B lies at the sum of what its column and its k say: b_n(n), b_k(k).
-template <typename Multiply, typename BN, typename BK, typename A, typename Epilogue>
+template <typename Multiply, typename BN, typename BK, typename A, typename Fetch, typename Epilogue>
 DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const char* const* b, BN b_n, BK b_k,
-                         A a_at, Epilogue epilogue) {
+                         A a_at, Fetch fetch, Epilogue epilogue) {
   constexpr FewRowsMatmul MATMUL = Multiply::MATMUL;
   constexpr int WARP_K = MATMUL.warp_k(), TILE_N = MATMUL.tile_n(), STAGES = MATMUL.stages;
   constexpr int B_COUNT = MATMUL.b_count, SLICES = FewRowsPlace<MATMUL>::SLICES;
@@ -89,6 +89,7 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
 
   int stage = 0;
   for (u32 tile = place.first; tile < tiles; tile += place.stride) {
+    fetch_first_point<MATMUL>(place.rank, (int)tile * TILE_N, problem.n, fetch);
     typename Multiply::Accumulators accumulators = {};
     for (int step = 0; step < steps; ++step) {
       const int k = (step * SLICES + place.slice) * WARP_K;
@@ -100,7 +101,7 @@ DEV void few_rows_stream(u32 block, u32 blocks, MatmulExtents problem, const cha
       if (k < problem.k) multiply.multiply(accumulators, elements, k);
     }
     multiply.store(accumulators, partial);
-    few_rows_epilogue<MATMUL>(partial, place.rank, (int)tile * TILE_N, problem.n, epilogue);
+    few_rows_epilogue<MATMUL>(partial, place.rank, (int)tile * TILE_N, problem.n, fetch, epilogue);
   }
   wait_copies<0>();
 }

@@ -18,9 +18,9 @@ struct PackedMultiply<M, true> {
   typedef PackedDigits<M> Type;
 };
 
-// a_at(m, k): 8 elements of A along K; epilogue(m, n, accumulators of each B).
-template <PackedMatmul M, typename A, typename Epilogue>
-DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue epilogue) {
+// a_at(m, k): 8 elements of A along K; fetch(m, n), then epilogue(m, n, accumulators of each B).
+template <PackedMatmul M, typename A, typename Fetch, typename Epilogue>
+DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Fetch fetch, Epilogue epilogue) {
   typedef typename PackedMultiply<M, M.digits != 0>::Type Stream;
   Stream stream(block, count, b);
   float* const partial = (float*)(shared_memory + M.accumulators_at());
@@ -38,6 +38,7 @@ DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue 
 
   u32 at = stream.own;
   for (u32 tile = stream.first; tile < Stream::TILES; tile += stream.stride) {
+    fetch_first_point<M.few_rows()>(stream.rank, (int)tile * M.tile_n(), M.n, fetch);
     float acc[M.b_count][Stream::FRAGMENTS][Stream::VALUES] = {};
 #pragma unroll 1
     for (int step = 0; step < Stream::STEPS; ++step) {
@@ -48,7 +49,7 @@ DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue 
       at = at == stream.own + (M.stages - 1) * M.stage() ? stream.own : at + M.stage();
     }
     stream.store(acc, partial);
-    few_rows_epilogue<M.few_rows()>(partial, stream.rank, (int)tile * M.tile_n(), M.n, epilogue);
+    few_rows_epilogue<M.few_rows()>(partial, stream.rank, (int)tile * M.tile_n(), M.n, fetch, epilogue);
   }
   wait_copies<0>();
 }

@@ -124,12 +124,13 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   WriteBases(part, "", writer);
   WriteAValue(context, problem, 1, writer);
   if (!matmul.f32) WriteAVectors(context, problem, part.operands[part.rhs[0]].dtype, writer);
+  WriteFetchOfPoint(context, problem, writer);
   WriteEpilogue(context, problem, 1, "", writer);
   writer->Line((matmul.f32 ? "matmul_few_rows_f32<" : "matmul_few_rows<") +
                Aggregate("FewRowsMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
                Aggregate("MatmulExtents", ExtentsOf(problem)) +
                ", b, [&](int n) { return b_n_place(n).a; }, [&](int k) { return b_k_place(k).a; }, " +
-               (matmul.f32 ? "a_value" : "a_at") + ", epilogue);");
+               (matmul.f32 ? "a_value" : "a_at") + ", fetch, epilogue);");
   PartLaunch launch;
   launch.shared = static_cast<uint32_t>(SharedBytes(problem, matmul));
   launch.cluster = static_cast<uint32_t>(configuration.cluster);

@@ -15,6 +15,12 @@ std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::v
   return out;
 }
 
+// A whole number as large as an element.
+const char* WordType(DType dtype) {
+  const int64_t size = ByteSize(dtype);
+  return size == 1 ? "unsigned char" : size == 2 ? "unsigned short" : size == 4 ? "u32" : "u64";
+}
+
 }  // namespace
 
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
@@ -146,6 +152,33 @@ int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lan
   return words;
 }
 
+void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
+  const Part& part = context.part;
+  std::vector<size_t> fetched;
+  writer->scope.fetched.assign(part.operands.size(), "");
+  for (size_t index : Touched(part.epilogue, TapeOp::kLoad)) {
+    const Operand& operand = part.operands[index];
+    if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) continue;
+    const std::string name = "fetched" + Text(index);
+    writer->Line(std::string(WordType(operand.dtype)) + " " + name + " = 0;");
+    writer->scope.fetched[index] = name;
+    fetched.push_back(index);
+  }
+  writer->Line("auto fetch = [&](int m, int n) { (void)m; (void)n;");
+  if (!fetched.empty()) {
+    writer->DecodeLoops("(u32)batch", problem.batch_loops);
+    writer->DecodeLoops("(u32)m", problem.m_loops);
+    writer->DecodeLoops("(u32)n", problem.n_loops);
+    writer->ZeroLoops(problem.k_loops);
+  }
+  for (size_t index : fetched) {
+    const std::string type = WordType(part.operands[index].dtype);
+    writer->Line(writer->scope.fetched[index] + " = *(const " + type + "*)(" +
+                 writer->AddressText(static_cast<uint16_t>(index)) + ");");
+  }
+  writer->Line("};");
+}
+
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
                    const std::string& more, PartWriter* writer) {
   const Part& part = context.part;
@@ -182,6 +215,7 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
   }
   writer->Line("};");
   writer->scope.quick = writer->scope.small_sums = false;
+  writer->scope.fetched.clear();
 }
 
 }  // namespace rondo::cuda

@@ -36,6 +36,9 @@ int EpilogueLanes(const Part& part, const MatmulProblem& problem);
 // as it lies in vectors. WriteEpilogue, which comes next, finds it in its argument `words`, until the
 // writer's scope is put back. Returns the number of words.
 int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
+// auto fetch = [&](m, n): has the elements that the epilogue of the point reads beside sums on their way, for
+// the call of `epilogue` (WriteEpilogue, of 1 lane, which comes next) that follows.
+void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
 // auto epilogue = [&](m, n, const float* sums): the epilogue of `lanes` points along the innermost loop
 // of N; sums[j * lanes + v] is accumulator j of point v. `more`: further parameters.
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,

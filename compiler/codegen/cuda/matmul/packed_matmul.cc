@@ -174,9 +174,10 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   writer->Line("const char* const zeros[] = {" + Pointers(part, part.zeros) + "};");
   WriteAValue(context, problem, 1, writer);
   WriteAVectors(context, problem, part.packed.dtype, writer);
+  WriteFetchOfPoint(context, problem, writer);
   WriteEpilogue(context, problem, 1, "", writer);
   writer->Line("matmul_packed<" + Aggregate("PackedMatmul", matmul) + ">(block, " + Text(blocks) +
-               "u, PackedMatrices{codes, scales, zeros}, a_at, epilogue);");
+               "u, PackedMatrices{codes, scales, zeros}, a_at, fetch, epilogue);");
   PartLaunch launch;
   launch.shared = static_cast<uint32_t>(shared);
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
