@@ -22,7 +22,7 @@ DEV void copy_async(u32 to, const char* from, bool present) {
 DEV void copy_async_once(u32 to, const char* from, bool present) {
   const int size = present ? 16 : 0;
   u64 policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(to),
                "l"(from), "r"(size), "l"(policy)
                : "memory");

@@ -37,10 +37,12 @@ struct PackedStream {
   int step;
   u64 from;
   u32 scales_from, to;
+  // Where scales and zero points begin, for this lane.
+  const char *scales[B_COUNT], *zeros[B_COUNT];
 
   MEMBER PackedStream(u32 block, u32 count, PackedMatrices b)
       : b(b),
-        lane(threadIdx.x & 31),
+        lane((int)kept(threadIdx.x & 31)),
         g(lane >> 2),
         t(lane & 3),
         k_warp((threadIdx.x >> 5) % M.warps),
@@ -54,9 +56,25 @@ struct PackedStream {
         blank(a + M.a_bytes()),
         tile(first),
         to(own) {
+#pragma unroll
+    for (int j = 0; j < B_COUNT; ++j) {
+      scales[j] = kept(b.scales[j] + lane * 16);
+      if (M.format.zeros) zeros[j] = kept(b.zeros[j] + lane * 16);
+    }
     begin_tile();
   }
 
+  // The same, kept in a register: else what it is made of is read again in every step, and waited for.
+  DEV u32 kept(u32 x) {
+    u32 y;
+    asm volatile("mov.u32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+  }
+  DEV const char* kept(const char* x) {
+    const char* y;
+    asm volatile("mov.u64 %0, %1;" : "=l"(y) : "l"(x));
+    return y;
+  }
   MEMBER u32 column() const { return tile * (M.block_warps / M.warps) + n_warp; }
   MEMBER void begin_tile() {
     step = 0;
@@ -77,9 +95,9 @@ struct PackedStream {
           copy_async_once(to + j * M.one() + p * 512 + lane * 16, b.codes[j] + (present ? from + p * 512 : 0),
                           present);
         }
-        copy_scales(to + j * M.one() + PIECES * 512, b.scales[j], piece * PIECE_K / M.format.block, real);
+        copy_scales(to + j * M.one() + PIECES * 512, scales[j], piece * PIECE_K / M.format.block, real);
         if (M.format.zeros)
-          copy_scales(to + j * M.one() + PIECES * 512 + M.scales(), b.zeros[j],
+          copy_scales(to + j * M.one() + PIECES * 512 + M.scales(), zeros[j],
                       piece * PIECE_K / M.format.block, real);
       }
       if (++step == STEPS) {
@@ -104,7 +122,7 @@ struct PackedStream {
       const int at = c + lane * 16;
       const bool present = real && (EVEN_K || block + at / ROW < M.k_blocks());
       if (M.scales() % 512 == 0 || at < M.scales())
-        copy_async<16>(to + at, scales + (present ? scales_from + at : 0), present);
+        copy_async<16>(to + at, scales + (present ? scales_from + c : 0), present);
     }
   }
   // The scales, or zero points, of the thread's columns.
