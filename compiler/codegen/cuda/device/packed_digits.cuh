@@ -57,37 +57,44 @@ struct PackedDigits : PackedStream<M> {
   struct Elements {
     u32 first[HALVES][WORDS], second[HALVES][WORDS];
   };
+  static constexpr u32 THREADS = M.threads(), COUNT = ROWS * ALL * SHARERS;
+  static constexpr int AT_ONCE = COUNT > THREADS ? 2 : 1;  // what one thread waits for together
+  // Whether that is all, and whether all threads have some: of one row. Of more, saying so made slower code.
+  static constexpr bool ONCE = ROWS == 1 && COUNT <= AT_ONCE * THREADS,
+                        EVEN = ROWS == 1 && COUNT % (AT_ONCE * THREADS) == 0;
+  DEV int row_of(u32 unit) { return ROWS == 1 ? !EVEN && unit >= ALL : (int)(unit / ALL); }
   template <typename A>
   MEMBER void prepare(A a_at) const {
-    constexpr u32 THREADS = M.threads(), COUNT = ROWS * ALL * SHARERS;
-    constexpr int AT_ONCE = COUNT > THREADS ? 2 : 1;  // what one thread waits for together
     if (threadIdx.x * 16 < M.blank_bytes()) store_shared_16(blank + threadIdx.x * 16, make_uint4(0, 0, 0, 0));
     const u32 sharer = threadIdx.x % SHARERS;
 #pragma unroll 1
-    for (u32 begin = threadIdx.x; begin < COUNT + threadIdx.x; begin += AT_ONCE * THREADS) {
+    for (u32 begin = threadIdx.x; ONCE ? begin == threadIdx.x : begin < COUNT + threadIdx.x;
+         begin += AT_ONCE * THREADS) {
       Elements x[AT_ONCE];
 #pragma unroll
       for (int v = 0; v < AT_ONCE; ++v) {
         const u32 unit = (begin + v * THREADS) / SHARERS;
-        read(a_at, (int)(unit / ALL), (int)(unit % ALL) * 32, sharer, x + v);
+        read(a_at, row_of(unit), (int)(unit - row_of(unit) * ALL) * 32, sharer, x + v);
       }
 #pragma unroll
       for (int v = 0; v < AT_ONCE; ++v) {
         const u32 unit = (begin + v * THREADS) / SHARERS;
-        keep(x[v], (int)(unit / ALL), (int)(unit % ALL) * 32, sharer);
+        keep(x[v], row_of(unit), (int)(unit - row_of(unit) * ALL) * 32, sharer);
       }
     }
   }
   template <typename A>
   MEMBER void read(A a_at, int row, int at, u32 sharer, Elements* x) const {
-    const int k = (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
+    const int k =
+        M.cluster == 1 ? at : (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
 #pragma unroll
     for (int h = 0; h < HALVES; ++h)
 #pragma unroll
       for (int other = 0; other < 2; ++other) {
         const int half = HALVES == 2 ? h : (int)(sharer % 2);
         const int from = k + 8 * (NIBBLES ? half + 2 * other : 2 * half + other);
-        const uint4 eight = row < ROWS && from < M.k ? a_at(row, from) : make_uint4(0, 0, 0, 0);
+        const uint4 eight =
+            (EVEN || row < ROWS) && (Stream::EVEN_K || from < M.k) ? a_at(row, from) : make_uint4(0, 0, 0, 0);
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
           const u32 own = WORDS == 4 || sharer < 2 ? word(eight, w) : word(eight, 2 + w);
@@ -108,6 +115,15 @@ struct PackedDigits : PackedStream<M> {
       pairs = greater_pair(pairs, x.second[i / WORDS][i % WORDS] & 0x7fff7fffu);
     }
     u32 most = pairs >> 16 > (pairs & 0xffffu) ? pairs >> 16 : pairs & 0xffffu;
+#if __CUDA_ARCH__ >= 800
+    if (SHARERS * UNITS == 32) return __reduce_max_sync(~0u, most);
+    if (SHARERS * UNITS == 16) {  // two at once are sooner there than four exchanges
+      const bool upper = threadIdx.x & 16;
+      const u32 low = __reduce_max_sync(~0u, upper ? 0 : most),
+                high = __reduce_max_sync(~0u, upper ? most : 0);
+      return upper ? high : low;
+    }
+#endif
 #pragma unroll
     for (int other = 1; other < SHARERS * UNITS; other *= 2) {
       const u32 theirs = __shfl_xor_sync(~0u, most, other);
@@ -142,7 +158,7 @@ struct PackedDigits : PackedStream<M> {
         high[h] = __byte_perm(two, others, 0x7632);
         low[h] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
       }
-      if (row >= ROWS) continue;
+      if (!EVEN && row >= ROWS) continue;
       if (HALVES == 2) {
         store_shared_8(to + w * 8, make_uint2(high[0], high[HALVES - 1]));
         store_shared_8(to + PITCH + w * 8, make_uint2(low[0], low[HALVES - 1]));
@@ -155,7 +171,7 @@ struct PackedDigits : PackedStream<M> {
 #pragma unroll
     for (int other = 1; CORRECTED && other < SHARERS * UNITS; other *= 2)
       sum += __shfl_xor_sync(~0u, sum, other);
-    if (row < ROWS && at % BLOCK_K == 0 && sharer == 0) {
+    if ((EVEN || row < ROWS) && at % BLOCK_K == 0 && sharer == 0) {
       const float zero = M.format.zeros ? 1.0f : (float)(M.format.zero - OFFSET);
       store_shared_8(terms(at / BLOCK_K) + (row / 4 * COLUMNS / 2 + row % 4) * 8,
                      make_uint2((u32)__float_as_int(unit / TIMES),
