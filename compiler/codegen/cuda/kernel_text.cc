@@ -104,8 +104,8 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
                            static_cast<int>(kernel.name.size()), kernel.name.data());
     }
   }
-  std::string bounds = "__launch_bounds__(" + std::to_string(out->block) +
-                       (resident > 1 ? ", " + std::to_string(resident) : "") + ") ";
+  std::string bounds =
+      "__launch_bounds__(" + std::to_string(out->block) + ", " + std::to_string(resident) + ") ";
   if (cluster > 1) bounds += "__cluster_dims__(" + std::to_string(cluster) + ", 1, 1) ";
   out->text += "extern \"C\" __global__ void " + bounds + out->entry + "(" + params.declared + maps + last +
                ") {\n" + calls + "}\n";
