@@ -70,6 +70,9 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
 // reads a copy of four.
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
+// What is small and quick to compute from inputs and constants is computed by each small node that reads it.
+Result<PassResult> RecomputeSmall(ir::Graph* graph, const PassOptions& options);
+
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for
 // vectors along them; on a GPU those of 16 bits and several points with their input channels last, for tensor
 // cores.
