@@ -4,24 +4,12 @@
 
 #include <string>
 
-#include "drivers/host/exec/engine.h"
-#include "drivers/host/program.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
+#include "tests/host/sums_of_bytes.h"
 
 namespace rondo::test {
 namespace {
-
-constexpr DType kBytes[] = {DType::kU8, DType::kI8};
-
-// Numbers of all bits, where they are of 8.
-void Fill(const PartMaker& maker, Random& random, Memory* memory) {
-  memory->Randomise(maker, random);
-  for (size_t p = 0; p < memory->params.size(); ++p) {
-    if (ByteSize(maker.dtypes[p]) != 1) continue;
-    for (char& byte : memory->params[p]) byte = static_cast<char>(Between(random, 0, 255));
-  }
-}
 
 // How an epilogue begins: with the sums as they are, as floats, or as floats less a number for each column.
 enum class Begin { kWhole, kFloats, kCorrected };
@@ -30,10 +18,8 @@ uint16_t Begun(TapeMaker& tape, Begin begin, uint16_t j, uint16_t correction) {
   const uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kI64, j);
   if (begin == Begin::kFloats) return tape.Cast(sum, TapeType::kF32, DType::kF32);
   if (begin == Begin::kWhole) return sum;
-  uint16_t less = tape.Binary(TapeOp::kSub, sum, tape.Load(correction, DType::kI32));
-  less = tape.Add(TapeOp::kCast, TapeType::kI64, 0, less);
-  tape.list[less].imm.i = static_cast<int64_t>(DType::kI32);
-  return tape.Cast(less, TapeType::kF32, DType::kF32);
+  const uint16_t less = tape.Binary(TapeOp::kSub, sum, tape.Load(correction, DType::kI32));
+  return tape.Cast(Narrowed(tape, less, DType::kI32), TapeType::kF32, DType::kF32);
 }
 
 // The sums of all right sides, quantised to `out`'s u8 where they are floats.
@@ -56,23 +42,21 @@ void RandomProduct(uint32_t seed, int64_t most_m, int64_t most_n, int64_t most_k
   Arena arena;
   PartMaker maker(&arena);
   Part& part = maker.part;
-  part.skeleton = Skeleton::kContraction;
-  part.acc_type = TapeType::kI64;
-  part.outer = part.m = part.n = 1;
+  BeginProduct(part);
+  part.outer = 1;
   part.reduced = static_cast<uint8_t>(Between(random, 1, 2));
   maker.loops = {Between(random, 1, 2), Between(random, 1, most_m), Between(random, 1, most_n),
                  Between(random, 1, most_k)};
   if (part.reduced == 2) maker.loops.push_back(Between(random, 1, 5));
   const std::vector<int> k = Range(3, 3 + part.reduced);
-  part.lhs =
-      maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, RandomOrder(random, Joined({0, 1}, k)), 3);
+  part.lhs = maker.Operand(RandomByte(random), Mode::kRead, RandomOrder(random, Joined({0, 1}, k)), 3);
   std::vector<uint16_t> rhs, corrections;
   const size_t rights = static_cast<size_t>(Between(random, 1, 3));
   for (size_t j = 0; j < rights; ++j) {
     std::vector<int> order = Joined({0, 2}, k);
     if (Between(random, 0, 1) == 0) order = Joined({0}, Joined(k, {2}));
     if (Between(random, 0, 2) == 0) order.erase(order.begin());
-    rhs.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order, 5));
+    rhs.push_back(maker.Operand(RandomByte(random), Mode::kRead, order, 5));
     corrections.push_back(maker.Operand(
         DType::kI32, Mode::kRead, Between(random, 0, 2) == 0 ? std::vector<int>{1} : std::vector<int>{2}));
   }
@@ -84,7 +68,7 @@ void RandomProduct(uint32_t seed, int64_t most_m, int64_t most_n, int64_t most_k
   const uint16_t out = maker.Operand(type, Mode::kWrite, RandomOrder(random, {0, 1, 2}), 7);
   part.epilogue = Epilogue(maker, begin, rights, corrections, out);
   Memory memory;
-  Fill(maker, random, &memory);
+  FillBytes(maker, random, &memory);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
 }
 
@@ -102,9 +86,7 @@ TEST(ProductOfBytes, OfLongRowsIsExact) {
     Arena arena;
     PartMaker maker(&arena);
     maker.loops = {2, 3, depth};
-    maker.part.skeleton = Skeleton::kContraction;
-    maker.part.acc_type = TapeType::kI64;
-    maker.part.m = maker.part.n = maker.part.reduced = 1;
+    BeginProduct(maker.part);
     maker.part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});
     maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kU8, Mode::kRead, {1, 2})});
     maker.StoreAccumulators(maker.Operand(DType::kI64, Mode::kWrite, {0, 1}), TapeType::kI64);
@@ -121,39 +103,25 @@ void RandomConvolution(uint32_t seed) {
   Arena arena;
   PartMaker maker(&arena);
   Part& part = maker.part;
-  part.skeleton = Skeleton::kConvolution;
-  part.acc_type = TapeType::kI64;
-  part.outer = 1;
-  part.m = part.n = 2;
-  part.reduced = 3;
+  BeginConvolution(part);
   const int64_t groups = Between(random, 1, 2), o = Between(random, 1, 40), c = Between(random, 1, 24);
   const int64_t height = Between(random, 3, 12), width = Between(random, 3, 12),
                 kernel = Between(random, 1, 3);
   const int64_t step = Between(random, 1, 2), dilation = kernel == 3 ? 1 : Between(random, 1, 2),
                 pad = Between(random, 0, 2);
-  const auto points = [&](int64_t in) { return (in + 2 * pad - (kernel - 1) * dilation - 1) / step + 1; };
-  maker.loops = {Between(random, 1, 2), groups, o, points(height), points(width), c, kernel, kernel};
-  const DType type = kBytes[Between(random, 0, 1)];
-  part.lhs = maker.Operand(type, Mode::kRead, {});
+  const Windows down = {height, pad, step, dilation}, across = {width, pad, step, dilation};
+  maker.loops = {Between(random, 1, 2), groups, o,      down.Count(kernel),
+                 across.Count(kernel),  c,      kernel, kernel};
+  const DType type = RandomByte(random);
   const bool last = Between(random, 0, 3) > 0;
   const int64_t channel = last ? 1 : height * width, column = last ? groups * c : 1;
-  std::vector<int64_t> strides(8, 0);
-  strides[0] = groups * c * height * width;
-  strides[1] = channel * c;
-  strides[5] = channel;
-  const std::vector<Guard> guards = {
-      {column * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, dilation, 0})},
-      {column, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, dilation})}};
-  maker.sizes[0] = strides[0] * maker.loops[0];
-  maker.operands[0].strides = arena.Copy(strides);
-  maker.operands[0].guards = arena.Copy(guards);
-  maker.operands[0].absent = type == DType::kU8 ? 131 : -77;
+  part.lhs = Images(maker, type, channel * c, channel, column, down, across);
   const std::vector<int> order =
       Between(random, 0, 3) == 0 ? std::vector<int>{1, 2, 5, 6, 7} : std::vector<int>{1, 2, 6, 7, 5};
-  std::vector<uint16_t> rights = {maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order)};
+  std::vector<uint16_t> rights = {maker.Operand(RandomByte(random), Mode::kRead, order)};
   const int64_t more = Between(random, 0, 3);  // a second weight, or one that is one number a group
-  if (more == 1) rights.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order));
-  if (more == 2) rights.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, {1}));
+  if (more == 1) rights.push_back(maker.Operand(RandomByte(random), Mode::kRead, order));
+  if (more == 2) rights.push_back(maker.Operand(RandomByte(random), Mode::kRead, {1}));
   part.rhs = arena.Copy(rights);
   const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {1, 2});
   const Begin begin = static_cast<Begin>(Between(random, 0, 2));
@@ -161,7 +129,7 @@ void RandomConvolution(uint32_t seed) {
       maker.Operand(begin == Begin::kWhole ? DType::kI32 : DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
   part.epilogue = Epilogue(maker, begin, rights.size(), {correction, correction}, out);
   Memory memory;
-  Fill(maker, random, &memory);
+  FillBytes(maker, random, &memory);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
 }
 
@@ -180,7 +148,7 @@ TEST(TapesOverBytes, MatchTheReference) {
     TapeMaker tape;
     uint16_t sum = tape.Const(0.25f);
     for (int i = 0; i < 3; ++i) {
-      const DType type = kBytes[Between(random, 0, 1)];
+      const DType type = RandomByte(random);
       const uint16_t operand =
           maker.Operand(type, Mode::kRead, RandomOrder(random, Thinned(random, {0, 1, 2})), 3);
       const uint16_t byte = tape.Load(operand, type);
@@ -191,12 +159,11 @@ TEST(TapesOverBytes, MatchTheReference) {
       }
     }
     for (DType type : kBytes) {
-      const float low = type == DType::kI8 ? -128 : 0;
       const bool rounded = Between(random, 0, 2) != 0, moved = Between(random, 0, 1) == 0;
       uint16_t x = Between(random, 0, 1) == 0 ? tape.Binary(TapeOp::kDiv, sum, tape.Const(0.75f)) : sum;
       x = rounded ? tape.Unary(TapeOp::kRound, x) : x;
-      if (moved) x = tape.Binary(TapeOp::kAdd, x, tape.Const(low / 2));
-      x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
+      if (moved) x = tape.Binary(TapeOp::kAdd, x, tape.Const(LeastOf(type) / 2));
+      x = Clamped(tape, x, type);
       // Floats again: the same, where they were rounded.
       const uint16_t byte = tape.Cast(x, NaturalType(type), type);
       const uint16_t wide = tape.Cast(byte, TapeType::kF32, DType::kF32);
@@ -208,7 +175,7 @@ TEST(TapesOverBytes, MatchTheReference) {
     tape.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2}), DType::kF32, sum);
     maker.part.body = maker.Keep(tape);
     Memory memory;
-    Fill(maker, random, &memory);
+    FillBytes(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
   }
 }
@@ -251,12 +218,7 @@ void MultiplyAs(const std::vector<host::Engine>& engines, Random& random, int64_
 
 // Every function that multiplies, those of machines with fewer instructions included.
 TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
-  std::vector<host::Engine> engines(1);
-  host::baseline::FillEngine(&engines[0]);
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) host::avx2::FillEngine(&engines.emplace_back());
-  if (__builtin_cpu_supports("avx512bw")) host::avx512::FillEngine(&engines.emplace_back());
-#endif
+  const std::vector<host::Engine> engines = Engines();
   Random random(5);
   for (const int64_t k : {1, 31, 64, 100, 257}) MultiplyAs(engines, random, k, false);
   for (const int64_t k : {3, 4, 16, 27, 31, 64, 147, 160, 161, 256, 530})

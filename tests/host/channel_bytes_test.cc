@@ -5,23 +5,19 @@
 #include <cmath>
 #include <string>
 
-#include "drivers/host/exec/engine.h"
-#include "drivers/host/program.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
+#include "tests/host/sums_of_bytes.h"
 
 namespace rondo::test {
 namespace {
 
-// Numbers of all bits where they are of 8, and of 16 in all sizes.
+// Bytes of all bits, and numbers of 16 bits in all sizes.
 void FillNumbers(const PartMaker& maker, Random& random, Memory* memory) {
-  memory->Randomise(maker, random);
+  FillBytes(maker, random, memory);
   const int64_t most = int64_t{1} << Between(random, 6, 15);
   for (size_t p = 0; p < memory->params.size(); ++p) {
     std::vector<char>& bytes = memory->params[p];
-    if (ByteSize(maker.dtypes[p]) == 1) {
-      for (char& byte : bytes) byte = static_cast<char>(Between(random, 0, 255));
-    }
     for (size_t i = 0; maker.dtypes[p] == DType::kI16 && i + 1 < bytes.size(); i += 2) {
       const auto number = static_cast<int16_t>(Between(random, -most, most - 1));
       std::memcpy(&bytes[i], &number, sizeof(number));
@@ -36,11 +32,7 @@ enum class End { kWhole, kScaled, kQuantised };
 // sums are a row's.
 uint16_t Corrected(TapeMaker& tape, PartMaker& maker, Random& random, uint16_t sum,
                    const std::vector<int>& rows, const std::vector<int>& columns) {
-  const auto whole = [&](uint16_t a) {
-    const uint16_t cast = tape.Add(TapeOp::kCast, TapeType::kI64, 0, a);
-    tape.list[cast].imm.i = static_cast<int64_t>(DType::kI32);
-    return cast;
-  };
+  const auto whole = [&](uint16_t a) { return Narrowed(tape, a, DType::kI32); };
   if (Between(random, 0, 1) == 0) {
     const uint16_t one = tape.Load(maker.Operand(DType::kU8, Mode::kRead, {}), DType::kU8);
     const uint16_t each = tape.Load(maker.Operand(DType::kI32, Mode::kRead, columns), DType::kI32);
@@ -88,11 +80,10 @@ Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int
       x = tape.Binary(TapeOp::kAdd, x, tape.Load(maker.Operand(DType::kF32, Mode::kRead, out), DType::kF32));
   }
   if (end == End::kQuantised) {
-    type = Between(random, 0, 1) == 0 ? DType::kI8 : DType::kU8;
-    const float low = type == DType::kI8 ? -128 : 0;
+    type = RandomByte(random);
     x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, tape.Const(0.03125f)));
-    if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kAdd, x, tape.Const(low + 100));
-    x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
+    if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kAdd, x, tape.Const(LeastOf(type) + 100));
+    x = Clamped(tape, x, type);
   }
   tape.Store(maker.Operand(type, Mode::kWrite, out, 7), type, x);
   return maker.Keep(tape);
@@ -104,37 +95,16 @@ void RandomDepthwise(uint32_t seed, DType weight) {
   Arena arena;
   PartMaker maker(&arena);
   Part& part = maker.part;
-  part.skeleton = Skeleton::kConvolution;
-  part.acc_type = TapeType::kI64;
-  part.outer = 1;
-  part.m = part.n = 2;
-  part.reduced = 3;
+  BeginConvolution(part);
   const int64_t channels = Between(random, 0, 2) == 0 ? Between(random, 65, 300) : Between(random, 2, 64);
   const int64_t high = Between(random, 1, 5), wide = Between(random, 1, 5), step = Between(random, 1, 3),
                 step_down = Between(random, 1, 2), dilation = Between(random, 1, 2),
                 pad = Between(random, 0, 3);
   const int64_t height = Between(random, 0, 8) + high,
                 width = Between(random, 0, 30) + (wide - 1) * dilation + 1;
-  maker.loops = {Between(random, 1, 2),
-                 channels,
-                 1,
-                 (height + 2 * pad - high) / step_down + 1,
-                 (width + 2 * pad - (wide - 1) * dilation - 1) / step + 1,
-                 1,
-                 high,
-                 wide};
-  const DType type = Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8;
-  part.lhs = maker.Operand(type, Mode::kRead, {});
-  std::vector<int64_t> strides(8, 0);
-  strides[0] = channels * height * width;
-  strides[1] = 1;
-  const std::vector<Guard> guards = {
-      {channels * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step_down, 0, 0, 1, 0})},
-      {channels, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, dilation})}};
-  maker.sizes[0] = strides[0] * maker.loops[0];
-  maker.operands[0].strides = arena.Copy(strides);
-  maker.operands[0].guards = arena.Copy(guards);
-  maker.operands[0].absent = type == DType::kU8 ? 131 : -77;
+  const Windows down = {height, pad, step_down, 1}, across = {width, pad, step, dilation};
+  maker.loops = {Between(random, 1, 2), channels, 1, down.Count(high), across.Count(wide), 1, high, wide};
+  part.lhs = Images(maker, RandomByte(random), 1, 0, channels, down, across);
   part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(weight, Mode::kRead, {6, 7, 1})});
   part.epilogue =
       EpilogueOf(maker, random, static_cast<End>(Between(random, 0, 2)), {0, 3, 4}, {1}, {0, 3, 4, 1});
@@ -157,15 +127,13 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
     Arena arena;
     PartMaker maker(&arena);
     Part& part = maker.part;
-    part.skeleton = Skeleton::kContraction;
-    part.acc_type = TapeType::kI64;
-    part.m = part.n = part.reduced = 1;
+    BeginProduct(part);
     maker.loops = {Between(random, 1, 70), Between(random, 1, 300), Between(random, 1, 90)};
-    const auto byte = [&] { return Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8; };
-    part.lhs = maker.Operand(byte(), Mode::kRead, {0, 2});
-    std::vector<uint16_t> rights = {maker.Operand(byte(), Mode::kRead, {1, 2})};
+    part.lhs = maker.Operand(RandomByte(random), Mode::kRead, {0, 2});
+    std::vector<uint16_t> rights = {maker.Operand(RandomByte(random), Mode::kRead, {1, 2})};
     const int64_t sums = Between(random, -1, 1);  // which right side is one number, if any
-    if (sums >= 0) rights.insert(rights.begin() + 1 - sums, maker.Operand(byte(), Mode::kRead, {}));
+    if (sums >= 0)
+      rights.insert(rights.begin() + 1 - sums, maker.Operand(RandomByte(random), Mode::kRead, {}));
     part.rhs = arena.Copy(rights);
     part.epilogue =
         EpilogueOf(maker, random, Between(random, 0, 1) == 0 ? End::kScaled : End::kQuantised, {0}, {1},
@@ -184,42 +152,20 @@ TEST(GreatestBytes, MatchTheReference) {
     Arena arena;
     PartMaker maker(&arena);
     Part& part = maker.part;
-    part.skeleton = Skeleton::kConvolution;
+    BeginConvolution(part);
     part.combine = Combine::kMax;
-    part.acc_type = TapeType::kI64;
-    part.outer = 1;
-    part.m = part.n = 2;
-    part.reduced = 3;
     const int64_t channels = Between(random, 1, 2) * Between(random, 2, 200), height = Between(random, 3, 9),
                   width = Between(random, 3, 9), kernel = Between(random, 1, 3), step = Between(random, 1, 2),
                   pad = Between(random, 0, kernel - 1);
-    maker.loops = {Between(random, 1, 2),
-                   channels,
-                   1,
-                   (height + 2 * pad - kernel) / step + 1,
-                   (width + 2 * pad - kernel) / step + 1,
-                   1,
-                   kernel,
-                   kernel};
-    const DType type = Between(random, 0, 1) == 0 ? DType::kU8 : DType::kI8;
-    part.lhs = maker.Operand(type, Mode::kRead, {});
+    const Windows down = {height, pad, step, 1}, across = {width, pad, step, 1};
+    maker.loops = {Between(random, 1, 2), channels, 1,      down.Count(kernel),
+                   across.Count(kernel),  1,        kernel, kernel};
+    const DType type = RandomByte(random);
     const bool last = Between(random, 0, 3) > 0;
-    std::vector<int64_t> strides(8, 0);
-    strides[0] = channels * height * width;
-    strides[1] = last ? 1 : height * width;
-    const int64_t column = last ? channels : 1;
-    const std::vector<Guard> guards = {
-        {column * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, 1, 0})},
-        {column, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, 1})}};
-    maker.sizes[0] = strides[0] * maker.loops[0];
-    maker.operands[0].strides = arena.Copy(strides);
-    maker.operands[0].guards = arena.Copy(guards);
+    part.lhs = Images(maker, type, last ? 1 : height * width, 0, last ? channels : 1, down, across);
     TapeMaker tape;
     uint16_t greatest = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
-    if (Between(random, 0, 1) == 0) {
-      greatest = tape.Add(TapeOp::kCast, TapeType::kI64, 0, greatest);
-      tape.list[greatest].imm.i = static_cast<int64_t>(type);
-    }
+    if (Between(random, 0, 1) == 0) greatest = Narrowed(tape, greatest, type);
     const bool as_read = Between(random, 0, 3) > 0;
     const std::vector<int> out = as_read ? std::vector<int>{0, 3, 4, 1} : std::vector<int>{0, 1, 3, 4};
     tape.Store(maker.Operand(Between(random, 0, 4) == 0 ? DType::kI32 : type, Mode::kWrite, out, 7), type,
@@ -229,16 +175,6 @@ TEST(GreatestBytes, MatchTheReference) {
     FillNumbers(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
   }
-}
-
-std::vector<host::Engine> Engines() {
-  std::vector<host::Engine> engines(1);
-  host::baseline::FillEngine(&engines[0]);
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) host::avx2::FillEngine(&engines.emplace_back());
-  if (__builtin_cpu_supports("avx512bw")) host::avx512::FillEngine(&engines.emplace_back());
-#endif
-  return engines;
 }
 
 // Two points of two horizontal taps over five vertical ones.

@@ -6,6 +6,7 @@
 
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
+#include "tests/host/sums_of_bytes.h"
 
 namespace rondo::test {
 namespace {
@@ -20,7 +21,10 @@ class ScaledEpilogue {
   // A product of [m, k] and [n, k] over loops m, n, k.
   void Make(uint16_t column, uint16_t other, Then then, bool row_sum) {
     uint16_t sum = tape_.Add(TapeOp::kAcc, TapeType::kI64, 0);
-    if (row_sum) sum = Narrowed(tape_.Binary(TapeOp::kSub, sum, tape_.Add(TapeOp::kAcc, TapeType::kI64, 1)));
+    if (row_sum) {
+      const uint16_t less = tape_.Binary(TapeOp::kSub, sum, tape_.Add(TapeOp::kAcc, TapeType::kI64, 1));
+      sum = Narrowed(tape_, less, DType::kI32);
+    }
     uint16_t x = tape_.Cast(sum, TapeType::kF32, DType::kF32);
     if (Between(random_, 0, 3) == 0)
       x = tape_.Cast(tape_.Cast(x, TapeType::kI64, DType::kI32), TapeType::kF32, DType::kF32);
@@ -28,7 +32,7 @@ class ScaledEpilogue {
       x = tape_.Binary(TapeOp::kMul, x, tape_.Const(0.001f));
       x = tape_.Binary(TapeOp::kAdd, x, tape_.Load(column, DType::kF32));
     }
-    const DType type = Between(random_, 0, 1) == 0 ? DType::kU8 : DType::kI8;
+    const DType type = RandomByte(random_);
     const uint16_t whole = Quantised(x, 0.37f, type == DType::kU8 ? 100 : -20, type);
     const uint16_t byte = tape_.Cast(whole, TapeType::kI64, type);
     if (then == Then::kStored || then == Then::kTwice) Store(type, byte);
@@ -46,19 +50,15 @@ class ScaledEpilogue {
       y = tape_.Binary(TapeOp::kMul, y,
                        tape_.Unary(TapeOp::kAbs, tape_.Binary(TapeOp::kAdd, y, tape_.Const(2))));
     }
-    const DType last = Between(random_, 0, 1) == 0 ? DType::kU8 : DType::kI8;
+    const DType last = RandomByte(random_);
     Store(last, tape_.Cast(Quantised(y, 3.3f, last == DType::kU8 ? 90 : 3, last), TapeType::kI64, last));
     Keep();
   }
 
  private:
-  uint16_t Narrowed(uint16_t x) { return tape_.Cast(x, TapeType::kI64, DType::kI32); }
   uint16_t Quantised(uint16_t x, float scale, float zero, DType type) {
-    const float low = type == DType::kU8 ? 0 : -128;
     x = tape_.Unary(TapeOp::kRound, tape_.Binary(TapeOp::kDiv, x, tape_.Const(scale)));
-    x = tape_.Binary(TapeOp::kAdd, x, tape_.Const(zero));
-    return tape_.Binary(TapeOp::kMin, tape_.Binary(TapeOp::kMax, x, tape_.Const(low)),
-                        tape_.Const(low + 255));
+    return Clamped(tape_, tape_.Binary(TapeOp::kAdd, x, tape_.Const(zero)), type);
   }
   void Store(DType type, uint16_t x) {
     tape_.Store(maker_.Operand(type, Mode::kWrite, RandomOrder(random_, {0, 1}), 5), type, x);
@@ -75,9 +75,7 @@ void RandomEpilogue(uint32_t seed) {
   Arena arena;
   PartMaker maker(&arena);
   Part& part = maker.part;
-  part.skeleton = Skeleton::kContraction;
-  part.acc_type = TapeType::kI64;
-  part.m = part.n = part.reduced = 1;
+  BeginProduct(part);
   maker.loops = {Between(random, 1, 150), Between(random, 1, 300), 4 * Between(random, 1, 40)};
   part.lhs = maker.Operand(Between(random, 0, 3) == 0 ? DType::kI8 : DType::kU8, Mode::kRead, {0, 2},
                            Between(random, 0, 2) == 0 ? 3 : 0);
@@ -90,11 +88,7 @@ void RandomEpilogue(uint32_t seed) {
                  other = maker.Operand(DType::kU8, Mode::kRead, {0, 1});
   ScaledEpilogue(maker, random).Make(column, other, static_cast<Then>(seed % 5), row_sum);
   Memory memory;
-  memory.Randomise(maker, random);
-  for (size_t p = 0; p < memory.params.size(); ++p) {
-    if (ByteSize(maker.dtypes[p]) != 1) continue;
-    for (char& byte : memory.params[p]) byte = static_cast<char>(Between(random, 0, 255));
-  }
+  FillBytes(maker, random, &memory);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
 }
 
