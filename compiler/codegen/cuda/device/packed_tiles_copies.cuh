@@ -11,7 +11,6 @@
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tma.cuh"
 #include "compiler/codegen/cuda/device/tma_layout.h"
-#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
