@@ -3,10 +3,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/packed_part.h"
+#include "tests/how_many.h"
 
 namespace rondo::test {
 namespace {
@@ -80,22 +83,37 @@ void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
 constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
                                  PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
 
-TEST(GpuPacked, EveryTypeMatchesTheReference) {
-  Suite suite;
-  uint32_t seed = 1;
+// Adds cases_of(type, dtype, whole) of every type of weights and both types of A, each with a seed of its
+// own. RONDO_PACKED_SHAPES=N takes N of them for the first type, the N from the second on for the next, and
+// so on: every shape while there are no more of them than types.
+void AddOfEveryType(Suite* suite, void (*add)(Suite*, const PackedCase&, uint32_t), uint32_t seed,
+                    std::vector<PackedCase> (*cases_of)(PackedType type, DType dtype, bool whole)) {
+  size_t first = 0;
   for (PackedType type : kTypes) {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
-      Add(&suite, {1, 2, 64, 512, type, 32, dtype, dtype}, seed++);
-      Add(&suite, {5, 3, 17, 296, type, 128, dtype, DType::kF32, type <= PackedType::kU8, 1, dtype, true},
-          seed++);
-      Add(&suite, {16, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, false, 2, dtype, true}, seed++);
-      Add(&suite, {2, 1, 48, 272, type, 16, dtype, DType::kBF16, type <= PackedType::kU8}, seed++);
-      Add(&suite, {2, 1, 40, 1000, type, 64, dtype, dtype, false, 2}, seed++);
-      Add(&suite, {3, 2, 32, 328, type, 32, dtype, dtype, type <= PackedType::kU8}, seed++);
-      Add(&suite, {4, 1, 96, 2048, type, int64_t{1} << 20, dtype, DType::kF32, false, 1, dtype, true},
-          seed++);
+      const std::vector<PackedCase> cases = cases_of(type, dtype, type <= PackedType::kU8);
+      const int all = static_cast<int>(cases.size());
+      for (int k = 0; k < std::min(HowMany("RONDO_PACKED_SHAPES", all), all); ++k) {
+        const size_t taken = (first + static_cast<size_t>(k)) % cases.size();
+        add(suite, cases[taken], seed + static_cast<uint32_t>(taken));
+      }
+      seed += static_cast<uint32_t>(all);
+      ++first;
     }
   }
+}
+
+TEST(GpuPacked, EveryTypeMatchesTheReference) {
+  Suite suite;
+  AddOfEveryType(&suite, Add, 1, [](PackedType type, DType dtype, bool whole) -> std::vector<PackedCase> {
+    return {{1, 2, 64, 512, type, 32, dtype, dtype},
+            {5, 3, 17, 296, type, 128, dtype, DType::kF32, whole, 1, dtype, true},
+            {16, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, false, 2, dtype, true},
+            {2, 1, 48, 272, type, 16, dtype, DType::kBF16, whole},
+            {2, 1, 40, 1000, type, 64, dtype, dtype, false, 2},
+            {3, 2, 32, 328, type, 32, dtype, dtype, whole},
+            {4, 1, 96, 2048, type, int64_t{1} << 20, dtype, DType::kF32, false, 1, dtype, true}};
+  });
   suite.Run();
 }
 
@@ -147,18 +165,15 @@ TEST(GpuPacked, BlocksAreWideWhereThatLeavesNoMultiprocessorIdle) {
 
 TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
   Suite suite;
-  uint32_t seed = 200;
-  for (PackedType type : kTypes) {
-    const bool whole = type <= PackedType::kU8;
-    for (DType dtype : {DType::kF16, DType::kBF16}) {
-      AddExact(&suite, {40, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
-      AddExact(&suite, {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
-      AddExact(&suite, {70, 1, 48, 192, type, 16, dtype, DType::kF32}, seed++);
-      AddExact(&suite, {33, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
-      AddExact(&suite, {34, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
-      AddExact(&suite, {64, 3, 48, 1024, type, 32, dtype, dtype}, seed++);
-    }
-  }
+  AddOfEveryType(&suite, AddExact, 200,
+                 [](PackedType type, DType dtype, bool whole) -> std::vector<PackedCase> {
+                   return {{40, 2, 32, 256, type, 32, dtype, dtype, whole},
+                           {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2},
+                           {70, 1, 48, 192, type, 16, dtype, DType::kF32},
+                           {33, 3, 17, 296, type, 128, dtype, dtype, whole},
+                           {34, 1, 200, 320, type, 64, dtype, dtype, whole, 2},
+                           {64, 3, 48, 1024, type, 32, dtype, dtype}};
+                 });
   suite.Run();
 }
 
@@ -221,16 +236,13 @@ TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
 TEST(GpuPackedRows, EveryTypeMatchesTheReference) {
   Suite suite;
   suite.configuration = *ParseKernelConfiguration("packed_rows");
-  uint32_t seed = 800;
-  for (PackedType type : kTypes) {
-    const bool whole = type <= PackedType::kU8;
-    for (DType dtype : {DType::kF16, DType::kBF16}) {
-      AddExact(&suite, {16, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
-      AddExact(&suite, {9, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
-      AddExact(&suite, {24, 3, 17, 296, type, 16, dtype, DType::kF32, whole}, seed++);
-      AddExact(&suite, {32, 1, 200, 320, type, 64, dtype, dtype, whole, 2}, seed++);
-    }
-  }
+  AddOfEveryType(&suite, AddExact, 800,
+                 [](PackedType type, DType dtype, bool whole) -> std::vector<PackedCase> {
+                   return {{16, 2, 32, 256, type, 32, dtype, dtype, whole},
+                           {9, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2},
+                           {24, 3, 17, 296, type, 16, dtype, DType::kF32, whole},
+                           {32, 1, 200, 320, type, 64, dtype, dtype, whole, 2}};
+                 });
   suite.Run();
 }
 
