@@ -112,7 +112,7 @@ Data EvalMatMulAs(const Node& node, const Values& in) {
       for (size_t l = 0; l < k; ++l) {
         Acc x = a[(bi * m + i) * k + l];
         const T* y = &b[(bi * k + l) * n];
-        for (size_t j = 0; j < n; ++j) row[j] += x * y[j];
+        for (size_t j = 0; j < n; ++j) row[j] = scalar::Fma<Acc>(x, y[j], row[j]);
       }
       for (size_t j = 0; j < n; ++j) out[(bi * m + i) * n + j] = static_cast<T>(row[j]);
     }

@@ -17,7 +17,7 @@ namespace rondo {
 template <typename T>
 std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, const std::vector<T>& values) {
   std::vector<uint8_t> bytes(values.size() * sizeof(T));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return ir::ConstantData::Own(dtype, shape, std::move(bytes));
 }
 inline std::shared_ptr<const ir::ConstantData> Data(const Shape& shape, const std::vector<float>& values) {

@@ -66,6 +66,16 @@ TEST(EvaluateTest, ReductionsAndArgs) {
   EXPECT_EQ(Eval(g, b.Mean(x, {0, 1}, false), in), (std::vector<double>{0.5}));
 }
 
+// What overflows wraps, as it does in kernels; the sanitizers see where it does not.
+TEST(EvaluateTest, MatMulOfWholeNumbersWraps) {
+  Graph g;
+  Builder b(&g);
+  NodeId x = b.Input("x", DType::kI64, Shape({1, 3})), y = b.Input("y", DType::kI64, Shape({3, 1}));
+  const int64_t large = int64_t{1} << 62;
+  EXPECT_EQ(Eval(g, b.MatMul(x, y), {I64(Shape({1, 3}), {large, large, 5}), I64(Shape({3, 1}), {2, 2, 1})}),
+            (std::vector<double>{5}));
+}
+
 TEST(EvaluateTest, MatMulBroadcastsBatchesAndVectors) {
   Graph g;
   Builder b(&g);
