@@ -41,8 +41,11 @@ function(rondo_settings target)
   endif()
   if(RONDO_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # warns falsely of what is instrumented, std::regex's states for one
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
     if(RONDO_SANITIZE MATCHES "undefined")  # needs RTTI, which TINY targets do not have
-      target_compile_options(${target} PUBLIC -fno-sanitize=vptr)
+      target_compile_options(${target} PUBLIC -fno-sanitize=vptr -fno-sanitize-recover=undefined)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${RONDO_SANITIZE})
   endif()
