@@ -267,6 +267,14 @@ class Rewriter {
     return b_.Reshape(x, grouped);
   }
 
+  // Whether windows are the pixels of the input, each one.
+  static bool IsEveryPixel(const Shape& weight, const ir::ConvAttrs& attrs) {
+    const auto all = [](const auto& of, int64_t value) {
+      return std::all_of(of.begin(), of.end(), [&](int64_t each) { return each == value; });
+    };
+    return std::all_of(weight.begin() + 2, weight.end(), [](int64_t taps) { return taps == 1; }) &&
+           all(attrs.strides, 1) && all(attrs.pads_begin, 0) && all(attrs.pads_end, 0);
+  }
   // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
   NodeId WindowSums(const Quantised& a, const Shape& weight, const ir::ConvAttrs& attrs) {
     NodeId x = ChannelSums(a, weight[1], attrs.groups);
@@ -277,6 +285,7 @@ class Rewriter {
     return OfAllOutputs(SumsOverWindows(x, weight, attrs), weight[0]);
   }
   NodeId SumsOverWindows(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
+    if (IsEveryPixel(weight, attrs)) return b_.Cast(x, DType::kI32);
     ir::PoolAttrs pool;
     pool.kind = Combine::kSum;
     pool.kernel.assign(weight.begin() + 2, weight.end());
@@ -313,6 +322,7 @@ class Rewriter {
         !b_.ConstantInts(Whole(w->zero), &zeros))
       return nullptr;
     const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
+    const int64_t most = host_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
     std::vector<uint8_t> narrow;
     std::vector<int16_t> wide;
     bool fits = true;
@@ -320,7 +330,7 @@ class Rewriter {
       const uint8_t byte = value->bytes[i];
       const int64_t number = value->dtype == DType::kI8 ? static_cast<int8_t>(byte) : byte;
       const int64_t less = number - zeros[zeros.size() == 1 ? 0 : i / count];
-      if (less < -32768 || less > 32767) return nullptr;
+      if (std::abs(less) > most) return nullptr;
       fits &= less >= -128 && less <= 127;
       narrow.push_back(static_cast<uint8_t>(less));
       wide.push_back(static_cast<int16_t>(less));
@@ -360,7 +370,7 @@ class Rewriter {
     for (NodeId each : {w.zero, w.scale}) {
       if (each != kNoNode && g_.node(each).shape.elements() != g_.node(each).shape[0]) return kNoNode;
     }
-    const bool slides = host_ && attrs.groups > 1 && Slides(weight_shape, attrs);
+    const bool slides = attrs.groups > 1 && Slides(weight_shape, attrs);
     const std::shared_ptr<const ConstantData> data =
         slides && w.zero != kNoNode ? LessZeroPoints(&w) : Signed(&w);
     if (data == nullptr || !(data->shape == weight_shape)) return kNoNode;

@@ -12,10 +12,10 @@ Tolerance ToleranceOf(DType type, double scale) {
   return {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
 }
 
-void AddWindows(Suite* suite, const WindowCase& v, DType type, uint32_t seed) {
+void AddWindows(Suite* suite, const WindowCase& v, DType type, DType weight, uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("windows " + std::to_string(seed) + " " + Name(type));
-  MakeWindows(v, type, &c.maker);
+  MakeWindows(v, type, weight, &c.maker);
   c.memory.Randomise(c.maker, random);
   int64_t taps = 1;
   for (int64_t k : v.kernel) taps *= k;
@@ -38,7 +38,7 @@ TEST(GpuWindows, ConvolutionsOfOneChannelAGroupMatchTheReference) {
   Suite suite;
   uint32_t seed = 600;
   for (const WindowCase& v : cases) {
-    for (DType type : kFloats) AddWindows(&suite, v, type, seed++);
+    for (DType type : kFloats) AddWindows(&suite, v, type, type, seed++);
   }
   suite.Run();
 }
@@ -54,7 +54,7 @@ TEST(GpuWindows, PoolsMatchTheReference) {
   Suite suite;
   uint32_t seed = 700;
   for (const WindowCase& v : cases) {
-    for (DType type : kFloats) AddWindows(&suite, v, type, seed++);
+    for (DType type : kFloats) AddWindows(&suite, v, type, type, seed++);
   }
   suite.Run();
 }
@@ -70,10 +70,12 @@ TEST(GpuWindows, BytesMatchTheReference) {
       {Combine::kProduct, 2, 9, {11, 8}, {5, 2}, {2, 1}, {1, 2}, {2, 0}, {1, 1}},
   };
   for (const WindowCase& v : cases) {
-    for (DType type : {DType::kU8, DType::kI8}) AddWindows(&suite, v, type, seed++);
+    for (DType type : {DType::kU8, DType::kI8}) AddWindows(&suite, v, type, type, seed++);
   }
+  // Weights less zero points that 8 bits do not hold.
+  for (const WindowCase& v : {cases[3], cases[4]}) AddWindows(&suite, v, DType::kU8, DType::kI16, seed++);
   suite.Run();
-  EXPECT_EQ(suite.Count("WindowLine<"), 2 * std::size(cases));
+  EXPECT_EQ(suite.Count("WindowLine<"), 2 * std::size(cases) + 2);
 }
 
 TEST(GpuWindows, ReductionsOfRowsSideBySideMatchTheReference) {

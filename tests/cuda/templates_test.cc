@@ -259,7 +259,7 @@ struct WindowText {
   KernelText text;
 
   WindowText(const WindowCase& v, DType type, uint64_t alignment = 256) {
-    MakeWindows(v, type, &maker);
+    MakeWindows(v, type, type, &maker);
     text = Text(maker, kHopper, alignment);
   }
 };

@@ -17,8 +17,8 @@ struct WindowCase {
   bool weights_last = false;  // the weight's channels are its innermost axis
 };
 
-// out[n, c, ...] = window of x + bias[c] + residual[n, c, ...].
-inline void MakeWindows(const WindowCase& v, DType type, PartMaker* maker) {
+// out[n, c, ...] = window of x (by weights of type `weight`) + bias[c] + residual[n, c, ...].
+inline void MakeWindows(const WindowCase& v, DType type, DType weight, PartMaker* maker) {
   Part& part = maker->part;
   part.skeleton = Skeleton::kConvolution;
   part.combine = v.combine;
@@ -62,7 +62,7 @@ inline void MakeWindows(const WindowCase& v, DType type, PartMaker* maker) {
     std::vector<int> order = v.weights_last ? taps : std::vector<int>{1};
     if (v.weights_last) order.push_back(1);
     if (!v.weights_last) order.insert(order.end(), taps.begin(), taps.end());
-    part.rhs = maker->arena->Copy(std::vector<uint16_t>{maker->Operand(type, Mode::kRead, order)});
+    part.rhs = maker->arena->Copy(std::vector<uint16_t>{maker->Operand(weight, Mode::kRead, order)});
   }
   std::vector<int> place = {0};
   if (!v.channels_last) place.push_back(1);

@@ -172,15 +172,15 @@ TEST(IntegerProducts, OneChannelAGroupIsAWindowThatSlides) {
 
 // Zero points of weights: 16 bits where 8 do not hold the difference, and no sums of windows.
 TEST(IntegerProducts, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
-  const auto weight_type = [](int64_t zero) {
+  const auto weight_type = [](int64_t zero, bool host) {
     Quantised s;
-    const NodeId x = s.Real(s.In("x", Shape({1, 6, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
+    const NodeId x = s.Real(s.In("x", Shape({1, 8, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
                             s.Number(DType::kF32, 0.25));
-    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({6, 1, 3, 3})), s.Number(DType::kU8, zero),
+    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({8, 1, 3, 3})), s.Number(DType::kU8, zero),
                             s.Number(DType::kF32, 0.1));
-    s.Out("y", s.b.Conv(x, w, Conv(1, 6)));
+    s.Out("y", s.b.Conv(x, w, Conv(1, 8)));
     PassOptions options;
-    options.host = true;
+    options.host = host;
     EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, 1);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
     for (NodeId id = 0; id < s.g.size(); ++id) {
@@ -189,8 +189,10 @@ TEST(IntegerProducts, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
     }
     return DType::kF32;
   };
-  EXPECT_EQ(weight_type(125), DType::kI8);
-  EXPECT_EQ(weight_type(90), DType::kI16);
+  for (const bool host : {true, false}) {
+    EXPECT_EQ(weight_type(125, host), DType::kI8);
+    EXPECT_EQ(weight_type(90, host), DType::kI16);
+  }
 }
 
 // Which the host makes of ones, beside the product, of padded windows as well.
@@ -208,6 +210,26 @@ TEST(IntegerProducts, ZeroPointsOfWeightsTakeSumsOfWindows) {
     EXPECT_EQ(s.Products(), 2);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
   }
+}
+
+// GPUs add up channels, and then windows, unless those are the pixels.
+TEST(IntegerProducts, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
+  const auto pools = [](int64_t kernel, int64_t pad, int64_t stride) {
+    Quantised s;
+    const NodeId x = s.Real(s.In("x", Shape({1, 20, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
+                            s.Number(DType::kF32, 0.25));
+    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({6, 20, kernel, kernel})), s.Number(DType::kU8, 90),
+                            s.Number(DType::kF32, 0.125));
+    ir::ConvAttrs attrs = Conv(pad);
+    attrs.strides.assign(2, stride);
+    s.Out("y", s.b.Conv(x, w, attrs));
+    EXPECT_EQ(ExpectSame(&s, IntegerProducts, {}, 100).changes, 1);
+    return s.CountOf(Op::kPool);
+  };
+  EXPECT_EQ(pools(1, 0, 1), 0);
+  EXPECT_EQ(pools(1, 0, 2), 1);
+  EXPECT_EQ(pools(1, 1, 1), 1);
+  EXPECT_EQ(pools(3, 1, 1), 1);
 }
 
 // Floats are quicker for groups of few channels, and stay, unless their weights would be a tenth of all.

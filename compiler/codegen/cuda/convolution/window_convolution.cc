@@ -22,6 +22,7 @@ const char* LaneType(DType dtype) {
     case DType::kF16: return "LaneF16";
     case DType::kI8: return "LaneI8";
     case DType::kU8: return "LaneU8";
+    case DType::kI16: return "LaneI16";
     default: return "LaneBF16";
   }
 }

@@ -76,8 +76,8 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   }
   if (!part.rhs.empty()) {
     const Operand& weight = part.operands[part.rhs[0]];
-    if ((bytes ? !Is8Bit(weight.dtype) : weight.dtype != input.dtype) || !IsPlain(weight))
-      return std::nullopt;
+    const bool whole = Is8Bit(weight.dtype) || weight.dtype == DType::kI16;  // less its zero point
+    if ((bytes ? !whole : weight.dtype != input.dtype) || !IsPlain(weight)) return std::nullopt;
   }
   const Guard& along = input.guards[shape.spatial - 1];
   // What the last axis adds to the address besides the guard's coordinate.

@@ -62,6 +62,11 @@ DEV void widen_i8(const u32* w, T* x) {
   for (int k = 0; k < N; ++k) x[k] = (T)(signed char)(w[k / 4] >> (k % 4 * 8));
 }
 template <int N, typename T>
+DEV void widen_i16(const u32* w, T* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = (T)(short)(w[k / 2] >> (k % 2 * 16));
+}
+template <int N, typename T>
 DEV void widen_u8(const u32* w, T* x) {
 #pragma unroll
   for (int k = 0; k < N; ++k) x[k] = (T)(int)(w[k / 4] >> (k % 4 * 8) & 255u);
