@@ -251,7 +251,11 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
     RONDO_ASSIGN_OR_RETURN(s->values[name], LoadInitializer(*initializer->second));
     return s->values[name];
   }
-  return Status::Error(Code::kCorrupt, "value \"%.200s\" is not defined by anything before it", name.c_str());
+  return Status::Error(Code::kCorrupt,
+                       "value \"%.200s\" is given by no input, initializer or node, or by one that needs "
+                       "this node's own result; "
+                       "the file is damaged: export the model again",
+                       name.c_str());
 }
 
 Result<std::vector<Value>> Importer::GatherInputs(const onnx::NodeProto& node, Scope* scope) {

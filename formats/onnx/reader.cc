@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "formats/onnx/node_order.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
 
@@ -97,6 +98,7 @@ Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std
     return Status::Error(Code::kCorrupt, "not an ONNX model: it has no %s",
                          model->proto_->has_graph() ? "opset_import" : "graph");
   }
+  SortNodes(model->proto_.get());
   return model;
 }
 

@@ -161,5 +161,68 @@ TEST(Reader, ElementsMustMatchTheShape) {
   EXPECT_EQ(load().status().code(), Code::kUnsupported);
 }
 
+using Outputs = std::vector<std::string>;
+
+template <typename Owner>
+NodeProto* AddNode(Owner* owner, const std::string& reads, const std::string& gives) {
+  NodeProto* node = owner->add_node();
+  node->set_op_type("Relu");
+  if (!reads.empty()) node->add_input(reads);
+  node->add_output(gives);
+  return node;
+}
+
+template <typename Owner>
+Outputs OutputsOf(const Owner& owner) {
+  Outputs outputs;
+  for (const NodeProto& node : owner.node()) outputs.push_back(node.output(0));
+  return outputs;
+}
+
+std::shared_ptr<Model> Parsed(ModelProto proto) {
+  proto.add_opset_import()->set_version(20);
+  const std::string bytes = proto.SerializeAsString();
+  return Model::Parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, ".").Take();
+}
+
+// As converters leave it that put casts of inputs at the end.
+TEST(Reader, NodesComeBehindWhatTheyRead) {
+  ModelProto proto;
+  for (const char* gives : {"a", "b", "c"})
+    AddNode(proto.mutable_graph(), gives[0] == 'b' ? "cast" : "x", gives);
+  AddNode(proto.mutable_graph(), "x", "cast");
+  FunctionProto* function = proto.add_functions();
+  AddNode(function, "q", "p");
+  AddNode(function, "x", "q");
+  const auto model = Parsed(proto);
+  EXPECT_EQ(OutputsOf(model->proto().graph()), (Outputs{"a", "cast", "b", "c"}));
+  EXPECT_EQ(OutputsOf(model->proto().functions(0)), (Outputs{"q", "p"}));
+}
+
+TEST(Reader, WhatASubgraphReadsComesBeforeItsNode) {
+  ModelProto proto;
+  GraphProto* inner = AddNode(proto.mutable_graph(), "x", "y")->add_attribute()->mutable_g();
+  AddNode(inner, "own", "z");
+  AddNode(inner, "outer", "own");
+  inner->add_output()->set_name("z");
+  AddNode(proto.mutable_graph(), "x", "own");  // of the same name as what the subgraph has itself
+  AddNode(proto.mutable_graph(), "x", "outer");
+  const auto model = Parsed(proto);
+  ASSERT_EQ(OutputsOf(model->proto().graph()), (Outputs{"outer", "y", "own"}));
+  EXPECT_EQ(OutputsOf(model->proto().graph().node(1).attribute(0).g()), (Outputs{"own", "z"}));
+}
+
+// Neither a circle nor a long chain from back to front does harm.
+TEST(Reader, NodesInAnyOrderAreSorted) {
+  ModelProto proto;
+  constexpr int kNodes = 100000;
+  for (int i = kNodes; i > 0; --i) AddNode(proto.mutable_graph(), std::to_string(i - 1), std::to_string(i));
+  AddNode(proto.mutable_graph(), "left", "right");
+  AddNode(proto.mutable_graph(), "right", "left");
+  const Outputs sorted = OutputsOf(Parsed(proto)->proto().graph());
+  ASSERT_EQ(sorted.size(), size_t{kNodes + 2});
+  for (int i = 0; i < kNodes; ++i) ASSERT_EQ(sorted[static_cast<size_t>(i)], std::to_string(i + 1));
+}
+
 }  // namespace
 }  // namespace rondo::onnx
