@@ -67,11 +67,7 @@ class Fixer : Growth {
   void DropIdentities() {
     for (NodeId id = 0; id < g_->size(); ++id) {
       const Node& n = g_->node(id);
-      if (n.dead || n.op != Op::kView) continue;
-      const Node& base = g_->node(n.inputs[0]);
-      const bool same = n.shape == base.shape && n.dtype == base.dtype;
-      if (same && ir::IsDense(n.As<ir::ViewAttrs>().view, base.shape.elements()) && !g_->IsOutput(id))
-        g_->Replace(id, base.id);
+      if (!n.dead && IsIdentity(n) && !g_->IsOutput(id)) g_->Replace(id, n.inputs[0]);
     }
   }
 
@@ -488,6 +484,44 @@ class Fixer : Growth {
            std::all_of(readers.begin(), readers.end(), writes);
   }
 
+  // What a cast to `to` casts, identities left out; kNoNode if `id` is something else.
+  NodeId CastOf(NodeId id, DType to) const {
+    const Node* n = &g_->node(id);
+    if (n->op != Op::kPointwise || n->As<ir::PointwiseAttrs>().op != TapeOp::kCast || n->dtype != to)
+      return kNoNode;
+    n = &g_->node(n->inputs[0]);
+    while (IsIdentity(*n)) n = &g_->node(n->inputs[0]);
+    return n->id;
+  }
+  bool IsIdentity(const Node& n) const {
+    return n.op == Op::kView && n.shape == g_->node(n.inputs[0]).shape &&
+           ir::IsDense(n.As<ir::ViewAttrs>().view, n.shape.elements());
+  }
+
+  // Whether `present`, what cache number `at` becomes, is `id` cast to the cache's own type.
+  bool IsWidened(int at, NodeId id) const {
+    const ir::GraphInput& input = g_->inputs[static_cast<size_t>(at)];
+    const auto named = [&](const GrowingCache& cache) { return cache.past == input.name; };
+    const auto cache = std::find_if(ports_.caches.begin(), ports_.caches.end(), named);
+    return std::any_of(g_->outputs.begin(), g_->outputs.end(), [&](const ir::GraphOutput& output) {
+      NodeId present = output.node;
+      while (IsIdentity(g_->node(present))) present = g_->node(present).inputs[0];
+      return output.name == cache->present && CastOf(present, g_->node(input.node).dtype) == id;
+    });
+  }
+
+  // A cache kept in a wider type than it is made and read in, as converters to f16 leave ports. What is in it
+  // came out of runs, and so is no more than the narrow type has: rows are written as they are kept, and a
+  // cast of all positions back to that type is what is kept.
+  void KeepWide(NodeId id, NodeId cache, NodeId rows, NodeId places, int axis) {
+    const DType narrow = g_->node(id).dtype, wide = b_.dtype(cache);
+    const NodeId written = WriteRows(b_, cache, b_.Cast(rows, wide), places, axis);
+    for (NodeId reader = id + 1; reader < second_.size(); ++reader) {
+      if (!g_->node(reader).dead && CastOf(reader, wide) == id) g_->Replace(reader, written);
+    }
+    g_->Replace(id, b_.Cast(written, narrow));
+  }
+
   // Cached positions and new ones behind them: the new ones are written where the cached ones end.
   Status FixConcat(NodeId id) {
     const Node& n = g_->node(id);
@@ -508,7 +542,11 @@ class Fixer : Growth {
     }
     const NodeId rows = n.inputs[1], base = second_.BaseOf(old);
     NodeId cache = kNoNode;
-    if (const int at = CacheAt(base); at >= 0) {
+    const NodeId narrowed = CastOf(n.inputs[0], n.dtype);
+    const int kept_wide = narrowed == kNoNode ? -1 : CacheAt(narrowed);
+    if (kept_wide >= 0 && IsWidened(kept_wide, id)) {
+      cache = FullCache(kept_wide);
+    } else if (const int at = CacheAt(base); at >= 0) {
       cache = FullCache(at);
       if (base != old) {
         const ir::View &here = g_->node(old).As<ir::ViewAttrs>().view,
@@ -530,7 +568,12 @@ class Fixer : Growth {
     line.rank = n.shape.rank;
     std::fill(line.dims, line.dims + line.rank, 1);
     line[axis] = rows_;
-    g_->Replace(id, WriteRows(b_, cache, rows, b_.Add(b_.Iota(line, axis), count_), axis));
+    const NodeId places = b_.Add(b_.Iota(line, axis), count_);
+    if (b_.dtype(cache) != n.dtype) {
+      KeepWide(id, cache, rows, places, axis);
+    } else {
+      g_->Replace(id, WriteRows(b_, cache, rows, places, axis));
+    }
     return Status::Ok();
   }
 
