@@ -156,15 +156,29 @@ int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
   return 0;
 }
 
-// The size of a head of a GroupQueryAttention, by what its keys, or all of its packed input, come from. 0 if
+// The size of a head of `cache`, which `reader` reads, by what is put behind the cached keys or values: those
+// of an attention operator, which may be packed with its queries, or the other part of a concatenation. 0 if
 // that is not known.
-int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& attention) {
-  const int64_t heads = IntOf(attention, "num_heads", 0), of_keys = IntOf(attention, "kv_num_heads", 0);
-  const bool packed = attention.input_size() < 2 || attention.input(1).empty();
-  const int64_t in_all = packed ? heads + 2 * of_keys : of_keys;
-  if (attention.input_size() == 0 || heads < 1 || of_keys < 1) return 0;
-  const int64_t columns = ColumnsOf(graph, attention.input(packed ? 0 : 1));
-  return columns % in_all == 0 ? columns / in_all : 0;
+int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& reader,
+                   const onnx::ValueInfoProto& cache) {
+  int64_t heads = 0;
+  std::string rows;
+  if (IsOperatorWithCache(reader)) {
+    const int64_t of_keys = IntOf(reader, "kv_num_heads", 0);
+    const bool packed = reader.input_size() < 2 || reader.input(1).empty();
+    if (reader.input_size() == 0 || of_keys < 1) return 0;
+    heads = packed ? IntOf(reader, "num_heads", 0) + 2 * of_keys : of_keys;
+    rows = reader.input(packed ? 0 : 1);
+  } else if (reader.op_type() == "MultiHeadAttention" && reader.input_size() > 1) {
+    heads = IntOf(reader, "num_heads", 0);
+    rows = reader.input(1);
+  } else if (reader.op_type() == "Concat" && reader.input_size() == 2 && reader.input(0) == cache.name()) {
+    heads = ShapeOf(cache).dim(1).dim_value();
+    rows = reader.input(1);
+  }
+  if (heads < 1 || rows.empty()) return 0;
+  const int64_t columns = ColumnsOf(graph, rows);
+  return columns % heads == 0 ? columns / heads : 0;
 }
 
 // The model's own input that a GroupQueryAttention takes as its seqlens_k, in another form perhaps. "" if it
@@ -217,9 +231,8 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
     const std::string& size = ShapeOf(input).dim(ShapeOf(input).dim_size() - 1).dim_param();
     for (const onnx::NodeProto* reader :
          found == readers.end() ? std::vector<const onnx::NodeProto*>() : found->second) {
-      if (!IsOperatorWithCache(*reader)) continue;
-      ports.lengths = LengthsOf(graph, *reader);
-      const int64_t known = size.empty() ? 0 : HeadSizeOf(graph, *reader);
+      if (IsOperatorWithCache(*reader)) ports.lengths = LengthsOf(graph, *reader);
+      const int64_t known = size.empty() ? 0 : HeadSizeOf(graph, *reader, input);
       if (known > 0) ports.head_sizes.emplace(size, known);
     }
   }

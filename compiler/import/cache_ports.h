@@ -25,8 +25,8 @@ struct CachePorts {
   std::vector<std::string> past_symbols;  // dimensions that are the number of cached positions
   std::vector<std::string> total_texts;   // and those that are that number with this run's added
   std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
-  // Symbols that GroupQueryAttention decides ("kv_cache_dim": the size of a head), where its products are
-  // known.
+  // Symbols that what is put behind the cached positions decides ("kv_cache_dim": the size of a head), where
+  // the products that give it are known.
   std::map<std::string, int64_t> head_sizes;
 };
 

@@ -20,6 +20,7 @@ class ImportThree {
 
   Result<ir::Graph> Fixed() {
     Result<ir::Graph> fixed = Fix(rows_);
+    if (!fixed.ok() && OnlyBegins()) return Begins(fixed.status());
     if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
     // Shorter, where the model's own tables end.
     const bool only_shorter = tables_end_;
@@ -37,6 +38,23 @@ class ImportThree {
     Result<ir::Graph> graph = ImportModel(model_, bound, said);
     if (graph.ok() || options_.known_in_run.empty()) return graph;
     return Explained(graph.status());
+  }
+
+  // Whether the model can be imported where nothing is cached, and not where something is: as those whose
+  // mask of a run's positions among themselves is stretched over all positions.
+  bool OnlyBegins() {
+    ImportReport said;
+    return rows_ > 1 && !Import(rows_ + 1, true, &said).ok() && Import(rows_, true, &said).ok();
+  }
+  Status Begins(const Status& why) const {
+    const Status status =
+        Status::Error(why.code(),
+                      "--cache-length %lld: %s: the model takes %lld positions at once only where none are "
+                      "cached; compile it "
+                      "for one position a run (--shape), which takes a prompt as well, or export it with "
+                      "GroupQueryAttention",
+                      static_cast<long long>(length_), why.message(), static_cast<long long>(rows_));
+    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
   }
 
   // Why something is not known that the model's own export knew.

@@ -167,6 +167,30 @@ TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
   EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows"}));
 }
 
+// As ONNX Runtime's builder writes the mask of MultiHeadAttention: of a run's positions among themselves,
+// stretched over all. One position has it as well.
+TEST(FixedCachesTest, AModelThatTakesSeveralPositionsOnlyWhereNoneAreCachedSaysSo) {
+  for (const int64_t rows : {1, 3}) {
+    Decoder m(Masks::kNone);
+    Set(m.Node("Concat", {"rows", "rows"}, {"square"}), "axis", {0});
+    Set(m.Node("Concat", {"rows", "total"}, {"whole"}), "axis", {0});
+    m.Node("ConstantOfShape", {"square"}, {"among_themselves"});
+    m.Node("Expand", {"among_themselves", "whole"}, {"mask"});
+    for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
+      if (node.op_type() == "Softmax") node.set_input(0, "masked");
+    }
+    m.Node("Add", {"scores", "mask"}, {"masked"});
+    auto fixed = Fixed(m, rows);
+    EXPECT_EQ(fixed.ok(), rows == 1) << fixed.status().message();
+    if (rows == 1) continue;
+    EXPECT_TRUE(
+        Says(fixed.status(), {"Expand \"Expand_mask\"", "3 positions at once only where none are cached",
+                              "one position a run (--shape)"}));
+  }
+  Decoder shorter(Masks::kTriangle, true, kLength - 2);  // whose table ends is another case
+  EXPECT_FALSE(Says(Fixed(shorter, 2).status(), {"none are cached"}));
+}
+
 TEST(FixedCachesTest, WhatStandsBehindAllPositionsIsNotShownByItsPlace) {
   Decoder m(Masks::kSink);
   m.Ints("last", {-1});

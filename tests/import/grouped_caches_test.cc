@@ -105,6 +105,47 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
   ExpectSizeOfHead(true);
 }
 
+// As builders write it where there is no GroupQueryAttention: what is joined with the cache comes of a
+// product.
+TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
+  for (const bool joined : {true, false}) {
+    ModelMaker m;
+    Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
+    for (const char* name : {"past_key", "past_value"})
+      Port(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
+           {"1", "2", "past_sequence_length", "kv_cache_dim"});
+    m.Floats("weight", {8, 32}, Random(8 * 32, 1));
+    m.Node("MatMul", {"x", "weight"}, {"rows"});
+    std::vector<std::string> inputs = {"rows", "rows", "rows", "", "", "", "past_key", "past_value"};
+    std::vector<std::string> outputs = {"y", "present_key", "present_value"};
+    if (joined) {
+      m.Ints("heads", {0, 0, 2, -1});
+      m.Ints("in_one", {0, 0, 32});
+      m.Node("Reshape", {"rows", "heads"}, {"rows_of_heads"});
+      Set(m.Node("Transpose", {"rows_of_heads"}, {"new"}), "perm", {0, 2, 1, 3});
+      for (const std::string part : {"key", "value"}) {
+        Set(m.Node("Concat", {"past_" + part, "new"}, {"present_" + part}), "axis", {2});
+        Set(m.Node("Transpose", {"present_" + part}, {"turned_" + part}), "perm", {0, 2, 1, 3});
+        m.Node("Reshape", {"turned_" + part, "in_one"}, {part});
+      }
+      inputs = {"rows", "key", "value"}, outputs = {"y"};
+    }
+    onnx::NodeProto* node = m.Node("MultiHeadAttention", inputs, outputs);
+    node->set_domain("com.microsoft");
+    Set(node, "num_heads", {2});
+    m.Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
+           {"1", "2", "total_sequence_length", "kv_cache_dim"});
+    FixedCaches caches;
+    auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    for (size_t i : {size_t{1}, size_t{2}})
+      EXPECT_EQ(graph->node(graph->inputs[i].node).shape, Shape({1, 2, kLength, 16}))
+          << graph->inputs[i].name;
+  }
+}
+
 // As ONNX Runtime's builder writes angles for short and for long texts: the shape of the mask decides.
 // `table` 0 and 1: always those for short ones, and for long ones; 2: as the builder does, for more than 3
 // positions.
