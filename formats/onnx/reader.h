@@ -36,7 +36,8 @@ struct TensorValue {
 // A parsed model file. Immutable but for its cache of mapped files: one thread at a time.
 class Model : public std::enable_shared_from_this<Model> {
  public:
-  // Reads and parses the file at `path`; nodes are in topological order afterwards (node_order.h). kNotFound, kIo, or kCorrupt when it is no ONNX model.
+  // Reads and parses the file at `path`; nodes are in topological order afterwards (node_order.h). kNotFound,
+  // kIo, or kCorrupt when it is no ONNX model.
   static Result<std::shared_ptr<Model>> Open(const std::string& path);
   // Parses a model from memory; external data is looked for in `folder`.
   static Result<std::shared_ptr<Model>> Parse(Span<const uint8_t> bytes, const std::string& folder);
