@@ -54,8 +54,9 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
-constexpr MultiplyBytes kMultiply = Tile;
-constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+#include "drivers/host/exec/byte_pairs.inc"
+constexpr MultiplyBytes kMultiply = TileOfPairs;
+constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 }  // namespace widened
 
 #pragma GCC push_options
