@@ -56,7 +56,7 @@ class ByteSums {
         }
         for (int64_t i = 0; i < count; ++i) {
           if (bytes_.row_sum[j]) {
-            const int64_t product = RowProduct(j, pos, row_sums, r + i);
+            const int64_t product = NumberOf(j, pos) * SumOf(row_sums, r + i);
             for (int c = 0; c < n; ++c) reinterpret_cast<int64_t*>(wide)[i * n + c] = product;
           } else {
             ToWhole(j, r + i, n, row_sums, reinterpret_cast<int64_t*>(wide) + i * n);
@@ -97,22 +97,31 @@ class ByteSums {
     if (row_sums == nullptr) return 0;
     return row_sums[r] - (bytes_.left_flip != 0 ? part_.nest.points[3] * 128 : 0);
   }
-  // The product of row r with right side j, which is one number.
-  int64_t RowProduct(int j, const int64_t* pos, const int64_t* row_sums, int64_t r) const {
+  // The one number that right side j is, for the outer loops at pos.
+  int64_t NumberOf(int j, const int64_t* pos) const {
     const Access& number = *part_.rhs[j].by_n;
     int64_t at[kMaxNest] = {};
     for (int d = 0; d < part_.nest.first[1]; ++d) at[d] = pos[d];
     const char* const byte = Pointer(number, w_, BaseOf(number, at));
-    const int64_t times = number.dtype == DType::kU8 ? *reinterpret_cast<const uint8_t*>(byte)
-                                                     : *reinterpret_cast<const int8_t*>(byte);
-    return times * SumOf(row_sums, r);
+    return number.dtype == DType::kU8 ? *reinterpret_cast<const uint8_t*>(byte)
+                                      : *reinterpret_cast<const int8_t*>(byte);
   }
-  // What `how` takes times a number of each column from row r at pos.
-  uint32_t OfRow(const Requantisation& how, const int64_t* pos, const int64_t* row_sums, int64_t r) const {
-    if (how.row_sum >= 0) return static_cast<uint32_t>(RowProduct(how.row_sum, pos, row_sums, r));
+  // What `how` takes times a number of each column from `rows` rows from r on, which lie along the innermost
+  // loop of group m from pos on.
+  void OfRows(const Requantisation& how, int64_t* pos, const int64_t* row_sums, int64_t r, int rows,
+              uint32_t* numbers) const {
+    if (how.row_sum >= 0) {
+      const int64_t times = NumberOf(how.row_sum, pos);
+      for (int i = 0; i < rows; ++i) numbers[i] = static_cast<uint32_t>(times * SumOf(row_sums, r + i));
+      return;
+    }
+    const int inner = part_.nest.first[2] - 1;
     int64_t* number = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
-    LoadLanes(*how.row, w_, pos, 1, number);
-    return static_cast<uint32_t>(*number);
+    for (int i = 0; i < rows; ++i, ++pos[inner]) {
+      LoadLanes(*how.row, w_, pos, 1, number);
+      numbers[i] = static_cast<uint32_t>(*number);
+    }
+    pos[inner] -= rows;
   }
 
   // What requantisations read of the columns of the tile at pos.
@@ -173,17 +182,12 @@ class ByteSums {
   // Rows [r, r + some->rows) of right side j, along the innermost loop of group m from pos on.
   void RequantiseRun(int j, int64_t r, int64_t* pos, const int64_t* row_sums, RequantisedRows* some) const {
     const Requantisation& how = bytes_.sums[j];
-    const int inner = part_.nest.first[2] - 1;
     uint32_t more[kMostRequantised] = {}, numbers[kMostRequantised];
-    if (how.of_row() || bytes_.right_flip[j] != 0) {
-      for (int i = 0; i < some->rows; ++i) {
-        more[i] = More(j, row_sums, r + i);
-        if (how.of_row()) numbers[i] = OfRow(how, pos, row_sums, r + i);
-        if (how.of_row() && some->times == nullptr)
-          more[i] -= numbers[i] * (how.times == kNoRegister ? 1 : static_cast<uint32_t>(*Times(j)));
-        ++pos[inner];
-      }
-      pos[inner] -= some->rows;
+    for (int i = 0; bytes_.right_flip[j] != 0 && i < some->rows; ++i) more[i] = More(j, row_sums, r + i);
+    if (how.of_row()) OfRows(how, pos, row_sums, r, some->rows, numbers);
+    if (how.of_row() && some->times == nullptr) {
+      const uint32_t times = how.times == kNoRegister ? 1 : static_cast<uint32_t>(*Times(j));
+      for (int i = 0; i < some->rows; ++i) more[i] -= numbers[i] * times;
     }
     some->more = more;
     some->row = numbers;
