@@ -46,7 +46,7 @@ class Rules {
     const Op op = g_.node(id_).op;
     if (op == Op::kPool) return Greatest();
     if (op == Op::kConcat) return Together();
-    if (op == Op::kReduce && host_) return InLines();
+    if (op == Op::kReduce && host_) return AtOnce();
     if (op != Op::kPointwise) return kNoNode;
     switch (g_.node(id_).As<ir::PointwiseAttrs>().op) {
       case TapeOp::kRound: return Rounded();
@@ -192,9 +192,9 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
-  // The greatest or least of all of an image, which is found along its third axis first: on the host line by
-  // line first, each of which lies in one piece, with its channels.
-  NodeId InLines() {
+  // The greatest or least of all of an image, which is found along its third axis first: on the host of all at
+  // once, which threads share.
+  NodeId AtOnce() {
     constexpr int kLine = 2;
     const Node& node = g_.node(id_);
     const ir::ReduceAttrs attrs = node.As<ir::ReduceAttrs>();
@@ -206,13 +206,9 @@ class Rules {
       return kNoNode;
     const ir::ReduceAttrs before = along.As<ir::ReduceAttrs>();
     if (before.kind != attrs.kind || before.axes != std::vector<int>{kLine}) return kNoNode;
-    std::vector<int> in_line, all;
-    for (int d = 0; d < along.shape.rank; ++d) {
-      all.push_back(d);
-      if (d != 0 && d != kLine) in_line.push_back(d);
-    }
-    const NodeId lines = b_.Reduce(attrs.kind, along.inputs[0], in_line, true);
-    return b_.Reshape(b_.Reduce(attrs.kind, lines, all, true), node.shape);
+    std::vector<int> all;
+    for (int d = 0; d < along.shape.rank; ++d) all.push_back(d);
+    return b_.Reshape(b_.Reduce(attrs.kind, along.inputs[0], all, true), node.shape);
   }
 
   Graph& g_;

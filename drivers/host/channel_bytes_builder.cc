@@ -130,11 +130,16 @@ Status PartBuilder::BuildChannelBytes() {
       (channels.points - 1) * channels.point_columns + (channels.horizontal - 1) * channels.tap_columns + 1;
   constexpr int64_t kMostBytes = 4;  // whose sum each weight is
   channels.columns_at = Take(Bytes(most_columns, channels.fours, 4, step));
-  channels.weights_at = Take(Bytes(kMostBytes, channels.horizontal, channels.fours, 4, step));
+  channels.tile_steps = (lanes + step - 1) / step;
+  const int64_t tiles = out_->tiling.tiles;
+  channels.weights_bytes = Bytes(part_.operands[part_.rhs[0]].dtype == DType::kI8 ? 1 : kMostBytes,
+                                 channels.horizontal, channels.fours, 4, step);
+  channels.weights_at = Take(Bytes(channels.weights_bytes, channels.tile_steps, tiles));
+  channels.made_at = Take(Bytes(2, channels.tile_steps, tiles));
   channels.numbers_at = Take(Bytes(nest.points[kK], step, sizeof(int32_t)));
   channels.rows_at = Take(Bytes(nest.points[kK] + 1, step));
   channels.absent_at = Take(step);
-  channels.sums_at = Take(Bytes(kLanes, sizeof(int32_t)));
+  channels.sums_at = Take(Bytes(kLanes, tiles, sizeof(int32_t)));
   const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
   out_->work = points * (0.3 + 0.02 * static_cast<double>(nest.points[kK]));
   return Status::Ok();

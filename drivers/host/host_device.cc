@@ -352,7 +352,8 @@ Result<Graph*> HostDevice::EndRecord(Stream* stream) {
     if (status.ok()) status = part->Reserve(graph->scratch_bytes);
   }
   Leave(graph);
-  if (status.ok() && faults_.reorder() && !graph->PrepareOrder()) status = NoMemoryFor("a graph");
+  const bool ready = graph->FindRanges(pool_.threads()) && (!faults_.reorder() || graph->PrepareOrder());
+  if (status.ok() && !ready) status = NoMemoryFor("a graph");
   if (!status.ok()) {
     delete graph;
     return status;

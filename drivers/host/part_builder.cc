@@ -34,6 +34,7 @@ Status PartBuilder::Build(PartProgram* out) {
     case Skeleton::kConvolution: RONDO_RETURN_IF_ERROR(BuildProduct()); break;
     case Skeleton::kAttention: RONDO_RETURN_IF_ERROR(BuildAttention()); break;
   }
+  if (out->path == Path::kBytes || out->path == Path::kChannelBytes) RONDO_RETURN_IF_ERROR(FindWritten());
   if (out->scratch_bytes > kMaxScratchBytes) return Fail("what needs more than 4 GiB of scratch a thread");
   out->run = engine_.run[static_cast<int>(out->path)];
   return Status::Ok();
@@ -170,12 +171,13 @@ Status PartBuilder::BuildReduction() {
   const int64_t rows = nest.points[0], length = nest.points[1];
   constexpr int64_t kMostKept = int64_t{1} << 20;  // bytes of kept rows, for lanes across rows
   int lanes = kLanes;
-  bool columns = PreferColumns();
+  const bool one_row = FitsOneRow();
+  bool columns = !one_row && PreferColumns();
   if (out_->num_kept > 0) {
     while (lanes > 16 && Bytes(lanes, length, 8, out_->num_kept) > kMostKept) lanes /= 2;
     columns = columns && Bytes(lanes, length, 8, out_->num_kept) <= kMostKept;
   }
-  out_->path = columns ? Path::kColumns : Path::kRows;
+  out_->path = one_row ? Path::kOneRow : columns ? Path::kColumns : Path::kRows;
   out_->tiling = columns ? MakeTiling(nest, 0, nest.first[1], lanes, linear_)
                          : MakeTiling(nest, nest.first[1], nest.first[2], kLanes, linear_);
   // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
@@ -206,6 +208,7 @@ Status PartBuilder::BuildReduction() {
   out_->num_stages = static_cast<int>(stages.size());
   out_->tasks = columns ? out_->tiling.tiles : rows;
   out_->work = cost * static_cast<double>(rows) * static_cast<double>(length);
+  if (one_row) RONDO_RETURN_IF_ERROR(BuildOneRow(stages));
   return Status::Ok();
 }
 

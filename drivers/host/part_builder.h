@@ -72,6 +72,7 @@ class PartBuilder {
   Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                        const uint8_t** table);
   bool IsOneNumber(uint16_t operand) const;
+  bool IsSame(const TapeInst& inst) const;
   bool OneNumbersFirst(GrowingList<TapeInst>* tape) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
   Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
@@ -80,6 +81,11 @@ class PartBuilder {
   Status BuildMap();
   Status BuildReduction();
   Status BuildScalars();
+  bool FitsOneRow() const;
+  bool IsRun(const Access& access) const;
+  void FindStraight(StageProgram* stage) const;
+  Status BuildOneRow(Span<StageProgram> stages);
+  Status FindWritten();
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);

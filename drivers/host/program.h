@@ -179,6 +179,12 @@ struct StageProgram {
   bool per_row = false;
   uint32_t resets = 0;  // bit s: scalar s starts anew in this stage
   Program program;
+  // kOneRow. All that the stage does of elements is to look for the least or the greatest of floats that lie
+  // one behind the other (slots; -1: not that one), or to make bytes of such floats by its last instructions
+  // (a load, an operation and a store), for which those before it are the same everywhere.
+  const Access* floats = nullptr;
+  int least = -1, greatest = -1;
+  bool quantises = false;
 };
 
 // A row scalar: how it is accumulated.
@@ -195,6 +201,9 @@ struct Worker;
 // and then. In stream.cc, for all instruction sets.
 bool StopNow(Worker& worker);
 using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
+// What one thread does behind a phase, of which each of `shares` workers has done some; their scratch is
+// `scratch_bytes` apart.
+using EndPhaseFn = void (*)(const PartProgram& part, Worker& worker, uint32_t shares, int64_t scratch_bytes);
 
 // Which routine runs a part.
 enum class Path : uint8_t {
@@ -213,8 +222,9 @@ enum class Path : uint8_t {
   kPacked = 12,        // contraction by weights in fewer bits, unpacked a few columns at a time
   kChannelBytes = 13,  // depthwise convolution of 8-bit integers: lanes along channels that lie side by side
   kBytePool = 14,      // greatest bytes of windows: lanes along channels that lie side by side
+  kOneRow = 15,        // reduction of a single row, whose elements are shared out
 };
-inline constexpr int kNumPaths = 15;
+inline constexpr int kNumPaths = 16;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -383,7 +393,11 @@ struct ChannelBytesProgram {
   int64_t point_columns = 1, tap_columns = 1;  // from point to point, from one horizontal tap to the next
   int64_t unit = 0;                            // bytes of the input from column to column
   const int64_t* guard_unit = nullptr;         // coordinates from column to column, of each guard
-  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0;  // scratch
+  // Scratch. Weights are made when a worker first needs them in a launch, and kept: so many bytes for each
+  // step of channels of a tile, of which made_at says whether, and as how many bytes a weight, they are there.
+  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0, made_at = 0;
+  int64_t weights_bytes = 0;
+  int64_t tile_steps = 1;
 };
 
 struct PartProgram {
@@ -398,8 +412,18 @@ struct PartProgram {
   TapeType acc_type = TapeType::kF32;
   Nest nest;
   int64_t tasks = 1;          // units of work, split over threads
+  // All tasks run once a phase, one phase after the other.
+  int phases = 1;
+  EndPhaseFn end_phase = nullptr;
+  // kOneRow whose first phase looks for a range: in its place, takes that of what `shares` workers have
+  // written, who kept it at `range`, kRangeBytes each.
+  void (*take_range)(const PartProgram& part, Worker& worker, const char* range, uint32_t shares) = nullptr;
   double work = 0;            // rough nanoseconds of the whole part on one thread
   int64_t scratch_bytes = 0;  // that one worker needs; ..._at below are byte offsets in it
+
+  // kBytes, kChannelBytes: what is written, if that is floats, whose rows lie one behind the other. Null:
+  // otherwise.
+  const Access* written = nullptr;
 
   // kMap: tiling of all loops. Reductions: of the lane group. Others: of group n.
   Tiling tiling;
@@ -414,6 +438,7 @@ struct PartProgram {
   int num_scalars = 0, num_kept = 0;
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
+  const int* phase_stage = nullptr;  // kOneRow: the stage of elements of each phase
 
   // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
   int num_rhs = 0;
@@ -479,6 +504,9 @@ struct FaultCell {
 // One thread's view of one launch.
 struct Worker {
   char* scratch = nullptr;
+  char* shared = nullptr;  // the scratch of the first worker
+  int phase = 0;
+  char* range = nullptr;  // kRangeBytes for the least and the greatest of PartProgram::written; null: not asked for
   const uint64_t* addresses = nullptr;
   FaultCell* fault = nullptr;
   uint32_t step = 0;
@@ -518,7 +546,11 @@ struct Engine {
   ByteInstructions bytes;          // by what this machine has
   ByteInstructions bytes_widened;  // without dot products of bytes: on any that the engine is for
   RunFn run[kNumPaths] = {};
+  EndPhaseFn end_one_row = nullptr;
+  void (*take_range)(const PartProgram& part, Worker& worker, const char* range, uint32_t shares) = nullptr;
 };
+
+inline constexpr int64_t kRangeBytes = 1024;  // of one worker
 
 }  // namespace rondo::host
 

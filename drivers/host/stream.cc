@@ -10,12 +10,15 @@ struct Launching {
   const PartProgram* part;
   Worker worker;
   int64_t scratch_bytes;
+  uint32_t shares = 1;  // that there really were
 };
 
 void RunShare(void* context, uint32_t share, uint32_t shares) {
-  const Launching& launching = *static_cast<const Launching*>(context);
+  Launching& launching = *static_cast<Launching*>(context);
+  if (share == 0) launching.shares = shares;
   Worker worker = launching.worker;
   worker.scratch += launching.scratch_bytes * share;
+  if (worker.range != nullptr) worker.range += kRangeBytes * share;
   const int64_t tasks = launching.part->tasks;
   const int64_t first = tasks * share / shares, last = tasks * (share + 1) / shares;
   if (first < last) launching.part->run(*launching.part, worker, first, last);
@@ -63,20 +66,30 @@ void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   launching.worker.step = step;
   launching.worker.kernel = index;
   launching.worker.stop = stop_;
+  launching.worker.range = range_;
   for (const PartProgram& part : kernel.parts) {
     launching.part = &part;
-    launching.worker.scratch = scratch_;
+    launching.worker.scratch = launching.worker.shared = scratch_;
     launching.scratch_bytes = scratch_bytes_;
     const double worth = part.work / work_per_thread_;
     uint32_t shares = worth >= kMaxThreads ? kMaxThreads : static_cast<uint32_t>(worth) + 1;
     if (static_cast<int64_t>(shares) > part.tasks) shares = static_cast<uint32_t>(part.tasks);
-    if (shares <= 1) {
-      part.run(part, launching.worker, 0, part.tasks);
-    } else {
-      pool_.Run(RunShare, &launching, shares);
+    for (int phase = 0; phase < part.phases && !stop_->Known(); ++phase) {
+      launching.worker.phase = phase;
+      if (phase == 0 && known_range_ != nullptr) {
+        launching.shares = 1;
+        part.take_range(part, launching.worker, known_range_, range_workers_);
+      } else if (shares <= 1) {
+        RunShare(&launching, 0, 1);
+      } else {
+        pool_.Run(RunShare, &launching, shares);
+      }
+      if (part.end_phase != nullptr)
+        part.end_phase(part, launching.worker, launching.shares, launching.scratch_bytes);
     }
     if (stop_->Known()) break;
   }
+  if (range_ != nullptr) range_workers_ = launching.shares;
 }
 
 Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) {
@@ -116,9 +129,14 @@ bool HostStream::Execute(const GraphEntry& entry, const DeviceAddress* addresses
 
 void HostStream::Replay(HostGraph* graph) {
   if (faults_.reorder()) return ReplayInRandomOrder(graph);
-  for (const GraphEntry& entry : graph->entries) {
-    if (!Execute(entry, graph->addresses.data() + entry.first_address)) return;
+  known_range_ = range_ = nullptr;
+  for (size_t i = 0; i < graph->entries.size(); ++i) {
+    const GraphEntry& entry = graph->entries[i];
+    range_ = graph->WritesWhatIsRead(i) ? graph->ranges.data() : nullptr;
+    if (!Execute(entry, graph->addresses.data() + entry.first_address)) break;
+    known_range_ = range_;
   }
+  known_range_ = range_ = nullptr;
 }
 
 void HostStream::ReplayInRandomOrder(HostGraph* graph) {
@@ -184,6 +202,41 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
   if (!before.ok() || !stream->last.ok() || !entries.push_back(entry)) return false;
   if (entry.kind == GraphEntry::Kind::kTime) return true;
   return entry_of.push_back(index) && nodes.push_back({entry.step, kind});
+}
+
+namespace {
+
+// The one part of a launch; null: it is something else, or has several.
+const PartProgram* OnlyPart(const GraphEntry& entry) {
+  const bool one = entry.kind == GraphEntry::Kind::kLaunch && entry.program->parts.size() == 1;
+  return one ? &entry.program->parts[0] : nullptr;
+}
+
+DeviceAddress StartOf(const Access& access, const DeviceAddress* addresses) {
+  return addresses[access.param] + static_cast<uint64_t>(access.offset) * access.size;
+}
+
+}  // namespace
+
+bool HostGraph::FindRanges(uint32_t threads) {
+  bool any = false;
+  for (size_t i = 0; i + 1 < entries.size(); ++i) {
+    const PartProgram *const writer = OnlyPart(entries[i]), *const reader = OnlyPart(entries[i + 1]);
+    if (writer == nullptr || reader == nullptr || writer->written == nullptr || reader->take_range == nullptr)
+      continue;
+    entries[i].gives_range = writer->nest.points[1] * writer->nest.points[2] == reader->nest.points[1];
+    any |= entries[i].gives_range;
+  }
+  if (any) ranges = GrowingList<char>::Filled(threads * static_cast<size_t>(kRangeBytes), 0);
+  return ranges.ok();
+}
+
+bool HostGraph::WritesWhatIsRead(size_t index) const {
+  if (!entries[index].gives_range) return false;
+  const PartProgram &writer = *OnlyPart(entries[index]), &reader = *OnlyPart(entries[index + 1]);
+  return StartOf(*writer.written, addresses.data() + entries[index].first_address) ==
+         StartOf(*reader.stages[reader.phase_stage[0]].floats,
+                 addresses.data() + entries[index + 1].first_address);
 }
 
 bool HostGraph::PrepareOrder() {

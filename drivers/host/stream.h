@@ -30,6 +30,7 @@ struct GraphEntry {
   HostEvent* event = nullptr;  // kTime
   CollectivePart part;
   size_t first_before = 0, num_before = 0;  // into HostGraph::before
+  bool gives_range = false;                 // see HostGraph::FindRanges
 };
 
 // A stream has always done all its work, so an event only carries a recording from stream to stream, and
@@ -64,10 +65,17 @@ struct HostGraph {
   GrowingList<HostEvent*> events;
   uint32_t last_start = kNone;  // the last collective's start, in any stream
 
+  GrowingList<char> ranges;  // kRangeBytes of each worker, where an entry gives a range
+
   // Adds `entry` at the end of `stream`, and a node of `kind` unless it is a kTime. False when out of memory.
   bool Append(HostStream* stream, GraphEntry entry, StepKind kind);
   // Fills in what does not change in `order`. False when out of memory.
   bool PrepareOrder();
+  // Finds launches whose next one begins with the range of all that they write: they take it as they write.
+  // False when out of memory.
+  bool FindRanges(uint32_t threads);
+  // Whether, with the addresses of now, launch `index` writes what the next one reads.
+  bool WritesWhatIsRead(size_t index) const;
 };
 
 // On the monotonic clock.
@@ -114,6 +122,11 @@ class HostStream {
   const double work_per_thread_;  // nanoseconds
   Faults& faults_;
   CollectiveStream& collectives_;
+  // Of the launch at hand: where its workers keep the range of what they write; null: nowhere.
+  char* range_ = nullptr;
+  uint32_t range_workers_ = 0;  // who have done so
+  // Where the workers of the launch before kept the range that this one begins with; null: it looks for it.
+  const char* known_range_ = nullptr;
   char* scratch_ = nullptr;    // for all workers of one launch
   int64_t scratch_bytes_ = 0;  // of one worker
   FaultCell fault_;

@@ -184,6 +184,12 @@ bool PartBuilder::IsOneNumber(uint16_t operand) const {
   return one;
 }
 
+// Whether every lane reads the same: one element, or what is known of a row along which lanes lie.
+bool PartBuilder::IsSame(const TapeInst& inst) const {
+  if (inst.op == TapeOp::kScalar) return out_->path == Path::kRows || out_->path == Path::kOneRow;
+  return inst.op == TapeOp::kLoad && IsOneNumber(inst.arg);
+}
+
 // Numbers that every lane reads are loaded first, so that any instruction may read them. False when out of
 // memory.
 bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
@@ -193,7 +199,7 @@ bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
   for (const bool first : {true, false}) {
     for (size_t k = 0; k < tape->size(); ++k) {
       TapeInst inst = (*tape)[k];
-      if ((inst.op == TapeOp::kLoad && IsOneNumber(inst.arg)) != first) continue;
+      if (IsSame(inst) != first) continue;
       moved[k] = static_cast<uint16_t>(ordered.size());
       uint16_t* const reads[3] = {&inst.a, &inst.b, &inst.c};
       for (int r = 0; r < Inputs(inst.op); ++r) *reads[r] = moved[*reads[r]];
@@ -286,7 +292,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
       use.keep.empty() ? OnlyMovesBytes(tape) : GrowingList<uint8_t>::Filled(tape.size(), 0);
   if (!same.ok() || !moves.ok()) return NoMemory();
   for (size_t k = 0; k < tape.size(); ++k)
-    same[k] = tape[k].op == TapeOp::kLoad && tape[k].type == TapeType::kF32 && IsOneNumber(tape[k].arg);
+    same[k] = tape[k].type == TapeType::kF32 && IsSame(tape[k]);
   const GrowingList<int> last = LastUses(tape, use.keep);
   if (!last.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32

@@ -8,6 +8,7 @@
 
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
+#include "tests/host/stages.h"
 
 namespace rondo::test {
 namespace {
@@ -22,12 +23,6 @@ void MakeLoops(Random& random, PartMaker& maker) {
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.outer = static_cast<uint8_t>(outer);
   maker.part.reduced = static_cast<uint8_t>(reduced);
-}
-
-void KeepStages(PartMaker& maker, const std::vector<std::pair<bool, TapeMaker>>& stages) {
-  std::vector<Stage> list;
-  for (const auto& [per_row, tape] : stages) list.push_back({per_row, maker.Keep(tape)});
-  maker.part.stages = maker.arena->Copy(list);
 }
 
 TEST(Reduction, SoftmaxMatchesTheReference) {

@@ -11,6 +11,7 @@
 
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/extremes.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -234,6 +235,34 @@ inline int64_t SumRow(const uint8_t* from, int64_t k) {
 #endif
 }
 
+// The same of each of `rows` rows, `step` bytes apart.
+void SumRows(const uint8_t* from, int64_t step, int64_t rows, int64_t k, int64_t* sums) {
+  int64_t r = 0;
+#if defined(__AVX512BW__)
+  // Sums of four rows as numbers of 16 bits beside each other, so that they are added up together.
+  constexpr int64_t kMost = 256;
+  for (; k <= kMost && r + 4 <= rows; r += 4) {
+    __m512i four = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int i = 3; i >= 0; --i) {
+      const uint8_t* const row = from + (r + i) * step;
+      __m512i sum = _mm512_setzero_si512();
+      for (int64_t at = 0; at < k; at += 64) {
+        const uint64_t some = k - at >= 64 ? ~uint64_t{0} : (uint64_t{1} << (k - at)) - 1;
+        const __m512i x = _mm512_maskz_loadu_epi8(some, row + at);
+        sum = _mm512_add_epi64(sum, _mm512_sad_epu8(x, _mm512_setzero_si512()));
+      }
+      four = _mm512_or_si512(_mm512_slli_epi64(four, 16), sum);
+    }
+    const __m256i two = _mm256_add_epi16(_mm512_castsi512_si256(four), _mm512_extracti64x4_epi64(four, 1));
+    const __m128i one = _mm_add_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
+    const auto all = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_add_epi16(one, _mm_unpackhi_epi64(one, one))));
+    for (int i = 0; i < 4; ++i) sums[r + i] = static_cast<int64_t>(all >> (16 * i) & 0xffff);
+  }
+#endif
+  for (; r < rows; ++r) sums[r] = SumRow(from + r * step, k);
+}
+
 // One part in one launch.
 class Product {
  public:
@@ -256,18 +285,17 @@ class Product {
     if (bytes_.turned_step != 0) TurnRows(Pointer(access, w_, BaseOf(access, pos)), rows);
     for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
       uint8_t* to = packed_ + r * part_.lhs_row;
-      if (bytes_.turned_step != 0) {
-        std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
-      } else if (whole) {
+      if (whole) {
         CopyRow(Pointer(access, w_, BaseOf(access, pos)), K(), bytes_.left_flip, to, part_.lhs_row);
-      } else {
+      } else if (bytes_.turned_step == 0) {
         bytes_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
         for (int64_t i = 0; bytes_.left_flip != 0 && i < K(); ++i) to[i] ^= bytes_.left_flip;
-        std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       }
-      if (bytes_.sum_rows) row_sums_[r] = SumRow(to, K());
+      if (r >= cleared_) std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
       Advance(nest, nest.first[1], nest.first[2], pos);
     }
+    if (rows > cleared_) cleared_ = rows;
+    if (bytes_.sum_rows) SumRows(packed_, part_.lhs_row, rows, K(), row_sums_);
     if (bytes_.left_flip == 0) return;
     uint8_t* last = packed_ + rows * part_.lhs_row;
     std::memset(last, 128, static_cast<size_t>(K()));
@@ -315,8 +343,7 @@ class Product {
     const Access& access = *part_.lhs_load;
     Decode(part_.nest, part_.nest.first[1], part_.nest.first[2], row, pos);
     left_ = reinterpret_cast<const uint8_t*>(Pointer(access, w_, BaseOf(access, pos)));
-    for (int64_t r = 0; bytes_.sum_rows && r < rows && !Stopped(w_); ++r)
-      row_sums_[r] = SumRow(left_ + r * bytes_.left_row, K());
+    if (bytes_.sum_rows) SumRows(left_, bytes_.left_row, rows, K(), row_sums_);
   }
 
   // Where no tap is absent, taps that lie one behind the other are copied as one.
@@ -390,6 +417,7 @@ class Product {
   const BytesProgram& bytes_;
   Worker& w_;
   uint8_t* const packed_;
+  int64_t cleared_ = 0;  // rows that are 0 behind k
   const uint8_t* left_;  // the rows: packed, or where they lie
   int64_t* const row_sums_;
   ByteSums sums_;
@@ -417,6 +445,7 @@ void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const int64_t row_blocks = (m + part.block_rows - 1) / part.block_rows;
   Product product(part, w);
   BeginTape(part.program, w);
+  StartRange(w);
   int64_t pos[kMaxNest] = {};
   int64_t packed = -1;
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
@@ -430,6 +459,7 @@ void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
     product.Multiply(pos, rows, n);
     product.Finish(pos, row, rows, n);
+    TakeWritten(part, w, pos, row, rows, n);
   }
 }
 

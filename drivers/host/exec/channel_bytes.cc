@@ -7,6 +7,7 @@
 // machine widens bytes to multiply them, else a sum of a few signed bytes.
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/extremes.h"
 #include "drivers/host/exec/taps.h"
 
 namespace rondo::host::RONDO_ISA {
@@ -27,11 +28,12 @@ class ChannelBytes {
         step_(program_.with.channel_step),
         four_(4 * step_),
         columns_(At<uint8_t>(program_.columns_at)),
-        weights_(At<uint8_t>(program_.weights_at)),
         rows_(At<uint8_t>(program_.rows_at)),
         none_(rows_ + part.taps * step_),
         absent_(At<uint8_t>(program_.absent_at)),
-        numbers_(At<int32_t>(program_.numbers_at)) {
+        numbers_(At<int32_t>(program_.numbers_at)),
+        made_(At<Made>(program_.made_at)) {
+    std::memset(made_, 0, static_cast<size_t>(part.tiling.tiles * program_.tile_steps) * sizeof(Made));
     std::memset(absent_, bytes_.absent, static_cast<size_t>(step_));
     std::memset(none_, 0, static_cast<size_t>(step_));
     strip_.taps = static_cast<int>(program_.horizontal);
@@ -42,12 +44,12 @@ class ChannelBytes {
     strip_.acc_row = part.acc_row;
   }
 
-  // Points [row, row + rows) of group m over the n channels of the tile at pos.
-  void Run(int64_t* pos, int64_t row, int64_t rows, int n) {
+  // Points [row, row + rows) of group m over the n channels of tile `tile`, which is at pos.
+  void Run(int64_t* pos, int64_t tile, int64_t row, int64_t rows, int n) {
     sums_.LoadCorrections(pos, n);
     for (int channel = 0; channel < n && !Stopped(w_); channel += step_) {
       const int channels = Least(step_, n - channel);
-      PackWeights(pos, channel, channels);
+      FindWeights(pos, tile, channel, channels);
       Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
       int32_t* acc = sums_.Acc(0) + channel;
       for (int64_t r = 0; r < rows && !Stopped(w_);) {
@@ -62,7 +64,7 @@ class ChannelBytes {
       }
       for (int d = nest_.first[1]; d < nest_.first[2]; ++d) pos[d] = 0;
     }
-    if (bytes_.left_flip != 0) sums_.Correct(0, At<int32_t>(program_.sums_at), n);
+    if (bytes_.left_flip != 0) sums_.Correct(0, At<int32_t>(program_.sums_at) + tile * kLanes, n);
     sums_.RunEpilogue(pos, row, rows, n, nullptr);
   }
 
@@ -74,19 +76,40 @@ class ChannelBytes {
 
   // ---------------------------------------------------------------------------------- weights
 
-  // The weights of channels [channel, channel + channels) of the tile at pos; i8 are read where they lie.
-  void PackWeights(const int64_t* pos, int channel, int channels) {
+  // As how many bytes each weight is there, beside which the sums of those before count 256 times; none: it is
+  // not there yet.
+  struct Made {
+    int8_t high, low;
+  };
+
+  // The weights of channels [channel, channel + channels) of the tile at pos.
+  void FindWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
+    const int64_t step = tile * program_.tile_steps + channel / step_;
+    weights_ = At<uint8_t>(program_.weights_at) + step * program_.weights_bytes;
+    Made& made = made_[step];
+    if (made.low == 0) {
+      PackWeights(pos, tile, channel, channels);
+      made = {static_cast<int8_t>(high_), static_cast<int8_t>(low_)};
+    }
+    high_ = made.high;
+    low_ = made.low;
+    strip_.high = IsWide() ? weights_ + program_.horizontal * program_.fours * four_ : nullptr;
+  }
+  bool IsWide() const { return part_.weight->dtype != DType::kI8 && program_.with.takes_wide; }
+
+  // i8 are read where they lie.
+  void PackWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
     const Access& weight = *part_.weight;
     const char* from = Pointer(weight, w_, BaseOf(weight, pos) + channel);
     high_ = 0;
     low_ = 1;
     const bool bytes = weight.dtype == DType::kI8;
     if (!bytes || bytes_.left_flip != 0) ReadNumbers(from, channels);
-    if (bytes_.left_flip != 0) AddUpNumbers(channel, channels);
+    if (bytes_.left_flip != 0) AddUpNumbers(tile * kLanes + channel, channels);
     if (bytes) {
       PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(from) + part_.tap_weight[tap]; },
                channels, 0);
-    } else if (program_.with.takes_wide) {
+    } else if (IsWide()) {
       PutWide(channels);
     } else {
       SplitNumbers(channels);
@@ -102,7 +125,6 @@ class ChannelBytes {
       }
       PutRows(channels, number);
     }
-    strip_.high = weights_ + program_.horizontal * program_.fours * four_;
   }
 
   // One signed byte a weight, of which row(tap) has a tap's, as SumChannels reads it.
@@ -137,7 +159,7 @@ class ChannelBytes {
   }
 
   // What flipped bits of the input add to the sums of each channel.
-  void AddUpNumbers(int channel, int channels) {
+  void AddUpNumbers(int64_t channel, int channels) {
     int32_t* sums = At<int32_t>(program_.sums_at) + channel;
     for (int c = 0; c < channels; ++c) {
       uint32_t sum = 0;
@@ -267,11 +289,12 @@ class ChannelBytes {
   const int step_;   // channels at a time
   const int four_;   // bytes of four taps of them
   uint8_t* const columns_;
-  uint8_t* const weights_;
+  uint8_t* weights_ = nullptr;  // of the channels at hand
   uint8_t* const rows_;  // bytes of the weights, one row a tap
   uint8_t* const none_;  // zeros
   uint8_t* const absent_;
   int32_t* const numbers_;  // weights, or what is left of them
+  Made* const made_;        // of each step of channels
   ChannelStrip strip_;
   int high_ = 0, low_ = 1;  // bytes whose sum a weight is; the sums of the former count 256 times
 };
@@ -284,13 +307,15 @@ void RunChannelBytes(const PartProgram& part, Worker& w, int64_t first, int64_t 
   const int64_t blocks = (rows + part.block_rows - 1) / part.block_rows;
   BeginTape(part.program, w);
   ChannelBytes channels(part, w);
+  StartRange(w);
   int64_t pos[kMaxNest] = {};
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles, row = block % blocks * part.block_rows;
     Decode(nest, 0, nest.first[1], block / blocks, pos);
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
-    channels.Run(pos, row, Least(part.block_rows, rows - row), n);
+    channels.Run(pos, task % tiles, row, Least(part.block_rows, rows - row), n);
+    TakeWritten(part, w, pos, row, Least(part.block_rows, rows - row), n);
   }
 }
 

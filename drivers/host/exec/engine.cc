@@ -27,6 +27,9 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
   engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
+  engine->run[static_cast<int>(Path::kOneRow)] = RunOneRow;
+  engine->end_one_row = EndOneRow;
+  engine->take_range = TakeRangeOf;
   engine->run[static_cast<int>(Path::kAccumulate)] = RunAccumulate;
   engine->run[static_cast<int>(Path::kFewRows)] = RunFewRows;
   engine->run[static_cast<int>(Path::kPacked)] = RunPacked;

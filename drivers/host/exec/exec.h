@@ -102,7 +102,8 @@ struct TapeFrame {
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
   const PartProgram* part = nullptr;
   bool columns = false;  // lanes across rows: scalars are arrays; else lane 0 only
-  char* scalars = nullptr;
+  char* scalars = nullptr;      // that are reduced, and set
+  const char* known = nullptr;  // that are read
   char* kept = nullptr;  // kept row 0 of lane 0
   int64_t position = 0;  // of lane 0 along the reduced loops
 };
@@ -121,8 +122,8 @@ enum { kValue = 0, kCompared = 1, kSum = 2 };
 static inline char* ScalarAt(char* scalars, int slot, int which) {
   return scalars + (static_cast<int64_t>(slot) * 3 + which) * kLanes * 8;
 }
-void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
-void EndScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
+void StartScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes);
+void EndScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes);
 void ReduceLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 
@@ -199,6 +200,9 @@ void WidenRow(const char* from, DType dtype, int64_t n, float* out);
 // Paths.
 void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void EndOneRow(const PartProgram& part, Worker& w, uint32_t shares, int64_t scratch_bytes);
+void TakeRangeOf(const PartProgram& part, Worker& w, const char* range, uint32_t shares);
 void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last);

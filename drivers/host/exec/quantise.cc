@@ -108,21 +108,24 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
 
 #endif
 
-// `a` may be memory: nothing behind n is read.
+// `a` may be memory: nothing behind n is read. Any number of lanes.
 template <typename Byte>
 void QuantiseToBytes(const void* a, void* out, int n, float scale, float zero, const float* range) {
   const float* from = static_cast<const float*>(a);
-  Byte* const to = static_cast<Byte*>(out);
+  Byte* to = static_cast<Byte*>(out);
 #if defined(__AVX2__)
   if (QuotientIsQuick(scale, zero, range[0], range[1]) && zero == __builtin_truncf(zero))
     return LimitedToBytes(from, to, n, scale, zero, range[0], range[1]);
 #endif
-  float some[kLanes] = {};
-  std::memcpy(some, from, static_cast<size_t>(n) * sizeof(float));
-  QuantiseLanes(some, some, n, scale, zero, range[0], range[1]);
+  for (; n > 0; n -= kLanes, from += kLanes, to += kLanes) {
+    float some[kLanes] = {};
+    const int here = Least(n, kLanes);
+    std::memcpy(some, from, static_cast<size_t>(here) * sizeof(float));
+    QuantiseLanes(some, some, here, scale, zero, range[0], range[1]);
 #pragma GCC ivdep
-  for (int i = 0; i < n; ++i)
-    to[i] = static_cast<Byte>(static_cast<int32_t>(some[i] == some[i] ? some[i] : 0));
+    for (int i = 0; i < here; ++i)
+      to[i] = static_cast<Byte>(static_cast<int32_t>(some[i] == some[i] ? some[i] : 0));
+  }
 }
 
 // Where the scale and the zero point are: both in the instruction; the scale in lane 0 of register b; the

@@ -2,6 +2,7 @@
 // double from tile to tile (or from element to element, when lanes lie across rows).
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/extremes.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -56,36 +57,6 @@ template <TapeOp kOp, typename T>
   return ReduceParts<kOp, kParts / 2>(parts);
 }
 
-// The greatest or least of floats. What a comparison leaves out is no number, or there is none: x - x tells,
-// and what is infinite is looked at again.
-template <TapeOp kOp>
-[[gnu::flatten]] float ReduceFloats(const float* x, int n) {
-  constexpr int kAtOnce = 64;
-  float parts[kAtOnce], strange[kAtOnce];
-  for (int j = 0; j < kAtOnce; ++j) parts[j] = scalar::ReduceStart<float>(kOp);
-  for (int j = 0; j < kAtOnce; ++j) strange[j] = 0;
-  int i = 0;
-  for (; i + kAtOnce <= n; i += kAtOnce) {
-#pragma GCC ivdep
-    for (int j = 0; j < kAtOnce; ++j) {
-      const float y = x[i + j];
-      parts[j] = (kOp == TapeOp::kReduceMax ? y > parts[j] : y < parts[j]) ? y : parts[j];
-      strange[j] += y - y;
-    }
-  }
-  for (int j = 0; i + j < n; ++j) parts[j] = scalar::ReduceStep<float>(kOp, parts[j], x[i + j]);
-  const float sum = ReduceParts<TapeOp::kReduceSum, kAtOnce / 2>(strange);
-  return sum == 0 ? ReduceParts<kOp, kAtOnce / 2>(parts) : ReduceTile<kOp>(x, n);
-}
-template <TapeOp kOp, typename T>
-T ReduceRow(const T* x, int n) {
-  if constexpr (sizeof(T) == 4 && (kOp == TapeOp::kReduceMax || kOp == TapeOp::kReduceMin)) {
-    return ReduceFloats<kOp>(x, n);
-  } else {
-    return ReduceTile<kOp, T>(x, n);
-  }
-}
-
 template <TapeOp kOp, typename T>
 [[gnu::flatten]] void ReduceColumns(T* acc, const T* x, int n) {
 #pragma GCC ivdep
@@ -94,6 +65,13 @@ template <TapeOp kOp, typename T>
 
 template <typename T>
 void ReduceTyped(const Inst& inst, TapeFrame& frame, const T* x, int n) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (!frame.columns && HasExtreme(inst.op, TapeType::kF32)) {
+      Extreme& extreme = ExtremeOf(frame.scalars, inst.arg);
+      if (inst.op == TapeOp::kReduceMin) return TakeFloats<true, false>(x, n, &extreme, nullptr);
+      return TakeFloats<false, true>(x, n, nullptr, &extreme);
+    }
+  }
   using Sum = typename SumOf<T>::type;
   Sum* sum = Values<Sum>(frame.scalars, inst.arg, kSum);
   T* value = Values<T>(frame.scalars, inst.arg, kValue);
@@ -110,7 +88,7 @@ void ReduceTyped(const Inst& inst, TapeFrame& frame, const T* x, int n) {
     if (frame.columns) {
       ReduceColumns<kOp, T>(value, x, n);
     } else {
-      *value = scalar::ReduceStep<T>(kOp, *value, ReduceRow<kOp, T>(x, n));
+      *value = scalar::ReduceStep<T>(kOp, *value, ReduceTile<kOp, T>(x, n));
     }
   };
   switch (inst.op) {
@@ -165,7 +143,7 @@ void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n) {
   });
 }
 
-void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes) {
+void StartScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes) {
   for (int s = 0; s < part.num_scalars; ++s) {
     if ((which >> s & 1) == 0) continue;
     const ScalarSlot& slot = part.scalars[s];
@@ -173,6 +151,8 @@ void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int la
       for (int i = 0; i < lanes; ++i) Values<int64_t>(scalars, s, kValue)[i] = -1;
     } else if (slot.reduce == TapeOp::kReduceSum) {
       std::memset(ScalarAt(scalars, s, kSum), 0, static_cast<size_t>(lanes) * 8);
+    } else if (!columns && HasExtreme(slot.reduce, slot.type)) {
+      ExtremeOf(scalars, s).Start(slot.reduce);
     } else {
       ForType(slot.type, [&](auto zero) {
         using T = decltype(zero);
@@ -183,10 +163,13 @@ void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int la
   }
 }
 
-void EndScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes) {
+void EndScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes) {
   for (int s = 0; s < part.num_scalars; ++s) {
     const ScalarSlot& slot = part.scalars[s];
-    if ((which >> s & 1) == 0 || slot.reduce != TapeOp::kReduceSum) continue;
+    if ((which >> s & 1) == 0) continue;
+    if (!columns && HasExtreme(slot.reduce, slot.type))
+      *Values<float>(scalars, s, kValue) = ExtremeOf(scalars, s).End(slot.reduce);
+    if (slot.reduce != TapeOp::kReduceSum) continue;
     ForType(slot.type, [&](auto zero) {
       using T = decltype(zero);
       using Sum = typename SumOf<T>::type;
@@ -202,7 +185,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
   TapeFrame frame;
   frame.worker = &w;
   frame.part = &part;
-  frame.scalars = w.scratch + part.scalars_at;
+  frame.known = frame.scalars = w.scratch + part.scalars_at;
   for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
   // Scalars that no stage has set yet read as 0.
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, 8);
@@ -217,7 +200,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
         RunTape(stage.program, frame, pos, 1);
         continue;
       }
-      StartScalars(part, stage.resets, frame.scalars, 1);
+      StartScalars(part, stage.resets, frame.scalars, false, 1);
       int n = DecodeTile(nest, part.tiling, 0, pos);
       frame.position = 0;
       for (int64_t tile = 0;;) {
@@ -227,7 +210,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
         if (++tile == part.tiling.tiles || Stopped(w)) break;
         n = NextTile(nest, part.tiling, pos);
       }
-      EndScalars(part, stage.resets, frame.scalars, 1);
+      EndScalars(part, stage.resets, frame.scalars, false, 1);
     }
     Advance(nest, 0, nest.first[1], pos);
   }
@@ -241,7 +224,7 @@ void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64
   frame.worker = &w;
   frame.part = &part;
   frame.columns = true;
-  frame.scalars = w.scratch + part.scalars_at;
+  frame.known = frame.scalars = w.scratch + part.scalars_at;
   frame.kept = w.scratch + part.kept_at;
   for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, kLanes * 8);
@@ -257,14 +240,14 @@ void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64
         RunTape(stage.program, frame, pos, n);
         continue;
       }
-      StartScalars(part, stage.resets, frame.scalars, n);
+      StartScalars(part, stage.resets, frame.scalars, true, n);
       for (int64_t k = 0; k < length && !Stopped(w); ++k) {
         frame.position = k;
         RunTape(stage.program, frame, pos, n);
         frame.kept += element;
         Advance(nest, nest.first[1], nest.first[2], pos);
       }
-      EndScalars(part, stage.resets, frame.scalars, n);
+      EndScalars(part, stage.resets, frame.scalars, true, n);
     }
   }
 }

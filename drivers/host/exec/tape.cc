@@ -107,7 +107,8 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
       }
       case InstKind::kScalar:
         result = out;
-        Spread(out, ScalarAt(frame.scalars, inst->arg, kValue), SizeOf(inst->type), !frame.columns, n);
+        Spread(out, ScalarAt(const_cast<char*>(frame.known), inst->arg, kValue), SizeOf(inst->type),
+               !frame.columns, n);
         break;
       case InstKind::kKept:
         result = out;
