@@ -79,6 +79,7 @@ class Grouping {
   void ReductionGroup(NodeId first);
   bool AllMayJoin(const Rows& rows, NodeId id, int group) const;
   bool TakesReduction(const Group& group, NodeId id) const;
+  bool IsMadeForWrite(NodeId id) const;
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
   bool AddsToCollective(NodeId id) const;
   bool CanReduceBeside(const Rows& rows, int group, NodeId id) const;

@@ -186,8 +186,22 @@ bool Grouping::TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, N
   return grew;
 }
 
+// Whether nothing comes of it but elements that are written to their places in a larger tensor, padded ones,
+// say: a map computes them there.
+bool Grouping::IsMadeForWrite(NodeId id) const {
+  while (c_.node(id).op == Op::kPointwise && c_.readers[id].size() == 1 && !c_.stored[id]) {
+    const Node& reader = c_.node(c_.readers[id][0]);
+    if (reader.op == Op::kIndexedWrite) return c_.base(reader.inputs[0]) != id;
+    id = reader.id;
+  }
+  return false;
+}
+
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   if (!Free(id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
+  // On the host a single row is a whole tensor that threads share, in a map as well.
+  const bool single = c_.options.target.is_host() && rows.reduced.elements() == 1;
+  if (single && c_.node(id).shape == rows.domain && IsMadeForWrite(id)) return false;
   // A reduction of what the cluster reads anyway joins too: its producers may first have to.
   Kind kind = KindOf(rows, *kinds, id);
   if (kind == Kind::kNone) return false;

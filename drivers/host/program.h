@@ -146,6 +146,7 @@ struct Program {
   uint32_t num_once = 0;
   const Inst* body = nullptr;
   uint32_t num_body = 0;
+  uint32_t num_same = 0;     // the first of `body`: loads of one number, before the first tile as well
   int64_t registers_at = 0;  // byte offset of the registers in a worker's scratch
   int64_t table_at = 0;      // of their addresses as they are at present
   uint32_t slots = 0, slot_shift = 0;

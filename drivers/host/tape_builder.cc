@@ -190,16 +190,19 @@ bool PartBuilder::IsSame(const TapeInst& inst) const {
   return inst.op == TapeOp::kLoad && IsOneNumber(inst.arg);
 }
 
-// Numbers that every lane reads are loaded first, so that any instruction may read them. False when out of
-// memory.
+// Numbers that every lane reads are loaded first, so that any instruction may read them: those that are the same
+// for all tiles before those of the row. False when out of memory.
 bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
   GrowingList<TapeInst> ordered;
   GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape->size(), 0);
   if (!moved.ok()) return false;
-  for (const bool first : {true, false}) {
+  const auto rank = [&](const TapeInst& inst) {
+    return !IsSame(inst) ? 2 : inst.op == TapeOp::kLoad ? 0 : 1;
+  };
+  for (const int place : {0, 1, 2}) {
     for (size_t k = 0; k < tape->size(); ++k) {
       TapeInst inst = (*tape)[k];
-      if (IsSame(inst) != first) continue;
+      if (rank(inst) != place) continue;
       moved[k] = static_cast<uint16_t>(ordered.size());
       uint16_t* const reads[3] = {&inst.a, &inst.b, &inst.c};
       for (int r = 0; r < Inputs(inst.op); ++r) *reads[r] = moved[*reads[r]];
@@ -298,6 +301,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
   for (size_t k = 0; k < tape.size(); ++k)
     narrow &= IsEffect(tape[k].op) || last[k] < 0 || tape[k].type == TapeType::kF32;
+  // Numbers that all tiles read stay in their registers.
+  size_t same_loads = 0;
+  while (use.keep.empty() && !part_.sequential && same_loads < tape.size() && tape[same_loads].op == TapeOp::kLoad &&
+         IsOneNumber(tape[same_loads].arg))
+    ++same_loads;
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);
   if (!at.ok()) return NoMemory();
@@ -332,7 +340,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
       const uint16_t reg = reads[r];
       bool again = false;  // the same register named twice is freed once
       for (int earlier = 0; earlier < r; ++earlier) again |= reads[earlier] == reg;
-      if (!again && last[reg] == static_cast<int>(k) && tape[reg].op != TapeOp::kConst) {
+      const bool stays = tape[reg].op == TapeOp::kConst || reg < same_loads;
+      if (!again && last[reg] == static_cast<int>(k) && !stays) {
         free.push_back(at[reg]);
       }
     }
@@ -349,6 +358,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     }
     if (in.op == TapeOp::kYield) out->yield = inst.a;
     (in.op == TapeOp::kConst ? once : body).push_back(inst);
+    if (k < same_loads) ++out->num_same;
     if (in.op != TapeOp::kConst) before = static_cast<uint16_t>(k);
   }
   out->slot_bytes = slot;

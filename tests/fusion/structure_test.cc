@@ -1,6 +1,8 @@
 // What fusion promises to put together, counted in kernels: the random graphs would not notice a lost fusion.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/builder.h"
 #include "tests/fusion/keeps_meaning.h"
@@ -86,6 +88,35 @@ TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
   EXPECT_EQ(widened(DType::kU8, true, -1, 255), 1);
   EXPECT_EQ(widened(DType::kI8, true, 0, 255), 1);
   EXPECT_EQ(widened(DType::kU8, false, 0, 255), 1);
+}
+
+// The range of a tensor and what it is quantised to are one kernel on the host; elements that are written to
+// their places in a padded tensor are computed there, not copied.
+TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
+  const auto skeletons = [](bool padded) {
+    Graph graph;
+    Builder b(&graph);
+    const Shape shape{1, 3, 4, 5};
+    const NodeId x = b.Input("x", DType::kF32, shape);
+    const NodeId most = b.Reshape(b.Reduce(ir::ReduceKind::kMax, x, {0, 1, 2, 3}, true), Shape{});
+    NodeId y = b.Unary(TapeOp::kRound, b.Div(x, b.BinaryScalar(TapeOp::kDiv, most, 100)));
+    y = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, 0), 255), DType::kU8);
+    if (padded) {
+      const Shape larger{1, 3, 6, 7};
+      const NodeId around = b.Expand(b.Input("around", DType::kU8, Shape{}), larger);
+      ir::IndexedAttrs attrs;
+      attrs.map = ir::Slice(ir::Slice(ir::DenseView(larger), 2, 1, 1, 4), 3, 1, 1, 5);
+      attrs.may_collide = false;
+      y = b.IndexedWrite(around, y, {}, attrs);
+    }
+    graph.outputs.push_back({"y", y});
+    std::vector<Skeleton> found;
+    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops) found.push_back(op.kernel.parts[0].skeleton);
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  EXPECT_EQ(skeletons(false), std::vector<Skeleton>{Skeleton::kReduction});
+  EXPECT_EQ(skeletons(true), (std::vector<Skeleton>{Skeleton::kMap, Skeleton::kMap, Skeleton::kReduction}));
 }
 
 // The greatest and the least of rows, then of all, and what is computed of both.

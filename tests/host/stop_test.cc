@@ -26,6 +26,7 @@ const Case kCases[] = {
     {"a map", Skeleton::kMap, DType::kF32, {kEndless, 300}, 2, 0, 0, 0, 0},
     {"many rows", Skeleton::kReduction, DType::kF32, {kEndless, 40}, 1, 0, 0, 1, 0},
     {"a long row", Skeleton::kReduction, DType::kF32, {2, kEndless}, 1, 0, 0, 1, 0},
+    {"a single long row", Skeleton::kReduction, DType::kF32, {kEndless}, 0, 0, 0, 1, 0},
     {"long columns", Skeleton::kReduction, DType::kF32, {kEndless, 64}, 1, 0, 0, 1, 0},
     {"a long sum of doubles", Skeleton::kContraction, DType::kF64, {3, 5, kEndless}, 0, 1, 1, 1, 0},
     {"many products of a few rows",
@@ -103,7 +104,8 @@ void Fill(const Case& c, PartMaker& maker) {
       part.body = maker.Keep(tape);
       return;
     }
-    tape.Add(TapeOp::kReduceSum, part.acc_type, 0, tape.Load(in, c.dtype));
+    const TapeOp op = c.outer == 0 ? TapeOp::kReduceMax : TapeOp::kReduceSum;
+    tape.Add(op, part.acc_type, 0, tape.Load(in, c.dtype));
     TapeMaker store;
     store.Store(out, c.dtype, store.Add(TapeOp::kScalar, part.acc_type, 0));
     part.scalars = 1;

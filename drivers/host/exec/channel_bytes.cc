@@ -87,7 +87,7 @@ class ChannelBytes {
     const int64_t step = tile * program_.tile_steps + channel / step_;
     weights_ = At<uint8_t>(program_.weights_at) + step * program_.weights_bytes;
     Made& made = made_[step];
-    if (made.low == 0) {
+    if (made.high + made.low == 0) {
       PackWeights(pos, tile, channel, channels);
       made = {static_cast<int8_t>(high_), static_cast<int8_t>(low_)};
     }
@@ -104,24 +104,31 @@ class ChannelBytes {
     high_ = 0;
     low_ = 1;
     const bool bytes = weight.dtype == DType::kI8;
-    if (!bytes || bytes_.left_flip != 0) ReadNumbers(from, channels);
+    if ((!bytes && !IsWide()) || bytes_.left_flip != 0) ReadNumbers(from, channels);
     if (bytes_.left_flip != 0) AddUpNumbers(tile * kLanes + channel, channels);
     if (bytes) {
       PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(from) + part_.tap_weight[tap]; },
                channels, 0);
     } else if (IsWide()) {
-      PutWide(channels);
+      PutWide(from, channels);
     } else {
       SplitNumbers(channels);
     }
   }
 
   // Low bytes, and behind them high ones.
-  void PutWide(int channels) {
+  void PutWide(const char* from, int channels) {
+    if (part_.weight->dtype == DType::kU8) return PutWideOf(reinterpret_cast<const uint8_t*>(from), channels);
+    PutWideOf(reinterpret_cast<const int16_t*>(from), channels);
+  }
+  template <typename T>
+  void PutWideOf(const T* weights, int channels) {
     for (int number = 0; number < 2; ++number) {
       for (int64_t t = 0; t < part_.taps; ++t) {
-        for (int c = 0; c < channels; ++c)
-          rows_[t * step_ + c] = static_cast<uint8_t>(numbers_[t * step_ + c] >> (8 * number));
+        const T* const of = weights + part_.tap_weight[t];
+        uint8_t* const to = rows_ + t * step_;
+#pragma GCC ivdep
+        for (int c = 0; c < channels; ++c) to[c] = static_cast<uint8_t>(of[c] >> (8 * number));
       }
       PutRows(channels, number);
     }

@@ -50,6 +50,9 @@ void BeginTape(const Program& program, Worker& w) {
     const Inst& inst = program.once[k];
     inst.fn({registers + inst.out, registers, registers, registers}, inst, kLanes);
   }
+  constexpr int64_t kNowhere[kMaxNest] = {};
+  for (uint32_t k = 0; k < program.num_same; ++k)
+    LoadLanes(*program.body[k].access, w, kNowhere, kLanes, registers + program.body[k].out);
 }
 
 void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n) {
@@ -60,7 +63,7 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
   // Ops compute whole vectors: memory of an operand can be a register where it has no part of one.
   const bool whole = n % 16 == 0;
   const Inst* end = program.body + program.num_body;
-  for (const Inst* inst = program.body; inst != end; ++inst) {
+  for (const Inst* inst = program.body + program.num_same; inst != end; ++inst) {
     char* out = registers + inst->out;
     char* const a = table[inst->a >> shift];
     char*& result = table[inst->out >> shift];
