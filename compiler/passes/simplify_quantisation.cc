@@ -192,8 +192,8 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
-  // The greatest or least of all of an image, which is found along its third axis first: on the host of all at
-  // once, which threads share.
+  // The greatest or least of all of an image, which is found along its third axis first: on the host of all
+  // at once, which threads share.
   NodeId AtOnce() {
     constexpr int kLine = 2;
     const Node& node = g_.node(id_);

@@ -83,8 +83,8 @@ Status PartBuilder::BuildOneRow(Span<StageProgram> stages) {
   return Status::Ok();
 }
 
-// What the part writes, where that is the floats of a whole tensor, row by row, and perhaps integers: its range
-// can be taken while it is written.
+// What the part writes, where that is the floats of a whole tensor, row by row, and perhaps integers: its
+// range can be taken while it is written.
 Status PartBuilder::FindWritten() {
   const Nest& nest = out_->nest;
   int found = -1;

@@ -395,8 +395,10 @@ struct ChannelBytesProgram {
   int64_t unit = 0;                            // bytes of the input from column to column
   const int64_t* guard_unit = nullptr;         // coordinates from column to column, of each guard
   // Scratch. Weights are made when a worker first needs them in a launch, and kept: so many bytes for each
-  // step of channels of a tile, of which made_at says whether, and as how many bytes a weight, they are there.
-  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0, made_at = 0;
+  // step of channels of a tile, of which made_at says whether, and as how many bytes a weight, they are
+  // there.
+  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0,
+          made_at = 0;
   int64_t weights_bytes = 0;
   int64_t tile_steps = 1;
 };
@@ -412,7 +414,7 @@ struct PartProgram {
   float scale = 1, softcap = 0;
   TapeType acc_type = TapeType::kF32;
   Nest nest;
-  int64_t tasks = 1;          // units of work, split over threads
+  int64_t tasks = 1;  // units of work, split over threads
   // All tasks run once a phase, one phase after the other.
   int phases = 1;
   EndPhaseFn end_phase = nullptr;
@@ -507,7 +509,8 @@ struct Worker {
   char* scratch = nullptr;
   char* shared = nullptr;  // the scratch of the first worker
   int phase = 0;
-  char* range = nullptr;  // kRangeBytes for the least and the greatest of PartProgram::written; null: not asked for
+  char* range =
+      nullptr;  // kRangeBytes for the least and the greatest of PartProgram::written; null: not asked for
   const uint64_t* addresses = nullptr;
   FaultCell* fault = nullptr;
   uint32_t step = 0;

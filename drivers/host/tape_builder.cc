@@ -190,8 +190,8 @@ bool PartBuilder::IsSame(const TapeInst& inst) const {
   return inst.op == TapeOp::kLoad && IsOneNumber(inst.arg);
 }
 
-// Numbers that every lane reads are loaded first, so that any instruction may read them: those that are the same
-// for all tiles before those of the row. False when out of memory.
+// Numbers that every lane reads are loaded first, so that any instruction may read them: those that are the
+// same for all tiles before those of the row. False when out of memory.
 bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
   GrowingList<TapeInst> ordered;
   GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape->size(), 0);
@@ -294,8 +294,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   const GrowingList<uint8_t> moves =
       use.keep.empty() ? OnlyMovesBytes(tape) : GrowingList<uint8_t>::Filled(tape.size(), 0);
   if (!same.ok() || !moves.ok()) return NoMemory();
-  for (size_t k = 0; k < tape.size(); ++k)
-    same[k] = tape[k].type == TapeType::kF32 && IsSame(tape[k]);
+  for (size_t k = 0; k < tape.size(); ++k) same[k] = tape[k].type == TapeType::kF32 && IsSame(tape[k]);
   const GrowingList<int> last = LastUses(tape, use.keep);
   if (!last.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
@@ -303,8 +302,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     narrow &= IsEffect(tape[k].op) || last[k] < 0 || tape[k].type == TapeType::kF32;
   // Numbers that all tiles read stay in their registers.
   size_t same_loads = 0;
-  while (use.keep.empty() && !part_.sequential && same_loads < tape.size() && tape[same_loads].op == TapeOp::kLoad &&
-         IsOneNumber(tape[same_loads].arg))
+  while (use.keep.empty() && !part_.sequential && same_loads < tape.size() &&
+         tape[same_loads].op == TapeOp::kLoad && IsOneNumber(tape[same_loads].arg))
     ++same_loads;
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);

@@ -111,7 +111,8 @@ TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
     }
     graph.outputs.push_back({"y", y});
     std::vector<Skeleton> found;
-    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops) found.push_back(op.kernel.parts[0].skeleton);
+    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops)
+      found.push_back(op.kernel.parts[0].skeleton);
     std::sort(found.begin(), found.end());
     return found;
   };

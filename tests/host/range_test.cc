@@ -64,9 +64,10 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
     StoreScalar(maker, row, 1);
     // A quarter makes halves of what Randomise makes.
     const uint16_t most = row.Add(TapeOp::kScalar, TapeType::kF32, 1);
-    const uint16_t scale = Between(random, 0, 1) == 0
-                               ? row.Binary(TapeOp::kAdd, row.Binary(TapeOp::kSub, most, most), row.Const(0.25f))
-                               : row.Binary(TapeOp::kDiv, most, row.Const(Between(random, 0, 1) == 0 ? 255 : 3));
+    const uint16_t scale =
+        Between(random, 0, 1) == 0
+            ? row.Binary(TapeOp::kAdd, row.Binary(TapeOp::kSub, most, most), row.Const(0.25f))
+            : row.Binary(TapeOp::kDiv, most, row.Const(Between(random, 0, 1) == 0 ? 255 : 3));
     row.Add(TapeOp::kSetScalar, TapeType::kF32, 2, scale);
     row.Add(TapeOp::kSetScalar, TapeType::kF32, 3, row.Const(byte == DType::kU8 ? 7 : -5));
     const uint16_t divisor = store.Add(TapeOp::kScalar, TapeType::kF32, 2);
@@ -92,12 +93,16 @@ struct Pair {
     BeginProduct(product.part);
     product.loops = {Between(random, 1, 200), Between(random, 1, 600), Between(random, 1, 40)};
     product.part.lhs = product.Operand(DType::kU8, Mode::kRead, {0, 2});
-    product.part.rhs = plan.arena.Copy(std::vector<uint16_t>{product.Operand(DType::kI8, Mode::kRead, {1, 2})});
+    product.part.rhs =
+        plan.arena.Copy(std::vector<uint16_t>{product.Operand(DType::kI8, Mode::kRead, {1, 2})});
     const uint16_t scale = product.Operand(DType::kF32, Mode::kRead, {1});
-    written = product.Operand(DType::kF32, Mode::kWrite, seed % 5 == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
+    written = product.Operand(DType::kF32, Mode::kWrite,
+                              seed % 5 == 0 ? std::vector<int>{1, 0} : std::vector<int>{0, 1});
     TapeMaker epilogue;
-    const uint16_t sum = epilogue.Cast(epilogue.Add(TapeOp::kAcc, TapeType::kI64, 0), TapeType::kF32, DType::kF32);
-    epilogue.Store(written, DType::kF32, epilogue.Binary(TapeOp::kMul, sum, epilogue.Load(scale, DType::kF32)));
+    const uint16_t sum =
+        epilogue.Cast(epilogue.Add(TapeOp::kAcc, TapeType::kI64, 0), TapeType::kF32, DType::kF32);
+    epilogue.Store(written, DType::kF32,
+                   epilogue.Binary(TapeOp::kMul, sum, epilogue.Load(scale, DType::kF32)));
     product.part.epilogue = product.Keep(epilogue);
 
     PartMaker& range = makers.emplace_back(&plan.arena);
@@ -114,7 +119,8 @@ struct Pair {
     for (size_t k = 0; k < 2; ++k) plan.Add(makers[k]);
     FillBytes(product, random, &memory[0]);
     memory[1].Randomise(range, random);
-    if (seed % 4 == 0) PutFloat(&memory[0], scale, Between(random, 0, product.loops[1] - 1), kStrange[seed / 4 % 3]);
+    if (seed % 4 == 0)
+      PutFloat(&memory[0], scale, Between(random, 0, product.loops[1] - 1), kStrange[seed / 4 % 3]);
   }
 
   // What the second launch reads is what the first one writes, or memory of its own.

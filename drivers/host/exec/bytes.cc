@@ -256,7 +256,8 @@ void SumRows(const uint8_t* from, int64_t step, int64_t rows, int64_t k, int64_t
     }
     const __m256i two = _mm256_add_epi16(_mm512_castsi512_si256(four), _mm512_extracti64x4_epi64(four, 1));
     const __m128i one = _mm_add_epi16(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
-    const auto all = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_add_epi16(one, _mm_unpackhi_epi64(one, one))));
+    const auto all =
+        static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_add_epi16(one, _mm_unpackhi_epi64(one, one))));
     for (int i = 0; i < 4; ++i) sums[r + i] = static_cast<int64_t>(all >> (16 * i) & 0xffff);
   }
 #endif

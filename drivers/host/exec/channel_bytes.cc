@@ -76,8 +76,8 @@ class ChannelBytes {
 
   // ---------------------------------------------------------------------------------- weights
 
-  // As how many bytes each weight is there, beside which the sums of those before count 256 times; none: it is
-  // not there yet.
+  // As how many bytes each weight is there, beside which the sums of those before count 256 times; none: it
+  // is not there yet.
   struct Made {
     int8_t high, low;
   };
@@ -297,8 +297,8 @@ class ChannelBytes {
   const int four_;   // bytes of four taps of them
   uint8_t* const columns_;
   uint8_t* weights_ = nullptr;  // of the channels at hand
-  uint8_t* const rows_;  // bytes of the weights, one row a tap
-  uint8_t* const none_;  // zeros
+  uint8_t* const rows_;         // bytes of the weights, one row a tap
+  uint8_t* const none_;         // zeros
   uint8_t* const absent_;
   int32_t* const numbers_;  // weights, or what is left of them
   Made* const made_;        // of each step of channels

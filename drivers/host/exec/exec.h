@@ -101,11 +101,11 @@ struct TapeFrame {
   int64_t acc_row = kLanes;  // accumulators from row to row
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
   const PartProgram* part = nullptr;
-  bool columns = false;  // lanes across rows: scalars are arrays; else lane 0 only
+  bool columns = false;         // lanes across rows: scalars are arrays; else lane 0 only
   char* scalars = nullptr;      // that are reduced, and set
   const char* known = nullptr;  // that are read
-  char* kept = nullptr;  // kept row 0 of lane 0
-  int64_t position = 0;  // of lane 0 along the reduced loops
+  char* kept = nullptr;         // kept row 0 of lane 0
+  int64_t position = 0;         // of lane 0 along the reduced loops
 };
 
 // Where a register is at present.

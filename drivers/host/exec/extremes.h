@@ -89,8 +89,7 @@ static inline void TakeWritten(const PartProgram& part, const Worker& w, int64_t
   }
   Range& range = RangeOf(w);
   if (step == n) return TakeFloats<true, true>(x, rows * n, &range.least, &range.greatest);
-  for (int64_t r = 0; r < rows; ++r, x += step)
-    TakeFloats<true, true>(x, n, &range.least, &range.greatest);
+  for (int64_t r = 0; r < rows; ++r, x += step) TakeFloats<true, true>(x, n, &range.least, &range.greatest);
 }
 
 // Whether a row has one of these while its elements come.

@@ -32,10 +32,10 @@ void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, f
 
 #if defined(__AVX512F__)
 
-// 64 at a time to all that a byte holds, by the rounded reciprocal, whose product is at most 3 units in the last
-// place from the quotient. What comes nearer to a half than that, and what is no number, is left to others:
-// false. Numbers beyond a byte are limited as they are packed; those whose products no longer tell their
-// neighbours apart are far beyond it.
+// 64 at a time to all that a byte holds, by the rounded reciprocal, whose product is at most 3 units in the
+// last place from the quotient. What comes nearer to a half than that, and what is no number, is left to
+// others: false. Numbers beyond a byte are limited as they are packed; those whose products no longer tell
+// their neighbours apart are far beyond it.
 template <typename Byte>
 class QuickBytes {
  public:
@@ -54,7 +54,8 @@ class QuickBytes {
     if (__builtin_expect(unsure != 0, 0)) return false;
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero_);
     const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero_);
-    const __m512i bytes = static_cast<Byte>(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+    const __m512i bytes =
+        static_cast<Byte>(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
     // Fours of four vectors come in quarters.
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, order, bytes));
