@@ -96,7 +96,7 @@ void RandomDepthwise(uint32_t seed, DType weight) {
   PartMaker maker(&arena);
   Part& part = maker.part;
   BeginConvolution(part);
-  const int64_t channels = Between(random, 0, 2) == 0 ? Between(random, 65, 300) : Between(random, 2, 64);
+  const int64_t channels = Between(random, 0, 2) == 0 ? Between(random, 65, 600) : Between(random, 2, 64);
   const int64_t high = Between(random, 1, 5), wide = Between(random, 1, 5), step = Between(random, 1, 3),
                 step_down = Between(random, 1, 2), dilation = Between(random, 1, 2),
                 pad = Between(random, 0, 3);
