@@ -12,7 +12,15 @@ struct BytesCase {
   int64_t batch, rows, columns, depth;
   int rights = 1;
   bool left_along_k = true, right_along_k = true;
+  bool adds_up = false;  // the left side's rows are added up, too, and count as often as a number says
 };
+
+// `rights`, and among them one number for all.
+std::vector<uint16_t> WithNumber(PartMaker& maker, std::vector<uint16_t> rights, uint32_t seed) {
+  const DType dtype = maker.dtypes[rights[0]];
+  rights.insert(rights.begin() + (seed / 4) % 2, maker.Operand(dtype, Mode::kRead, {}));
+  return rights;
+}
 
 // The sum, as it is in i32, and quantised to i8 after half a correction for each column.
 Tape Epilogue(PartMaker& maker, size_t rights, uint16_t correction, uint16_t whole, uint16_t narrow) {
@@ -54,6 +62,7 @@ void AddProduct(Suite* suite, const BytesCase& p, uint32_t seed) {
     rhs.push_back(maker.Operand(kBytes[seed / 2 % 2], Mode::kRead,
                                 p.right_along_k ? std::vector<int>{0, 2, 3} : std::vector<int>{0, 3, 2}));
   }
+  if (p.adds_up) rhs = WithNumber(maker, rhs, seed);
   part.rhs = c.arena.Copy(rhs);
   const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {2}),
                  whole = maker.Operand(DType::kI32, Mode::kWrite, {0, 1, 2}),
@@ -76,6 +85,8 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
       {1, 33, 65, 97, 1, true},
       {1, 60, 40, 80, 1, false, true},
       {3, 32, 48, 64, 1, true, false},
+      {1, 150, 72, 336, 1, true, true, true},
+      {2, 70, 136, 200, 2, true, true, true},
   };
   std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kImma, TargetOf("sm_90a"));
   ASSERT_FALSE(tiles.empty());
@@ -92,8 +103,8 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
 }
 
 // Padded with a byte that is not zero. Loops: n, g, o, out height and width, kernel height and width, c.
-void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step,
-                    uint32_t seed) {
+void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step, uint32_t seed,
+                    bool adds_up = false) {
   Random random(seed);
   Case& c = suite->Add("convolution of bytes " + std::to_string(seed));
   PartMaker& maker = c.maker;
@@ -113,12 +124,13 @@ void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel
   maker.operands[part.lhs].guards = c.arena.Copy(std::vector<Guard>{
       {size * channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, 1, 0})},
       {channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, 1})}});
-  part.rhs =
-      c.arena.Copy(std::vector<uint16_t>{maker.Operand(kBytes[seed / 2 % 2], Mode::kRead, {1, 2, 6, 7, 5})});
+  std::vector<uint16_t> rhs = {maker.Operand(kBytes[seed / 2 % 2], Mode::kRead, {1, 2, 6, 7, 5})};
+  if (adds_up) rhs = WithNumber(maker, rhs, seed);
+  part.rhs = c.arena.Copy(rhs);
   const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {2}),
                  whole = maker.Operand(DType::kI32, Mode::kWrite, {0, 3, 4, 1, 2}),
                  narrow = maker.Operand(DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
-  part.epilogue = Epilogue(maker, 1, correction, whole, narrow);
+  part.epilogue = Epilogue(maker, rhs.size(), correction, whole, narrow);
   Fill(&c, random);
 }
 
@@ -131,9 +143,13 @@ TEST(GpuBytes, ConvolutionsMatchTheReference) {
     AddConvolution(&suite, channels, 14, 1, 2, seed++);
   }
   AddConvolution(&suite, 3, 33, 7, 2, seed++);
+  for (int order = 0; order < 2; ++order, seed += 3) {
+    AddConvolution(&suite, 16, 15, 3, 2, seed, true);
+    AddConvolution(&suite, 64, 9, 1, 1, seed + 1, true);
+  }
   suite.Run();
   if (testing::Test::HasFatalFailure()) return;
-  EXPECT_EQ(suite.Count("matmul_imma<"), 13u);
+  EXPECT_EQ(suite.Count("matmul_imma<"), 17u);
 }
 
 }  // namespace

@@ -32,8 +32,11 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   return {};
 }
 
-// Packed weights are what few templates know, and so are several weights of a convolution.
+// Packed weights are what few templates know, and so are sums of A beside a product and several weights of a
+// convolution.
 bool Takes(const PartTemplate& one, const Part& part) {
+  if (RhsThatAddsUp(part) >= 0)
+    return one.family == TemplateFamily::kImma || one.family == TemplateFamily::kPlain;
   if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
     return one.family == TemplateFamily::kPlain;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||

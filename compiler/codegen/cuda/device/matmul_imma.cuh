@@ -17,6 +17,10 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
   using A = ByteOperandTile<T.m, T.k, T.a_vector, ABSENT>;
   using B = ByteOperandTile<T.n, T.k, T.b_vector, 0>;
   using Warps::Warps;
+  // What rows of A sum to, in every column: the warps of the first columns add it up.
+  static constexpr bool SUMS = T.sums != 0;
+  static constexpr u32 ONES = 0x01010101u;
+  int sums[SUMS ? MS : 1][4] = {};
 
   MEMBER void multiply(int stage) {
     const u32 a_tile = memory + stage * Warps::STAGE, b_tiles = a_tile + A::BYTES;
@@ -28,6 +32,10 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
       for (int m = 0; m < MS; ++m)
         ldmatrix(a[m],
                  a_tile + swizzled<A::LINE>(warp_m * WARP_M + m * 16 + (lane & 15), piece + (lane >> 4)));
+      if (SUMS && warp_n == 0) {
+#pragma unroll
+        for (int m = 0; m < MS; ++m) mma_bytes<A_SIGNED, B_SIGNED>(sums[SUMS ? m : 0], a[m], ONES, ONES);
+      }
 #pragma unroll
       for (int j = 0; j < Warps::B_COUNT; ++j)
 #pragma unroll
@@ -43,6 +51,27 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
           }
         }
     }
+  }
+
+  // As MmaWarps, and the rows' sums beside those of the first B.
+  MEMBER void store(float* accumulators) const {
+    if constexpr (SUMS) {
+#pragma unroll
+      for (int w = 0; w < T.warps_k; ++w) {
+        if (warp_k == w && warp_n == 0 && (lane & 3) == 0) {
+#pragma unroll
+          for (int m = 0; m < MS; ++m)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+              const int row = warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h;
+              int* to = (int*)accumulators + row * AccumulatorsPitch(T.n) + T.n;
+              *to = sums[m][2 * h] + (w > 0 ? *to : 0);
+            }
+        }
+        __syncthreads();
+      }
+    }
+    Warps::store(accumulators);
   }
 };
 

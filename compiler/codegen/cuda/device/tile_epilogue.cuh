@@ -33,7 +33,8 @@ DEV void store_fragments(T* sums, int row, int column, const T (*acc)[NS][4], bo
 }
 
 // The accumulators of a tile, rows AccumulatorsPitch(N) apart, of all blocks of the cluster; each block
-// has its share of the rows. WHOLE: they are the bits of 32-bit integers, before and after.
+// has its share of the rows. WHOLE: they are the bits of 32-bit integers, before and after. Behind those of
+// all B come what rows of A sum to, where MATMUL has them.
 template <TileMatmul MATMUL, bool WHOLE, typename Epilogue>
 DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column, MatmulExtents problem,
                        Epilogue epilogue) {
@@ -43,7 +44,7 @@ DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column,
   constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / CLUSTER;
   for (int p = threadIdx.x; p < SHARE * PIECES; p += kBlockThreads) {
     const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * LANES;
-    float x[B_COUNT * LANES];
+    float x[(B_COUNT + MATMUL.sums) * LANES];
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {
       const float* from = accumulators + (j * M + r) * PITCH + c;
@@ -51,6 +52,13 @@ DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column,
         sum_cluster<CLUSTER, LANES, WHOLE>(shared_address(from), x + j * LANES);
       else
         load_shared<LANES>(from, x + j * LANES);
+    }
+    if constexpr (MATMUL.sums != 0) {
+      const float* from = accumulators + r * PITCH + N;
+      float sum = *from;
+      if (CLUSTER > 1) sum_cluster<CLUSTER, 1, WHOLE>(shared_address(from), &sum);
+#pragma unroll
+      for (int e = 0; e < LANES; ++e) x[B_COUNT * LANES + e] = sum;
     }
     if (row + r < problem.m && column + c < problem.n) epilogue(row + r, column + c, x);
   }

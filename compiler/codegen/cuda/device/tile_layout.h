@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 
 // Floats from one row of accumulators of `n` columns to the next: threads that walk down them meet different
-// banks.
+// banks. What a row of A sums to (TileMatmul::sums) lies behind the columns of the first B.
 HOST_DEVICE int AccumulatorsPitch(int n) { return n + 4; }
 // The accumulators of a tile in shared memory.
 HOST_DEVICE int AccumulatorsBytes(int m, int n, int b_count) {
@@ -70,6 +70,7 @@ struct TileMatmul {
   int lanes;       // neighbouring points of the epilogue
   int bf16;        // of 16-bit types: bf16, else f16
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
+  int sums;        // of 8-bit integers: what each row of A sums to is handed to the epilogue, behind all B
 
   // Of 16-bit types, by mma.sync.
   HOST_DEVICE TileLayout mma_layout() const {

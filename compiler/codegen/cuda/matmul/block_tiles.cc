@@ -39,7 +39,8 @@ std::vector<int64_t> Clusters(const PartContext& context, int64_t steps) {
 void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, const TileMatmul& matmul,
                      PartWriter* writer) {
   const Part& part = context.part;
-  const FlatOperand a = Flatten(part, part.operands[part.lhs]), b = Flatten(part, part.operands[part.rhs[0]]);
+  const FlatOperand a = Flatten(part, part.operands[part.lhs]),
+                    b = Flatten(part, part.operands[MatricesOf(part, problem)[0]]);
   const int64_t m_tiles = (problem.m + matmul.m - 1) / matmul.m,
                 n_tiles = (problem.n + matmul.n - 1) / matmul.n;
   writer->Line("const u32 rank = block % " + Text(matmul.cluster) + "u, tile = block / " +
@@ -58,7 +59,7 @@ void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, c
   writer->Line("const At a_batch = a_batch_place((int)batch);");
   writer->Line("auto a_row = [&](int m) { return a_batch + a_m_place(m); };");
   writer->Line("const i64 b_batch = b_batch_place((int)batch).a;");
-  WriteBases(part, "b_batch", writer);
+  WriteBases(part, problem, "b_batch", writer);
 }
 
 }  // namespace
@@ -177,6 +178,7 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
     matmul.lanes /= 2;
   matmul.bf16 = part.operands[part.rhs[0]].dtype == DType::kBF16;
   matmul.b_constant = AreConstant(context, part.rhs);
+  matmul.sums = problem.adds_up >= 0;
   return matmul;
 }
 

@@ -121,7 +121,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   writer->Line("const int batch = 0; (void)batch;");
   WritePlace("b_n_place", problem.n_loops, b, false, writer);
   WritePlace("b_k_place", problem.k_loops, b, false, writer);
-  WriteBases(part, "", writer);
+  WriteBases(part, problem, "", writer);
   WriteAValue(context, problem, 1, writer);
   if (!matmul.f32) WriteAVectors(context, problem, part.operands[part.rhs[0]].dtype, writer);
   WriteFetchOfPoint(context, problem, writer);

@@ -33,7 +33,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   const Operand& a = part.operands[part.lhs];
   return part.acc_type == TapeType::kI64 && part.prologue.empty() && Is8Bit(a.dtype) &&
-         Is8Bit(part.operands[part.rhs[0]].dtype) && a.indirects.empty() &&
+         Is8Bit(part.operands[MatricesOf(part, problem)[0]].dtype) && a.indirects.empty() &&
          Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.k <= kMostDepth &&
          problem.n >= 8 && problem.b_count <= kMostB;
 }
@@ -70,7 +70,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const Operand& a = part.operands[part.lhs];
   const auto sign = [](DType t) { return t == DType::kI8 ? "true" : "false"; };
   const std::string types = std::string(", ") + sign(a.dtype) + ", " +
-                            sign(part.operands[part.rhs[0]].dtype) + ", " +
+                            sign(part.operands[MatricesOf(part, problem)[0]].dtype) + ", " +
                             Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
   RONDO_ASSIGN_OR_RETURN(PartLaunch launch,
                          WriteTileMatmul(context, problem, "matmul_imma", matmul,

@@ -99,17 +99,19 @@ void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartW
   writer->ZeroLoops(problem.m_loops);
   writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->DecodeLoops("(u32)k", problem.k_loops);
-  for (size_t j = 0; j < part.rhs.size(); ++j) {
+  const std::vector<uint16_t> matrices = MatricesOf(part, problem);
+  for (size_t j = 0; j < matrices.size(); ++j) {
     writer->Line("if (which == " + Text(j) + ") {");
-    writer->Load(part.rhs[j], "value");
+    writer->Load(matrices[j], "value");
     writer->Line("return (float)value; }");
   }
   writer->Line("return 0; };");
 }
 
-void WriteBases(const Part& part, const std::string& start, PartWriter* writer) {
+void WriteBases(const Part& part, const MatmulProblem& problem, const std::string& start,
+                PartWriter* writer) {
   std::string bases;
-  for (uint16_t index : part.rhs) {
+  for (uint16_t index : MatricesOf(part, problem)) {
     const Operand& operand = part.operands[index];
     const int64_t size = ByteSize(operand.dtype);
     bases += (bases.empty() ? "p" : ", p") + Text(operand.param) + " + " +
@@ -179,6 +181,27 @@ void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem,
   writer->Line("};");
 }
 
+namespace {
+
+// "const i64 acc0 = ...; ...": one for each rhs, of the point itself or of its lane e. What A adds up to
+// comes behind the sums of all B, and counts as often as the number by which it is multiplied says.
+std::string SumsText(const Part& part, const MatmulProblem& problem, int lanes) {
+  const bool whole = part.acc_type == TapeType::kI64;  // the bits of floats
+  std::string text;
+  int64_t next = 0;
+  for (size_t j = 0; j < part.rhs.size(); ++j) {
+    const bool adds_up = static_cast<int>(j) == problem.adds_up;
+    const std::string place = Text(adds_up ? problem.b_count : next++);
+    const std::string sum = "sums[" + place + (lanes == 1 ? "" : " * " + Text(lanes) + " + e") + "]";
+    const std::string value = whole ? "__float_as_int(" + sum + ")" : sum;
+    text += (whole ? "const i64 " : "const float ") + Accumulator(j) + " = " +
+            (adds_up ? "(int)((u32)" + value + " * (u32)number)" : value) + ";";
+  }
+  return text;
+}
+
+}  // namespace
+
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
                    const std::string& more, PartWriter* writer) {
   const Part& part = context.part;
@@ -192,25 +215,14 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
   writer->DecodeLoops("(u32)m", problem.m_loops);
   writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->ZeroLoops(problem.k_loops);
-  // Sums of integers are the bits of floats.
   const bool whole = part.acc_type == TapeType::kI64;
   writer->scope.small_sums = whole;
-  const std::string type = whole ? "const i64 acc" : "const float acc";
-  const auto sum = [&](const std::string& at) {
-    return whole ? "__float_as_int(sums[" + at + "])" : "sums[" + at + "]";
-  };
+  if (problem.adds_up >= 0) writer->Load(part.rhs[static_cast<size_t>(problem.adds_up)], "number");
+  const std::string sums = SumsText(part, problem, lanes);
   if (lanes == 1) {
-    for (size_t j = 0; j < part.rhs.size(); ++j) {
-      std::string n = Text(j);
-      writer->Line(type + n + " = " + sum(n) + ";");
-    }
+    writer->Line(sums);
     writer->WriteTape(part.epilogue, "r");
   } else {
-    std::string sums;
-    for (size_t j = 0; j < part.rhs.size(); ++j) {
-      std::string n = Text(j);
-      sums += type + n + " = " + sum(n + " * " + Text(lanes) + " + e") + ";";
-    }
     writer->WriteLanes(part.epilogue, "r", problem.n_loops.back(), lanes, sums);
   }
   writer->Line("};");

@@ -28,7 +28,7 @@ void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DTy
 // auto b_value = [&](which B, n, k) -> float
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
 // const char* const b[]: where each B begins. `start`: what is added to the elements before it.
-void WriteBases(const Part& part, const std::string& start, PartWriter* writer);
+void WriteBases(const Part& part, const MatmulProblem& problem, const std::string& start, PartWriter* writer);
 
 // Points of the innermost loop of N that an epilogue takes at once.
 int EpilogueLanes(const Part& part, const MatmulProblem& problem);

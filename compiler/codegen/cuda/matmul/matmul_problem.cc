@@ -31,9 +31,11 @@ class Reader {
 
   std::optional<MatmulProblem> Run() {
     if (part_.rhs.empty() || part_.combine != Combine::kProduct) return std::nullopt;
-    const Operand& rhs = part_.operands[part_.rhs[0]];
+    problem_.adds_up = RhsThatAddsUp(part_);
+    matrices_ = MatricesOf(part_, problem_);
+    const Operand& rhs = part_.operands[matrices_[0]];
     if (!rhs.indirects.empty() || !rhs.guards.empty()) return std::nullopt;
-    for (uint16_t other : part_.rhs) {
+    for (uint16_t other : matrices_) {
       if (!Same(rhs, part_.operands[other])) return std::nullopt;
     }
     b_ = Flatten(part_, rhs);
@@ -45,7 +47,7 @@ class Reader {
       PutContiguousLast(part_, b_, &problem_.n_loops);
       PutContiguousLast(part_, b_, &problem_.k_loops);
     }
-    problem_.b_count = static_cast<int64_t>(part_.rhs.size());
+    problem_.b_count = static_cast<int64_t>(matrices_.size());
     ReadA();
     ReadB();
     problem_.batches = Extent(part_, problem_.batch_loops);
@@ -108,7 +110,7 @@ class Reader {
 
   void ReadB() {
     int along_k = 16, along_n = 16;
-    for (uint16_t index : part_.rhs) {
+    for (uint16_t index : matrices_) {
       const Operand& rhs = part_.operands[index];
       const ParamFacts& facts = params_[rhs.param];
       along_k = std::min(along_k, VectorAlong(part_, rhs, problem_.k_loops.back(), facts));
@@ -121,11 +123,29 @@ class Reader {
 
   const Part& part_;
   Span<const ParamFacts> params_;
+  std::vector<uint16_t> matrices_;
   FlatOperand b_;
   MatmulProblem problem_;
 };
 
 }  // namespace
+
+int RhsThatAddsUp(const Part& part) {
+  if (part.rhs.size() < 2 || part.combine != Combine::kProduct || part.acc_type != TapeType::kI64) return -1;
+  for (size_t j = 0; j < part.rhs.size(); ++j) {
+    const Operand& rhs = part.operands[part.rhs[j]];
+    const bool still =
+        std::all_of(rhs.strides.begin(), rhs.strides.end(), [](int64_t stride) { return stride == 0; });
+    if (still && IsPlain(rhs) && ByteSize(rhs.dtype) == 1) return static_cast<int>(j);
+  }
+  return -1;
+}
+
+std::vector<uint16_t> MatricesOf(const Part& part, const MatmulProblem& problem) {
+  std::vector<uint16_t> matrices(part.rhs.begin(), part.rhs.end());
+  if (problem.adds_up >= 0) matrices.erase(matrices.begin() + problem.adds_up);
+  return matrices;
+}
 
 std::optional<MatmulProblem> MatmulProblemOf(const Part& part, Span<const ParamFacts> params) {
   return Reader(part, params).Run();

@@ -21,6 +21,7 @@ struct MatmulProblem {
   std::vector<size_t> batch_loops, m_loops, n_loops, k_loops;  // of the part
   int64_t batches = 1, m = 1, n = 1, k = 1;
   int64_t b_count = 1;  // matrices B that one A is multiplied by, alike but for where they lie
+  int adds_up = -1;     // the rhs that is no such B: one number, by which A is only added up; -1: none
   // How either operand is read: elements a vector, and whether vectors lie along K (else along M or N). 1:
   // element by element.
   int a_vector = 1, b_vector = 1;
@@ -33,6 +34,13 @@ struct MatmulProblem {
     return batches * ((m + tile_m - 1) / tile_m) * ((n + tile_n - 1) / tile_n);
   }
 };
+
+// Which rhs beside others is one number for all of N and K, of 8-bit integers: by it a zero point of B takes
+// away what A sums to. -1: none.
+int RhsThatAddsUp(const Part& part);
+
+// The rhs that are matrices B.
+std::vector<uint16_t> MatricesOf(const Part& part, const MatmulProblem& problem);
 
 // None if A and B do not fit (a B with an index from data or a guard, several B that lie differently).
 std::optional<MatmulProblem> MatmulProblemOf(const Part& part, Span<const ParamFacts> params);
