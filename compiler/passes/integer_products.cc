@@ -8,6 +8,7 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/quantised_padding.h"
 
 namespace rondo::passes {
 namespace {
@@ -380,8 +381,13 @@ class Rewriter {
     const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
-    // The host adds up windows as it reads them, by a weight of ones; what lies outside of the input counts.
-    const bool beside = host_ && weight_zero != kNoNode;
+    // Windows are added up as they are read, by a weight of ones; what lies outside of the input counts. On
+    // GPUs that is done by tiles, which are of several columns; and a picture's fourth channel
+    // (pad_few_channels) would count outside as well.
+    constexpr int64_t kColumns = 8, kPicture = 3;
+    const bool tiles =
+        outputs / windows.groups >= kColumns && (weight_shape[1] > kPicture || attrs.absent == 0);
+    const bool beside = weight_zero != kNoNode && (host_ || tiles);
     if (a.zero != kNoNode) {
       NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
       if (beside) all = Centred(all, Whole(weight_zero), weight_shape.elements() / outputs);
@@ -414,6 +420,12 @@ class Rewriter {
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
       return b_.PadConstant(a.numbers, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
+    }
+    const NodeId quantised = QuantisedPadded(b_, a.numbers, a.zero, before, after);
+    if (quantised != kNoNode) {
+      std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+      std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+      return quantised;
     }
     const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
     // 1 outside of the input, 0 inside, by place.

@@ -53,6 +53,23 @@ std::shared_ptr<const ConstantData> Padded(const std::shared_ptr<const ConstantD
   return ConstantData::Own(from->dtype, shape, std::move(bytes));
 }
 
+// What adds up the same windows beside a product (integer_products) reads the copy, too: its zeros add
+// nothing.
+void PadSums(ir::Graph* graph, NodeId x, NodeId pixels, const Shape& weight) {
+  const std::vector<NodeId> readers = graph->UsersOf(x);
+  for (NodeId reader : readers) {
+    const Node& node = graph->node(reader);
+    if (node.op != Op::kConv || node.inputs[0] != x || !ir::AddsUpLeftSide(*graph, node)) continue;
+    const NodeId number = graph->BaseOf(node.inputs[1]);
+    const ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
+    Shape of_pixels = graph->node(node.inputs[1]).shape;
+    of_pixels[1] = weight[1];
+    if (!(of_pixels == weight) || graph->node(number).shape.elements() != 1 || attrs.absent != 0) continue;
+    ir::Builder b = BuilderLike(graph, reader);
+    graph->Replace(reader, b.Conv(pixels, b.Expand(b.Reshape(number, Shape{}), weight), attrs));
+  }
+}
+
 void Pad(ir::Graph* graph, NodeId id) {
   const NodeId x = graph->node(id).inputs[0], w = graph->node(id).inputs[1];
   const ir::ConvAttrs attrs = graph->node(id).As<ir::ConvAttrs>();
@@ -66,6 +83,7 @@ void Pad(ir::Graph* graph, NodeId id) {
   const NodeId conv = b.Conv(pixels, weight, attrs);
   graph->node(conv).dtype = dtype;
   graph->Replace(id, conv);
+  PadSums(graph, x, pixels, b.shape(weight));
 }
 
 }  // namespace

@@ -142,6 +142,27 @@ TEST(IntegerProducts, NumbersThatTheGraphMakesArePaddedAsBytes) {
   EXPECT_EQ(padded, 1);
 }
 
+// On GPUs what the run quantises is padded before: by 0, which any scale makes the zero point.
+TEST(IntegerProducts, WhoQuantisesForAGpuPadsAsWell) {
+  const auto writes = [](bool never_0, bool own_zero) {
+    Quantised s;
+    const NodeId given = s.In("scale", Shape{}), zero = s.In("zero", Shape{}, DType::kU8);
+    const NodeId is_0 = s.b.Binary(TapeOp::kEqual, given, s.Number(DType::kF32, 0));
+    const NodeId scale = never_0 ? s.b.Select(is_0, s.Number(DType::kF32, 1), given) : given;
+    NodeId q = s.b.Unary(TapeOp::kRound, s.b.Div(s.In("x", Shape({1, 20, 5, 6})), scale));
+    q = s.b.Add(q, s.b.Cast(own_zero ? zero : s.In("other", Shape{}, DType::kU8), DType::kF32));
+    q = s.b.BinaryScalar(TapeOp::kMin, s.b.BinaryScalar(TapeOp::kMax, q, 0), 255);
+    const NodeId w =
+        s.Real(s.Weight(DType::kI8, Shape({4, 20, 3, 3})), ir::kNoNode, s.Number(DType::kF32, 0.25));
+    s.Out("y", s.b.Conv(s.Real(s.b.Cast(q, DType::kU8), zero, given), w, Conv(1)));
+    EXPECT_EQ(s.Changed(), 1);
+    return s.CountOf(Op::kIndexedWrite);
+  };
+  EXPECT_EQ(writes(true, true), 0);
+  EXPECT_EQ(writes(false, true), 1) << "0 / 0 is no zero point";
+  EXPECT_EQ(writes(true, false), 1) << "0 becomes another number";
+}
+
 TEST(IntegerProducts, GroupsHaveTheirOwnSums) {
   Quantised s;
   const NodeId x = s.Real(s.In("x", Shape({1, 32, 4, 4}), DType::kU8), s.Number(DType::kU8, 5),
@@ -212,7 +233,22 @@ TEST(IntegerProducts, ZeroPointsOfWeightsTakeSumsOfWindows) {
   }
 }
 
-// GPUs add up channels, and then windows, unless those are the pixels.
+// GPUs do so where the product has the columns of a tile.
+TEST(IntegerProducts, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
+  for (const int64_t outputs : {6, 8}) {
+    Quantised s;
+    const NodeId x = s.Real(s.In("x", Shape({1, 20, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
+                            s.Number(DType::kF32, 0.25));
+    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({outputs, 20, 3, 3})), s.Number(DType::kU8, 90),
+                            s.Number(DType::kF32, 0.125));
+    s.Out("y", s.b.Conv(x, w, Conv(1)));
+    EXPECT_EQ(s.Changed(), 1);
+    EXPECT_EQ(s.Products(), outputs < 8 ? 1 : 2);
+    EXPECT_EQ(s.CountOf(Op::kPool), outputs < 8 ? 1 : 0);
+  }
+}
+
+// Of fewer, they add up channels, and then windows, unless those are the pixels.
 TEST(IntegerProducts, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
   const auto pools = [](int64_t kernel, int64_t pad, int64_t stride) {
     Quantised s;

@@ -45,6 +45,26 @@ TEST(PadFewChannels, APictureOfThreeChannelsIsReadByPixels) {
   EXPECT_EQ(Padded({.x = {8, 3, 96, 96}, .w = {16, 3, 7, 7}, .stride = 2}), 1);
 }
 
+// Sums of the windows of bytes, beside their product, are of the copy as well: both read one input.
+TEST(PadFewChannels, SumsBesideAProductReadTheCopy) {
+  SmallGraph s;
+  const ir::ConvAttrs attrs{{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
+  const Shape weight{8, 3, 7, 7};
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < weight.elements(); ++i) numbers.push_back(i % 19 - 9);
+  const NodeId x = s.In("x", Shape{2, 3, 70, 70}, DType::kU8);
+  const NodeId ones = s.b.Expand(s.b.Scalar(DType::kI8, 1), weight);
+  const NodeId y = s.b.Conv(x, s.b.Ints(DType::kI8, weight, numbers), attrs);
+  s.Out("y", s.b.Sub(y, s.b.BinaryScalar(TapeOp::kMul, s.b.Conv(x, ones, attrs), 5)));
+  PassOptions options;
+  options.channels_last = true;
+  EXPECT_EQ(ExpectSame(&s, PadFewChannels, options, 255).changes, 1);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    EXPECT_TRUE(node.dead || node.op != Op::kConv || s.g.node(node.inputs[0]).shape[1] == 4);
+  }
+}
+
 TEST(PadFewChannels, OthersStay) {
   EXPECT_EQ(Padded({.channels_last = false}), 0);
   EXPECT_EQ(Padded({.dtype = DType::kF32}), 0);
