@@ -19,10 +19,21 @@ bool CanLieChannelsLast(const Node& node) {
   return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
 }
 
-constexpr char kImage = 1;   // [n, c, spatial...]
-constexpr char kPixels = 2;  // [n, spatial..., c], which convolutions and pools read as an image
+constexpr char kImage = 1;    // [n, c, spatial...]
+constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as an image
+constexpr char kOfBytes = 4;  // an image between convolutions of 8-bit integers
 
-// Spreads from what windows read and write to all that pointwise work and concatenations make of it.
+// The greatest or least along spatial axes, which stay as 1.
+bool IsExtremeOfImage(const ir::Graph& graph, const Node& node) {
+  if (node.op != Op::kReduce) return false;
+  const ir::ReduceAttrs& attrs = node.As<ir::ReduceAttrs>();
+  const Shape& image = graph.node(node.inputs[0]).shape;
+  return (attrs.kind == ir::ReduceKind::kMax || attrs.kind == ir::ReduceKind::kMin) &&
+         node.shape.rank == image.rank && node.shape[0] == image[0] && node.shape[1] == image[1];
+}
+
+// Spreads from what windows read and write to all that pointwise work and concatenations make of it, and,
+// between convolutions of 8-bit integers, to the extremes by which their input is quantised.
 class Images {
  public:
   explicit Images(const Context& context)
@@ -32,21 +43,26 @@ class Images {
     for (NodeId id : c_.order) {
       const Node& node = c_.node(id);
       if (node.op == Op::kConv || node.op == Op::kPool) {
-        Add(id);
-        TryInput(node, 0);
+        const bool bytes = node.op == Op::kConv && node.dtype == DType::kI32;
+        const char found = bytes ? kImage | kOfBytes : kImage;
+        Add(id, found);
+        TryInput(node, 0, found);
         TryPixels(node.inputs[0]);
       }
-      if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]));
+      if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]), kImage);
     }
     while (!work_.empty()) {
       const NodeId id = work_.back();
       work_.pop_back();
       const Node& node = c_.node(id);
+      const char found = found_[static_cast<size_t>(id)];
       if (Spreads(node)) {
-        for (size_t k = 0; k < node.inputs.size(); ++k) TryInput(node, k);
+        for (size_t k = 0; k < node.inputs.size(); ++k) TryInput(node, k, found);
       }
       for (NodeId reader : c_.readers[id]) {
-        if (Spreads(c_.node(reader)) && ReadsAsItIs(c_.node(reader), id)) Add(reader);
+        const Node& next = c_.node(reader);
+        const bool spreads = Spreads(next) || ((found & kOfBytes) != 0 && IsExtremeOfImage(c_.graph, next));
+        if (spreads && ReadsAsItIs(next, id)) Add(reader, found);
       }
     }
     return std::move(found_);
@@ -73,9 +89,11 @@ class Images {
     return points > 1 && view == ir::Reshape(pixels, view.shape());
   }
 
-  void Add(NodeId id) {
-    if (c_.IsLeaf(id) || found_[static_cast<size_t>(id)] != 0 || !CanLieChannelsLast(c_.node(id))) return;
-    found_[static_cast<size_t>(id)] = kImage;
+  void Add(NodeId id, char found) {
+    char& known = found_[static_cast<size_t>(id)];
+    if (c_.IsLeaf(id) || known == kPixels || (known & found) == found || !CanLieChannelsLast(c_.node(id)))
+      return;
+    known |= found;
     work_.push_back(id);
   }
 
@@ -93,8 +111,8 @@ class Images {
     return c_.node(input).shape == base.shape && ir::IsDense(c_.graph.ViewOf(input), base.shape.elements());
   }
 
-  void TryInput(const Node& reader, size_t slot) {
-    if (InputAsItIs(reader, slot)) Add(c_.base(reader.inputs[slot]));
+  void TryInput(const Node& reader, size_t slot, char found) {
+    if (InputAsItIs(reader, slot)) Add(c_.base(reader.inputs[slot]), found);
   }
 
   bool ReadsAsItIs(const Node& reader, NodeId id) const {
@@ -121,7 +139,11 @@ bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
 }
 
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
-  if (c.images[static_cast<size_t>(id)] != kImage || !IsNarrow(c.node(id).dtype)) return false;
+  const char found = c.images[static_cast<size_t>(id)];
+  const DType dtype = c.node(id).dtype;
+  // Floats from which bytes are made lie as those do, so that both are vectors.
+  const bool wide = dtype == DType::kF32 && (found & kOfBytes) != 0;
+  if ((found & kImage) == 0 || (!IsNarrow(dtype) && !wide)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
     if (c.node(reader).op == Op::kCollective && !SentChannelsLast(c, c.node(reader).inputs[0])) return false;

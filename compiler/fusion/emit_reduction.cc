@@ -52,7 +52,7 @@ class RowPart {
       *obstacle = builder_.obstacle().found ? builder_.obstacle() : builder_.ObstacleOf(space_.failed());
       return Status::Ok();
     }
-    space_.Arrange(0, {Role::kOuter, Role::kReduced});
+    space_.Arrange(FollowsMemory() ? builder_.LargestMap() : 0, {Role::kOuter, Role::kReduced});
     builder_.BeginEmitting();
     Part part;
     part.skeleton = Skeleton::kReduction;
@@ -64,6 +64,15 @@ class RowPart {
 
  private:
   bool IsReduce(NodeId id) const { return c_.node(id).op == Op::kReduce; }
+
+  // Whether GPUs go over the elements as they lie in memory: extremes are the same in any order.
+  bool FollowsMemory() const {
+    return !c_.options.target.is_host() && std::all_of(members_.begin(), members_.end(), [&](NodeId id) {
+      if (!IsReduce(id)) return true;
+      const ir::ReduceKind kind = c_.node(id).As<ir::ReduceAttrs>().kind;
+      return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
+    });
+  }
 
   bool LeavesGroup(NodeId id) const {
     if (c_.stored[id]) return true;

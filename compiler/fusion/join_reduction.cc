@@ -131,7 +131,7 @@ bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
     return false;
   const NodeId input = node.inputs[0], base = c_.base(input);
   const View view = c_.graph.ViewOf(input);
-  const bool same = base == c_.base(rows.input) && view == c_.graph.ViewOf(rows.input);
+  const bool same = view == c_.graph.ViewOf(rows.input);  // of the same, or of what lies like it
   return view.shape() == rows.domain && node.As<ir::ReduceAttrs>().axes == rows.axes &&
          (same || ir::IsDense(view, rows.domain.elements())) && !c_.InGroup(base, group) &&
          c_.SamePlace(c_.groups[group].nodes[0], id);

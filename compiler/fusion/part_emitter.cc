@@ -102,6 +102,20 @@ bool PartEmitter::Counts(int loop) const {  // map_keys_: only counters have map
                      [&](const auto& entry) { return space_.Strides(entry.second)[loop] != 0; });
 }
 
+int PartEmitter::LargestMap() const {
+  int largest = domain_map_;
+  int64_t most = 0;
+  for (const OperandRecord& record : operands_) {
+    int64_t touched = 1;
+    for (int l = 0; l < space_.loops(); ++l)
+      touched *= space_.Strides(record.map)[l] == 0 ? 1 : space_.extent(l);
+    if (touched <= most) continue;
+    most = touched;
+    largest = record.map;
+  }
+  return largest;
+}
+
 // The operand that reads `base` through `view` (over the domain, into base's dense index space).
 int PartEmitter::Read(NodeId base, const View& view, NodeId reader, int slot) {
   std::string key = Key('r', base, view);

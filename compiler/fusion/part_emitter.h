@@ -67,6 +67,9 @@ class PartEmitter {
   bool Moves(int operand, int loop) const;
   bool Counts(int loop) const;
   int MapOf(int operand) const { return operands_[operand].map; }
+  // After IterationSpace::Resolve: the map of the operand that touches most, the domain's where there is
+  // none.
+  int LargestMap() const;
   void SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
                  double absent);
   // After IterationSpace::Resolve failed on map `map`: which read that was.

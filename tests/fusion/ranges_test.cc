@@ -1,0 +1,64 @@
+// Images between convolutions of 8-bit integers that a run quantises by their range.
+#include <gtest/gtest.h>
+
+#include "compiler/ir/builder.h"
+#include "tests/fusion/keeps_meaning.h"
+
+namespace rondo {
+namespace {
+
+using ir::NodeId;
+
+class Ranges : public testing::Test {
+ protected:
+  Ranges() : b_(&graph_) { options_.target = ParseTargets("cuda:sm_90a")->deciding(); }
+
+  NodeId Convolved(NodeId x) {
+    ir::ConvAttrs attrs;
+    attrs.strides = attrs.dilations = {1, 1};
+    attrs.pads_begin = attrs.pads_end = {0, 0};
+    const NodeId weight = b_.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
+    return b_.BinaryScalar(TapeOp::kSub, b_.Cast(b_.Conv(x, weight, attrs), DType::kF32), 3);
+  }
+  // As ranges_in_rows leaves it.
+  NodeId Quantised(NodeId x, NodeId* scale) {
+    const auto extreme = [&](ir::ReduceKind kind) {
+      const NodeId lines = b_.Reduce(kind, x, {2}, true);
+      return b_.Reduce(kind, b_.Expand(lines, b_.shape(x)), {0, 1, 3}, true);
+    };
+    const NodeId min = b_.BinaryScalar(TapeOp::kMin, extreme(ir::ReduceKind::kMin), 0),
+                 max = b_.BinaryScalar(TapeOp::kMax, extreme(ir::ReduceKind::kMax), 0);
+    const NodeId rows = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
+    *scale = b_.Reshape(b_.Slice(rows, 2, 0, 1, 1), Shape{});
+    return b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(x, min), rows)), DType::kU8);
+  }
+
+  ir::Graph graph_;
+  ir::Builder b_;
+  FuseOptions options_;
+};
+
+// A product, the extremes of lines, and all else of the quantisation with the range; again a product. All go
+// along memory with the channels last.
+TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
+  NodeId scale = ir::kNoNode;
+  const NodeId numbers = Quantised(Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5})), &scale);
+  graph_.outputs.push_back({"y", b_.Mul(Convolved(numbers), scale)});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  ASSERT_EQ(program.ops.size(), 4u);
+  const Part &lines = program.ops[1].kernel.parts[0], &rows = program.ops[2].kernel.parts[0];
+  ASSERT_EQ(lines.skeleton, Skeleton::kReduction);
+  ASSERT_EQ(rows.skeleton, Skeleton::kReduction);
+  EXPECT_EQ(std::vector<int64_t>(lines.loops.begin(), lines.loops.end()), (std::vector<int64_t>{5, 8, 6}));
+  EXPECT_EQ(std::vector<int64_t>(rows.loops.begin(), rows.loops.end()), (std::vector<int64_t>{6, 5, 8}));
+  for (const Part* part : {&lines, &rows}) {
+    const size_t along = part == &lines ? 1 : 2;
+    for (const Operand& operand : part->operands) {
+      const bool of_rows = part == &rows && operand.mode == Mode::kWrite && operand.dtype == DType::kF32;
+      EXPECT_EQ(operand.strides[along], of_rows ? 0 : 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo
