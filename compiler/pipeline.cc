@@ -87,6 +87,9 @@ constexpr PipelineEntry kPipeline[] = {
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,
      Leaves::kGraph, kPaired,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
+    {"ranges_in_rows", GraphAndBodies<passes::RangesInRows>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
+     "what quantises an image by its range finds that itself: at once, or in each row, from extremes of "
+     "lines"},
     {"recompute_small", GraphAndBodies<passes::RecomputeSmall>, kEach, kOptional, kGpus, Leaves::kGraph,
      kPaired,
      "what is small and quick to compute is computed by who reads it, in no kernel of its own before"},

@@ -73,6 +73,10 @@ Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.
 Result<PassResult> RecomputeSmall(ir::Graph* graph, const PassOptions& options);
 
+// What quantises an image by its range, which was found line by line, finds that itself: at once where the
+// image is small, else in each of its rows, from the extremes of lines.
+Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options);
+
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for
 // vectors along them; on a GPU those of 16 bits and several points with their input channels last, for tensor
 // cores.

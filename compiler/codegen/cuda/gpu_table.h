@@ -141,7 +141,10 @@ struct GpuTable {
   int64_t last_writer_points = 65536;  // of a scatter: each looks at all later ones [fit]
   // A row of so few vectors is left to one warp, longer ones to a block [fit]
   int64_t row_warp_vectors = 128;
-  int64_t row_warp_elements = 256;     // the same of rows that are read element by element [fit]
+  int64_t row_warp_elements = 256;  // the same of rows that are read element by element [fit]
+  // Elements from which on the blocks of a cluster share a row, if there is one whose extremes alone are
+  // found [fit]
+  int64_t team_extremes = 1 << 13;
   int64_t column_cluster_rounds = 32;  // loads of a thread that a cluster must save to be worth it [fit]
 
   // --- epilogues: instructions a point, besides one for most operations [fit]

@@ -44,12 +44,23 @@ bool FitsShared(const PartContext& context, const RowShape& shape, int64_t rows)
   return RegistersOf(part, shape) > 0 && SharedBytesOf(part, shape) + kTold <= most;
 }
 
+// Whether the greatest and the least are all that is found: the same whoever finds it.
+bool FindsExtremes(const Part& part) {
+  return std::all_of(part.stages.begin(), part.stages.end(), [](const Stage& stage) {
+    return std::all_of(stage.tape.begin(), stage.tape.end(), [](const TapeInst& inst) {
+      return !IsReduction(inst.op) || inst.op == TapeOp::kReduceMax || inst.op == TapeOp::kReduceMin;
+    });
+  });
+}
+
 // None if rows are short, or so many that each may as well have one block.
 std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   const Part& part = context.part;
   const int64_t elements = context.Points(part.outer, part.loops.size()),
                 rows = context.Points(0, part.outer);
-  if (!context.target.clusters() || part.reduced == 0 || elements < kLeastTeamRow) return std::nullopt;
+  const int64_t least =
+      rows == 1 && FindsExtremes(part) ? GpuTableOf(context.target).team_extremes : kLeastTeamRow;
+  if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
   RowShape shape;
   shape.cluster = kMostBlocks;
   while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > context.Processors())
