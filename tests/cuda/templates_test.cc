@@ -171,14 +171,14 @@ struct RowMaker {
   Arena arena;
   PartMaker maker{&arena};
 
-  RowMaker(int64_t rows, int64_t row, DType type) {
+  RowMaker(int64_t rows, int64_t row, DType type, TapeOp reduces = TapeOp::kReduceSum) {
     maker.loops = {rows, row};
     maker.part.skeleton = Skeleton::kReduction;
     maker.part.outer = maker.part.reduced = maker.part.scalars = 1;
     const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
                    y = maker.Operand(type, Mode::kWrite, {0, 1});
     TapeMaker sum, divide;
-    sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, type));
+    sum.Add(reduces, TapeType::kF32, 0, sum.Load(x, type));
     divide.Store(
         y, type,
         divide.Binary(TapeOp::kDiv, divide.Load(x, type), divide.Add(TapeOp::kScalar, TapeType::kF32, 0)));
@@ -197,6 +197,17 @@ TEST(CudaTemplates, RowsAreReadOnceAndKeptInRegisters) {
   EXPECT_EQ(Text(wide.maker).grid, 19u);  // a block a row
   EXPECT_FALSE(Has(Text(odd.maker), "load_words"));
   EXPECT_FALSE(Has(Text(endless.maker), "load_words"));
+}
+
+TEST(CudaTemplates, OneRowWhoseExtremesAreFoundIsSharedFromFewerElementsOn) {
+  const auto shared = [](int64_t rows, int64_t elements, TapeOp reduces) {
+    RowMaker row(rows, elements, DType::kF16, reduces);
+    return Has(Text(row.maker), "__cluster_dims__(8");
+  };
+  EXPECT_TRUE(shared(1, 8192, TapeOp::kReduceMax));
+  EXPECT_FALSE(shared(1, 4096, TapeOp::kReduceMax));
+  EXPECT_FALSE(shared(2, 8192, TapeOp::kReduceMax));
+  EXPECT_FALSE(shared(1, 8192, TapeOp::kReduceSum));
 }
 
 TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
