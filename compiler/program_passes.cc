@@ -61,6 +61,13 @@ Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation*
   return Status::Ok();
 }
 
+// Whether blocks of a cluster can share a row on all of the GPUs.
+bool AllHaveClusters(const std::vector<Target>& targets) {
+  return std::all_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
+  });
+}
+
 // What the passes of compiler/passes are told.
 passes::PassOptions OptionsFor(const CompileOptions& options) {
   passes::PassOptions out;
@@ -72,6 +79,7 @@ passes::PassOptions OptionsFor(const CompileOptions& options) {
   out.host = options.targets.deciding().is_host();
   out.channels_last = !out.host;
   out.wgmma = options.targets.all_have_wgmma();
+  out.clusters = AllHaveClusters(options.targets.all);
   return out;
 }
 
@@ -170,11 +178,7 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseOptions options;
   options.target = compilation->options.targets.deciding();
   if (!options.target.is_host()) options.longest_kept_row = 1024;
-  const std::vector<Target>& targets = compilation->options.targets.all;
-  const bool teams = std::all_of(targets.begin(), targets.end(), [](const Target& target) {
-    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
-  });
-  if (teams && !options.target.is_host()) {
+  if (AllHaveClusters(compilation->options.targets.all) && !options.target.is_host()) {
     options.least_shared_row = kLeastTeamRow;
     options.most_shared_row = kMostTeamRow;
     options.most_shared_rows = kMostTeamRows;

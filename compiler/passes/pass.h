@@ -45,6 +45,8 @@ struct PassOptions {
   // pack_weights: every GPU of the target has wgmma, by which matmuls of any number of rows read packed
   // weights.
   bool wgmma = false;
+  // ranges_in_rows: on every GPU of the target, blocks of a cluster can share a row.
+  bool clusters = false;
 };
 
 struct PassResult {

@@ -23,9 +23,10 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int kMostSteps = 64;             // from extremes to a scale or zero point
-constexpr int64_t kMostInRow = 16 << 10;   // elements, which the threads of one block read at once
-constexpr int64_t kMostAtOnce = 64 << 10;  // elements, which the blocks of one cluster do
+constexpr int kMostSteps = 64;            // from extremes to a scale or zero point
+constexpr int64_t kMostInRow = 16 << 10;  // elements, which the threads of one block read at once
+// Elements of a small image: for the blocks of a cluster, and for one block.
+constexpr int64_t kMostAtOnce = 64 << 10, kMostAtOnceInBlock = 4 << 10;
 
 bool IsExtreme(const Node& node) {
   if (node.op != Op::kReduce) return false;
@@ -42,7 +43,8 @@ struct Range {
 
 class Rows {
  public:
-  explicit Rows(Graph* graph) : g_(*graph) {}
+  Rows(Graph* graph, bool clusters)
+      : g_(*graph), most_at_once_(clusters ? kMostAtOnce : kMostAtOnceInBlock) {}
 
   int64_t Run() {
     for (NodeId id : g_.TopologicalOrder()) {
@@ -176,7 +178,7 @@ class Rows {
     if (axes.size() != 1 || axes[0] == image.rank - 1 || lines.shape.rank != image.rank) return {};
     return {lines.inputs[0], axes[0]};
   }
-  bool IsAtOnce(NodeId read) const { return g_.node(read).shape.elements() <= kMostAtOnce; }
+  bool IsAtOnce(NodeId read) const { return g_.node(read).shape.elements() <= most_at_once_; }
   // Whether there are rows, none too long.
   bool HasRows(NodeId read, int axis) const {
     const Shape& shape = g_.node(read).shape;
@@ -235,6 +237,7 @@ class Rows {
   }
 
   Graph& g_;
+  const int64_t most_at_once_;
   std::map<std::pair<NodeId, NodeId>, NodeId> rows_;  // by what was one number, and what is read
   std::map<NodeId, NodeId> quantised_;                // what is read, by the steps of its quantisation
   int64_t images_ = 0;
@@ -242,9 +245,9 @@ class Rows {
 
 }  // namespace
 
-Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions&) {
+Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  result.changes = Rows(graph).Run();
+  result.changes = Rows(graph, options.clusters).Run();
   Tidy(graph);
   result.text = Count(result.changes, "image") + " quantised by ranges that each row finds";
   return result;

@@ -13,6 +13,7 @@ struct Image {
   bool with_0 = true;        // the range has 0 in it
   bool other_image = false;  // whose range it is
   bool padded = false, covers = true;
+  bool clusters = true;
 };
 
 // The image with 0 around it, or without its first column.
@@ -50,7 +51,9 @@ int64_t Changed(SmallGraph* s, const Image& image) {
   s->Out("numbers", b.Cast(q, DType::kU8));
   s->Out("scale", scale);
   s->Out("zero", zero);
-  return ExpectSame(s, RangesInRows).changes;
+  PassOptions options;
+  options.clusters = image.clusters;
+  return ExpectSame(s, RangesInRows, options).changes;
 }
 
 // Reductions of lines to one number for each row, and to one for all.
@@ -84,6 +87,11 @@ TEST(RangesInRows, OfSmallImagesItIsFoundAtOnce) {
     SmallGraph s;
     EXPECT_EQ(Changed(&s, {.padded = padded}), 1);
     EXPECT_EQ(s.CountOf(Op::kReduce), 2) << ir::Dump(s.g);
+  }
+  for (const bool clusters : {false, true}) {  // whose blocks are more than one
+    SmallGraph s;
+    EXPECT_EQ(Changed(&s, {.shape = {1, 16, 8, 64}, .clusters = clusters}), 1);
+    EXPECT_EQ(s.CountOf(Op::kReduce), clusters ? 2 : 4) << ir::Dump(s.g);
   }
 }
 
