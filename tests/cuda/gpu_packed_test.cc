@@ -206,6 +206,18 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
   }
 }
 
+// A case in one configuration of a family of few rows, on three multiprocessors. `choice`: "TxCxN cluster S".
+void RunRows(const std::string& family, const std::string& choice, const PackedCase& p, uint32_t seed) {
+  const int64_t tiles = choice[0] - '0', groups = choice[2] - '0';
+  Suite suite;
+  suite.processors = 3;
+  suite.configuration =
+      *ParseKernelConfiguration(family + " " + std::to_string((p.rows + 7) / 8 * 8) + "x" +
+                                std::to_string(tiles * groups * 64 / p.rights) + "x128 " + choice);
+  AddExact(&suite, p, seed);
+  suite.Run();
+}
+
 // Every way to share tiles out among warpgroups and blocks: the least rows and the most, ragged ends, K that
 // ends within a step and before the last block's share, steps of a tile that are no multiple of the turns, A
 // as it lies and A that threads make, more tiles than blocks.
@@ -213,17 +225,7 @@ TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
   for (const char* choice : {"1x1x4 cluster 1", "2x1x4 cluster 4", "3x2x2 cluster 2", "5x1x3 cluster 1",
                              "2x2x2 cluster 8", "2x1x2 cluster 1", "4x1x3 cluster 2", "7x1x2 cluster 4"}) {
     SCOPED_TRACE(choice);
-    const auto add = [&](const PackedCase& p, uint32_t seed) {
-      const std::string rows = std::to_string((p.rows + 7) / 8 * 8);
-      const int tiles = choice[0] - '0', groups = choice[2] - '0';
-      Suite suite;
-      suite.processors = 3;
-      const std::string columns = std::to_string(tiles * groups * 64 / p.rights);
-      suite.configuration =
-          *ParseKernelConfiguration("packed_rows " + rows + "x" + columns + "x128 " + choice);
-      AddExact(&suite, p, seed);
-      suite.Run();
-    };
+    const auto add = [&](const PackedCase& p, uint32_t seed) { RunRows("packed_rows", choice, p, seed); };
     add({16, 1, 520, 1096, PackedType::kU4, 32, DType::kBF16, DType::kBF16}, 700);
     add({13, 1, 200, 2000, PackedType::kU4, 128, DType::kBF16, DType::kF16, true, 2}, 701);
     add({5, 3, 17, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true}, 702);
@@ -231,6 +233,36 @@ TEST(GpuPackedRows, EveryConfigurationMatchesTheReference) {
     add({32, 1, 40, 2048, PackedType::kU2, 16, DType::kBF16, DType::kF32, false, 1, DType::kF32}, 704);
     add({8, 1, 72, 2048, PackedType::kU8, int64_t{1} << 20, DType::kF16, DType::kF32, true, 2}, 705);
   }
+}
+
+// The same of A as digits: blocks of one instruction, of half a stage, of a stage and more, and a column's.
+TEST(GpuPackedDigits, EveryConfigurationMatchesTheReference) {
+  for (const char* choice : {"1x1x4 cluster 1", "2x1x3 cluster 4", "3x2x2 cluster 2", "5x1x3 cluster 1",
+                             "2x2x2 cluster 8", "2x1x2 cluster 1", "4x1x3 cluster 2", "7x1x2 cluster 4"}) {
+    SCOPED_TRACE(choice);
+    const auto add = [&](const PackedCase& p, uint32_t seed) { RunRows("packed_digits", choice, p, seed); };
+    add({16, 1, 520, 1096, PackedType::kU4, 32, DType::kBF16, DType::kBF16}, 900);
+    add({13, 1, 200, 2000, PackedType::kU4, 128, DType::kBF16, DType::kF16, true, 2}, 901);
+    add({5, 3, 17, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true}, 902);
+    add({3, 2, 40, 2024, PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 903);
+    add({8, 1, 72, 2048, PackedType::kU8, int64_t{1} << 20, DType::kF16, DType::kF32, true, 2}, 904);
+    if (choice[0] > '3') continue;  // more rows need more registers
+    add({24, 1, 40, 2048, PackedType::kU8, 32, DType::kBF16, DType::kF32}, 905);
+    add({32, 1, 136, 2048, PackedType::kU4, 256, DType::kBF16, DType::kBF16}, 906);
+  }
+}
+
+TEST(GpuPackedDigits, EveryTypeMatchesTheReference) {
+  Suite suite;
+  suite.configuration = *ParseKernelConfiguration("packed_digits");
+  AddOfEveryType(&suite, AddExact, 1000,
+                 [](PackedType type, DType dtype, bool whole) -> std::vector<PackedCase> {
+                   return {{16, 2, 32, 256, type, 32, dtype, dtype, whole},
+                           {9, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2},
+                           {24, 3, 17, 296, type, 128, dtype, DType::kF32, whole},
+                           {32, 1, 200, 320, type, 64, dtype, dtype, whole, 2}};
+                 });
+  suite.Run();
 }
 
 TEST(GpuPackedRows, EveryTypeMatchesTheReference) {
@@ -294,10 +326,11 @@ double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
 // of the greatest of those that share its scale, and A in 16 bits of even size is as it was.
 TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
   Suite suite;
+  suite.configuration = *ParseKernelConfiguration("packed_digits");  // of few rows there is none: streamed
   uint32_t seed = 500;
   for (PackedType type : {PackedType::kU4, PackedType::kU8}) {
     for (DType dtype : {DType::kBF16, DType::kF16}) {
-      for (int64_t rows : {1, 4}) {
+      for (int64_t rows : {1, 4, 16}) {
         const PackedCase p = {rows, 1, 64, 1024, type, 32, dtype, DType::kF32};
         Add(&suite, p, seed);
         Case& c = suite.Last();
@@ -423,8 +456,9 @@ TEST(GpuPacked, NoConfigurationOfTilesSpills) {
     CudaTarget target = TargetOf("sm_90a");
     for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
       const KernelConfiguration& choice = candidate.configuration;
-      const bool tiles =
-          choice.family == TemplateFamily::kPackedTiles || choice.family == TemplateFamily::kPackedRows;
+      const bool tiles = choice.family == TemplateFamily::kPackedTiles ||
+                         choice.family == TemplateFamily::kPackedRows ||
+                         choice.family == TemplateFamily::kPackedDigits;
       if (!tiles || choice.cluster > 1) continue;
       target.configuration = choice;
       const Result<KernelText> text = WriteKernelText(kernel, target, facts);
@@ -454,6 +488,7 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
         const TemplateFamily family = candidate.configuration.family;
         ASSERT_TRUE((rows <= 16 && family == TemplateFamily::kPacked) ||
                     (rows > 4 && rows <= 32 && family == TemplateFamily::kPackedRows) ||
+                    (rows > 4 && rows <= 32 && family == TemplateFamily::kPackedDigits) ||
                     (rows > 4 && family == TemplateFamily::kPackedTiles))
             << rows << ": " << Text(candidate.configuration);
         target.configuration = candidate.configuration;

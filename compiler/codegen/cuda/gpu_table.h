@@ -65,6 +65,12 @@ struct GpuTable {
   double packed_rows_point = 0.45;
   double packed_rows_split = 1000;
   double packed_rows_split_block = 250;
+  // The same of A as digits: cycles to multiply, for each sum of a block, for a warp to make digits of 16
+  // rows of a step, and until the first step has them.
+  double packed_digits_multiply = 26;
+  double packed_digits_sum = 6;
+  double packed_digits_make = 110;
+  double packed_digits_start = 1800;
   double mma = 750;        // mma.sync, warps with tiles of at least mma_full points [products]
   double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit]
   double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]

@@ -23,6 +23,9 @@
 //                                    and N (columns of each B) of a tile, K of a stage; tiles of 64 columns
 //                                    that a warpgroup has, warpgroups that have others, warpgroups that take
 //                                    turns with the steps; blocks that split K
+//   packed_digits 16x256x128 2x2x2 cluster 1
+//                                    up to 32 rows by weights of 4 and 8 bits: as packed_rows, A as digits of
+//                                    8 bits
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged                           attention, keys and values through shared memory
@@ -70,6 +73,7 @@ enum class TemplateFamily : uint8_t {
   kFma,
   kPackedTiles,
   kPackedRows,
+  kPackedDigits,
 };
 
 struct KernelConfiguration {

@@ -32,6 +32,11 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   return {};
 }
 
+bool IsTiledPacked(TemplateFamily family) {
+  return family == TemplateFamily::kPackedTiles || family == TemplateFamily::kPackedRows ||
+         family == TemplateFamily::kPackedDigits;
+}
+
 // Packed weights are what few templates know, and so are sums of A beside a product and several weights of a
 // convolution.
 bool Takes(const PartTemplate& one, const Part& part) {
@@ -40,8 +45,7 @@ bool Takes(const PartTemplate& one, const Part& part) {
   if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
     return one.family == TemplateFamily::kPlain;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
-         one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPackedRows ||
-         one.family == TemplateFamily::kPlain;
+         IsTiledPacked(one.family) || one.family == TemplateFamily::kPlain;
 }
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
@@ -71,7 +75,8 @@ void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* c
       matmul && (matmul->m > kMostStreamed || (matmul->m > kMostStreamedDeep && matmul->k >= kDeep));
   const auto first = [&](const KernelCandidate& one) {
     const TemplateFamily family = one.configuration.family;
-    if (family == TemplateFamily::kPackedTiles || family == TemplateFamily::kPackedRows) return tiled;
+    if (family == TemplateFamily::kPackedDigits) return true;
+    if (IsTiledPacked(family)) return tiled;
     return family == TemplateFamily::kFewRows || (family == TemplateFamily::kPacked && !tiled);
   };
   double most = 0;

@@ -122,7 +122,8 @@ void Mma(PtxThread& t, const PtxStatement& s) {
   machine.Part(~0u);
 }
 
-// ---- wgmma: d (64 x N) += a (64 x 16) * b (16 x N), by four warps, at any time until one waits for it.
+// ---- wgmma: d (64 x N) += a (64 x K) * b (K x N), by four warps, at any time until one waits for it. K is
+// 32 bytes: 16 numbers of 16 bits, or 32 of 8.
 
 // Of a matrix in shared memory, as its descriptor has it: where it begins, bytes between panels of 64
 // columns, bytes between groups of eight lines. Lines are 128 bytes, swizzled.
@@ -135,68 +136,92 @@ Matrix MatrixOf(uint64_t descriptor) {
           static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4};
 }
 
+int BytesOf(Type type) { return type == Type::kS8 || type == Type::kU8 ? 1 : 2; }
+
 // Element (row, k) of a matrix whose lines run along K, or along its rows (`across`).
 double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, int k, bool across,
-          bool bf16) {
-  const auto r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k);
+          Type type) {
+  const auto r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k),
+             bytes = static_cast<uint32_t>(BytesOf(type));
   const uint32_t offset = across ? r / 64 * matrix.panel + c / 8 * matrix.group + c % 8 * 128 + r % 64 * 2
-                                 : r / 8 * matrix.group + r % 8 * 128 + c * 2;
+                                 : r / 8 * matrix.group + r % 8 * 128 + c * bytes;
   const uint32_t address = fake_cuda::Swizzled(matrix.begin + offset, 128) | block << kBlockShift;
-  uint16_t bits;
-  std::memcpy(&bits, machine.Shared(address, 2), 2);
-  return WidenHalf(bits, bf16);
+  uint16_t bits = 0;
+  std::memcpy(&bits, machine.Shared(address, bytes), bytes);
+  return Element(bits, 0, type);
 }
 
 struct Wgmma {
-  bool bf16, a_across, b_across, a_in_registers, adds;
+  Type a, b;
+  bool a_across, b_across, a_in_registers, adds;
   int n;
   uint32_t block;                                    // of the cluster
   std::vector<std::vector<simt::Operand>> operands;  // of 128 threads
   PtxStatement statement;
 };
 
+// ".f32.bf16.bf16", ".s32.u8.s8": the types of A and B behind that of d.
+void SetTypes(const PtxStatement& s, Wgmma* w) {
+  w->a = w->b = s.Has("bf16") ? Type::kBf16 : Type::kF16;
+  const size_t at = s.op.find(".s32.");
+  if (at == std::string::npos) return;
+  w->a = s.op[at + 5] == 's' ? Type::kS8 : Type::kU8;
+  w->b = s.op[at + 8] == 's' ? Type::kS8 : Type::kU8;
+}
+
+// Adds to one element of d.
+void AddTo(const simt::Operand& to, double sum, bool adds, bool whole) {
+  if (whole) {
+    int32_t before = 0;
+    if (adds) std::memcpy(&before, to.to, sizeof before);
+    const int32_t result = before + static_cast<int32_t>(sum);
+    std::memcpy(to.to, &result, sizeof result);
+  } else {
+    const auto result = static_cast<float>(sum + (adds ? static_cast<double>(FloatAt(to)) : 0));
+    std::memcpy(to.to, &result, sizeof result);
+  }
+}
+
 void RunWgmma(SimtMachine& machine, const Wgmma& w) {
   const std::vector<PtxArgument>& d = w.statement.arguments[0].inside;
   const PtxArgument &a = w.statement.arguments[1], &b = w.statement.arguments[2];
-  std::vector<float> left(64 * 16), right(16 * static_cast<size_t>(w.n));
+  const int each = 4 / BytesOf(w.a), extent = 8 * each;  // elements of a register; of K
+  const auto k_extent = static_cast<size_t>(extent);
+  std::vector<float> left(64 * k_extent), right(k_extent * static_cast<size_t>(w.n));
   if (w.a_in_registers) {
     for (int thread = 0; thread < 128; ++thread) {
       const int g = thread % 32 / 4, t = thread % 4, first = thread / 32 * 16;
       for (int r = 0; r < 4; ++r) {
         const uint64_t word = w.operands[thread][a.inside[r].number].value;
-        for (int e = 0; e < 2; ++e)
-          left[(first + g + r % 2 * 8) * 16 + r / 2 * 8 + t * 2 + e] =
-              static_cast<float>(Element(word, e, w.bf16 ? Type::kBf16 : Type::kF16));
+        for (int e = 0; e < each; ++e)
+          left[(first + g + r % 2 * 8) * k_extent + r / 2 * (extent / 2) + t * each + e] =
+              static_cast<float>(Element(word, e, w.a));
       }
     }
   } else {
     const Matrix matrix = MatrixOf(w.operands[0][a.number].value);
     for (int row = 0; row < 64; ++row) {
-      for (int k = 0; k < 16; ++k)
-        left[row * 16 + k] = static_cast<float>(At(machine, matrix, w.block, row, k, w.a_across, w.bf16));
+      for (int k = 0; k < extent; ++k)
+        left[row * k_extent + k] = static_cast<float>(At(machine, matrix, w.block, row, k, w.a_across, w.a));
     }
   }
   const Matrix matrix = MatrixOf(w.operands[0][b.number].value);
   for (int n = 0; n < w.n; ++n) {
-    for (int k = 0; k < 16; ++k)
+    for (int k = 0; k < extent; ++k)
       right[static_cast<size_t>(k) * w.n + n] =
-          static_cast<float>(At(machine, matrix, w.block, n, k, w.b_across, w.bf16));
+          static_cast<float>(At(machine, matrix, w.block, n, k, w.b_across, w.b));
   }
   std::vector<double> sums(w.n);
   for (int row = 0; row < 64; ++row) {
     std::fill(sums.begin(), sums.end(), 0.0);
-    for (int k = 0; k < 16; ++k) {
-      const double x = left[row * 16 + k];
+    for (int k = 0; k < extent; ++k) {
+      const double x = left[row * k_extent + k];
       const float* from = &right[static_cast<size_t>(k) * w.n];
       for (int n = 0; n < w.n; ++n) sums[n] += x * static_cast<double>(from[n]);
     }
     const int first = row / 16 * 32 + row % 8 * 4, upper = row % 16 / 8 * 2;  // threads of the row; registers
-    for (int n = 0; n < w.n; ++n) {
-      const simt::Operand& to = w.operands[first + n % 8 / 2][d[n / 8 * 4 + upper + n % 2].number];
-      const double before = w.adds ? static_cast<double>(FloatAt(to)) : 0;
-      const auto result = static_cast<float>(sums[n] + before);
-      std::memcpy(to.to, &result, sizeof result);
-    }
+    for (int n = 0; n < w.n; ++n)
+      AddTo(w.operands[first + n % 8 / 2][d[n / 8 * 4 + upper + n % 2].number], sums[n], w.adds, each == 4);
   }
 }
 
@@ -217,7 +242,7 @@ void BeginWgmma(PtxThread& t, const PtxStatement& s) {
   group.came = 0;
   ++group.met;
   Wgmma w;
-  w.bf16 = s.Has("bf16");
+  SetTypes(s, &w);
   w.a_in_registers = s.arguments[1].kind == PtxArgument::kList;
   w.n = static_cast<int>(s.arguments[0].inside.size()) * 2;
   w.block = thread.block->rank;

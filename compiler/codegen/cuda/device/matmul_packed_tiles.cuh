@@ -3,33 +3,50 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_PACKED_TILES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_PACKED_TILES_CUH_
 
+#include "compiler/codegen/cuda/device/packed_tiles_digits.cuh"
+#include "compiler/codegen/cuda/device/packed_tiles_pairs.cuh"
 #include "compiler/codegen/cuda/device/packed_tiles_results.cuh"
 #include "compiler/codegen/cuda/device/packed_tiles_rows.cuh"
 #include "compiler/codegen/cuda/device/packed_tiles_wgmma.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-template <PackedTiles MATMUL, bool FEW_ROWS>
-struct PackedTilesSums {
-  typedef PackedTilesWgmma<MATMUL> Type;
+// What adds up and what fills stages, by whether rows are few and A lies as digits.
+template <PackedTiles MATMUL, typename MakeA, bool FEW_ROWS = (MATMUL.warp_tiles > 0),
+          bool DIGITS = (MATMUL.digits > 0)>
+struct PackedTilesForm {
+  typedef PackedTilesWgmma<MATMUL> Sums;
+  typedef PackedTilesCopies<MATMUL, MakeA> Copies;
 };
-template <PackedTiles MATMUL>
-struct PackedTilesSums<MATMUL, true> {
-  typedef PackedTilesRows<MATMUL> Type;
+template <PackedTiles MATMUL, typename MakeA>
+struct PackedTilesForm<MATMUL, MakeA, true, false> {
+  typedef PackedTilesRows<MATMUL, PackedTilesPairs> Sums;
+  typedef PackedTilesCopies<MATMUL, MakeA> Copies;
+};
+template <PackedTiles MATMUL, typename MakeA>
+struct PackedTilesForm<MATMUL, MakeA, true, true> {
+  typedef PackedTilesRows<MATMUL, PackedTilesDigits> Sums;
+  typedef PackedTilesDigitCopies<MATMUL, MakeA> Copies;
 };
 
 // a: A's map; with a_made a_at(m, k): 8 elements of A along K. `fetch` reads ahead what `epilogue` needs.
 template <PackedTiles MATMUL, typename MakeA, typename Fetch, typename Epilogue>
 DEV void matmul_packed_tiles(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, PackedTilesB b,
                              MakeA a_at, Fetch fetch, Epilogue epilogue) {
+  typedef PackedTilesForm<MATMUL, MakeA> Form;
   constexpr int MULTIPLIERS = MATMUL.multipliers(), SPLIT_K = MATMUL.split_k;
   const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0);
   const PackedTilesBlock<MATMUL> own(block, blocks, problem);
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < MATMUL.stages; ++s) {
-      mbarrier_init(own.full + 8 * s, MATMUL.a_made ? 129 : 1);
+      mbarrier_init(own.full + 8 * s, MATMUL.writers() + 1);
       mbarrier_init(own.empty + 8 * s, MATMUL.column_warps());
+    }
+#pragma unroll
+    for (int s = 0; s < MATMUL.raw_steps(); ++s) {
+      mbarrier_init(own.raw_full + 8 * s, 1);
+      mbarrier_init(own.raw_empty + 8 * s, 1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -45,12 +62,12 @@ DEV void matmul_packed_tiles(u32 block, u32 blocks, TmaExtents problem, const Te
   if (warp >= MULTIPLIERS / 32) {
     if constexpr (MATMUL.registers > 0) fewer_registers<kCopierRegisters>();
     const int thread = (int)threadIdx.x - MULTIPLIERS;
-    if (MATMUL.a_made || thread < 32) PackedTilesCopies<MATMUL, MakeA>{own, b, a, a_at, thread}.run();
+    if (MATMUL.writers() || thread < 32) typename Form::Copies(own, b, a, a_at, thread).run();
     if (SPLIT_K > 1) cluster_barrier();
   } else {
     if constexpr (MATMUL.registers > 0) more_registers<MATMUL.registers>();
     wait_for_earlier();
-    typename PackedTilesSums<MATMUL, (MATMUL.warp_tiles > 0)>::Type sums(own, warp);
+    typename Form::Sums sums(own, warp);
 #pragma unroll 1
     for (u32 tile = own.first; tile < own.tiles; tile += own.stride) {
       int m, n;

@@ -43,6 +43,15 @@ DEV u32 merged(u32 x, u32 y) {
   asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(d) : "r"(x), "r"(y), "n"(MASK));
   return d;
 }
+// Codes of 4 bits of two words, of which a lane has the columns g and g + 8: 32 along K, one a byte, as
+// fragments of an instruction on bytes. Each is 16 times the code less 8. Shifts to the left are
+// multiplications, which other units do than those of the masks.
+DEV void nibble_bytes(u32 first, u32 second, u32* codes) {
+  codes[0] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first << 4);
+  codes[1] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second << 4);
+  codes[2] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first);
+  codes[3] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second);
+}
 // Left by so many bits, or right.
 DEV u32 moved(u32 x, int left) { return left >= 0 ? x << left : x >> -left; }
 

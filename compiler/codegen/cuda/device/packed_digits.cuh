@@ -1,30 +1,16 @@
 // What a PackedStream streams, multiplied by A as whole numbers, exactly, on the integer units of tensor
 // cores.
 //
-// Of a block (PackedMatmul::block_k), the elements of a row of A are taken as multiples of the power of two
-// with which the greatest of them has 16 bits: two digits of 8 bits, the columns 2 m and 2 m + 1 of the
-// instruction. What that leaves is at most 2^-15 of the greatest. An element that is no finite number makes
-// the block NaN. Columns of the instruction for which there are no rows take further blocks, as in
-// packed_halves.cuh.
+// Of a block (PackedMatmul::block_k), the elements of a row of A are taken as two digits (digits.cuh), the
+// columns 2 m and 2 m + 1 of the instruction. An element that is no finite number makes the block NaN.
+// Columns of the instruction for which there are no rows take further blocks, as in packed_halves.cuh.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_DIGITS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_DIGITS_CUH_
 
+#include "compiler/codegen/cuda/device/digits.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/packed_codes.cuh"
 #include "compiler/codegen/cuda/device/packed_stream.cuh"
-#include "compiler/codegen/cuda/device/scalar.cuh"
-
-// The greater of each of two pairs of whole numbers of 15 bits.
-DEV u32 greater_pair(u32 x, u32 y) {
-#if __CUDA_ARCH__ >= 900
-  u32 z;
-  asm("max.u16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
-  return z;
-#else
-  const u32 low = (x & 0xffffu) > (y & 0xffffu) ? x & 0xffffu : y & 0xffffu;
-  return low | (x >> 16 > y >> 16 ? x & 0xffff0000u : y & 0xffff0000u);
-#endif
-}
 
 template <PackedMatmul M>
 struct PackedDigits : PackedStream<M> {
@@ -102,10 +88,6 @@ struct PackedDigits : PackedStream<M> {
         }
       }
   }
-  DEV float widened(u32 pair, int high) {
-    if (BF16) return bits_float(high ? pair & 0xffff0000u : pair << 16);
-    return half_float((unsigned short)(high ? pair >> 16 : pair));
-  }
   // The greatest of the 16-bit numbers without their signs, as such bits, among the threads of a block.
   DEV u32 greatest(const Elements& x) {
     u32 pairs = 0;
@@ -132,32 +114,15 @@ struct PackedDigits : PackedStream<M> {
     return most;
   }
   MEMBER void keep(const Elements& x, int row, int at, u32 sharer) const {
-    // Digits are -128 to 127, so that the greatest whole number, 32639, is a 250th less than a power of two.
-    const u32 own = (u32)__float_as_int(widened(greatest(x), 0) * 1.004f) >> 23,
-              exponent = own > 17 ? own : 17;
-    const float up = bits_float((14 + 254 - exponent) << 23);
-    const float unit = exponent == 255 ? bits_float(0x7fc00000u) : bits_float((exponent - 14) << 23);
-    // The whole number that is added to MAGIC is the low bits of the sum; 128 more rounds what the second
-    // byte begins with, and the first is off by as much.
-    constexpr float MAGIC = 12582912.0f + 128.0f;
+    const DigitScale scale = digit_scale<BF16>(greatest(x));
     const u32 to = a + row * 2 * PITCH + at + (SHARERS > 1 ? sharer % 2 * 4 + sharer / 2 * 16 : 0);
     u32 sum = 0;
 #pragma unroll
     for (int w = 0; w < WORDS; ++w) {
       u32 high[HALVES], low[HALVES];
 #pragma unroll
-      for (int h = 0; h < HALVES; ++h) {
-        const u32 pair[2] = {x.first[h][w], x.second[h][w]};
-        u32 bits[4];
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          bits[e] = (u32)__float_as_int(__fmaf_rn(widened(pair[e % 2], e / 2), up, MAGIC));
-          if (CORRECTED) sum += bits[e];
-        }
-        const u32 two = __byte_perm(bits[0], bits[1], 0x5140), others = __byte_perm(bits[2], bits[3], 0x5140);
-        high[h] = __byte_perm(two, others, 0x7632);
-        low[h] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
-      }
+      for (int h = 0; h < HALVES; ++h)
+        four_digits<BF16, CORRECTED>(x.first[h][w], x.second[h][w], scale.up, high[h], low[h], sum);
       if (!EVEN && row >= ROWS) continue;
       if (HALVES == 2) {
         store_shared_8(to + w * 8, make_uint2(high[0], high[HALVES - 1]));
@@ -167,14 +132,14 @@ struct PackedDigits : PackedStream<M> {
         store_shared_4(to + PITCH + w * 8, low[0]);
       }
     }
-    sum -= (u32)(HALVES * WORDS * 4) * (u32)__float_as_int(MAGIC);
+    sum -= (u32)(HALVES * WORDS * 4) * (u32)__float_as_int(digit_magic());
 #pragma unroll
     for (int other = 1; CORRECTED && other < SHARERS * UNITS; other *= 2)
       sum += __shfl_xor_sync(~0u, sum, other);
     if ((EVEN || row < ROWS) && at % BLOCK_K == 0 && sharer == 0) {
       const float zero = M.format.zeros ? 1.0f : (float)(M.format.zero - OFFSET);
       store_shared_8(terms(at / BLOCK_K) + (row / 4 * COLUMNS / 2 + row % 4) * 8,
-                     make_uint2((u32)__float_as_int(unit / TIMES),
+                     make_uint2((u32)__float_as_int(scale.unit / TIMES),
                                 (u32)__float_as_int(-zero * (float)TIMES * (float)(int)sum)));
     }
   }
@@ -252,15 +217,10 @@ struct PackedDigits : PackedStream<M> {
       }
     }
   }
-  // The codes of unit u of a piece's 16 bytes, one a byte. Shifts to the left are multiplications, which
-  // other units do than those of the masks.
+  // The codes of unit u of a piece's 16 bytes, one a byte.
   DEV void bytes_of(uint4 w, int u, u32* codes) {
     if (NIBBLES) {
-      const u32 first = word(w, 2 * u), second = word(w, 2 * u + 1);
-      codes[0] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first << 4);
-      codes[1] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second << 4);
-      codes[2] = masked_xor<0xf0f0f0f0u, 0x80808080u>(first);
-      codes[3] = masked_xor<0xf0f0f0f0u, 0x80808080u>(second);
+      nibble_bytes(word(w, 2 * u), word(w, 2 * u + 1), codes);
     } else {
       codes[0] = w.x, codes[1] = w.y, codes[2] = w.z, codes[3] = w.w;
     }

@@ -47,8 +47,9 @@ struct PackedTilesBlock {
 
   const TmaExtents problem;
   const u32 rank, first, stride, tall, tiles;
-  const int begin, end;                 // steps of K
-  const u32 base, memory, full, empty;  // shared addresses: of all, of stages, of barriers
+  const int begin, end;  // steps of K
+  // Shared addresses: of all, of stages, of A as it is, of barriers.
+  const u32 base, memory, raw, full, empty, raw_full, raw_empty;
 
   MEMBER PackedTilesBlock(u32 block, u32 blocks, TmaExtents problem)
       : problem(problem),
@@ -61,8 +62,11 @@ struct PackedTilesBlock {
         end(begin + EACH < STEPS ? begin + EACH : STEPS),
         base(shared_address(shared_memory)),
         memory((base + 1023u) & ~1023u),
-        full(memory + STAGES * STAGE),
-        empty(full + 8 * STAGES) {}
+        raw(memory + STAGES * STAGE),
+        full(raw + MATMUL.raw_steps() * MATMUL.a_bytes()),
+        empty(full + 8 * STAGES),
+        raw_full(empty + 8 * STAGES),
+        raw_empty(raw_full + 8 * MATMUL.raw_steps()) {}
 
   // Where a tile begins. Blocks at work together have bands of rows, and share what they read.
   MEMBER void place(u32 tile, int& m, int& n) const {
@@ -72,7 +76,9 @@ struct PackedTilesBlock {
     m = (int)(band * BAND + in % height) * MATMUL.m;
     n = (int)(in / height) * MATMUL.n;
   }
-  MEMBER float* behind_barriers() const { return (float*)(shared_memory + (empty + 8 * STAGES - base)); }
+  MEMBER float* behind_barriers() const {
+    return (float*)(shared_memory + (full + 8 * MATMUL.barriers() - base));
+  }
 };
 
 // What fills stages: a thread that asks for boxes of A and of B, or four warps of which one does and all make
@@ -86,6 +92,10 @@ struct PackedTilesCopies {
   const TensorMap* const a;
   const MakeA a_at;
   const int thread;
+
+  MEMBER PackedTilesCopies(const PackedTilesBlock<MATMUL>& own, const PackedTilesB& b, const TensorMap* a,
+                           const MakeA& a_at, int thread)
+      : own(own), b(b), a(a), a_at(a_at), thread(thread) {}
 
   // Codes, scales and zero points of columns from n on.
   MEMBER void copy_b(int stage, int n, int step) const {
@@ -118,23 +128,33 @@ struct PackedTilesCopies {
       fence_proxy_async();
       mbarrier_arrive(own.full + 8 * stage);
     } else if (thread == 0) {
-#pragma unroll
-      for (int run = 0; run < STAGE_K / 64; ++run) {
-        const int x = step * STAGE_K + run * 64;
-        tma_copy<false>(to + run * (M * 128), a, own.full + 8 * stage, 0, x % own.problem.k_run,
-                        m % own.problem.m_run, x / own.problem.k_run, m / own.problem.m_run, 0);
-      }
+      copy_a(to, own.full + 8 * stage, m, step);
     }
   }
-  MEMBER void run() const {
-    int m, n, stage = 0, ahead = 0;  // ahead: stages whose B was asked for early
-    u32 phase = 1;
-    if (MATMUL.b_constant && own.first < own.tiles) {
-      own.place(own.first, m, n);
-      for (; ahead < MATMUL.stages && own.begin + ahead < own.end; ++ahead) {
-        if (thread == 0) copy_b(ahead, n, own.begin + ahead);
-      }
+  // A as it is, 64 of K after another.
+  MEMBER void copy_a(u32 to, u32 barrier, int m, int step) const {
+#pragma unroll
+    for (int run = 0; run < STAGE_K / 64; ++run) {
+      const int x = step * STAGE_K + run * 64;
+      tma_copy<false>(to + run * (M * 128), a, barrier, 0, x % own.problem.k_run, m % own.problem.m_run,
+                      x / own.problem.k_run, m / own.problem.m_run, 0);
     }
+  }
+  // B of as many stages as there are, of the block's first tile, whose columns begin with n, if that need not
+  // wait for the kernels ahead; how many that were.
+  MEMBER int ask_ahead(int n) const {
+    int ahead = 0;
+    if (!MATMUL.b_constant || own.first >= own.tiles) return ahead;
+    for (; ahead < MATMUL.stages && own.begin + ahead < own.end; ++ahead) {
+      if (thread == 0) copy_b(ahead, n, own.begin + ahead);
+    }
+    return ahead;
+  }
+  MEMBER void run() const {
+    int m = 0, n = 0, stage = 0;
+    u32 phase = 1;
+    if (own.first < own.tiles) own.place(own.first, m, n);
+    int ahead = ask_ahead(n);
     wait_for_earlier();
     for (u32 tile = own.first; tile < own.tiles; tile += own.stride) {
       own.place(tile, m, n);

@@ -1,30 +1,45 @@
-// Sums of matmul_packed_tiles.cuh of few rows, by wgmma as packed_tiles_wgmma.cuh has it, whose scales
-// multiply sums: what the numbers of a block add up to, in f32.
+// Sums of matmul_packed_tiles.cuh of few rows, by wgmma that takes codes from registers; scales multiply
+// sums: what the numbers of a block add up to, in f32.
 //
 // A warpgroup has several tiles of 64 columns; warpgroups take turns with the steps. An instruction of so few
 // rows takes as long as one of more, about 20 cycles, so nothing is multiplied that threads can do.
+//
+// Form: what is multiplied, PackedTilesPairs or PackedTilesDigits, and what it has under way.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_ROWS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_ROWS_CUH_
 
 #include "compiler/codegen/cuda/device/packed_tiles_copies.cuh"
 #include "compiler/codegen/cuda/device/packed_tiles_unpack.cuh"
-#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// What a thread adds up: of 2 columns of each of its warpgroup's tiles, some of the rows.
-template <PackedTiles MATMUL>
-struct PackedTilesRows {
-  static constexpr int M = MATMUL.m, N = MATMUL.n, THREADS = MATMUL.multipliers(), TILES = MATMUL.warp_tiles;
-  static constexpr int TURNS = MATMUL.turns, STAGES = MATMUL.stages, SUMS = M / 2;
-  static constexpr bool BY_COLUMN = MATMUL.by_column(), BF16 = MATMUL.format.bf16,
-                        ZEROS = MATMUL.format.zeros;
+// Piece number PIECE of a stage: of tile TILE, the 16s of K [FIRST, FIRST + Form::AT_ONCE) of half HALF.
+template <PackedTiles MATMUL, typename Form, int PIECE>
+struct PackedTilesPiece {
   typedef PackedTilesUnpack<MATMUL> Unpack;
-  typedef PackedCodes<MATMUL.format, false> Codes;
-  // Of half a stage: 16s of K; of a block, and of what is multiplied at a time.
-  static constexpr int SLICES = Unpack::SLICES, SHARE = Unpack::SHARE, AT_ONCE = SHARE < 2 ? SHARE : 2;
+  static constexpr int AT_ONCE = Form::AT_ONCE, TILES = MATMUL.warp_tiles;
+  static constexpr int PIECES = Unpack::SLICES / AT_ONCE,  // of one half
+      BLOCK_PIECES = Unpack::SHARE / AT_ONCE;              // of what a block has of it
+  // Tile after tile, or half after half, so that all tiles share what a form keeps of a half.
+  static constexpr int TILE = Form::HALVES_FIRST ? PIECE / PIECES % TILES : PIECE / (2 * PIECES),
+                       HALF = Form::HALVES_FIRST ? PIECE / (TILES * PIECES) : PIECE / PIECES % 2,
+                       FIRST = PIECE % PIECES * AT_ONCE, BLOCK = FIRST / Unpack::SHARE;
   // Halves of a stage whose numbers share scales are one block.
-  static constexpr bool WHOLE_STAGE = MATMUL.stage_blocks() == 1;
+  static constexpr bool BEGINS = FIRST % Unpack::SHARE == 0 && !(Form::WHOLE_STAGE && HALF == 1);
+  static constexpr bool ENDS = (FIRST + AT_ONCE) % Unpack::SHARE == 0 && !(Form::WHOLE_STAGE && HALF == 0);
+  // Of two, its fragments, and its block's sums.
+  static constexpr int TURN = PIECE % 2, SUMS_TURN = (Form::WHOLE_STAGE ? TILE : PIECE / BLOCK_PIECES) % 2;
+};
+
+// What a thread adds up: of 2 columns of each of its warpgroup's tiles, some of the rows.
+template <PackedTiles MATMUL, template <PackedTiles> class FormOf>
+struct PackedTilesRows {
+  typedef FormOf<MATMUL> Form;
+  typedef PackedTilesUnpack<MATMUL> Unpack;
+  static constexpr int N = MATMUL.n, THREADS = MATMUL.multipliers(), TILES = MATMUL.warp_tiles;
+  static constexpr int TURNS = MATMUL.turns, STAGES = MATMUL.stages, SUMS = MATMUL.m / 2;
+  static constexpr int PIECES = TILES * 2 * Unpack::SLICES / Form::AT_ONCE;
+  static constexpr bool BY_COLUMN = MATMUL.by_column(), ZEROS = MATMUL.format.zeros;
   static_assert(STAGES % TURNS == 0, "a warp would not see every use of its stages");
 
   const PackedTilesBlock<MATMUL>& own;
@@ -58,7 +73,9 @@ struct PackedTilesRows {
 #pragma unroll 1
     for (; step < own.end - own.begin; step += TURNS) {
       mbarrier_wait(own.full + 8 * stage, phase);
-      multiply(own.memory + stage * MATMUL.stage());
+      Form form;
+      Unpack unpack;
+      multiply_from<0>(own.memory + stage * MATMUL.stage(), unpack, form);
       if (lane == 0) mbarrier_arrive(own.empty + 8 * stage);
       stage += TURNS;
       if (stage >= STAGES) {
@@ -73,111 +90,39 @@ struct PackedTilesRows {
   MEMBER void store(float* sums, int first_row) const {
 #pragma unroll
     for (int j = 0; j < TILES; ++j) {
-      const int tile = first + 4 * j, row = (lane & 3) * 2;
+      const int tile = first + 4 * j, row = Form::first_row(lane);
       float* const at = sums + ((turn * MATMUL.b_count + tile / (N / 16)) * ALL + row) * MATMUL.pitch() +
                         tile % (N / 16) * 16 + (lane >> 2);
 #pragma unroll
       for (int e = 0; e < ROWS / 2; ++e) {
         const float sum = acc[j][first_row / 2 + e];
-        at[(e / 4 * 8 + (e & 1)) * MATMUL.pitch() + (e >> 1 & 1) * 8] =
-            BY_COLUMN ? sum * scale[j][e >> 1 & 1] : sum;
+        at[Form::row_of(e) * MATMUL.pitch() + Form::upper(e) * 8] =
+            BY_COLUMN ? sum * scale[j][Form::upper(e)] : sum;
       }
     }
   }
   MEMBER static void barrier() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
 
  private:
-  // What is under way: fragments by turns, and sums of blocks by turns with their scales.
-  struct Begun {
-    u32 fragments[2][AT_ONCE][4];
-    float sums[2][SUMS], scale[2][2];
-  };
-  // Piece number PIECE of a stage: of tile TILE, the 16s of K [FIRST, FIRST + AT_ONCE) of half HALF.
+  // Every piece of a stage from number PIECE on; of the one before, results are taken.
   template <int PIECE>
-  struct Piece {
-    static constexpr int HALVES = SLICES / AT_ONCE;  // pieces of one half
-    static constexpr int TILE = PIECE / (2 * HALVES), HALF = PIECE / HALVES % 2,
-                         FIRST = PIECE % HALVES * AT_ONCE, BLOCK = FIRST / SHARE;
-    static constexpr bool BEGINS = FIRST % SHARE == 0 && !(WHOLE_STAGE && HALF == 1);
-    static constexpr bool ENDS = (FIRST + AT_ONCE) % SHARE == 0 && !(WHOLE_STAGE && HALF == 0);
-    // Of its fragments, and of its block's sums.
-    static constexpr int TURN = PIECE % 2,
-                         SUMS_TURN = (WHOLE_STAGE ? TILE : (TILE * 2 + HALF) * (SLICES / SHARE) + BLOCK) % 2;
-  };
-  static constexpr int PIECES = TILES * 2 * SLICES / AT_ONCE;
-
-  // A stage, one tile of 64 columns after another.
-  MEMBER void multiply(u32 from) {
-    Begun b;
-    Unpack unpack;
-    multiply_from<0>(from, unpack, b);
-  }
-  // Every piece from number PIECE on; of the one before, results are taken.
-  template <int PIECE>
-  MEMBER void multiply_from(u32 from, Unpack& unpack, Begun& b) {
+  MEMBER void multiply_from(u32 from, Unpack& unpack, Form& form) {
     if constexpr (PIECE < PIECES) {
-      typedef Piece<PIECE> P;
+      typedef PackedTilesPiece<MATMUL, Form, PIECE> P;
       if constexpr (P::FIRST == 0) unpack.template load<P::HALF>(from, first + 4 * P::TILE);
-      begin_piece<PIECE>(from, unpack, b);
-      if constexpr (PIECE > 0) finish<PIECE - 1, 1>(b);
-      multiply_from<PIECE + 1>(from, unpack, b);
+      form.template begin<P>(from, unpack, acc[P::TILE], column_zeros[P::TILE]);
+      if constexpr (PIECE > 0) finish<PIECE - 1, 1>(form);
+      multiply_from<PIECE + 1>(from, unpack, form);
     } else {
-      finish<PIECE - 1, 0>(b);
+      finish<PIECE - 1, 0>(form);
     }
   }
-  template <int PIECE>
-  MEMBER void begin_piece(u32 from, const Unpack& unpack, Begun& b) {
-    typedef Piece<PIECE> P;
-    u32 bias[2];
-    bias_of(unpack, P::BLOCK, P::TILE, bias);
-    if constexpr (!BY_COLUMN && P::BEGINS)
-      unpack.widen_scales(unpack.scales[P::BLOCK], b.scale[P::SUMS_TURN]);
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int slice = P::FIRST + i;
-        b.fragments[P::TURN][i][e] = Codes::pair(unpack.words[slice / Unpack::WORD * 2 + (e & 1)],
-                                                 slice % Unpack::WORD * 2 + e / 2, bias[e & 1]);
-      }
-    wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < AT_ONCE; ++i) {
-      const int slice = P::HALF * SLICES + P::FIRST + i;
-      const u64 a = wgmma_descriptor(from + slice / 4 * (M * 128) + slice % 4 * 32, 0);
-      const u32* const codes = b.fragments[P::TURN][i];
-      if constexpr (BY_COLUMN)
-        wgmma_registers<M, BF16>(acc[P::TILE], codes, a);
-      else if (P::BEGINS && i == 0)
-        wgmma_registers<M, BF16, false>(b.sums[P::SUMS_TURN], codes, a);
-      else
-        wgmma_registers<M, BF16>(b.sums[P::SUMS_TURN], codes, a);
-    }
-    wgmma_commit();
-  }
-  // Waits for piece number PIECE, behind which PENDING are under way; a block that ends with it is scaled.
+  // Waits for piece number PIECE, behind which PENDING are under way.
   template <int PIECE, int PENDING>
-  MEMBER void finish(Begun& b) {
-    typedef Piece<PIECE> P;
+  MEMBER void finish(Form& form) {
+    typedef PackedTilesPiece<MATMUL, Form, PIECE> P;
     wgmma_wait<PENDING>();
-    if constexpr (!BY_COLUMN && P::ENDS) {
-#pragma unroll
-      for (int e = 0; e < SUMS; ++e) {
-        float& sum = b.sums[P::SUMS_TURN][e];
-        asm volatile("" : "+f"(sum)::"memory");  // not to be read before the wait
-        acc[P::TILE][e] = __fmaf_rn(b.scale[P::SUMS_TURN][e >> 1 & 1], sum, acc[P::TILE][e]);
-      }
-    }
-  }
-  // What is added to the pairs of codes of a block of tile j, for the columns g and g + 8.
-  MEMBER void bias_of(const Unpack& unpack, int block, int j, u32* bias) const {
-    float zero[2] = {(float)MATMUL.format.zero, (float)MATMUL.format.zero};
-    if constexpr (ZEROS && BY_COLUMN)
-      zero[0] = column_zeros[j][0], zero[1] = column_zeros[j][1];
-    else if constexpr (ZEROS)
-      unpack.widen_scales(unpack.zeros[block], zero);
-    bias[0] = Codes::bias(zero[0]);
-    bias[1] = Codes::bias(zero[1]);
+    form.template finish<P>(acc[P::TILE]);
   }
 };
 

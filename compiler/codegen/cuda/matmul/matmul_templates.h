@@ -9,24 +9,26 @@
 
 namespace rondo::cuda {
 
-extern const PartTemplate kFewRowsMatmul;      // 1 to 16 rows: B streamed once
-extern const PartTemplate kPackedMatmul;       // 1 to 16 rows by weights in fewer bits
-extern const PartTemplate kPackedRowsMatmul;   // 5 to 32 rows by weights in fewer bits: wgmma, scaled sums
-extern const PartTemplate kPackedTilesMatmul;  // wgmma by weights in fewer bits, unpacked in registers
-extern const PartTemplate kTmaMatmul;          // wgmma, tiles brought by TMA
-extern const PartTemplate kMmaMatmul;          // mma.sync of 16-bit types
-extern const PartTemplate kImmaMatmul;         // mma.sync of 8-bit integers
-extern const PartTemplate kWgmmaMatmul;        // wgmma, tiles copied by threads
-extern const PartTemplate kTf32Matmul;         // mma.sync of f32 rounded to tf32
-extern const PartTemplate kSimtMatmul;         // FMA in f32
+extern const PartTemplate kFewRowsMatmul;       // 1 to 16 rows: B streamed once
+extern const PartTemplate kPackedMatmul;        // 1 to 16 rows by weights in fewer bits
+extern const PartTemplate kPackedRowsMatmul;    // 5 to 32 rows by weights in fewer bits: wgmma, scaled sums
+extern const PartTemplate kPackedDigitsMatmul;  // the same by weights of 4 and 8 bits, on bytes
+extern const PartTemplate kPackedTilesMatmul;   // wgmma by weights in fewer bits, unpacked in registers
+extern const PartTemplate kTmaMatmul;           // wgmma, tiles brought by TMA
+extern const PartTemplate kMmaMatmul;           // mma.sync of 16-bit types
+extern const PartTemplate kImmaMatmul;          // mma.sync of 8-bit integers
+extern const PartTemplate kWgmmaMatmul;         // wgmma, tiles copied by threads
+extern const PartTemplate kTf32Matmul;          // mma.sync of f32 rounded to tf32
+extern const PartTemplate kSimtMatmul;          // FMA in f32
 // Little work, or types and layouts that no family takes:
 extern const PartTemplate kDotMatmul;    // a warp a point, A and B read as vectors along K
 extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kContractionTemplates[] = {
-    &kFewRowsMatmul, &kPackedMatmul, &kPackedRowsMatmul, &kPackedTilesMatmul, &kTmaMatmul, &kMmaMatmul,
-    &kImmaMatmul,    &kWgmmaMatmul,  &kTf32Matmul,       &kSimtMatmul,        &kDotMatmul, &kPlainMatmul};
+    &kFewRowsMatmul, &kPackedMatmul, &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,
+    &kTmaMatmul,     &kMmaMatmul,    &kImmaMatmul,       &kWgmmaMatmul,        &kTf32Matmul,
+    &kSimtMatmul,    &kDotMatmul,    &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

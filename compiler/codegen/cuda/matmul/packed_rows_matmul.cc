@@ -1,5 +1,6 @@
 // Matmuls of few rows by weights of fewer bits: TMA brings tiles, warpgroups unpack them in registers for
-// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh).
+// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh). Two families: `packed_rows` multiplies A in
+// 16 bits by pairs, `packed_digits` A as two digits of 8 bits by codes of 4 and 8 bits.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
 
 constexpr int64_t kMostRows = 32, kLeastRows = 5, kStageK = 128;
+constexpr int64_t kLeastBlock = 32;  // of digits: what an instruction takes of K
 
 // Tiles of 64 columns that a warpgroup has; warpgroups that have others; warpgroups that take turns with the
 // steps.
@@ -29,9 +31,10 @@ constexpr int64_t kMostTiles = 7;
 constexpr Groups kGroups[] = {{0, 1, 4}, {0, 2, 2}, {0, 1, 3}, {0, 1, 2}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
-KernelConfiguration ConfigurationOf(int64_t rows, int64_t b_count, const Groups& groups, int64_t split) {
+KernelConfiguration ConfigurationOf(TemplateFamily family, int64_t rows, int64_t b_count,
+                                    const Groups& groups, int64_t split) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kPackedRows;
+  configuration.family = family;
   configuration.m = (rows + 7) / 8 * 8;
   configuration.n = groups.tiles * groups.columns * 64 / b_count;
   configuration.k = kStageK;
@@ -49,6 +52,11 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
          problem.m >= kLeastRows && problem.m <= kMostRows && problem.n >= 16;
 }
 
+bool SuitsDigits(const Part& part) {
+  const bool bytes = part.packed.type == PackedType::kU4 || part.packed.type == PackedType::kU8;
+  return bytes && part.packed.block >= kLeastBlock;
+}
+
 // All but stages and the words that are read ahead.
 PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                      const KernelConfiguration& c) {
@@ -56,6 +64,7 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   matmul.split_k = static_cast<int>(c.cluster);
   matmul.warp_tiles = static_cast<int>(c.warps_m);
   matmul.turns = static_cast<int>(c.warps_k);
+  matmul.digits = c.family == TemplateFamily::kPackedDigits;
   return matmul;
 }
 
@@ -66,7 +75,8 @@ int64_t RegistersOf(const PackedTiles& matmul) {
 }
 int64_t RegistersNeeded(const PackedTiles& matmul) {
   constexpr int64_t kOthers = 52;
-  return (matmul.warp_tiles + 2) * matmul.m / 2 + kOthers;
+  const int64_t begun = matmul.digits ? 4 : 2;  // accumulators of so many tiles are under way
+  return (matmul.warp_tiles + begun) * matmul.m / 2 + kOthers;
 }
 
 int64_t Tiles(const MatmulProblem& problem, const PackedTiles& matmul) {
@@ -95,18 +105,26 @@ int Stages(const PartContext& context, const PackedTiles& matmul) {
   return stages > fit ? 0 : static_cast<int>(stages);
 }
 
+// Cycles of a scheduler for 16 columns and 32 of K.
+double UnitCycles(const GpuTable& gpu, const PackedTiles& matmul) {
+  const double sums = matmul.m / 2.0;
+  if (matmul.digits) return gpu.packed_digits_multiply + sums * gpu.packed_digits_sum * 32 / matmul.digit_k();
+  const bool few_bits = matmul.format.type <= 3 && matmul.format.bits < 8;
+  const double scale = matmul.by_column() ? 0 : sums * 32 / matmul.digit_k();
+  return (few_bits ? gpu.packed_rows_unpack : gpu.packed_rows_unpack_bytes) + scale;
+}
+
 // Cycles of a step on one multiprocessor: bound by copies, or by unpacking and multiplying.
 double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double used) {
   const double tiles = matmul.tiles() * matmul.stage_k / 32.0;  // of 16 columns and 32 of K
   const double bytes = matmul.a_bytes() + matmul.b_bytes();
   const double memory = matmul.b_bytes() / (gpu.memory_bytes / std::max(used, gpu.memory_processors));
   const double l2 = bytes / std::min(gpu.l2_tma_bytes, gpu.l2_all_bytes / used);
-  const double scale = matmul.by_column() ? 0 : matmul.m / 2.0 * std::max(1.0, 32.0 / matmul.format.block);
-  const bool few_bits = matmul.format.type <= 3 && matmul.format.bits < 8;
-  const double unpack = few_bits ? gpu.packed_rows_unpack : gpu.packed_rows_unpack_bytes;
   const double few_groups = matmul.multipliers() < 4 * 128 ? gpu.packed_rows_few_groups : 1;
-  const double work = tiles / 4 * (unpack + scale) * few_groups;
-  return std::max({memory, l2, work, gpu.packed_rows_step});
+  const double work = tiles / 4 * UnitCycles(gpu, matmul) * few_groups;
+  // What makes digits takes turns with what multiplies.
+  const double made = matmul.digits ? std::ceil(matmul.m / 16.0) * gpu.packed_digits_make : 0;
+  return std::max({memory, l2, work + made, gpu.packed_rows_step});
 }
 
 // Cycles of the busiest multiprocessor.
@@ -120,19 +138,23 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const double points = static_cast<double>(matmul.turns) * matmul.m * matmul.n * matmul.b_count;
   const double join = split > 1 ? gpu.packed_rows_split + gpu.packed_rows_split_block * split : 0;
   const double end = gpu.packed_rows_end + gpu.packed_rows_point * points + join;
-  return gpu.tma_start + rounds * (steps * StepCycles(gpu, matmul, used) + end);
+  const double start = gpu.tma_start + (matmul.digits ? gpu.packed_digits_start : 0);
+  return start + rounds * (steps * StepCycles(gpu, matmul, used) + end);
 }
 
-std::vector<KernelCandidate> Candidates(const PartContext& context) {
+std::vector<KernelCandidate> CandidatesOf(TemplateFamily family, const PartContext& context) {
   std::vector<KernelCandidate> candidates;
   if (!context.matmul || !Suits(context, *context.matmul)) return candidates;
+  if (family == TemplateFamily::kPackedDigits && !SuitsDigits(context.part)) return candidates;
   const MatmulProblem& problem = *context.matmul;
   const auto offer = [&](const Groups& groups) {
     if (groups.tiles * groups.columns * 4 % problem.b_count != 0) return;
     for (int64_t split : kSplits) {
-      const KernelConfiguration configuration = ConfigurationOf(problem.m, problem.b_count, groups, split);
+      const KernelConfiguration configuration =
+          ConfigurationOf(family, problem.m, problem.b_count, groups, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const bool a_made = !PackedTilesAMapOf(context, problem, configuration.m);
+      if (a_made && family == TemplateFamily::kPackedDigits) continue;  // they are made of A as it lies
       const PackedTiles matmul = MatmulOf(context, problem, a_made, configuration);
       const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
       if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;
@@ -147,6 +169,13 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  return CandidatesOf(TemplateFamily::kPackedRows, context);
+}
+std::vector<KernelCandidate> DigitsCandidates(const PartContext& context) {
+  return CandidatesOf(TemplateFamily::kPackedDigits, context);
+}
+
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
@@ -159,5 +188,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 }  // namespace
 
 constinit const PartTemplate kPackedRowsMatmul = {TemplateFamily::kPackedRows, kHeaders, Candidates, Write};
+constinit const PartTemplate kPackedDigitsMatmul = {TemplateFamily::kPackedDigits, kHeaders, DigitsCandidates,
+                                                    Write};
 
 }  // namespace rondo::cuda
