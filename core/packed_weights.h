@@ -23,7 +23,7 @@ enum class PackedType : uint8_t {
   kU2 = 1,    // whole numbers; signed ones have their middle as zero point
   kU4 = 2,
   kU8 = 3,
-  kE4M3 = 4,  // FP8; what stands for no number counts as the number that it would be
+  kE4M3 = 4,  // FP8; a code that stands for no number makes results that are any
   kE5M2 = 5,
   kE2M1 = 6,  // FP4
 };
@@ -43,7 +43,8 @@ struct PackedWeights {
   PackedType type = PackedType::kNone;
   // f32, f16 or bf16: a driver may round weights and the other factor to it. Of whole numbers it may also
   // take the other factor in 16 bits of fixed point: less or more by 2^-15 of the greatest in a run of at
-  // most 256 along k, which lies within one block. No further.
+  // most 256 along k, which lies within one block. Of FP8 it may take bf16 so, by 2^-20 of the greatest, and
+  // round what 32 products add up to by 2^-12 of the greatest of them. No further.
   DType dtype = DType::kF32;
   int64_t block = 0;  // numbers along k that share a scale: a multiple of 16, or all
   int32_t zero = 0;   // of all blocks, where there are no zero points

@@ -40,8 +40,14 @@ constexpr uint64_t SyntheticKey(uint64_t seed, std::string_view name) {
   return h;
 }
 
-// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes, or zeros if scale
-// is 0; other integers: zeros.
+// The bits that synthetic bytes may have: of `scale` as a whole number; 1 stands for all.
+constexpr uint8_t SyntheticBits(float scale) {
+  if (scale == 1 || scale >= 255) return 255;
+  return scale > 0 ? static_cast<uint8_t>(scale) : uint8_t{0};
+}
+
+// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes of SyntheticBits;
+// other integers: zeros.
 inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
                                void* out) {
   switch (dtype) {
@@ -66,7 +72,7 @@ inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t 
     case DType::kU8:
       for (uint64_t i = 0; i < count; ++i) {
         const uint64_t bits = SyntheticMix(key + (first + i) * kSyntheticStride);
-        static_cast<uint8_t*>(out)[i] = scale == 0 ? uint8_t{0} : static_cast<uint8_t>(bits >> 56);
+        static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bits >> 56 & SyntheticBits(scale));
       }
       return;
     default: std::memset(out, 0, static_cast<size_t>(count * ByteSize(dtype)));

@@ -22,8 +22,9 @@ int CodeAt(const NarrowCodes& codes, int64_t i) {
   return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
 }
 
+// What packed weights do not have: of FNUZ types also numbers whose codes are none of the types without.
 bool IsNoNumber(const NarrowCodes& codes, int code) {
-  if (codes.is_fnuz) return code == 0x80;
+  if (codes.is_fnuz && code == 0x80) return true;
   return (codes.type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
          (codes.type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
 }

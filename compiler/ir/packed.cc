@@ -33,6 +33,11 @@ Data Synthetic(DType dtype, int64_t elements, uint64_t key, float scale) {
   return data;
 }
 
+// Of codes drawn bit by bit (SyntheticBits), the bits that make them numbers whatever they are.
+float BitsOfNumbers(PackedType type) {
+  return type == PackedType::kE4M3 ? 0xfe : type == PackedType::kE5M2 ? 0xfb : 0xff;
+}
+
 // The mean square of the numbers that codes drawn evenly stand for.
 double MeanSquare(PackedType type, int32_t zero) {
   const uint32_t codes = 1u << BitsOf(type);
@@ -94,7 +99,7 @@ std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, 
   const PackedShape shape = matrix->shape();
   // Both spread evenly: a mean square of a third of the scale's, times the codes'.
   const double scale = spread / std::sqrt(MeanSquare(type, matrix->zero));
-  matrix->codes = Synthetic(DType::kU8, shape.covered(), key, 1);
+  matrix->codes = Synthetic(DType::kU8, shape.covered(), key, BitsOfNumbers(type));
   matrix->scales =
       Synthetic(scale_type, shape.scales_covered(), SyntheticMix(key), static_cast<float>(scale));
   return matrix;

@@ -11,7 +11,7 @@ constexpr uint32_t kBlock = 256, kMostBlocks = 8192;
 
 // For each element i of its thread: x = key + i * odd constant through fmix64; u = (x >> 48) - 2^15; then
 // u * 2^-15 * scale, rounded to the element type. `dtype` is DType's number: 0 f32, 1 f16, 2 bf16, 3 f64;
-// 8 u8, which takes the highest bits of x.
+// 8 u8, which takes the highest bits of x, as far as SyntheticBits has them.
 constexpr char kText[] = R"(.version 7.0
 .target sm_80
 .address_size 64
@@ -20,7 +20,7 @@ constexpr char kText[] = R"(.version 7.0
 {
   .reg .pred %p, %f16, %bf16, %f64, %u8;
   .reg .b16 %h;
-  .reg .b32 %a, %b, %c, %d;
+  .reg .b32 %a, %b, %c, %d, %bits;
   .reg .f32 %scale, %v;
   .reg .f64 %w;
   .reg .b64 %to, %count, %key, %i, %t, %stride, %x, %y;
@@ -29,6 +29,10 @@ constexpr char kText[] = R"(.version 7.0
   ld.param.u64 %key, [key];
   ld.param.f32 %scale, [scale];
   ld.param.u32 %d, [dtype];
+  setp.eq.f32 %p, %scale, 0f3f800000;
+  cvt.rzi.u32.f32 %bits, %scale;
+  min.u32 %bits, %bits, 255;
+  @%p mov.u32 %bits, 255;
   cvta.to.global.u64 %to, %to;
   setp.eq.u32 %f16, %d, 1;
   setp.eq.u32 %bf16, %d, 2;
@@ -81,6 +85,7 @@ two:
   bra step;
 byte:
   shr.u32 %a, %a, 8;
+  and.b32 %a, %a, %bits;
   add.u64 %y, %i, %to;
   st.global.u8 [%y], %a;
   bra step;

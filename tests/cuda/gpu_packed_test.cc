@@ -365,6 +365,34 @@ TEST(GpuPacked, DigitsAreOffByLittleOfTheGreatest) {
   suite.Run();
 }
 
+// Of FP8, bf16 is taken as two numbers of E4M3 with what a run of 32 or more shares, and sums of products are
+// rounded by tensor cores.
+TEST(GpuPacked, DigitsOfFp8AreOffByLittleOfTheGreatest) {
+  Suite suite;
+  uint32_t seed = 650;
+  for (PackedType type : {PackedType::kE4M3, PackedType::kE5M2}) {
+    for (int64_t rows : {1, 4}) {
+      const PackedCase p = {rows, 1, 64, 1024, type, 32, DType::kBF16, DType::kF32};
+      Add(&suite, p, seed);
+      Case& c = suite.Last();
+      Random random(seed++);
+      std::normal_distribution<double> numbers;
+      std::vector<char>& left = c.memory.params[c.maker.operands[c.maker.part.lhs].param];
+      for (int64_t i = 0; i < rows * p.depth; ++i)
+        scalar::Store<double>(DType::kBF16, left.data(), i, numbers(random) * (i % 64 == 0 ? 1000 : 1));
+      c.difference = [p, &c](const Memory& got) -> std::string {
+        double most = 0;
+        EachResult(p, c, got, [&](double is, double want, double bound) {
+          most = std::max(most, std::abs(is - want) / (bound * 0x1p-12));
+        });
+        std::printf("%s: error %.2f of the bound, %.1e in norm\n", Name(p.type), most, ErrorOf(p, c, got));
+        return most <= 1 ? "" : "an error is " + std::to_string(most) + " times what it may be";
+      };
+    }
+  }
+  suite.Run();
+}
+
 // What is no finite number makes results none, and nothing else.
 TEST(GpuPacked, DigitsOfWhatIsNoNumberAreNone) {
   for (float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

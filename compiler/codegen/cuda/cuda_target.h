@@ -32,6 +32,7 @@ struct CudaTarget {
   // What estimates are made with; null: the table of the architecture. Borrowed.
   const cuda::GpuTable* table = nullptr;
   bool clusters() const { return architecture >= 90; }
+  bool fp8() const { return architecture >= 89; }
   bool warp_groups = true;  // sm_90a: has wgmma
   bool dependent_launch() const { return architecture >= 90; }
   // Small maps and attentions let the next kernel begin before they wait themselves.

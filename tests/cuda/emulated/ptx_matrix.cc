@@ -9,7 +9,7 @@
 namespace rondo::emulated {
 namespace {
 
-enum class Type { kF16, kBf16, kTf32, kS8, kU8 };
+enum class Type { kF16, kBf16, kTf32, kS8, kU8, kE4M3, kE5M2 };
 
 // Element `k` of a register that holds several.
 double Element(uint64_t word, int k, Type type) {
@@ -19,6 +19,8 @@ double Element(uint64_t word, int k, Type type) {
     case Type::kBf16: return WidenHalf(static_cast<uint16_t>(bits >> (16 * k)), type == Type::kBf16);
     case Type::kS8: return static_cast<int8_t>(bits >> (8 * k));
     case Type::kU8: return static_cast<uint8_t>(bits >> (8 * k));
+    case Type::kE4M3: return WidenFp8(static_cast<uint8_t>(bits >> (8 * k)), false);
+    case Type::kE5M2: return WidenFp8(static_cast<uint8_t>(bits >> (8 * k)), true);
     case Type::kTf32: break;
   }
   const uint32_t kept = bits & ~0x1fffu;  // tensor cores do not look at the rest
@@ -73,6 +75,7 @@ Shape ShapeOf(const PtxStatement& s) {
     const Type type = s.Has("bf16") ? Type::kBf16 : Type::kF16;
     return {type, type, 16, 2};
   }
+  if (s.Has("e4m3")) return {s.Has("e5m2") ? Type::kE5M2 : Type::kE4M3, Type::kE4M3, 32, 4};
   // ".s32.s8.u8.s32": the types of A and B.
   const size_t at = s.op.find(".s32.") + 5;
   auto type = [&](size_t from) { return s.op[from] == 's' ? Type::kS8 : Type::kU8; };
@@ -85,7 +88,7 @@ void Mma(PtxThread& t, const PtxStatement& s) {
   warp.operands[machine.current().lane] = t.operands;
   if (!machine.Meet(t.text, "mma.sync", ~0u)) return;
   const Shape shape = ShapeOf(s);
-  const bool whole = shape.each == 4;
+  const bool whole = shape.a == Type::kS8 || shape.a == Type::kU8;
   const std::vector<PtxArgument>&d = s.arguments[0].inside, &a = s.arguments[1].inside,
         &b = s.arguments[2].inside;
   double left[16][32], right[32][8];

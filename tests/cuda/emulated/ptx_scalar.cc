@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "core/packed_weights.h"
 #include "tests/cuda/emulated/ptx_thread.h"
 
 namespace rondo::emulated {
@@ -52,6 +53,16 @@ void Narrow(PtxThread& t, const PtxStatement& s) {
 }
 void Widen(PtxThread& t, const PtxStatement& s) {
   t.SetFloat(s.arguments[0], WidenHalf(static_cast<uint16_t>(t.Word(s.arguments[1])), s.Has("bf16")));
+}
+void ConvertToE4M3(PtxThread& t, const PtxStatement& s) {
+  const uint32_t high = NarrowToE4M3(t.Float(s.arguments[1])), low = NarrowToE4M3(t.Float(s.arguments[2]));
+  t.Set(s.arguments[0], high << 8 | low);
+}
+void WidenE4M3(PtxThread& t, const PtxStatement& s) {
+  const uint32_t pair = t.Word(s.arguments[1]);
+  const uint32_t low = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair), false), false),
+                 high = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair >> 8), false), false);
+  t.Set(s.arguments[0], high << 16 | low);
 }
 // To 10 bits of mantissa, halves away from zero.
 void ToTf32(PtxThread& t, const PtxStatement& s) {
@@ -107,12 +118,34 @@ uint16_t NarrowToHalf(float value, bool bf16) {
   return bf16 ? FloatToBF16(value) : std::bit_cast<uint16_t>(static_cast<_Float16>(value));
 }
 
+float WidenFp8(uint8_t bits, bool e5m2) {
+  const int rest = bits & 0x7f;
+  if (e5m2 ? rest > 0x7c : rest == 0x7f) return NAN;
+  if (e5m2 && rest == 0x7c) return bits > 0x7f ? -INFINITY : INFINITY;
+  return PackedValue(e5m2 ? PackedType::kE5M2 : PackedType::kE4M3, bits);
+}
+
+uint8_t NarrowToE4M3(float value) {
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (std::isnan(value)) return 0x7f;
+  uint8_t nearest = 0;  // of all codes, which are in the order of their numbers
+  const double size = std::fabs(static_cast<double>(value));
+  for (uint8_t code = 1; code <= 0x7e; ++code) {
+    const double below = WidenFp8(nearest, false), own = WidenFp8(code, false), middle = (below + own) / 2;
+    if (size < middle || (size == middle && code % 2 != 0)) break;
+    nearest = code;
+  }
+  return sign | nearest;
+}
+
 const PtxRow kScalarInstructions[] = {
     {"mov", Move},
     {"selp", Select},
     {"lop3", Lop3},
     {"cvt.rn.f16x2.f32", ConvertPair},
     {"cvt.rn.bf16x2.f32", ConvertPair},
+    {"cvt.rn.satfinite.e4m3x2.f32", ConvertToE4M3},
+    {"cvt.rn.f16x2.e4m3x2", WidenE4M3},
     {"cvt.rn.f16.f32", Narrow},
     {"cvt.rn.bf16.f32", Narrow},
     {"cvt.f32.f16", Widen},

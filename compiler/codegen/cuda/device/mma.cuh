@@ -57,6 +57,21 @@ DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
 #undef MMA
 }
 
+// The same of FP8: A of E4M3 or E5M2, B of E4M3, sums in f32 (sm_89 and later).
+template <bool A_E5M2>
+DEV void mma_fp8(float* d, const u32* a, u32 b0, u32 b1) {
+#define MMA(a_type)                                                     \
+  asm("mma.sync.aligned.m16n8k32.row.col.f32." a_type                   \
+      ".e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                  \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  if (A_E5M2)
+    MMA("e5m2");
+  else
+    MMA("e4m3");
+#undef MMA
+}
+
 // Four 8 x 8 matrices of 16-bit elements; thread n gives the address of row n.
 DEV void ldmatrix(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -1,5 +1,5 @@
-// What a PackedStream streams, multiplied by A as whole numbers, exactly, on the integer units of tensor
-// cores.
+// What a PackedStream streams, multiplied by A on the units of tensor cores for bytes: whole numbers exactly
+// in 32 bits, FP8 as it lies.
 //
 // Of a block (PackedMatmul::block_k), the elements of a row of A are taken as two digits (digits.cuh), the
 // columns 2 m and 2 m + 1 of the instruction. An element that is no finite number makes the block NaN.
@@ -11,6 +11,15 @@
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/packed_codes.cuh"
 #include "compiler/codegen/cuda/device/packed_stream.cuh"
+
+template <bool REAL>
+struct PackedDigitSums {
+  typedef int Type;
+};
+template <>
+struct PackedDigitSums<true> {
+  typedef float Type;
+};
 
 template <PackedMatmul M>
 struct PackedDigits : PackedStream<M> {
@@ -25,10 +34,12 @@ struct PackedDigits : PackedStream<M> {
   static constexpr int VALUES = 2;            // of a fragment: the columns g and g + 8 of a piece
   // Codes are multiplied less OFFSET, times TIMES: of 4 bits, the middle is taken off in the place where they
   // lie, the upper half of a byte.
-  static constexpr bool NIBBLES = M.format.bits == 4;
+  static constexpr bool NIBBLES = M.format.bits == 4,
+                        REAL = M.format.type == kPackedE4M3 || M.format.type == kPackedE5M2;
   static constexpr int OFFSET = NIBBLES ? 8 : 0, TIMES = NIBBLES ? 16 : 1;
-  static constexpr bool CORRECTED = M.format.zeros || M.format.zero != OFFSET;  // for zero points
-  static_assert(WARP_K * (NIBBLES ? 128 : 255) <= 65536, "sums of two digits overflow 32 bits");
+  static constexpr bool CORRECTED = !REAL && (M.format.zeros || M.format.zero != OFFSET);  // for zero points
+  static_assert(REAL || WARP_K * (NIBBLES ? 128 : 255) <= 65536, "sums of two digits overflow 32 bits");
+  static_assert(!REAL || (BF16 && Stream::EVEN_K), "codes behind the end of K may be no numbers");
   using Stream::Stream;
 
   // This block's part of A, 32 of K at a time: of each row and digit the bytes of thread t of four, in the
@@ -114,15 +125,19 @@ struct PackedDigits : PackedStream<M> {
     return most;
   }
   MEMBER void keep(const Elements& x, int row, int at, u32 sharer) const {
-    const DigitScale scale = digit_scale<BF16>(greatest(x));
+    const DigitScale scale = REAL ? real_digit_scale(greatest(x)) : digit_scale<BF16>(greatest(x));
     const u32 to = a + row * 2 * PITCH + at + (SHARERS > 1 ? sharer % 2 * 4 + sharer / 2 * 16 : 0);
     u32 sum = 0;
 #pragma unroll
     for (int w = 0; w < WORDS; ++w) {
       u32 high[HALVES], low[HALVES];
 #pragma unroll
-      for (int h = 0; h < HALVES; ++h)
-        four_digits<BF16, CORRECTED>(x.first[h][w], x.second[h][w], scale.up, high[h], low[h], sum);
+      for (int h = 0; h < HALVES; ++h) {
+        if constexpr (REAL)
+          four_real_digits(x.first[h][w], x.second[h][w], scale.up, high[h], low[h]);
+        else
+          four_digits<BF16, CORRECTED>(x.first[h][w], x.second[h][w], scale.up, high[h], low[h], sum);
+      }
       if (!EVEN && row >= ROWS) continue;
       if (HALVES == 2) {
         store_shared_8(to + w * 8, make_uint2(high[0], high[HALVES - 1]));
@@ -177,7 +192,7 @@ struct PackedDigits : PackedStream<M> {
     for (int n = 0; n < FRAGMENTS; ++n)
 #pragma unroll
       for (int u = 0; u < UNITS; ++u) x[n][u] = shared_8(rows[n] + block * BLOCK_K + u * 32);
-    int sums[B_COUNT][FRAGMENTS][4] = {};
+    typename PackedDigitSums<REAL>::Type sums[B_COUNT][FRAGMENTS][4] = {};
 #pragma unroll
     for (int i = 0; i < ABREAST; ++i)
 #pragma unroll
@@ -191,7 +206,11 @@ struct PackedDigits : PackedStream<M> {
 #pragma unroll
           for (int n = 0; n < FRAGMENTS; ++n) {
             const bool real = ABREAST == 1 || own == i;
-            mma_bytes<NIBBLES, true>(sums[j][n], codes, real ? x[n][u].x : 0, real ? x[n][u].y : 0);
+            const u32 low = real ? x[n][u].x : 0, high = real ? x[n][u].y : 0;
+            if constexpr (REAL)
+              mma_fp8<M.format.type == kPackedE5M2>(sums[j][n], codes, low, high);
+            else
+              mma_bytes<NIBBLES, true>(sums[j][n], codes, low, high);
           }
         }
       }
@@ -207,7 +226,7 @@ struct PackedDigits : PackedStream<M> {
         const uint2 term = shared_8(terms + n * COLUMNS / 2 * 8);
 #pragma unroll
         for (int h = 0; h < VALUES; ++h) {
-          float sum = (float)(sums[j][n][2 * h] * 256 + sums[j][n][2 * h + 1]);
+          float sum = value_of(sums[j][n][2 * h], sums[j][n][2 * h + 1]);
           if (M.format.zeros)
             sum = __fmaf_rn(zero[h] - OFFSET, bits_float(term.y), sum);
           else if (CORRECTED)
@@ -217,6 +236,9 @@ struct PackedDigits : PackedStream<M> {
       }
     }
   }
+  // What sums of the upper and the lower digits make.
+  DEV float value_of(int upper, int lower) { return (float)(upper * 256 + lower); }
+  DEV float value_of(float upper, float lower) { return __fmaf_rn(lower, 0.0625f, upper); }
   // The codes of unit u of a piece's 16 bytes, one a byte.
   DEV void bytes_of(uint4 w, int u, u32* codes) {
     if (NIBBLES) {

@@ -18,9 +18,13 @@ constexpr int64_t kReserved = 1024;                // bytes of shared memory tha
 
 // Codes of few rows are multiplied as bytes where that takes fewer instructions: A takes two columns of the
 // tensor cores a row, but codes need hardly be unpacked. Codes of 2 bits lie so that bytes would mix blocks.
-bool MultipliesDigits(const Part& part, const PackedMatmul& matmul) {
+// FP8 is so on GPUs that multiply it, by bf16, which two digits hold.
+bool MultipliesDigits(const PartContext& context, const PackedMatmul& matmul) {
   constexpr int kMostRows = 4;
-  const bool bytes = part.packed.type == PackedType::kU4 || part.packed.type == PackedType::kU8;
+  const PackedType type = context.part.packed.type;
+  const bool fp8 = type == PackedType::kE4M3 || type == PackedType::kE5M2;
+  const bool bytes = type == PackedType::kU4 || type == PackedType::kU8 ||
+                     (fp8 && context.target.fp8() && matmul.format.bf16 && matmul.even_k());
   return bytes && matmul.m <= kMostRows && matmul.block_k() % 32 == 0;
 }
 
@@ -38,7 +42,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.format = FormatOf(context.part);
   matmul.b_constant = IsPackedBConstant(context);
   matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
-  matmul.digits = MultipliesDigits(context.part, matmul);
+  matmul.digits = MultipliesDigits(context, matmul);
   return matmul;
 }
 

@@ -74,9 +74,9 @@ int64_t RegistersOf(const PackedTiles& matmul) {
   return std::min(kMost, kRegisters / ((matmul.threads() + 127) / 128 * 128) / 8 * 8);
 }
 int64_t RegistersNeeded(const PackedTiles& matmul) {
-  constexpr int64_t kOthers = 52;
+  const int64_t others = matmul.digits ? 66 : 52;
   const int64_t begun = matmul.digits ? 4 : 2;  // accumulators of so many tiles are under way
-  return (matmul.warp_tiles + begun) * matmul.m / 2 + kOthers;
+  return (matmul.warp_tiles + begun) * matmul.m / 2 + others;
 }
 
 int64_t Tiles(const MatmulProblem& problem, const PackedTiles& matmul) {
