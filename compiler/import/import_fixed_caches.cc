@@ -1,6 +1,8 @@
 // A model with caches of a fixed length: imported for three numbers of positions, which FixCaches compares.
 #include <algorithm>
 
+#include "compiler/import/cached_attention.h"
+#include "compiler/import/decompose.h"
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
 #include "compiler/import/lengths_in_run.h"
@@ -20,7 +22,11 @@ class ImportThree {
 
   Result<ir::Graph> Fixed() {
     Result<ir::Graph> fixed = Fix(rows_);
-    if (!fixed.ok() && OnlyBegins()) return Begins(fixed.status());
+    if (!fixed.ok()) {
+      Result<ir::Graph> begun = Begun();
+      if (begun.ok()) return begun;
+      if (OnlyBegins()) return Begins(fixed.status());
+    }
     if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
     // Shorter, where the model's own tables end.
     const bool only_shorter = tables_end_;
@@ -31,13 +37,77 @@ class ImportThree {
 
  private:
   Result<ir::Graph> Import(int64_t total, bool shapes_only, ImportReport* said) {
+    return Import(total - rows_, total, shapes_only, said);
+  }
+  Result<ir::Graph> Import(int64_t past, int64_t total, bool shapes_only, ImportReport* said) {
     *said = {};
     ImportOptions bound = options_;
     bound.shapes_only = shapes_only;
-    BindPast(*model_, ports_, total - rows_, total, &bound);
+    BindPast(*model_, ports_, past, total, &bound);
     Result<ir::Graph> graph = ImportModel(model_, bound, said);
     if (graph.ok() || options_.known_in_run.empty()) return graph;
     return Explained(graph.status());
+  }
+
+  // Of a model that reads no cache, whose masks are of a run's positions alone: the branch without a past of
+  // a merged decoder. Its rows are the caches' first, and the first elements of a mask of all positions
+  // count.
+  Result<ir::Graph> Begun() {
+    options_.known_in_run.clear();
+    ImportReport said;
+    RONDO_ASSIGN_OR_RETURN(ir::Graph graph, Import(length_, rows_, false, &said));
+    graph.RemoveDead();
+    ir::Builder b(&graph);
+    b.SetSources({"--cache-length"});
+    b.SetAnnotations({});
+    for (const GrowingCache& cache : ports_.caches) {
+      if (!BeginCache(b, cache))
+        return Status::Error(Code::kUnsupported, "\"%s\" is read, or not begun", cache.past.c_str());
+    }
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      const std::vector<std::string>& masks = ports_.masks;
+      if (std::find(masks.begin(), masks.end(), graph.inputs[i].name) != masks.end()) WidenMask(b, i);
+    }
+    graph.RemoveDead();
+    graph.Compact();
+    if (report_ != nullptr) *report_ = std::move(said);
+    return graph;
+  }
+
+  // The cache with what the run gives for it as its first rows. False if it is read, or that does not fit.
+  bool BeginCache(ir::Builder& b, const GrowingCache& cache) const {
+    ir::Graph& graph = b.graph();
+    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
+    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
+                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
+    if (input == graph.inputs.end() || output == graph.outputs.end() || !graph.UsersOf(input->node).empty())
+      return false;
+    const Shape whole = b.shape(input->node), rows = b.shape(output->node);
+    if (rows.rank != whole.rank || rows[cache.axis] != rows_ ||
+        !(WithDim(rows, cache.axis, length_) == whole) || b.dtype(input->node) != b.dtype(output->node)) {
+      return false;
+    }
+    Shape line = rows;
+    std::fill(line.dims, line.dims + line.rank, 1);
+    line[cache.axis] = rows_;
+    graph.SetOutput(static_cast<size_t>(output - graph.outputs.begin()),
+                    WriteRows(b, input->node, output->node, b.Iota(line, cache.axis), cache.axis));
+    return true;
+  }
+
+  // Input number `at` with an element for every position, of which the model has the first.
+  void WidenMask(ir::Builder& b, size_t at) const {
+    ir::Graph& graph = b.graph();
+    const ir::GraphInput old = graph.inputs[at];
+    const Shape shape = b.shape(old.node);
+    const int axis = shape.rank - 1;
+    if (axis < 0 || shape[axis] != rows_) return;
+    const NodeId whole = b.Input(old.name, b.dtype(old.node), WithDim(shape, axis, length_));
+    graph.inputs.pop_back();
+    graph.node(whole).As<ir::InputAttrs>().index = static_cast<int>(at);
+    graph.inputs[at].node = whole;
+    graph.Replace(old.node, b.Slice(whole, axis, 0, 1, rows_));
   }
 
   // Whether the model can be imported where nothing is cached, and not where something is: as those whose

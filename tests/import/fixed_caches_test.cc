@@ -137,6 +137,42 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   }
 }
 
+// As that branch has it where it has a mask: of its own positions alone, which are the first of all.
+TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
+  ModelMaker m;
+  const std::string size = std::to_string(kSize), both = "past_sequence_length + rows";
+  Port(m.graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
+  Port(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+       {"1", "1", "past_sequence_length", size});
+  Set(m.Node("Cast", {"attention_mask"}, {"mask"}), "to", {onnx::TensorProto::FLOAT});
+  m.Ints("last", {-1});
+  m.Node("Unsqueeze", {"mask", "last"}, {"column"});
+  m.Node("Mul", {"x", "column"}, {"y"});
+  m.Node("Neg", {"x"}, {"present_key"});
+  m.Output("y");
+  Port(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT, {"1", "1", both, size});
+  FixedCaches caches;
+  auto graph = ImportWithFixedCaches(m.Make(), Rows(2), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  ASSERT_EQ(graph->inputs.size(), 3u);
+  const Numbers x = Random(2 * kSize, 5);
+  std::vector<int64_t> mask(kLength);
+  mask[1] = 1;
+  const auto got = ir::EvaluateGraph(
+      *graph, {Data(Shape({1, kLength}), mask), Data(Shape({1, 1, 2, kSize}), x),
+               Data(Shape({1, 1, kLength, kSize}), Numbers(static_cast<size_t>(kLength * kSize), 7.0f))});
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  const auto at = [&](size_t output, size_t i) {
+    float value;
+    std::memcpy(&value, (*got)[output]->bytes.data() + 4 * i, 4);
+    return value;
+  };
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(at(0, i), i < kSize ? 0 : x[i]) << "element " << i;
+  for (size_t i = 0; i < static_cast<size_t>(kLength * kSize); ++i)
+    EXPECT_EQ(at(1, i), i < x.size() ? -x[i] : 7.0f) << "element " << i;
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
