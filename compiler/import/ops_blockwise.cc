@@ -5,6 +5,7 @@
 #include "compiler/import/packed_bits.h"
 #include "compiler/import/packed_blocks.h"
 #include "compiler/import/registry.h"
+#include "core/scalar.h"
 
 namespace rondo::importer {
 namespace {
@@ -126,6 +127,71 @@ Status MatMulNBits(OpContext& c) {
   return Status::Ok();
 }
 
+// ---------------------------------------------------------------------------------------- MatMulBnb4
+
+enum Bnb4Input { kBnbA, kBnbB, kAbsMax };
+
+// What the codes of bitsandbytes' types mean, of the greatest magnitude of a block: FP4 (quant_type 0) and
+// NF4 (1; https://arxiv.org/abs/2305.14314, appendix E).
+constexpr float kBnb4Values[2][16] = {
+    {0.0f, 5.208333333e-03f, 0.66666667f, 1.0f, 0.33333333f, 0.5f, 0.16666667f, 0.25f, -0.0f,
+     -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f},
+    {-1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+     -0.18477343022823334f, -0.09105003625154495f, 0.0f, 0.07958029955625534f, 0.16093020141124725f,
+     0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
+     0.7229568362236023f, 1.0f}};
+
+// The weights [n, k] as a constant of A's type: its codes are of no type that kernels read packed. Two codes
+// a byte, the first in the high bits; blocks go on from row to row.
+Result<NodeId> ReadBnb4(OpContext& c, int64_t n, int64_t k) {
+  const int64_t size = c.Int("block_size", 0), type = c.Int("quant_type", 1);
+  if (!PowerOfTwo(size) || size < 16 || type < 0 || type > 1) {
+    return Status::Error(Code::kCorrupt, "blocks of %lld of quant_type %lld", static_cast<long long>(size),
+                         static_cast<long long>(type));
+  }
+  if (c.dtype(kBnbB) != DType::kU8)
+    return Status::Error(Code::kCorrupt, "weights of type %s; u8 is needed", Name(c.dtype(kBnbB)));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kAbsMax));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, kBnbB, (n * k + 1) / 2));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, kAbsMax, (n * k - 1) / size + 1));
+  auto data = std::make_shared<ir::ConstantData>();
+  data->dtype = c.dtype(kBnbA), data->shape = {n, k}, data->synthetic = true;
+  if (c.host.shapes_only()) return c.b.Constant(data);
+  std::shared_ptr<const ir::ConstantData> codes, most;
+  if (!c.b.ConstantValue(c.In(kBnbB), n * k, &codes) || !c.b.ConstantValue(c.In(kAbsMax), 8 * n * k, &most)) {
+    return Status::Error(Code::kUnsupported,
+                         "weights that only a run knows: export the model with B and absmax as initializers");
+  }
+  std::vector<uint8_t> out(static_cast<size_t>(n * k * ByteSize(data->dtype)));
+  for (int64_t i = 0; i < n * k; ++i) {
+    const int code = codes->bytes.data()[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15;
+    const float scale = scalar::Load<float>(most->dtype, most->bytes.data(), i / size);
+    scalar::Store<float>(data->dtype, out.data(), i, kBnb4Values[type][code] * scale);
+  }
+  return c.b.Constant(ir::ConstantData::Own(data->dtype, data->shape, out));
+}
+
+Status MatMulBnb4(OpContext& c) {
+  const int64_t n = c.Int("N", 0), k = c.Int("K", 0);
+  if (n < 1 || k < 1 || n > kMost || k > kMost)
+    return Status::Error(Code::kCorrupt, "N %lld, K %lld", static_cast<long long>(n),
+                         static_cast<long long>(k));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kBnbA));
+  if (c.Int("transB", 1) == 0)
+    return Status::Error(Code::kUnsupported, "transB 0, as in training: export the model for inference");
+  const Shape a = c.shape(kBnbA);
+  if (a.rank < 1 || a[a.rank - 1] != k || a.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
+                         static_cast<long long>(k));
+  }
+  std::vector<int64_t> dims(a.begin(), a.end());
+  dims.back() = n;
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
+  RONDO_ASSIGN_OR_RETURN(NodeId w, ReadBnb4(c, n, k));
+  c.Set(0, c.b.MatMul(c.In(kBnbA), c.b.Transpose(w, {1, 0})));
+  return Status::Ok();
+}
+
 // ------------------------------------------------------------------------------ GatherBlockQuantized
 
 enum GatherInput { kData, kIndices, kGatherScales, kGatherZeroPoints };
@@ -229,6 +295,7 @@ Status GatherBlockQuantized(OpContext& c) {
 
 constexpr OpRow kOps[] = {
     {"MatMulNBits", 3, MatMulNBits, 1, kLatest, kDomain},
+    {"MatMulBnb4", 3, MatMulBnb4, 1, kLatest, kDomain},
     {"GatherBlockQuantized", 3, GatherBlockQuantized, 1, kLatest, kDomain, false, true},
 };
 

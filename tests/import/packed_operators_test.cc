@@ -145,5 +145,41 @@ TEST(GatherBlockQuantizedTest, RowsBeyondTheTableAreZeros) {
   }
 }
 
+// 2 rows of 17 numbers, one after the other in blocks of 16: the first code of a byte is in its high bits.
+TEST(MatMulBnb4Test, CodesAreOfATypesTable) {
+  for (const int64_t type : {0, 1}) {
+    ModelMaker m;
+    m.Input("a", {1, 17});
+    std::string bytes(17, type == 0 ? '\0' : '\x77');  // zeros
+    bytes[0] = type == 0 ? '\x3c' : '\xf0';            // 1 and -1/3; 1 and -1
+    bytes[8] = type == 0 ? '\x50' : '\x70';            // number 16: 1/2; 0, and -1 as the second row's first
+    Bytes(m, "b", {17}, bytes);
+    m.Floats("absmax", {3}, {2, 10, 100});
+    onnx::NodeProto* node = Microsoft(m, "MatMulBnb4", {"a", "b", "absmax"}, {"y"});
+    Set(node, "K", int64_t{17});
+    Set(node, "N", int64_t{2});
+    Set(node, "block_size", int64_t{16});
+    Set(node, "quant_type", type);
+    m.Output("y");
+    Numbers a(17);
+    a[0] = 1, a[1] = 3, a[16] = 7;
+    const Numbers expected = type == 0 ? Numbers{2 - 2 + 35, 0} : Numbers{2 - 6, -10};
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 17}, a)})[0], expected);
+  }
+}
+
+TEST(MatMulBnb4Test, WeightsOfARunAreRefused) {
+  ModelMaker m;
+  m.Input("a", {1, 16});
+  m.Input("b", {8}, onnx::TensorProto::UINT8);
+  m.Floats("absmax", {1}, {1});
+  onnx::NodeProto* node = Microsoft(m, "MatMulBnb4", {"a", "b", "absmax"}, {"y"});
+  Set(node, "K", int64_t{16});
+  Set(node, "N", int64_t{1});
+  Set(node, "block_size", int64_t{16});
+  m.Output("y");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"MatMulBnb4_y", "as initializers"}));
+}
+
 }  // namespace
 }  // namespace rondo
