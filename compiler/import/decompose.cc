@@ -128,9 +128,11 @@ NodeId Standardise(Builder& b, NodeId x, const std::vector<int>& axes, double ep
   return b.Mul(d, r);
 }
 
-NodeId RmsNormalise(Builder& b, NodeId x, const std::vector<int>& axes, double epsilon) {
+NodeId RmsNormalise(Builder& b, NodeId x, const std::vector<int>& axes, double epsilon, NodeId* inverse) {
   NodeId square = b.Mean(b.Mul(x, x), axes, true);
-  return b.Mul(x, b.Unary(TapeOp::kRsqrt, b.BinaryScalar(TapeOp::kAdd, square, epsilon)));
+  NodeId r = b.Unary(TapeOp::kRsqrt, b.BinaryScalar(TapeOp::kAdd, square, epsilon));
+  if (inverse != nullptr) *inverse = r;
+  return b.Mul(x, r);
 }
 
 NodeId Sigmoid(Builder& b, NodeId x) { return b.Unary(TapeOp::kSigmoid, x); }

@@ -41,7 +41,8 @@ NodeId LogSoftmax(ir::Builder& b, NodeId x, int axis);
 NodeId Standardise(ir::Builder& b, NodeId x, const std::vector<int>& axes, double epsilon,
                    NodeId* mean = nullptr, NodeId* inverse = nullptr);
 // x * rsqrt(mean(x * x) + epsilon) over `axes`.
-NodeId RmsNormalise(ir::Builder& b, NodeId x, const std::vector<int>& axes, double epsilon);
+NodeId RmsNormalise(ir::Builder& b, NodeId x, const std::vector<int>& axes, double epsilon,
+                    NodeId* inverse = nullptr);
 
 // Activations of x, in x's own type.
 NodeId Sigmoid(ir::Builder& b, NodeId x);

@@ -55,8 +55,8 @@ Status SkipNormalization(OpContext& c) {
   std::vector<int> axes = {c.rank(0) - 1};
   double epsilon = c.Float("epsilon", 1e-12f);
   NodeId mean = kNoNode, inverse = kNoNode;
-  NodeId y =
-      kCentre ? Standardise(b, sum, axes, epsilon, &mean, &inverse) : RmsNormalise(b, sum, axes, epsilon);
+  NodeId y = kCentre ? Standardise(b, sum, axes, epsilon, &mean, &inverse)
+                     : RmsNormalise(b, sum, axes, epsilon, &inverse);
   RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(0), c.shape(2)));
   if (!(shape == c.shape(0))) return Status::Error(Code::kCorrupt, "gamma does not broadcast");
   y = b.Mul(y, b.Cast(c.In(2), b.dtype(y)));
@@ -64,25 +64,21 @@ Status SkipNormalization(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(y, AddInput(c, y, beta));
   }
   c.Set(0, b.Cast(y, c.dtype(0)));
-  if (c.Wants(1) || c.Wants(2)) {  // statistics, which the simplified form has for the sake of training only
-    if (!kCentre)
-      return Status::Error(Code::kUnsupported, "the outputs mean and inv_std_var: leave them out");
-    c.Set(1, b.Cast(mean, DType::kF32));
-    c.Set(2, b.Cast(inverse, DType::kF32));
-  }
+  if (!kCentre && c.Wants(1)) mean = b.Expand(b.Scalar(DType::kF32, 0), b.shape(inverse));
+  if (c.Wants(1)) c.Set(1, b.Cast(mean, DType::kF32));
+  if (c.Wants(2)) c.Set(2, b.Cast(inverse, DType::kF32));
   if (c.Wants(3)) c.Set(3, b.Cast(sum, c.dtype(0)));
   return Status::Ok();
 }
 
-// x, positions ([1]: the first one; else [b, s]), cosines and sines [positions, half].
+// x, positions ([1]: the first one; else [b, s]), cosines and sines [positions, half]. is_packed_batching
+// only lets there be more rows than positions, and scale changes nothing in ONNX Runtime: cosines and sines
+// have it.
 Status RotaryEmbedding(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 4));
   RONDO_RETURN_IF_ERROR(c.RequireRank(2, 2, 2));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
-  if (c.Int("is_packed_batching", 0) != 0 || c.Float("scale", 1) != 1) {
-    return Status::Error(Code::kUnsupported, "packed batches and scales are not supported");
-  }
   Builder& b = c.b;
   bool joined = c.rank(0) == 3;
   NodeId x = c.In(0);
@@ -111,14 +107,18 @@ Status RotaryEmbedding(OpContext& c) {
   return Status::Ok();
 }
 
-// activation(alpha * op(a) @ op(b)).
+// activation(alpha * op(a) @ op(b)). A vector is one row of a, one column of b, and never transposed.
 Status FusedMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
-  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
-  RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, kMaxRank));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(1, 1, kMaxRank));
   NodeId sides[2] = {c.In(0), c.In(1)};
   const char *names[2] = {"transA", "transB"}, *batches[2] = {"transBatchA", "transBatchB"};
   for (int i = 0; i < 2; ++i) {
+    if (c.rank(i) == 1) {
+      sides[i] = c.b.Unsqueeze(sides[i], i);
+      continue;
+    }
     std::vector<int> perm = AxisRange(0, c.rank(i));
     // The first dim goes behind those of the batch.
     if (c.Int(batches[i], 0) != 0 && perm.size() > 2)
@@ -141,6 +141,8 @@ Status FusedMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   NodeId y = c.b.MatMul(sides[0], sides[1]);
+  if (c.rank(1) == 1) y = c.b.Squeeze(y, c.b.shape(y).rank - 1);
+  if (c.rank(0) == 1) y = c.b.Squeeze(y, c.b.shape(y).rank - (c.rank(1) == 1 ? 1 : 2));
   float alpha = c.Float("alpha", 1);
   RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha)));
   c.Set(0, y);

@@ -31,6 +31,8 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) 
   const Shape m = c.shape(i);
   const int64_t n = scores[0], s = scores[2], t = scores[3];
   if (m == Shape({n})) return Between(b, kNoNode, mask, t);
+  // Lengths, and behind them where the rows of each entry begin if padding is taken out.
+  if (m == Shape({3 * n + 2})) return Between(b, kNoNode, b.Slice(mask, 0, 0, 1, n), t);
   if (m == Shape({2 * n})) return Between(b, b.Slice(mask, 0, n, 1, n), b.Slice(mask, 0, 0, 1, n), t);
   if (m == Shape({n, t})) return b.Reshape(mask, {n, 1, 1, t});
   if (m == Shape({n, s, t})) return b.Reshape(mask, {n, 1, s, t});
@@ -39,7 +41,7 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) 
   return Status::Error(
       Code::kUnsupported,
       "a mask of shape %s for %lld batch entries, %lld queries and %lld keys: rondo knows [b], "
-      "[2b], [b, keys], [b, queries, keys] and [b, 1, n, n]; export the model with one of them",
+      "[2b], [3b + 2], [b, keys], [b, queries, keys] and [b, 1, n, n]; export the model with one of them",
       Text(m).c_str(), static_cast<long long>(n), static_cast<long long>(s), static_cast<long long>(t));
 }
 

@@ -48,6 +48,35 @@ TEST(QuantisedOperators, RoundToTheResultsScaleAndSaturate) {
              {11, 12, 255});
 }
 
+// transB says nothing of a vector.
+TEST(FusedOperators, AVectorIsARowOrAColumn) {
+  ModelMaker m;
+  m.Input("a", {2});
+  m.Floats("w", {2, 3}, {1, 2, 3, 4, 5, 6});
+  m.Floats("b", {3}, {1, 0, 2});
+  Set(Microsoft(m, "FusedMatMul", {"a", "w"}, {"y"}), "alpha", 0.5f);
+  Set(Microsoft(m, "FusedMatMul", {"y", "b"}, {"z"}), "transB", int64_t{1});
+  m.Output("y");
+  m.Output("z");
+  const auto out = Evaluate(m, {Data(DType::kF32, {2}, Numbers{2, 4})});
+  EXPECT_EQ(out.size(), 2u);
+  ExpectNear(out[0], {9, 12, 15});
+  ExpectNear(out[1], {39});
+}
+
+TEST(SkipNormalizationTest, TheSimplifiedFormGivesStatisticsToo) {
+  ModelMaker m;
+  m.Input("x", {1, 2, 2});
+  m.Floats("skip", {2, 2}, {1, 1, 1, 1});
+  m.Floats("gamma", {2}, {1, 1});
+  Microsoft(m, "SkipSimplifiedLayerNormalization", {"x", "skip", "gamma"}, {"y", "mean", "inverse"});
+  m.Output("mean");
+  m.Output("inverse");
+  const auto out = Evaluate(m, {Data(DType::kF32, {1, 2, 2}, Numbers{1, 1, 4, 4})});
+  ExpectNear(out[0], {0, 0});
+  ExpectNear(out[1], {0.5f, 0.2f});
+}
+
 TEST(CausalConvWithStateTest, GoesOnWhereTheLastRunEnded) {
   ModelMaker m;
   m.Input("x", {1, 1, 2});

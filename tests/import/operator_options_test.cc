@@ -107,6 +107,21 @@ TEST(MultiHeadAttentionTest, QueriesThatStandAtNoKnownKeyAreRefused) {
                    {"MultiHeadAttention_y", "2 queries over 3 keys, 0 of them past", "attention_bias"}));
 }
 
+// [3b + 2]: lengths, then where queries and keys of each text begin.
+TEST(MultiHeadAttentionTest, LengthsComeWithWhereTextsBeginAsWell) {
+  ModelMaker m;
+  m.Input("x", {2, 3, 1});
+  m.Input("lengths", {8}, onnx::TensorProto::INT32);
+  m.Floats("zero", {2, 3, 1}, Numbers(6, 0));
+  onnx::NodeProto* node = Microsoft(m, "MultiHeadAttention", {"zero", "zero", "x", "", "lengths"}, {"y"});
+  Set(node, "num_heads", int64_t{1});
+  m.Output("y");
+  const std::vector<int32_t> lengths = {2, 1, 0, 2, 3, 0, 2, 3};
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {2, 3, 1}, Numbers{1, 5, 90, 7, 80, 90}),
+                          Data(DType::kI32, {8}, lengths)})[0],
+             {3, 3, 3, 7, 7, 7});
+}
+
 // A block that is longer than its axis is the whole axis, however long it says it is.
 TEST(Blocks, MayBeLongerThanTheirAxis) {
   for (const int64_t block : {int64_t{3}, int64_t{1} << 62, INT64_MAX}) {
@@ -140,6 +155,22 @@ TEST(GatherBlockQuantizedTest, ABlockMayBeLongerThanItsAxis) {
   Numbers expected;
   for (int i = 0; i < 8; ++i) expected.insert(expected.end(), {1, 0});
   ExpectNear(Evaluate(m, {Data(DType::kI64, {1}, std::vector<int64_t>{1})})[0], expected);
+}
+
+// More rows than the table has positions, and a scale that is the table's already.
+TEST(RotaryEmbeddingTest, PackedBatchesAreTurnedLikeOthers) {
+  ModelMaker m;
+  m.Input("x", {1, 3, 2});
+  m.Input("positions", {1, 3}, onnx::TensorProto::INT64);
+  m.Floats("cosines", {2, 1}, {1, 0});
+  m.Floats("sines", {2, 1}, {0, 1});
+  onnx::NodeProto* node = Microsoft(m, "RotaryEmbedding", {"x", "positions", "cosines", "sines"}, {"y"});
+  Set(node, "is_packed_batching", int64_t{1});
+  Set(node, "scale", 2.0f);
+  m.Output("y");
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 3, 2}, Numbers{1, 2, 3, 4, 5, 6}),
+                          Data(DType::kI64, {1, 3}, std::vector<int64_t>{0, 1, 0})})[0],
+             {1, 2, -4, 3, 5, 6});
 }
 
 TEST(RotaryEmbeddingTest, TablesWithoutAnglesAreRefused) {
