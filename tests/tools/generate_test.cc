@@ -367,6 +367,48 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
   EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
+// Says the sum of all tokens, which a cache of 8 positions holds; one that begins has read its own alone.
+std::string SummingModel(int64_t length, bool begins) {
+  ModelMaker m;
+  m.Input("input_ids", {1, length}, onnx::TensorProto::INT64);
+  m.Input("position_ids", {1, length}, onnx::TensorProto::INT64);
+  m.Input("past_key", {1, 8, 1});
+  m.Ints("rows", {1, length, 1});
+  EncoderAndDecoder::Cast(&m, "input_ids", "flat");
+  m.Node("Reshape", {"flat", "rows"}, {"read"});
+  m.Node("Reshape", {"position_ids", "rows"}, {"places"});
+  onnx::AttributeProto* axis =
+      m.Node("ScatterElements", {"past_key", "places", "read"}, {"present_key"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(1);
+  m.Node("ReduceSum", {begins ? "read" : "present_key"}, {"sum"});
+  std::vector<float> numbers(60);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  m.Floats("numbers", {1, 1, 60}, numbers);
+  m.Node("Sub", {"numbers", "sum"}, {"apart"});
+  m.Node("Mul", {"apart", "apart"}, {"square"});
+  m.Node("Neg", {"square"}, {"logits"});
+  m.Output("logits");
+  m.Output("present_key");
+  return m.proto.SerializeAsString();
+}
+
+// Though it has positions, as the branch without a past of a merged decoder.
+TEST_F(Generate, AProgramThatReadsNoCacheReadsTheFirstTokensAlone) {
+  for (const int64_t length : {1, 2}) {
+    for (const char* options : {"", "--sample logits"}) {
+      Compile(" first=" + Text("first.onnx", SummingModel(length, true)) +
+                  " next=" + Text("next.onnx", SummingModel(1, false)),
+              options);
+      const std::string go = "--ids --context 8 --max-tokens 2 --prompt ";
+      EXPECT_EQ(Say(go + "5"), "5 10 \n") << options;
+      EXPECT_EQ(Say(go + "\"1 2 4\""), "7 14 \n") << options;
+      EXPECT_EQ(Say(go + "\"1 2 1 2 1\""), "7 14 \n") << options;
+    }
+  }
+}
+
 TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {
   const std::string three = Text("three.onnx", CountingModel(3, "h")),
                     one = Text("one.onnx", CountingModel(1, "h"));

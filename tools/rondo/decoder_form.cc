@@ -296,8 +296,45 @@ Status CheckEncoder(const PlanData& plan, const FormOptions& options, const Deco
   return Status::Ok();
 }
 
-// Programs that know of no earlier positions, where others do, begin.
-void FindBeginnings(DecoderForm* form) {
+bool IsCache(const Port& port) {
+  PortRole role;
+  return port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
+}
+
+// Whether a step reads parameter `param`. Of what is no kernel nothing is known but where copies go to.
+bool ReadsParam(const PlanData& plan, const Step& step, size_t param) {
+  if (step.kind == StepKind::kCopy) return param == 0;
+  if (step.kind != StepKind::kLaunch) return true;
+  const auto& parts = plan.kernels[step.kernel].parts;
+  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return std::any_of(part.operands.begin(), part.operands.end(), [&](const Operand& operand) {
+      return operand.param == param && operand.mode != Mode::kWrite;
+    });
+  });
+}
+
+bool ReadsCaches(const PlanData& plan, const Program& program) {
+  std::set<uint32_t> caches;
+  for (const Port& port : program.inputs) {
+    if (IsCache(port)) caches.insert(port.buffer);
+  }
+  for (const Step& step : program.steps) {
+    for (size_t i = 0; i < step.bindings.size(); ++i) {
+      if (caches.count(step.bindings[i].buffer) != 0 && ReadsParam(plan, step, i)) return true;
+    }
+  }
+  return caches.empty();
+}
+
+// Programs that know of no earlier positions, where others do, begin; so do those that read no cache, of a
+// merged decoder.
+void FindBeginnings(const PlanData& plan, DecoderForm* form) {
+  const auto reads = [&](const DecoderProgram& program) {
+    return ReadsCaches(plan, plan.programs[program.program]);
+  };
+  if (std::any_of(form->programs.begin(), form->programs.end(), reads)) {
+    for (DecoderProgram& program : form->programs) program.begins = !reads(program);
+  }
   const auto knows = [](const DecoderProgram& program) {
     return std::any_of(program.inputs.begin(), program.inputs.end(), [](const DecoderInput& input) {
       return input.role == PortRole::kPositions || input.role == PortRole::kMask ||
@@ -306,7 +343,7 @@ void FindBeginnings(DecoderForm* form) {
   };
   if (form->encoder.program == kNone || std::none_of(form->programs.begin(), form->programs.end(), knows))
     return;
-  for (DecoderProgram& program : form->programs) program.begins = !knows(program);
+  for (DecoderProgram& program : form->programs) program.begins = program.begins || !knows(program);
 }
 
 // All programs work on the same states: what one reads, the next finds.
@@ -315,9 +352,7 @@ Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   for (const DecoderProgram& program : form.programs) {
     states.emplace_back();
     for (const Port& port : plan.programs[program.program].inputs) {
-      PortRole role;
-      const bool cache = port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
-      if (cache) states.back().insert(port.buffer);
+      if (IsCache(port)) states.back().insert(port.buffer);
     }
     if (states.back() == states.front()) continue;
     const Program &first = plan.programs[form.programs[0].program], &other = plan.programs[program.program];
@@ -341,8 +376,7 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
   for (const DecoderProgram& program : form->programs) {
     for (const Port& port : plan.programs[program.program].inputs) {
       const Shape& shape = plan.buffers[port.buffer].shape;
-      PortRole role;
-      if (!port.is_state || Look(kStates, OnAnyDevice(port.name), &role) || IsEncoders(port.name)) continue;
+      if (!IsCache(port) || IsEncoders(port.name)) continue;
       lengths.insert(shape.rank < 3 ? 0 : shape[shape.rank - 2]);
     }
   }
@@ -426,7 +460,7 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
   }
   std::stable_sort(form.programs.begin(), form.programs.end(),
                    [](const DecoderProgram& a, const DecoderProgram& b) { return a.length > b.length; });
-  FindBeginnings(&form);
+  FindBeginnings(plan, &form);
   std::stable_partition(form.programs.begin(), form.programs.end(),
                         [](const DecoderProgram& program) { return program.begins; });
   if (form.programs.empty() || form.programs.back().length != 1 || form.programs.back().begins)
