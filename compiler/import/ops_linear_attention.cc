@@ -123,7 +123,29 @@ Status LinearAttention(OpContext& c) {
   return Status::Ok();
 }
 
+// The decay and beta that LinearAttention reads: scale * softplus(a + bias) and sigmoid(b), in f32.
+Status LinearAttentionGate(OpContext& c) {
+  enum { kA, kGateBias, kDecayScale, kB };
+  Builder& b = c.b;
+  const Shape s = c.shape(kA);
+  for (int i : {kA, kGateBias, kDecayScale}) RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kA, 1, kMaxRank));
+  for (int i : {kGateBias, kDecayScale}) {
+    if (c.rank(i) != 1 || c.shape(i)[0] != s[s.rank - 1])
+      return Status::Error(Code::kCorrupt, "input %d of shape %s for gates of %s", i,
+                           Text(c.shape(i)).c_str(), Text(s).c_str());
+  }
+  const auto wide = [&](int i) { return b.Cast(c.In(i), DType::kF32); };
+  c.Set(0, b.Cast(b.Mul(wide(kDecayScale), Softplus(b, b.Add(wide(kA), wide(kGateBias)))), c.dtype(kA)));
+  if (!c.Wants(1)) return Status::Ok();
+  if (!c.Has(kB)) return Status::Error(Code::kCorrupt, "the output beta needs the input b");
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(kA, kB));
+  c.Set(1, b.Cast(Sigmoid(b, wide(kB)), c.dtype(kB)));
+  return Status::Ok();
+}
+
 constexpr OpRow kOps[] = {
+    {"LinearAttentionGate", 3, LinearAttentionGate, 1, kLatest, "com.microsoft"},
     {"LinearAttention", 3, LinearAttention, 27},
     {"LinearAttention", 3, LinearAttention, 1, kLatest, "com.microsoft"},
 };

@@ -128,6 +128,37 @@ TEST(EmbedLayerNormalizationTest, TablesThatAreMissingAreNamed) {
       Says(ImportModel(m.Make(), {}, nullptr).status(), {"EmbedLayerNormalization", "input 6 is missing"}));
 }
 
+TEST(LinearAttentionTest, GatesBecomeDecayAndBeta) {
+  ModelMaker m;
+  m.Input("a", {1, 2, 1});
+  m.Input("b", {1, 2, 1});
+  m.Floats("bias", {1}, {1});
+  m.Floats("scale", {1}, {-2});
+  Microsoft(m, "LinearAttentionGate", {"a", "bias", "scale", "b"}, {"decay", "beta"});
+  m.Output("decay");
+  m.Output("beta");
+  const auto out = Evaluate(
+      m, {Data(DType::kF32, {1, 2, 1}, Numbers{-1, 99}), Data(DType::kF32, {1, 2, 1}, Numbers{0, 99})});
+  ExpectNear(out[0], {-2 * std::log(2.0f), -200});
+  ExpectNear(out[1], {0.5f, 1});
+}
+
+TEST(GatedRMSNormTest, NormalisesEachRunAndGatesIt) {
+  for (const char* activation : {"silu", "swish", "sigmoid"}) {
+    ModelMaker m;
+    m.Input("x", {1, 4});
+    m.Input("gate", {1, 4});
+    m.Floats("scale", {2}, {1, 10});
+    Set(Microsoft(m, "GatedRMSNorm", {"x", "scale", "gate"}, {"y"}), "activation", std::string(activation));
+    m.Output("y");
+    const Numbers x = {3, 3, 5, -5}, gate(4, 2);
+    const float open = 1 / (1 + std::exp(-2.0f));
+    const float by = std::string(activation) == "sigmoid" ? open : 2 * open;
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 4}, x), Data(DType::kF32, {1, 4}, gate)})[0],
+               {by, 10 * by, by, -10 * by});
+  }
+}
+
 TEST(LinearAttentionTest, TheStateRemembersAndDecays) {
   ModelMaker m;
   m.Input("x", {1, 2, 1});

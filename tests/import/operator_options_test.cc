@@ -173,6 +173,34 @@ TEST(RotaryEmbeddingTest, PackedBatchesAreTurnedLikeOthers) {
              {1, 2, -4, 3, 5, 6});
 }
 
+// Of three angles, by positions 1, 2 and 3 in time, rows and columns of a table that says 10 * position.
+TEST(RotaryEmbeddingTest, AnglesAreOfThreePositionsBySectionsOrByTurns) {
+  const auto turned = [](const std::vector<int64_t>& sections, int64_t layout) {
+    ModelMaker m;
+    m.Input("x", {1, 1, 1, 8});
+    m.Input("positions", {3, 1, 1}, onnx::TensorProto::INT64);
+    Numbers table;
+    for (int i = 0; i < 16; ++i) table.push_back(static_cast<float>(10 * (i / 4)));
+    m.Floats("cosines", {4, 4}, table);
+    m.Floats("sines", {4, 4}, Numbers(16, 0));
+    onnx::NodeProto* node = Microsoft(m, "MRotaryEmbedding", {"x", "positions", "cosines", "sines"}, {"y"});
+    onnx::AttributeProto* attribute = Attribute(node, "mrope_section", onnx::AttributeProto::INTS);
+    for (int64_t section : sections) attribute->add_ints(section);
+    Set(node, "mrope_layout", layout);
+    m.Output("y");
+    return m;
+  };
+  const auto given = [](ModelMaker m) {
+    return Evaluate(m, {Data(DType::kF32, {1, 1, 1, 8}, Numbers(8, 1)),
+                        Data(DType::kI64, {3, 1, 1}, std::vector<int64_t>{1, 2, 3})})[0];
+  };
+  ExpectNear(given(turned({2, 1, 1}, 0)), {10, 10, 20, 30, 10, 10, 20, 30});
+  ExpectNear(given(turned({2, 1, 1}, 1)), {10, 20, 30, 10, 10, 20, 30, 10});
+  ExpectNear(given(turned({3, 1, 0}, 1)), {10, 20, 10, 10, 10, 20, 10, 10});
+  EXPECT_TRUE(Says(ImportModel(turned({1, 1, 1}, 0).Make(), {}, nullptr).status(),
+                   {"MRotaryEmbedding_y", "mrope_section", "4 in all"}));
+}
+
 TEST(RotaryEmbeddingTest, TablesWithoutAnglesAreRefused) {
   for (const char* domain : {"", "com.microsoft"}) {
     ModelMaker m(23);
