@@ -45,9 +45,10 @@ bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
 }
 
 // Whether a name alone says that its output comes in again: what recurrent layers keep is computed anew in
-// each run, and is no update of what they had.
+// each run, and is no update of what they had. ("past_key_values.0.recurrent_state", "past_ssm.0")
 bool SaysState(const std::string& input) {
-  return input.find("past") != std::string::npos && input.find("state") != std::string::npos;
+  const auto has = [&](const char* word) { return input.find(word) != std::string::npos; };
+  return has("past") && (has("state") || has("conv") || has("ssm") || has("recurrent"));
 }
 
 std::string TypeText(const Node& n) {

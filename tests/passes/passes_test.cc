@@ -257,7 +257,9 @@ TEST(PairStateTest, WhatIsNamedAPastStateIsOne) {
   for (const auto& [in, out, states] :
        {std::tuple{"input.past_key_values.0.recurrent_states", "output.past_key_values.0.recurrent_states",
                    1},
-        std::tuple{"past_ssm_state.0", "present_ssm_state.0", 1}, std::tuple{"past_x", "present_x", 0}}) {
+        std::tuple{"past_ssm_state.0", "present_ssm_state.0", 1},
+        std::tuple{"past_ssm.0", "present_ssm.0", 1}, std::tuple{"past_conv.0", "present_conv.0", 1},
+        std::tuple{"past_recurrent.0", "present_recurrent.0", 1}, std::tuple{"past_x", "present_x", 0}}) {
     SmallGraph s;
     s.Out(out, s.b.Unary(TapeOp::kExp, s.In(in, Shape({4}))));
     EXPECT_EQ(ExpectSame(&s, PairState).changes, states) << in;
