@@ -258,18 +258,22 @@ TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
                 "prompts of 1 to 8 tokens: the first token");
 }
 
-// A model that counts the tokens it has read, in a state of which no part is a position's, and says their
-// number.
-std::string CountingModel(int64_t length, const std::string& state) {
+// A model that counts the tokens it has read, in a state of which no part is a position's, though it may have
+// `rows`, and says their number.
+std::string CountingModel(int64_t length, const std::string& state, int64_t rows = 0) {
   ModelMaker m;
   m.Input("words", {1, length}, onnx::TensorProto::INT64);
-  m.Input(state, {1, 1});
+  m.Input(state, rows == 0 ? std::vector<int64_t>{1, 1} : std::vector<int64_t>{1, rows, 1});
   m.Floats("more", {1}, {static_cast<float>(length)});
   std::vector<float> numbers(60);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
   m.Floats("numbers", {1, 60}, numbers);
   m.Node("Add", {state, "more"}, {state + "_out"});
-  m.Node("Sub", {"numbers", state + "_out"}, {"apart"});
+  m.Ints("one", {1, 1});
+  m.Ints("axis", {1});
+  m.Node("ReduceMax", {state + "_out", "axis"}, {"greatest"});
+  m.Node("Reshape", {"greatest", "one"}, {"count"});
+  m.Node("Sub", {"numbers", "count"}, {"apart"});
   m.Node("Mul", {"apart", "apart"}, {"square"});
   m.Node("Neg", {"square"}, {"scores"});
   m.Output("scores");
@@ -419,6 +423,11 @@ TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {
               "5 6 \n1 2 \n");
     EXPECT_PRINTS(Run("--ids --prompt 0"), "do not say how many positions they hold: give --context N");
   }
+  // As many rows as there are to be positions.
+  Compile(" a=" + Text("long.onnx", CountingModel(3, "h", 50)) +
+              " b=" + Text("single.onnx", CountingModel(1, "h", 50)),
+          "--state h:h_out");
+  EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0\" --max-tokens 3 --context 50"), "5 6 7 \n");
   Compile(" a=" + three + " b=" + Text("other.onnx", CountingModel(1, "g")),
           "--state h:h_out --state g:g_out");
   EXPECT_PRINTS(Run("--ids --prompt 0 --context 50"),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/rondo/buffer_use.h"
+
 namespace rondo::tools {
 namespace {
 
@@ -296,41 +298,31 @@ Status CheckEncoder(const PlanData& plan, const FormOptions& options, const Deco
   return Status::Ok();
 }
 
+// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
+bool IsEncoders(std::string_view name) {
+  return name.find("encoder") != name.npos || name.find("cross") != name.npos;
+}
+
 bool IsCache(const Port& port) {
   PortRole role;
   return port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
 }
 
-// Whether a step reads parameter `param`. Of what is no kernel nothing is known but where copies go to.
-bool ReadsParam(const PlanData& plan, const Step& step, size_t param) {
-  if (step.kind == StepKind::kCopy) return param == 0;
-  if (step.kind != StepKind::kLaunch) return true;
-  const auto& parts = plan.kernels[step.kernel].parts;
-  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-    return std::any_of(part.operands.begin(), part.operands.end(), [&](const Operand& operand) {
-      return operand.param == param && operand.mode != Mode::kWrite;
-    });
-  });
-}
-
-bool ReadsCaches(const PlanData& plan, const Program& program) {
+// Those of the decoder's own positions, if `own`, of all that it keeps, if not.
+std::set<uint32_t> CachesOf(const Program& program, bool own) {
   std::set<uint32_t> caches;
   for (const Port& port : program.inputs) {
-    if (IsCache(port)) caches.insert(port.buffer);
+    if (IsCache(port) && !(own && IsEncoders(port.name))) caches.insert(port.buffer);
   }
-  for (const Step& step : program.steps) {
-    for (size_t i = 0; i < step.bindings.size(); ++i) {
-      if (caches.count(step.bindings[i].buffer) != 0 && ReadsParam(plan, step, i)) return true;
-    }
-  }
-  return caches.empty();
+  return caches;
 }
 
 // Programs that know of no earlier positions, where others do, begin; so do those that read no cache, of a
 // merged decoder.
 void FindBeginnings(const PlanData& plan, DecoderForm* form) {
   const auto reads = [&](const DecoderProgram& program) {
-    return ReadsCaches(plan, plan.programs[program.program]);
+    const std::set<uint32_t> caches = CachesOf(plan.programs[program.program], false);
+    return caches.empty() || ReadsAny(plan, plan.programs[program.program], caches);
   };
   if (std::any_of(form->programs.begin(), form->programs.end(), reads)) {
     for (DecoderProgram& program : form->programs) program.begins = !reads(program);
@@ -350,10 +342,7 @@ void FindBeginnings(const PlanData& plan, DecoderForm* form) {
 Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   std::vector<std::set<uint32_t>> states;
   for (const DecoderProgram& program : form.programs) {
-    states.emplace_back();
-    for (const Port& port : plan.programs[program.program].inputs) {
-      if (IsCache(port)) states.back().insert(port.buffer);
-    }
+    states.push_back(CachesOf(plan.programs[program.program], false));
     if (states.back() == states.front()) continue;
     const Program &first = plan.programs[form.programs[0].program], &other = plan.programs[program.program];
     return Status::Error(
@@ -363,11 +352,6 @@ Status CheckStates(const PlanData& plan, const DecoderForm& form) {
         std::string(first.name).c_str(), std::string(other.name).c_str());
   }
   return Status::Ok();
-}
-
-// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
-bool IsEncoders(std::string_view name) {
-  return name.find("encoder") != name.npos || name.find("cross") != name.npos;
 }
 
 // How many positions the states hold, as far as they say: the last dim but one.
@@ -393,7 +377,10 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
   if (form->context == 0)
     return Status::Error(Code::kUnsupported,
                          "the plan's states do not say how many positions they hold: give --context N");
-  form->pads = lengths.size() == 1 && *lengths.begin() == form->context;
+  // What a single token writes anew is no cache, however many rows it has: what recurrent layers keep.
+  const Program& single = plan.programs[form->programs.back().program];
+  form->pads = lengths.size() == 1 && *lengths.begin() == form->context &&
+               !RewritesAny(plan, single, CachesOf(single, true));
   return Status::Ok();
 }
 
