@@ -107,7 +107,7 @@ TEST_P(Memory, SyntheticWeightsAreThoseOfTheGeneratorToTheBit) {
   };
   for (int type = 0; type < kNumDTypes; ++type) {
     const auto dtype = static_cast<DType>(type);
-    for (float scale : {0.02f, 1.0f, 3e-9f, 1e6f}) {
+    for (float scale : {0.02f, 1.0f, 3e-9f, 1e6f, 251.0f, -2.0f}) {
       for (uint64_t elements : {1ull, 1001ull})
         EXPECT_TRUE(same(dtype, elements, scale)) << Name(dtype) << ", scale " << scale << ", " << elements;
     }

@@ -1,5 +1,6 @@
 // Weights in fewer bits: what rounding loses, how codes lie, and that who reads them sees the same numbers.
 #include "compiler/ir/packed_parts.h"
+#include "core/synthetic.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -358,6 +359,19 @@ TEST(PackedWeights, PartsHaveTheNumbersOfTheWhole) {
   EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {0, 16}));
   EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {8, 128}));
   EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {0, 40}));
+}
+
+// Tensor cores make no number of the others (core/packed_weights.h).
+TEST(PackedWeights, SyntheticCodesOfFp8AreNumbers) {
+  for (PackedType type : {PackedType::kE4M3, PackedType::kE5M2}) {
+    const ir::ConstantData& codes = *ir::SyntheticPacked(type, 96, 1024, 32, DType::kBF16, 5, 0.1f)->codes;
+    const auto count = static_cast<size_t>(codes.shape.elements());
+    std::vector<uint8_t> bytes(count);
+    FillSyntheticRange(DType::kU8, codes.synthetic_key, codes.synthetic_scale, 0, count, bytes.data());
+    const int least = type == PackedType::kE4M3 ? 0x7f : 0x7c;
+    EXPECT_TRUE(std::ranges::none_of(bytes, [&](uint8_t code) { return (code & 0x7f) >= least; }));
+    EXPECT_GT(*std::ranges::max_element(bytes), 0xf0);
+  }
 }
 
 TEST(PackedWeights, LongerOnesHaveTheSameNumbersWhereTheyWere) {
