@@ -2,7 +2,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_BYTES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_BYTES_CUH_
 
-#include "compiler/codegen/cuda/device/wgmma.cuh"
+#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -11,9 +11,10 @@ enum WgmmaBytes { kWgmmaU8, kWgmmaS8 };  // the type of A
 #define WGMMA_BYTES_8(x)                                                                      \
   "+r"(d[x]), "+r"(d[x + 1]), "+r"(d[x + 2]), "+r"(d[x + 3]), "+r"(d[x + 4]), "+r"(d[x + 5]), \
       "+r"(d[x + 6]), "+r"(d[x + 7])
-#define WGMMA_BYTES_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define WGMMA_BYTES_NAMES_16 WGMMA_BYTES_NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define WGMMA_BYTES_NAMES_24 WGMMA_BYTES_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define WGMMA_BYTES_NAMES_8 WGMMA_NAMES_FIRST_8
+#define WGMMA_BYTES_NAMES_16 WGMMA_NAMES_16
+#define WGMMA_BYTES_NAMES_24 WGMMA_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define WGMMA_BYTES_NAMES_32 WGMMA_NAMES_32
 #define WGMMA_BYTES_SUMS_8 WGMMA_BYTES_8(0)
 #define WGMMA_BYTES_SUMS_16 WGMMA_BYTES_SUMS_8, WGMMA_BYTES_8(8)
 #define WGMMA_BYTES_SUMS_24 WGMMA_BYTES_SUMS_16, WGMMA_BYTES_8(16)
@@ -33,7 +34,6 @@ enum WgmmaBytes { kWgmmaU8, kWgmmaS8 };  // the type of A
 #define WGMMA_BYTES(n, count, a_names, b_name)                                              \
   if constexpr (N == n && TYPE == kWgmmaU8) WGMMA_BYTES_OF("u8", n, count, a_names, b_name) \
   if constexpr (N == n && TYPE == kWgmmaS8) WGMMA_BYTES_OF("s8", n, count, a_names, b_name)
-#define WGMMA_BYTES_NAMES_32 WGMMA_BYTES_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 
 // d (64 x N; N / 2 sums of each thread) += A (64 x 32) * B (32 x N, signed), or = without ADDS, begun:
 // complete after wgmma_wait, and until then `a` must stay as it is. a[0..3]: of the warp's 16 rows what
