@@ -415,6 +415,13 @@ TEST(CudaTemplates, SmallKernelsLetTheNextBeginBeforeTheyWaitWhereWeightsArePack
   const Kernel plain[] = {kernel}, with_packed[] = {kernel, other};
   EXPECT_FALSE(begins_first(plain));
   EXPECT_TRUE(begins_first(with_packed));
+  // There so do kernels of up to two blocks a multiprocessor, and they have L2 fetch a part of what it holds.
+  AttentionMaker batch({128, 4, 1, 128, 2048, 128}, DType::kBF16),
+      large({512, 4, 1, 128, 64, 128}, DType::kBF16);
+  const CudaTarget target = TargetOf("sm_90a", with_packed);
+  EXPECT_TRUE(Has(Text(batch.maker, target), "hint < 256 ? hint : 256,"));
+  EXPECT_FALSE(Has(Text(batch.maker, TargetOf("sm_90a", plain)), "::fetch("));
+  EXPECT_FALSE(Has(Text(large.maker, target), "::fetch("));
 }
 
 }  // namespace

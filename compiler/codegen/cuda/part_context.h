@@ -31,8 +31,12 @@ struct PartContext {
 
   // Multiprocessors that the part may fill.
   double Processors() const { return std::max(1.0, share * static_cast<double>(target.processors)); }
-  // Whether so few blocks leave most multiprocessors to a kernel that begins before this one ends.
-  bool LeavesRoom(int64_t blocks) const { return 2 * blocks <= static_cast<int64_t>(target.processors); }
+  // Whether so few blocks leave room to a kernel that begins before this one ends: most multiprocessors, or
+  // what two small blocks leave of each where that kernel fetches weights of few bits meanwhile.
+  bool LeavesRoom(int64_t blocks) const {
+    const auto processors = static_cast<int64_t>(target.processors);
+    return target.begins_early ? blocks <= 2 * processors : 2 * blocks <= processors;
+  }
   // Points of the loops [first, last).
   int64_t Points(size_t first, size_t last) const {
     int64_t n = 1;

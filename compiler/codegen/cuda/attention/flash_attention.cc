@@ -1,5 +1,6 @@
 // Attention on tensor cores: each warp walks its share of the keys for 16 queries, online softmax in
 // registers.
+#include <algorithm>
 #include <optional>
 
 #include "compiler/codegen/cuda/attention/attention_cost.h"
@@ -12,6 +13,9 @@ namespace rondo::cuda {
 namespace {
 
 constexpr int kMostShared = 128 << 10;  // bytes of a block that splits keys with others
+// Bytes that L2 fetches before the kernels ahead are complete: a part of what it holds, and about what memory
+// brings in the time of a small kernel. 64 MiB, all of a batch of 16, was slower than nothing.
+constexpr int64_t kMostFetched = int64_t{16} << 20;
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
 
@@ -88,8 +92,11 @@ void WriteHint(const PartContext& context, const QueryTiles& tiles, const Walk& 
   writer->Line("const int hint = " +
                (limited ? "hinted_bound(" + writer->AddressText(part.limit) + ", " + keys + ")" : keys) +
                ";");
-  writer->Line(walk.warp + "::fetch(" + walk.first + ", " + walk.step + ", hint, " + walk.keys + ", " +
-               walk.values + ");");
+  const int64_t most =
+      std::max<int64_t>(1, kMostFetched / (tiles.groups * 2 * (tiles.features + tiles.values)));
+  const std::string fetched = most < tiles.keys ? "hint < " + Text(most) + " ? hint : " + Text(most) : "hint";
+  writer->Line(walk.warp + "::fetch(" + walk.first + ", " + walk.step + ", " + fetched + ", " + walk.keys +
+               ", " + walk.values + ");");
 }
 
 Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfiguration& configuration,

@@ -75,6 +75,17 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
 }
 
+KernelConfiguration ConfigurationOf(const Tried& tried) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kPacked;
+  configuration.m = tried.stages;
+  configuration.n = tried.pieces;
+  configuration.warps_m = tried.block_warps;
+  configuration.warps = tried.warps;
+  configuration.cluster = tried.cluster;
+  return configuration;
+}
+
 // Columns of the busiest multiprocessor, with so many blocks on each.
 int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem, int64_t columns,
                        int64_t resident) {
@@ -87,7 +98,8 @@ int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
 // does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
-  const bool whole = context.part.packed.type <= PackedType::kU8;
+  const bool bytes = context.part.packed.type <= PackedType::kU8 ||
+                     MultipliesDigits(context, MatmulOf(context, problem, ConfigurationOf(kTried[0])));
   if (problem.m > 4) {
     if (deep) return {3, 2, 4, 4, 16};
     if (two) return {4, 2, 8, 1};
@@ -95,10 +107,13 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   }
   // Whether blocks of 16 warps, twice as wide, take no longer than two of 8.
   const bool wide = BusiestColumns(context, problem, 32, 1) <= BusiestColumns(context, problem, 16, 2);
-  if (problem.m > 2 && whole) {
-    if (deep) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 4, 8, 1};
-    if (two) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 2, 8, 1};
+  if (problem.m > 2 && bytes) {
+    const bool few_bits = BitsOf(context.part.packed.type) <= 4;
+    if (two) return few_bits ? Tried{5, 4, 8, 1} : Tried{4, 4, 8, 1};
+    if (deep) return few_bits ? Tried{5, 4, 8, 1} : wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 4, 8, 1};
     if (!narrow) return {5, 4, 8, 1};
+    // Few multiprocessors for a moment longer: the others begin with what follows.
+    if (few_bits && context.share == 1 && problem.n > 2048) return {3, 2, 4, 1, 16};
     return wide ? Tried{4, 4, 8, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (problem.m > 2) {
@@ -107,21 +122,10 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
     return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
   }
   if (two) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 2, 8, 1};
-  if (deep) return wide && whole ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
+  if (deep) return wide && bytes ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
   if (!narrow) return {5, 4, 8, 1};
   // What shares the GPU with other parts has few tiles a block.
-  return wide && whole && context.share == 1 ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
-}
-
-KernelConfiguration ConfigurationOf(const Tried& tried) {
-  KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kPacked;
-  configuration.m = tried.stages;
-  configuration.n = tried.pieces;
-  configuration.warps_m = tried.block_warps;
-  configuration.warps = tried.warps;
-  configuration.cluster = tried.cluster;
-  return configuration;
+  return wide && bytes && context.share == 1 ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
