@@ -16,11 +16,20 @@ Status PartBuilder::BuildPacked() {
   packed->pieces = shape.pieces();
   packed->block = shape.block;
   packed->blocks = shape.blocks();
+  packed->type = part_.packed.type;
   packed->bits = static_cast<uint32_t>(shape.bits);
   packed->mask = (1u << shape.bits) - 1;
   packed->zero = static_cast<float>(part_.packed.zero);
   for (uint32_t code = 0; code <= packed->mask; ++code) values[code] = PackedValue(part_.packed.type, code);
   if (part_.packed.type > PackedType::kU8) packed->values = values;
+  if ((shape.block & (shape.block - 1)) == 0)
+    packed->block_shift = __builtin_ctzll(static_cast<uint64_t>(shape.block));
+  const bool by_column = shape.block >= shape.k;
+  packed->whole_pieces = by_column || shape.block % shape.piece() == 0;
+  const int64_t slices = shape.piece() / 2 / 16;  // of 16 numbers, of a word
+  int64_t together = slices;
+  while (!by_column && shape.block % (16 * together) != 0) together /= 2;
+  packed->groups = static_cast<int>(slices / together);
 
   RONDO_RETURN_IF_ERROR(BuildLeft());
   out_->num_rhs = static_cast<int>(part_.rhs.size());
@@ -49,6 +58,8 @@ Status PartBuilder::BuildPacked() {
   out_->tasks = nest.points[0] * ((rows + out_->block_rows - 1) / out_->block_rows) * out_->tiling.tiles;
   out_->lhs_row = (nest.points[kK] + kLanes - 1) / kLanes * kLanes + 16;
   out_->lhs_at = Take(Bytes(out_->block_rows, out_->lhs_row, 4));
+  packed->rows_at = Take(
+      Bytes(rows < kPackedRows ? rows : kPackedRows, shape.pieces(), 32 / shape.bits + packed->groups, 64));
   out_->rhs_at = Take(kPackedColumns * kPackedDepth * 4);
   out_->acc_stride = Bytes(out_->block_rows, kLanes, 4);
   out_->acc_at = Take(Bytes(out_->acc_stride, out_->num_rhs));

@@ -260,14 +260,20 @@ struct PlanesProgram {
 // kPacked. How codes lie: core/packed_weights.h.
 inline constexpr int64_t kPackedDepth = 256;  // of k, whole pieces, and columns that are unpacked at a time
 inline constexpr int kPackedColumns = 16;
+inline constexpr int kPackedRows = 4;  // that are multiplied together
 struct PackedProgram {
   const Access* codes[kMaxSlots] = {};  // lanes along n; `stride` from one n to the next
   const Access* scales[kMaxSlots] = {};
   const Access* zeros[kMaxSlots] = {};  // null: `zero` everywhere
   int64_t stride = 1, piece = 0, pieces = 0, block = 0, blocks = 0;
+  PackedType type = PackedType::kNone;
   uint32_t bits = 0, mask = 0;
   float zero = 0;
   const float* values = nullptr;  // of each code; null: the code itself
+  int groups = 1;                 // into which scales divide what a word has along k
+  bool whole_pieces = false;      // no piece is of two blocks
+  int block_shift = -1;           // block = 1 << block_shift, if it is such a number
+  int64_t rows_at = 0;            // scratch: kPackedRows rows in the order of lanes (exec/packed_sums.h)
 };
 
 // acc[m * acc_row + j] = sum over i < k of a[m * a_row + i] * (b[j * b_step + i] ^ flip), a unsigned, b (with

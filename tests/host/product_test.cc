@@ -144,8 +144,8 @@ void PackedContraction(uint32_t seed) {
   PartMaker maker(&arena);
   constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
                                    PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
-  PackedWeights packed = {kTypes[seed % 6], DType::kF32, int64_t{16} << Between(random, 0, 4), 0};
-  if (seed % 5 == 0) packed.block = int64_t{1} << 20;
+  constexpr int64_t kBlocks[] = {16, 32, 48, 64, 96, 128, 192, 256, int64_t{1} << 20};
+  PackedWeights packed = {kTypes[seed % 6], DType::kF32, kBlocks[seed % 9], 0};
   packed.zero = static_cast<int32_t>(Between(random, 0, 9));
   const PackedShape shape = BeginPacked(maker,
                                         {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3),
@@ -171,7 +171,7 @@ void PackedContraction(uint32_t seed) {
 }
 
 TEST(Contraction, ByPackedWeightsMatchesTheReference) {
-  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
+  for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
 }
 
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or

@@ -1,6 +1,8 @@
-// The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked into a few rows
-// of floats that stay in the nearest cache, and every row of the left side is multiplied by them there.
+// The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked in registers
+// (packed_sums.h). Where there are more rows, or columns do not lie as tiles have them, into a few rows of
+// floats that stay in the nearest cache, and every row of the left side is multiplied by them there.
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/packed_sums.h"
 #include "drivers/host/exec/product.h"
 
 namespace rondo::host::RONDO_ISA {
@@ -81,28 +83,67 @@ class Unpacking {
   float scale_at_[kPackedDepth + 16], zero_at_[kPackedDepth + 16];
 };
 
-// All rows times the columns of the tile at pos.
-void MultiplyTile(const PartProgram& part, Worker& w, const int64_t* pos, int n, int64_t rows, int j) {
+// Of more rows it takes less time to unpack codes once, into memory, than for every kPackedRows.
+constexpr int64_t kMostInRegisters = 16;
+
+// Columns [first, first + columns) of the tile at pos.
+struct Columns {
+  int64_t row;  // of the weights, that of the first
+  int first, columns;
+};
+
+// Whether they lie as a tile of 16 has them, beside each other.
+bool AreTile(const PackedProgram& packed, const Access& access, const Columns& at) {
+  if (at.row % 16 != 0) return false;
+  const int64_t from = LaneOffset(access.lane, at.first);
+  for (int c = 1; c < at.columns; ++c) {
+    if (LaneOffset(access.lane, at.first + c) - from != c * packed.stride) return false;
+  }
+  return true;
+}
+
+// All rows times the columns, by way of memory.
+void MultiplyUnpacked(const PartProgram& part, Worker& w, const Columns& columns, int64_t base, int64_t rows,
+                      int j, float* acc) {
   const PackedProgram& packed = *part.packed;
   const Access& access = *packed.codes[j];
   Unpacking unpacking(packed, j, w);
   const float* a = reinterpret_cast<const float*>(w.scratch + part.lhs_at);
-  float* acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
   float* panel = reinterpret_cast<float*>(w.scratch + part.rhs_at);
-  const int64_t base = BaseOf(access, pos), k = part.nest.points[3];
-  for (int first = 0; first < n && !Stopped(w); first += kPackedColumns) {
-    const int columns = Least(kPackedColumns, n - first);
-    for (int64_t at = 0; at < k && !Stopped(w); at += kPackedDepth) {
-      const int64_t depth = Least<int64_t>(kPackedDepth, k - at);
-      for (int c = 0; c < columns; ++c)
-        unpacking.Row((base + LaneOffset(access.lane, first + c)) / packed.stride, at, depth,
-                      panel + c * kPackedDepth);
-      for (int64_t r = 0; r < rows; r += kFewRows) {
-        Dots(a + r * part.lhs_row + at, part.lhs_row, static_cast<int>(Least<int64_t>(kFewRows, rows - r)),
-             reinterpret_cast<const char*>(panel), DType::kF32, kPackedDepth, depth, columns,
-             acc + r * kLanes + first, kLanes, at > 0);
-      }
+  const int64_t k = part.nest.points[3];
+  for (int64_t at = 0; at < k && !Stopped(w); at += kPackedDepth) {
+    const int64_t depth = Least<int64_t>(kPackedDepth, k - at);
+    for (int c = 0; c < columns.columns; ++c)
+      unpacking.Row((base + LaneOffset(access.lane, columns.first + c)) / packed.stride, at, depth,
+                    panel + c * kPackedDepth);
+    for (int64_t r = 0; r < rows; r += kFewRows) {
+      Dots(a + r * part.lhs_row + at, part.lhs_row, static_cast<int>(Least<int64_t>(kFewRows, rows - r)),
+           reinterpret_cast<const char*>(panel), DType::kF32, kPackedDepth, depth, columns.columns,
+           acc + r * kLanes + columns.first, kLanes, at > 0);
     }
+  }
+}
+
+// Some of the rows times the n columns of the tile at pos: `arranged`, which are those from `first_row` on.
+void MultiplyTile(const PartProgram& part, Worker& w, const int64_t* pos, int n, const PackedRows& arranged,
+                  int64_t first_row, int64_t rows, int j) {
+  const PackedProgram& packed = *part.packed;
+  const Access& access = *packed.codes[j];
+  const int64_t base = BaseOf(access, pos);
+  float* const acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
+  for (int first = 0; first < n && !Stopped(w); first += kPackedColumns) {
+    const Columns columns = {(base + LaneOffset(access.lane, first)) / packed.stride, first,
+                             Least(kPackedColumns, n - first)};
+    const int64_t tile = columns.row / 16, blocks = tile * packed.blocks * 16 * packed.scales[j]->size;
+    if (rows > kMostInRegisters || !AreTile(packed, access, columns)) {
+      if (first_row == 0) MultiplyUnpacked(part, w, columns, base, rows, j, acc);
+      continue;
+    }
+    const Access* const zeros = packed.zeros[j];
+    PackedSums(packed, arranged,
+               {Pointer(access, w, 0) + tile * packed.pieces * 512, Pointer(*packed.scales[j], w, 0) + blocks,
+                zeros == nullptr ? nullptr : Pointer(*zeros, w, 0) + blocks, packed.scales[j]},
+               columns.columns, acc + first_row * kLanes + first, kLanes);
   }
 }
 
@@ -113,18 +154,29 @@ void RunPacked(const PartProgram& part, Worker& w, int64_t first, int64_t last) 
   const int64_t tiles = part.tiling.tiles, blocks = (nest.points[1] + part.block_rows - 1) / part.block_rows;
   BeginTape(part.lhs_by_k, w);
   BeginTape(part.program, w);
+  const float* const a = reinterpret_cast<const float*>(w.scratch + part.lhs_at);
+  PackedRows arranged(*part.packed, reinterpret_cast<float*>(w.scratch + part.packed->rows_at));
+  const auto arrange = [&](int64_t from, int64_t rows) {
+    arranged.Arrange(a + from * part.lhs_row, part.lhs_row,
+                     static_cast<int>(Least<int64_t>(kPackedRows, rows - from)), nest.points[3]);
+  };
   int64_t pos[kMaxNest] = {}, packed_block = -1;
   for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles, row = block % blocks * part.block_rows;
     const int64_t rows = Least(part.block_rows, nest.points[1] - row);
     for (int64_t& p : pos) p = 0;
     Decode(nest, 0, nest.first[1], block / blocks, pos);
-    if (packed_block != block)
+    const bool other = packed_block != block;
+    if (other)
       PackLhs(part, w, pos, row, rows, reinterpret_cast<float*>(w.scratch + part.lhs_at), 0, part.lhs_row);
     packed_block = block;
     for (int d = nest.first[1]; d < nest.loops; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
-    for (int j = 0; j < part.num_rhs; ++j) MultiplyTile(part, w, pos, n, rows, j);
+    const int64_t together = rows > kMostInRegisters ? rows : kPackedRows;
+    for (int64_t from = 0; from < rows && !Stopped(w); from += together) {
+      if (rows <= kMostInRegisters && (other || rows > kPackedRows)) arrange(from, rows);
+      for (int j = 0; j < part.num_rhs; ++j) MultiplyTile(part, w, pos, n, arranged, from, rows, j);
+    }
     RunEpilogue(part, w, pos, row, rows, n);
   }
 }
