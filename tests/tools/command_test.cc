@@ -258,6 +258,16 @@ TEST_F(Plans, BenchNamesTheSlowestStepsAndTheirNodes) {
   EXPECT_PRINTS(bench, "source nodes");
 }
 
+TEST_F(Plans, InstructionsOfTheHostAreThoseThatAreAskedFor) {
+  const std::string plan = Pycoder();
+  const Outcome plain = Rondo("bench " + plan + " --program decode --runs 1 --instructions baseline");
+  EXPECT_EQ(plain.status, 0) << plain.text;
+  EXPECT_PRINTS(plain, ", baseline; ready in");
+  const Outcome other = Rondo("bench " + plan + " --program decode --runs 1 --instructions sse");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_PRINTS(other, "--instructions sse: not one of avx512, avx2, baseline");
+}
+
 TEST_F(Plans, ATraceHasALaneOfPartitionsAndOneOfStepsNamedByTheirNodes) {
   const Outcome bench = Rondo("bench " + Pycoder() + " --program decode --runs 5 --trace " + In("t.json"));
   EXPECT_EQ(bench.status, 0) << bench.text;

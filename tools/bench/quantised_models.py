@@ -11,10 +11,12 @@
 Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
 weights, a scale for each output channel, unless the form says otherwise.
 
-With --of, models of one image input are quantised instead, in the forms named.
+With --networks, networks of image_networks.py instead, at the sizes named (NETWORK_SIZE.FORM.onnx), and with --of, models of
+one image input, in the forms named.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/quantised_models.py build/quantised
+  build/venv/bin/python tools/bench/quantised_models.py build/kinds --networks
   build/venv/bin/python tools/bench/quantised_models.py build/zoo --of build/networks/*.onnx --forms qdq qdq_u8u8 integer
 """
 import argparse
@@ -23,104 +25,9 @@ import pathlib
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-
-class Maker:
-    """A graph that grows node by node; `add` gives the name of the node's result."""
-
-    def __init__(self, seed):
-        self.random, self.nodes, self.constants = np.random.default_rng(seed), [], []
-
-    def add(self, op, *inputs, **attributes):
-        name = f"{op}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
-        return name
-
-    def constant(self, array):
-        name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
-        return name
-
-    def weight(self, *shape, fan):
-        return self.constant((self.random.standard_normal(shape) * fan ** -0.5).astype(np.float32))
-
-    def vector(self, n, around=0.0):
-        return self.constant((around + 0.1 * self.random.standard_normal(n)).astype(np.float32))
-
-    def model(self, x, y, shape):
-        ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)] for name, dims in ((x, shape), (y, None))]
-        graph = helper.make_graph(self.nodes, "main", *ports, self.constants)
-        return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
-
-
-def dense(m, x, inputs, outputs):
-    return m.add("Add", m.add("MatMul", x, m.weight(inputs, outputs, fan=inputs)), m.vector(outputs))
-
-
-def encoder(layers=6, width=384, heads=12, inner=1536, rows=128):
-    m, x, size = Maker(1), "x", width // heads
-    split = m.constant(np.array([1, rows, heads, size]))
-    joined = m.constant(np.array([1, rows, width]))
-    def heads_of(x, perm):
-        return m.add("Transpose", m.add("Reshape", x, split), perm=perm)
-
-    def norm(x):
-        return m.add("LayerNormalization", x, m.vector(width, 1), m.vector(width), axis=-1)
-
-    for _ in range(layers):
-        q, k, v = (heads_of(dense(m, x, width, width), perm) for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
-        scores = m.add("Mul", m.add("MatMul", q, k), m.constant(np.float32(size ** -0.5)))
-        mixed = m.add("MatMul", m.add("Softmax", scores, axis=-1), v)
-        mixed = m.add("Reshape", m.add("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
-        x = norm(m.add("Add", dense(m, mixed, width, width), x))
-        h = dense(m, x, width, inner)
-        erf = m.add("Erf", m.add("Div", h, m.constant(np.float32(2 ** 0.5))))
-        gelu = m.add("Mul", m.add("Mul", h, m.add("Add", erf, m.constant(np.float32(1)))), m.constant(np.float32(0.5)))
-        x = norm(m.add("Add", dense(m, gelu, inner, width), x))
-    return m.model("x", x, [1, rows, width])
-
-
-def resnet18(image=224):
-    m = Maker(2)
-
-    def conv(x, inputs, outputs, size, stride, relu=True):
-        pad = size // 2
-        y = m.add("Conv", x, m.weight(outputs, inputs, size, size, fan=inputs * size * size / (2 if relu else 1)), m.vector(outputs),
-                  kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4)
-        return m.add("Relu", y) if relu else y
-
-    x, channels = conv("x", 3, 64, 7, 2), 64
-    x = m.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    for outputs, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
-        past = x if channels == outputs else conv(x, channels, outputs, 1, stride, relu=False)
-        x = conv(conv(x, channels, outputs, 3, stride), outputs, outputs, 3, 1, relu=False)
-        x, channels = m.add("Relu", m.add("Add", x, past)), outputs
-    x = m.add("Flatten", m.add("GlobalAveragePool", x))
-    y = m.add("Gemm", x, m.weight(1000, 512, fan=512), m.vector(1000), transB=1)
-    return m.model("x", y, [1, 3, image, image])
-
-
-def mobilenet(image=128):
-    m = Maker(4)
-
-    def conv(x, inputs, outputs, size, stride=1, groups=1, clip=True):
-        y = m.add("Conv", x, m.weight(outputs, inputs // groups, size, size, fan=inputs // groups * size * size), m.vector(outputs),
-                  kernel_shape=[size, size], strides=[stride, stride], pads=[size // 2] * 4, group=groups)
-        return m.add("Clip", y, m.constant(np.float32(0)), m.constant(np.float32(6))) if clip else y
-
-    x, channels = conv("x", 3, 32, 3, 2), 32
-    for outputs, stride, wider in ((16, 1, 1), (24, 2, 6), (24, 1, 6), (32, 2, 6), (32, 1, 6), (64, 2, 6), (64, 1, 6), (96, 1, 6),
-                                   (160, 2, 6), (160, 1, 6)):
-        inner = channels * wider
-        y = conv(x, channels, inner, 1) if wider > 1 else x
-        y = conv(conv(y, inner, inner, 3, stride, inner), inner, outputs, 1, clip=False)
-        x, channels = m.add("Add", y, x) if stride == 1 and channels == outputs else y, outputs
-    x = m.add("Flatten", m.add("GlobalAveragePool", conv(x, channels, 640, 1)))
-    y = m.add("Gemm", x, m.weight(1000, 640, fan=640), m.vector(1000), transB=1)
-    return m.model("x", y, [1, 3, image, image])
-
+from image_networks import IMAGE_NETWORKS, encoder, mobilenet, resnet18
 
 U8, I8 = QuantType.QUInt8, QuantType.QInt8
 QDQ, QOPERATOR = QuantFormat.QDQ, QuantFormat.QOperator
@@ -165,14 +72,20 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--layers", type=int, default=6, help="of the encoder")
     parser.add_argument("--of", nargs="+", type=pathlib.Path, help="models to quantise")
-    parser.add_argument("--forms", nargs="+", default=["qdq", "integer"], help=f"of those: integer, {', '.join(FORMS)}")
+    parser.add_argument("--networks", nargs="*", choices=list(IMAGE_NETWORKS), help="to make; all if none is named")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[64, 224], help="pixels of a side of their images")
+    parser.add_argument("--forms", nargs="+", default=["qdq", "integer"], help=f"of either: integer, {', '.join(FORMS)}")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    if arguments.of:
-        for model in arguments.of:
-            write(arguments.folder, model.stem, onnx.load(model),
-                  {"integer": False} if "integer" in arguments.forms else {},
-                  [form for form in arguments.forms if form != "integer"])
+    dynamic = {"integer": False} if "integer" in arguments.forms else {}
+    static = [form for form in arguments.forms if form != "integer"]
+    for model in arguments.of or ():
+        write(arguments.folder, model.stem, onnx.load(model), dynamic, static)
+    if arguments.networks is not None:
+        for name in arguments.networks or IMAGE_NETWORKS:
+            for size in arguments.sizes:
+                write(arguments.folder, f"{name}_{size}", IMAGE_NETWORKS[name](size), dynamic, static)
+    if arguments.of or arguments.networks is not None:
         return
     write(arguments.folder, "encoder", encoder(arguments.layers), {"dynamic": False})
     write(arguments.folder, "resnet18", resnet18(), {"integer": False})

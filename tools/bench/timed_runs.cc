@@ -1,7 +1,8 @@
 // One program of a plan on the host driver, timed run by run, on request: the Rondo side of ort_networks.py.
 //
-//   timed_runs PLAN PROGRAM THREADS OUTPUT NAME=INPUT...
+//   timed_runs PLAN PROGRAM THREADS[:INSTRUCTIONS] OUTPUT NAME=INPUT...
 //
+// INSTRUCTIONS: avx512, avx2 or baseline; by default the best this machine has.
 // Reads lines "run COUNT" from standard input and answers each with one line: COUNT pairs of nanoseconds, of
 // processor time (all threads) and of the wall. OUTPUT.NAME.npy gets every output of a first run.
 #include <chrono>
@@ -46,6 +47,8 @@ Status Serve(Session& session, uint32_t program, const std::vector<Input>& input
 Status Main(const std::vector<std::string>& arguments) {
   LoadOptions options;
   options.threads = std::atoi(arguments[2].c_str());
+  const size_t colon = arguments[2].find(':');
+  if (colon != std::string::npos) options.instructions = arguments[2].substr(colon + 1);
   RONDO_ASSIGN_OR_RETURN(const std::unique_ptr<LoadedSession> loaded,
                          LoadedSession::Open(arguments[0], options));
   RONDO_ASSIGN_OR_RETURN(const uint32_t program, loaded->Program(arguments[1] == "-" ? "" : arguments[1]));
@@ -65,7 +68,7 @@ Status Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    std::fprintf(stderr, "usage: timed_runs PLAN PROGRAM|- THREADS OUTPUT NAME=INPUT...\n");
+    std::fprintf(stderr, "usage: timed_runs PLAN PROGRAM|- THREADS[:INSTRUCTIONS] OUTPUT NAME=INPUT...\n");
     return 2;
   }
   const rondo::Status status = rondo::tools::Main({argv + 1, argv + argc});

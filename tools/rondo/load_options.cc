@@ -19,6 +19,9 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
           "them), or auto (the quicker by estimate, which is what is done without)",
           "WHO")
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
+      .Text("--instructions", &to->instructions,
+            "instructions of the host driver: avx512, avx2 or baseline; by default the best this machine has",
+            "SET")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
       .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",
               "SECONDS")

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -29,6 +30,17 @@ double Since(Clock::time_point start) {
 uint32_t HostThreads(const LoadOptions& options) {
   const uint32_t cores = std::thread::hardware_concurrency() / std::max(options.local_processes, 1u);
   return options.threads > 0 ? static_cast<uint32_t>(options.threads) : std::clamp(cores, 1u, 256u);
+}
+
+// The level of HostOptions::max_isa that `set` names.
+Result<uint32_t> InstructionLevel(const std::string& set) {
+  constexpr std::array<const char*, 3> kSets = {"baseline", "avx2", "avx512"};
+  if (set.empty()) return uint32_t{2};
+  for (uint32_t level = 0; level < kSets.size(); ++level) {
+    if (set == kSets[level]) return level;
+  }
+  return Status::Error(Code::kInvalidArgument, "--instructions %s: not one of avx512, avx2, baseline",
+                       set.c_str());
 }
 
 // The plan's devices are `devices` of the driver's, or the first ones.
@@ -177,6 +189,7 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   }
   HostOptions host;
   host.threads = HostThreads(options);
+  RONDO_ASSIGN_OR_RETURN(host.max_isa, InstructionLevel(options.instructions));
   host.processes = options.processes.get();
   host.devices = host.processes != nullptr ? 1 : static_cast<uint32_t>(plan.requirements.devices.size());
   for (uint32_t device : devices) {
@@ -184,7 +197,12 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   }
   host.ops = &ops;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
-  return DriverHandle(driver, DestroyHostDriver);
+  DriverHandle handle(driver, DestroyHostDriver);
+  if (!options.instructions.empty() && options.instructions != HostInstructionSet(driver)) {
+    return Status::Error(Code::kUnsupported, "--instructions %s: this machine has %s at best",
+                         options.instructions.c_str(), HostInstructionSet(driver));
+  }
+  return handle;
 }
 
 Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {

@@ -32,8 +32,9 @@ struct ReadyTimes {
 };
 
 struct LoadOptions {
-  std::string driver;   // "host" or "cuda"; "": the one that the plan is compiled for
-  int64_t threads = 0;  // of the host driver; 0: one a core
+  std::string driver;        // "host" or "cuda"; "": the one that the plan is compiled for
+  int64_t threads = 0;       // of the host driver; 0: one a core
+  std::string instructions;  // of the host driver: "avx512", "avx2", "baseline"; "": the best there are
   // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,2"; "": as many as the
   // plan has. The host driver makes as many as are named.
   std::string devices;
