@@ -19,9 +19,28 @@ bool IsConvolution(const Context& c, NodeId id) {
 
 bool IsImage(DType t) { return IsFloat(t) || t == DType::kI8 || t == DType::kU8; }
 
+bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0);
+
+// Whether an image that the group hands on, of the channels of one of `shape` and perhaps padded, wants them
+// last. A group around a reduction may hand on several.
+bool HandsOnChannelsLast(const Context& c, int group, const Shape& shape, int depth) {
+  const auto like_it = [&](const Shape& other) {
+    return other.rank == shape.rank && other[0] == shape[0] && other[1] == shape[1] &&
+           other.elements() >= shape.elements();
+  };
+  const auto leaves = [&](NodeId member) {
+    return std::any_of(c.readers[member].begin(), c.readers[member].end(),
+                       [&](NodeId reader) { return !c.InGroup(reader, group); });
+  };
+  const std::vector<NodeId>& members = c.groups[group].nodes;
+  return std::any_of(members.begin(), members.end(), [&](NodeId member) {
+    return like_it(c.node(member).shape) && leaves(member) && VectorsWantChannelsLast(c, member, depth);
+  });
+}
+
 // On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
 // the channels. Only where all readers see images and channels as they are, however they count the points.
-bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
+bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth) {
   const Node& node = c.node(id);
   constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
   if (node.shape.rank < 3 || node.shape[1] == 1 || !IsImage(node.dtype) || depth > kMostDepth) return false;
@@ -39,11 +58,9 @@ bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
     }
     if (wanted) continue;
     const int group = c.group_of[reader];
-    const bool further = r.op == Op::kConcat || (group >= 0 && group != c.group_of[id] &&
-                                                 c.node(c.groups[group].sink).shape == node.shape);
-    const NodeId next = r.op == Op::kConcat ? reader : further ? c.groups[group].sink : kNoNode;
     wanted = r.op == Op::kConv || r.op == Op::kPool ||
-             (further && next != id && VectorsWantChannelsLast(c, next, depth + 1));
+             (r.op == Op::kConcat && VectorsWantChannelsLast(c, reader, depth + 1)) ||
+             (group >= 0 && group != c.group_of[id] && HandsOnChannelsLast(c, group, node.shape, depth + 1));
   }
   return wanted;
 }
