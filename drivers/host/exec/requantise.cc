@@ -1,6 +1,7 @@
 // Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products
 // and sums, which would round once where the tape that this stands for rounds twice. What is of the columns
-// stays in registers from row to row.
+// stays in registers from row to row. What stands behind the last column is read as 0: a number without a value,
+// such as bits of something else are, takes some processors longer than a row.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/quotient.h"
 #include "drivers/host/exec/to_bytes.h"
@@ -16,10 +17,11 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
   const ToBytes to_bytes(how.scale, how.zero);
   for (int i = 0; i < r.columns; i += 16) {
     const auto some = static_cast<__mmask16>(r.columns - i < 16 ? (1u << (r.columns - i)) - 1 : 0xffff);
-    const __m512i less = _mm512_loadu_si512(r.less + i);
-    const __m512i times = kRow ? _mm512_loadu_si512(r.times + i) : _mm512_setzero_si512();
-    const __m512 before = kBefore ? _mm512_loadu_ps(r.before + i) : _mm512_setzero_ps();
-    const __m512 factor = _mm512_loadu_ps(r.factor + i), after = _mm512_loadu_ps(r.after + i);
+    const __m512i less = _mm512_maskz_loadu_epi32(some, r.less + i);
+    const __m512i times = kRow ? _mm512_maskz_loadu_epi32(some, r.times + i) : _mm512_setzero_si512();
+    const __m512 before = kBefore ? _mm512_maskz_loadu_ps(some, r.before + i) : _mm512_setzero_ps();
+    const __m512 factor = _mm512_maskz_loadu_ps(some, r.factor + i);
+    const __m512 after = _mm512_maskz_loadu_ps(some, r.after + i);
     const int32_t* sums = r.sums + i;
     char* out = r.out + i * static_cast<int>(sizeof(Out));
     for (int m = 0; m < r.rows; ++m, sums += r.sums_row, out += r.out_row) {
@@ -44,6 +46,28 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
 }
 
 #else
+
+// The same rows; what is of the columns has zeros behind them up to a multiple of 16.
+class WholeColumns {
+ public:
+  explicit WholeColumns(const RequantisedRows& r) : rows_(r) {
+    const int n = r.columns, end = (n + 15) & ~15;
+    if (n == end) return;
+    float* some = some_;
+    for (const float** numbers : {&rows_.before, &rows_.factor, &rows_.after}) {
+      if (*numbers == nullptr) continue;
+      std::memcpy(some, *numbers, static_cast<size_t>(n) * sizeof(float));
+      std::memset(some + n, 0, static_cast<size_t>(end - n) * sizeof(float));
+      *numbers = some;
+      some += kLanes;
+    }
+  }
+  const RequantisedRows& operator*() const { return rows_; }
+
+ private:
+  RequantisedRows rows_;
+  float some_[3 * kLanes];
+};
 
 // Of the columns, and of some behind them up to a multiple of 16.
 template <bool kRow, bool kBefore, bool kQuantises>
@@ -143,7 +167,9 @@ void RowsOfBytes(const Requantisation& how, const RequantisedRows& r) {
 #endif
 
 template <bool kRow, bool kBefore, typename Out>
-void Rows(const Requantisation& how, const RequantisedRows& r) {
+void Rows(const Requantisation& how, const RequantisedRows& rows) {
+  const WholeColumns whole(rows);
+  const RequantisedRows& r = *whole;
   if constexpr (sizeof(Out) == 1) {
     RowsOfBytes<kRow, kBefore, Out>(how, r);
   } else {

@@ -70,9 +70,24 @@ inline void StoreBytes(__m256i one, __m256i other, int n, Byte* out) {
   const __m128i bytes =
       static_cast<Byte>(-1) < 0 ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second);
   if (n >= 16) return _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
-  alignas(16) Byte some[16];
-  _mm_store_si128(reinterpret_cast<__m128i*>(some), bytes);
-  for (int c = 0; c < n; ++c) out[c] = some[c];
+  // By the bits of n: few stores, and no loop.
+  auto left = static_cast<uint64_t>(_mm_cvtsi128_si64(bytes));
+  if ((n & 8) != 0) {
+    std::memcpy(out, &left, 8);
+    out += 8;
+    left = static_cast<uint64_t>(_mm_extract_epi64(bytes, 1));
+  }
+  if ((n & 4) != 0) {
+    std::memcpy(out, &left, 4);
+    out += 4;
+    left >>= 32;
+  }
+  if ((n & 2) != 0) {
+    std::memcpy(out, &left, 2);
+    out += 2;
+    left >>= 16;
+  }
+  if ((n & 1) != 0) *out = static_cast<Byte>(left);
 }
 
 #endif
