@@ -131,16 +131,22 @@ Status PartBuilder::BuildBytes() {
     bytes.sum_rows |= bytes.right_flip[j] != 0 || bytes.row_sum[j];
   }
   RONDO_RETURN_IF_ERROR(BuildSumsEpilogue(&bytes));
+  FindLines(&bytes);
   out_->lhs_row = (k + kVector - 1) / kVector * kVector;
-  int64_t most = kMostPacked / out_->lhs_row;
-  most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;
-  const int64_t blocks = (rows + most - 1) / most;
-  out_->block_rows = (rows + blocks - 1) / blocks;
-  bytes.in_place = FindInPlace(&bytes);
+  if (bytes.lines.how.lines > 0) {
+    BuildLines(&bytes);
+  } else {
+    int64_t most = kMostPacked / out_->lhs_row;
+    most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;
+    const int64_t blocks = (rows + most - 1) / most;
+    out_->block_rows = (rows + blocks - 1) / blocks;
+    bytes.in_place = FindInPlace(&bytes);
+  }
+  const int64_t blocks = (rows + out_->block_rows - 1) / out_->block_rows;
   out_->tasks = nest.points[kOuter] * blocks * out_->tiling.tiles;
   out_->acc_row = (out_->tiling.chunk * out_->tiling.inner + 3) / 4 * 4;
   const int64_t packed_rows = out_->block_rows + 1;
-  out_->lhs_at = Take(Bytes(packed_rows, out_->lhs_row));
+  if (bytes.lines.how.lines == 0) out_->lhs_at = Take(Bytes(packed_rows, out_->lhs_row));
   out_->count_at = Take(Bytes(packed_rows, sizeof(int64_t)));
   out_->acc_stride = Bytes(packed_rows, out_->acc_row, sizeof(int32_t));
   out_->acc_at = Take(Bytes(out_->acc_stride, out_->num_rhs));

@@ -107,6 +107,8 @@ class PartBuilder {
   Status BuildBytes();
   Status BuildRuns(BytesProgram* bytes);
   bool FindInPlace(BytesProgram* bytes) const;
+  void FindLines(BytesProgram* bytes) const;
+  void BuildLines(BytesProgram* bytes);
   bool IsRowSum(size_t j) const;
   class SumsWay;
   GrowingList<uint8_t> DependOnColumns() const;

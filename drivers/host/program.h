@@ -282,6 +282,35 @@ struct PackedProgram {
 using MultiplyBytes = void (*)(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_step,
                                int columns, int64_t k, uint8_t flip, int32_t* acc, int64_t acc_row);
 
+// Rows of the left side as 16 bits, as they are multiplied where there are no dot products of bytes: `lines` lines of
+// numbers that lie one behind the other, of which point m reads `length` from m * point_step on.
+struct WideLines {
+  int64_t lines = 1, line_step = 0;  // numbers from line to line
+  int64_t length = 0, point_step = 0;
+};
+// What MultiplyLines does of B: `columns` columns, b_step bytes apart, whose k is contiguous and lies in the order of
+// the lines.
+struct ByteColumns {
+  const char* b = nullptr;
+  int64_t b_step = 0;
+  int columns = 0;
+  bool is_unsigned = false;
+};
+// Points of one image line: their first line, and how many.
+struct WidePiece {
+  const int16_t* lines = nullptr;
+  int points = 0;
+};
+// Sums of all points of `pieces`, one behind the other, as MultiplyBytes gives them, exact. Rows of acc are acc_row
+// apart. Numbers behind a line's end are read, and are any.
+using MultiplyLines = void (*)(const WideLines& how, const WidePiece* pieces, int count, const ByteColumns& columns,
+                               int32_t* acc, int64_t acc_row);
+// n bytes as 16 bits; up to kWideSlack numbers behind them are written.
+using WidenBytes = void (*)(const uint8_t* from, int64_t n, bool is_signed, int16_t* to);
+// What each point's numbers add up to.
+using SumLines = void (*)(const WideLines& how, const WidePiece& piece, int64_t* sums);
+inline constexpr int64_t kWideSlack = 64;
+
 // kChannelBytes. Points beside each other of kStep channels. Column c has four bytes a channel, fours times:
 // vertical taps, filled up; so has each horizontal tap of the weights. Signed weights, unsigned columns. Room
 // for whole vectors everywhere.
@@ -311,6 +340,10 @@ struct ByteInstructions {
   InterleaveBytes interleave = nullptr;
   int channel_step = 0;     // of the latter two
   bool takes_wide = false;  // sum_channels knows weights of 16 bits
+  // Null: `multiply` is as quick.
+  MultiplyLines multiply_lines = nullptr;
+  WidenBytes widen = nullptr;
+  SumLines sum_lines = nullptr;
 };
 
 // What an epilogue makes of the sums of one right side, where it is no more than this:
@@ -359,9 +392,27 @@ inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
 }
 using RequantiseRows = void (*)(const Requantisation& how, const RequantisedRows& rows);
 
+// kBytes whose left side is read as lines of the image, not as a row for each point: `taps` taps of k beside each
+// other are a line.
+struct ByteLines {
+  WideLines how = {0, 0, 0, 0};  // lines 0: rows are packed
+  int64_t taps = 1;          // of a line
+  int64_t point_bytes = 0;   // from point to point, along the innermost loop of group m
+  bool apart = false;        // points are further apart than they are long: each is brought beside the one before
+  int guard = -1;            // the one that depends on the point, if any
+  int64_t guard_points = 0;  // its coordinates from point to point
+  bool is_signed = false;    // the left side
+  bool is_unsigned[kMaxSlots] = {};  // right sides
+  int64_t lines_at = 0, pieces_at = 0;  // scratch
+  MultiplyLines multiply = nullptr;
+  WidenBytes widen = nullptr;
+  SumLines sum = nullptr;
+};
+
 // kBytes. The points of k are PartProgram::taps, each of tap_run bytes, if the left side lies so.
 struct BytesProgram {
   MultiplyBytes multiply = nullptr;
+  ByteLines lines;
   // The rows of the left side are multiplied where they lie, `left_row` bytes apart, not packed.
   bool in_place = false;
   int64_t left_row = 0;

@@ -58,6 +58,9 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_pairs.inc"
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
+constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
+constexpr WidenBytes kWiden = WidenAll;
+constexpr SumLines kSumLines = SumWideLines;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -71,6 +74,9 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_channels.inc"
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr MultiplyLines kMultiplyLines = nullptr;
+constexpr WidenBytes kWiden = nullptr;
+constexpr SumLines kSumLines = nullptr;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -99,6 +105,9 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_pairs.inc"
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
+constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
+constexpr WidenBytes kWiden = WidenAll;
+constexpr SumLines kSumLines = SumWideLines;
 }  // namespace widened
 
 #pragma GCC push_options
@@ -112,6 +121,9 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_channels.inc"
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr MultiplyLines kMultiplyLines = nullptr;
+constexpr WidenBytes kWiden = nullptr;
+constexpr SumLines kSumLines = nullptr;
 }  // namespace vnni
 #pragma GCC pop_options
 
@@ -161,6 +173,9 @@ void SumChannels(const ChannelStrip& s) {
 }
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr MultiplyLines kMultiplyLines = nullptr;
+constexpr WidenBytes kWiden = nullptr;
+constexpr SumLines kSumLines = nullptr;
 }  // namespace widened
 namespace vnni = widened;
 bool HasVnni() { return false; }
@@ -274,12 +289,14 @@ class Product {
         packed_(reinterpret_cast<uint8_t*>(w.scratch + part.lhs_at)),
         left_(packed_),
         row_sums_(reinterpret_cast<int64_t*>(w.scratch + part.count_at)),
+        pieces_(reinterpret_cast<WidePiece*>(w.scratch + part.bytes->lines.pieces_at)),
         sums_(part, w) {}
 
   // Rows [row, row + rows) of group m, and one of 128s behind them where columns are summed.
   void PackRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
     const Access& access = *part_.lhs_load;
+    if (bytes_.lines.how.lines > 0) return WidenRows(pos, row, rows);
     if (bytes_.in_place) return FindRows(pos, row, rows);
     const bool whole = bytes_.in_runs && bytes_.runs == 1 && bytes_.run_at[0] == 0 && access.num_guards == 0;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
@@ -310,6 +327,11 @@ class Product {
       const RhsProgram& rhs = part_.rhs[j];
       const char* b = Pointer(*rhs.by_n, w_, BaseOf(*rhs.by_n, pos));
       int64_t step = rhs.by_n->lane.stride;
+      if (bytes_.lines.how.lines > 0) {
+        const ByteColumns columns = {b, step, n, bytes_.lines.is_unsigned[j]};
+        bytes_.lines.multiply(bytes_.lines.how, pieces_, piece_count_, columns, Acc(j), part_.acc_row);
+        continue;
+      }
       if (!rhs.k_unit) {
         b = PackColumns(*rhs.by_n, pos, n);
         step = part_.lhs_row;
@@ -330,6 +352,77 @@ class Product {
  private:
   int64_t K() const { return part_.nest.points[3]; }
   int32_t* Acc(int j) const { return sums_.Acc(j); }
+
+  // The rows as lines, those of each line of the image in a piece.
+  void WidenRows(int64_t* pos, int64_t row, int64_t rows) {
+    const Nest& nest = part_.nest;
+    const ByteLines& lines = bytes_.lines;
+    const int inner = nest.first[2] - 1;
+    auto* to = reinterpret_cast<int16_t*>(w_.scratch + lines.lines_at);
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    piece_count_ = 0;
+    for (int64_t r = 0; r < rows && !Stopped(w_);) {
+      const int64_t points = Least(rows - r, nest.extent[inner] - pos[inner]);
+      WidenPiece(pos, points, to);
+      WidePiece& piece = pieces_[piece_count_++];
+      piece = {to, static_cast<int>(points)};
+      if (bytes_.sum_rows) lines.sum(lines.how, piece, row_sums_ + r);
+      to += lines.how.lines * lines.how.line_step;
+      r += points;
+      pos[inner] += points - 1;
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
+  }
+
+  // The lines of `points` points from pos on; what is absent is as the operand says.
+  void WidenPiece(const int64_t* pos, int64_t points, int16_t* to) {
+    const ByteLines& lines = bytes_.lines;
+    const Access& access = *part_.lhs_load;
+    const auto* from = reinterpret_cast<const uint8_t*>(Pointer(access, w_, BaseOf(access, pos)));
+    int64_t at[kMaxLoops];
+    for (int g = 0; g < access.num_guards; ++g) {
+      const GuardTest& guard = access.guards[g];
+      at[g] = guard.offset;
+      for (int i = 0; i < guard.loops; ++i) at[g] += guard.step[i] * pos[guard.loop[i]];
+    }
+    const int64_t run = bytes_.tap_run, step = lines.guard_points;
+    for (int64_t tap = 0; tap < part_.taps; tap += lines.taps, to += lines.how.line_step) {
+      bool present = true;
+      for (int g = 0; g < access.num_guards; ++g) {
+        const int64_t c = at[g] + part_.tap_coordinate[g * part_.taps + tap];
+        present = present && (g == lines.guard || (c >= 0 && c < access.guards[g].extent));
+      }
+      const uint8_t* const line = from + part_.tap_at[tap];
+      // Of taps if they lie one behind the other, else of points: those from `first` to `last` are present.
+      int64_t count = lines.apart ? points : (points - 1) * step + lines.taps, first = 0, last = present ? count : 0;
+      if (lines.guard >= 0 && present) {
+        const int64_t c = at[lines.guard] + part_.tap_coordinate[lines.guard * part_.taps + tap];
+        const int64_t each = lines.apart ? step : 1, extent = access.guards[lines.guard].extent;
+        const auto reached = [&](int64_t coordinate) {  // by how many, each further on than the one before
+          return coordinate <= c ? 0 : Least((coordinate - c + each - 1) / each, count);
+        };
+        first = reached(0);
+        last = reached(extent);
+      }
+      if (lines.guard < 0 && !lines.apart) {  // points may be less than a tap apart
+        const int64_t n = (points - 1) * lines.point_bytes + lines.how.length;
+        present ? lines.widen(line, n, lines.is_signed, to) : Absent(n, to);
+        continue;
+      }
+      Absent(first * run, to);
+      if (!lines.apart) {
+        lines.widen(line + first * run, (last - first) * run, lines.is_signed, to + first * run);
+      } else {
+        for (int64_t m = first; m < last; ++m)
+          lines.widen(line + m * lines.point_bytes, run, lines.is_signed, to + m * run);
+      }
+      Absent((count - last) * run, to + last * run);
+    }
+  }
+  void Absent(int64_t n, int16_t* to) const {
+    const int absent = bytes_.lines.is_signed ? static_cast<int8_t>(bytes_.absent) : bytes_.absent;
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(absent);
+  }
 
   // Rows that lie beside each other.
   void TurnRows(const char* from, int64_t rows) {
@@ -421,6 +514,8 @@ class Product {
   int64_t cleared_ = 0;  // rows that are 0 behind k
   const uint8_t* left_;  // the rows: packed, or where they lie
   int64_t* const row_sums_;
+  WidePiece* const pieces_;  // the rows as lines
+  int piece_count_ = 0;
   ByteSums sums_;
 };
 
@@ -433,10 +528,12 @@ constexpr bool kTakesWide = false;
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply,  widened::kReadsNoMore, widened::SumChannels,
-                           widened::Interleave, widened::kStep,        kTakesWide};
-  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,  vnni::kReadsNoMore, vnni::SumChannels,
-                                               vnni::Interleave, vnni::kStep,        false}
+  engine->bytes_widened = {widened::kMultiply,      widened::kReadsNoMore, widened::SumChannels,
+                           widened::Interleave,     widened::kStep,        kTakesWide,
+                           widened::kMultiplyLines, widened::kWiden,       widened::kSumLines};
+  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,      vnni::kReadsNoMore, vnni::SumChannels,
+                                               vnni::Interleave,     vnni::kStep,        false,
+                                               vnni::kMultiplyLines, vnni::kWiden,       vnni::kSumLines}
                             : engine->bytes_widened;
 }
 
