@@ -17,6 +17,27 @@ const Node* AsPointwise(const Graph& graph, NodeId id, TapeOp op) {
   return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == op ? &n : nullptr;
 }
 
+namespace {
+
+// Whether what `view` shows is the same all along axis `d`, whichever of its steps says so.
+bool IsSameAlong(const ir::View& view, int d) {
+  if (view.steps.back().strides[d] == 0) return true;
+  if (view.steps.size() == 1) return false;
+  ir::LoopNest nest(view.shape());
+  if (!ir::RefineLoops(view, &nest)) return false;
+  const std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
+  if (!map) return false;
+  size_t loop = 0;
+  for (int before = 0; before < d; ++before) loop += nest.factors[static_cast<size_t>(before)].size();
+  const std::vector<int64_t>& factors = nest.factors[static_cast<size_t>(d)];
+  for (size_t f = 0; f < factors.size(); ++f) {
+    if (factors[f] > 1 && map->strides[loop + f] != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<double> UniformValue(const Graph& graph, NodeId id) {
   const Node& base = graph.node(graph.BaseOf(id));
   if (base.op != Op::kConstant || graph.node(id).shape.elements() == 0) return std::nullopt;
@@ -28,13 +49,9 @@ std::optional<double> UniformValue(const Graph& graph, NodeId id) {
                : static_cast<double>(scalar::Load<int64_t>(data.dtype, data.bytes.data(), at));
   };
   constexpr int64_t kMostElements = 1 << 16;
-  const ir::View view = graph.ViewOf(id);
-  const ir::ViewStep& last = view.steps.back();
-  ir::View once = view;  // without the dims that only repeat
-  for (int d = 0; d < last.shape.rank; ++d) {
-    if (last.strides[d] == 0) once.steps.back().shape[d] = 1;
-  }
-  if (once.shape().elements() > std::min(kMostElements, data.shape.elements())) return std::nullopt;
+  const ir::View once = ShownOnce(graph.ViewOf(id));
+  constexpr int64_t kMostTimes = 64;  // that each is shown, among others
+  if (once.shape().elements() > std::min(kMostElements, kMostTimes * data.shape.elements())) return std::nullopt;
   std::optional<double> found;
   bool same = true;
   ir::ForEachElement(once, [&](int64_t, int64_t at) {
@@ -74,7 +91,7 @@ NodeId SkipCasts(const Graph& graph, NodeId id) {
 
 ir::View ShownOnce(ir::View view) {
   for (int d = 0; d < view.shape().rank; ++d) {
-    if (view.shape()[d] > 1 && view.steps.back().strides[d] == 0) view = ir::Slice(view, d, 0, 1, 1);
+    if (view.shape()[d] > 1 && IsSameAlong(view, d)) view = ir::Slice(view, d, 0, 1, 1);
   }
   return view;
 }
