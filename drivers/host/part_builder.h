@@ -83,7 +83,10 @@ class PartBuilder {
   Status BuildScalars();
   bool FitsOneRow() const;
   bool IsRun(const Access& access) const;
-  void FindStraight(StageProgram* stage) const;
+  bool IsOfInnermost(const Access& access) const;
+  const Access* FactorsOf(const Inst* body, StageProgram* stage) const;
+  bool FindQuantised(StageProgram* stage) const;
+  void FindRange(StageProgram* stage) const;
   Status BuildOneRow(Span<StageProgram> stages);
   Status FindWritten();
   Status BuildProduct();

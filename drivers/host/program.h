@@ -186,7 +186,11 @@ struct StageProgram {
   const Access* floats = nullptr;
   int least = -1, greatest = -1;
   bool quantises = false;
+  // Not those floats, but each times one of as many as the innermost loop has points: a channel's, say. Scratch of
+  // the part, PartProgram::factors_at, has room for them several times over.
+  const Access* factors = nullptr;
 };
+inline constexpr int64_t kLeastFactors = 1024;  // that stand one behind the other there
 
 // A row scalar: how it is accumulated.
 struct ScalarSlot {
@@ -499,6 +503,7 @@ struct PartProgram {
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
   const int* phase_stage = nullptr;  // kOneRow: the stage of elements of each phase
+  int64_t factors_at = 0;
 
   // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
   int num_rhs = 0;

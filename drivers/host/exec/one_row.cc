@@ -17,8 +17,8 @@ int64_t PositionOf(const Nest& nest, const int64_t* pos) {
   return position;
 }
 
-const float* FloatsOf(const StageProgram& stage, const Worker& w, const int64_t* start) {
-  return reinterpret_cast<const float*>(Pointer(*stage.floats, w, BaseOf(*stage.floats, start)));
+const float* FloatsOf(const Access& access, const Worker& w, const int64_t* start) {
+  return reinterpret_cast<const float*>(Pointer(access, w, BaseOf(access, start)));
 }
 
 void TakeRange(const StageProgram& stage, char* scalars, const float* x, int64_t n) {
@@ -34,6 +34,84 @@ void ClearScalars(const PartProgram& part, char* scalars) {
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(scalars, s, kValue), 0, 8);
 }
 
+// Elements of tiles [first, last) that are straight.
+struct Elements {
+  int64_t begin, end;
+};
+Elements ElementsOf(const PartProgram& part, int64_t first, int64_t last) {
+  const auto at = [&](int64_t tile) {
+    if (tile >= part.tiling.tiles) return part.nest.points[1];
+    int64_t pos[kMaxNest] = {};
+    DecodeTile(part.nest, part.tiling, tile, pos);
+    return PositionOf(part.nest, pos);
+  };
+  return {at(first), at(last)};
+}
+
+// The floats of a stage, or their products, a run at a time.
+class Straight {
+ public:
+  Straight(const PartProgram& part, const StageProgram& stage, Worker& w)
+      : along_(part.nest.extent[part.nest.first[2] - 1]), factors_(nullptr) {
+    constexpr int64_t kStart[kMaxNest] = {};
+    floats_ = FloatsOf(*stage.floats, w, kStart);
+    if (stage.factors == nullptr) return;
+    auto* const to = reinterpret_cast<float*>(w.scratch + part.factors_at);
+    const float* const from = FloatsOf(*stage.factors, w, kStart);
+    for (repeated_ = 0; repeated_ == 0 || repeated_ + along_ <= kLeastFactors; repeated_ += along_)
+      CopyFloats(from, static_cast<int>(along_), to + repeated_);
+    factors_ = to;
+  }
+  // Those from `at` on, at most up to `end`; how many.
+  const float* From(int64_t at, int64_t end, int64_t* n) {
+    if (factors_ == nullptr) {
+      *n = Least(kAtOnce, end - at);
+      return floats_ + at;
+    }
+    const int64_t row = at % along_;
+    *n = Least(Least<int64_t>(kMostProducts, repeated_ - row), end - at);
+    const float *x = floats_ + at, *y = factors_ + row;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < *n; ++i) products_[i] = x[i] * y[i];
+    return products_;
+  }
+
+ private:
+  static constexpr int64_t kMostProducts = 1024;
+  const int64_t along_;
+  int64_t repeated_ = 0;
+  const float *floats_, *factors_;
+  float products_[kMostProducts];
+};
+
+void FindRange(const PartProgram& part, const StageProgram& stage, Worker& w, const TapeFrame& frame, int64_t first,
+               int64_t last) {
+  const Elements elements = ElementsOf(part, first, last);
+  Straight straight(part, stage, w);
+  for (int64_t at = elements.begin, n; at < elements.end && !Stopped(w); at += n) {
+    const float* const x = straight.From(at, elements.end, &n);
+    TakeRange(stage, frame.scalars, x, n);
+  }
+}
+
+void MakeBytes(const PartProgram& part, const StageProgram& stage, Worker& w, TapeFrame& frame, int64_t first,
+               int64_t last) {
+  const Program& program = stage.program;
+  Program before = program;
+  before.num_body -= stage.factors == nullptr ? 3 : 5;
+  int64_t pos[kMaxNest] = {};
+  RunTape(before, frame, pos, 1);
+  const Inst& op = program.body[program.num_body - 2];
+  const Access& to = *program.body[program.num_body - 1].access;
+  char* const out = Pointer(to, w, BaseOf(to, pos));
+  const Elements elements = ElementsOf(part, first, last);
+  Straight straight(part, stage, w);
+  for (int64_t at = elements.begin, n; at < elements.end && !Stopped(w); at += n) {
+    const float* const x = straight.From(at, elements.end, &n);
+    op.fn({out + at, x, RegisterOf(program, w, op.b), RegisterOf(program, w, op.c)}, op, static_cast<int>(n));
+  }
+}
+
 }  // namespace
 
 void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
@@ -47,29 +125,11 @@ void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last) 
   if (w.phase == 0 && w.scratch == w.shared) ClearScalars(part, frame.scalars);
   StartScalars(part, stage.resets, frame.scalars, false, 1);
   BeginTape(stage.program, w);
-  int64_t pos[kMaxNest] = {};
   if (stage.floats != nullptr) {
-    const int64_t lanes = part.tiling.chunk * part.tiling.inner;
-    const int64_t end = Least(last * lanes, nest.points[1]);
-    const float* const floats = FloatsOf(stage, w, pos);
-    if (stage.quantises) {
-      const Program& program = stage.program;
-      Program before = program;
-      before.num_body -= 3;
-      RunTape(before, frame, pos, 1);
-      const Inst& op = program.body[program.num_body - 2];
-      const Access& to = *program.body[program.num_body - 1].access;
-      char* const out = Pointer(to, w, BaseOf(to, pos));
-      for (int64_t at = first * lanes; at < end && !Stopped(w); at += kAtOnce) {
-        op.fn({out + at, floats + at, RegisterOf(program, w, op.b), RegisterOf(program, w, op.c)}, op,
-              static_cast<int>(Least(kAtOnce, end - at)));
-      }
-      return;
-    }
-    for (int64_t at = first * lanes; at < end && !Stopped(w); at += kAtOnce)
-      TakeRange(stage, frame.scalars, floats + at, Least(kAtOnce, end - at));
+    stage.quantises ? MakeBytes(part, stage, w, frame, first, last) : FindRange(part, stage, w, frame, first, last);
     return;
   }
+  int64_t pos[kMaxNest] = {};
   int n = DecodeTile(nest, part.tiling, first, pos);
   for (int64_t tile = first;;) {
     frame.position = PositionOf(nest, pos);
