@@ -1,13 +1,13 @@
-// Products of 8-bit integers whose left side is read as lines of the image (BytesProgram::lines): each byte is widened
-// once a line of the kernel, not once a tap, and no row of k is put together for each point.
+// Products of 8-bit integers whose left side is read as lines of the image (BytesProgram::lines): each byte
+// is widened once a line of the kernel, not once a tap, and no row of k is put together for each point.
 #include "drivers/host/part_builder.h"
 
 namespace rondo::host {
 namespace {
 
 constexpr int kM = 1;
-constexpr int64_t kLeastRows = 4;         // of a panel of columns that is made for them
-constexpr int64_t kMostWide = 1 << 19;    // bytes of lines, which a second cache holds
+constexpr int64_t kLeastRows = 4;       // of a panel of columns that is made for them
+constexpr int64_t kMostWide = 1 << 19;  // bytes of lines, which a second cache holds
 constexpr int64_t kMostRows = 64;
 
 int64_t StepAlong(int loops, const uint8_t* loop, const int64_t* step, int which) {
@@ -19,8 +19,8 @@ int64_t StepAlong(int loops, const uint8_t* loop, const int64_t* step, int which
 
 }  // namespace
 
-// Finds how the left side's runs are lines, if they are: taps that lie beside each other, whose presence goes on from
-// one to the next as it does from point to point.
+// Finds how the left side's runs are lines, if they are: taps that lie beside each other, whose presence goes
+// on from one to the next as it does from point to point.
 void PartBuilder::FindLines(BytesProgram* bytes) const {
   const Nest& nest = out_->nest;
   const Access& left = *out_->lhs_load;
@@ -62,7 +62,8 @@ void PartBuilder::FindLines(BytesProgram* bytes) const {
   bytes->lines = lines;
 }
 
-// Takes what lines need of scratch, and says how many rows are a block: whole lines of points, or even parts of one.
+// Takes what lines need of scratch, and says how many rows are a block: whole lines of points, or even parts
+// of one.
 void PartBuilder::BuildLines(BytesProgram* bytes) {
   const Nest& nest = out_->nest;
   ByteLines& lines = bytes->lines;

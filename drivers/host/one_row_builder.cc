@@ -45,76 +45,97 @@ bool PartBuilder::IsOfInnermost(const Access& access) const {
   return steps && access.plain && access.dtype == DType::kF32;
 }
 
-// Whether body[0] and body[1] load floats of the row and what multiplies them, in any order, and body[2] is their
-// product: the factors, and the floats in `stage`. Null: otherwise.
-const Access* PartBuilder::FactorsOf(const Inst* body, StageProgram* stage) const {
-  const Inst& product = body[2];
-  if (body[0].kind != InstKind::kLoad || body[1].kind != InstKind::kLoad || product.kind != InstKind::kOp ||
-      product.op != TapeOp::kMul || product.type != TapeType::kF32 || body[0].out == body[1].out)
-    return nullptr;
-  const bool ordered = product.a == body[0].out && product.b == body[1].out;
-  if (!ordered && !(product.a == body[1].out && product.b == body[0].out)) return nullptr;
-  for (const int first : {0, 1}) {
-    const Access &floats = *body[first].access, &factors = *body[1 - first].access;
-    if (floats.dtype != DType::kF32 || !IsRun(floats) || !IsOfInnermost(factors)) continue;
-    stage->floats = &floats;
-    return &factors;
+// Whether floats lie one behind the other along the innermost loop, and `step` elements apart along those
+// before it, walked as one.
+bool PartBuilder::IsRuns(const Access& access, int64_t* step) const {
+  const Nest& nest = out_->nest;
+  const int inner = nest.first[2] - 1;
+  int64_t steps[kMaxNest] = {};
+  for (int i = 0; i < access.num_loops; ++i) steps[access.loop[i]] = access.step[i];
+  if (!access.plain || access.dtype != DType::kF32 || (nest.extent[inner] > 1 && steps[inner] != 1))
+    return false;
+  *step = nest.extent[inner];
+  int64_t points = 1;  // of the loops so far
+  for (int d = inner - 1; d >= nest.first[1]; --d) {
+    if (nest.extent[d] == 1) continue;
+    if (points == 1) *step = steps[d];
+    if (steps[d] != points * *step) return false;
+    points *= nest.extent[d];
   }
-  return nullptr;
+  return true;
 }
 
-// What the stage does without its tape: to make bytes of floats that lie so, or of products of them.
+// How many instructions at the front of `body` do no more than load such floats, and perhaps multiply them by
+// factors and add terms to that, which stay the same from run to run; `stage` gets what they read. 0:
+// something else.
+uint32_t PartBuilder::FindStraight(const Inst* body, uint32_t count, StageProgram* stage) const {
+  const auto load = [&](uint32_t at) {
+    return at < count && body[at].kind == InstKind::kLoad ? body[at].access : nullptr;
+  };
+  // Whether instruction `at` computes `op` of the results of two others, in any order.
+  const auto is = [&](uint32_t at, TapeOp op, uint32_t one, uint32_t other) {
+    const Inst& inst = body[at];
+    return at < count && inst.kind == InstKind::kOp && inst.op == op && inst.type == TapeType::kF32 &&
+           !inst.direct &&
+           inst.fn == engine_.find_op(op, inst.type, inst.of) &&  // and does not clamp as well
+           body[one].out != body[other].out &&
+           ((inst.a == body[one].out && inst.b == body[other].out) ||
+            (inst.a == body[other].out && inst.b == body[one].out));
+  };
+  stage->floats = stage->factors = stage->terms = nullptr;
+  if (load(0) == nullptr) return 0;
+  stage->floats = load(0);
+  if (load(1) != nullptr && is(2, TapeOp::kMul, 0, 1)) {
+    const bool first = IsRuns(*load(0), &stage->run_step) && IsOfInnermost(*load(1));
+    stage->floats = load(first ? 0 : 1);
+    stage->factors = load(first ? 1 : 0);
+    if (!IsRuns(*stage->floats, &stage->run_step) || !IsOfInnermost(*stage->factors)) return 0;
+    if (load(3) == nullptr || !is(4, TapeOp::kAdd, 2, 3)) return 3;
+    stage->terms = load(3);
+    return IsOfInnermost(*stage->terms) ? 5 : 0;
+  }
+  return IsRuns(*stage->floats, &stage->run_step) ? 1 : 0;
+}
+
+// What the stage does without its tape: to make bytes of straight floats.
 bool PartBuilder::FindQuantised(StageProgram* stage) const {
   const Program& program = stage->program;
-  const uint32_t count = program.num_body;
-  if (count < 3 || stage->resets != 0) return false;
-  const Inst &before = program.body[count - 3], &op = program.body[count - 2], &store = program.body[count - 1];
-  bool straight = op.kind == InstKind::kOp && op.direct && op.exact && store.kind == InstKind::kStore &&
-                  op.a == before.out && op.b != before.out && op.c != before.out && IsRun(*store.access) &&
-                  store.access->size == 1;
-  uint32_t others = count - 3;
-  if (straight && before.kind == InstKind::kOp && count >= 5) {
-    others = count - 5;
-    stage->factors = FactorsOf(program.body + others, stage);
-    straight = stage->factors != nullptr;
-  } else if (straight) {
-    straight = before.kind == InstKind::kLoad && before.direct && before.access->dtype == DType::kF32 &&
-               IsRun(*before.access);
-    stage->floats = before.access;
+  if (program.num_body < 3 || stage->resets != 0) return false;
+  uint32_t before = 0;
+  while (before < program.num_body && program.body[before].kind == InstKind::kScalar) ++before;
+  const Inst* const body = program.body + before;
+  const uint32_t count = program.num_body - before;
+  stage->straight = FindStraight(body, count, stage);
+  bool fits = stage->straight != 0 && count == stage->straight + 2;
+  if (fits) {
+    const Inst &last = body[stage->straight - 1], &op = body[count - 2], &store = body[count - 1];
+    fits = op.kind == InstKind::kOp && op.direct && op.exact && store.kind == InstKind::kStore &&
+           op.a == last.out && op.b != last.out && op.c != last.out && IsRun(*store.access) &&
+           store.access->size == 1;
   }
-  for (uint32_t i = 0; i < others; ++i) straight &= program.body[i].kind == InstKind::kScalar;
-  stage->quantises = straight;
-  if (!straight) stage->floats = stage->factors = nullptr;
-  return straight;
+  stage->quantises = fits;
+  if (!fits) stage->floats = nullptr;
+  return fits;
 }
 
 // The same: to look for the least and the greatest of them.
 void PartBuilder::FindRange(StageProgram* stage) const {
   const Inst* const body = stage->program.body;
   const uint32_t count = stage->program.num_body;
-  if (count < 2) return;
-  const Access* floats = body[0].access;
-  uint32_t at = 1;  // behind what is looked at
-  if (count >= 4 && body[1].kind == InstKind::kLoad) {
-    StageProgram products;
-    stage->factors = FactorsOf(body, &products);
-    floats = products.floats;
-    at = 3;
-  }
+  stage->straight = FindStraight(body, count, stage);
   int least = -1, greatest = -1;
-  bool fits = floats != nullptr && (stage->factors != nullptr || (body[0].kind == InstKind::kLoad && at == 1)) &&
-              floats->dtype == DType::kF32 && IsRun(*floats);
-  for (uint32_t i = at; fits && i < count; ++i) {
+  bool fits = stage->straight != 0 && count > stage->straight;
+  for (uint32_t i = stage->straight; fits && i < count; ++i) {
     const Inst& inst = body[i];
     int& slot = inst.op == TapeOp::kReduceMin ? least : greatest;
-    fits = inst.kind == InstKind::kReduce && inst.a == body[at - 1].out && inst.of == TapeType::kF32 && slot < 0;
+    fits = inst.kind == InstKind::kReduce && inst.a == body[stage->straight - 1].out &&
+           inst.of == TapeType::kF32 && slot < 0;
     slot = inst.arg;
   }
   if (!fits) {
-    stage->factors = nullptr;
+    stage->floats = nullptr;
     return;
   }
-  stage->floats = floats;
   stage->least = least;
   stage->greatest = greatest;
 }
@@ -124,19 +145,16 @@ Status PartBuilder::BuildOneRow(Span<StageProgram> stages) {
   Span<int> phase_stage = arena_.New<int>(stages.size());
   if (phase_stage.data() == nullptr) return NoMemory();
   out_->phases = 0;
-  bool factors = false;
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].per_row) continue;
     phase_stage[static_cast<size_t>(out_->phases++)] = static_cast<int>(s);
     if (!FindQuantised(&stages[s])) FindRange(&stages[s]);
-    factors |= stages[s].factors != nullptr;
   }
-  const int64_t along = out_->nest.extent[out_->nest.first[2] - 1];
-  if (factors) out_->factors_at = Take(Bytes(along + kLeastFactors, sizeof(float)));
   out_->phase_stage = phase_stage.data();
   out_->end_phase = engine_.end_one_row;
   const StageProgram& first = stages[static_cast<size_t>(phase_stage[0])];
-  if (first.floats != nullptr && first.factors == nullptr && first.resets != 0) out_->take_range = engine_.take_range;
+  if (first.floats != nullptr && first.factors == nullptr && IsRun(*first.floats) && first.resets != 0)
+    out_->take_range = engine_.take_range;
   out_->tasks = out_->tiling.tiles;
   return Status::Ok();
 }

@@ -84,7 +84,8 @@ class PartBuilder {
   bool FitsOneRow() const;
   bool IsRun(const Access& access) const;
   bool IsOfInnermost(const Access& access) const;
-  const Access* FactorsOf(const Inst* body, StageProgram* stage) const;
+  bool IsRuns(const Access& access, int64_t* step) const;
+  uint32_t FindStraight(const Inst* body, uint32_t count, StageProgram* stage) const;
   bool FindQuantised(StageProgram* stage) const;
   void FindRange(StageProgram* stage) const;
   Status BuildOneRow(Span<StageProgram> stages);

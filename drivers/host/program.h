@@ -180,17 +180,19 @@ struct StageProgram {
   bool per_row = false;
   uint32_t resets = 0;  // bit s: scalar s starts anew in this stage
   Program program;
-  // kOneRow. All that the stage does of elements is to look for the least or the greatest of floats that lie
-  // one behind the other (slots; -1: not that one), or to make bytes of such floats by its last instructions
-  // (a load, an operation and a store), for which those before it are the same everywhere.
+  // kOneRow. All that the stage does of elements is to look for the least or the greatest of floats (slots;
+  // -1: not that one), or to make bytes of them by its last instructions (`straight` and two more: an
+  // operation and a store), for which those before it are the same everywhere. The floats lie one behind the
+  // other along the innermost loop, and run_step apart from there on.
   const Access* floats = nullptr;
+  int64_t run_step = 0;
+  uint32_t straight = 0;  // instructions that load and compute the floats
   int least = -1, greatest = -1;
   bool quantises = false;
-  // Not those floats, but each times one of as many as the innermost loop has points: a channel's, say. Scratch of
-  // the part, PartProgram::factors_at, has room for them several times over.
-  const Access* factors = nullptr;
+  // Not those floats, but each times one of as many as the innermost loop has points, a channel's, say; and
+  // that plus another such.
+  const Access *factors = nullptr, *terms = nullptr;
 };
-inline constexpr int64_t kLeastFactors = 1024;  // that stand one behind the other there
 
 // A row scalar: how it is accumulated.
 struct ScalarSlot {
@@ -286,14 +288,14 @@ struct PackedProgram {
 using MultiplyBytes = void (*)(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_step,
                                int columns, int64_t k, uint8_t flip, int32_t* acc, int64_t acc_row);
 
-// Rows of the left side as 16 bits, as they are multiplied where there are no dot products of bytes: `lines` lines of
-// numbers that lie one behind the other, of which point m reads `length` from m * point_step on.
+// Rows of the left side as 16 bits, as they are multiplied where there are no dot products of bytes: `lines`
+// lines of numbers that lie one behind the other, of which point m reads `length` from m * point_step on.
 struct WideLines {
   int64_t lines = 1, line_step = 0;  // numbers from line to line
   int64_t length = 0, point_step = 0;
 };
-// What MultiplyLines does of B: `columns` columns, b_step bytes apart, whose k is contiguous and lies in the order of
-// the lines.
+// What MultiplyLines does of B: `columns` columns, b_step bytes apart, whose k is contiguous and lies in the
+// order of the lines.
 struct ByteColumns {
   const char* b = nullptr;
   int64_t b_step = 0;
@@ -305,10 +307,10 @@ struct WidePiece {
   const int16_t* lines = nullptr;
   int points = 0;
 };
-// Sums of all points of `pieces`, one behind the other, as MultiplyBytes gives them, exact. Rows of acc are acc_row
-// apart. Numbers behind a line's end are read, and are any.
-using MultiplyLines = void (*)(const WideLines& how, const WidePiece* pieces, int count, const ByteColumns& columns,
-                               int32_t* acc, int64_t acc_row);
+// Sums of all points of `pieces`, one behind the other, as MultiplyBytes gives them, exact. Rows of acc are
+// acc_row apart. Numbers behind a line's end are read, and are any.
+using MultiplyLines = void (*)(const WideLines& how, const WidePiece* pieces, int count,
+                               const ByteColumns& columns, int32_t* acc, int64_t acc_row);
 // n bytes as 16 bits; up to kWideSlack numbers behind them are written.
 using WidenBytes = void (*)(const uint8_t* from, int64_t n, bool is_signed, int16_t* to);
 // What each point's numbers add up to.
@@ -396,17 +398,17 @@ inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
 }
 using RequantiseRows = void (*)(const Requantisation& how, const RequantisedRows& rows);
 
-// kBytes whose left side is read as lines of the image, not as a row for each point: `taps` taps of k beside each
-// other are a line.
+// kBytes whose left side is read as lines of the image, not as a row for each point: `taps` taps of k beside
+// each other are a line.
 struct ByteLines {
   WideLines how = {0, 0, 0, 0};  // lines 0: rows are packed
-  int64_t taps = 1;          // of a line
-  int64_t point_bytes = 0;   // from point to point, along the innermost loop of group m
-  bool apart = false;        // points are further apart than they are long: each is brought beside the one before
-  int guard = -1;            // the one that depends on the point, if any
-  int64_t guard_points = 0;  // its coordinates from point to point
-  bool is_signed = false;    // the left side
-  bool is_unsigned[kMaxSlots] = {};  // right sides
+  int64_t taps = 1;              // of a line
+  int64_t point_bytes = 0;       // from point to point, along the innermost loop of group m
+  bool apart = false;  // points are further apart than they are long: each is brought beside the one before
+  int guard = -1;      // the one that depends on the point, if any
+  int64_t guard_points = 0;             // its coordinates from point to point
+  bool is_signed = false;               // the left side
+  bool is_unsigned[kMaxSlots] = {};     // right sides
   int64_t lines_at = 0, pieces_at = 0;  // scratch
   MultiplyLines multiply = nullptr;
   WidenBytes widen = nullptr;
@@ -503,7 +505,6 @@ struct PartProgram {
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
   const int* phase_stage = nullptr;  // kOneRow: the stage of elements of each phase
-  int64_t factors_at = 0;
 
   // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
   int num_rhs = 0;

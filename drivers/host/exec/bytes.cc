@@ -394,7 +394,8 @@ class Product {
       }
       const uint8_t* const line = from + part_.tap_at[tap];
       // Of taps if they lie one behind the other, else of points: those from `first` to `last` are present.
-      int64_t count = lines.apart ? points : (points - 1) * step + lines.taps, first = 0, last = present ? count : 0;
+      int64_t count = lines.apart ? points : (points - 1) * step + lines.taps, first = 0,
+              last = present ? count : 0;
       if (lines.guard >= 0 && present) {
         const int64_t c = at[lines.guard] + part_.tap_coordinate[lines.guard * part_.taps + tap];
         const int64_t each = lines.apart ? step : 1, extent = access.guards[lines.guard].extent;

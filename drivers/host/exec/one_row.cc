@@ -1,7 +1,7 @@
 // A reduction of a single row (Path::kOneRow): its elements are shared out, and the stages of elements are
 // phases. What reduces in a phase does so in each worker's scratch; between phases one thread makes one of
 // those, and runs the stages of the row. What is known of the row, and its kept elements, are in the first
-// worker's.
+// worker's. Compiled without joining products and sums, which would round once where a tape rounds twice.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/extremes.h"
 
@@ -15,10 +15,6 @@ int64_t PositionOf(const Nest& nest, const int64_t* pos) {
   int64_t position = 0;
   for (int d = nest.first[1]; d < nest.first[2]; ++d) position = position * nest.extent[d] + pos[d];
   return position;
-}
-
-const float* FloatsOf(const Access& access, const Worker& w, const int64_t* start) {
-  return reinterpret_cast<const float*>(Pointer(access, w, BaseOf(access, start)));
 }
 
 void TakeRange(const StageProgram& stage, char* scalars, const float* x, int64_t n) {
@@ -48,44 +44,64 @@ Elements ElementsOf(const PartProgram& part, int64_t first, int64_t last) {
   return {at(first), at(last)};
 }
 
-// The floats of a stage, or their products, a run at a time.
+// The floats of a stage, some at a time: where they lie, or as they are computed.
 class Straight {
  public:
-  Straight(const PartProgram& part, const StageProgram& stage, Worker& w)
-      : along_(part.nest.extent[part.nest.first[2] - 1]), factors_(nullptr) {
-    constexpr int64_t kStart[kMaxNest] = {};
-    floats_ = FloatsOf(*stage.floats, w, kStart);
-    if (stage.factors == nullptr) return;
-    auto* const to = reinterpret_cast<float*>(w.scratch + part.factors_at);
-    const float* const from = FloatsOf(*stage.factors, w, kStart);
-    for (repeated_ = 0; repeated_ == 0 || repeated_ + along_ <= kLeastFactors; repeated_ += along_)
-      CopyFloats(from, static_cast<int>(along_), to + repeated_);
-    factors_ = to;
-  }
+  Straight(const PartProgram& part, const StageProgram& stage, const Worker& w)
+      : along_(part.nest.extent[part.nest.first[2] - 1]),
+        step_(stage.run_step),
+        floats_(FloatsOf(stage.floats, w)),
+        factors_(FloatsOf(stage.factors, w)),
+        terms_(FloatsOf(stage.terms, w)) {}
   // Those from `at` on, at most up to `end`; how many.
   const float* From(int64_t at, int64_t end, int64_t* n) {
-    if (factors_ == nullptr) {
+    if (factors_ == nullptr && step_ == along_) {
       *n = Least(kAtOnce, end - at);
       return floats_ + at;
     }
-    const int64_t row = at % along_;
-    *n = Least(Least<int64_t>(kMostProducts, repeated_ - row), end - at);
-    const float *x = floats_ + at, *y = factors_ + row;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < *n; ++i) products_[i] = x[i] * y[i];
-    return products_;
+    const int64_t most = Least(kMost, end - at);
+    int64_t run = at / along_, in_run = at % along_;
+    for (int64_t done = 0; done < most;) {
+      const int64_t count = Least(along_ - in_run, most - done);
+      Compute(floats_ + run * step_ + in_run, in_run, count, some_ + done);
+      done += count;
+      ++run;
+      in_run = 0;
+    }
+    *n = most;
+    return some_;
   }
 
  private:
-  static constexpr int64_t kMostProducts = 1024;
-  const int64_t along_;
-  int64_t repeated_ = 0;
-  const float *floats_, *factors_;
-  float products_[kMostProducts];
+  static const float* FloatsOf(const Access* access, const Worker& w) {
+    constexpr int64_t kStart[kMaxNest] = {};
+    return access == nullptr ? nullptr
+                             : reinterpret_cast<const float*>(Pointer(*access, w, BaseOf(*access, kStart)));
+  }
+  void Compute(const float* x, int64_t in_run, int64_t n, float* out) const {
+    if (factors_ == nullptr) {
+      std::memcpy(out, x, static_cast<size_t>(n) * sizeof(float));
+      return;
+    }
+    const float* const y = factors_ + in_run;
+    const float* const z = terms_ == nullptr ? nullptr : terms_ + in_run;
+    if (terms_ == nullptr) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i];
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i] + z[i];
+    }
+  }
+
+  static constexpr int64_t kMost = 1024;
+  const int64_t along_, step_;
+  const float *floats_, *factors_, *terms_;
+  float some_[kMost];
 };
 
-void FindRange(const PartProgram& part, const StageProgram& stage, Worker& w, const TapeFrame& frame, int64_t first,
-               int64_t last) {
+void FindRange(const PartProgram& part, const StageProgram& stage, Worker& w, const TapeFrame& frame,
+               int64_t first, int64_t last) {
   const Elements elements = ElementsOf(part, first, last);
   Straight straight(part, stage, w);
   for (int64_t at = elements.begin, n; at < elements.end && !Stopped(w); at += n) {
@@ -98,7 +114,7 @@ void MakeBytes(const PartProgram& part, const StageProgram& stage, Worker& w, Ta
                int64_t last) {
   const Program& program = stage.program;
   Program before = program;
-  before.num_body -= stage.factors == nullptr ? 3 : 5;
+  before.num_body -= stage.straight + 2;
   int64_t pos[kMaxNest] = {};
   RunTape(before, frame, pos, 1);
   const Inst& op = program.body[program.num_body - 2];
@@ -126,7 +142,8 @@ void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last) 
   StartScalars(part, stage.resets, frame.scalars, false, 1);
   BeginTape(stage.program, w);
   if (stage.floats != nullptr) {
-    stage.quantises ? MakeBytes(part, stage, w, frame, first, last) : FindRange(part, stage, w, frame, first, last);
+    stage.quantises ? MakeBytes(part, stage, w, frame, first, last)
+                    : FindRange(part, stage, w, frame, first, last);
     return;
   }
   int64_t pos[kMaxNest] = {};

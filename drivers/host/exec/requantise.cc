@@ -1,7 +1,7 @@
 // Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products
 // and sums, which would round once where the tape that this stands for rounds twice. What is of the columns
-// stays in registers from row to row. What stands behind the last column is read as 0: a number without a value,
-// such as bits of something else are, takes some processors longer than a row.
+// stays in registers from row to row. What stands behind the last column is read as 0: a number without a
+// value, such as bits of something else are, takes some processors longer than a row.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/quotient.h"
 #include "drivers/host/exec/to_bytes.h"
