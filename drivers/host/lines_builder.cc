@@ -79,6 +79,7 @@ void PartBuilder::BuildLines(BytesProgram* bytes) {
   const int64_t points = block < along ? block : along;
   lines.how.line_step = ((points - 1) * lines.how.point_step + lines.how.length + kWideSlack + 31) / 32 * 32;
   lines.lines_at = Take(Bytes(Bytes(pieces, lines.how.lines, lines.how.line_step), sizeof(int16_t)));
+  lines.added_at = Take(Bytes(lines.how.line_step, sizeof(int16_t)));
   lines.pieces_at = Take(Bytes(pieces, sizeof(WidePiece)));
   lines.multiply = engine_.bytes.multiply_lines;
   lines.widen = engine_.bytes.widen;

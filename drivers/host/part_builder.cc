@@ -78,6 +78,34 @@ Status PartBuilder::DropGuards() {
 
 // ------------------------------------------------------------------------------------------- map
 
+// Whether the map is one of runs.
+void PartBuilder::FindRunsOfMap() {
+  const Nest& nest = out_->nest;
+  const Program& program = out_->program;
+  const auto along = [&](const Access& access) {
+    return access.plain && access.lane.kind == LaneKind::kUnit;
+  };
+  if (part_.sequential || out_->tiling.split != nest.loops - 1 || program.num_body <= program.num_same)
+    return;
+  Inst* const body =
+      const_cast<Inst*>(program.body) + program.num_same;  // made by this builder, not yet shared
+  const uint32_t count = program.num_body - program.num_same;
+  const Inst& store = body[count - 1];
+  if (store.kind != InstKind::kStore || store.access->size != 1 || !along(*store.access)) return;
+  if (count == 1 && program.num_same == 1 && program.num_once == 0 && nest.loops == 1) {
+    const Access& from = *program.body[0].access;
+    if (program.body[0].out == store.a && from.dtype == store.access->dtype) out_->fills = &from;
+    return;
+  }
+  Inst &load = body[0], &op = body[count - 2];
+  if (count != 3 || load.kind != InstKind::kLoad || !load.direct || load.access->dtype != DType::kF32 ||
+      !along(*load.access) || op.kind != InstKind::kOp || !op.direct || !op.exact || op.a != load.out ||
+      op.b == load.out || op.c == load.out)
+    return;
+  load.exact = true;
+  out_->in_runs = true;
+}
+
 Status PartBuilder::BuildMap() {
   out_->path = Path::kMap;
   const Nest& nest = out_->nest;
@@ -98,6 +126,7 @@ Status PartBuilder::BuildMap() {
     if (!apart) out_->tiling = MakeTiling(nest, 0, nest.loops, 1, true);
   }
   RONDO_RETURN_IF_ERROR(BuildTape(part_.body, out_->tiling, {}, &out_->program));
+  FindRunsOfMap();
   out_->tasks = out_->tiling.tiles;
   if (part_.sequential) out_->tasks = 1;
   out_->work = static_cast<double>(nest.points[0]) * kInstCost * (out_->program.num_body + 1);

@@ -79,6 +79,7 @@ class PartBuilder {
 
   // paths
   Status BuildMap();
+  void FindRunsOfMap();
   Status BuildReduction();
   Status BuildScalars();
   bool FitsOneRow() const;

@@ -313,8 +313,8 @@ using MultiplyLines = void (*)(const WideLines& how, const WidePiece* pieces, in
                                const ByteColumns& columns, int32_t* acc, int64_t acc_row);
 // n bytes as 16 bits; up to kWideSlack numbers behind them are written.
 using WidenBytes = void (*)(const uint8_t* from, int64_t n, bool is_signed, int16_t* to);
-// What each point's numbers add up to.
-using SumLines = void (*)(const WideLines& how, const WidePiece& piece, int64_t* sums);
+// What each point's numbers add up to; `added` has room for a line.
+using SumLines = void (*)(const WideLines& how, const WidePiece& piece, int16_t* added, int64_t* sums);
 inline constexpr int64_t kWideSlack = 64;
 
 // kChannelBytes. Points beside each other of kStep channels. Column c has four bytes a channel, fours times:
@@ -406,10 +406,10 @@ struct ByteLines {
   int64_t point_bytes = 0;       // from point to point, along the innermost loop of group m
   bool apart = false;  // points are further apart than they are long: each is brought beside the one before
   int guard = -1;      // the one that depends on the point, if any
-  int64_t guard_points = 0;             // its coordinates from point to point
-  bool is_signed = false;               // the left side
-  bool is_unsigned[kMaxSlots] = {};     // right sides
-  int64_t lines_at = 0, pieces_at = 0;  // scratch
+  int64_t guard_points = 0;                           // its coordinates from point to point
+  bool is_signed = false;                             // the left side
+  bool is_unsigned[kMaxSlots] = {};                   // right sides
+  int64_t lines_at = 0, pieces_at = 0, added_at = 0;  // scratch
   MultiplyLines multiply = nullptr;
   WidenBytes widen = nullptr;
   SumLines sum = nullptr;
@@ -490,6 +490,12 @@ struct PartProgram {
   // kBytes, kChannelBytes: what is written, if that is floats, whose rows lie one behind the other. Null:
   // otherwise.
   const Access* written = nullptr;
+
+  // kMap whose tape, behind what all tiles share, does no more than store one of those bytes (`fills`), or
+  // than to load floats, and store the bytes that one operation makes of any number of them: runs along the
+  // innermost loop, not tiles, are its units then.
+  const Access* fills = nullptr;
+  bool in_runs = false;
 
   // kMap: tiling of all loops. Reductions: of the lane group. Others: of group n.
   Tiling tiling;

@@ -366,7 +366,8 @@ class Product {
       WidenPiece(pos, points, to);
       WidePiece& piece = pieces_[piece_count_++];
       piece = {to, static_cast<int>(points)};
-      if (bytes_.sum_rows) lines.sum(lines.how, piece, row_sums_ + r);
+      if (bytes_.sum_rows)
+        lines.sum(lines.how, piece, reinterpret_cast<int16_t*>(w_.scratch + lines.added_at), row_sums_ + r);
       to += lines.how.lines * lines.how.line_step;
       r += points;
       pos[inner] += points - 1;
