@@ -114,7 +114,7 @@ bool PartBuilder::FindQuantised(StageProgram* stage) const {
            store.access->size == 1;
   }
   stage->quantises = fits;
-  if (!fits) stage->floats = nullptr;
+  if (!fits) stage->floats = stage->factors = stage->terms = nullptr;
   return fits;
 }
 
@@ -133,7 +133,7 @@ void PartBuilder::FindRange(StageProgram* stage) const {
     slot = inst.arg;
   }
   if (!fits) {
-    stage->floats = nullptr;
+    stage->floats = stage->factors = stage->terms = nullptr;
     return;
   }
   stage->least = least;

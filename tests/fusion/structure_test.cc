@@ -475,6 +475,45 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
 }
 
+// A concatenation that is quantised by its range, and padded or not, before a convolution reads it.
+TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannelsLast) {
+  for (const bool padded : {false, true}) {
+    Graph graph;
+    Builder b(&graph);
+    const Shape shape{1, 8, 6, 6}, larger{1, 8, 8, 8};
+    const NodeId half = b.Input("a", DType::kF32, Shape{1, 4, 6, 6});
+    const NodeId x = b.Concat({b.Unary(TapeOp::kTanh, half), b.Unary(TapeOp::kAbs, half)}, 1);
+    const NodeId most = b.Reshape(b.Reduce(ir::ReduceKind::kMax, x, {0, 1, 2, 3}, true), Shape{});
+    NodeId y = b.Unary(TapeOp::kRound, b.Div(x, b.BinaryScalar(TapeOp::kDiv, most, 100)));
+    y = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, 0), 255), DType::kU8);
+    if (padded) {
+      ir::IndexedAttrs write;
+      write.map = ir::Slice(ir::Slice(ir::DenseView(larger), 2, 1, 1, 6), 3, 1, 1, 6);
+      write.may_collide = false;
+      y = b.IndexedWrite(b.Expand(b.Input("around", DType::kU8, Shape{}), larger), y, {}, write);
+    }
+    ir::ConvAttrs attrs;
+    attrs.strides = attrs.dilations = {1, 1};
+    attrs.pads_begin = attrs.pads_end = {0, 0};
+    const NodeId weight = b.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
+    graph.outputs.push_back({"y", b.Conv(y, weight, attrs)});
+    int pieces = 0;  // of the concatenation, as they are written
+    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1).ops) {
+      const Part& part = op.kernel.parts[0];
+      for (const Operand& operand : part.operands) {
+        if (part.skeleton != Skeleton::kMap || operand.dtype != DType::kF32 || operand.mode == Mode::kRead)
+          continue;
+        ++pieces;
+        ASSERT_EQ(part.loops.size(), 2u) << padded;
+        EXPECT_EQ(
+            (std::vector<int64_t>{part.loops[0], operand.strides[0], part.loops[1], operand.strides[1]}),
+            (std::vector<int64_t>{4, 1, 36, 8}));
+      }
+    }
+    EXPECT_GT(pieces, 0) << padded;
+  }
+}
+
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
   // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));

@@ -93,6 +93,31 @@ TEST(IntegerProducts, AWeightKeepsItsBytesWithItsRowsAlongK) {
   }
 }
 
+// As a transposed convolution whose windows tile the output is imported: scales and zero points of the
+// weight, one for each channel, are seen through a chain of views.
+TEST(IntegerProducts, WhatAChainOfViewsShowsAgainAndAgainIsOneNumberForAllOfK) {
+  Quantised s;
+  constexpr int64_t kIn = 6, kOut = 3, kTaps = 4;
+  const auto of_channels = [&](NodeId x) {
+    return s.b.Expand(s.b.Reshape(x, Shape({kOut, 1})), Shape({kIn, kOut, kTaps}));
+  };
+  const NodeId scales = of_channels(s.b.Floats(DType::kF32, Shape({kOut}), {0.5, 0.25, 0.125}));
+  const NodeId zeros = of_channels(s.b.Ints(DType::kI8, Shape({kOut}), {0, 0, 0}));
+  const NodeId w = s.Real(s.Weight(DType::kI8, Shape({kIn, kOut, kTaps})), zeros, scales);
+  const NodeId x =
+      s.Real(s.In("x", Shape({kIn, 5}), DType::kU8), s.Number(DType::kU8, 9), s.Number(DType::kF32, 0.5));
+  s.Out("y", s.b.MatMul(s.b.Transpose(s.b.Reshape(w, Shape({kIn, kOut * kTaps})), {1, 0}), x));
+  EXPECT_EQ(s.Changed(), 1);
+  EXPECT_EQ(s.Products(), 1);
+  // The weight has no zero point, so that nobody adds up x.
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.dead || node.op != Op::kReduce) continue;
+    const ir::Node& cast = s.g.node(s.g.BaseOf(node.inputs[0]));
+    EXPECT_TRUE(s.g.IsConstant(s.g.BaseOf(cast.inputs[0])));
+  }
+}
+
 TEST(IntegerProducts, IntegersLessTheirZeroPointsAreMultipliedExactly) {
   Quantised s;
   const NodeId x = s.In("x", Shape({3, 8}), DType::kU8), w = s.In("w", Shape({8, 4}), DType::kI8);

@@ -1,0 +1,298 @@
+// What the host driver computes without tapes, tiles or packed rows: lines of images that bytes are
+// multiplied in, floats that lie straight and are scaled by channel, bytes in runs. That these ways are
+// taken, and that they give the same.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "drivers/host/module.h"
+#include "tests/host/driver_case.h"
+#include "tests/host/kernel_plan.h"
+#include "tests/host/random_layout.h"
+#include "tests/host/stages.h"
+#include "tests/host/sums_of_bytes.h"
+
+namespace rondo::test {
+namespace {
+
+// The prepared form of one part, on a machine without dot products of bytes.
+class Prepared {
+ public:
+  explicit Prepared(PartMaker& maker) {
+    plan_.Add(maker);
+    host::Engine engine = Engines().back();
+    engine.bytes = engine.bytes_widened;
+    Status status = Status::Ok();
+    module_.reset(host::HostModule::Create(plan_.data, engine, nullptr, &status));
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  const host::PartProgram& operator*() const { return module_->kernel(0)->parts[0]; }
+
+ private:
+  KernelPlan plan_;
+  std::unique_ptr<host::HostModule> module_;
+};
+
+void ExpectMatches(PartMaker& maker, uint32_t seed, Random& random) {
+  Memory memory;
+  FillBytes(maker, random, &memory);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+}
+
+// ------------------------------------------------------------------------------- lines of bytes
+
+struct Image {
+  int64_t channels, size, kernel, step = 1, dilation = 1, pad = 0, outputs = 40;
+  DType type = DType::kU8, weight = DType::kI8;
+  bool sums = false;  // of windows as well
+};
+
+// Images of `image.size` rows and columns with their channels last.
+void Convolution(PartMaker& maker, const Image& image) {
+  BeginConvolution(maker.part);
+  const Windows windows = {image.size, image.pad, image.step, image.dilation};
+  const int64_t count = windows.Count(image.kernel);
+  maker.loops = {2, 1, image.outputs, count, count, image.channels, image.kernel, image.kernel};
+  maker.part.lhs = Images(maker, image.type, image.channels, 1, image.channels, windows, windows);
+  std::vector<uint16_t> rights = {maker.Operand(image.weight, Mode::kRead, {1, 2, 6, 7, 5})};
+  if (image.sums) rights.push_back(maker.Operand(image.weight, Mode::kRead, {1}));
+  maker.part.rhs = maker.arena->Copy(rights);
+  TapeMaker tape;
+  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
+  if (image.sums) x = tape.Binary(TapeOp::kSub, x, tape.Add(TapeOp::kAcc, TapeType::kI64, 1));
+  tape.Store(maker.Operand(DType::kI32, Mode::kWrite, {0, 3, 4, 1, 2}), DType::kI32, x);
+  maker.part.epilogue = maker.Keep(tape);
+}
+
+TEST(LinesOfBytes, AreReadWhereTapsLieBesideEachOther) {
+  const auto lines = [](const Image& image) {
+    Arena arena;
+    PartMaker maker(&arena);
+    Convolution(maker, image);
+    const Prepared part(maker);
+    EXPECT_EQ((*part).path, host::Path::kBytes);
+    return (*part).bytes->lines;
+  };
+  if (Engines().back().bytes_widened.multiply_lines == nullptr) GTEST_SKIP() << "no instructions for it";
+  const host::ByteLines square = lines({16, 20, 3, 1, 1, 1});
+  EXPECT_EQ(square.how.lines, 3);
+  EXPECT_EQ(square.how.length, 48);
+  EXPECT_EQ(square.how.point_step, 16);
+  EXPECT_FALSE(square.apart);
+  const host::ByteLines picture = lines({3, 30, 7, 2, 1, 3});
+  EXPECT_EQ(picture.how.lines, 7);
+  EXPECT_EQ(picture.how.length, 21);
+  EXPECT_EQ(picture.how.point_step, 6);
+  const host::ByteLines dilated = lines({8, 20, 3, 1, 2, 2});
+  EXPECT_EQ(dilated.how.lines, 9);
+  EXPECT_EQ(dilated.how.length, 8);
+  const host::ByteLines every_second = lines({8, 20, 1, 2});
+  EXPECT_TRUE(every_second.apart);
+  EXPECT_EQ(every_second.how.point_step, 8);
+}
+
+TEST(LinesOfBytes, MatchTheReference) {
+  for (uint32_t seed = 0; seed < 24 && !HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    Image image;
+    image.channels = Between(random, 0, 3) == 0 ? 3 : Between(random, 1, 40);
+    image.size = Between(random, 0, 3) == 0 ? Between(random, 60, 90) : Between(random, 5, 20);
+    image.kernel = Between(random, 1, 5);
+    image.step = Between(random, 1, 3);
+    image.dilation = image.kernel == 5 ? 1 : Between(random, 1, 2);
+    if ((image.kernel - 1) * image.dilation >= image.size) image.dilation = 1;
+    image.pad = Between(random, 0, image.kernel);
+    image.outputs = Between(random, 1, image.size > 20 ? 20 : 70);
+    image.type = RandomByte(random);
+    image.weight = RandomByte(random);
+    image.sums = Between(random, 0, 1) == 0;
+    Convolution(maker, image);
+    ExpectMatches(maker, seed, random);
+  }
+}
+
+// Of any lines and pieces, where panels end within a line as well.
+TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
+  Random random(3);
+  for (int run = 0; run < 60; ++run) {
+    for (const host::Engine& engine : Engines()) {
+      const host::ByteInstructions& with = engine.bytes_widened;
+      if (with.multiply_lines == nullptr) continue;
+      host::WideLines how;
+      how.lines = run % 5 == 0 ? Between(random, 129, 300) : Between(random, 1, 9);
+      how.length = run % 5 == 0 ? Between(random, 1, 9) : Between(random, 1, 700);
+      how.point_step = Between(random, 1, how.length);
+      constexpr int kMostPoints = 31;
+      const int64_t bytes = kMostPoints * how.point_step + how.length;
+      how.line_step = bytes + host::kWideSlack;
+      const int columns = static_cast<int>(Between(random, 1, 70));
+      const bool left = Between(random, 0, 1) == 0, right = Between(random, 0, 1) == 0;
+      const int64_t k = how.lines * how.length, acc_row = (columns + 3) / 4 * 4;
+      std::vector<int16_t> wide;
+      std::vector<std::vector<uint8_t>> narrow;
+      std::vector<host::WidePiece> pieces(static_cast<size_t>(Between(random, 1, 3)));
+      wide.resize(pieces.size() * static_cast<size_t>(how.lines * how.line_step) + host::kWideSlack);
+      int rows = 0;
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        int16_t* const to = &wide[p * static_cast<size_t>(how.lines * how.line_step)];
+        pieces[p] = {to, static_cast<int>(Between(random, 1, kMostPoints))};
+        rows += pieces[p].points;
+        for (int64_t line = 0; line < how.lines; ++line) {
+          std::vector<uint8_t>& from = narrow.emplace_back(static_cast<size_t>(bytes));
+          for (uint8_t& byte : from) byte = static_cast<uint8_t>(Between(random, 0, 255));
+          with.widen(from.data(), bytes, left, to + line * how.line_step);
+        }
+      }
+      std::vector<char> b(static_cast<size_t>(columns * k));
+      for (char& byte : b) byte = static_cast<char>(Between(random, 0, 255));
+      std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
+      with.multiply_lines(how, pieces.data(), static_cast<int>(pieces.size()), {b.data(), k, columns, right},
+                          acc.data(), acc_row);
+      int row = 0;
+      std::vector<int16_t> added(static_cast<size_t>(how.line_step));
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        std::vector<int64_t> sums(kMostPoints);
+        with.sum_lines(how, pieces[p], added.data(), sums.data());
+        for (int m = 0; m < pieces[p].points; ++m, ++row) {
+          const auto number = [&](int64_t i) {
+            const uint8_t byte =
+                narrow[p * static_cast<size_t>(how.lines) + static_cast<size_t>(i / how.length)]
+                      [static_cast<size_t>(m * how.point_step + i % how.length)];
+            return left ? static_cast<int8_t>(byte) : int32_t{byte};
+          };
+          int64_t sum = 0;
+          for (int64_t i = 0; i < k; ++i) sum += number(i);
+          ASSERT_EQ(sums[static_cast<size_t>(m)], sum) << engine.name << " run " << run;
+          for (const int j : {0, columns / 2, columns - 1}) {
+            int32_t want = 0;
+            for (int64_t i = 0; i < k; ++i) {
+              const char byte = b[static_cast<size_t>(j * k + i)];
+              want += number(i) * (right ? static_cast<uint8_t>(byte) : static_cast<int8_t>(byte));
+            }
+            ASSERT_EQ(acc[static_cast<size_t>(row * acc_row + j)], want)
+                << engine.name << " run " << run << " row " << row << " column " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+// -------------------------------------------------------------------------- floats that lie straight
+
+// What is done to the floats before their range is found, and they are quantised.
+enum class Scaled { kNot, kTimes, kTimesAndPlus, kClampedAsWell };
+
+// The range of [pixels, channels] in rows of memory that are `gap` longer, and what is quantised by it.
+void RangeByChannel(PartMaker& maker, Scaled scaled, int64_t gap, DType byte) {
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.reduced = 2;
+  maker.part.scalars = 3;
+  const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {0, 1}, maker.loops[0] * gap);
+  maker.operands[in].strides = maker.arena->Copy(std::vector<int64_t>{maker.loops[1] + gap, 1});
+  maker.operands[in].offset = 0;
+  const uint16_t factor = maker.Operand(DType::kF32, Mode::kRead, {1}),
+                 term = maker.Operand(DType::kF32, Mode::kRead, {1});
+  const auto value = [&](TapeMaker& tape) {
+    uint16_t x = tape.Load(in, DType::kF32);
+    if (scaled != Scaled::kNot) x = tape.Binary(TapeOp::kMul, x, tape.Load(factor, DType::kF32));
+    if (scaled >= Scaled::kTimesAndPlus) x = tape.Binary(TapeOp::kAdd, x, tape.Load(term, DType::kF32));
+    return scaled == Scaled::kClampedAsWell ? tape.Binary(TapeOp::kMax, x, tape.Const(-0.5f)) : x;
+  };
+  TapeMaker range, row, store;
+  const uint16_t x = value(range);
+  range.Add(TapeOp::kReduceMin, TapeType::kF32, 0, x);
+  range.Add(TapeOp::kReduceMax, TapeType::kF32, 1, x);
+  for (const uint16_t slot : {0, 1})
+    row.Store(maker.Operand(DType::kF32, Mode::kWrite, {}), DType::kF32,
+              row.Add(TapeOp::kScalar, TapeType::kF32, slot));
+  row.Add(TapeOp::kSetScalar, TapeType::kF32, 2, row.Const(0.03f));
+  const uint16_t divisor = store.Add(TapeOp::kScalar, TapeType::kF32, 2);
+  const uint16_t y = store.Unary(TapeOp::kRound, store.Binary(TapeOp::kDiv, value(store), divisor));
+  store.Store(maker.Operand(byte, Mode::kWrite, {0, 1}), byte, Clamped(store, y, byte));
+  KeepStages(maker, {{false, range}, {true, row}, {false, store}});
+}
+
+TEST(StraightFloats, OfChannelsNeedNoTape) {
+  for (const Scaled scaled : {Scaled::kNot, Scaled::kTimes, Scaled::kTimesAndPlus, Scaled::kClampedAsWell}) {
+    for (const int64_t gap : {0, 5}) {
+      Arena arena;
+      PartMaker maker(&arena);
+      maker.loops = {30, 24};
+      RangeByChannel(maker, scaled, gap, DType::kU8);
+      const Prepared part(maker);
+      ASSERT_EQ((*part).path, host::Path::kOneRow);
+      ASSERT_EQ((*part).phases, 2);
+      for (int phase = 0; phase < 2; ++phase) {
+        const host::StageProgram& stage = (*part).stages[(*part).phase_stage[phase]];
+        EXPECT_EQ(stage.floats != nullptr, scaled != Scaled::kClampedAsWell);
+        EXPECT_EQ(stage.factors != nullptr, scaled == Scaled::kTimes || scaled == Scaled::kTimesAndPlus);
+        EXPECT_EQ(stage.terms != nullptr, scaled == Scaled::kTimesAndPlus);
+      }
+      // The range of what was written before is not that of what becomes of it, nor of some of it.
+      EXPECT_EQ((*part).take_range != nullptr, scaled == Scaled::kNot && gap == 0);
+    }
+  }
+}
+
+TEST(StraightFloats, MatchTheReference) {
+  for (uint32_t seed = 0; seed < 64 && !HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {Between(random, 1, 90),
+                   seed % 3 == 0 ? Between(random, 250, 2100) : Between(random, 1, 70)};
+    RangeByChannel(maker, static_cast<Scaled>(seed % 4), Between(random, 0, 1) * 7, kBytes[seed / 4 % 2]);
+    Memory memory;
+    memory.Randomise(maker, random);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+// ------------------------------------------------------------------------------------- bytes in runs
+
+TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
+  for (uint32_t seed = 0; seed < 24 && !HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    const bool fills = seed % 2 == 0;
+    const DType byte = kBytes[seed / 2 % 2];
+    maker.loops = {Between(random, 1, 9), Between(random, 1, 20000)};
+    maker.part.outer = 2;
+    TapeMaker tape;
+    if (fills) {
+      const uint16_t from = maker.Operand(byte, Mode::kRead, {}),
+                     to = maker.Operand(byte, Mode::kWrite, {0, 1}, 3);
+      tape.Store(to, byte, tape.Load(from, byte));
+    } else {
+      const uint16_t from = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                     scale = maker.Operand(DType::kF32, Mode::kRead, {});
+      const uint16_t to = maker.Operand(byte, Mode::kWrite, {0, 1}, maker.loops[0] * 5);
+      maker.operands[to].strides = maker.arena->Copy(std::vector<int64_t>{maker.loops[1] + 5, 1});
+      maker.operands[to].offset = 3;
+      const uint16_t by = tape.Load(scale, DType::kF32);
+      const uint16_t x =
+          tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, tape.Load(from, DType::kF32), by));
+      tape.Store(to, byte, Clamped(tape, x, byte));
+    }
+    maker.part.body = maker.Keep(tape);
+    if (maker.loops[0] > 1 && maker.loops[1] > 300) {
+      const Prepared part(maker);
+      EXPECT_EQ((*part).fills != nullptr, fills);
+      EXPECT_EQ((*part).in_runs, !fills);
+    }
+    Memory memory;
+    FillBytes(maker, random, &memory);
+    if (!fills) {
+      const float scale = 0.25f;
+      std::memcpy(memory.params[1].data(), &scale, sizeof(scale));
+    }
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test
