@@ -29,6 +29,8 @@ struct ProgramInWork {
   std::vector<NamedValue> values;  // of the model, from `import` on
   DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length
+  // options.states and state_texts that the model has one name of, at least.
+  std::vector<StateName> states;
   // Inputs and outputs that are states because another program begins or reads them.
   std::vector<std::pair<std::string, std::string>> shared_caches;
 };
@@ -38,8 +40,8 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.bound_inputs, options.break_before, inputs of options.states, and
-  // options.donations that some program has.
+  // Names of options.shapes, options.bound_inputs, options.break_before, options.states (as texts, with
+  // options.state_texts) and options.donations that some program has.
   std::vector<std::string> shapes_found, bound_found, breaks_found, states_found, donations_found;
   bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node

@@ -100,6 +100,9 @@ struct CompileOptions {
   // depends on, say. Applies to every model that has the name; ModelSource::bound_inputs comes first.
   std::map<std::string, double> bound_inputs;
   std::vector<StateName> states;  // applied to every model that has both names
+  // The same as texts "INPUT:OUTPUT" whose names may hold ':' (compiler/given_ports.h): each model parts them
+  // where both sides are names of its own.
+  std::vector<std::string> state_texts;
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
   // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
   // there, where all that reads the input can run before; else temporaries may lie there. Of every model that
@@ -110,7 +113,8 @@ struct CompileOptions {
   int64_t cache_length = 0;
   // Not empty: programs that have this output draw the next token of each text from it, on the device
   // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
-  std::string sample_logits, sample_tokens;
+  // `sample_text`: both, "LOGITS[:TOKENS]", parted as state_texts are.
+  std::string sample_logits, sample_tokens, sample_text;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;

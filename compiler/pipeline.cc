@@ -44,7 +44,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"share_caches", ShareCaches, kOnce, kNeeded, kAny, Leaves::kGraph, kGraphs,
      "a cache that one program begins and another reads is an input and an output of both"},
     {"pair_state", PairState, kEach, kNeeded, kAny, Leaves::kGraph, kGraphs | kStatesNamed,
-     "inputs and outputs that are one persistent buffer are known as such", StatesWereFound},
+     "inputs and outputs that are one persistent buffer are known as such", DonationsWereFound},
     {"append_sampling", AppendSampling, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --sample: the next token is drawn from the logits, and stays on the device", LogitsWereFound},
     {"recognise_concat", GraphAndBodies<passes::RecogniseConcat>, kEach, kOptional, kAny, Leaves::kGraph,

@@ -5,12 +5,14 @@
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/given_ports.h"
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
 #include "formats/machine_code/image_check.h"
+#include "formats/onnx/onnx.pb.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/plan_timeline.h"
 #include "formats/plan/verifier.h"
@@ -57,6 +59,37 @@ Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation*
     if (import->bound_inputs.count(name) != 0) continue;
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": the model has no input of that name",
                          name.c_str());
+  }
+  return Status::Ok();
+}
+
+template <typename Ports>
+std::vector<std::string> NamesOfPorts(const Ports& ports) {
+  std::vector<std::string> names;
+  for (const auto& port : ports) names.push_back(port.name());
+  return names;
+}
+
+// The states given by name that the model has both names of, or one: the other must come to be there.
+Status StatesOf(const onnx::Model& model, Compilation* compilation, std::vector<StateName>* states) {
+  const CompileOptions& options = compilation->options;
+  const std::vector<std::string> inputs = NamesOfPorts(model.proto().graph().input()),
+                                 outputs = NamesOfPorts(model.proto().graph().output());
+  for (const StateName& state : options.states) {
+    states->push_back(state);
+    if (Contains(inputs, state.input) || Contains(outputs, state.output))
+      compilation->states_found.push_back(state.input + ":" + state.output);
+  }
+  for (const std::string& text : options.state_texts) {
+    RONDO_ASSIGN_OR_RETURN(const std::optional<NamePair> both, PartNames("--state", text, inputs, outputs));
+    if (both) {
+      compilation->states_found.push_back(text);
+      states->push_back({both->first, both->second});
+      continue;
+    }
+    for (const auto& [input, output] : PairsIn(text)) {
+      if (Contains(inputs, input) || Contains(outputs, output)) states->push_back({input, output});
+    }
   }
   return Status::Ok();
 }
@@ -108,6 +141,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
   RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
+  RONDO_RETURN_IF_ERROR(StatesOf(*model, compilation, &program->states));
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
@@ -117,7 +151,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   ImportReport report;
   if (options.cache_length > 0) {
     std::vector<std::pair<std::string, std::string>> states;
-    for (const StateName& state : options.states) states.emplace_back(state.input, state.output);
+    for (const StateName& state : program->states) states.emplace_back(state.input, state.output);
     RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states,
                                                                  &report, &program->caches));
   } else {
@@ -154,14 +188,15 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
   options.states = program->shared_caches;
-  for (const StateName& state : compilation->options.states) {
+  for (const StateName& state : program->states) {
     const auto& inputs = program->graph.inputs;
     const auto& outputs = program->graph.outputs;
-    if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == state.input; }) ||
-        std::any_of(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == state.output; })) {
-      options.states.emplace_back(state.input, state.output);
-      compilation->states_found.push_back(state.input);
-    }
+    const NamePair pair(state.input, state.output);
+    const bool known =
+        std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == state.input; }) ||
+        std::any_of(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == state.output; });
+    if (known && std::find(options.states.begin(), options.states.end(), pair) == options.states.end())
+      options.states.push_back(pair);
   }
   for (const std::string& name : compilation->options.donations) {
     const auto& inputs = program->graph.inputs;
@@ -368,6 +403,27 @@ Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
+namespace {
+
+Status StatesWereFound(const Compilation& compilation) {
+  std::vector<std::string> texts = compilation.options.state_texts;
+  for (const StateName& state : compilation.options.states) texts.push_back(state.input + ":" + state.output);
+  for (const std::string& text : texts) {
+    if (Contains(compilation.states_found, text)) continue;
+    std::vector<std::string> inputs, outputs;
+    for (const ProgramInWork& program : compilation.programs) {
+      for (const auto& input : program.graph.inputs) inputs.push_back(input.name);
+      for (const auto& output : program.graph.outputs) outputs.push_back(output.name);
+    }
+    return Status::Error(Code::kInvalidArgument,
+                         "--state %s: no model has an input and an output of these names: %s", text.c_str(),
+                         NearPairs(text, inputs, outputs).c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Status ImportNamesWereFound(const Compilation& compilation) {
   for (size_t i = 0; i < compilation.annotated.size(); ++i) {
     const NodeAnnotation& annotation = compilation.options.annotations[i];
@@ -387,25 +443,27 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
                          name.c_str());
   }
+  RONDO_RETURN_IF_ERROR(StatesWereFound(compilation));
   const auto fixed = [](const ProgramInWork& program) { return !program.caches.inputs.empty(); };
   const std::vector<ProgramInWork>& programs = compilation.programs;
   if (compilation.options.cache_length > 0 && std::none_of(programs.begin(), programs.end(), fixed)) {
+    const auto tries = std::find_if(programs.begin(), programs.end(), [](const ProgramInWork& program) {
+      return !program.caches.states_to_try.empty();
+    });
+    const std::string states =
+        tries == programs.end() ? "" : "; here, perhaps, " + tries->caches.states_to_try;
     return Status::Error(
         Code::kInvalidArgument,
-        "--cache-length %lld: no model has a cache that grows: an input and an output of 3 or more "
-        "dimensions, named as past_key and present_key are (or by --state), that differ in one",
-        static_cast<long long>(compilation.options.cache_length));
+        "--cache-length %lld: no model has a cache that is known to grow: an input and an output of 3 or "
+        "more "
+        "dimensions that differ in one, named as past_key and present_key are, or given by --state "
+        "INPUT:OUTPUT%s",
+        static_cast<long long>(compilation.options.cache_length), states.c_str());
   }
   return Status::Ok();
 }
 
-Status StatesWereFound(const Compilation& compilation) {
-  for (const StateName& state : compilation.options.states) {
-    if (Contains(compilation.states_found, state.input)) continue;
-    return Status::Error(Code::kInvalidArgument,
-                         "state \"%s:%s\": no model has an input or output of these names",
-                         state.input.c_str(), state.output.c_str());
-  }
+Status DonationsWereFound(const Compilation& compilation) {
   for (const std::string& name : compilation.options.donations) {
     if (Contains(compilation.donations_found, name)) continue;
     return Status::Error(Code::kInvalidArgument, "donated input \"%s\": no model has an input of this name",

@@ -58,7 +58,7 @@ Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::strin
 Status Check(Compilation* compilation, ProgramInWork* program, std::string* text);
 
 Status ImportNamesWereFound(const Compilation& compilation);
-Status StatesWereFound(const Compilation& compilation);
+Status DonationsWereFound(const Compilation& compilation);
 Status LogitsWereFound(const Compilation& compilation);
 Status BreaksWereFound(const Compilation& compilation);
 

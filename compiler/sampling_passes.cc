@@ -1,13 +1,54 @@
 // What --sample asks of the pipeline: programs that draw tokens, alike on all devices.
+#include <algorithm>
+
+#include "compiler/given_ports.h"
+#include "compiler/ir/port_names.h"
 #include "compiler/program_passes.h"
 
 namespace rondo::program_passes {
+namespace {
+
+template <typename Ports>
+std::vector<std::string> PortNames(const Ports& ports) {
+  std::vector<std::string> names;
+  for (const auto& port : ports) names.push_back(port.name);
+  return names;
+}
+
+// What `text`, LOGITS or LOGITS:TOKENS, means in a program: of names that it has, if it has some.
+Status PartSampled(const std::string& text, const ir::Graph& graph, passes::PassOptions* options) {
+  const std::vector<std::string> outputs = PortNames(graph.outputs);
+  const auto is_output = [&](const std::string& name) {
+    return std::find(outputs.begin(), outputs.end(), name) != outputs.end();
+  };
+  RONDO_ASSIGN_OR_RETURN(const std::optional<NamePair> both,
+                         PartNames("--sample", text, outputs, PortNames(graph.inputs)));
+  options->sample_logits = WithoutEscapes(text);
+  if (is_output(options->sample_logits)) {
+    if (!both) return Status::Ok();
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--sample %s could be the output \"%s\", or \"%s\" and the input \"%s\": write every "
+        "':' that belongs to a name as \"\\:\"",
+        text.c_str(), text.c_str(), both->first.c_str(), both->second.c_str());
+  }
+  for (const NamePair& pair : both ? std::vector<NamePair>{*both} : PairsIn(text)) {
+    if (!is_output(pair.first)) continue;
+    std::tie(options->sample_logits, options->sample_tokens) = pair;
+    break;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
 
 // The token of a pipeline is drawn by its last stage, and read by its first: it is no state of either.
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
   options.sample_logits = compilation->options.sample_logits;
   options.sample_tokens = compilation->options.sample_tokens;
+  const std::string& text_given = compilation->options.sample_text;
+  if (!text_given.empty()) RONDO_RETURN_IF_ERROR(PartSampled(text_given, program->graph, &options));
   options.tokens_stay = compilation->options.pipeline_parallel <= 1;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::AppendSampling(&program->graph, options));
   compilation->sampled = compilation->sampled || result.changes > 0;
@@ -24,9 +65,15 @@ void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states) {
 }
 
 Status LogitsWereFound(const Compilation& compilation) {
-  const std::string& logits = compilation.options.sample_logits;
+  const CompileOptions& options = compilation.options;
+  const std::string& logits = options.sample_text.empty() ? options.sample_logits : options.sample_text;
   if (logits.empty() || compilation.sampled) return Status::Ok();
-  return Status::Error(Code::kInvalidArgument, "--sample: no model has an output \"%s\"", logits.c_str());
+  std::vector<std::string> outputs;
+  for (const ProgramInWork& program : compilation.programs) {
+    for (const ir::GraphOutput& output : program.graph.outputs) outputs.push_back(output.name);
+  }
+  return Status::Error(Code::kInvalidArgument, "--sample: no model has an output \"%s\"; near are %s",
+                       logits.c_str(), ir::NearNames(std::move(outputs), logits).c_str());
 }
 
 }  // namespace rondo::program_passes

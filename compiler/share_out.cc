@@ -133,7 +133,7 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
     for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
     for (uint32_t s = 0; s < stages; ++s) {
       shard::ShardedGraph sharded;
-      if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
+      if (compilation->sampled) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (gather) {
         shard::CopiedGraph copied;
         RONDO_RETURN_IF_ERROR(

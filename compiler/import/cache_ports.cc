@@ -257,6 +257,34 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
   return ports;
 }
 
+std::string StatesToTry(const onnx::Model& model, const CachePorts& ports) {
+  const onnx::GraphProto& graph = model.proto().graph();
+  std::set<std::string> taken;
+  for (const GrowingCache& cache : ports.caches) taken.insert({cache.past, cache.present});
+  std::string first;
+  int count = 0;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    const onnx::ValueInfoProto* best = nullptr;
+    for (const onnx::ValueInfoProto& output : graph.output()) {
+      const int axis =
+          taken.count(input.name()) + taken.count(output.name()) == 0 &&
+                  input.type().tensor_type().elem_type() == output.type().tensor_type().elem_type() &&
+                  ShapeOf(input).dim_size() == ShapeOf(output).dim_size()
+              ? GrowingAxis(input, output)
+              : -1;
+      if (axis < 0 || ShapeOf(input).dim(axis).has_dim_value()) continue;
+      if (best == nullptr ||
+          ir::LettersApart(output.name(), input.name()) < ir::LettersApart(best->name(), input.name()))
+        best = &output;
+    }
+    if (best == nullptr) continue;
+    taken.insert(best->name());
+    if (count++ == 0) first = "--state " + input.name() + ":" + best->name();
+  }
+  if (count > 1) first += " (" + std::to_string(count) + " inputs look like caches)";
+  return first;
+}
+
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options) {
   std::map<std::string, int64_t> symbols = options.symbols;
   for (const std::string& past : ports.past_symbols) symbols[past] = 0;

@@ -35,6 +35,11 @@ struct CachePorts {
 CachePorts FindGrowingCaches(const onnx::Model& model,
                              const std::vector<std::pair<std::string, std::string>>& states);
 
+// Inputs and outputs that are no such caches and yet look like it: of one type, three or more dimensions that
+// differ in one, which the model leaves open. As "--state INPUT:OUTPUT" for the first of them, with how many
+// there are; "" if there are none.
+std::string StatesToTry(const onnx::Model& model, const CachePorts& ports);
+
 // The positions that one run adds, as `options` and the model's names of dimensions say. kInvalidArgument if
 // they do not.
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options);

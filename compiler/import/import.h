@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -67,6 +68,9 @@ struct ImportOptions {
   // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
   // 0, is added to each, and is the graph's last.
   KnownInRun known_in_run;
+  // What else a caller can do about dims that the model leaves open, behind "--shape NAME=VALUE"; none: what
+  // fits caches that grow.
+  std::optional<std::string> open_dims_hint;
   // Report nodes of which all inputs are known (ImportReport::known_nodes).
   bool list_known = false;
   // Only shapes are of interest: weights that import itself works out have no bytes.
@@ -121,6 +125,8 @@ Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const I
 // The caches of a model that were made ones of a fixed length.
 struct FixedCaches {
   std::vector<std::string> inputs;
+  std::string
+      states_to_try;  // "--state INPUT:OUTPUT" of inputs that look like caches and are named otherwise
 };
 
 // The same for a model whose caches grow by what a run adds: they are inputs of `length` positions instead,

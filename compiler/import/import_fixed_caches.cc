@@ -181,7 +181,16 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         ImportReport* report, FixedCaches* caches) {
   *caches = {};
   const importer::CachePorts ports = importer::FindGrowingCaches(*model, states);
-  if (ports.caches.empty()) return ImportModel(model, options, report);
+  caches->states_to_try = importer::StatesToTry(*model, ports);
+  ImportOptions growing = options;
+  growing.open_dims_hint = "";
+  if (!caches->states_to_try.empty()) {
+    const char* known =
+        ports.caches.empty() ? "no cache is known by its name" : "not all caches are known by their names";
+    growing.open_dims_hint =
+        std::string("; ") + known + ": say which input becomes which output, as in " + caches->states_to_try;
+  }
+  if (ports.caches.empty()) return ImportModel(model, growing, report);
   for (const importer::GrowingCache& cache : ports.caches) {
     caches->inputs.push_back(cache.past);
     const bool given = options.input_shapes.count(cache.past) != 0;
@@ -198,10 +207,15 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                          "--cache-length %lld: a run adds %lld positions; the cache must be longer than that",
                          static_cast<long long>(length), static_cast<long long>(rows));
   }
-  ImportOptions growing = options;
   growing.growing.insert(caches->inputs.begin(), caches->inputs.end());
   growing.rows_of_run = rows;
-  return importer::ImportThree(model, growing, ports, length, rows, report).Fixed();
+  Result<ir::Graph> fixed = importer::ImportThree(model, growing, ports, length, rows, report).Fixed();
+  if (fixed.ok() || caches->states_to_try.empty()) return fixed;
+  const Status& why = fixed.status();
+  const Status status =
+      Status::Error(why.code(), "%s; if caches are named otherwise than rondo knows, say which: %s",
+                    why.message(), caches->states_to_try.c_str());
+  return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
 }
 
 std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/cache_ports.h"
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/ragged.h"
@@ -88,9 +89,16 @@ Status Importer::AddInputs(Scope* scope) {
   for (const std::string& u : unknown) {
     if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
   }
-  return Status::Error(
-      Code::kInvalidArgument, "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s",
-      list.find("past") == std::string::npos ? "" : ", or --cache-length N for the caches", list.c_str());
+  std::string hint = options_.open_dims_hint.value_or("");
+  if (!options_.open_dims_hint) {
+    const CachePorts ports = FindGrowingCaches(*model_, {});
+    const std::string states = ports.caches.empty() ? StatesToTry(*model_, ports) : "";
+    if (!ports.caches.empty()) hint = ", or --cache-length N for the caches";
+    if (!states.empty()) hint = ", or --cache-length N if it has caches that grow, with " + states;
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s",
+                       hint.c_str(), list.c_str());
 }
 
 Status Importer::AddOutputs(Scope* scope) {

@@ -10,6 +10,12 @@ namespace rondo::ir {
 // The names that the output of state `input` usually has; some may be empty.
 std::vector<std::string> StateOutputNames(const std::string& input);
 
+// How many letters are put in, left out or exchanged between the two; of long ones, of their beginnings.
+size_t LettersApart(const std::string& a, const std::string& b);
+
+// Those of `names` that are most like `wanted`, in quotes with commas between; "none" if there are no names.
+std::string NearNames(std::vector<std::string> names, const std::string& wanted);
+
 }  // namespace rondo::ir
 
 #endif  // RONDO_COMPILER_IR_PORT_NAMES_H_

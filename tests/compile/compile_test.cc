@@ -157,6 +157,124 @@ TEST_F(Compiling, OptionsThatNameNothingAreRefused) {
             std::string::npos);
 }
 
+// As converters from TensorFlow name ports, and PyTorch where a name is there twice.
+TEST_F(Compiling, StatesMayHaveNamesWithColons) {
+  ModelMaker m;
+  for (const char* name : {"x", "past:0", "past:1", "past:0:present"}) m.Input(name, {4});
+  for (const char* name : {"0", "1"}) {
+    m.Node("Add", {std::string("past:") + name, "x"}, {std::string("present:") + name});
+    m.Output(std::string("present:") + name);
+  }
+  m.Node("Sub", {"past:0:present", "x"}, {"2"});
+  m.Output("2");
+  std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  CompileOptions options;
+  options.models = {{"main", File("m.onnx")}};
+  options.auto_state = false;
+  const auto states = [&](std::vector<std::string> texts) {
+    options.state_texts = std::move(texts);
+    auto compiled = CompileToMemory(options);
+    if (!compiled.ok()) return std::string(compiled.status().message());
+    std::string names;
+    for (const Buffer& buffer : compiled->plan.buffers) {
+      if (buffer.kind == BufferKind::kState) names += std::string(buffer.name) + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(states({"past:0:present:0", "past:1:present:1", "past:0:present:2"}),
+            "past:0 past:1 past:0:present ");
+  const Code bad = Code::kInvalidArgument;
+  options.state_texts = {"past:0:presnt:0"};
+  const std::string near = ErrorOf(options, bad);
+  for (const char* said : {"--state past:0:presnt:0", "inputs near \"past:0\" are \"past:0\", \"past:1\"",
+                           "outputs near \"presnt:0\" are \"present:0\", \"present:1\""})
+    EXPECT_NE(near.find(said), std::string::npos) << near;
+
+  m.Input("past:1:present", {4});
+  m.Node("Sub", {"past:1:present", "2"}, {"1"});
+  m.Output("1");
+  std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  options.state_texts = {"past:1:present:1"};
+  const std::string ambiguous = ErrorOf(options, bad);
+  for (const char* said : {"\"past:1\" and \"present:1\"", "\"past:1:present\" and \"1\"", "\\:"})
+    EXPECT_NE(ambiguous.find(said), std::string::npos) << ambiguous;
+  EXPECT_EQ(states({"past\\:1:present\\:1"}), "past:1 ");
+  EXPECT_EQ(states({"past\\:1\\:present:1"}), "past:1:present ");
+}
+
+TEST_F(Compiling, LogitsMayHaveANameWithColons) {
+  ModelMaker m;
+  m.Input("ids:0", {1, 1}, onnx::TensorProto::INT64);
+  m.Input("other", {1, 1}, onnx::TensorProto::INT64);
+  m.Node("Add", {"ids:0", "other"}, {"sum"});
+  m.Floats("row", {1, 8}, {0, 1, 2, 3, 4, 5, 6, 7});
+  onnx::AttributeProto* to = m.Node("Cast", {"sum"}, {"wide"})->add_attribute();
+  to->set_name("to");
+  to->set_type(onnx::AttributeProto::INT);
+  to->set_i(onnx::TensorProto::FLOAT);
+  m.Node("Mul", {"wide", "row"}, {"logits:0"});
+  m.Output("logits:0");
+  std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  CompileOptions options;
+  options.models = {{"main", File("m.onnx")}};
+  options.sample_text = "logits:0:ids:0";
+  auto compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  options.sample_text = "logits:0";
+  EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("one of ids:0, other"), std::string::npos);
+  options.sample_text = "logit:0:ids:0";
+  EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("near are \"logits:0\""), std::string::npos);
+}
+
+// What is said where caches are not known by their names leads to --state, not to --cache-length again.
+TEST_F(Compiling, CachesThatNoNameTellsAreAskedFor) {
+  ModelMaker m;
+  const auto port = [&](onnx::ValueInfoProto* info, const std::string& name, const std::string& positions) {
+    info->set_name(name);
+    auto* tensor = info->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(onnx::TensorProto::FLOAT);
+    tensor->mutable_shape()->add_dim()->set_dim_value(1);
+    tensor->mutable_shape()->add_dim()->set_dim_param(positions);
+    tensor->mutable_shape()->add_dim()->set_dim_value(4);
+  };
+  m.Input("x", {1, 1, 4});
+  for (const std::string name : {"past_a", "mem_b", "mem_c"}) {
+    const std::string out = name == "past_a" ? "present_a" : name + "_longer";
+    port(m.graph()->add_input(), name, "old");
+    port(m.graph()->add_output(), out, "old + 1");
+    onnx::AttributeProto* axis = m.Node("Concat", {name, "x"}, {out})->add_attribute();
+    axis->set_name("axis");
+    axis->set_type(onnx::AttributeProto::INT);
+    axis->set_i(1);
+  }
+  CompileOptions options;
+  options.models = {{"main", File("m.onnx")}};
+  const auto refusal = [&] {
+    std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+    auto compiled = CompileToMemory(options);
+    return compiled.ok() ? std::string() : std::string(compiled.status().message());
+  };
+  const std::string state = "--state mem_b:mem_b_longer (2 inputs look like caches)";
+  EXPECT_NE(refusal().find("or --cache-length N for the caches"), std::string::npos) << refusal();
+  options.cache_length = 8;
+  EXPECT_NE(refusal().find(state), std::string::npos) << refusal();
+  // None is known by its name.
+  m.graph()->mutable_input(1)->set_name("old_a");
+  m.graph()->mutable_node(0)->set_input(0, "old_a");
+  EXPECT_NE(refusal().find("no cache is known by its name: say"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("--state old_a:"), std::string::npos) << refusal();
+  options.shapes = {{"old", {4}}};
+  EXPECT_NE(refusal().find("--state old_a:"), std::string::npos) << refusal();
+  options.cache_length = 0;
+  options.shapes.clear();
+  EXPECT_NE(refusal().find("--cache-length N if it has caches that grow, with --state old_a:"),
+            std::string::npos)
+      << refusal();
+  options.cache_length = 8;
+  options.state_texts = {"old_a:present_a", "mem_b:mem_b_longer", "mem_c:mem_c_longer"};
+  EXPECT_EQ(refusal(), "");
+}
+
 TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {
   ModelMaker m;
   m.Input("x", {-1, 3});

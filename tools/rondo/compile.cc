@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "compiler/given_ports.h"
 #include "compiler/pipeline.h"
 #include "compiler/targets.h"
 #include "tools/rondo/command_output.h"
@@ -204,7 +205,11 @@ class CompileCommand : public Command {
             "top-p "
             "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
             "LOGITS[:TOKENS]")
-        .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
+        .Texts("--state", &states_,
+               "an input and an output that are one persistent buffer; names may hold ':' "
+               "(past:0:present:0), and "
+               "\\: is a ':' of a name where more than one reading is the model's",
+               "INPUT:OUTPUT")
         .Texts("--donate", &donations_,
                "inputs whose memory is given away with each run: outputs of the same shape and type, or else "
                "temporaries, may lie there",
@@ -339,11 +344,8 @@ class CompileCommand : public Command {
                                       annotation.substr(equals + 1)});
     }
     for (const std::string& state : states_) {
-      const size_t colon = state.find(':');
-      if (colon == 0 || colon == std::string::npos || colon + 1 == state.size()) {
-        return "--state " + state + " is not of the form INPUT:OUTPUT";
-      }
-      options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
+      if (PairsIn(state).empty()) return "--state " + state + " is not of the form INPUT:OUTPUT";
+      options_.state_texts.push_back(state);
     }
     for (const std::string& names : donations_) {
       for (size_t at = 0; at <= names.size();) {
@@ -353,11 +355,9 @@ class CompileCommand : public Command {
         at = end + 1;
       }
     }
-    options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
-    if (!sample_.empty() && options_.sample_logits.empty())
+    if (!sample_.empty() && sample_.front() == ':')
       return "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]";
-    if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
-      options_.sample_tokens = sample_.substr(colon + 1);
+    options_.sample_text = sample_;
     options_.auto_state = !no_auto_state_;
     return "";
   }
