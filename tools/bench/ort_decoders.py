@@ -6,7 +6,8 @@ cache: --cache-length). The prompt and then --steps tokens, which ONNX Runtime's
 text follows in the same session, with the first one's rows still behind it. Prints how far logits ever are apart.
 
 With --generate, `rondo generate` continues the prompt by --steps tokens, which are drawn on the device (--sample), through
-a prefill of 4 tokens and decode, and the tokens are compared with ONNX Runtime's greedy ones.
+a prefill of 4 tokens and decode, and the tokens are compared with ONNX Runtime's greedy ones; models whose caller looks
+the embeddings up have no tokens to draw, and are left out.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/ort_decoders.py
@@ -27,6 +28,10 @@ import builder_models
 import decoder_models
 from ort_peer import ROOT, cpu_session
 from rondo_session import Session
+
+
+class NoTokens(Exception):
+    """The model's input is no tokens."""
 
 
 ALL = decoder_models.ALL | builder_models.ALL
@@ -110,6 +115,8 @@ def compare(arguments, name):
 def greedy(arguments, path, prompt):
     """What ONNX Runtime continues the prompt with: [batch, steps]."""
     growing = Growing(path, arguments.batch)
+    if "inputs_embeds" in growing.names:
+        raise NoTokens("left out: its input is embeddings, no tokens")
     tokens, done, texts = prompt, 0, []
     for _ in range(arguments.steps):
         total = done + tokens.shape[1]
@@ -175,6 +182,15 @@ def main():
     parser.add_argument("--write-case", type=pathlib.Path, metavar="FOLDER",
                         help="only write a decode step of the model named as a case for rondo test")
     arguments = parser.parse_args()
+    unknown = [name for name in arguments.models if name not in ALL]
+    if unknown:
+        parser.error(f"no model is called {', '.join(map(repr, unknown))}; there are: {'; '.join(ALL)}")
+    if arguments.write_case and len(arguments.models) != 1:
+        parser.error("--write-case writes one model: name it")
+    libraries = [arguments.binaries.parent / "lib" / f"librondo{part}.so" for part in ("", "_host")]
+    for needed in [arguments.binaries / "rondo", *([] if arguments.generate or arguments.write_case else libraries)]:
+        if not needed.exists():
+            parser.error(f"{needed} is missing: build everything, or say where with --binaries")
     if arguments.write_case:
         return write_case(arguments.write_case, arguments.models[0])
     print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, a prompt of {arguments.prompt}, {arguments.steps} "
@@ -185,6 +201,9 @@ def main():
     for name in arguments.models or ALL:
         try:
             worst = generate(arguments, name) if arguments.generate else compare(arguments, name)
+        except NoTokens as error:
+            print(f"| {name} | {error} |", flush=True)
+            continue
         except RuntimeError as error:
             bad.append(f"{name}: {error}")
             print(f"| {name} | failed |", flush=True)
