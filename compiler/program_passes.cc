@@ -168,6 +168,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
   for (const std::string& name : report.empty_outputs)
     *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
+  for (const std::string& remark : report.remarks) *text += "\n" + remark;
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;

@@ -196,10 +196,18 @@ class Fixer : Growth {
         std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) {
       return Status::Ok();
     }
-    return Named(Refuse("the output \"" + output.name +
-                        (first ? "\" has the first positions, of which a run may have fewer"
-                               : "\" grows with the cached positions, and is no cache")),
-                 output.node);
+    const std::string& name = output.name;
+    if (first)
+      return Named(
+          Refuse("the output \"" + name + "\" has the first positions, of which a run may have fewer"),
+          output.node);
+    return Named(
+        Status::Error(Code::kUnsupported,
+                      "--cache-length %lld: the output \"%s\" grows with the cached positions, and is no "
+                      "cache: take it from the model's outputs, if texts can be continued without, or "
+                      "compile the model for one number of cached positions (--shape)",
+                      static_cast<long long>(length_), name.c_str()),
+        output.node);
   }
 
   // ------------------------------------------------------------------------------------ the rules

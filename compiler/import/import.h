@@ -108,6 +108,7 @@ struct ImportReport {
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
+  std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
   std::vector<KnownNode> known_nodes;      // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1

@@ -391,6 +391,11 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
   return row.handler(c);
 }
 
+void Importer::Remark(std::string text) {
+  std::vector<std::string>& said = report_->remarks;
+  if (std::find(said.begin(), said.end(), text) == said.end()) said.push_back(std::move(text));
+}
+
 int64_t Importer::RowsAdded(NodeId cache) {
   const ir::Graph& graph = builder_.graph();
   const ir::Node& base = graph.node(graph.BaseOf(cache));

@@ -50,6 +50,7 @@ class Importer : public Host {
   uint32_t device() const override { return options_.rank; }
   bool IsRotaryCache(const std::string& name) const override;
   int64_t RowsAdded(NodeId cache) override;
+  void Remark(std::string text) override;
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;

@@ -82,6 +82,8 @@ class Host {
   // How many positions a run adds to what `cache` shows, if that is an input of ImportOptions::growing; else
   // 0.
   virtual int64_t RowsAdded(NodeId cache) = 0;
+  // A sentence that people should read of the plan; one text is said once.
+  virtual void Remark(std::string text) = 0;
 };
 
 class OpContext {

@@ -44,6 +44,7 @@ struct Grouped {
   int64_t past = 0;       // positions of the cache that comes in
   int64_t positions = 0;  // of the one that goes out
   int64_t grows_by = 0;   // with --cache-length: what a run adds
+  int64_t present = 0;    // total_sequence_length, where the model says it; else 0
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
   NodeId total = kNoNode;  // i64 [b]: positions that hold something afterwards
   NodeId start = kNoNode;  // i64 [b]: where this run's rows go
@@ -138,8 +139,10 @@ Status ReadLengths(OpContext& c, Grouped* g) {
   }
   g->past = c.Has(kPastKey) && c.rank(kPastKey) == 4 ? c.shape(kPastKey)[2] : 0;
   g->positions = std::max(g->past, g->past == 0 ? g->rows : 0);
-  if (auto total = c.ConstantInts(kTotal); total.ok() && total->size() == 1)
-    g->positions = std::max(g->positions, (*total)[0]);
+  if (auto total = c.ConstantInts(kTotal); total.ok() && total->size() == 1) {
+    g->present = std::max<int64_t>((*total)[0], 0);
+    g->positions = std::max(g->positions, g->present);
+  }
   if (g->past > 0) g->grows_by = c.host.RowsAdded(c.In(kPastKey));
   if (g->grows_by > 0) {
     if (g->rows != g->grows_by)
@@ -309,6 +312,24 @@ Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g) {
   return request;
 }
 
+// The scores of the positions that are present, or of all of the cache where only a run knows how many are:
+// those that a query does not see, and what is behind the present ones, are 0.
+void ShowScores(OpContext& c, const Grouped& g, NodeId keys, const AttentionRequest& request) {
+  Builder& b = c.b;
+  const bool weights = c.Int("qk_output", 0) == 2;
+  NodeId x = Scores(b, g.q, keys, request, weights ? ScoreStage::kWeights : ScoreStage::kMasked);
+  const NodeId dropped = b.Scalar(b.dtype(x), -std::numeric_limits<double>::infinity());
+  x = b.Select(b.Binary(TapeOp::kEqual, x, dropped), b.Scalar(b.dtype(x), 0), x);
+  const bool known = g.present > 0 && g.grows_by == 0;
+  if (known) {
+    x = b.Slice(x, 3, 0, 1, g.present);
+  } else if (g.past > 0) {
+    c.host.Remark("output_qk of GroupQueryAttention has " + std::to_string(g.positions) +
+                  " columns, one for each position of the cache; those behind the present positions are 0");
+  }
+  c.Set(3, x);
+}
+
 Status GroupQueryAttention(OpContext& c) {
   Builder& b = c.b;
   Grouped g;
@@ -326,14 +347,7 @@ Status GroupQueryAttention(OpContext& c) {
   const DType dtype = c.dtype(kQuery);
   const NodeId restored = Restored(b, keys, k, dtype);
   NodeId y = Attend(b, g.q, restored, Restored(b, values, v, dtype), request);
-  if (c.Wants(3)) {
-    const bool weights = c.Int("qk_output", 0) == 2;
-    NodeId x = Scores(b, g.q, restored, request, weights ? ScoreStage::kWeights : ScoreStage::kMasked);
-    // Here a score that is not seen is 0.
-    const NodeId unseen =
-        b.Binary(TapeOp::kEqual, x, b.Scalar(dtype, -std::numeric_limits<double>::infinity()));
-    c.Set(3, b.Select(unseen, b.Scalar(dtype, 0), x));
-  }
+  if (c.Wants(3)) ShowScores(c, g, restored, request);
   c.Set(0, JoinHeads(b, y));
   c.Set(1, k);
   c.Set(2, v);

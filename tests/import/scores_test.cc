@@ -125,6 +125,56 @@ TEST(ScoresTest, GroupQueryAttentionShowsThoseThatAreSeen) {
   }
 }
 
+// A cache of 6 positions of which 4 are there afterwards: as many columns as the model says, or all and
+// zeros.
+TEST(ScoresTest, GroupQueryAttentionShowsThoseOfThePositionsThatThereAre) {
+  constexpr int64_t kCache = 6, kThere = 4;
+  const Numbers q = Random(kHeads * kSize, 8), rows = Random(kCache * kSize, 9);
+  Numbers keys(rows.begin(), rows.begin() + kThere * kSize);
+  const Numbers fresh = Random(kSize, 10);
+  std::copy(fresh.begin(), fresh.end(), keys.end() - kSize);
+  for (const bool told : {true, false}) {
+    ModelMaker m;
+    m.Input("q", {1, 1, kHeads * kSize});
+    m.Input("k", {1, 1, kSize});
+    m.Input("cache", {1, 1, kCache, kSize});
+    Bytes(m, "last", {1}, std::string("\3\0\0\0", 4), onnx::TensorProto::INT32);
+    if (told) Bytes(m, "total", {1}, std::string("\4\0\0\0", 4), onnx::TensorProto::INT32);
+    if (!told) m.Input("total", {1}, onnx::TensorProto::INT32);
+    onnx::NodeProto* node =
+        Microsoft(m, "GroupQueryAttention", {"q", "k", "k", "cache", "cache", "last", "total"},
+                  {"y", "", "", "scores"});
+    Set(node, "num_heads", kHeads);
+    Set(node, "kv_num_heads", int64_t{1});
+    Set(node, "qk_output", int64_t{1});
+    m.Output("scores");
+    ImportReport report;
+    auto graph = ImportModel(m.Make(), {}, &report);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    const int64_t columns = told ? kThere : kCache;
+    EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({1, kHeads, 1, columns}));
+    ASSERT_EQ(report.remarks.size(), told ? 0u : 1u);
+    if (!told) {
+      EXPECT_NE(report.remarks[0].find("has 6 columns, one for each position of the cache"),
+                std::string::npos);
+    }
+    ir::Values values = {Data(DType::kF32, {1, 1, kHeads * kSize}, q),
+                         Data(DType::kF32, {1, 1, kSize}, fresh),
+                         Data(DType::kF32, {1, 1, kCache, kSize}, rows)};
+    if (!told) values.push_back(Data<int32_t>(DType::kI32, {1}, {4}));
+    Numbers expected;
+    for (int64_t head = 0; head < kHeads; ++head) {
+      for (int64_t key = 0; key < columns; ++key) {
+        float sum = 0;
+        for (int64_t d = 0; d < kSize && key < kThere; ++d)
+          sum += q[static_cast<size_t>(head * kSize + d)] * keys[static_cast<size_t>(key * kSize + d)];
+        expected.push_back(sum / std::sqrt(static_cast<float>(kSize)));
+      }
+    }
+    ExpectSame(Evaluate(m, values)[0], expected);
+  }
+}
+
 TEST(ScoresTest, MultiHeadAttentionShowsThemWithTheirBias) {
   const Numbers q = Random(kQueries * kHeads * kSize, 5), one = Random(kKeys * kSize, 6),
                 bias = Random(kQueries * kKeys, 7);

@@ -75,8 +75,9 @@ def group_query_attention(draw):
     rest += [case.constant(name, draw.positive(*width, low=0.02, high=0.06) if bits else None)
              for name in ("k_scale", "v_scale")]
     rest += [case.constant(name, norm) for name, norm in zip(("q_norm", "k_norm"), norms or (None, None))]
-    case.node("GroupQueryAttention", [*names, *past, *rest], ["output", "present_key", "present_value"],
-              MICROSOFT, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary) if rotary else None,
+    scores = draw.pick(None, None, None, 1, 2)
+    case.node("GroupQueryAttention", [*names, *past, *rest],
+              ["output", "present_key", "present_value", *([] if scores is None else ["scores"])], MICROSOFT, qk_output=scores, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary) if rotary else None,
               rotary_interleaved=draw.pick(None, 0, 1) if rotary else None,
               local_window_size=window if window > 0 else None, scale=draw.pick(None, None, 0.3),
               softcap=draw.pick(None, None, 2.0), smooth_softmax=draw.pick(None, None, 1),
@@ -87,6 +88,10 @@ def group_query_attention(draw):
     held = np.arange(positions)[None] < after[:, None]
     for name in ("present_key", "present_value"):
         case.as_float(name, held[:, None, :, None])
+    if scores is not None:  # those of rows that are no text, and behind the present positions, are unspecified
+        case.node("Slice", ["scores", case.constant("from", np.array([0])), case.constant("to", np.array([total])),
+                            case.constant("along", np.array([3]))], ["present_scores"])
+        case.as_float("present_scores", real[:, None, :, None])
     if norms:
         case.oracle = normalised_before(case, parts, norms, size)
     return case
