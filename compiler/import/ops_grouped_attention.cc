@@ -9,6 +9,7 @@
 
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/grouped_attention.h"
 #include "compiler/import/packed_bits.h"
 #include "compiler/import/registry.h"
 #include "compiler/import/rotary.h"
@@ -330,7 +331,9 @@ void ShowScores(OpContext& c, const Grouped& g, NodeId keys, const AttentionRequ
   c.Set(3, x);
 }
 
-Status GroupQueryAttention(OpContext& c) {
+}  // namespace
+
+Status GroupedAttention(OpContext& c, const KeptKeys& kept) {
   Builder& b = c.b;
   Grouped g;
   RONDO_RETURN_IF_ERROR(CheckOptions(c));
@@ -344,6 +347,12 @@ Status GroupQueryAttention(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId k, Present(c, kPastKey, Stored(b, keys, g.k), g));
   RONDO_ASSIGN_OR_RETURN(NodeId v, Present(c, kPastValue, Stored(b, values, g.v), g));
   RONDO_ASSIGN_OR_RETURN(AttentionRequest request, ReadRequest(c, g));
+  if (kept) {
+    const NodeId place = b.Add(b.Unsqueeze(g.start, 1), b.Iota({1, g.rows}, 1));
+    RONDO_ASSIGN_OR_RETURN(const NodeId keep, kept({g.heads, g.rows, g.positions, place}));
+    if (keep != kNoNode)
+      request.keep = request.keep == kNoNode ? keep : b.Binary(TapeOp::kBitAnd, request.keep, keep);
+  }
   const DType dtype = c.dtype(kQuery);
   const NodeId restored = Restored(b, keys, k, dtype);
   NodeId y = Attend(b, g.q, restored, Restored(b, values, v, dtype), request);
@@ -353,6 +362,10 @@ Status GroupQueryAttention(OpContext& c) {
   c.Set(2, v);
   return Status::Ok();
 }
+
+namespace {
+
+Status GroupQueryAttention(OpContext& c) { return GroupedAttention(c, {}); }
 
 constexpr OpRow kOps[] = {
     {"GroupQueryAttention", 1, GroupQueryAttention, 1, kLatest, "com.microsoft"},

@@ -1,9 +1,8 @@
-// LinearAttention, of com.microsoft and, from opset 27 on, of ONNX: a state [d_k, d_v] a head that every
-// position changes and reads, written out position by position.
+// LinearAttention, of com.microsoft and, from opset 27 on, of ONNX.
 #include <cmath>
-#include <string>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/linear_recurrence.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -11,25 +10,17 @@ namespace {
 
 using ir::Builder;
 
-constexpr int64_t kMostPositions = 128;
-
 enum Input { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
 struct Linear {
   int64_t batch = 0, rows = 0, q_heads = 0, heads = 0, key = 0, value = 0;
-  bool gated = false, delta = false;
+  UpdateRule rule;
   double scale = 0;
 };
 
 Result<Linear> ReadLinear(OpContext& c) {
   Linear l;
-  const std::string rule = c.String("update_rule", "gated_delta");
-  l.gated = rule == "gated" || rule == "gated_delta";
-  l.delta = rule == "delta" || rule == "gated_delta";
-  if (!l.gated && !l.delta && rule != "linear")
-    return Status::Error(Code::kCorrupt,
-                         "update_rule \"%.40s\" is none of linear, gated, delta and gated_delta",
-                         rule.c_str());
+  RONDO_ASSIGN_OR_RETURN(l.rule, ReadUpdateRule(c));
   if (c.Int("state_window", 0) != 0)
     return Status::Error(Code::kUnsupported, "state_window: export the model with the last state only (0)");
   for (int i : {kQuery, kKey, kValue}) {
@@ -48,13 +39,7 @@ Result<Linear> ReadLinear(OpContext& c) {
                          Text(q).c_str(), Text(k).c_str(), Text(v).c_str(), static_cast<long long>(l.q_heads),
                          static_cast<long long>(l.heads));
   }
-  if (q[1] > kMostPositions) {
-    return Status::Error(
-        Code::kUnsupported,
-        "%lld positions in a run, each of which is written out; the limit is %lld: give --shape fewer "
-        "and run the prompt in parts, over the state",
-        static_cast<long long>(q[1]), static_cast<long long>(kMostPositions));
-  }
+  RONDO_RETURN_IF_ERROR(CheckPositions(q[1]));
   l.batch = q[0], l.rows = q[1], l.key = q[2] / l.q_heads, l.value = v[2] / l.heads;
   l.scale = c.Float("scale", 0);
   if (l.scale == 0) l.scale = 1.0 / std::sqrt(static_cast<double>(l.key));
@@ -80,46 +65,33 @@ Result<NodeId> Gate(OpContext& c, int i, const Linear& l, bool by_key) {
   return Heads(c, i, one && !each ? 1 : l.heads);
 }
 
-// Row t of x [b, h, rows, n] as a column [b, h, n, 1], or a row [b, h, 1, n].
-NodeId Row(Builder& b, NodeId x, int64_t t) { return b.Slice(x, 2, t, 1, 1); }
-NodeId Column(Builder& b, NodeId x, int64_t t) { return b.Transpose(Row(b, x, t), {0, 1, 3, 2}); }
-
 Status LinearAttention(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(Linear l, ReadLinear(c));
-  NodeId q = Heads(c, kQuery, l.q_heads), k = Heads(c, kKey, l.heads), v = Heads(c, kValue, l.heads);
-  if (l.q_heads < l.heads) q = RepeatEach(b, q, 1, l.heads / l.q_heads);
-  NodeId decay = kNoNode, beta = kNoNode;
-  if (l.gated) {
-    RONDO_ASSIGN_OR_RETURN(decay, Gate(c, kDecay, l, true));
-    decay = b.Unary(TapeOp::kExp, decay);
+  Recurrence r;
+  r.q = Heads(c, kQuery, l.q_heads), r.k = Heads(c, kKey, l.heads), r.v = Heads(c, kValue, l.heads);
+  if (l.q_heads < l.heads) r.q = RepeatEach(b, r.q, 1, l.heads / l.q_heads);
+  if (l.rule.gated) {
+    RONDO_ASSIGN_OR_RETURN(r.decay, Gate(c, kDecay, l, true));
+    r.decay = b.Unary(TapeOp::kExp, r.decay);
   }
-  if (l.delta) {
-    RONDO_ASSIGN_OR_RETURN(beta, Gate(c, kBeta, l, false));
+  if (l.rule.delta) {
+    RONDO_ASSIGN_OR_RETURN(r.beta, Gate(c, kBeta, l, false));
   }
   const Shape held = {l.batch, l.heads, l.key, l.value};
-  NodeId state = b.Expand(b.Scalar(DType::kF32, 0), held);
+  r.state = b.Expand(b.Scalar(DType::kF32, 0), held);
   if (c.Has(kPast)) {
     RONDO_RETURN_IF_ERROR(c.RequireFloat(kPast));
     if (!(c.shape(kPast) == held))
       return Status::Error(Code::kCorrupt, "past_state of shape %s", Text(c.shape(kPast)).c_str());
-    state = b.Cast(c.In(kPast), DType::kF32);
+    r.state = b.Cast(c.In(kPast), DType::kF32);
   }
-  std::vector<NodeId> rows;
-  for (int64_t t = 0; t < l.rows; ++t) {
-    if (l.gated) state = b.Mul(state, Column(b, decay, t));
-    NodeId add = Row(b, v, t);
-    if (l.delta) add = b.Mul(b.Sub(add, b.MatMul(Row(b, k, t), state)), Row(b, beta, t));
-    state = b.Add(state, b.Mul(Column(b, k, t), add));
-    NodeId wide = state;
-    if (l.q_heads > l.heads) wide = RepeatEach(b, state, 1, l.q_heads / l.heads);
-    rows.push_back(b.MatMul(Row(b, q, t), wide));
-  }
-  NodeId y = b.BinaryScalar(TapeOp::kMul, b.Concat(rows, 2), l.scale);  // [b, heads, rows, value]
-  const Shape s = b.shape(y);
-  y = b.Reshape(b.Transpose(y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+  r.scale = l.scale;
+  const RecurrenceResult out = Recur(b, r);
+  const Shape s = b.shape(out.y);
+  const NodeId y = b.Reshape(b.Transpose(out.y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
   c.Set(0, b.Cast(y, c.dtype(kQuery)));
-  c.Set(1, b.Cast(state, c.Has(kPast) ? c.dtype(kPast) : c.dtype(kQuery)));
+  c.Set(1, b.Cast(out.state, c.Has(kPast) ? c.dtype(kPast) : c.dtype(kQuery)));
   return Status::Ok();
 }
 

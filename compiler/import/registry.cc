@@ -17,7 +17,8 @@ Table MakeTable() {
         ResizeOps(),        QuantisationOps(),     ControlOps(),   SequenceOps(),      MicrosoftOps(),
         CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), MaskedDecoderOps(), BlockwiseOps(),
         QLinearOps(),       QuantisedMatMulOps(),  FusedOps(),     ExpertOps(),        LinearAttentionOps(),
-        SamplingOps(),      FourierOps(),          ColumnsOps(),   LossOps(),          PackingOps()}) {
+        GatedDeltaOps(),    SparseAttentionOps(),  SamplingOps(),  FourierOps(),       ColumnsOps(),
+        LossOps(),          PackingOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;

@@ -55,6 +55,8 @@ Span<const OpRow> QuantisedMatMulOps();
 Span<const OpRow> FusedOps();
 Span<const OpRow> ExpertOps();
 Span<const OpRow> LinearAttentionOps();
+Span<const OpRow> GatedDeltaOps();
+Span<const OpRow> SparseAttentionOps();
 Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();

@@ -222,5 +222,98 @@ def linear_attention(draw):
     return case
 
 
-CASES = {"LinearAttention": linear_attention, "GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
+def gated_delta_net(draw):
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (2e-2, 1e-2))
+    texts, rows, key, value = draw.whole(1, 3), draw.pick(1, 1, 3, 6), draw.pick(4, 8, 20), draw.pick(4, 8, 12)
+    shared = draw.whole(1, 3)
+    heads = shared * draw.whole(1, 3)
+    form = draw.pick("texts", "rows", "ends", "packed", "packed texts", "packed ends")
+    total = texts * rows
+    lead = (texts, rows) if "texts" in form else (total,)
+    rule = draw.pick("linear", "gated", "delta", "gated_delta", None)
+    gated, delta = rule in (None, "gated", "gated_delta"), rule in (None, "delta", "gated_delta")
+    normed = draw.chance()
+    q, k = draw.floats(*lead, shared, key, dtype=dtype), draw.floats(*lead, shared, key)
+    k = (k if normed else k / np.linalg.norm(k, axis=-1, keepdims=True)).astype(dtype)
+    v = draw.floats(*lead, heads, value, dtype=dtype)
+    if "packed" in form:
+        flat = [x.reshape(*lead, -1) for x in (q, k, v)]
+        names = [case.input("query", np.concatenate(flat, -1)), "", ""]
+    else:
+        names = [case.input("query", q), case.input("key", k), case.input("value", v)]
+    ends = np.sort(draw.whole(0, total, (texts + 1,))).astype(np.int32)
+    ends[0], ends[-1] = 0, total
+    names.append(case.either(draw, "cu_seqlens", ends) if "ends" in form else "")
+    each = draw.chance(0.3)
+    gate_type = draw.pick(dtype, np.float32)
+    gate = draw.pick(None, "none", "softplus", "qwen", "sigmoid", "kda") if gated else None
+    decay = -draw.positive(*lead, heads, *((key,) if each else ()), low=0.01, high=1, dtype=gate_type) if gated else None
+    activation = draw.pick(None, "none", "sigmoid") if delta else None
+    names += [case.input("decay", decay),
+              case.input("beta", draw.positive(*lead, heads, low=0.1, high=0.9, dtype=gate_type) if delta else None)]
+    needed = "packed" in form or form == "rows"
+    names.append(case.input("initial_state", draw.floats(texts, heads, value, key) if needed or draw.chance() else None))
+    gates = gate not in (None, "none")
+    bias = draw.pick((heads, key), (heads * key,), (heads,)) if each else (heads,)
+    names += [case.constant("a_log", draw.floats(heads, scale=0.3) if gates else None),
+              case.constant("dt_bias", draw.floats(*bias) if gates else None)]
+    capacity = draw.whole(1, 4) if "ends" not in form and draw.chance(0.3) else None
+    if capacity:
+        names += [case.input("capture_count", np.full(texts, 8, np.int32)),
+                  case.either(draw, "active", np.array([draw.whole(0, 1)], np.int32)) if draw.chance() else ""]
+    outputs = ["y", "final_state"] + (["updates"] if capacity else [])
+    case.node("GatedDeltaNet", names, outputs, MICROSOFT, update_rule=rule, gate_activation=gate,
+              beta_activation=activation, qk_l2_norm=1 if normed else None, scale=draw.pick(None, 0.4),
+              gate_lower_bound=draw.pick(None, -3.0), state_update_capacity=capacity)
+    case.as_float("y")
+    case.output("final_state")
+    if capacity and capacity <= rows:
+        case.output("updates")
+    return case
+
+
+def sparse_attention(draw):
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 2e-5) if dtype == np.float32 else (2e-2, 1e-2))
+    batch, groups, size, block = draw.whole(1, 3), draw.whole(1, 2), draw.pick(16, 32), draw.pick(16, 16, 32)
+    heads = groups * draw.pick(1, 2, 4)
+    blocks = draw.whole(1, 6)
+    layouts = draw.pick(*[n for n in (1, 2, 4, 8) if heads % n == 0])
+    capacity = draw.pick(blocks * block, blocks * block - draw.whole(0, block - 1))
+    prompt = draw.chance(0.4)
+    rows = draw.whole(2, min(capacity, 40)) if prompt and capacity > 1 else 1
+    # ONNX Runtime reads scores that nobody wrote where an entry is shorter than another: all are of one length.
+    total = rows if prompt else draw.whole(1, capacity)
+    after = np.full(batch, total)
+    mask = np.tril(draw.whole(0, 1, (layouts, blocks, blocks)))
+    mask[:, np.arange(blocks), np.arange(blocks)] = 1
+    columns = [np.concatenate([np.nonzero(row)[0] for row in layout]) for layout in mask]
+    widest = min(max(len(c) for c in columns) + draw.whole(0, 2), blocks * blocks)
+    columns = np.stack([np.pad(c, (0, widest - len(c)), constant_values=-1) for c in columns]).astype(np.int32)
+    starts = np.pad(mask.sum(-1).cumsum(-1), ((0, 0), (1, 0))).astype(np.int32)
+    packed, rotary = draw.chance(), draw.chance(0.6)
+    parts = [draw.floats(batch, rows, n * size, dtype=dtype) for n in (heads, groups, groups)]
+    names = [case.input("query", np.concatenate(parts, 2)), "", ""] if packed else \
+        [case.input(name, part) for name, part in zip(("query", "key", "value"), parts)]
+    names += [case.input(name, draw.floats(batch, groups, capacity, size, dtype=dtype)) for name in ("past_key", "past_value")]
+    names += [case.constant("block_row_indices", starts), case.constant("block_col_indices", columns),
+              case.either(draw, "total_sequence_length", np.array([total], np.int32).reshape(draw.pick((), (1,)))),
+              case.input("key_total_sequence_lengths", after.astype(np.int32))]
+    cosine, sine = angles(capacity + rows, size // 2) if rotary else (None, None)
+    names += [case.constant(name, None if a is None else a.astype(dtype)) for name, a in (("cos", cosine), ("sin", sine))]
+    case.node("SparseAttention", names, ["output", "present_key", "present_value"], MICROSOFT, num_heads=heads,
+              kv_num_heads=groups, sparse_block_size=block, do_rotary=int(rotary) if rotary else None,
+              rotary_interleaved=draw.pick(None, 0, 1) if rotary else None, scale=draw.pick(None, None, 0.3))
+    for name in ("output", "present_key", "present_value"):
+        case.as_float(name)
+    case.oracle = copy.deepcopy(case)
+    for name in ("key", "value"):
+        case.oracle.in_place[f"present_{name}"] = f"past_{name}"
+        case.oracle.output(f"present_{name}", dtype)
+    return case
+
+
+CASES = {"LinearAttention": linear_attention, "GatedDeltaNet": gated_delta_net,
+         "SparseAttention": sparse_attention, "GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
          "Attention": attention}

@@ -37,6 +37,7 @@ class Case:
     def __init__(self, opset=21, tolerance=(1e-3, 1e-5)):
         self.opset, self.tolerance = opset, tolerance
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, {}
+        self.in_place = {}  # outputs by name, each with the input whose memory ONNX Runtime must have it in
         self.oracle = None  # a Case that ONNX Runtime computes instead, where it lacks a form of the operator
 
     def input(self, name, array):

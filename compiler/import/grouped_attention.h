@@ -1,0 +1,26 @@
+// Attention over a cache of a fixed number of positions that the operator writes itself: what
+// GroupQueryAttention and SparseAttention share.
+#ifndef RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_
+#define RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_
+
+#include <functional>
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+// What a mask that an operator adds may depend on.
+struct GroupedQueries {
+  int64_t heads = 0, rows = 0;
+  int64_t positions = 0;   // of the cache
+  NodeId place = kNoNode;  // i64 [b, rows]: the position of each query
+};
+// bool, broadcast to [b, heads, rows, positions]: false drops a key. kNoNode: drops none.
+using KeptKeys = std::function<Result<NodeId>(const GroupedQueries&)>;
+
+// GroupQueryAttention; `c` has its inputs, outputs and attributes. `kept` may be empty.
+Status GroupedAttention(OpContext& c, const KeptKeys& kept);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_
