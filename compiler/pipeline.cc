@@ -31,6 +31,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"integer_products", GraphAndBodies<passes::IntegerProducts>, kEach, kOptional, kAny, Leaves::kGraph,
      kGraphs,
      "products of quantised numbers multiply 8-bit integers; scales and zero points follow the sums"},
+    {"fp8_products", GraphAndBodies<passes::Fp8Products>, kEach, kOptional, kGpus, Leaves::kGraph, kGraphs,
+     "products of numbers of FP8 multiply them as they are; scales follow the sums"},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"fold_weight_scales", GraphAndBodies<passes::FoldWeightScales>, kEach, kOptional, kAny, Leaves::kGraph,

@@ -101,6 +101,13 @@ bool AllHaveClusters(const std::vector<Target>& targets) {
   });
 }
 
+// Whether there are GPUs, all of which multiply FP8.
+bool AllMultiplyFp8(const Targets& targets) {
+  return targets.any_gpu() && std::all_of(targets.all.begin(), targets.all.end(), [](const Target& target) {
+           return target.is_host() || TargetOf(target.gpu->architecture).fp8();
+         });
+}
+
 // What the passes of compiler/passes are told.
 passes::PassOptions OptionsFor(const CompileOptions& options) {
   passes::PassOptions out;
@@ -113,6 +120,7 @@ passes::PassOptions OptionsFor(const CompileOptions& options) {
   out.channels_last = !out.host;
   out.wgmma = options.targets.all_have_wgmma();
   out.clusters = AllHaveClusters(options.targets.all);
+  out.fp8 = AllMultiplyFp8(options.targets);
   return out;
 }
 

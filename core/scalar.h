@@ -77,6 +77,8 @@ inline T RoundTo(T x, DType to) {
       case DType::kF32: return static_cast<T>(static_cast<float>(x));
       case DType::kF16: return static_cast<T>(F16ToFloat(FloatToF16(static_cast<float>(x))));
       case DType::kBF16: return static_cast<T>(BF16ToFloat(FloatToBF16(static_cast<float>(x))));
+      case DType::kE4M3: return static_cast<T>(E4M3ToFloat(FloatToE4M3(static_cast<float>(x))));
+      case DType::kE5M2: return static_cast<T>(E5M2ToFloat(FloatToE5M2(static_cast<float>(x))));
       default: return x;
     }
   }
@@ -115,6 +117,8 @@ inline T Load(DType dtype, const void* data, int64_t index) {
     case DType::kU32: return static_cast<T>(at(uint32_t{0}));
     case DType::kU64: return static_cast<T>(static_cast<int64_t>(at(uint64_t{0})));
     case DType::kBool: return static_cast<T>(at(uint8_t{0}) != 0 ? 1 : 0);
+    case DType::kE4M3: return static_cast<T>(E4M3ToFloat(at(uint8_t{0})));
+    case DType::kE5M2: return static_cast<T>(E5M2ToFloat(at(uint8_t{0})));
   }
   return T{};
 }
@@ -131,6 +135,8 @@ inline void Store(DType dtype, void* data, int64_t index, T x) {
     case DType::kBF16: put(FloatToBF16(static_cast<float>(x))); return;
     case DType::kF64: put(static_cast<double>(x)); return;
     case DType::kBool: put(static_cast<uint8_t>(x != 0 ? 1 : 0)); return;
+    case DType::kE4M3: put(FloatToE4M3(static_cast<float>(x))); return;
+    case DType::kE5M2: put(FloatToE5M2(static_cast<float>(x))); return;
     default: break;
   }
   int64_t i = Convert<int64_t>(x);

@@ -20,7 +20,7 @@ using rondo::ToError;
 using rondo::Widen;
 
 static_assert(RONDO_MAX_RANK == rondo::kMaxRank);
-static_assert(RONDO_BOOL + 1 == rondo::kNumDTypes);
+static_assert(RONDO_E5M2 + 1 == rondo::kNumDTypes);
 static_assert(RONDO_DEADLINE_EXCEEDED == static_cast<int>(Code::kDeadlineExceeded));
 
 struct rondo_error {

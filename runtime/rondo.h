@@ -139,7 +139,9 @@ typedef enum rondo_dtype {
   RONDO_U16 = 9,
   RONDO_U32 = 10,
   RONDO_U64 = 11,
-  RONDO_BOOL = 12 /* one byte, 0 or 1 */
+  RONDO_BOOL = 12, /* one byte, 0 or 1 */
+  RONDO_E4M3 = 13, /* FP8, as ONNX's FLOAT8E4M3FN */
+  RONDO_E5M2 = 14
 } rondo_dtype;
 
 #define RONDO_MAX_RANK 8

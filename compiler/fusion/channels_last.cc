@@ -12,7 +12,9 @@ namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-bool IsNarrow(DType dtype) { return Is16Bit(dtype) || dtype == DType::kI8 || dtype == DType::kU8; }
+bool IsNarrow(DType dtype) {
+  return Is16Bit(dtype) || IsFp8(dtype) || dtype == DType::kI8 || dtype == DType::kU8;
+}
 
 // A pixel of eight channels, or of the four of a picture, is read as vectors.
 bool CanLieChannelsLast(const Node& node) {
@@ -21,7 +23,7 @@ bool CanLieChannelsLast(const Node& node) {
 
 constexpr char kImage = 1;    // [n, c, spatial...]
 constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as an image
-constexpr char kOfBytes = 4;  // an image between convolutions of 8-bit integers
+constexpr char kOfBytes = 4;  // an image between convolutions of 8-bit integers or FP8
 
 // The greatest or least along spatial axes, which stay as 1.
 bool IsExtremeOfImage(const ir::Graph& graph, const Node& node) {
@@ -33,7 +35,7 @@ bool IsExtremeOfImage(const ir::Graph& graph, const Node& node) {
 }
 
 // Spreads from what windows read and write to all that pointwise work and concatenations make of it, and,
-// between convolutions of 8-bit integers, to the extremes by which their input is quantised.
+// between convolutions of bytes, to the extremes by which their input is quantised.
 class Images {
  public:
   explicit Images(const Context& context)
@@ -43,7 +45,8 @@ class Images {
     for (NodeId id : c_.order) {
       const Node& node = c_.node(id);
       if (node.op == Op::kConv || node.op == Op::kPool) {
-        const bool bytes = node.op == Op::kConv && node.dtype == DType::kI32;
+        const bool bytes =
+            node.op == Op::kConv && (node.dtype == DType::kI32 || IsFp8(c_.node(node.inputs[0]).dtype));
         const char found = bytes ? kImage | kOfBytes : kImage;
         Add(id, found);
         TryInput(node, 0, found);

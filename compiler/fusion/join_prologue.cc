@@ -11,7 +11,7 @@ using ir::Op;
 void Grouping::AbsorbPrologue(int id) {
   const Node& anchor = c_.node(c_.groups[id].anchors[0]);
   const DType left = c_.node(anchor.inputs[0]).dtype;
-  if (left == DType::kI8 || left == DType::kU8) return;  // tiles of 8-bit integers are read as they lie
+  if (ByteSize(left) == 1) return;  // tiles of bytes are read as they lie
   if (anchor.op != Op::kMatMul || !c_.options.inlining || c_.FusionOff(anchor.id)) return;
   std::vector<NodeId> work = {c_.base(anchor.inputs[0])};
   bool outermost = true;

@@ -156,6 +156,8 @@ std::optional<int> PartEmitter::SmallConstant(TapeWriter* tape, NodeId id) {
     case DType::kI8: inst.imm.i = as(int8_t{}); break;
     case DType::kU8:
     case DType::kBool: inst.imm.i = raw[0]; break;
+    case DType::kE4M3: inst.imm.f = E4M3ToFloat(raw[0]); break;
+    case DType::kE5M2: inst.imm.f = E5M2ToFloat(raw[0]); break;
   }
   return tape->Add(inst);
 }

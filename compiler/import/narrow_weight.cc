@@ -35,6 +35,41 @@ double NumberOf(PackedType type, bool is_fnuz, uint32_t code) {
   return double{PackedValue(type, code)};
 }
 
+// The type that a plan has for it; none of FNUZ types and FP4.
+std::optional<DType> Fp8Of(PackedType type, bool is_fnuz) {
+  if (is_fnuz || (type != PackedType::kE4M3 && type != PackedType::kE5M2)) return std::nullopt;
+  return type == PackedType::kE4M3 ? DType::kE4M3 : DType::kE5M2;
+}
+
+// x rounded to the type, as f32. The cast keeps infinities where the type has them.
+ir::NodeId Fp8Numbers(ir::Builder& b, ir::NodeId x, DType type, bool saturates) {
+  const bool infinite = type == DType::kE5M2;
+  if (saturates) {
+    constexpr double kMost = 57344;  // of E5M2
+    if (infinite) x = Clamp(b, x, -kMost, kMost);
+  } else {
+    // From the middle between the greatest number and what would be the next, or just behind it: that lies
+    // with the even one.
+    const ir::NodeId size = b.Unary(TapeOp::kAbs, x);
+    const ir::NodeId limit = b.Scalar(DType::kF32, infinite ? 61440 : 464);
+    const ir::NodeId beyond =
+        infinite ? b.Binary(TapeOp::kLessEqual, limit, size) : b.Binary(TapeOp::kLess, limit, size);
+    ir::NodeId instead = b.Scalar(DType::kF32, infinite ? INFINITY : NAN);
+    if (infinite) {
+      const ir::NodeId negative = b.Binary(TapeOp::kLess, x, b.Scalar(DType::kF32, 0));
+      instead = b.Select(negative, b.Scalar(DType::kF32, -INFINITY), instead);
+    }
+    x = b.Select(beyond, instead, x);
+  }
+  return b.Cast(b.Cast(x, type), DType::kF32);
+}
+
+// Whether it is a constant with bytes.
+bool IsKnown(ir::Builder& b, ir::NodeId id) {
+  const ir::Node& node = b.graph().node(id);
+  return node.op == ir::Op::kConstant && !node.As<ir::ConstantAttrs>().data->synthetic;
+}
+
 const NarrowType* Find(int data_type) {
   for (const NarrowType& type : kNarrow) {
     if (type.data_type == data_type) return &type;
@@ -73,6 +108,16 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
     return b.Constant(ir::ConstantData::Own(dtype, packed.shape, {}));
   }
   ir::NodeId x = b.Reshape(b.Slice(UnpackBits(b, bytes, packed.bits), 0, 0, 1, count), packed.shape);
+  if (const std::optional<DType> fp8 = Fp8Of(packed.type, packed.is_fnuz); fp8 && IsKnown(b, bytes)) {
+    const ir::ConstantData& codes = *b.graph().node(bytes).As<ir::ConstantAttrs>().data;
+    auto numbers = std::make_shared<ir::ConstantData>(codes);
+    numbers->dtype = *fp8;
+    numbers->shape = packed.shape;
+    b.FoldConstants(packed.shape.rank < 2);  // who reads a weight may take it as it is
+    const ir::NodeId wide = b.Cast(b.Constant(std::move(numbers)), DType::kF32);
+    b.FoldConstants(true);
+    return wide;
+  }
   if (packed.type > PackedType::kU8) {
     std::vector<double> numbers;
     for (uint32_t code = 0; code < 1u << packed.bits; ++code)
@@ -97,6 +142,8 @@ std::optional<NarrowCodes> NarrowTypeOf(int data_type) {
 // itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
 // which it is rounded to with either unit.
 ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bool saturates) {
+  if (const std::optional<DType> fp8 = Fp8Of(narrow.type, narrow.is_fnuz))
+    return Fp8Numbers(b, x, *fp8, saturates);
   struct Grid {
     int mantissa, least, powers;  // bits; the exponent of the least normal number; how many there are
     double most;

@@ -250,6 +250,9 @@ Status DequantizeLinear(OpContext& c) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
     RONDO_ASSIGN_OR_RETURN(zero, Spread(c, 2));
     zero = c.b.Cast(zero, exact);
+    std::vector<double> zeros;  // of FP8 and FP4 they say only which type it is
+    const bool known = real && c.b.ConstantFloats(zero, &zeros);
+    if (known && std::all_of(zeros.begin(), zeros.end(), [](double z) { return z == 0; })) zero = kNoNode;
   }
   c.b.FoldConstants(!weight);
   NodeId x = c.b.Cast(c.In(0), exact);

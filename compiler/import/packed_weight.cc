@@ -109,6 +109,7 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
       if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has none there
     }
   }
+  if (!whole) zero.clear();  // all 0: they say only which type it is
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
   const std::shared_ptr<const ir::PackedMatrix> matrix =
       ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle,

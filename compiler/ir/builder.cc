@@ -28,8 +28,10 @@ std::vector<uint8_t> Bytes(DType dtype, const std::vector<T>& values) {
   return bytes;
 }
 
-// Of the exact sums of products of such numbers.
-DType SumType(DType t) { return t == DType::kI8 || t == DType::kU8 ? DType::kI32 : t; }
+// Of the sums of products of such numbers: those of 8-bit integers are exact.
+DType SumType(DType t) {
+  return t == DType::kI8 || t == DType::kU8 ? DType::kI32 : IsFp8(t) ? DType::kF32 : t;
+}
 
 // `shape` with dim `axis` taken out, `with` put in its place.
 Shape Spliced(const Shape& shape, int axis, const Shape& with) {

@@ -71,11 +71,13 @@ std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& 
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Of the factors of a product: those of 8 bits are summed as i32. Weights of a convolution may be wider: u8
-// less a zero point.
+// Of the factors of a product: those of 8-bit integers are summed as i32, where weights of a convolution may
+// be wider (u8 less a zero point); those of FP8, which none but FP8 multiplies, as f32.
 std::string CheckFactors(const Graph& g, const Node& n) {
   if (n.inputs.size() != 2) return "takes two inputs";
   const DType a = Input(g, n, 0).dtype, b = Input(g, n, 1).dtype;
+  if (IsFp8(a) || IsFp8(b))
+    return IsFp8(a) && IsFp8(b) && n.dtype == DType::kF32 ? "" : "multiplies FP8 with others";
   if (!Is8Bit(a) && !Is8Bit(b)) return "";
   const bool fits = Is8Bit(a) && (Is8Bit(b) || (n.op == Op::kConv && b == DType::kI16));
   return fits && n.dtype == DType::kI32 ? "" : "multiplies 8-bit integers with others";

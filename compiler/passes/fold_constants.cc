@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -26,6 +28,14 @@ std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const i
   return shown.ok() ? shown.Take() : nullptr;
 }
 
+// Whether it is numbers of FP8, many of them, which would take four times the memory.
+bool IsFp8Weight(const ir::Graph& g, const Node& node) {
+  constexpr int64_t kFew = 4096;
+  return node.shape.elements() > kFew && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId id) {
+           return IsFp8(g.node(id).dtype);
+         });
+}
+
 }  // namespace
 
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
@@ -36,7 +46,7 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
     if (node.op == Op::kInput || node.op == Op::kConstant || node.op == Op::kView || node.op == Op::kIota)
       continue;
     int64_t size = node.shape.elements() * ByteSize(node.dtype);
-    if (size > options.fold_bytes || node.inputs.empty()) continue;
+    if (size > options.fold_bytes || node.inputs.empty() || IsFp8Weight(*graph, node)) continue;
     ir::Values values;
     for (NodeId in : node.inputs) {
       values.push_back(KnownValue(ir::Builder(graph), *graph, in, options.fold_bytes));

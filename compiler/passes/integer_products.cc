@@ -46,19 +46,8 @@ class Rewriter {
   }
 
  private:
-  // Input `i` of the node that `id` shows, shown as `id` shows the node.
-  NodeId Through(NodeId id, size_t i) {
-    const NodeId input = g_.node(g_.BaseOf(id)).inputs[i];
-    const ir::View view = ir::Compose(g_.ViewOf(input), g_.ViewOf(id));
-    const NodeId base = g_.BaseOf(input);
-    return view == ir::DenseView(g_.node(base).shape) ? base : b_.ViewNode(base, view);
-  }
-  // Without the axes along which nothing changes.
-  NodeId Once(NodeId id) {
-    if (id == kNoNode) return id;
-    const ir::View view = g_.ViewOf(id), once = ShownOnce(view);
-    return once == view ? id : b_.ViewNode(g_.BaseOf(id), once);
-  }
+  NodeId Through(NodeId id, size_t i) { return ShownInput(b_, id, i); }
+  NodeId Once(NodeId id) { return ShownOnce(b_, id); }
   bool IsZero(NodeId id) const {
     const std::optional<double> value = UniformValue(g_, id);
     return value && *value == 0;

@@ -17,9 +17,8 @@ using ir::Op;
 NodeId Below(const Graph& g, NodeId id) {
   for (;;) {
     id = g.BaseOf(id);
-    const Node* cast = AsPointwise(g, id, TapeOp::kCast);
-    if (cast == nullptr || !IsFloat(cast->dtype) || !IsFloat(g.node(cast->inputs[0]).dtype)) return id;
-    id = cast->inputs[0];
+    if (!IsCastOfFloats(g, id)) return id;
+    id = g.node(id).inputs[0];
   }
 }
 

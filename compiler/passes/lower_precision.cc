@@ -167,7 +167,10 @@ class Lowering {
   Status Visit(NodeId id) {
     switch (g_->node(id).op) {
       case Op::kMatMul:
-      case Op::kConv: return Product(id);
+      case Op::kConv:
+        if (IsFp8(g_->node(g_->node(id).inputs[0]).dtype))
+          return Status::Ok();  // sums before they are scaled
+        return Product(id);
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
       case Op::kCollective: {

@@ -77,16 +77,35 @@ bool IsReshape(const Graph& graph, NodeId id) {
          ir::IsDense(n.As<ir::ViewAttrs>().view, graph.node(n.inputs[0]).shape.elements());
 }
 
+bool IsCastOfFloats(const Graph& graph, NodeId id) {
+  const Node* cast = AsPointwise(graph, id, TapeOp::kCast);
+  const auto wide = [](DType t) { return IsFloat(t) && !IsFp8(t); };
+  return cast != nullptr && wide(cast->dtype) && wide(graph.node(cast->inputs[0]).dtype);
+}
+
 NodeId SkipCasts(const Graph& graph, NodeId id) {
   for (;;) {
     if (graph.node(id).op == Op::kView && IsReshape(graph, id)) {
       id = graph.BaseOf(id);
       continue;
     }
-    const Node* cast = AsPointwise(graph, id, TapeOp::kCast);
-    if (cast == nullptr || !IsFloat(cast->dtype) || !IsFloat(graph.node(cast->inputs[0]).dtype)) return id;
-    id = cast->inputs[0];
+    if (!IsCastOfFloats(graph, id)) return id;
+    id = graph.node(id).inputs[0];
   }
+}
+
+NodeId ShownInput(ir::Builder& b, NodeId id, size_t i) {
+  const Graph& graph = b.graph();
+  const NodeId input = graph.node(graph.BaseOf(id)).inputs[i];
+  const ir::View view = ir::Compose(graph.ViewOf(input), graph.ViewOf(id));
+  const NodeId base = graph.BaseOf(input);
+  return view == ir::DenseView(graph.node(base).shape) ? base : b.ViewNode(base, view);
+}
+
+NodeId ShownOnce(ir::Builder& b, NodeId id) {
+  if (id == ir::kNoNode) return id;
+  const ir::View view = b.graph().ViewOf(id), once = ShownOnce(view);
+  return once == view ? id : b.ViewNode(b.graph().BaseOf(id), once);
 }
 
 ir::View ShownOnce(ir::View view) {

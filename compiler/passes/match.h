@@ -31,8 +31,17 @@ std::optional<ScalarUse> WithScalar(const ir::Graph& graph, ir::NodeId id, TapeO
 // True if a view node shows its base's elements in order (a reshape); true for nodes that are no views.
 bool IsReshape(const ir::Graph& graph, ir::NodeId id);
 
-// Skips reshapes and casts between float types: the node below them.
+// Whether the node is a cast between float types, neither of them FP8: that rounds no more than arithmetic.
+bool IsCastOfFloats(const ir::Graph& graph, ir::NodeId id);
+
+// Skips reshapes and such casts: the node below them.
 ir::NodeId SkipCasts(const ir::Graph& graph, ir::NodeId id);
+
+// Input `i` of the node that `id` shows, shown as `id` shows the node.
+ir::NodeId ShownInput(ir::Builder& b, ir::NodeId id, size_t i);
+
+// `id` without the axes along which nothing changes; kNoNode of that.
+ir::NodeId ShownOnce(ir::Builder& b, ir::NodeId id);
 
 // The view with the dims along which nothing changes shown once: what is computed from it broadcasts again.
 ir::View ShownOnce(ir::View view);

@@ -38,7 +38,7 @@ std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node,
   const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
   const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
-  if (Is8Bit(weight.dtype) || weight.dtype == DType::kI16) {
+  if (Is8Bit(weight.dtype) || (IsFp8(weight.dtype) && !host) || weight.dtype == DType::kI16) {
     const int64_t groups = node.As<ir::ConvAttrs>().groups;
     const bool slides = groups > 1 && IsDepthwise(*data) && (host ? outputs == groups : outputs % 8 == 0);
     return elements > outputs * channels && (channels > 1 || slides) ? data : nullptr;

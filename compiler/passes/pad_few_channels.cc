@@ -36,7 +36,8 @@ bool Suits(const ir::Graph& graph, const Node& node) {
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
   const auto is_8bit = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
   const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
-  const bool typed = half || (is_8bit(x.dtype) && is_8bit(w.dtype));
+  const bool fp8 = IsFp8(x.dtype) && IsFp8(w.dtype);
+  const bool typed = half || fp8 || (is_8bit(x.dtype) && is_8bit(w.dtype));
   return typed && w.op == Op::kConstant && x.shape[1] == kPixel - 1 && node.shape.elements() > 0 &&
          w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
 }

@@ -47,6 +47,8 @@ struct PassOptions {
   bool wgmma = false;
   // ranges_in_rows: on every GPU of the target, blocks of a cluster can share a row.
   bool clusters = false;
+  // fp8_products: every GPU of the target multiplies FP8.
+  bool fp8 = false;
 };
 
 struct PassResult {

@@ -10,6 +10,9 @@ namespace rondo::passes {
 // the sums, scales multiply them. Weights keep their 8 bits. Convolutions of few channels a group stay, but,
 // unless options.host, those of one.
 Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
+// With options.fp8, products of numbers of FP8, each times a scale, are products of the numbers: constants
+// with k contiguous, scales behind the sums.
+Result<PassResult> Fp8Products(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.

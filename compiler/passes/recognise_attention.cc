@@ -103,8 +103,7 @@ class Matcher {
         if (below.rank == 0 || n.shape.rank == 0 || below[below.rank - 1] != n.shape[n.shape.rank - 1])
           return kNoNode;
         next = n.inputs[0];
-      } else if (AsPointwise(*g_, id, TapeOp::kCast) && IsFloat(n.dtype) &&
-                 IsFloat(g_->node(n.inputs[0]).dtype)) {
+      } else if (IsCastOfFloats(*g_, id)) {
         next = n.inputs[0];
       } else {
         return id;
@@ -118,7 +117,7 @@ class Matcher {
     NodeId base = g_->BaseOf(id);
     for (;;) {  // casts between
       const Node* cast = AsPointwise(*g_, base, TapeOp::kCast);
-      if (cast == nullptr || !IsFloat(cast->dtype)) break;
+      if (cast == nullptr || !IsFloat(cast->dtype) || IsFp8(g_->node(cast->inputs[0]).dtype)) break;
       base = g_->BaseOf(cast->inputs[0]);
     }
     const Node& n = g_->node(base);
@@ -212,6 +211,7 @@ class Matcher {
     for (int step = 0; step < kMostSteps; ++step) {
       const Node& n = g_->node(id);
       if (n.op == Op::kMatMul) {
+        if (IsFp8(g_->node(n.inputs[0]).dtype)) return std::nullopt;  // whose sums are scaled
         out.product = id;
         return out;
       }

@@ -27,6 +27,8 @@ bool HoldsExactly(DType from, DType to) {
       case DType::kF32: return 24;
       case DType::kF16: return 11;
       case DType::kBF16: return 8;
+      case DType::kE4M3: return 4;
+      case DType::kE5M2: return 3;
       default: return 0;
     }
   };
@@ -36,10 +38,10 @@ bool HoldsExactly(DType from, DType to) {
   if (to == DType::kBool) return false;
   if (IsFloat(from)) {
     if (!IsFloat(to)) return false;
-    return mantissa(to) > mantissa(from) && !(from == DType::kBF16 && to == DType::kF16);
+    return mantissa(to) > mantissa(from) && !IsFp8(to) && !(from == DType::kBF16 && to == DType::kF16);
   }
   int64_t bits = 8 * ByteSize(from);
-  if (IsFloat(to)) return bits <= mantissa(to) && to != DType::kF16;
+  if (IsFloat(to)) return bits <= mantissa(to) && to != DType::kF16 && !IsFp8(to);
   if (is_unsigned(to) && !is_unsigned(from)) return false;
   return ByteSize(to) > ByteSize(from);
 }

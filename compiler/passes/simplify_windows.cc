@@ -64,7 +64,9 @@ NodeId AsProduct(ir::Graph* graph, const Node& node, bool channels_last) {
   const bool one_window = CoversAll(x, kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
   const bool pixels =
       All(kernel, 1) && All(attrs.strides, 1) && All(attrs.pads_begin, 0) && All(attrs.pads_end, 0);
-  if (attrs.groups != 1 || !IsFloat(dtype) || out.elements() == 0 || (!one_window && !pixels))
+  // Tiles of bytes take the pixels of a convolution as they lie.
+  if (attrs.groups != 1 || !IsFloat(dtype) || IsFp8(graph->node(node.inputs[0]).dtype) ||
+      out.elements() == 0 || (!one_window && !pixels))
     return ir::kNoNode;
   Builder b = BuilderLike(graph, node.id);
   const NodeId weight = b.Reshape(node.inputs[1], Shape{w[0], w.elements() / w[0]});

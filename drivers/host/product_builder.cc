@@ -7,7 +7,7 @@ namespace {
 constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;  // groups of the nest
 
 bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
-bool WidensToF32(DType t) { return t == DType::kF32 || IsHalf(t); }
+bool WidensToF32(DType t) { return t == DType::kF32 || IsHalf(t) || IsFp8(t); }
 
 TapeInst MakeInst(TapeOp op, TapeType type, uint16_t arg, uint16_t a) {
   TapeInst inst;
@@ -278,6 +278,7 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     const bool direct = Linear(*rhs.by_n, nest, kK, &rhs.k_step);
     rhs.k_unit = direct && rhs.k_step == 1 && rhs.by_n->lane.kind != LaneKind::kUnit;
     const bool n_unit = rhs.by_n->lane.kind == LaneKind::kUnit || rhs.by_n->lane.kind == LaneKind::kSame;
+    stream &= !IsFp8(rhs.by_n->dtype);  // which is widened a block at a time
     stream &= direct && (rhs.k_unit || (n_unit && rhs.by_n->lane.kind == LaneKind::kUnit));
   }
   const int64_t padded = PaddedRow(Bytes(out_->k_tiling.tiles, kLanes));

@@ -8,10 +8,10 @@ namespace rondo::onnx {
 namespace {
 
 constexpr int kOnnxOf[kNumDTypes] = {
-    TensorProto::FLOAT, TensorProto::FLOAT16, TensorProto::BFLOAT16, TensorProto::DOUBLE,
-    TensorProto::INT64, TensorProto::INT32,   TensorProto::INT16,    TensorProto::INT8,
-    TensorProto::UINT8, TensorProto::UINT16,  TensorProto::UINT32,   TensorProto::UINT64,
-    TensorProto::BOOL,
+    TensorProto::FLOAT, TensorProto::FLOAT16,      TensorProto::BFLOAT16,   TensorProto::DOUBLE,
+    TensorProto::INT64, TensorProto::INT32,        TensorProto::INT16,      TensorProto::INT8,
+    TensorProto::UINT8, TensorProto::UINT16,       TensorProto::UINT32,     TensorProto::UINT64,
+    TensorProto::BOOL,  TensorProto::FLOAT8E4M3FN, TensorProto::FLOAT8E5M2,
 };
 
 template <typename To, typename Field>
@@ -37,6 +37,8 @@ void FromTypedField(const TensorProto& tensor, DType dtype, std::vector<uint8_t>
     case DType::kU16: return Narrow<uint16_t>(tensor.int32_data(), out);
     case DType::kI16: return Narrow<int16_t>(tensor.int32_data(), out);
     case DType::kI8: return Narrow<int8_t>(tensor.int32_data(), out);
+    case DType::kE4M3:
+    case DType::kE5M2:
     case DType::kU8: return Narrow<uint8_t>(tensor.int32_data(), out);
     case DType::kBool: return Narrow<bool>(tensor.int32_data(), out);
   }
@@ -56,13 +58,25 @@ const char* DataTypeName(int data_type) {
   return kNames[data_type];
 }
 
-Result<DType> DTypeOf(int data_type) {
-  for (int i = 0; i < kNumDTypes; ++i) {
-    if (kOnnxOf[i] == data_type) return static_cast<DType>(i);
-  }
+namespace {
+Status Unsupported(int data_type) {
   return Status::Error(Code::kUnsupported,
                        "element type %s (%d) is not supported here: cast it to another before the export",
                        DataTypeName(data_type), data_type);
+}
+}  // namespace
+
+Result<DType> DTypeOf(int data_type) {
+  Result<DType> type = StoredTypeOf(data_type);
+  if (type.ok() && IsFp8(*type)) return Unsupported(data_type);
+  return type;
+}
+
+Result<DType> StoredTypeOf(int data_type) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    if (kOnnxOf[i] == data_type) return static_cast<DType>(i);
+  }
+  return Unsupported(data_type);
 }
 
 int DataTypeOf(DType dtype) { return kOnnxOf[static_cast<int>(dtype)]; }

@@ -20,6 +20,8 @@ const char* DataTypeName(int data_type);
 
 // The element type of a TensorProto.DataType number; kUnsupported when Rondo has none.
 Result<DType> DTypeOf(int data_type);
+// The same of a stored tensor, which may also be FP8: values of models are only where an operator takes them.
+Result<DType> StoredTypeOf(int data_type);
 // The TensorProto.DataType number of an element type.
 int DataTypeOf(DType dtype);
 

@@ -14,7 +14,7 @@ CostModel OfCore() { return {{0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 4.0e4, 8.0e4, kTh
 bool Narrow(const Kernel& kernel) {
   return std::any_of(kernel.parts.begin(), kernel.parts.end(), [](const Part& part) {
     return std::any_of(part.operands.begin(), part.operands.end(), [](const Operand& operand) {
-      return operand.dtype == DType::kF16 || operand.dtype == DType::kBF16;
+      return operand.dtype == DType::kF16 || operand.dtype == DType::kBF16 || IsFp8(operand.dtype);
     });
   });
 }

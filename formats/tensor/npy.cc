@@ -16,10 +16,11 @@ struct NpyType {
 };
 // The first row of a dtype is what is written for it.
 constexpr NpyType kTypes[] = {
-    {"<f4", DType::kF32}, {"<f2", DType::kF16}, {"<f8", DType::kF64},  {"<i8", DType::kI64},
-    {"<i4", DType::kI32}, {"<i2", DType::kI16}, {"|i1", DType::kI8},   {"|u1", DType::kU8},
-    {"<u2", DType::kU16}, {"<u4", DType::kU32}, {"<u8", DType::kU64},  {"|b1", DType::kBool},
-    {"<i1", DType::kI8},  {"<u1", DType::kU8},  {"<b1", DType::kBool}, {"<u2", DType::kBF16},
+    {"<f4", DType::kF32},  {"<f2", DType::kF16},  {"<f8", DType::kF64},  {"<i8", DType::kI64},
+    {"<i4", DType::kI32},  {"<i2", DType::kI16},  {"|i1", DType::kI8},   {"|u1", DType::kU8},
+    {"<u2", DType::kU16},  {"<u4", DType::kU32},  {"<u8", DType::kU64},  {"|b1", DType::kBool},
+    {"<i1", DType::kI8},   {"<u1", DType::kU8},   {"<b1", DType::kBool}, {"<u2", DType::kBF16},
+    {"|u1", DType::kE4M3}, {"|u1", DType::kE5M2},
 };
 
 // Reads the header: a Python dictionary literal with the keys descr, fortran_order and shape, no others.

@@ -69,6 +69,8 @@ double ElementAsDouble(const Tensor& tensor, int64_t index) {
     case DType::kU32: return Load<uint32_t>(at);
     case DType::kU64: return static_cast<double>(Load<uint64_t>(at));
     case DType::kBool: return Load<uint8_t>(at) != 0 ? 1 : 0;
+    case DType::kE4M3: return E4M3ToFloat(Load<uint8_t>(at));
+    case DType::kE5M2: return E5M2ToFloat(Load<uint8_t>(at));
   }
   return 0;
 }

@@ -14,7 +14,7 @@ Result<Tensor> ParseTensorProto(const std::vector<uint8_t>& file) {
   }
   Tensor tensor;
   tensor.name = proto.name();
-  RONDO_ASSIGN_OR_RETURN(tensor.dtype, onnx::DTypeOf(proto.data_type()));
+  RONDO_ASSIGN_OR_RETURN(tensor.dtype, onnx::StoredTypeOf(proto.data_type()));
   RONDO_ASSIGN_OR_RETURN(tensor.shape, onnx::ShapeOf(proto, tensor.dtype));
   std::vector<uint8_t> storage;
   RONDO_ASSIGN_OR_RETURN(const Span<const uint8_t> bytes,

@@ -33,6 +33,8 @@ struct CudaTarget {
   const cuda::GpuTable* table = nullptr;
   bool clusters() const { return architecture >= 90; }
   bool fp8() const { return architecture >= 89; }
+  // Whether mma.sync multiplies FP8 itself: elsewhere wgmma does (sm_90a), or tcgen05.
+  bool mma_fp8() const { return architecture == 89 || architecture >= 120; }
   bool warp_groups = true;  // sm_90a: has wgmma
   bool dependent_launch() const { return architecture >= 90; }
   // Small maps and attentions let the next kernel begin before they wait themselves.

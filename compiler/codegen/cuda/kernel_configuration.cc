@@ -8,11 +8,11 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"",      "few_rows",     "mma",         "wgmma",        "simt",
-                                             "tf32",  "tma",          "dot",         "library",      "staged",
-                                             "flash", "windows",      "plain",       "imma",         "packed",
-                                             "fma",   "packed_tiles", "packed_rows", "packed_digits"};
-static_assert(std::size(kFamilyNames) == static_cast<size_t>(TemplateFamily::kPackedDigits) + 1);
+constexpr std::string_view kFamilyNames[] = {
+    "",       "few_rows", "mma",          "wgmma",       "simt",          "tf32",     "tma",
+    "dot",    "library",  "staged",       "flash",       "windows",       "plain",    "imma",
+    "packed", "fma",      "packed_tiles", "packed_rows", "packed_digits", "wgmma_fp8"};
+static_assert(std::size(kFamilyNames) == static_cast<size_t>(TemplateFamily::kWgmmaFp8) + 1);
 
 // What plans and profiles called families before.
 struct OldName {

@@ -74,6 +74,7 @@ enum class TemplateFamily : uint8_t {
   kPackedTiles,
   kPackedRows,
   kPackedDigits,
+  kWgmmaFp8,
 };
 
 struct KernelConfiguration {

@@ -15,9 +15,9 @@ namespace rondo::cuda {
 constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 // A type whose elements vectors are made of.
 constexpr bool HasVectors(DType type) { return type == DType::kF32 || Is16Bit(type); }
-// Integers that tapes read and write as vectors, too.
-constexpr bool HasIntegerVectors(DType type) {
-  return type == DType::kI8 || type == DType::kU8 || type == DType::kI32;
+// Types that tapes read and write as vectors, too.
+constexpr bool HasTapeVectors(DType type) {
+  return type == DType::kI8 || type == DType::kU8 || type == DType::kI32 || IsFp8(type);
 }
 
 // An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must

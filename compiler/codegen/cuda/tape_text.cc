@@ -95,7 +95,7 @@ uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {
   const TapeInst& value = tape[store.a];
   const DType dtype = context_.part.operands[store.arg].dtype;
   const bool rounds = value.op == TapeOp::kCast && value.type == TapeType::kF32 &&
-                      (dtype == DType::kF16 || dtype == DType::kBF16) &&
+                      (dtype == DType::kF16 || dtype == DType::kBF16 || IsFp8(dtype)) &&
                       value.imm.i == static_cast<int64_t>(dtype) && tape[value.a].type == TapeType::kF32;
   return rounds ? value.a : store.a;
 }

@@ -63,6 +63,18 @@ struct Element<DType::kF16> {
 #endif
 };
 
+#define RONDO_FP8_ELEMENT(dtype, format)                        \
+  template <>                                                   \
+  struct Element<DType::dtype> {                                \
+    using Raw = uint8_t;                                        \
+    using Wide = float;                                         \
+    static Wide Widen(Raw x) { return Fp8ToFloat(format, x); }  \
+    static Raw Narrow(Wide x) { return FloatToFp8(format, x); } \
+  };
+RONDO_FP8_ELEMENT(kE4M3, kE4M3Format)
+RONDO_FP8_ELEMENT(kE5M2, kE5M2Format)
+#undef RONDO_FP8_ELEMENT
+
 // Bytes that are computed with as floats. What is stored is whole, and within the type, or no number.
 #define RONDO_FLOAT_ELEMENT(name, raw)                                                           \
   struct name {                                                                                  \
@@ -229,6 +241,8 @@ void FillLoads(Engine* engine) {
   FillDType<DType::kU32>(engine);
   FillDType<DType::kU64>(engine);
   FillDType<DType::kBool>(engine);
+  FillDType<DType::kE4M3>(engine);
+  FillDType<DType::kE5M2>(engine);
   engine->fill[static_cast<int>(TapeType::kF32)] = Fill<float>;
   engine->fill[static_cast<int>(TapeType::kF64)] = Fill<double>;
   engine->fill[static_cast<int>(TapeType::kI64)] = Fill<int64_t>;
@@ -236,13 +250,17 @@ void FillLoads(Engine* engine) {
 
 void WidenRow(const char* from, DType dtype, int64_t n, float* out) {
   const LanePattern lane;
-  const int64_t size = dtype == DType::kF32 ? 4 : 2;
+  const int64_t size = ByteSize(dtype);
   for (int64_t i = 0; i < n; i += kLanes) {
     const int count = static_cast<int>(Least<int64_t>(kLanes, n - i));
     if (dtype == DType::kF32) {
       std::memcpy(out + i, from + i * size, static_cast<size_t>(count) * 4);
     } else if (dtype == DType::kF16) {
       LoadUnit<DType::kF16>(out + i, from + i * size, lane, count);
+    } else if (dtype == DType::kE4M3) {
+      LoadUnit<DType::kE4M3>(out + i, from + i * size, lane, count);
+    } else if (dtype == DType::kE5M2) {
+      LoadUnit<DType::kE5M2>(out + i, from + i * size, lane, count);
     } else {
       LoadUnit<DType::kBF16>(out + i, from + i * size, lane, count);
     }

@@ -160,6 +160,8 @@ template <typename T>
     case DType::kF32: return sizeof(T) == 8 ? each(std::integral_constant<DType, DType::kF32>()) : void();
     case DType::kF16: return each(std::integral_constant<DType, DType::kF16>());
     case DType::kBF16: return each(std::integral_constant<DType, DType::kBF16>());
+    case DType::kE4M3: return each(std::integral_constant<DType, DType::kE4M3>());
+    case DType::kE5M2: return each(std::integral_constant<DType, DType::kE5M2>());
     case DType::kI32: return each(std::integral_constant<DType, DType::kI32>());
     case DType::kI16: return each(std::integral_constant<DType, DType::kI16>());
     case DType::kI8: return each(std::integral_constant<DType, DType::kI8>());

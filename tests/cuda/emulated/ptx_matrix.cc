@@ -75,7 +75,11 @@ Shape ShapeOf(const PtxStatement& s) {
     const Type type = s.Has("bf16") ? Type::kBf16 : Type::kF16;
     return {type, type, 16, 2};
   }
-  if (s.Has("e4m3")) return {s.Has("e5m2") ? Type::kE5M2 : Type::kE4M3, Type::kE4M3, 32, 4};
+  if (s.Has("e4m3") || s.Has("e5m2")) {  // ".f32.e4m3.e5m2.f32"
+    const size_t at = s.op.find(".f32.") + 6;
+    auto fp8 = [&](size_t from) { return s.op[from] == '4' ? Type::kE4M3 : Type::kE5M2; };
+    return {fp8(at), fp8(at + 5), 32, 4};
+  }
   // ".s32.s8.u8.s32": the types of A and B.
   const size_t at = s.op.find(".s32.") + 5;
   auto type = [&](size_t from) { return s.op[from] == 's' ? Type::kS8 : Type::kU8; };
@@ -139,7 +143,8 @@ Matrix MatrixOf(uint64_t descriptor) {
           static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4};
 }
 
-int BytesOf(Type type) { return type == Type::kS8 || type == Type::kU8 ? 1 : 2; }
+bool IsWhole(Type type) { return type == Type::kS8 || type == Type::kU8; }
+int BytesOf(Type type) { return IsWhole(type) || type == Type::kE4M3 || type == Type::kE5M2 ? 1 : 2; }
 
 // Element (row, k) of a matrix whose lines run along K, or along its rows (`across`).
 double At(SimtMachine& machine, const Matrix& matrix, uint32_t block, int row, int k, bool across,
@@ -166,6 +171,11 @@ struct Wgmma {
 // ".f32.bf16.bf16", ".s32.u8.s8": the types of A and B behind that of d.
 void SetTypes(const PtxStatement& s, Wgmma* w) {
   w->a = w->b = s.Has("bf16") ? Type::kBf16 : Type::kF16;
+  if (s.Has("e4m3") || s.Has("e5m2")) {
+    const size_t first = s.op.find(".f32.") + 6;
+    w->a = s.op[first] == '4' ? Type::kE4M3 : Type::kE5M2;
+    w->b = s.op[first + 5] == '4' ? Type::kE4M3 : Type::kE5M2;
+  }
   const size_t at = s.op.find(".s32.");
   if (at == std::string::npos) return;
   w->a = s.op[at + 5] == 's' ? Type::kS8 : Type::kU8;
@@ -224,7 +234,8 @@ void RunWgmma(SimtMachine& machine, const Wgmma& w) {
     }
     const int first = row / 16 * 32 + row % 8 * 4, upper = row % 16 / 8 * 2;  // threads of the row; registers
     for (int n = 0; n < w.n; ++n)
-      AddTo(w.operands[first + n % 8 / 2][d[n / 8 * 4 + upper + n % 2].number], sums[n], w.adds, each == 4);
+      AddTo(w.operands[first + n % 8 / 2][d[n / 8 * 4 + upper + n % 2].number], sums[n], w.adds,
+            IsWhole(w.a));
   }
 }
 

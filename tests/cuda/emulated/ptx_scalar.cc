@@ -54,14 +54,17 @@ void Narrow(PtxThread& t, const PtxStatement& s) {
 void Widen(PtxThread& t, const PtxStatement& s) {
   t.SetFloat(s.arguments[0], WidenHalf(static_cast<uint16_t>(t.Word(s.arguments[1])), s.Has("bf16")));
 }
-void ConvertToE4M3(PtxThread& t, const PtxStatement& s) {
-  const uint32_t high = NarrowToE4M3(t.Float(s.arguments[1])), low = NarrowToE4M3(t.Float(s.arguments[2]));
+void ConvertToFp8(PtxThread& t, const PtxStatement& s) {
+  const bool e5m2 = s.op.find("e5m2") != std::string::npos;
+  const uint32_t high = NarrowToFp8(t.Float(s.arguments[1]), e5m2),
+                 low = NarrowToFp8(t.Float(s.arguments[2]), e5m2);
   t.Set(s.arguments[0], high << 8 | low);
 }
-void WidenE4M3(PtxThread& t, const PtxStatement& s) {
+void WidenFp8Pair(PtxThread& t, const PtxStatement& s) {
+  const bool e5m2 = s.op.find("e5m2") != std::string::npos;
   const uint32_t pair = t.Word(s.arguments[1]);
-  const uint32_t low = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair), false), false),
-                 high = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair >> 8), false), false);
+  const uint32_t low = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair), e5m2), false),
+                 high = NarrowToHalf(WidenFp8(static_cast<uint8_t>(pair >> 8), e5m2), false);
   t.Set(s.arguments[0], high << 16 | low);
 }
 // To 10 bits of mantissa, halves away from zero.
@@ -125,13 +128,13 @@ float WidenFp8(uint8_t bits, bool e5m2) {
   return PackedValue(e5m2 ? PackedType::kE5M2 : PackedType::kE4M3, bits);
 }
 
-uint8_t NarrowToE4M3(float value) {
-  const uint8_t sign = std::signbit(value) ? 0x80 : 0;
+uint8_t NarrowToFp8(float value, bool e5m2) {
+  const uint8_t sign = std::signbit(value) ? 0x80 : 0, greatest = e5m2 ? 0x7b : 0x7e;
   if (std::isnan(value)) return 0x7f;
   uint8_t nearest = 0;  // of all codes, which are in the order of their numbers
   const double size = std::fabs(static_cast<double>(value));
-  for (uint8_t code = 1; code <= 0x7e; ++code) {
-    const double below = WidenFp8(nearest, false), own = WidenFp8(code, false), middle = (below + own) / 2;
+  for (uint8_t code = 1; code <= greatest; ++code) {
+    const double below = WidenFp8(nearest, e5m2), own = WidenFp8(code, e5m2), middle = (below + own) / 2;
     if (size < middle || (size == middle && code % 2 != 0)) break;
     nearest = code;
   }
@@ -144,8 +147,10 @@ const PtxRow kScalarInstructions[] = {
     {"lop3", Lop3},
     {"cvt.rn.f16x2.f32", ConvertPair},
     {"cvt.rn.bf16x2.f32", ConvertPair},
-    {"cvt.rn.satfinite.e4m3x2.f32", ConvertToE4M3},
-    {"cvt.rn.f16x2.e4m3x2", WidenE4M3},
+    {"cvt.rn.satfinite.e4m3x2.f32", ConvertToFp8},
+    {"cvt.rn.satfinite.e5m2x2.f32", ConvertToFp8},
+    {"cvt.rn.f16x2.e4m3x2", WidenFp8Pair},
+    {"cvt.rn.f16x2.e5m2x2", WidenFp8Pair},
     {"cvt.rn.f16.f32", Narrow},
     {"cvt.rn.bf16.f32", Narrow},
     {"cvt.f32.f16", Widen},

@@ -58,9 +58,9 @@ extern const PtxRow kScalarInstructions[], kMemoryInstructions[],
 // f16 (bf16 = false) and bf16, as bits, to float and back, to the nearest even.
 float WidenHalf(uint16_t bits, bool bf16);
 uint16_t NarrowToHalf(float value, bool bf16);
-// Of FP8, E5M2 or E4M3; to E4M3, to the nearest even, at most 448.
+// Of FP8, E5M2 or E4M3; to the nearest even, at most the greatest number.
 float WidenFp8(uint8_t bits, bool e5m2);
-uint8_t NarrowToE4M3(float value);
+uint8_t NarrowToFp8(float value, bool e5m2);
 
 }  // namespace rondo::emulated
 

@@ -11,7 +11,7 @@ extern const PartTemplate kPlainConvolution;   // a thread an output point
 
 // As a matmul (implicit GEMM), or by windows. Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kConvolutionTemplates[] = {
-    &kFewRowsMatmul, &kMmaMatmul,  &kImmaMatmul,        &kWgmmaMatmul,
+    &kFewRowsMatmul, &kMmaMatmul,  &kImmaMatmul,        &kWgmmaMatmul,     &kWgmmaFp8Matmul,
     &kTf32Matmul,    &kSimtMatmul, &kWindowConvolution, &kPlainConvolution};
 
 }  // namespace rondo::cuda

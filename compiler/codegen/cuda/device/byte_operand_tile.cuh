@@ -1,4 +1,4 @@
-// The tile of an operand (A or B) of 8-bit integers in shared memory, and how it gets there.
+// The tile of an operand (A or B) of 8-bit integers or FP8 in shared memory, and how it gets there.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_BYTE_OPERAND_TILE_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_BYTE_OPERAND_TILE_CUH_
 

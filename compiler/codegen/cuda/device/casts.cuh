@@ -18,7 +18,11 @@ DEV i64 wrap(i64 x) {
 }
 template <int to>
 DEV float round_to(float x) {
-  return to == 1 ? half_float(float_half(x)) : to == 2 ? bf16_float(float_bf16(x)) : x;
+  return to == 1    ? half_float(float_half(x))
+         : to == 2  ? bf16_float(float_bf16(x))
+         : to == 13 ? fp8_float<3>(float_fp8<3>(x))
+         : to == 14 ? fp8_float<2>(float_fp8<2>(x))
+                    : x;
 }
 template <int to>
 DEV i64 cast_i64(float x) {

@@ -1,4 +1,5 @@
-// Matmuls of 8-bit integers by tiles, with mma.sync: exact sums in 32 bits (modulo 2^32).
+// Matmuls of bytes by tiles, with mma.sync: of 8-bit integers, with exact sums in 32 bits (modulo 2^32), and
+// of FP8, with sums in f32.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_
 
@@ -7,20 +8,35 @@
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/mma_warps.cuh"
 
+// What bytes are, and what multiplies them.
+template <bool A_SIGNED, bool B_SIGNED>
+struct IntegerBytes {
+  using Sum = int;
+  static constexpr bool WHOLE = true;
+  DEV void multiply(int* d, const u32* a, u32 b0, u32 b1) { mma_bytes<A_SIGNED, B_SIGNED>(d, a, b0, b1); }
+};
+template <bool A_E5M2, bool B_E5M2>
+struct Fp8Bytes {
+  using Sum = float;
+  static constexpr bool WHOLE = false;
+  DEV void multiply(float* d, const u32* a, u32 b0, u32 b1) { mma_fp8<A_E5M2, B_E5M2>(d, a, b0, b1); }
+};
+
 // The Multiply of matmul_tiles. ABSENT: the byte of A where it is padded.
-template <TileMatmul T, bool A_SIGNED, bool B_SIGNED, int ABSENT>
-struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
-  using Warps = MmaWarps<T, 32, int, T.byte_layout()>;
+template <TileMatmul T, typename BYTES, int ABSENT>
+struct ImmaTile : MmaWarps<T, 32, typename BYTES::Sum, T.byte_layout()> {
+  using Sum = typename BYTES::Sum;
+  using Warps = MmaWarps<T, 32, Sum, T.byte_layout()>;
   using Warps::acc, Warps::lane, Warps::memory, Warps::warp_k, Warps::warp_m, Warps::warp_n, Warps::MS,
       Warps::NS, Warps::SUBSTEPS, Warps::WARP_M, Warps::WARP_N;
-  static constexpr bool WHOLE = true;
+  static constexpr bool WHOLE = BYTES::WHOLE;
   using A = ByteOperandTile<T.m, T.k, T.a_vector, ABSENT>;
   using B = ByteOperandTile<T.n, T.k, T.b_vector, 0>;
   using Warps::Warps;
-  // What rows of A sum to, in every column: the warps of the first columns add it up.
+  // What rows of A sum to, in every column (of integers): the warps of the first columns add it up.
   static constexpr bool SUMS = T.sums != 0;
   static constexpr u32 ONES = 0x01010101u;
-  int sums[SUMS ? MS : 1][4] = {};
+  Sum sums[SUMS ? MS : 1][4] = {};
 
   MEMBER void multiply(int stage) {
     const u32 a_tile = memory + stage * Warps::STAGE, b_tiles = a_tile + A::BYTES;
@@ -34,7 +50,7 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
                  a_tile + swizzled<A::LINE>(warp_m * WARP_M + m * 16 + (lane & 15), piece + (lane >> 4)));
       if (SUMS && warp_n == 0) {
 #pragma unroll
-        for (int m = 0; m < MS; ++m) mma_bytes<A_SIGNED, B_SIGNED>(sums[SUMS ? m : 0], a[m], ONES, ONES);
+        for (int m = 0; m < MS; ++m) BYTES::multiply(sums[SUMS ? m : 0], a[m], ONES, ONES);
       }
 #pragma unroll
       for (int j = 0; j < Warps::B_COUNT; ++j)
@@ -46,8 +62,8 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
                                             piece + (lane >> 3 & 1)));
 #pragma unroll
           for (int m = 0; m < MS; ++m) {
-            mma_bytes<A_SIGNED, B_SIGNED>(acc[j][m][n], a[m], b[0], b[1]);
-            mma_bytes<A_SIGNED, B_SIGNED>(acc[j][m][n + 1], a[m], b[2], b[3]);
+            BYTES::multiply(acc[j][m][n], a[m], b[0], b[1]);
+            BYTES::multiply(acc[j][m][n + 1], a[m], b[2], b[3]);
           }
         }
     }
@@ -76,9 +92,9 @@ struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
 };
 
 // The arguments are those of matmul_tiles.
-template <TileMatmul MATMUL, bool A_SIGNED, bool B_SIGNED, int ABSENT, typename... Arguments>
+template <TileMatmul MATMUL, typename BYTES, int ABSENT, typename... Arguments>
 DEV void matmul_imma(Arguments... arguments) {
-  matmul_tiles<ImmaTile<MATMUL, A_SIGNED, B_SIGNED, ABSENT>>(arguments...);
+  matmul_tiles<ImmaTile<MATMUL, BYTES, ABSENT>>(arguments...);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_

@@ -57,18 +57,23 @@ DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
 #undef MMA
 }
 
-// The same of FP8: A of E4M3 or E5M2, B of E4M3, sums in f32 (sm_89 and later).
-template <bool A_E5M2>
+// The same of FP8, E4M3 or E5M2, sums in f32 (sm_89 and later). Where only wgmma or tcgen05 reach the units
+// of FP8 (sm_90, sm_100), the assembler makes f16 of the operands.
+template <bool A_E5M2, bool B_E5M2 = false>
 DEV void mma_fp8(float* d, const u32* a, u32 b0, u32 b1) {
-#define MMA(a_type)                                                     \
-  asm("mma.sync.aligned.m16n8k32.row.col.f32." a_type                   \
-      ".e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                  \
+#define MMA(a_type, b_type)                                        \
+  asm("mma.sync.aligned.m16n8k32.row.col.f32." a_type "." b_type   \
+      ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])             \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
-  if (A_E5M2)
-    MMA("e5m2");
+  if (A_E5M2 && B_E5M2)
+    MMA("e5m2", "e5m2");
+  else if (A_E5M2)
+    MMA("e5m2", "e4m3");
+  else if (B_E5M2)
+    MMA("e4m3", "e5m2");
   else
-    MMA("e4m3");
+    MMA("e4m3", "e4m3");
 #undef MMA
 }
 

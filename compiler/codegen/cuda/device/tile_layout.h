@@ -52,8 +52,8 @@ struct TileLayout {
 
 // Tile K and stages of f32, whether by FMA or as tf32.
 enum : int { kFloatTileK = 32, kFloatStages = 4 };
-// By wgmma: two warpgroups, 64 rows each; lines of 128 bytes.
-enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64 };
+// By wgmma: two warpgroups, 64 rows each; lines of 128 bytes, 64 elements of 16 bits.
+enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64, kWgmmaTileBytes = 128 };
 
 // Each family of matmuls reads what it needs of it. All are ints, so that the compiler writes it as text
 // field by field (Aggregate of writer.h); flags are 0 or 1.
@@ -76,8 +76,13 @@ struct TileMatmul {
   HOST_DEVICE TileLayout mma_layout() const {
     return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
   }
-  // Of 8-bit integers; lines along K.
+  // Of 8-bit integers and FP8; lines along K.
   HOST_DEVICE TileLayout byte_layout() const { return {m, n, k, b_count, m * k, n * k}; }
+  HOST_DEVICE TileLayout wgmma_byte_layout() const {
+    TileLayout layout = byte_layout();
+    layout.alignment = 1024;
+    return layout;
+  }
   HOST_DEVICE TileLayout wgmma_layout() const {
     TileLayout layout = mma_layout();
     layout.alignment = 1024;

@@ -7,8 +7,12 @@
 
 namespace rondo::cuda {
 
-// Tile K: lines of 128 bytes, as TMA swizzles them and wgmma reads them.
+// Tile K: lines of 128 bytes, as TMA swizzles them and wgmma reads them. Of FP8 all that counts along K
+// counts pairs.
 enum : int { kTmaTileK = 64 };
+
+// What is multiplied.
+enum TmaFactors : int { kTmaF16, kTmaBF16, kTmaE4M3, kTmaE5M2E4M3, kTmaE4M3E5M2, kTmaE5M2 };
 
 // A cluster has cluster_m x cluster_n blocks with tiles that lie side by side: those that share tiles of A
 // (along N), or of B (along M), copy a share each for all (multicast). split_k blocks divide K. All are ints,
@@ -20,11 +24,12 @@ struct TmaMatmul {
   int b_k_major;  // lines of B run along K, else panels of 64 columns do along N
   int stages;
   int lanes;       // neighbouring points of the epilogue
-  int bf16;        // else f16
+  int factors;     // TmaFactors: of A, then of B
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
   int words;       // that `fetch` reads ahead of the epilogue, for each call of it
 
   HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }
+  HOST_DEVICE bool fp8() const { return factors >= kTmaE4M3; }
   HOST_DEVICE int groups() const { return m / 64; }                    // warpgroups, which multiply
   HOST_DEVICE int threads() const { return groups() * 128 + 32; }      // and a warp that copies
   HOST_DEVICE int peers() const { return cluster_m + cluster_n - 1; }  // blocks that copy into one

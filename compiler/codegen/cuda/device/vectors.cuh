@@ -71,6 +71,23 @@ DEV void widen_u8(const u32* w, T* x) {
 #pragma unroll
   for (int k = 0; k < N; ++k) x[k] = (T)(int)(w[k / 4] >> (k % 4 * 8) & 255u);
 }
+template <int MANTISSA, int N>
+DEV void widen_fp8(const u32* w, float* x) {
+#pragma unroll
+  for (int k = 0; k < N; k += 2) {
+    const u32 halves = fp8_halves<MANTISSA>((unsigned short)(w[k / 4] >> (k % 4 * 8)));
+    x[k] = half_float((unsigned short)halves);
+    x[k + 1] = half_float((unsigned short)(halves >> 16));
+  }
+}
+template <int N>
+DEV void widen_e4m3(const u32* w, float* x) {
+  widen_fp8<3, N>(w, x);
+}
+template <int N>
+DEV void widen_e5m2(const u32* w, float* x) {
+  widen_fp8<2, N>(w, x);
+}
 template <int N>
 DEV void store_f32(char* p, i64 at, const float* x) {
   u32 w[N];
@@ -109,6 +126,23 @@ DEV void store_u8(char* p, i64 at, const int* x) {
     w[k / 4] = __byte_perm(__byte_perm((u32)x[k], (u32)x[k + 1], 0x0040),
                            __byte_perm((u32)x[k + 2], (u32)x[k + 3], 0x0040), 0x5410);
   store_words<N / 4>(p + at, w);
+}
+template <int MANTISSA, int N>
+DEV void store_fp8(char* p, i64 at, const float* x) {
+  u32 w[N / 4];
+#pragma unroll
+  for (int k = 0; k < N; k += 4)
+    w[k / 4] = (u32)floats_fp8<MANTISSA>(x[k], x[k + 1]) | (u32)floats_fp8<MANTISSA>(x[k + 2], x[k + 3])
+                                                               << 16;
+  store_words<N / 4>(p + at, w);
+}
+template <int N>
+DEV void store_e4m3(char* p, i64 at, const float* x) {
+  store_fp8<3, N>(p, at, x);
+}
+template <int N>
+DEV void store_e5m2(char* p, i64 at, const float* x) {
+  store_fp8<2, N>(p, at, x);
 }
 template <int N>
 DEV void store_i8(char* p, i64 at, const int* x) {

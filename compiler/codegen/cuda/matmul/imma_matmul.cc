@@ -1,4 +1,4 @@
-// Matmuls of 8-bit integers through tiles by mma.sync (device/matmul_imma.cuh).
+// Matmuls of 8-bit integers and of FP8 through tiles by mma.sync (device/matmul_imma.cuh).
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
@@ -26,16 +26,20 @@ constexpr KernelConfiguration kTiles[] = {
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Sums that 32 bits hold, of bytes that lie somewhere.
+// Bytes that lie somewhere; of integers, sums that 32 bits hold.
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kMostDepth = 33000, kMostB = 3;
   constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
   const Part& part = context.part;
   const Operand& a = part.operands[part.lhs];
-  return part.acc_type == TapeType::kI64 && part.prologue.empty() && Is8Bit(a.dtype) &&
-         Is8Bit(part.operands[MatricesOf(part, problem)[0]].dtype) && a.indirects.empty() &&
-         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.k <= kMostDepth &&
-         problem.n >= 8 && problem.b_count <= kMostB;
+  const DType b = part.operands[MatricesOf(part, problem)[0]].dtype;
+  const bool integers =
+      part.acc_type == TapeType::kI64 && Is8Bit(a.dtype) && Is8Bit(b) && problem.k <= kMostDepth;
+  const bool fp8 =
+      part.acc_type == TapeType::kF32 && IsFp8(a.dtype) && IsFp8(b) && context.target.fp8() && a.absent == 0;
+  return (integers || fp8) && part.prologue.empty() && a.indirects.empty() &&
+         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.n >= 8 &&
+         problem.b_count <= kMostB;
 }
 
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
@@ -46,17 +50,28 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// As for 16-bit types, whose tensor cores multiply half as many.
+// As for 16-bit types, of which tensor cores multiply half as many, and which FP8 is made into where mma.sync
+// does not reach its units.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
   const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
   if (!RoomOf(context.target, matmul.byte_layout(), tile)) return std::nullopt;
-  return MmaCycles(GpuTableOf(context.target), matmul, matmul.byte_layout(), 2);
+  const bool fp8 = IsFp8(context.part.operands[context.part.lhs].dtype);
+  const double rate = fp8 && !context.target.mma_fp8() ? 1 : 2;
+  return MmaCycles(GpuTableOf(context.target), matmul, matmul.byte_layout(), rate);
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul || !Suits(context, *context.matmul)) return {};
   return TileCandidates(context, *context.matmul, kTiles, 0, StepOf);
+}
+
+// The device's type of what is multiplied.
+std::string BytesText(DType a, DType b) {
+  const auto is = [&](DType type) {
+    return std::string(a == type ? "<true, " : "<false, ") + (b == type ? "true>" : "false>");
+  };
+  return IsFp8(a) ? "Fp8Bytes" + is(DType::kE5M2) : "IntegerBytes" + is(DType::kI8);
 }
 
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
@@ -68,9 +83,8 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
       *RoomOf(context.target, matmul.byte_layout(), CaseOf(context, problem, configuration.k, configuration));
   matmul.stages = room.stages;
   const Operand& a = part.operands[part.lhs];
-  const auto sign = [](DType t) { return t == DType::kI8 ? "true" : "false"; };
-  const std::string types = std::string(", ") + sign(a.dtype) + ", " +
-                            sign(part.operands[MatricesOf(part, problem)[0]].dtype) + ", " +
+  const std::string types = std::string(", ") +
+                            BytesText(a.dtype, part.operands[MatricesOf(part, problem)[0]].dtype) + ", " +
                             Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
   RONDO_ASSIGN_OR_RETURN(PartLaunch launch,
                          WriteTileMatmul(context, problem, "matmul_imma", matmul,

@@ -16,8 +16,9 @@ extern const PartTemplate kPackedDigitsMatmul;  // the same by weights of 4 and 
 extern const PartTemplate kPackedTilesMatmul;   // wgmma by weights in fewer bits, unpacked in registers
 extern const PartTemplate kTmaMatmul;           // wgmma, tiles brought by TMA
 extern const PartTemplate kMmaMatmul;           // mma.sync of 16-bit types
-extern const PartTemplate kImmaMatmul;          // mma.sync of 8-bit integers
+extern const PartTemplate kImmaMatmul;          // mma.sync of 8-bit integers and FP8
 extern const PartTemplate kWgmmaMatmul;         // wgmma, tiles copied by threads
+extern const PartTemplate kWgmmaFp8Matmul;      // the same of FP8
 extern const PartTemplate kTf32Matmul;          // mma.sync of f32 rounded to tf32
 extern const PartTemplate kSimtMatmul;          // FMA in f32
 // Little work, or types and layouts that no family takes:
@@ -27,8 +28,8 @@ extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kContractionTemplates[] = {
     &kFewRowsMatmul, &kPackedMatmul, &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,
-    &kTmaMatmul,     &kMmaMatmul,    &kImmaMatmul,       &kWgmmaMatmul,        &kTf32Matmul,
-    &kSimtMatmul,    &kDotMatmul,    &kPlainMatmul};
+    &kTmaMatmul,     &kMmaMatmul,    &kImmaMatmul,       &kWgmmaMatmul,        &kWgmmaFp8Matmul,
+    &kTf32Matmul,    &kSimtMatmul,   &kDotMatmul,        &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

@@ -43,6 +43,19 @@ KernelConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
   return configuration;
 }
 
+int FactorsOf(DType a, DType b) {
+  if (!IsFp8(a)) return a == DType::kBF16 ? kTmaBF16 : kTmaF16;
+  if (a == b) return a == DType::kE4M3 ? kTmaE4M3 : kTmaE5M2;
+  return a == DType::kE4M3 ? kTmaE4M3E5M2 : kTmaE5M2E4M3;
+}
+
+// The problem as the template counts: K in pairs of FP8.
+MatmulProblem Counted(const PartContext& context) {
+  MatmulProblem problem = *context.matmul;
+  if (IsFp8(context.part.operands[context.part.lhs].dtype)) problem.k /= 2;
+  return problem;
+}
+
 // All but stages and the words that are read ahead.
 TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const KernelConfiguration& c) {
   const Part& part = context.part;
@@ -55,16 +68,18 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.split_k = static_cast<int>(c.warps_k);
   matmul.b_k_major = problem.b_k_major;
   matmul.lanes = EpilogueLanes(part, problem);
-  matmul.bf16 = part.operands[part.lhs].dtype == DType::kBF16;
+  matmul.factors = FactorsOf(part.operands[part.lhs].dtype, part.operands[part.rhs[0]].dtype);
   matmul.b_constant = AreConstant(context, part.rhs);
   return matmul;
 }
 
 // Whether the template can do that: registers for the accumulators, and no tile narrower than its lines.
 bool Suits(const MatmulProblem& problem, const TmaMatmul& matmul) {
-  const int columns = matmul.b_count * matmul.n;
+  // Of FP8, what a stage adds has registers of its own.
+  const int columns = matmul.b_count * matmul.n, most = matmul.fp8() ? 160 : 256;
   const bool together = matmul.at_once() == matmul.b_count && matmul.n % 16 == 0 && columns % 64 == 0;
-  return columns <= 256 && (matmul.b_count == 1 || together) && matmul.split_k <= problem.Steps(kTmaTileK);
+  return columns <= most && (!matmul.fp8() || columns % 32 == 0) && (matmul.b_count == 1 || together) &&
+         matmul.split_k <= problem.Steps(kTmaTileK);
 }
 
 // Tiles of clusters.
@@ -139,18 +154,19 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
 
 std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
-  const DType type = part.operands[part.lhs].dtype;
+  const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
+  const bool half = Is16Bit(a) && a == b, fp8 = IsFp8(a) && IsFp8(b) && problem.b_k_major;
+  const int vector = static_cast<int>(16 / ByteSize(a));
   const bool fits = context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
-                    part.prologue.empty() && part.acc_type == TapeType::kF32 && Is16Bit(type) &&
-                    part.operands[part.rhs[0]].dtype == type && problem.b_count <= 2 && problem.a_k_major &&
-                    problem.a_vector == 8 && problem.b_vector == 8 && problem.m > 16 && problem.n >= 32 &&
-                    problem.k >= 64;
+                    part.prologue.empty() && part.acc_type == TapeType::kF32 && (half || fp8) &&
+                    problem.b_count <= 2 && problem.a_k_major && problem.a_vector == vector &&
+                    problem.b_vector == vector && problem.m > 16 && problem.n >= 32 && problem.k >= kTmaTileK;
   return fits ? TmaOperandsOf(part, problem) : std::nullopt;
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul) return {};
-  const MatmulProblem& problem = *context.matmul;
+  const MatmulProblem problem = Counted(context);
   std::vector<KernelCandidate> candidates;
   const std::optional<TmaOperands> operands = OperandsOf(context, problem);
   if (!operands) return candidates;
@@ -188,7 +204,7 @@ TmaExtents TmaExtentsOf(const MatmulProblem& problem, const TmaOperands& operand
 
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
                          PartWriter* writer) {
-  const MatmulProblem& problem = *context.matmul;
+  const MatmulProblem problem = Counted(context);
   TmaMatmul matmul = MatmulOf(context, problem, configuration);
   matmul.stages = Stages(problem, matmul, context.target);
   const int64_t blocks = Blocks(problem, matmul, context.Processors());

@@ -26,16 +26,22 @@ std::vector<Run> RunsOf(const Part& part, const std::vector<size_t>& loops, cons
   return runs;
 }
 
-// None unless TMA can go along them.
-std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat,
-                               const std::vector<Run>& runs) {
-  const int64_t size = ByteSize(operand.dtype), line = 16 / size;
+// None unless TMA can go along them. Lines of FP8 are brought as pairs.
+std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat, std::vector<Run> runs) {
+  const bool pairs = IsFp8(operand.dtype);
+  const int64_t size = pairs ? 2 : ByteSize(operand.dtype), line = 16 / size;
+  for (size_t d = 0; pairs && d < runs.size(); ++d) {
+    int64_t& counted = d == 0 ? runs[0].extent : runs[d].stride;
+    if (d > 0 && runs[d].extent == 1) continue;
+    if (counted % 2 != 0) return std::nullopt;
+    counted /= 2;
+  }
   if (!flat.coordinates.empty() || !operand.indirects.empty() || flat.offset < 0 || runs[0].stride != 1)
     return std::nullopt;
   TensorMap map;
   map.param = operand.param;
-  map.offset = static_cast<uint64_t>(flat.offset * size);
-  map.dtype = operand.dtype;
+  map.offset = static_cast<uint64_t>(flat.offset * ByteSize(operand.dtype));
+  map.dtype = pairs ? DType::kF16 : operand.dtype;
   map.rank = static_cast<uint32_t>(runs.size());
   for (size_t d = 0; d < runs.size(); ++d) {
     const int64_t stride = runs[d].extent == 1 ? line : runs[d].stride;
@@ -68,8 +74,8 @@ std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem
   std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),
                    batch = RunsOf(part, problem.batch_loops, a);
   if (k.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
-  if (k.size() == 2 && k[0].extent % kTmaTileK != 0) return std::nullopt;
-  found.k_run = k[0].extent;
+  found.k_run = k[0].extent / (IsFp8(lhs.dtype) ? 2 : 1);
+  if (k.size() == 2 && found.k_run % kTmaTileK != 0) return std::nullopt;
   found.m_run = m[0].extent;
   k.push_back(kOne);
   m.push_back(kOne);
