@@ -149,6 +149,55 @@ TEST(GpuFp8, EveryCodeIsMultiplied) {
   suite.Run();
 }
 
+// How far sums of random numbers are from the exact ones, in norm.
+double ErrorOf(const Fp8Case& p, const Memory& given, const Memory& got) {
+  double error = 0, size = 0;
+  const auto at = [](const std::vector<char>& memory, int64_t i) {
+    return double{E4M3ToFloat(static_cast<uint8_t>(memory[static_cast<size_t>(i)]))};
+  };
+  for (int64_t m = 0; m < p.rows; ++m) {
+    for (int64_t n = 0; n < p.columns; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < p.depth; ++k)
+        sum += at(given.params[0], m * p.depth + k) * at(given.params[1], n * p.depth + k);
+      const double is = scalar::Load<double>(DType::kF32, got.params.back().data(), m * p.columns + n);
+      error += (is - sum) * (is - sum);
+      size += sum * sum;
+    }
+  }
+  return std::sqrt(error / size);
+}
+
+// By mma.sync as in f32; by wgmma, whose units drop what lies far below the greatest of what they add, within
+// what 128 of K are rounded to.
+TEST(GpuFp8, SumsAreAsExactAsTheUnits) {
+  for (const TemplateFamily family :
+       {TemplateFamily::kImma, TemplateFamily::kWgmmaFp8, TemplateFamily::kTma}) {
+    Suite suite;
+    suite.configuration.family = family;
+    uint32_t seed = 2000;
+    for (const int64_t depth : {256, 1024, 4096}) {
+      const Fp8Case p = {1, 64, 128, depth};
+      AddProduct(&suite, p, seed, true);
+      Case& c = suite.Last();
+      Random random(seed);
+      seed += 4;
+      std::normal_distribution<float> numbers(0, 50);
+      for (size_t param = 0; param < 2; ++param) {
+        for (char& byte : c.memory.params[param]) byte = static_cast<char>(FloatToE4M3(numbers(random)));
+      }
+      c.difference = [p, family, &c](const Memory& got) -> std::string {
+        const double error = ErrorOf(p, c.memory, got), most = family == TemplateFamily::kImma ? 1e-6 : 3e-4;
+        std::printf("family %d, K of %lld: relative error %.2e\n", static_cast<int>(family),
+                    static_cast<long long>(p.depth), error);
+        return error <= most ? "" : "relative error " + std::to_string(error);
+      };
+      c.canaries = false;
+    }
+    suite.Run();
+  }
+}
+
 // Loops: n, g, o, out height and width, c, kernel height and width.
 void AddConvolution(Suite* suite, int64_t channels, int64_t outputs, int64_t size, int64_t kernel,
                     int64_t step, uint32_t seed) {

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Writes models whose products are of FP8, as TensorRT's Model Optimizer writes them, each beside its f32 model:
 
-  encoder.f32.onnx  encoder.fp8.onnx         BERT-base's layers (width 768, 12 heads, 3072 within), 128 rows
-  long_encoder...                            the same, 512 rows
-  wide_encoder...                            width 1024, 16 heads, 4096 within (BERT-large's), 2048 rows
+  encoder128.f32.onnx  encoder128.fp8.onnx   BERT-base's layers (width 768, 12 heads, 3072 within), 128 rows
+  encoder512...  encoder2048...              the same of more rows
   resnet18.f32.onnx  resnet18.fp8.onnx       ResNet-18 at 224 x 224, batch norms folded
 
 What a MatMul, Gemm or Conv reads goes through QuantizeLinear and DequantizeLinear (FLOAT8E4M3FN): activations with
@@ -127,12 +126,8 @@ def main():
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     layers = arguments.layers
-    models = {
-        "encoder": lambda: quantised_models.encoder(layers, 768, 12, 3072, 128),
-        "long_encoder": lambda: quantised_models.encoder(layers, 768, 12, 3072, 512),
-        "wide_encoder": lambda: quantised_models.encoder(max(1, layers // 4), 1024, 16, 4096, 2048),
-        "resnet18": lambda: quantised_models.resnet18(),
-    }
+    models = {f"encoder{rows}": lambda rows=rows: quantised_models.encoder(layers, 768, 12, 3072, rows) for rows in (128, 512, 2048)}
+    models["resnet18"] = quantised_models.resnet18
     for name, make in models.items():
         if not arguments.only or name in arguments.only:
             write(arguments.folder, name, make(), arguments.synthetic)
