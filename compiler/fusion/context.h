@@ -37,6 +37,7 @@ struct Group {
   std::vector<NodeId> nodes;     // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side
   NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain
+  std::vector<NodeId> beside;    // members of that shape that are made of it and leave as well
   // kReduction: the shape of what is reduced and of the rows (reduced dims 1), and which members are computed
   // once an element and which once a row. Other members are computed wherever they are read.
   Shape domain, reduced;

@@ -54,6 +54,7 @@ void StoreSink(const Context& context, const Group& group, const View& view, Par
     int reg = builder->Value(tape, group.sink, view);
     builder->Store(tape, group.sink, view, reg);
   }
+  for (NodeId id : group.beside) builder->Store(tape, id, view, builder->Value(tape, id, view));
 }
 
 Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {

@@ -63,6 +63,8 @@ class Grouping {
   // join_epilogue.cc: work on what an anchor computes.
   std::vector<NodeId> NextExit(const Group& group, NodeId at);
   bool Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id);
+  void StoreBeside(Group* group);
+  std::vector<NodeId> PathToFp8(const Group& group, NodeId first);
 
   // join_reduction.cc: work around a row reduction. Members are elements (their dense index is the domain's)
   // or rows (it is the row's).

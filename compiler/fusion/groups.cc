@@ -115,6 +115,7 @@ void Grouping::AnchorGroup(NodeId anchor) {
     AbsorbProducers(&c_.groups[id]);
   }
   StoreNarrow(&c_.groups[id]);
+  if (c_.options.epilogues && !c_.FusionOff(anchor)) StoreBeside(&c_.groups[id]);
 }
 
 // A group ends with the value of 16 bits, not where that is widened again.

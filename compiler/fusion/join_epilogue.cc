@@ -89,4 +89,41 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
   return !clash && !cycles_.WouldCycleAsReader(members, id);
 }
 
+// What `first`, a reader of the group's result, begins: pointwise nodes by constants, one after the other, up
+// to numbers of FP8. Empty if it is no such path, or cannot be computed at the result's points.
+std::vector<NodeId> Grouping::PathToFp8(const Group& group, NodeId first) {
+  constexpr size_t kMostSteps = 6;
+  std::vector<NodeId> path;
+  for (NodeId at = group.sink, next = first; path.size() < kMostSteps;
+       at = next, next = c_.readers[next][0]) {
+    const Node& node = c_.node(next);
+    if (node.op != Op::kPointwise || !(node.shape == c_.node(group.sink).shape) ||
+        !Joins(group, group.sink, path, next))
+      return {};
+    for (NodeId input : node.inputs) {
+      const bool read = c_.base(input) == at && ir::IsDense(c_.graph.ViewOf(input), node.shape.elements());
+      const bool number =
+          c_.graph.IsConstant(c_.base(input)) && c_.node(c_.base(input)).shape.elements() == 1;
+      if (!read && !number) return {};
+    }
+    path.push_back(next);
+    if (IsFp8(node.dtype)) return path;
+    if (c_.stored[next] || c_.readers[next].size() != 1) return {};
+  }
+  return {};
+}
+
+// Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
+void Grouping::StoreBeside(Group* group) {
+  const bool product = group->skeleton == Skeleton::kContraction || group->skeleton == Skeleton::kConvolution;
+  if (!product || c_.options.target.is_host() || c_.node(group->sink).op == Op::kIndexedWrite) return;
+  const std::vector<NodeId> readers = c_.readers[group->sink];
+  for (NodeId reader : readers) {
+    const std::vector<NodeId> path = PathToFp8(*group, reader);
+    if (path.empty() || !budget_.TakeRegion(*group, group->sink, path)) continue;
+    for (NodeId member : path) Join(group, member);
+    group->beside.push_back(path.back());
+  }
+}
+
 }  // namespace rondo::fusion

@@ -41,9 +41,16 @@ std::optional<Fp8Rows> Fp8RowsOf(const PackedMatrix& matrix, const std::string& 
   const PackedShape shape = matrix.shape();
   std::vector<uint8_t> codes(static_cast<size_t>(matrix.n * matrix.k));
   std::vector<uint8_t> scales(static_cast<size_t>(matrix.n) * sizeof(float));
-  for (int64_t n = 0, at = 0; n < matrix.n; ++n) {
-    for (int64_t k = 0; k < matrix.k; ++k, ++at)
-      codes[static_cast<size_t>(at)] = matrix.codes->bytes[static_cast<size_t>(shape.BitAt(n, k) / 8)];
+  // Where the codes of 16 rows and 32 of k lie in a piece of 512 bytes (core/packed_weights.h).
+  constexpr int64_t kRows = 16, kDepth = 32, kBytes = kRows * kDepth;
+  int64_t places[kRows][kDepth];
+  for (int64_t n = 0; n < kRows; ++n) {
+    for (int64_t k = 0; k < kDepth; ++k) places[n][k] = shape.BitAt(n, k) / 8;
+  }
+  for (int64_t n = 0; n < matrix.n; ++n) {
+    const uint8_t* const line = matrix.codes->bytes.data() + n / kRows * shape.pieces() * kBytes;
+    uint8_t* const to = codes.data() + n * matrix.k;
+    for (int64_t k = 0; k < matrix.k; ++k) to[k] = line[k / kDepth * kBytes + places[n % kRows][k % kDepth]];
     const float scale = ir::ScaleOf(matrix, n, 0);
     std::copy_n(reinterpret_cast<const uint8_t*>(&scale), sizeof(scale),
                 &scales[static_cast<size_t>(n) * sizeof(scale)]);
@@ -90,7 +97,7 @@ class Fp8Rewriter {
     for (int step = 0; step < kMostSteps; ++step) {
       const Node& node = g_.node(g_.BaseOf(id));
       if (IsFp8(node.dtype)) {
-        q->numbers = id;
+        q->numbers = AheadOfView(id);
         q->scale = ShownOnce(b_, q->scale);
         return true;
       }
@@ -108,6 +115,25 @@ class Fp8Rewriter {
       }
     }
     return false;
+  }
+
+  // Numbers that are quantised from a permutation of what a run makes, as a permutation of what is quantised
+  // from that: so its kernel can quantise it.
+  NodeId AheadOfView(NodeId id) {
+    const Node* cast = AsPointwise(g_, g_.BaseOf(id), TapeOp::kCast);
+    if (cast == nullptr) return id;
+    const DType type = cast->dtype;
+    const Node* division = AsPointwise(g_, cast->inputs[0], TapeOp::kDiv);
+    if (division == nullptr || !UniformValue(g_, division->inputs[1])) return id;
+    const NodeId shown = division->inputs[0], made = g_.BaseOf(shown);
+    const double scale = *UniformValue(g_, division->inputs[1]);
+    const ir::View view = g_.ViewOf(shown);
+    const bool all = view.shape().elements() == g_.node(made).shape.elements() && IsInjective(view);
+    if (shown == made || !all || IsReshape(g_, shown) || g_.node(made).op == Op::kInput ||
+        g_.IsConstant(made))
+      return id;
+    const NodeId numbers = b_.Cast(b_.BinaryScalar(TapeOp::kDiv, made, scale), type);
+    return b_.ViewNode(numbers, ir::Compose(view, g_.ViewOf(id)));
   }
 
   bool ReadPacked(NodeId id, Fp8Factor* q) {

@@ -168,8 +168,7 @@ class Lowering {
     switch (g_->node(id).op) {
       case Op::kMatMul:
       case Op::kConv:
-        if (IsFp8(g_->node(g_->node(id).inputs[0]).dtype))
-          return Status::Ok();  // sums before they are scaled
+        if (IsFp8Product(id)) return Status::Ok();  // sums before they are scaled
         return Product(id);
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
@@ -183,6 +182,7 @@ class Lowering {
       case Op::kIndexedRead: return Moves(id, 1);
       case Op::kIndexedWrite: return Write(id);
       case Op::kPointwise:
+        if (IsScaledFp8Product(id)) return ScaledProduct(id);
         StoreOtherProducts(id);
         if (IsStored(id)) Narrow(id);
         return Status::Ok();
@@ -237,6 +237,24 @@ class Lowering {
           .FromNode(source);
     }
     return Factors(id, 2);
+  }
+
+  bool IsFp8Product(NodeId id) const {
+    const Node& n = g_->node(id);
+    return (n.op == Op::kMatMul || n.op == Op::kConv) && IsFp8(g_->node(n.inputs[0]).dtype);
+  }
+  bool IsScaledFp8Product(NodeId id) const {
+    const Node* scaled = AsPointwise(*g_, id, TapeOp::kMul);
+    return scaled != nullptr && std::any_of(scaled->inputs.begin(), scaled->inputs.end(),
+                                            [&](NodeId in) { return IsFp8Product(g_->BaseOf(in)); });
+  }
+  // The product that the model means.
+  Status ScaledProduct(NodeId id) {
+    ValueFacts facts = facts_.Derive(id);
+    facts.hot = true;
+    facts_.Set(id, facts);
+    if (Readers(id) > 1 || ReadByReduction(id)) Store(id);
+    return Status::Ok();
   }
 
   // What only moves values is lowered where activations move, or a table large enough to be a weight is read,

@@ -2,6 +2,7 @@
 """Writes models whose products are of FP8, as TensorRT's Model Optimizer writes them, each beside its f32 model:
 
   encoder128.f32.onnx  encoder128.fp8.onnx   BERT-base's layers (width 768, 12 heads, 3072 within), 128 rows
+  encoder128.fp8_weights.onnx                the same, where products of two activations (attention) are left in f32
   encoder512...  encoder2048...              the same of more rows
   resnet18.f32.onnx  resnet18.fp8.onnx       ResNet-18 at 224 x 224, batch norms folded
 
@@ -57,10 +58,10 @@ def weight_axis(node):
     return 0 if turned else 1
 
 
-def with_fp8(model):
+def with_fp8(model, attention=True):
     greatest = ranges(model)
     constants = {c.name: c for c in model.graph.initializer}
-    nodes, added, quantised = [], [], {}
+    nodes, added, quantised, weights = [], [], {}, set(constants)
 
     def constant(name, array):
         added.append(numpy_helper.from_array(np.asarray(array), name))
@@ -92,10 +93,10 @@ def with_fp8(model):
         return quantised[name]
 
     for node in model.graph.node:
-        if node.op_type in PRODUCTS:
+        if node.op_type in PRODUCTS and (attention or node.input[1] in weights):
             for i in range(2):
                 name = node.input[i]
-                known = name in constants or (name in quantised and name not in greatest)
+                known = name in weights
                 node.input[i] = weight(name, weight_axis(node)) if known else activation(name)
         nodes.append(node)
     del model.graph.node[:], model.graph.initializer[:]
@@ -109,11 +110,14 @@ def with_fp8(model):
 def write(folder, name, model, synthetic):
     f32 = folder / f"{name}.f32.onnx"
     copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy.CopyFrom(model)  # what is saved may lose its weights
     data = f"{name}.f32.data"
     onnx.save(copy, f32, save_as_external_data=synthetic, location=data, size_threshold=4096) if synthetic else onnx.save(copy, f32)
     if synthetic:
         (folder / data).unlink()
+    if name.startswith("encoder"):
+        copy.CopyFrom(model)
+        onnx.save(with_fp8(copy, attention=False), folder / f"{name}.fp8_weights.onnx")
     onnx.save(with_fp8(model), folder / f"{name}.fp8.onnx")
 
 

@@ -1,5 +1,6 @@
 #include "compiler/codegen/cuda/tape_facts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -68,8 +69,31 @@ std::optional<Quantisation> QuantisationAt(Tape tape, size_t k) {
 
 namespace {
 
-// The registers that instruction `inst` reads.
+// How many registers instruction `inst` reads.
 int Reads(const TapeInst& inst) { return ClassOf(inst.op) == OpClass::kEffect ? 1 : Inputs(inst.op); }
+
+bool ReadsRegister(const TapeInst& inst, size_t reg) {
+  const uint16_t inputs[] = {inst.a, inst.b, inst.c};
+  return std::find(inputs, inputs + Reads(inst), reg) != inputs + Reads(inst);
+}
+
+}  // namespace
+
+std::optional<E4M3Quotient> E4M3QuotientAt(Tape tape, size_t k) {
+  constexpr float kLeastScale = 0x1p-64f, kGreatestScale = 0x1p64f, kMost = 448;
+  const TapeInst& quotient = tape[k];
+  if (!IsFloatOp(quotient, TapeOp::kDiv)) return std::nullopt;
+  const std::optional<float> scale = ConstantAt(tape, quotient.b);
+  if (!scale || !(*scale >= kLeastScale && *scale <= kGreatestScale)) return std::nullopt;
+  for (size_t i = k + 1; i < tape.size(); ++i) {
+    const TapeInst& inst = tape[i];
+    const bool rounds = IsFloatOp(inst, TapeOp::kCast) && inst.imm.i == static_cast<int64_t>(DType::kE4M3);
+    if (ReadsRegister(inst, k) && !rounds) return std::nullopt;
+  }
+  return E4M3Quotient{quotient.a, *scale, 1.0f / *scale, kMost * *scale};
+}
+
+namespace {
 
 double CostOf(const TapeInst& inst) {
   constexpr double kDivision = 8, kFunction = 20;

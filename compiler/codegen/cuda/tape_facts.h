@@ -19,6 +19,16 @@ struct Quantisation {
 // gives the same numbers.
 std::optional<Quantisation> QuantisationAt(Tape tape, size_t k);
 
+// x / scale by a constant, of which nothing is made but numbers of E4M3: `most` is the product of the scale
+// with the greatest of those.
+struct E4M3Quotient {
+  uint16_t x = 0;
+  float scale = 1, reciprocal = 1, most = 0;
+};
+// Whether instruction k of the tape is one, by a scale for which device/quantised_steps.h gives the same
+// numbers.
+std::optional<E4M3Quotient> E4M3QuotientAt(Tape tape, size_t k);
+
 // Whether 32 bits hold the register, a float toward zero (NaN aside): by what made it, or by the dtype of the
 // operand that it was loaded from. `small_sums`: they hold the accumulators.
 bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);

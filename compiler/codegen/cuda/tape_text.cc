@@ -79,7 +79,15 @@ std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::st
     return "table[" + code + " == " + code + " ? __float2int_rz(" + code + ") - (" + Text(table_.low) +
            ") : 256]";
   }
-  const std::optional<Quantisation> q = QuantisationAt(tape, static_cast<size_t>(&inst - tape.begin()));
+  const size_t number = static_cast<size_t>(&inst - tape.begin());
+  if (const std::optional<E4M3Quotient> quotient = E4M3QuotientAt(tape, number)) {
+    Include("quantised");
+    std::string text = "e4m3_quotient(" + prefix + Text(quotient->x);
+    for (float each : {quotient->scale, quotient->reciprocal, quotient->most})
+      text += ", " + NumberText(each, TapeType::kF32);
+    return text + ")";
+  }
+  const std::optional<Quantisation> q = QuantisationAt(tape, number);
   if (!q) {
     IncludeFor(inst);
     return Expression(tape, inst, prefix);

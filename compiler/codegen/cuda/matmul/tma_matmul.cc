@@ -160,7 +160,8 @@ std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulPr
   const bool fits = context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
                     part.prologue.empty() && part.acc_type == TapeType::kF32 && (half || fp8) &&
                     problem.b_count <= 2 && problem.a_k_major && problem.a_vector == vector &&
-                    problem.b_vector == vector && problem.m > 16 && problem.n >= 32 && problem.k >= kTmaTileK;
+                    problem.b_vector == vector && problem.m > 16 && problem.n >= 32 &&
+                    problem.k >= (fp8 ? kTmaTileK / 2 : kTmaTileK);
   return fits ? TmaOperandsOf(part, problem) : std::nullopt;
 }
 
