@@ -27,6 +27,7 @@ constexpr int kMostSteps = 64;            // from extremes to a scale or zero po
 constexpr int64_t kMostInRow = 16 << 10;  // elements, which the threads of one block read at once
 // Elements of a small image: for the blocks of a cluster, and for one block.
 constexpr int64_t kMostAtOnce = 64 << 10, kMostAtOnceInBlock = 4 << 10;
+constexpr int64_t kMostAtOncePadded = 8 << 10;  // what lies where indices say is read element by element
 
 bool IsExtreme(const Node& node) {
   if (node.op != Op::kReduce) return false;
@@ -178,7 +179,11 @@ class Rows {
     if (axes.size() != 1 || axes[0] == image.rank - 1 || lines.shape.rank != image.rank) return {};
     return {lines.inputs[0], axes[0]};
   }
-  bool IsAtOnce(NodeId read) const { return g_.node(read).shape.elements() <= most_at_once_; }
+  bool IsAtOnce(NodeId read) const {
+    const bool padded = g_.node(read).op == Op::kIndexedRead;
+    const int64_t most = padded ? std::min(most_at_once_, kMostAtOncePadded) : most_at_once_;
+    return g_.node(read).shape.elements() <= most;
+  }
   // Whether there are rows, none too long.
   bool HasRows(NodeId read, int axis) const {
     const Shape& shape = g_.node(read).shape;

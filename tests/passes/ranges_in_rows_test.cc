@@ -95,6 +95,16 @@ TEST(RangesInRows, OfSmallImagesItIsFoundAtOnce) {
   }
 }
 
+TEST(RangesInRows, PaddedImagesAreFoundAtOnceOnlyIfTheyAreSmaller) {
+  for (const bool padded : {false, true}) {
+    SmallGraph s;
+    EXPECT_EQ(Changed(&s, {.shape = {1, 16, 20, 60}, .padded = padded}), 1);
+    EXPECT_EQ(RowsAndAll(s, 20),
+              padded ? std::make_pair(int64_t{2}, int64_t{0}) : std::make_pair(int64_t{0}, int64_t{2}))
+        << ir::Dump(s.g);
+  }
+}
+
 TEST(RangesInRows, OtherRangesStay) {
   const auto changed = [](const Image& image) {
     SmallGraph s;
