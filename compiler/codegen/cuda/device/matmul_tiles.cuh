@@ -7,6 +7,13 @@
 #include "compiler/codegen/cuda/device/place.cuh"
 #include "compiler/codegen/cuda/device/tile_epilogue.cuh"
 
+// The fetch of a matmul that has none.
+struct NoFetch {};
+template <typename Fetch>
+constexpr bool IsNoFetch = false;
+template <>
+constexpr bool IsNoFetch<NoFetch> = true;
+
 // Multiply, besides what run_pipeline wants:
 //   MATMUL: a TileMatmul; LAYOUT: its TileLayout
 //   A, B: how an operand's tile lies in a stage (operand_tile.cuh, float_operand_tile.cuh)
@@ -18,12 +25,13 @@
 //
 // (tile_m, tile_n): the tile's place; `rank`: the block's in its cluster. An element of A lies at the sum of
 // what its m and its k say, lambdas number -> At, one of B at what its n and k say; a_value and b_value make
-// elements that are not copied. epilogue(m, n, accumulators): of MATMUL.lanes neighbouring points.
+// elements that are not copied. epilogue(m, n, accumulators): of MATMUL.lanes neighbouring points. fetch(n),
+// if there is one: called before, of the points' columns, which are the same for a thread in every row.
 template <typename Multiply, typename AM, typename AK, typename APresent, typename AValue, typename BN,
-          typename BK, typename BValue, typename Epilogue>
+          typename BK, typename BValue, typename Epilogue, typename Fetch = NoFetch>
 DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, MatmulExtents problem, const char* a,
                       const char* const* b, AM a_m, AK a_k, APresent a_present, AValue a_value, BN b_n,
-                      BK b_k, BValue b_value, Epilogue epilogue) {
+                      BK b_k, BValue b_value, Epilogue epilogue, Fetch fetch = {}) {
   using A = typename Multiply::A;
   using B = typename Multiply::B;
   constexpr TileMatmul MATMUL = Multiply::MATMUL;
@@ -59,6 +67,12 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, MatmulExtents problem, c
   };
   CopiedStages<STAGES, AHEAD, Multiply::RUNS_ON, decltype(copy_a), decltype(copy_b)> stages(copy_a, copy_b);
   stages.template start<(MATMUL.b_constant != 0), A::MADE_AT_ONCE>(steps.begin, make_a);
+  if constexpr (!IsNoFetch<Fetch>) {
+    constexpr int PIECES = MATMUL.n / MATMUL.lanes;
+    static_assert(kBlockThreads % PIECES == 0, "a thread has one column of pieces");
+    const int column = n + (int)threadIdx.x % PIECES * MATMUL.lanes;
+    if (column < problem.n) fetch(column);
+  }
   run_pipeline(stages, multiply, steps);
   multiply.wait();
   stages.drain();

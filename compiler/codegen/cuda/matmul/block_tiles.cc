@@ -191,12 +191,17 @@ Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProbl
   constexpr int64_t kRoom = 8 * PartWriter::kTableBytes;
   if (table && shared + kRoom <= static_cast<int64_t>(context.target.shared))
     writer->WriteTable(context.part.epilogue, *table);
+  // Where accumulators leave registers for it.
+  const bool fetches = device_template == "matmul_imma";
+  if (fetches) WriteFetchOfColumns(context, problem, matmul.lanes, writer);
   WriteEpilogue(context, problem, matmul.lanes, "", writer);
+  writer->scope.lanes.clear();
   const MatmulExtents extents = ExtentsOf(problem);
   writer->Line(std::string(device_template) + "<" + Aggregate("TileMatmul", matmul) + more +
                ">(m_tile, n_tile, rank, " + Aggregate("MatmulExtents", extents) + ", p" +
                Text(context.part.operands[context.part.lhs].param) +
-               ", b, a_row, a_k_place, a_present, a_value, b_n_place, b_k_place, b_value, epilogue);");
+               ", b, a_row, a_k_place, a_present, a_value, b_n_place, b_k_place, b_value, epilogue" +
+               (fetches ? ", fetch" : "") + ");");
   PartLaunch launch;
   launch.shared = static_cast<uint32_t>(shared);
   launch.cluster = static_cast<uint32_t>(matmul.cluster);

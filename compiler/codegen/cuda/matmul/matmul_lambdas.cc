@@ -183,6 +183,58 @@ void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem,
 
 namespace {
 
+// Whether the epilogue reads the same of it in every row, and at any time.
+bool IsOfColumns(const Part& part, const MatmulProblem& problem, const Operand& operand) {
+  if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) return false;
+  return std::none_of(problem.m_loops.begin(), problem.m_loops.end(),
+                      [&](size_t l) { return operand.strides[l] != 0; }) &&
+         !IsWritten(part, operand.param);
+}
+
+}  // namespace
+
+void WriteFetchOfColumns(const PartContext& context, const MatmulProblem& problem, int lanes,
+                         PartWriter* writer) {
+  const Part& part = context.part;
+  std::vector<size_t> vectors, elements, touched = Touched(part.epilogue, TapeOp::kLoad);
+  if (problem.adds_up >= 0) touched.push_back(part.rhs[static_cast<size_t>(problem.adds_up)]);
+  TapeScope& scope = writer->scope;
+  scope.fetched.assign(part.operands.size(), "");
+  scope.lanes.assign(part.operands.size(), "");
+  for (size_t index : touched) {
+    const Operand& operand = part.operands[index];
+    if (!IsOfColumns(part, problem, operand)) continue;
+    const std::string name = "fetched" + Text(index);
+    const bool moves = lanes > 1 && MovesAlong(part, operand, problem.n_loops.back());
+    if (moves && (!FitsLanes(context, index, problem.n_loops.back(), lanes) || operand.absent != 0)) continue;
+    if (moves) {
+      writer->Line("u32 " + name + "[" + Text(lanes * ByteSize(operand.dtype) / 4) + "] = {};");
+      scope.lanes[index] = name;
+      vectors.push_back(index);
+    } else {
+      writer->Line(std::string(WordType(operand.dtype)) + " " + name + " = 0;");
+      scope.fetched[index] = name;
+      elements.push_back(index);
+    }
+  }
+  writer->Line("auto fetch = [&](int n) { (void)n;");
+  if (!vectors.empty() || !elements.empty()) {
+    writer->DecodeLoops("(u32)batch", problem.batch_loops);
+    writer->ZeroLoops(problem.m_loops);
+    writer->DecodeLoops("(u32)n", problem.n_loops);
+    writer->ZeroLoops(problem.k_loops);
+  }
+  for (size_t index : vectors) writer->LoadWords(index, lanes, scope.lanes[index]);
+  for (size_t index : elements) {
+    const std::string type = WordType(part.operands[index].dtype);
+    writer->Line(scope.fetched[index] + " = *(const " + type + "*)(" +
+                 writer->AddressText(static_cast<uint16_t>(index)) + ");");
+  }
+  writer->Line("};");
+}
+
+namespace {
+
 // "const i64 acc0 = ...; ...": one for each rhs, of the point itself or of its lane e. What A adds up to
 // comes behind the sums of all B, and counts as often as the number by which it is multiplied says.
 std::string SumsText(const Part& part, const MatmulProblem& problem, int lanes) {

@@ -39,6 +39,11 @@ int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lan
 // auto fetch = [&](m, n): has the elements that the epilogue of the point reads beside sums on their way, for
 // the call of `epilogue` (WriteEpilogue, of 1 lane, which comes next) that follows.
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
+// auto fetch = [&](n): has what the epilogue of `lanes` points from n on reads in every row alike (scales,
+// zero points, biases) on its way, for all calls of `epilogue` (WriteEpilogue, which comes next) in that
+// column.
+void WriteFetchOfColumns(const PartContext& context, const MatmulProblem& problem, int lanes,
+                         PartWriter* writer);
 // auto epilogue = [&](m, n, const float* sums): the epilogue of `lanes` points along the innermost loop
 // of N; sums[j * lanes + v] is accumulator j of point v. `more`: further parameters.
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
