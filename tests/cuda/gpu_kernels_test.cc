@@ -231,6 +231,65 @@ void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t se
   c.tolerance = {1e-3, 1e-4};
 }
 
+// Rows quantised by their own range, of which 0 is one end; every other one has elements that are 0, some are
+// of numbers so small or great that scales are no usual floats, and one has an infinity.
+void AddRanges(Suite* suite, int64_t rows, int64_t row, bool zero_points) {
+  Random random(static_cast<uint32_t>(row));
+  Case& c = suite->Add("ranges of " + std::to_string(rows) + " rows of " + std::to_string(row));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = 1;
+  maker.part.scalars = 4;
+  maker.loops = {rows, row};
+  const uint16_t x = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                 y = maker.Operand(DType::kU8, Mode::kWrite, {0, 1});
+  TapeMaker extremes, range, quantise;
+  const uint16_t value = extremes.Load(x, DType::kF32);
+  extremes.Add(TapeOp::kReduceMax, TapeType::kF32, 0, value);
+  extremes.Add(TapeOp::kReduceMin, TapeType::kF32, 1, value);
+  const uint16_t none = range.Const(0), steps = range.Const(255);
+  const uint16_t most = range.Binary(TapeOp::kMax, range.Add(TapeOp::kScalar, TapeType::kF32, 0), none);
+  const uint16_t least = range.Binary(TapeOp::kMin, range.Add(TapeOp::kScalar, TapeType::kF32, 1), none);
+  const uint16_t scale = range.Binary(TapeOp::kDiv, range.Binary(TapeOp::kSub, most, least), steps);
+  range.Add(TapeOp::kSetScalar, TapeType::kF32, 2, scale);
+  uint16_t zero = range.Binary(TapeOp::kDiv, range.Unary(TapeOp::kNeg, least), scale);
+  zero =
+      range.Unary(TapeOp::kRound, range.Binary(TapeOp::kMin, range.Binary(TapeOp::kMax, zero, none), steps));
+  zero = range.Cast(range.Cast(zero, TapeType::kI64, DType::kU8), TapeType::kF32, DType::kF32);
+  range.Add(TapeOp::kSetScalar, TapeType::kF32, 3, zero);
+  const uint16_t element = quantise.Load(x, DType::kF32);
+  uint16_t q = quantise.Binary(TapeOp::kDiv, element, quantise.Add(TapeOp::kScalar, TapeType::kF32, 2));
+  q = quantise.Unary(TapeOp::kRound, q);
+  if (zero_points) q = quantise.Binary(TapeOp::kAdd, q, quantise.Add(TapeOp::kScalar, TapeType::kF32, 3));
+  q = quantise.Binary(TapeOp::kMax, q, quantise.Const(0));
+  q = quantise.Binary(TapeOp::kMin, q, quantise.Const(255));
+  quantise.Store(y, DType::kU8, quantise.Cast(q, TapeType::kI64, DType::kU8));
+  const std::vector<Stage> stages = {
+      {false, maker.Keep(extremes)}, {true, maker.Keep(range)}, {false, maker.Keep(quantise)}};
+  maker.part.stages = c.arena.Copy(stages);
+  c.memory.Randomise(maker, random);
+  float* floats = reinterpret_cast<float*>(c.memory.params[maker.operands[x].param].data());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < row; ++i) {
+      float& f = floats[r * row + i];
+      if (r % 2 == 1) f = std::max(f, 0.0f);
+      f *= r % 7 == 2 ? 1e-42f : r % 7 == 3 ? 1e-30f : r % 7 == 4 ? 1e30f : r % 7 == 5 ? 0 : 1;
+    }
+    if (r % 7 == 6) floats[r * row + row / 2] = INFINITY;
+  }
+  c.tolerance = {};
+}
+
+TEST(GpuKernels, RangesMatchTheReference) {
+  Suite suite;
+  for (int64_t row : {5, 96, 640, 4608, 9216, 24576}) {
+    AddRanges(&suite, 15, row, row % 3 == 0);
+    AddRanges(&suite, 1, row, row % 3 != 0);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("quantised_in_run("), 12u);
+}
+
 TEST(GpuKernels, RowsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;

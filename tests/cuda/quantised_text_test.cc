@@ -32,6 +32,49 @@ TEST(QuantisedText, WholeStepsAreThoseOfTheDivision) {
   }
 }
 
+// What a division gives, and what quantised_in_run of the device headers makes of StepsInRun: NaN stays.
+float Divided(float x, float scale, float zero, float low, float high) {
+  const float q = std::nearbyint(x / scale) + zero;
+  return q < low ? low : q > high ? high : q;
+}
+float Stepped(float x, float scale, float zero, float low, float high) {
+  const cuda::RunSteps steps = cuda::StepsInRun(scale, low - zero, high - zero);
+  x *= steps.factor;
+  x = x < steps.low ? steps.low : x > steps.high ? steps.high : x;
+  return cuda::WholeSteps(x, steps.scale, steps.reciprocal) + zero;
+}
+
+TEST(QuantisedText, StepsInRunAreThoseOfTheDivisionWhateverTheScale) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> mantissa(1, 2), anywhere(-300, 300);
+  const auto same = [&](float x, float scale, float zero, float low, float high) {
+    const float divided = Divided(x, scale, zero, low, high), stepped = Stepped(x, scale, zero, low, high);
+    ASSERT_TRUE(divided == stepped || (std::isnan(divided) && std::isnan(stepped)))
+        << x << " / " << scale << " + " << zero << ": " << stepped << " and not " << divided;
+  };
+  const float strange[] = {0.0f,   -0.0f,  INFINITY, -INFINITY, NAN,    3e38f,
+                           -3e38f, 1e-45f, -1e-40f,  1.0f,      1e-20f, 1e30f};
+  for (float scale : strange) {
+    for (float x : strange) {
+      same(x, scale, 0, 0, 255);
+      same(x, scale, 128, 0, 255);
+      same(x, scale, -3, -128, 127);
+    }
+  }
+  for (int exponent = -149; exponent < 128; ++exponent) {
+    for (float sign : {1.0f, -1.0f}) {
+      const float scale = sign * std::ldexp(mantissa(random), exponent);
+      const float zero = static_cast<float>(exponent & 127);
+      for (int n = 0; n < 200; ++n) same(anywhere(random) * scale, scale, zero, 0, 255);
+      for (int half = -260; half < 260; half += 1 + exponent % 7 * (exponent > 0)) {
+        float x = (static_cast<float>(half) + 0.5f) * scale;
+        for (int step = 0; step < 3; ++step) x = std::nextafter(x, -INFINITY);
+        for (int step = 0; step < 6; ++step, x = std::nextafter(x, INFINITY)) same(x, scale, zero, 0, 255);
+      }
+    }
+  }
+}
+
 struct Quantising {
   Arena arena;
   PartMaker maker{&arena};
@@ -91,6 +134,53 @@ TEST(QuantisedText, TheBoundsAreTheProductsWithTheLeastAndTheGreatestNumber) {
   EXPECT_EQ(found->zero, 7);
   EXPECT_EQ(found->reciprocal, 4);
   EXPECT_FALSE(cuda::QuantisationAt(tape, min - 1));
+}
+
+// Rows quantised by their own range: scale and zero point are row scalars. `byte`: the zero point is of 8
+// bits.
+std::string TextOfRanges(bool byte, bool by_row) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = 1;
+  maker.part.scalars = 3;
+  maker.loops = {16, 512};
+  const uint16_t x = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                 scales = maker.Operand(DType::kF32, Mode::kRead, {1}),
+                 y = maker.Operand(DType::kU8, Mode::kWrite, {0, 1});
+  TapeMaker most, range, quantise;
+  most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, most.Load(x, DType::kF32));
+  const uint16_t scale =
+      range.Binary(TapeOp::kDiv, range.Add(TapeOp::kScalar, TapeType::kF32, 0), range.Const(255));
+  range.Add(TapeOp::kSetScalar, TapeType::kF32, 1, scale);
+  uint16_t zero = range.Unary(TapeOp::kRound, range.Binary(TapeOp::kDiv, range.Const(3), scale));
+  if (byte) zero = range.Cast(range.Cast(zero, TapeType::kI64, DType::kU8), TapeType::kF32, DType::kF32);
+  range.Add(TapeOp::kSetScalar, TapeType::kF32, 2, zero);
+  const uint16_t by =
+      by_row ? quantise.Add(TapeOp::kScalar, TapeType::kF32, 1) : quantise.Load(scales, DType::kF32);
+  uint16_t q =
+      quantise.Unary(TapeOp::kRound, quantise.Binary(TapeOp::kDiv, quantise.Load(x, DType::kF32), by));
+  q = quantise.Binary(TapeOp::kAdd, q, quantise.Add(TapeOp::kScalar, TapeType::kF32, 2));
+  q = quantise.Binary(TapeOp::kMin, quantise.Binary(TapeOp::kMax, q, quantise.Const(0)), quantise.Const(255));
+  quantise.Store(y, DType::kU8, quantise.Cast(q, TapeType::kI64, DType::kU8));
+  const std::vector<Stage> stages = {
+      {false, maker.Keep(most)}, {true, maker.Keep(range)}, {false, maker.Keep(quantise)}};
+  maker.part.stages = arena.Copy(stages);
+  const Kernel kernel = maker.Make();
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
+  EXPECT_TRUE(text.ok()) << text.status().message();
+  if (!text.ok()) return "";
+  const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
+  EXPECT_TRUE(code.ok() || code.status().code() == Code::kUnsupported) << code.status().message();
+  return text->text;
+}
+
+TEST(QuantisedText, RowsThatAreQuantisedByTheirRangeDivideNoElement) {
+  const char* words = "= quantised_in_run(r2_";
+  EXPECT_TRUE(Has(TextOfRanges(true, true), words)) << TextOfRanges(true, true);
+  EXPECT_FALSE(Has(TextOfRanges(false, true), "quantised_in_run("));  // a zero point that may be anything
+  EXPECT_FALSE(Has(TextOfRanges(true, false), "quantised_in_run("));  // a scale for each element
 }
 
 // erf of a number of 8 bits: computed for each number once. What reads something else as well is not in the
@@ -153,6 +243,50 @@ TEST(QuantisedText, TheThreadsOfAMatmulMakeTheTable) {
   EXPECT_TRUE(Has(text->text, "table[threadIdx.x] = entry((float)((int)threadIdx.x + (-128)));"))
       << text->text;
   EXPECT_TRUE(Has(text->text, "= table[r")) << text->text;
+  const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
+  EXPECT_TRUE(code.ok() || code.status().code() == Code::kUnsupported) << code.status().message();
+}
+
+// What ConvInteger and its scale make of a sum: less a product, to f32, to i32 and to f32 again, all in 32
+// bits. What is read alike in every row is read once.
+TEST(QuantisedText, SumsOf32BitsStayThere) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {64, 64, 128};
+  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.m = maker.part.n = maker.part.reduced = 1;
+  maker.part.acc_type = TapeType::kI64;
+  maker.part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});
+  maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kI8, Mode::kRead, {1, 2})});
+  const uint16_t zero = maker.Operand(DType::kU8, Mode::kRead, {}),
+                 columns = maker.Operand(DType::kI32, Mode::kRead, {1}),
+                 added = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                 out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1});
+  TapeMaker tape;
+  const auto wrapped = [&](uint16_t value) {
+    const uint16_t cast = tape.Add(TapeOp::kCast, TapeType::kI64, 0, value);
+    tape.list[cast].imm.i = static_cast<int64_t>(DType::kI32);
+    return cast;
+  };
+  const uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kI64, 0), number = tape.Load(zero, DType::kU8),
+                 column = tape.Load(columns, DType::kI32);
+  const uint16_t taken = wrapped(tape.Binary(TapeOp::kMul, number, column));
+  uint16_t y = tape.Cast(wrapped(tape.Binary(TapeOp::kSub, sum, taken)), TapeType::kF32, DType::kF32);
+  y = tape.Cast(wrapped(y), TapeType::kF32, DType::kF32);
+  tape.Store(out, DType::kF32, tape.Binary(TapeOp::kAdd, y, tape.Load(added, DType::kF32)));
+  maker.part.epilogue = maker.Keep(tape);
+  const Kernel kernel = maker.Make();
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_TRUE(Has(text->text, "matmul_imma<") && Has(text->text, "(i64)(int)((u32)r1 * (u32)r2)") &&
+              Has(text->text, "(i64)(int)((u32)r0 - (u32)r4)") && Has(text->text, "rounded_int(r7)"))
+      << text->text;
+  const size_t fetch = text->text.find("auto fetch"), epilogue = text->text.find("auto epilogue");
+  ASSERT_TRUE(fetch < epilogue && epilogue != std::string::npos) << text->text;
+  const auto param = [&](uint16_t operand) { return "(p" + std::to_string(maker.operands[operand].param); };
+  EXPECT_LT(text->text.find("load_words<4>" + param(columns)), epilogue) << text->text;
+  EXPECT_GT(text->text.find("load_words<4>" + param(added)), epilogue) << text->text;
   const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
   EXPECT_TRUE(code.ok() || code.status().code() == Code::kUnsupported) << code.status().message();
 }

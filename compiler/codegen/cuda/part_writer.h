@@ -80,6 +80,8 @@ class PartWriter : public Writer {
   // What an instruction's register is: an operation, or the end of a quantisation as a whole.
   std::string ValueText(Tape tape, const TapeInst& inst, const std::string& prefix);
   std::string Expression(Tape tape, const TapeInst& inst, const std::string& prefix) const;
+  // A sum, difference or product of ints that becomes one again: 32 bits tell it. Empty: it is none.
+  std::string WrappedText(Tape tape, const TapeInst& inst, const std::string& prefix) const;
   std::string CastText(Tape tape, const TapeInst& inst, const std::string& from) const;
   bool IsQuick(const TapeInst& inst) const;  // by a function that is only as good as 16 bits are
   void IncludeFor(const TapeInst& inst);     // the header of the function that the instruction calls, if any

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "compiler/codegen/cuda/reduce_ops.h"
+
 namespace rondo::cuda {
 
 namespace {
@@ -22,49 +24,88 @@ bool IsWholeAndSmall(float value) {
   return value == std::trunc(value) && std::abs(value) <= kMost;
 }
 
-// Whether every value of the type is an int.
-bool IsIntType(DType type) {
-  switch (type) {
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kI16:
-    case DType::kU16:
-    case DType::kI32:
-    case DType::kBool: return true;
+// min(max(round(x / scale) + zero, low), high), each of them a register, the last two whole constants.
+struct Quantising {
+  uint16_t x = 0, scale = 0;
+  std::optional<uint16_t> zero;
+  float low = 0, high = 0;
+};
+std::optional<Quantising> QuantisingAt(Tape tape, size_t k) {
+  const TapeInst& min = tape[k];
+  if (!IsFloatOp(min, TapeOp::kMin) || !IsFloatOp(tape[min.a], TapeOp::kMax)) return std::nullopt;
+  const TapeInst& max = tape[min.a];
+  const std::optional<float> high = ConstantAt(tape, min.b), low = ConstantAt(tape, max.b);
+  Quantising q;
+  const TapeInst* rounded = &tape[max.a];
+  if (IsFloatOp(*rounded, TapeOp::kAdd)) {
+    q.zero = rounded->b;
+    rounded = &tape[rounded->a];
+  }
+  if (!IsFloatOp(*rounded, TapeOp::kRound) || !IsFloatOp(tape[rounded->a], TapeOp::kDiv)) return std::nullopt;
+  if (!high || !low || !(*low <= *high) || !IsWholeAndSmall(*low) || !IsWholeAndSmall(*high))
+    return std::nullopt;
+  q.x = tape[rounded->a].a;
+  q.scale = tape[rounded->a].b;
+  q.low = *low;
+  q.high = *high;
+  return q;
+}
+
+// Whether the register is a whole number that 8 bits hold: by its type, or by what the row scalar that it is
+// was set to.
+bool FitsByte(const Part& part, Tape tape, uint16_t reg) {
+  const TapeInst& inst = tape[reg];
+  const auto is_byte = [](DType type) { return type == DType::kI8 || type == DType::kU8; };
+  switch (inst.op) {
+    case TapeOp::kLoad: return is_byte(part.operands[inst.arg].dtype);
+    case TapeOp::kCast:
+      return is_byte(static_cast<DType>(inst.imm.i)) ||
+             (inst.type == TapeType::kF32 && FitsByte(part, tape, inst.a));
+    case TapeOp::kScalar: break;
     default: return false;
   }
+  bool set = false;
+  for (const Stage& stage : part.stages) {
+    for (const TapeInst& sets : stage.tape) {
+      if (sets.op != TapeOp::kSetScalar && !IsReduction(sets.op)) continue;
+      if (sets.arg != inst.arg) continue;
+      if (sets.op != TapeOp::kSetScalar || stage.tape[sets.a].op == TapeOp::kScalar ||
+          !FitsByte(part, stage.tape, sets.a))
+        return false;
+      set = true;
+    }
+  }
+  return set;
 }
 
 }  // namespace
 
 std::optional<Quantisation> QuantisationAt(Tape tape, size_t k) {
   constexpr float kLeastScale = 0x1p-64f, kGreatestScale = 0x1p64f;
-  const TapeInst& min = tape[k];
-  if (!IsFloatOp(min, TapeOp::kMin) || !IsFloatOp(tape[min.a], TapeOp::kMax)) return std::nullopt;
-  const TapeInst& max = tape[min.a];
-  const std::optional<float> high = ConstantAt(tape, min.b), low = ConstantAt(tape, max.b);
-  Quantisation q;
-  const TapeInst* rounded = &tape[max.a];
-  if (IsFloatOp(*rounded, TapeOp::kAdd)) {
-    const std::optional<float> zero = ConstantAt(tape, rounded->b);
-    if (!zero) return std::nullopt;
-    q.zero = *zero;
-    rounded = &tape[rounded->a];
-  }
-  if (!IsFloatOp(*rounded, TapeOp::kRound) || !IsFloatOp(tape[rounded->a], TapeOp::kDiv)) return std::nullopt;
-  const TapeInst& quotient = tape[rounded->a];
-  const std::optional<float> scale = ConstantAt(tape, quotient.b);
-  if (!high || !low || !scale || !(*low <= *high)) return std::nullopt;
-  for (float value : {*high, *low, q.zero}) {
-    if (!IsWholeAndSmall(value)) return std::nullopt;
-  }
+  const std::optional<Quantising> found = QuantisingAt(tape, k);
+  if (!found) return std::nullopt;
+  const std::optional<float> scale = ConstantAt(tape, found->scale),
+                             zero = found->zero ? ConstantAt(tape, *found->zero) : 0.0f;
+  if (!scale || !zero || !IsWholeAndSmall(*zero)) return std::nullopt;
   if (!(*scale >= kLeastScale && *scale <= kGreatestScale)) return std::nullopt;
-  q.x = quotient.a;
+  Quantisation q;
+  q.x = found->x;
   q.scale = *scale;
   q.reciprocal = 1.0f / *scale;
-  q.low = (*low - q.zero) * *scale;
-  q.high = (*high - q.zero) * *scale;
+  q.zero = *zero;
+  q.low = (found->low - *zero) * *scale;
+  q.high = (found->high - *zero) * *scale;
   return q;
+}
+
+std::optional<QuantisationInRun> QuantisationInRunAt(const Part& part, Tape tape, size_t k) {
+  const std::optional<Quantising> found = QuantisingAt(tape, k);
+  if (!found || !IsFloatOp(tape[found->scale], TapeOp::kScalar)) return std::nullopt;
+  if (found->zero) {
+    const std::optional<float> zero = ConstantAt(tape, *found->zero);
+    if (zero ? !IsWholeAndSmall(*zero) : !FitsByte(part, tape, *found->zero)) return std::nullopt;
+  }
+  return QuantisationInRun{found->x, found->scale, found->zero, found->low, found->high};
 }
 
 namespace {
@@ -165,6 +206,7 @@ bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {
   constexpr float kMost = 1 << 30;
   const TapeInst& inst = tape[reg];
   if (inst.type == TapeType::kI64) {
+    if (inst.op == TapeOp::kConst) return inst.imm.i == static_cast<int32_t>(inst.imm.i);
     return (inst.op == TapeOp::kAcc && small_sums) ||
            (inst.op == TapeOp::kLoad && IsIntType(part.operands[inst.arg].dtype)) ||
            (inst.op == TapeOp::kCast && IsIntType(static_cast<DType>(inst.imm.i)));
@@ -172,6 +214,25 @@ bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {
   if (!IsFloatOp(inst, TapeOp::kMin) || !IsFloatOp(tape[inst.a], TapeOp::kMax)) return false;
   const std::optional<float> high = ConstantAt(tape, inst.b), low = ConstantAt(tape, tape[inst.a].b);
   return high && low && std::abs(*high) <= kMost && std::abs(*low) <= kMost && *low <= *high;
+}
+
+bool IsRoundedInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {
+  const TapeInst& inst = tape[reg];
+  return inst.op == TapeOp::kCast && inst.type == TapeType::kF32 &&
+         static_cast<DType>(inst.imm.i) == DType::kF32 && tape[inst.a].type == TapeType::kI64 &&
+         FitsInt(part, tape, inst.a, small_sums);
+}
+
+bool IsIntType(DType type) {
+  switch (type) {
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kI16:
+    case DType::kU16:
+    case DType::kI32:
+    case DType::kBool: return true;
+    default: return false;
+  }
 }
 
 }  // namespace rondo::cuda

@@ -29,9 +29,23 @@ struct E4M3Quotient {
 // numbers.
 std::optional<E4M3Quotient> E4M3QuotientAt(Tape tape, size_t k);
 
+// The same by row scalar `scale`, which a run computes. `zero`: the register that is added, if one is, of a
+// whole number that 8 bits hold.
+struct QuantisationInRun {
+  uint16_t x = 0, scale = 0;
+  std::optional<uint16_t> zero;
+  float low = 0, high = 0;
+};
+std::optional<QuantisationInRun> QuantisationInRunAt(const Part& part, Tape tape, size_t k);
+
 // Whether 32 bits hold the register, a float toward zero (NaN aside): by what made it, or by the dtype of the
 // operand that it was loaded from. `small_sums`: they hold the accumulators.
 bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);
+
+// Whether the float is an integer of 32 bits, rounded: 2^31 is the only one that 32 bits do not hold.
+bool IsRoundedInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);
+// Whether every value of the type is an int.
+bool IsIntType(DType type);
 
 // A register that is a function of a quantised one alone, register `code`, which is one of at most 256 whole
 // numbers from `low` on: a table of them is cheaper than computing it at each point.

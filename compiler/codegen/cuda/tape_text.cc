@@ -45,11 +45,30 @@ std::string PartWriter::CastText(Tape tape, const TapeInst& inst, const std::str
   const TapeType before = tape[inst.a].type;
   // Conversions of 32 bits are several times quicker than those of 64.
   const bool narrow = FitsInt(context_.part, tape, inst.a, scope.small_sums);
-  if (inst.type == TapeType::kI64)
-    return "cast_i64" + to +
-           (narrow && before == TapeType::kF32 ? "(i64)__float2int_rz(" + from + "))" : from + ")");
+  if (inst.type == TapeType::kI64) {
+    const bool to_int = IsIntType(static_cast<DType>(inst.imm.i));
+    if (to_int && IsRoundedInt(context_.part, tape, inst.a, scope.small_sums))
+      return "cast_i64" + to + "(i64)rounded_int(" + from + "))";
+    if (narrow && before == TapeType::kF32) return "cast_i64" + to + "(i64)__float2int_rz(" + from + "))";
+    return "cast_i64" + to + from + ")";
+  }
   const char* name = inst.type == TapeType::kF32 ? "cast_f32" : "cast_f64";
   return name + to + (narrow && before == TapeType::kI64 ? "(int)" : "") + from + ")";
+}
+
+std::string PartWriter::WrappedText(Tape tape, const TapeInst& inst, const std::string& prefix) const {
+  if (inst.op != TapeOp::kCast || inst.type != TapeType::kI64) return "";
+  if (!IsIntType(static_cast<DType>(inst.imm.i)) || static_cast<DType>(inst.imm.i) == DType::kBool) return "";
+  const TapeInst& made = tape[inst.a];
+  const char* sign = made.op == TapeOp::kAdd ? " + " : made.op == TapeOp::kSub ? " - " : " * ";
+  if (made.type != TapeType::kI64 ||
+      (made.op != TapeOp::kAdd && made.op != TapeOp::kSub && made.op != TapeOp::kMul))
+    return "";
+  for (uint16_t reg : {made.a, made.b}) {
+    if (!FitsInt(context_.part, tape, reg, scope.small_sums)) return "";
+  }
+  return "cast_i64<" + Text(inst.imm.i) + ">((i64)(int)((u32)" + prefix + Text(made.a) + sign + "(u32)" +
+         prefix + Text(made.b) + "))";
 }
 
 std::string PartWriter::Expression(Tape tape, const TapeInst& inst, const std::string& prefix) const {
@@ -63,7 +82,10 @@ std::string PartWriter::Expression(Tape tape, const TapeInst& inst, const std::s
     case TapeOp::kKept: return "kept" + Text(inst.arg) + "[" + scope.kept + "]";
     case TapeOp::kSelect: return reg(inst.a) + " != 0 ? " + reg(inst.b) + " : " + reg(inst.c);
     case TapeOp::kIsInf: return "op_isinf(" + reg(inst.a) + ", " + IntText(inst.imm.i) + ")";
-    case TapeOp::kCast: return CastText(tape, inst, reg(inst.a));
+    case TapeOp::kCast: {
+      const std::string wrapped = WrappedText(tape, inst, prefix);
+      return wrapped.empty() ? CastText(tape, inst, reg(inst.a)) : wrapped;
+    }
     default: break;
   }
   std::string call =
@@ -79,24 +101,30 @@ std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::st
     return "table[" + code + " == " + code + " ? __float2int_rz(" + code + ") - (" + Text(table_.low) +
            ") : 256]";
   }
-  const size_t number = static_cast<size_t>(&inst - tape.begin());
-  if (const std::optional<E4M3Quotient> quotient = E4M3QuotientAt(tape, number)) {
+  const auto k = static_cast<size_t>(&inst - tape.begin());
+  if (const std::optional<E4M3Quotient> quotient = E4M3QuotientAt(tape, k)) {
     Include("quantised");
     std::string text = "e4m3_quotient(" + prefix + Text(quotient->x);
     for (float each : {quotient->scale, quotient->reciprocal, quotient->most})
       text += ", " + NumberText(each, TapeType::kF32);
     return text + ")";
   }
-  const std::optional<Quantisation> q = QuantisationAt(tape, number);
-  if (!q) {
-    IncludeFor(inst);
-    return Expression(tape, inst, prefix);
+  if (const std::optional<Quantisation> q = QuantisationAt(tape, k)) {
+    Include("quantised");
+    std::string text = "quantised(" + prefix + Text(q->x);
+    for (float number : {q->scale, q->reciprocal, q->low, q->high})
+      text += ", " + NumberText(number, TapeType::kF32);
+    return text + ")" + (q->zero == 0 ? "" : " + " + NumberText(q->zero, TapeType::kF32));
   }
-  Include("quantised");
-  std::string text = "quantised(" + prefix + Text(q->x);
-  for (float number : {q->scale, q->reciprocal, q->low, q->high})
-    text += ", " + NumberText(number, TapeType::kF32);
-  return text + ")" + (q->zero == 0 ? "" : " + " + NumberText(q->zero, TapeType::kF32));
+  if (const std::optional<QuantisationInRun> q = QuantisationInRunAt(context_.part, tape, k)) {
+    Include("quantised");
+    const std::string zero = q->zero ? prefix + Text(*q->zero) : NumberText(0, TapeType::kF32);
+    return "quantised_in_run(" + prefix + Text(q->x) + ", " + prefix + Text(q->scale) + ", " +
+           NumberText(q->low, TapeType::kF32) + ", " + NumberText(q->high, TapeType::kF32) + ", " + zero +
+           ")";
+  }
+  IncludeFor(inst);
+  return Expression(tape, inst, prefix);
 }
 
 uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {

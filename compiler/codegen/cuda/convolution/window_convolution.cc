@@ -109,7 +109,10 @@ void WritePoints(const PartContext& context, const WindowShape& shape, PartWrite
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size(), width = first - 1;
   const std::string type = TypeText(part.acc_type), i = Counter(width);
-  const std::string acc = "const " + type + " acc0 = (" + type + ")";
+  // Sums of products of integers are whole floats that 32 bits hold.
+  const bool whole = part.acc_type == TapeType::kI64 && part.combine == Combine::kProduct;
+  const std::string acc = "const " + type + " acc0 = (" + type + ")" + (whole ? "(int)" : "");
+  writer->scope.small_sums = whole;
   writer->ZeroLoops(first, all);
   const std::string mean = part.combine == Combine::kMean ? " / (float)present[t]" : "";
   // Outputs of one channel, side by side: the lanes of a vector.

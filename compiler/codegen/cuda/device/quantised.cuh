@@ -23,4 +23,12 @@ DEV float e4m3_quotient(float x, float scale, float reciprocal, float most) {
   return Quotient(clamped(x, -most, most), scale, reciprocal);
 }
 
+// The same by a scale that the run computes, where low and high, and zero, which is added, are whole numbers:
+// the nearest whole number of steps and zero, between low and high. What depends on x alone has no branch, so
+// that the numbers of a thread are computed abreast.
+DEV float quantised_in_run(float x, float scale, float low, float high, float zero) {
+  const RunSteps steps = StepsInRun(scale, low - zero, high - zero);
+  return quantised(x * steps.factor, steps.scale, steps.reciprocal, steps.low, steps.high) + zero;
+}
+
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUANTISED_CUH_

@@ -18,5 +18,7 @@ DEV i64 float_uint(F x) {
   if (x >= (F)18446744073709551616.0) return -1;
   return (i64)(u64)x;
 }
+// Of a whole number from -2^31 to 2^31, which wraps around.
+DEV int rounded_int(float x) { return x < 2147483648.0f ? __float2int_rz(x) : (int)0x80000000u; }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TRUNCATE_CUH_
