@@ -153,7 +153,9 @@ std::string TextOfRanges(bool byte, bool by_row) {
   const uint16_t scale =
       range.Binary(TapeOp::kDiv, range.Add(TapeOp::kScalar, TapeType::kF32, 0), range.Const(255));
   range.Add(TapeOp::kSetScalar, TapeType::kF32, 1, scale);
-  uint16_t zero = range.Unary(TapeOp::kRound, range.Binary(TapeOp::kDiv, range.Const(3), scale));
+  uint16_t zero =
+      range.Binary(TapeOp::kMax, range.Binary(TapeOp::kDiv, range.Const(3), scale), range.Const(0));
+  zero = range.Unary(TapeOp::kRound, range.Binary(TapeOp::kMin, zero, range.Const(255)));
   if (byte) zero = range.Cast(range.Cast(zero, TapeType::kI64, DType::kU8), TapeType::kF32, DType::kF32);
   range.Add(TapeOp::kSetScalar, TapeType::kF32, 2, zero);
   const uint16_t by =
@@ -178,9 +180,11 @@ std::string TextOfRanges(bool byte, bool by_row) {
 
 TEST(QuantisedText, RowsThatAreQuantisedByTheirRangeDivideNoElement) {
   const char* words = "= quantised_in_run(r2_";
-  EXPECT_TRUE(Has(TextOfRanges(true, true), words)) << TextOfRanges(true, true);
-  EXPECT_FALSE(Has(TextOfRanges(false, true), "quantised_in_run("));  // a zero point that may be anything
-  EXPECT_FALSE(Has(TextOfRanges(true, false), "quantised_in_run("));  // a scale for each element
+  const std::string text = TextOfRanges(true, true);
+  EXPECT_TRUE(Has(text, words)) << text;
+  EXPECT_TRUE(Has(text, "cast_i64<8>((i64)__float2int_rz(r1_")) << text;  // the zero point
+  EXPECT_FALSE(Has(TextOfRanges(false, true), "quantised_in_run("));      // a zero point that may be anything
+  EXPECT_FALSE(Has(TextOfRanges(true, false), "quantised_in_run("));      // a scale for each element
 }
 
 // erf of a number of 8 bits: computed for each number once. What reads something else as well is not in the

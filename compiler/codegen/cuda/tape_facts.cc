@@ -211,6 +211,7 @@ bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums) {
            (inst.op == TapeOp::kLoad && IsIntType(part.operands[inst.arg].dtype)) ||
            (inst.op == TapeOp::kCast && IsIntType(static_cast<DType>(inst.imm.i)));
   }
+  if (IsFloatOp(inst, TapeOp::kRound)) return FitsInt(part, tape, inst.a, small_sums);
   if (!IsFloatOp(inst, TapeOp::kMin) || !IsFloatOp(tape[inst.a], TapeOp::kMax)) return false;
   const std::optional<float> high = ConstantAt(tape, inst.b), low = ConstantAt(tape, tape[inst.a].b);
   return high && low && std::abs(*high) <= kMost && std::abs(*low) <= kMost && *low <= *high;
