@@ -398,6 +398,50 @@ std::string SummingModel(int64_t length, bool begins) {
   return m.proto.SerializeAsString();
 }
 
+// Says how many positions each query sees, by a mask [1, 1, length, 8], of numbers that are added where it is
+// of floats.
+std::string SeeingModel(int64_t length, int type) {
+  ModelMaker m;
+  m.Input("input_ids", {1, length}, onnx::TensorProto::INT64);
+  m.Input("attention_mask", {1, 1, length, 8}, type);
+  m.Input("h", {1, 8, 1});
+  m.Floats("zero", {1}, {0});
+  EncoderAndDecoder::Cast(&m, "attention_mask", "mask");
+  const bool added = type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::FLOAT16;
+  if (added) {
+    m.Floats("least", {1}, {-60000});
+    m.Node("Max", {"mask", "least"}, {"some"});
+    m.Floats("more", {1}, {60000});
+    m.Node("Div", {"some", "more"}, {"below"});  // 0 or -1
+    m.Floats("one", {1}, {1});
+    m.Node("Add", {"below", "one"}, {"seen"});
+  }
+  m.Ints("last", {-1});
+  m.Node("ReduceSum", {added ? "seen" : "mask", "last"}, {"count"});  // [1, 1, length, 1]
+  m.Ints("rows", {1, length, 1});
+  m.Node("Reshape", {"count", "rows"}, {"counts"});
+  std::vector<float> numbers(60);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  m.Floats("numbers", {1, 1, 60}, numbers);
+  m.Node("Sub", {"numbers", "counts"}, {"apart"});
+  m.Node("Mul", {"apart", "apart"}, {"square"});
+  m.Node("Neg", {"square"}, {"logits"});
+  m.Node("Add", {"h", "zero"}, {"h_out"});
+  m.Output("logits");
+  m.Output("h_out");
+  return m.proto.SerializeAsString();
+}
+
+TEST_F(Generate, AMaskMaySayWhatEachQuerySees) {
+  for (const int type : {onnx::TensorProto::BOOL, onnx::TensorProto::INT64, onnx::TensorProto::FLOAT,
+                         onnx::TensorProto::FLOAT16}) {
+    Compile(" a=" + Text("three.onnx", SeeingModel(3, type)) + " b=" + Text("one.onnx", SeeingModel(1, type)),
+            "--state h:h_out");
+    EXPECT_EQ(Say("--ids --prompt \"0 0 0 0\" --max-tokens 3"), "4 5 6 \n") << type;
+    EXPECT_EQ(Say("--ids --prompt \"0 0 0\" --max-tokens 3"), "3 4 5 \n") << type;
+  }
+}
+
 // Though it has positions, as the branch without a past of a merged decoder.
 TEST_F(Generate, AProgramThatReadsNoCacheReadsTheFirstTokensAlone) {
   for (const int64_t length : {1, 2}) {

@@ -1,6 +1,7 @@
 #include "tools/rondo/decoder.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/scalar.h"
 #include "tools/rondo/loaded.h"
@@ -220,6 +221,26 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
   return Status::Ok();
 }
 
+namespace {
+
+// A mask [..., s, context] of queries from `position` on.
+void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* bytes) {
+  const int64_t context = mask.shape[mask.shape.rank - 1], rows = mask.shape[mask.shape.rank - 2];
+  const double least = mask.dtype == DType::kF16    ? -65504
+                       : mask.dtype == DType::kBF16 ? -0x1.FEp127
+                                                    : -static_cast<double>(std::numeric_limits<float>::max());
+  for (int64_t i = 0; i < mask.shape.elements(); ++i) {
+    const bool seen = i % context <= position + i / context % rows;
+    if (IsFloat(mask.dtype)) {
+      scalar::Store(mask.dtype, bytes->data(), i, seen ? 0 : least);
+    } else {
+      scalar::Store(mask.dtype, bytes->data(), i, int64_t{seen});
+    }
+  }
+}
+
+}  // namespace
+
 // What the input is given in this run; false: nothing.
 bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk,
                    int64_t position, std::vector<uint8_t>* bytes) const {
@@ -241,7 +262,11 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       for (int64_t i = 0; i < elements; ++i) store(i, position + i % length);
       return true;
     case PortRole::kMask:
-      for (int64_t i = 0; i < elements; ++i) store(i, i % b.shape[1] < total ? 1 : 0);
+      if (b.shape.rank == 2) {
+        for (int64_t i = 0; i < elements; ++i) store(i, i % b.shape[1] < total ? 1 : 0);
+      } else {
+        MaskQueries(b, position, bytes);
+      }
       return true;
     case PortRole::kPast:
     case PortRole::kTotal:

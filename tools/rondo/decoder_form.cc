@@ -172,10 +172,15 @@ class Finder {
     switch (input.role) {
       case PortRole::kTokens: good = good && count == texts * length; break;
       case PortRole::kPositions: good = good && (count == length || count == texts * length); break;
-      case PortRole::kMask:
-        good = shape.rank == 2 && shape[0] == texts && (form_->context == 0 || form_->context == shape[1]);
-        if (good) form_->context = shape[1];
+      case PortRole::kMask: {
+        const int last = shape.rank - 1;
+        good = shape.rank == 2
+                   ? shape[0] == texts
+                   : shape.rank > 2 && shape[last - 1] == length && (shape[0] == texts || shape[0] == 1);
+        good = good && (form_->context == 0 || form_->context == shape[last]);
+        if (good) form_->context = shape[last];
         break;
+      }
       case PortRole::kPast:
       case PortRole::kTotal:
       case PortRole::kLast:

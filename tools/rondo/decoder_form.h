@@ -26,7 +26,7 @@ namespace rondo::tools {
 enum class PortRole : uint8_t {
   kTokens,      // integers [texts, s]
   kPositions,   // past, past + 1, ...: [s] or [texts, s]
-  kMask,        // [texts, context]: 1 up to past + s, then 0
+  kMask,        // [texts, context]: 1 up to past + s, then 0; or of every query, below
   kPast,        // past, one or one a text
   kTotal,       // past + s
   kLast,        // past + s - 1, the last position of each text
@@ -38,6 +38,8 @@ enum class PortRole : uint8_t {
   kSourceMask,  // of what it read: 1 where there is a token, then 0
 };
 
+// A mask may have a row for every query, [1 or texts, ..., s, context], and then says what each sees: the
+// positions up to its own. Of floats such a mask is added to scores: 0, and else the least number.
 struct DecoderInput {
   PortRole role = PortRole::kTokens;
   uint32_t port = kNone;
