@@ -31,6 +31,14 @@ Status EachPlace(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), space, rank - from_right);
 }
 
+// That of com.microsoft may have both halves in its last dim.
+Status GatedHalves(const OpRow& row, OpContext& c) {
+  const RaggedFact* fact = FactOf(c, 0);
+  if (!c.Has(1) && fact != nullptr && fact->dim != nullptr && fact->axis == c.rank(0) - 1)
+    return Refuse(c, 0, "takes halves of it");
+  return EachPlace(row, c);
+}
+
 // Cast and Identity, of lengths as well.
 Status EachOrCounts(const OpRow& row, OpContext& c) {
   if (!HasCounts(c, 0)) return EachPlace(row, c);
@@ -150,7 +158,7 @@ constexpr Rule kRules[] = {
     {"Softplus", EachPlace},
     {"Sqrt", EachPlace},
     {"Sub", EachPlace},
-    {"SwiGLU", EachPlace},
+    {"SwiGLU", GatedHalves},
     {"Swish", EachPlace},
     {"Tanh", EachPlace},
     {"Where", EachPlace},

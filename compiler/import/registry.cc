@@ -10,15 +10,44 @@ using Table = std::map<std::pair<std::string, std::string>, std::vector<const Op
 
 Table MakeTable() {
   Table table;
-  for (Span<const OpRow> part :
-       {PointwiseOps(),     ActivationOps(),       ReduceOps(),    MovementOps(),      ShapeOps(),
-        PadOps(),           ContractionOps(),      EinsumOps(),    ConvolutionOps(),   PoolingOps(),
-        NormalisationOps(), AttentionOps(),        RecurrentOps(), IndexingOps(),      SortingOps(),
-        ResizeOps(),        QuantisationOps(),     ControlOps(),   SequenceOps(),      MicrosoftOps(),
-        CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), MaskedDecoderOps(), BlockwiseOps(),
-        QLinearOps(),       QuantisedMatMulOps(),  FusedOps(),     ExpertOps(),        LinearAttentionOps(),
-        GatedDeltaOps(),    SparseAttentionOps(),  SamplingOps(),  FourierOps(),       ColumnsOps(),
-        LossOps(),          PackingOps()}) {
+  for (Span<const OpRow> part : {PointwiseOps(),
+                                 ActivationOps(),
+                                 ReduceOps(),
+                                 MovementOps(),
+                                 ShapeOps(),
+                                 PadOps(),
+                                 ContractionOps(),
+                                 EinsumOps(),
+                                 ConvolutionOps(),
+                                 PoolingOps(),
+                                 NormalisationOps(),
+                                 AttentionOps(),
+                                 RecurrentOps(),
+                                 IndexingOps(),
+                                 SortingOps(),
+                                 ResizeOps(),
+                                 QuantisationOps(),
+                                 ControlOps(),
+                                 SequenceOps(),
+                                 MicrosoftOps(),
+                                 CollectiveOps(),
+                                 GroupedAttentionOps(),
+                                 MultiHeadOps(),
+                                 MaskedDecoderOps(),
+                                 BlockwiseOps(),
+                                 QLinearOps(),
+                                 QuantisedMatMulOps(),
+                                 FusedOps(),
+                                 ExpertOps(),
+                                 LinearAttentionOps(),
+                                 GatedDeltaOps(),
+                                 SparseAttentionOps(),
+                                 BranchOps(),
+                                 SamplingOps(),
+                                 FourierOps(),
+                                 ColumnsOps(),
+                                 LossOps(),
+                                 PackingOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;

@@ -57,6 +57,7 @@ Span<const OpRow> ExpertOps();
 Span<const OpRow> LinearAttentionOps();
 Span<const OpRow> GatedDeltaOps();
 Span<const OpRow> SparseAttentionOps();
+Span<const OpRow> BranchOps();
 Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();

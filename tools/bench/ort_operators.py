@@ -4,7 +4,8 @@
 Each operator has a function in operator_cases/ that draws a model of it: shapes, options and numbers, from a seed.
 ONNX Runtime says what the outputs are; `rondo test` compiles the model, runs it and compares. Prints a row for each
 operator: cases that agree, those that do not (with the reason of the first), those that ONNX Runtime refuses, and
-how many different sets of attributes and inputs were met.
+how many different sets of attributes and inputs were met. On processors of x86 without VNNI, ONNX Runtime's integer products
+of u8 by i8 saturate within pairs, and differ from exact sums (MatMulInteger, QGemm, ...).
 
   tools/setup --venv
   build/venv/bin/python tools/bench/ort_operators.py                       # all, 48 cases each

@@ -119,7 +119,80 @@ def causal_conv(draw):
     return case
 
 
-CASES = {"FusedConv": fused_conv, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul,
+def branches(draw):
+    """Several residual streams: their norms, and what mixes them before and behind a block."""
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 1e-5) if dtype == np.float32 else (1e-2, 1e-2))
+    lead, count, width = draw.pick((3,), (2, 3), (1, 1)), draw.whole(1, 4), draw.pick(1, 5, 16)
+    flat = draw.chance()
+    x = draw.floats(*lead, count, width, dtype=dtype)
+    gates = [(*lead, count), (*lead, count, 1), (*lead, count, width)]
+    names = [case.input("streams", x.reshape(*lead, -1) if flat else x)]
+    kind = draw.pick("BranchwiseRMSNorm", "HyperConnectionPreMix", "HyperConnectionPostMix")
+    more = {"num_branches": count if flat else None}
+    other = draw.pick(np.float32, dtype)
+    if kind == "BranchwiseRMSNorm":
+        scale = draw.pick(None, (width,), (count, width), (count * width,))
+        names.append(case.either(draw, "scale", draw.floats(*scale, dtype=other)) if scale else "")
+        more["epsilon"] = draw.pick(None, 1e-3)
+    elif kind == "HyperConnectionPreMix":
+        if flat:
+            gates.append((*lead, count * width))
+        names.append(case.input("gate", draw.floats(*draw.pick(*gates), dtype=other)))
+        more["reduction_scale"] = draw.pick(None, 0.5)
+    else:
+        names += [case.input("block", draw.floats(*lead, width, dtype=dtype)),
+                  case.input("gate", draw.floats(*draw.pick(*gates), dtype=other)),
+                  case.input("mix", draw.floats(*lead, count, count, dtype=other) if draw.chance() else None)]
+    case.node(kind, names, ["y"], MICROSOFT, **more)
+    case.as_float("y")
+    return case
+
+
+def gates(draw):
+    dtype = draw.pick(np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 1e-6) if dtype == np.float32 else (2e-3, 2e-3))
+    shape = draw.pick((5,), (3, 8), (2, 3, 4))
+    x = case.input("x", draw.floats(*shape, dtype=dtype, scale=draw.pick(1, 10)))
+    if draw.chance():
+        case.node("GatedAdd", [x, case.input("y", draw.floats(*shape, dtype=dtype)),
+                               case.input("gate", draw.floats(*shape[:-1], 1, dtype=dtype))], ["z"], MICROSOFT)
+    else:
+        scale = draw.floats(dtype=draw.pick(np.float32, dtype))
+        case.node("ScaledSiLU", [x, case.either(draw, "scale", np.asarray(scale)) if draw.chance() else ""], ["z"], MICROSOFT,
+                  alpha=draw.pick(None, 0.3, -2.0))
+    case.as_float("z")
+    return case
+
+
+def swiglu(draw):
+    """The operator of com.microsoft, which ONNX Runtime has for GPUs only: written out."""
+    case = Case(tolerance=(1e-3, 1e-5))
+    shape, alpha, beta, limit = draw.pick((3, 8), (2, 3, 6)), draw.pick(1.0, 1.702), draw.pick(0.0, 1.0), draw.pick(0.0, 0.7)
+    gate, up = draw.floats(*shape), draw.floats(*shape)
+    case.input("gate", gate)
+    case.input("up", up)
+    oracle = copy.deepcopy(case)
+    if draw.chance():
+        case.node("Concat", ["gate", "up"], ["both"], axis=-1)
+        names = ["both"]
+    else:
+        names = ["gate", "up"]
+    case.node("SwiGLU", names, ["y"], MICROSOFT, activation_alpha=alpha, activation_beta=beta, limit=limit)
+    g, l = "gate", "up"
+    if limit > 0:
+        high, low = oracle.constant("high", np.float32(limit)), oracle.constant("low", np.float32(-limit))
+        g, l = oracle.node("Clip", [g, "", high], ["g"]), oracle.node("Clip", [l, low, high], ["l"])
+    turned = oracle.node("Sigmoid", [oracle.node("Mul", [g, oracle.constant("alpha", np.float32(alpha))], ["scaled"])], ["open"])
+    more = oracle.node("Add", [l, oracle.constant("beta", np.float32(beta))], ["more"])
+    oracle.node("Mul", [oracle.node("Mul", [g, turned], ["activated"]), more], ["y"])
+    for x in (case, oracle):
+        x.output("y")
+    case.oracle = oracle
+    return case
+
+
+CASES = {"SwiGLU": swiglu, "branches": branches, "gates": gates, "FusedConv": fused_conv, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul,
          "FusedMatMulActivation": fused_matmul_activation,
          "SkipLayerNormalization": skip_layer_normalization, "EmbedLayerNormalization": embed_layer_normalization,
          "CausalConvWithState": causal_conv}
