@@ -1,5 +1,7 @@
 // Reductions of a single row to the least and greatest of floats: their elements are shared out among threads
 // (Path::kOneRow), where else each row is one thread's.
+#include <limits>
+
 #include "drivers/host/part_builder.h"
 
 namespace rondo::host {
@@ -77,12 +79,14 @@ uint32_t PartBuilder::FindStraight(const Inst* body, uint32_t count, StageProgra
     const Inst& inst = body[at];
     return at < count && inst.kind == InstKind::kOp && inst.op == op && inst.type == TapeType::kF32 &&
            !inst.direct &&
-           inst.fn == engine_.find_op(op, inst.type, inst.of) &&  // and does not clamp as well
+           (inst.fn == engine_.find_op(op, inst.type, inst.of) || inst.fn == engine_.add_clamp) &&
            body[one].out != body[other].out &&
            ((inst.a == body[one].out && inst.b == body[other].out) ||
             (inst.a == body[other].out && inst.b == body[one].out));
   };
   stage->floats = stage->factors = stage->terms = nullptr;
+  stage->low = -std::numeric_limits<float>::infinity();
+  stage->high = std::numeric_limits<float>::infinity();
   if (load(0) == nullptr) return 0;
   stage->floats = load(0);
   if (load(1) != nullptr && is(2, TapeOp::kMul, 0, 1)) {
@@ -92,6 +96,10 @@ uint32_t PartBuilder::FindStraight(const Inst* body, uint32_t count, StageProgra
     if (!IsRuns(*stage->floats, &stage->run_step) || !IsOfInnermost(*stage->factors)) return 0;
     if (load(3) == nullptr || !is(4, TapeOp::kAdd, 2, 3)) return 3;
     stage->terms = load(3);
+    if (body[4].fn == engine_.add_clamp) {
+      stage->low = body[4].imm.range[0];
+      stage->high = body[4].imm.range[1];
+    }
     return IsOfInnermost(*stage->terms) ? 5 : 0;
   }
   return IsRuns(*stage->floats, &stage->run_step) ? 1 : 0;

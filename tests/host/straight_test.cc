@@ -3,6 +3,7 @@
 // taken, and that they give the same.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "drivers/host/module.h"
@@ -183,7 +184,7 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
 // -------------------------------------------------------------------------- floats that lie straight
 
 // What is done to the floats before their range is found, and they are quantised.
-enum class Scaled { kNot, kTimes, kTimesAndPlus, kClampedAsWell };
+enum class Scaled { kNot, kTimes, kTimesAndPlus, kLimitedAsWell, kSquaredAsWell };
 
 // The range of [pixels, channels] in rows of memory that are `gap` longer, and what is quantised by it.
 void RangeByChannel(PartMaker& maker, Scaled scaled, int64_t gap, DType byte) {
@@ -199,7 +200,9 @@ void RangeByChannel(PartMaker& maker, Scaled scaled, int64_t gap, DType byte) {
     uint16_t x = tape.Load(in, DType::kF32);
     if (scaled != Scaled::kNot) x = tape.Binary(TapeOp::kMul, x, tape.Load(factor, DType::kF32));
     if (scaled >= Scaled::kTimesAndPlus) x = tape.Binary(TapeOp::kAdd, x, tape.Load(term, DType::kF32));
-    return scaled == Scaled::kClampedAsWell ? tape.Binary(TapeOp::kMax, x, tape.Const(-0.5f)) : x;
+    return scaled == Scaled::kLimitedAsWell   ? tape.Binary(TapeOp::kMax, x, tape.Const(-0.5f))
+           : scaled == Scaled::kSquaredAsWell ? tape.Binary(TapeOp::kMul, x, x)
+                                              : x;
   };
   TapeMaker range, row, store;
   const uint16_t x = value(range);
@@ -216,7 +219,8 @@ void RangeByChannel(PartMaker& maker, Scaled scaled, int64_t gap, DType byte) {
 }
 
 TEST(StraightFloats, OfChannelsNeedNoTape) {
-  for (const Scaled scaled : {Scaled::kNot, Scaled::kTimes, Scaled::kTimesAndPlus, Scaled::kClampedAsWell}) {
+  for (const Scaled scaled : {Scaled::kNot, Scaled::kTimes, Scaled::kTimesAndPlus, Scaled::kLimitedAsWell,
+                              Scaled::kSquaredAsWell}) {
     for (const int64_t gap : {0, 5}) {
       Arena arena;
       PartMaker maker(&arena);
@@ -227,9 +231,11 @@ TEST(StraightFloats, OfChannelsNeedNoTape) {
       ASSERT_EQ((*part).phases, 2);
       for (int phase = 0; phase < 2; ++phase) {
         const host::StageProgram& stage = (*part).stages[(*part).phase_stage[phase]];
-        EXPECT_EQ(stage.floats != nullptr, scaled != Scaled::kClampedAsWell);
-        EXPECT_EQ(stage.factors != nullptr, scaled == Scaled::kTimes || scaled == Scaled::kTimesAndPlus);
-        EXPECT_EQ(stage.terms != nullptr, scaled == Scaled::kTimesAndPlus);
+        EXPECT_EQ(stage.floats != nullptr, scaled != Scaled::kSquaredAsWell);
+        EXPECT_EQ(stage.factors != nullptr, scaled != Scaled::kNot && scaled != Scaled::kSquaredAsWell);
+        EXPECT_EQ(stage.terms != nullptr,
+                  scaled == Scaled::kTimesAndPlus || scaled == Scaled::kLimitedAsWell);
+        EXPECT_EQ(stage.low, scaled == Scaled::kLimitedAsWell ? -0.5f : -HUGE_VALF);
       }
       // The range of what was written before is not that of what becomes of it, nor of some of it.
       EXPECT_EQ((*part).take_range != nullptr, scaled == Scaled::kNot && gap == 0);
@@ -244,7 +250,7 @@ TEST(StraightFloats, MatchTheReference) {
     PartMaker maker(&arena);
     maker.loops = {Between(random, 1, 90),
                    seed % 3 == 0 ? Between(random, 250, 2100) : Between(random, 1, 70)};
-    RangeByChannel(maker, static_cast<Scaled>(seed % 4), Between(random, 0, 1) * 7, kBytes[seed / 4 % 2]);
+    RangeByChannel(maker, static_cast<Scaled>(seed % 5), Between(random, 0, 1) * 7, kBytes[seed / 5 % 2]);
     Memory memory;
     memory.Randomise(maker, random);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});

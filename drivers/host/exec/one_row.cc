@@ -52,7 +52,9 @@ class Straight {
         step_(stage.run_step),
         floats_(FloatsOf(stage.floats, w)),
         factors_(FloatsOf(stage.factors, w)),
-        terms_(FloatsOf(stage.terms, w)) {}
+        terms_(FloatsOf(stage.terms, w)),
+        low_(stage.low),
+        high_(stage.high) {}
   // Those from `at` on, at most up to `end`; how many.
   const float* From(int64_t at, int64_t end, int64_t* n) {
     if (factors_ == nullptr && step_ == along_) {
@@ -90,13 +92,18 @@ class Straight {
       for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i];
     } else {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) out[i] = x[i] * y[i] + z[i];
+      for (int64_t i = 0; i < n; ++i) {
+        const float sum = x[i] * y[i] + z[i];
+        const float least = sum < low_ ? low_ : sum;
+        out[i] = least > high_ ? high_ : least;
+      }
     }
   }
 
   static constexpr int64_t kMost = 1024;
   const int64_t along_, step_;
   const float *floats_, *factors_, *terms_;
+  const float low_, high_;
   float some_[kMost];
 };
 
