@@ -51,7 +51,8 @@ std::optional<double> UniformValue(const Graph& graph, NodeId id) {
   constexpr int64_t kMostElements = 1 << 16;
   const ir::View once = ShownOnce(graph.ViewOf(id));
   constexpr int64_t kMostTimes = 64;  // that each is shown, among others
-  if (once.shape().elements() > std::min(kMostElements, kMostTimes * data.shape.elements())) return std::nullopt;
+  if (once.shape().elements() > std::min(kMostElements, kMostTimes * data.shape.elements()))
+    return std::nullopt;
   std::optional<double> found;
   bool same = true;
   ir::ForEachElement(once, [&](int64_t, int64_t at) {
