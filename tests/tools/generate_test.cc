@@ -442,6 +442,33 @@ TEST_F(Generate, AMaskMaySayWhatEachQuerySees) {
   }
 }
 
+// As a model whose angles depend on how long the text is: it says how many positions its mask has.
+TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
+  const auto model = [](int64_t length) {
+    ModelMaker m;
+    m.Input("input_ids", {1, length}, onnx::TensorProto::INT64);
+    m.Input("attention_mask", {1, 8}, onnx::TensorProto::INT64);
+    m.Input("h", {1, 8, 1});
+    m.Floats("zero", {1}, {0});
+    EncoderAndDecoder::Cast(&m, "attention_mask", "mask");
+    m.Ints("last", {-1});
+    m.Node("ReduceSum", {"mask", "last"}, {"count"});
+    std::vector<float> numbers;  // of every row
+    for (int64_t i = 0; i < length * 60; ++i) numbers.push_back(static_cast<float>(i % 60));
+    m.Floats("numbers", {1, length, 60}, numbers);
+    m.Node("Sub", {"numbers", "count"}, {"apart"});
+    m.Node("Mul", {"apart", "apart"}, {"square"});
+    m.Node("Neg", {"square"}, {"logits"});
+    m.Node("Add", {"h", "zero"}, {"h_out"});
+    m.Output("logits");
+    m.Output("h_out");
+    return m.proto.SerializeAsString();
+  };
+  Compile(" a=" + Text("three.onnx", model(3)) + " b=" + Text("one.onnx", model(1)), "--state h:h_out");
+  EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0\" --max-tokens 3"), "5 6 7 \n");
+  EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0 0 0 0\" --max-tokens 1"), "8 \n") << "up to the end of the cache";
+}
+
 // Though it has positions, as the branch without a past of a merged decoder.
 TEST_F(Generate, AProgramThatReadsNoCacheReadsTheFirstTokensAlone) {
   for (const int64_t length : {1, 2}) {

@@ -1,5 +1,7 @@
 """Decoders as onnxruntime-genai's model builder writes them for the families that it knows, with two layers and random
 weights: attention in GroupQueryAttention, weights of 4 and 8 bits, norms and rotary angles in ONNX Runtime's operators."""
+import random
+
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -48,10 +50,28 @@ FAMILIES = {
 }
 
 
+def drawn(seed):
+    """A family of any heads, sizes, options and weights."""
+    draw = random.Random(seed)
+    pick, chance = draw.choice, lambda probability: draw.random() < probability
+    size, groups = pick([16, 32, 48, 64, 80, 96, 112, 128, 256]), pick([1, 1, 2, 3])
+    packed = chance(0.4)
+    return {"size": size, "groups": groups, "heads": groups * pick([1, 2, 3, 4]), "packed": packed, "bias": chance(0.3),
+            "head_norms": None if packed or chance(0.7) else pick(["head", "all"]), "window": pick([None, None, 1, 3, 8]),
+            "windowed": pick([(0,), (0, 1), (1,)]), "softcap": pick([0.0, 0.0, 15.0]), "scale": pick([None, 0.2]),
+            "norm": pick(["rms", "layer"]), "act": pick(["silu", "gelu", "relu2"]), "gated": chance(0.7),
+            "post": pick([None, None, "both", "only"]), "interleaved": pick([0, 0, 1]), "sink": chance(0.3),
+            "block": pick([16, 32, 64, 128, 256]), "bits": pick([2, 4, 4, 8]), "zero": chance(0.6),
+            "last_only": chance(0.3), "rotary": size // 2 if size % 32 == 0 and chance(0.3) else None,
+            "no_rope": pick([(), (), (0,)]), "long_rope": pick([None, None, 7]), "words": pick([50, 53, 64]),
+            "embeds": pick(["table", "table", "shared"]), "experts": pick([None, None, None, (4, 2, 4), (3, 1, 8)]),
+            "local_base": pick([None, None, 100.0]), "embed_scale": pick([None, 3.0]), "logits_cap": pick([None, 5.0])}
+
+
 class Builder(Model):
     def __init__(self, family):
         super().__init__(21)
-        self.f = _PLAIN | FAMILIES[family]
+        self.f = _PLAIN | (FAMILIES[family] if isinstance(family, str) else family)
 
     def drawn(self, rows, columns, bits):
         """Numbers [columns, blocks, block] and scales [columns, blocks]."""

@@ -12,6 +12,7 @@ the embeddings up have no tokens to draw, and are left out.
   tools/setup --venv
   build/venv/bin/python tools/bench/ort_decoders.py
   build/venv/bin/python tools/bench/ort_decoders.py --generate
+  build/venv/bin/python tools/bench/ort_decoders.py --drawn 60 --seed 100 --batch 3 --prompt 7
 """
 import argparse
 import json
@@ -176,12 +177,18 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drawn", type=int, default=0, metavar="N",
+                        help="instead of models named: N as the builder writes them, of sizes and options drawn from --seed on")
     parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--generate", action="store_true", help="compare the tokens of `rondo generate`")
     parser.add_argument("--compile", default="", help="more options of rondo compile, with --generate: '--tp 2'")
     parser.add_argument("--write-case", type=pathlib.Path, metavar="FOLDER",
                         help="only write a decode step of the model named as a case for rondo test")
     arguments = parser.parse_args()
+    if arguments.drawn:
+        families = {f"drawn {seed}": builder_models.drawn(seed) for seed in range(arguments.seed, arguments.seed + arguments.drawn)}
+        ALL.update((name, lambda f=f: builder_models.Builder(f).build()) for name, f in families.items())
+        arguments.models = list(families)
     unknown = [name for name in arguments.models if name not in ALL]
     if unknown:
         parser.error(f"no model is called {', '.join(map(repr, unknown))}; there are: {'; '.join(ALL)}")

@@ -24,14 +24,16 @@ Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Te
 }
 
 // The longest program that the rest fills. In place of one token after the other: the shortest that it does
-// not fill, where what lies behind the end does no harm and is within the caches.
-const DecoderProgram* Decoder::Choose(int64_t rest) const {
+// not fill, where reading some of the `done` tokens before once more does no harm, or, where they are too
+// few, what lies behind the end does none and is within the caches.
+const DecoderProgram* Decoder::Choose(int64_t done, int64_t rest) const {
   const DecoderProgram* padded = nullptr;
   const bool begins = position_ == 0 && form_->programs.front().begins;
   for (const DecoderProgram& program : form_->programs) {
     if (program.begins != begins) continue;
     if (program.length > rest) {
-      if (form_->pads && position_ + program.length <= form_->context) padded = &program;
+      const bool again = !program.begins && done + rest >= program.length;
+      if (form_->pads && (again || position_ + program.length <= form_->context)) padded = &program;
     } else if (program.length > 1 || rest == 1 || padded == nullptr) {
       return &program;
     }
@@ -47,7 +49,7 @@ bool Decoder::Ends(const DecoderProgram& program, int64_t count) const {
 Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next) {
   const int64_t count = static_cast<int64_t>(texts[0].size());
   for (int64_t done = 0; done < count;) {
-    const DecoderProgram* chosen = Choose(count - done);
+    const DecoderProgram* chosen = Choose(done, count - done);
     if (chosen == nullptr) {
       return Status::Error(
           Code::kInvalidArgument, "the program that begins texts reads %lld tokens; %lld are too few",
@@ -55,13 +57,17 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
     }
     const DecoderProgram& program = *chosen;
     const size_t number = static_cast<size_t>(&program - form_->programs.data());
-    Chunk chunk{&texts, done, std::min(program.length, count - done)};
-    const bool last = done + chunk.count == count && next != nullptr;
+    const int64_t fresh = std::min(program.length, count - done);
+    // Rows of tokens that are read again are written again as they are: what the model makes of how much it
+    // has read is not mistaken by padding.
+    const int64_t missing = program.length - fresh, again = missing <= done && !program.begins ? missing : 0;
+    Chunk chunk{&texts, done - again, fresh + again};
+    const bool last = done + fresh == count && next != nullptr;
     const bool ends = last && Ends(program, chunk.count);
     if (ends) chunk.sampling = &sampling;
-    RONDO_RETURN_IF_ERROR(Run(number, chunk, position_, ends ? next : nullptr));
-    done += chunk.count;
-    position_ += chunk.count;
+    RONDO_RETURN_IF_ERROR(Run(number, chunk, position_ - again, ends ? next : nullptr));
+    done += fresh;
+    position_ += fresh;
     if (!last || ends) continue;
     // The last token once more, by the program that says what follows one.
     chunk = {&texts, count - 1, 1, &sampling};

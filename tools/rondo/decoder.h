@@ -74,7 +74,7 @@ class Decoder {
   Status Tell(bool here, std::vector<uint8_t>* bytes) const;
   void AddGiven(uint32_t program, std::vector<Input>* inputs) const;
   Status Step(const Tokens& tokens, Chunk chunk, Tokens* next);
-  const DecoderProgram* Choose(int64_t rest) const;
+  const DecoderProgram* Choose(int64_t done, int64_t rest) const;
   bool Ends(const DecoderProgram& program, int64_t count) const;
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,

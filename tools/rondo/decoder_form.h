@@ -69,7 +69,8 @@ struct DecoderForm {
   int64_t context = 0;  // positions that the caches hold
   bool draws = false;   // by states kSampling and kDraws
   EncoderProgram encoder;
-  // Tokens behind a text's end do no harm: all states are caches, and they are overwritten.
+  // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
+  // overwritten.
   bool pads = false;
 };
 
