@@ -103,7 +103,7 @@ struct CompileOptions {
   // The same as texts "INPUT:OUTPUT" whose names may hold ':' (compiler/given_ports.h): each model parts them
   // where both sides are names of its own.
   std::vector<std::string> state_texts;
-  bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  bool auto_state = true;  // also pair inputs and outputs by naming conventions
   // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
   // there, where all that reads the input can run before; else temporaries may lie there. Of every model that
   // has the name. For plans of one device.

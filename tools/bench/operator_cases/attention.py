@@ -77,7 +77,8 @@ def group_query_attention(draw):
     rest += [case.constant(name, norm) for name, norm in zip(("q_norm", "k_norm"), norms or (None, None))]
     scores = draw.pick(None, None, None, 1, 2)
     case.node("GroupQueryAttention", [*names, *past, *rest],
-              ["output", "present_key", "present_value", *([] if scores is None else ["scores"])], MICROSOFT, qk_output=scores, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary) if rotary else None,
+              ["output", "present_key", "present_value", *([] if scores is None else ["scores"])], MICROSOFT,
+              qk_output=scores, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary) if rotary else None,
               rotary_interleaved=draw.pick(None, 0, 1) if rotary else None,
               local_window_size=window if window > 0 else None, scale=draw.pick(None, None, 0.3),
               softcap=draw.pick(None, None, 2.0), smooth_softmax=draw.pick(None, None, 1),
