@@ -71,23 +71,27 @@ struct ImmaTile : MmaWarps<T, 32, typename BYTES::Sum, T.byte_layout()> {
 
   // As MmaWarps, and the rows' sums beside those of the first B.
   MEMBER void store(float* accumulators) const {
-    if constexpr (SUMS) {
+    if constexpr (SUMS && Warps::COPIES > 1) {
+      store_sums(accumulators + warp_k * Warps::COPY, false);
+    } else if constexpr (SUMS) {
 #pragma unroll
       for (int w = 0; w < T.warps_k; ++w) {
-        if (warp_k == w && warp_n == 0 && (lane & 3) == 0) {
-#pragma unroll
-          for (int m = 0; m < MS; ++m)
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-              const int row = warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h;
-              int* to = (int*)accumulators + row * AccumulatorsPitch(T.n) + T.n;
-              *to = sums[m][2 * h] + (w > 0 ? *to : 0);
-            }
-        }
+        if (warp_k == w) store_sums(accumulators, w > 0);
         __syncthreads();
       }
     }
     Warps::store(accumulators);
+  }
+  MEMBER void store_sums(float* accumulators, bool add) const {
+    if (warp_n != 0 || (lane & 3) != 0) return;
+#pragma unroll
+    for (int m = 0; m < MS; ++m)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h;
+        int* to = (int*)accumulators + row * AccumulatorsPitch(T.n) + T.n;
+        *to = sums[SUMS ? m : 0][2 * h] + (add ? *to : 0);
+      }
   }
 };
 

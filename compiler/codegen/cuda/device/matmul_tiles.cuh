@@ -78,7 +78,7 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, MatmulExtents problem, c
   stages.drain();
   float* accumulators = (float*)(shared_memory + (memory - base));
   multiply.store(accumulators);
-  tile_epilogue<MATMUL, Multiply::WHOLE>(accumulators, rank, m, n, problem, epilogue);
+  tile_epilogue<MATMUL, Multiply::WHOLE, LAYOUT.copies>(accumulators, rank, m, n, problem, epilogue);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TILES_CUH_

@@ -30,18 +30,25 @@ struct MmaWarps {
     for (int x = 0; x < B_COUNT * MS * NS * 4; ++x) (&acc[0][0][0][0])[x] = 0;
   }
   MEMBER void wait() {}
-  // Warps that split K one after another.
+  // Of warps that split K each has its copy, or they come one after another.
+  static constexpr int COPIES = LAYOUT.copies, COPY = B_COUNT * T.m * AccumulatorsPitch(T.n);
   MEMBER void store(float* accumulators) const {
+    if constexpr (COPIES > 1) {
+      store(accumulators + warp_k * COPY, false);
+      __syncthreads();
+      return;
+    }
 #pragma unroll
     for (int w = 0; w < WARPS_K; ++w) {
-      if (warp_k == w) {
-#pragma unroll
-        for (int j = 0; j < B_COUNT; ++j)
-          store_fragments<T.n, MS, NS>((SUM*)accumulators + j * T.m * AccumulatorsPitch(T.n), warp_m * WARP_M,
-                                       warp_n * WARP_N, acc[j], w > 0);
-      }
+      if (warp_k == w) store(accumulators, w > 0);
       __syncthreads();
     }
+  }
+  MEMBER void store(float* accumulators, bool add) const {
+#pragma unroll
+    for (int j = 0; j < B_COUNT; ++j)
+      store_fragments<T.n, MS, NS>((SUM*)accumulators + j * T.m * AccumulatorsPitch(T.n), warp_m * WARP_M,
+                                   warp_n * WARP_N, acc[j], add);
   }
 };
 

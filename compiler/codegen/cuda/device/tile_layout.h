@@ -40,18 +40,21 @@ struct TileLayout {
   int b_count;           // matmuls that share A
   int a_bytes, b_bytes;  // of A, and of each B
   int alignment = 1;     // of the first stage
+  int copies = 1;        // of the accumulators: of warps that split K, each has its own
 
   HOST_DEVICE int stage() const { return a_bytes + b_count * b_bytes; }
   // Bytes that may be left out to align the first stage.
   HOST_DEVICE int slack() const { return alignment > 1 ? alignment : 0; }
   HOST_DEVICE int shared(int stages) const {
-    const int accumulators = AccumulatorsBytes(m, n, b_count), all = stages * stage();
+    const int accumulators = copies * AccumulatorsBytes(m, n, b_count), all = stages * stage();
     return slack() + (all > accumulators ? all : accumulators);
   }
 };
 
 // Tile K and stages of f32, whether by FMA or as tf32.
 enum : int { kFloatTileK = 32, kFloatStages = 4 };
+// Of accumulators, at most, where there are several copies: two blocks find room on a multiprocessor.
+enum : int { kCopiedAccumulators = 36 << 10 };
 // By wgmma: two warpgroups, 64 rows each; lines of 128 bytes, 64 elements of 16 bits.
 enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64, kWgmmaTileBytes = 128 };
 
@@ -72,20 +75,36 @@ struct TileMatmul {
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
   int sums;        // of 8-bit integers: what each row of A sums to is handed to the epilogue, behind all B
 
+  // Of the accumulators of warps that split K, where there is room: they are added up by who reads them, not
+  // by one warp after another.
+  HOST_DEVICE int copies() const {
+    return cluster == 1 && warps_k * AccumulatorsBytes(m, n, b_count) <= kCopiedAccumulators ? warps_k : 1;
+  }
   // Of 16-bit types, by mma.sync.
   HOST_DEVICE TileLayout mma_layout() const {
-    return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
+    return {m,
+            n,
+            k,
+            b_count,
+            OperandTileLayout{m, k, true}.bytes(),
+            OperandTileLayout{n, k, true}.bytes(),
+            /*alignment*/ 1,
+            copies()};
   }
   // Of 8-bit integers and FP8; lines along K.
-  HOST_DEVICE TileLayout byte_layout() const { return {m, n, k, b_count, m * k, n * k}; }
+  HOST_DEVICE TileLayout byte_layout() const {
+    return {m, n, k, b_count, m * k, n * k, /*alignment*/ 1, copies()};
+  }
   HOST_DEVICE TileLayout wgmma_byte_layout() const {
     TileLayout layout = byte_layout();
     layout.alignment = 1024;
+    layout.copies = 1;
     return layout;
   }
   HOST_DEVICE TileLayout wgmma_layout() const {
     TileLayout layout = mma_layout();
     layout.alignment = 1024;
+    layout.copies = 1;
     return layout;
   }
   HOST_DEVICE TileLayout float_layout() const {
