@@ -72,7 +72,9 @@ typedef enum rondo_op_dtype {
   RONDO_OP_U16 = 9,
   RONDO_OP_U32 = 10,
   RONDO_OP_U64 = 11,
-  RONDO_OP_BOOL = 12 /* one byte, 0 or 1 */
+  RONDO_OP_BOOL = 12, /* one byte, 0 or 1 */
+  RONDO_OP_E4M3 = 13, /* FP8 */
+  RONDO_OP_E5M2 = 14
 } rondo_op_dtype;
 
 /* A dense row-major tensor. */

@@ -75,6 +75,23 @@ TEST(QuantisedText, StepsInRunAreThoseOfTheDivisionWhateverTheScale) {
   }
 }
 
+// The numbers of E4M3 that quotients by a constant become, next to every middle of two of them.
+TEST(QuantisedText, QuotientsForE4M3AreThoseOfTheDivision) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> exponent(-60, 60), mantissa(1, 2);
+  for (int s = 0; s < 3000; ++s) {
+    const float scale = mantissa(random) * std::exp2(std::trunc(exponent(random))), reciprocal = 1.0f / scale;
+    for (int code = 0; code < 0x7e; ++code) {
+      const auto below = static_cast<uint8_t>(code), above = static_cast<uint8_t>(code + 1);
+      float x = (E4M3ToFloat(below) + E4M3ToFloat(above)) / 2 * scale;
+      for (int step = 0; step < 3; ++step) x = std::nextafter(x, -INFINITY);
+      for (int step = 0; step < 6; ++step, x = std::nextafter(x, INFINITY))
+        ASSERT_EQ(FloatToE4M3(cuda::Quotient(x, scale, reciprocal)), FloatToE4M3(x / scale))
+            << x << " / " << scale;
+    }
+  }
+}
+
 struct Quantising {
   Arena arena;
   PartMaker maker{&arena};
@@ -108,6 +125,30 @@ struct Quantising {
 };
 
 bool Has(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
+
+TEST(QuantisedText, Fp8ByAConstantHasNoDivision) {
+  for (const float scale : {0.03f, 1e-30f, -0.03f}) {  // remainders of the second are no numbers
+    Arena arena;
+    PartMaker maker{&arena};
+    TapeMaker tape;
+    maker.loops = {16, 512};
+    maker.part.skeleton = Skeleton::kMap;
+    maker.part.outer = 2;
+    const uint16_t x = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                   y = maker.Operand(DType::kE4M3, Mode::kWrite, {0, 1});
+    const uint16_t quotient = tape.Binary(TapeOp::kDiv, tape.Load(x, DType::kF32), tape.Const(scale));
+    const uint16_t rounded = tape.Add(TapeOp::kCast, TapeType::kF32, 0, quotient);
+    tape.list[rounded].imm.i = static_cast<int64_t>(DType::kE4M3);
+    tape.Store(y, DType::kE4M3, rounded);
+    maker.part.body = maker.Keep(tape);
+    const Kernel kernel = maker.Make();
+    const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+    const Result<KernelText> text = WriteKernelText(kernel, TargetOf("sm_90a"), facts);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    EXPECT_EQ(Has(text->text, "= e4m3_quotient("), scale == 0.03f) << text->text;
+    EXPECT_TRUE(Has(text->text, "store_e4m3<"));
+  }
+}
 
 TEST(QuantisedText, QuantisationByConstantsHasNoDivision) {
   const std::string text = Quantising().Text(0.03f, 128, 0, 255);

@@ -106,5 +106,23 @@ TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
                           [](const LoweredOp& op) { return !op.in_place.empty(); }));
 }
 
+// A product that a residual reads, and that the next product reads quantised, is one kernel that stores both.
+TEST_F(StoredValues, WhatIsQuantisedForTheNextProductIsStoredBesideTheResidual) {
+  for (const bool gpu : {false, true}) {
+    graph_ = {};
+    const NodeId x = b_.Input("x", DType::kF32, Shape{64, 32}), w = b_.Input("w", DType::kF32, Shape{32, 48}),
+                 v = b_.Input("v", DType::kE4M3, Shape{48, 48});
+    const NodeId y = b_.Unary(TapeOp::kTanh, b_.MatMul(x, w));
+    const NodeId numbers = b_.Cast(b_.BinaryScalar(TapeOp::kDiv, y, 0.25), DType::kE4M3);
+    graph_.outputs.push_back({"z", b_.Add(b_.MatMul(numbers, v), y)});
+    FuseOptions options;
+    if (gpu) options.target = ParseTargets("cuda:sm_90a")->deciding();
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 7, options);
+    int kernels = 0;
+    for (const LoweredOp& op : program.ops) kernels += op.kind == LoweredKind::kKernel;
+    EXPECT_EQ(kernels, gpu ? 2 : 3);
+  }
+}
+
 }  // namespace
 }  // namespace rondo

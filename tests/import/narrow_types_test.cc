@@ -53,6 +53,50 @@ TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"output \"q\"", "4 bits", "dequantise"}));
 }
 
+// Every code is its number again, and what lies between two numbers becomes the nearer one, or the even one.
+TEST(Fp8Numbers, AreRoundedToTheNearest) {
+  for (const Fp8Format& format : {kE4M3Format, kE5M2Format}) {
+    for (uint32_t i = 0; i < 256; ++i) {
+      const auto code = static_cast<uint8_t>(i);
+      const float number = Fp8ToFloat(format, code);
+      EXPECT_EQ(FloatToFp8(format, number), std::isnan(number) ? 0x7f : code);
+    }
+    for (uint32_t i = 0; i < format.greatest; ++i) {
+      const auto low = static_cast<uint8_t>(i), high = static_cast<uint8_t>(i + 1);
+      const float middle = (Fp8ToFloat(format, low) + Fp8ToFloat(format, high)) / 2;
+      EXPECT_EQ(FloatToFp8(format, middle), low % 2 == 0 ? low : high);
+      EXPECT_EQ(FloatToFp8(format, std::nextafter(middle, 0.0f)), low);
+      EXPECT_EQ(FloatToFp8(format, -std::nextafter(middle, INFINITY)), high | 0x80);
+    }
+    EXPECT_EQ(FloatToFp8(format, -1e30f), format.greatest | 0x80);
+  }
+  EXPECT_EQ(E4M3ToFloat(0x7e), 448);
+  EXPECT_EQ(FloatToE4M3(INFINITY), 0x7e);
+  EXPECT_EQ(E5M2ToFloat(0x7b), 57344);
+  EXPECT_EQ(E5M2ToFloat(0xfc), -INFINITY);
+  EXPECT_EQ(FloatToE5M2(INFINITY), 0x7c);
+}
+
+// What is no number, and infinities of E5M2, are weights like others.
+TEST(NarrowWeights, OfFp8KeepWhatIsNoNumber) {
+  for (const int type : {17, 19}) {
+    ModelMaker m(21);
+    m.Input("x", {1, 2});
+    Bytes(
+        m, "w", {2, 3},
+        type == 17 ? std::string("\x38\x7f\x38\x38\x38\xff", 6) : std::string("\x3c\x7e\x7c\x3c\x3c\x3c", 6),
+        type);
+    m.Floats("scale", {}, {2});
+    m.Node("DequantizeLinear", {"w", "scale"}, {"wide"});
+    m.Node("MatMul", {"x", "wide"}, {"y"});
+    m.Output("y");
+    const Numbers y = Evaluate(m, {Data(DType::kF32, {1, 2}, Numbers{1, 1})})[0];
+    EXPECT_EQ(y[0], 4);
+    EXPECT_TRUE(std::isnan(y[1]));
+    EXPECT_TRUE(type == 17 ? std::isnan(y[2]) : y[2] == INFINITY);
+  }
+}
+
 // The types that only weights have in a plan, of what a run computes.
 struct NarrowRounding {
   int type;

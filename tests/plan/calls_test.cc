@@ -109,7 +109,7 @@ const Broken kOpRules[] = {
     {"FloatMissing", [](Sample& s) { AttributeOf(s, 1).floats = {}; }, "0 values"},
     {"StringWithInts", [](Sample& s) { AttributeOf(s, 2).ints = List<int64_t>(s.arena, {1}); }, "1 values"},
     {"TensorOfOtherBytes", [](Sample& s) { AttributeOf(s, 6).shape = Shape{3}; }, "needs 6"},
-    {"TensorDType", [](Sample& s) { AttributeOf(s, 6).dtype = static_cast<DType>(13); }, "dtype 13"},
+    {"TensorDType", [](Sample& s) { AttributeOf(s, 6).dtype = static_cast<DType>(kNumDTypes); }, "dtype 15"},
     {"DataOfAnInt", [](Sample& s) { AttributeOf(s, 0).data = List<uint8_t>(s.arena, {1}); }, "needs 0"},
 };
 

@@ -166,7 +166,8 @@ const Broken kKernelRules[] = {
     {"OperandParameter", [](Sample& s) { OperandOf(s, 0, 0).param = 3; }, "parameter 3 of 3"},
     {"ParameterUnused", [](Sample& s) { OperandOf(s, 6, 1).param = OperandOf(s, 6, 2).param = 0; },
      "no operand uses"},
-    {"OperandDType", [](Sample& s) { OperandOf(s, 0, 0).dtype = static_cast<DType>(13); }, "dtype 13"},
+    {"OperandDType", [](Sample& s) { OperandOf(s, 0, 0).dtype = static_cast<DType>(kNumDTypes); },
+     "dtype 15"},
     {"OperandMode", [](Sample& s) { OperandOf(s, 0, 0).mode = static_cast<Mode>(3); }, "mode 3"},
     {"OperandStrides", [](Sample& s) { OperandOf(s, 0, 0).strides = {}; }, "0 strides for 3 loops"},
     {"StrideOverflows", [](Sample& s) { Edit(OperandOf(s, 5, 1).strides, 0) = INT64_MIN; }, "reach further"},
@@ -298,10 +299,10 @@ const Broken kTapeRules[] = {
     {"CastRange",
      [](Sample& s) {
        TapeInst cast = Apply(TapeOp::kCast, 0);
-       cast.imm.i = 13;
+       cast.imm.i = kNumDTypes;
        SetOp(s, 0, &Part::epilogue, 1, cast);
      },
-     "dtype 13"},
+     "dtype 15"},
     {"CastType",
      [](Sample& s) {
        TapeInst cast = Apply(TapeOp::kCast, 0);
@@ -390,7 +391,7 @@ SyncPoint& Point(Sample& s) { return Edit(ProgramOf(s, 1).sync_points, 0); }
 
 const Broken kCollectiveRules[] = {
     {"Op", [](Sample& s) { Point(s).op = static_cast<CollectiveOp>(6); }, "op 6"},
-    {"DType", [](Sample& s) { Point(s).dtype = static_cast<DType>(13); }, "dtype 13"},
+    {"DType", [](Sample& s) { Point(s).dtype = static_cast<DType>(kNumDTypes); }, "dtype 15"},
     {"Bytes", [](Sample& s) { Point(s).bytes = 62; }, "62 bytes"},
     {"BytesPastTheEnd", [](Sample& s) { Point(s).bytes = 68; }, "which has 64"},
     {"GatherPastTheEnd", [](Sample& s) { Point(s).op = CollectiveOp::kAllGather; }, "bytes [0, 128)"},

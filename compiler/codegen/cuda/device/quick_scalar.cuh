@@ -1,4 +1,4 @@
-// Scalar functions where results are rounded to 16 bits: they err by about 1e-6.
+// Scalar functions where results are rounded to 16 bits or fewer: they err by about 1e-6.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUICK_SCALAR_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUICK_SCALAR_CUH_
 

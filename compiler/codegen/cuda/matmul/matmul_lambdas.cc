@@ -260,7 +260,7 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
   writer->scope.quick = true;
   for (size_t index : Touched(part.epilogue, TapeOp::kStore)) {
     const DType dtype = part.operands[index].dtype;
-    writer->scope.quick = writer->scope.quick && Is16Bit(dtype);
+    writer->scope.quick = writer->scope.quick && (Is16Bit(dtype) || IsFp8(dtype));
   }
   writer->Line("auto epilogue = [&](int m, int n, const float* sums" + more + ") {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
