@@ -1,5 +1,6 @@
 // fp8_products: numbers of FP8 that are scaled are multiplied as they are, and nothing else is.
 #include "compiler/ir/packed.h"
+#include "compiler/passes/match.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -122,6 +123,56 @@ TEST(Fp8Products, OtherProductsStay) {
     s.Out("y", s.b.MatMul(x, s.Scaled(s.Weight(DType::kE4M3, Shape({8, 5})), scales)));
     EXPECT_EQ(s.Run().changes, 0);
   }
+}
+
+// So that the kernel of what is transposed quantises it.
+TEST(Fp8Products, WhatIsTransposedIsQuantisedBefore) {
+  Fp8 s;
+  const NodeId made = s.b.MatMul(s.In("u", Shape({1, 2, 3, 4})), s.In("v", Shape({1, 2, 4, 8})));
+  const NodeId joined = s.b.Reshape(s.b.Transpose(made, {0, 2, 1, 3}), Shape({3, 16}));
+  s.Out("y", s.b.MatMul(s.Quantised(joined, DType::kE4M3, 0.25),
+                        s.Scaled(s.Weight(DType::kE4M3, Shape({16, 5})), s.b.Scalar(DType::kF32, 2))));
+  EXPECT_EQ(s.Run().changes, 1);
+  bool ahead = false;
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    ahead |= !node.dead && node.dtype == DType::kE4M3 && node.op == Op::kPointwise &&
+             node.shape == Shape({1, 2, 3, 8});
+  }
+  EXPECT_TRUE(ahead) << ir::Dump(s.g);
+}
+
+TEST(Fp8Products, ManyNumbersOfFp8StaySo) {
+  for (const int64_t rows : {8, 800}) {
+    SmallGraph s;
+    s.b.FoldConstants(false);
+    const std::vector<uint8_t> codes(static_cast<size_t>(rows * 16), 0x38);
+    const NodeId w = s.b.Constant(ir::ConstantData::Own(DType::kE4M3, Shape({rows, 16}), codes));
+    s.Out("y", s.b.Mul(s.In("x", Shape({rows, 16})), s.b.Cast(w, DType::kF32)));
+    EXPECT_EQ(ExpectSame(&s, FoldConstants).changes, rows == 8 ? 1 : 0);
+  }
+}
+
+// What a softmax reads of an FP8 product lies in memory in 16 bits, the sums that are not scaled never do.
+TEST(Fp8Products, ScaledSumsAreStoredIn16Bits) {
+  Fp8 s;
+  const NodeId x = s.Quantised(s.In("x", Shape({4, 64})), DType::kE4M3, 0.25);
+  const NodeId y =
+      s.b.MatMul(x, s.Scaled(s.Weight(DType::kE4M3, Shape({64, 5})), s.b.Scalar(DType::kF32, 0.001)));
+  s.Out("z", s.b.Reduce(ir::ReduceKind::kMax, y, {1}, true));
+  s.Run();
+  PassOptions options;
+  options.precision = DType::kF16;
+  ASSERT_TRUE(LowerPrecision(&s.g, options).ok());
+  int64_t narrow = 0;
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.dead || node.dtype != DType::kF16) continue;
+    ++narrow;
+    EXPECT_EQ(node.op, Op::kPointwise);
+    EXPECT_NE(AsPointwise(s.g, node.inputs[0], TapeOp::kMul), nullptr) << ir::Dump(s.g);
+  }
+  EXPECT_EQ(narrow, 1);
 }
 
 // Softmax whose result is rounded to FP8 is no attention, though only casts stand between it and its product.
