@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
@@ -317,6 +318,28 @@ TEST(CudaMatmuls, EveryTileCompiles) {
       GTEST_SKIP() << "libnvrtc is not on this machine";
     ASSERT_TRUE(code.ok()) << code.status().message();
   }
+}
+
+// Accumulators of the warps of a block that split K, which are added up by who reads them.
+TEST(MatmulTiles, WarpsThatSplitKHaveAccumulatorsOfTheirOwnWhereThereIsRoom) {
+  cuda::TileMatmul tile{};
+  tile.m = tile.n = 32;
+  tile.k = 128;
+  tile.warps_m = 1;
+  tile.warps_n = 2;
+  tile.warps_k = 4;
+  tile.b_count = tile.cluster = 1;
+  EXPECT_EQ(tile.copies(), 4);
+  EXPECT_EQ(tile.byte_layout().copies, 4);
+  EXPECT_EQ(tile.mma_layout().copies, 4);
+  EXPECT_EQ(tile.wgmma_layout().copies, 1);
+  EXPECT_GE(tile.byte_layout().shared(1), 4 * cuda::AccumulatorsBytes(32, 32, 1));
+  tile.cluster = 2;  // whose blocks read one another's
+  EXPECT_EQ(tile.copies(), 1);
+  tile.cluster = 1;
+  tile.b_count = 3;
+  EXPECT_EQ(tile.copies(), 1);
+  EXPECT_LT(tile.byte_layout().shared(1), 4 * cuda::AccumulatorsBytes(32, 32, 3));
 }
 
 }  // namespace
