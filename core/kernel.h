@@ -143,8 +143,8 @@ struct Part {
   bool tf32 = false;             // contraction, convolution of f32: a driver may round the factors to tf32
   float scale = 1;               // attention: multiplies q.k
   float softcap = 0;             // attention: c * tanh(score / c) before the mask, if not 0
-  TapeType acc_type = TapeType::kF32;
-  Span<const int64_t> loops;  // extents, each >= 1
+  TapeType acc_type = TapeType::kF32;  // of FP8, 128 along k may err by 2^-12 of their greatest sum each
+  Span<const int64_t> loops;           // extents, each >= 1
   Span<const Operand> operands;
   Span<const uint16_t>
       rhs;  // contraction: one or more; convolution: its weights, mostly one (none for pools)

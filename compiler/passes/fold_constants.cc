@@ -31,9 +31,8 @@ std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const i
 // Whether it is numbers of FP8, many of them, which would take four times the memory.
 bool IsFp8Weight(const ir::Graph& g, const Node& node) {
   constexpr int64_t kFew = 4096;
-  return node.shape.elements() > kFew && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId id) {
-           return IsFp8(g.node(id).dtype);
-         });
+  return node.shape.elements() > kFew && std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                     [&](NodeId id) { return IsFp8(g.node(id).dtype); });
 }
 
 }  // namespace
