@@ -169,7 +169,7 @@ int32_t InferWrong(void* user, const rondo_op_node*, rondo_op_type* outputs, cha
   switch (reinterpret_cast<uintptr_t>(user)) {
     case 0: std::snprintf(error, size, "the weather is bad"); return 1;
     case 1: return 1;
-    case 2: outputs[0].dtype = 13; return 0;
+    case 2: outputs[0].dtype = 99; return 0;
     case 3: outputs[0] = {RONDO_OP_F32, 9, {}}; return 0;
     case 4: outputs[0] = {RONDO_OP_F32, 1, {-5}}; return 0;
     case 5: outputs[0] = {RONDO_OP_F32, 2, {int64_t{1} << 40, int64_t{1} << 40}}; return 0;
@@ -183,7 +183,7 @@ int32_t InferWrong(void* user, const rondo_op_node*, rondo_op_type* outputs, cha
 TEST(Calls, InferErrorsAreSentencesWithTheNode) {
   const char* const says[] = {"Op \"n\": custom op \"d.Op\" of lib.so: the weather is bad",
                               "its infer function failed",
-                              "gives output 0 dtype 13",
+                              "gives output 0 dtype 99",
                               "gives output 0 rank 9",
                               "extent -5 for axis 0",
                               "extent 1099511627776",
