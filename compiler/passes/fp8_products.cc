@@ -7,6 +7,7 @@
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/replace_products.h"
 
 namespace rondo::passes {
 
@@ -250,20 +251,7 @@ Result<PassResult> Fp8Products(ir::Graph* graph, const PassOptions& options) {
     result.text = "for GPUs that multiply FP8";
     return result;
   }
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Op op = graph->node(id).op;
-    if (op != Op::kMatMul && op != Op::kConv) continue;
-    graph->Try();
-    const NodeId product = Fp8Rewriter(graph, id).Rewrite();
-    if (product == kNoNode) {
-      graph->TakeBack();
-      continue;
-    }
-    graph->Keep();
-    graph->Replace(id, product);
-    ++result.changes;
-  }
-  Tidy(graph);
+  result.changes = ReplaceProducts(graph, [&](NodeId id) { return Fp8Rewriter(graph, id).Rewrite(); });
   result.text = Count(result.changes, "product") + " of FP8";
   return result;
 }

@@ -9,6 +9,7 @@
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/quantised_padding.h"
+#include "compiler/passes/replace_products.h"
 
 namespace rondo::passes {
 namespace {
@@ -464,20 +465,8 @@ bool FewChannelsAreMany(const ir::Graph& graph) {
 Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   const bool few = options.host && FewChannelsAreMany(*graph);
-  for (NodeId id : graph->TopologicalOrder()) {
-    const Op op = graph->node(id).op;
-    if (op != Op::kMatMul && op != Op::kConv) continue;
-    graph->Try();
-    const NodeId integers = Rewriter(graph, id, options.host, few).Rewrite();
-    if (integers == kNoNode) {
-      graph->TakeBack();
-      continue;
-    }
-    graph->Keep();
-    graph->Replace(id, integers);
-    ++result.changes;
-  }
-  Tidy(graph);
+  result.changes =
+      ReplaceProducts(graph, [&](NodeId id) { return Rewriter(graph, id, options.host, few).Rewrite(); });
   result.text = Count(result.changes, "product") + " of 8-bit integers";
   return result;
 }
