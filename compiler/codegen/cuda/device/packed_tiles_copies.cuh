@@ -34,7 +34,11 @@ DEV void packed_column_scales(const char* const* matrices, int n, int tile, floa
   const i64 at = (i64)(wanted < LAST ? wanted : LAST) * 16 + (threadIdx.x >> 2 & 7) * 2;
   const char* own = matrices[0];
 #pragma unroll
-  for (int j = 1; j < MATMUL.b_count; ++j) own = tile / TILES == j ? matrices[j] : own;
+  for (int j = 1; j < MATMUL.b_count; ++j) {
+    const char* other = matrices[j];
+    asm("" : "+l"(other));  // a choice of values: as one of places, the array would lie in local memory
+    own = tile / TILES == j ? other : own;
+  }
   out[0] = packed_scale<TYPE>(own, at);
   out[1] = packed_scale<TYPE>(own, at + 1);
 }

@@ -74,7 +74,7 @@ int64_t RegistersOf(const PackedTiles& matmul) {
   return std::min(kMost, kRegisters / ((matmul.threads() + 127) / 128 * 128) / 8 * 8);
 }
 int64_t RegistersNeeded(const PackedTiles& matmul) {
-  const int64_t others = matmul.digits ? 66 : 52;
+  const int64_t others = matmul.digits ? 66 : 50 + matmul.warp_tiles;
   const int64_t begun = matmul.digits ? 4 : 2;  // accumulators of so many tiles are under way
   return (matmul.warp_tiles + begun) * matmul.m / 2 + others;
 }
