@@ -1,9 +1,11 @@
 #include "compiler/import/packed_weight.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "compiler/ir/packed.h"
+#include "compiler/ir/shares.h"
 #include "core/scalar.h"
 #include "formats/onnx/tensor.h"
 
@@ -62,6 +64,29 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
   return layout;
 }
 
+// Numbers [n, k] of the weight. False if one of them is none that packed weights have.
+bool ReadNumbers(const NarrowCodes& codes, const Layout& layout, uint8_t* numbers) {
+  constexpr int64_t kSide = 64;  // squares whose lines stay in cache, along whichever the weight lies
+  std::atomic<bool> all = true;
+  ir::InShares((layout.n + kSide - 1) / kSide, 1, [&](int64_t first, int64_t last) {
+    bool numbers_alone = true;
+    for (int64_t begin = first * kSide; begin < std::min(layout.n, last * kSide); begin += kSide) {
+      for (int64_t k_begin = 0; k_begin < layout.k; k_begin += kSide) {
+        const int64_t end = std::min(layout.n, begin + kSide), k_end = std::min(layout.k, k_begin + kSide);
+        for (int64_t n = begin; n < end; ++n) {
+          for (int64_t k = k_begin; k < k_end; ++k) {
+            const int code = CodeAt(codes, n * layout.n_stride + k * layout.k_stride);
+            numbers_alone &= !IsNoNumber(codes, code);
+            numbers[n * layout.k + k] = static_cast<uint8_t>(code);
+          }
+        }
+      }
+    }
+    if (!numbers_alone) all = false;
+  });
+  return all;
+}
+
 }  // namespace
 
 Result<NodeId> DequantisedWeight(OpContext& c) {
@@ -95,12 +120,8 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   std::vector<uint8_t> numbers(static_cast<size_t>(layout.n * layout.k));
   std::vector<float> scale(static_cast<size_t>(layout.n * blocks));
   std::vector<float> zero(zeros == nullptr ? 0 : scale.size());
+  if (!ReadNumbers(*codes, layout, numbers.data())) return kNoNode;
   for (int64_t n = 0; n < layout.n; ++n) {
-    for (int64_t k = 0; k < layout.k; ++k) {
-      const int code = CodeAt(*codes, n * layout.n_stride + k * layout.k_stride);
-      if (IsNoNumber(*codes, code)) return kNoNode;
-      numbers[static_cast<size_t>(n * layout.k + k)] = static_cast<uint8_t>(code);
-    }
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t from = n * layout.scale_row + b * layout.scale_block;
       const size_t to = static_cast<size_t>(n * blocks + b);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/ir/packed.h"
+#include "compiler/ir/shares.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/replace_products.h"
@@ -48,10 +49,15 @@ std::optional<Fp8Rows> Fp8RowsOf(const PackedMatrix& matrix, const std::string& 
   for (int64_t n = 0; n < kRows; ++n) {
     for (int64_t k = 0; k < kDepth; ++k) places[n][k] = shape.BitAt(n, k) / 8;
   }
+  ir::InShares(matrix.n, 1, [&](int64_t first, int64_t last) {
+    for (int64_t n = first; n < last; ++n) {
+      const uint8_t* const line = matrix.codes->bytes.data() + n / kRows * shape.pieces() * kBytes;
+      const int64_t* const own = places[n % kRows];
+      uint8_t* const to = codes.data() + n * matrix.k;
+      for (int64_t k = 0; k < matrix.k; ++k) to[k] = line[k / kDepth * kBytes + own[k % kDepth]];
+    }
+  });
   for (int64_t n = 0; n < matrix.n; ++n) {
-    const uint8_t* const line = matrix.codes->bytes.data() + n / kRows * shape.pieces() * kBytes;
-    uint8_t* const to = codes.data() + n * matrix.k;
-    for (int64_t k = 0; k < matrix.k; ++k) to[k] = line[k / kDepth * kBytes + places[n % kRows][k % kDepth]];
     const float scale = ir::ScaleOf(matrix, n, 0);
     std::copy_n(reinterpret_cast<const uint8_t*>(&scale), sizeof(scale),
                 &scales[static_cast<size_t>(n) * sizeof(scale)]);
