@@ -7,6 +7,15 @@ from onnx import TensorProto, helper, numpy_helper
 MICROSOFT = "com.microsoft"
 
 
+def has_dot_products():
+    """Whether this machine multiplies and adds up four bytes at once (VNNI, or Arm's)."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            return any(name in line.split() for line in lines for name in ("avx512_vnni", "avx_vnni", "asimddp"))
+    except OSError:
+        return True
+
+
 class Draw:
     """Numbers that depend on a seed, the number of the case and the operator alone."""
 

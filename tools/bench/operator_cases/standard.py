@@ -4,7 +4,7 @@ from onnx import TensorProto
 
 from .blockwise import narrow
 from .case import MICROSOFT, Case
-from .quantised import ONE_STEP, bytes_of, finish
+from .quantised import ONE_STEP, bytes_of, finish, weights_of
 
 
 def attention(draw):
@@ -145,7 +145,7 @@ def matmul_integer(draw):
     m, k, n = draw.pick(1, 2, 17, 70), draw.pick(1, 3, 32, 65, 300), draw.pick(1, 5, 16, 70)
     lead = draw.pick((), (2,), (2, 3))
     batch = draw.pick((), lead)
-    names = [case.input("a", bytes_of(draw, kinds[0], *lead, m, k)), case.either(draw, "b", bytes_of(draw, kinds[1], *batch, k, n)),
+    names = [case.input("a", bytes_of(draw, kinds[0], *lead, m, k)), case.either(draw, "b", weights_of(draw, kinds[1], *batch, k, n)),
              case.constant("a_zero", np.asarray(bytes_of(draw, kinds[0])) if draw.chance() else None),
              case.constant("b_zero", np.asarray(bytes_of(draw, kinds[1], *draw.pick((), (1,), () if batch else (n,)))))]
     case.node("MatMulInteger", names, ["y"])
@@ -157,9 +157,9 @@ def conv_integer(draw):
     case, kinds = Case(tolerance=(0, 0)), [draw.pick(np.uint8, np.int8) for _ in range(2)]
     groups, spatial = draw.pick(1, 1, 2, 4), draw.pick(1, 2, 2)
     channels, outs = groups * draw.whole(1, 4), groups * draw.whole(1, 3)
-    names = [case.input("x", bytes_of(draw, kinds[0], draw.whole(1, 2), channels, *draw.whole(5, 9, (spatial,)))),
-             case.either(draw, "w", bytes_of(draw, kinds[1], outs, channels // groups, *draw.whole(1, 3, (spatial,)))),
-             case.constant("x_zero", np.asarray(bytes_of(draw, kinds[0])) if draw.chance() else None),
+    names = [case.input("x", weights_of(draw, kinds[0], draw.whole(1, 2), channels, *draw.whole(5, 9, (spatial,)))),
+             case.either(draw, "w", weights_of(draw, kinds[1], outs, channels // groups, *draw.whole(1, 3, (spatial,)))),
+             case.constant("x_zero", np.asarray(weights_of(draw, kinds[0])) if draw.chance() else None),
              case.constant("w_zero", np.asarray(bytes_of(draw, kinds[1])) if draw.chance() else None)]
     case.node("ConvInteger", names, ["y"], group=groups, pads=draw.pick(None, [1] * 2 * spatial),
               strides=draw.pick(None, [2] * spatial), dilations=draw.pick(None, [2] * spatial))
@@ -175,7 +175,7 @@ def qlinear_matmul(draw):
     batch = draw.pick((), lead)
     columns = () if batch else draw.pick((), (1,), (n,))
     names = [case.input("a", bytes_of(draw, kind, *lead, m, k)), case.constant("a_scale", np.float32(0.02)),
-             case.constant("a_zero", np.asarray(bytes_of(draw, kind))), case.either(draw, "b", bytes_of(draw, weight, *batch, k, n)),
+             case.constant("a_zero", np.asarray(bytes_of(draw, kind))), case.either(draw, "b", weights_of(draw, weight, *batch, k, n)),
              case.constant("b_scale", np.asarray(draw.positive(*columns))), case.constant("b_zero", np.asarray(bytes_of(draw, weight, *columns))),
              case.constant("y_scale", np.float32(0.5)), case.constant("y_zero", np.asarray(bytes_of(draw, kind)))]
     case.node("QLinearMatMul", names, ["y"])
