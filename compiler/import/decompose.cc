@@ -162,6 +162,17 @@ NodeId Clamp(Builder& b, NodeId x, double low, double high) {
   return b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, x, low), high);
 }
 
+NodeId AmongLargest(ir::Builder& b, NodeId x, int64_t k) {
+  const Shape s = b.shape(x);
+  NodeId mine = b.Unsqueeze(x, 2), theirs = b.Unsqueeze(x, 1);
+  NodeId tie = b.Binary(
+      TapeOp::kBitAnd, b.Cast(b.Binary(TapeOp::kEqual, theirs, mine), DType::kI32),
+      b.Cast(b.Binary(TapeOp::kLess, b.Iota({1, s[1], s[1]}, 2), b.Iota({1, s[1], s[1]}, 1)), DType::kI32));
+  NodeId before = b.Binary(TapeOp::kMax, b.Cast(b.Binary(TapeOp::kLess, mine, theirs), DType::kI32), tie);
+  NodeId rank = b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
+  return b.Binary(TapeOp::kLess, rank, b.Scalar(DType::kI32, static_cast<double>(k)));
+}
+
 std::vector<int> AxisRange(int first, int last) {
   std::vector<int> axes(static_cast<size_t>(std::max(0, last - first)));
   std::iota(axes.begin(), axes.end(), first);

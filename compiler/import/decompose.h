@@ -57,6 +57,10 @@ NodeId Clamp(ir::Builder& b, NodeId x, double low, double high);
 // Running sums along `axis`; those before each element only if `exclusive`.
 NodeId CumulativeSum(ir::Builder& b, NodeId x, int axis, bool exclusive);
 
+// Of rows x [rows, n]: which elements are among the k largest of their row (bool). Of equal ones the first
+// counts as larger.
+NodeId AmongLargest(ir::Builder& b, NodeId x, int64_t k);
+
 // The axes [first, last).
 std::vector<int> AxisRange(int first, int last);
 

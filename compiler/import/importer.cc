@@ -175,6 +175,22 @@ const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) c
   return found == functions_.end() ? nullptr : found->second;
 }
 
+namespace {
+
+// What to do about an operator that no model needs which `rondo generate` continues texts with: searches that
+// have a decoder inside; "" for all others.
+const char* InsteadOf(const std::string& op) {
+  for (const char* search : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}) {
+    if (op == std::string("com.microsoft::") + search)
+      return "; a search has its decoder inside it: export the decoder itself (as Optimum and "
+             "onnxruntime-genai "
+             "do), and continue texts with rondo generate";
+  }
+  return "";
+}
+
+}  // namespace
+
 void Importer::CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame,
                               int depth, std::map<std::string, std::vector<std::string>>* unknown) {
   if (depth > kMaxCallDepth) return;  // ImportNode refuses it
@@ -223,7 +239,9 @@ Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed
   }
   if (unknown.empty()) return Status::Ok();
   std::string list;
+  const char* instead = "";
   for (const auto& [op, names] : unknown) {
+    if (*InsteadOf(op) != '\0') instead = InsteadOf(op);
     list += (list.empty() ? "" : "; ") + op + " (";
     constexpr size_t kShown = 8;
     for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
@@ -232,9 +250,9 @@ Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed
     list += ")";
   }
   return Status::Error(
-      Code::kUnsupported,
-      "%zu operator%s not supported: %s; a library of custom ops can add operators (--ops LIB.so)",
-      unknown.size(), unknown.size() == 1 ? " is" : "s are", list.c_str());
+      Code::kUnsupported, "%zu operator%s not supported: %s%s", unknown.size(),
+      unknown.size() == 1 ? " is" : "s are", list.c_str(),
+      *instead != '\0' ? instead : "; a library of custom ops can add operators (--ops LIB.so)");
 }
 
 // ------------------------------------------------------------------------------------------ nodes

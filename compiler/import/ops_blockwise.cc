@@ -23,16 +23,7 @@ enum MatMulInput { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
 Result<PackedBlocks> ReadBlocks(const OpContext& c) {
   const PackedBlocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
-  if (blocks.bits != 2 && blocks.bits != 4 && blocks.bits != 8) {
-    return Status::Error(Code::kUnsupported,
-                         "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
-                         static_cast<long long>(blocks.bits));
-  }
-  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost || !PowerOfTwo(blocks.size) ||
-      blocks.size < 16 || blocks.size > (1 << 30)) {
-    return Status::Error(Code::kCorrupt, "N %lld, K %lld in blocks of %lld", static_cast<long long>(blocks.n),
-                         static_cast<long long>(blocks.k), static_cast<long long>(blocks.size));
-  }
+  RONDO_RETURN_IF_ERROR(CheckBlocks(blocks));
   if (c.Int("weight_prepacked", 0) != 0) {
     return Status::Error(Code::kUnsupported,
                          "weight_prepacked %lld is the layout of one vendor's kernel: export with 0",

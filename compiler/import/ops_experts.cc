@@ -1,5 +1,6 @@
-// MoE and QMoE of com.microsoft. Every token goes through every expert, and the experts that are not its own
-// count nothing: no kernel reads the weights of some experts only.
+// MoE, QMoE and MoEGroupRouter of com.microsoft. Every token goes through every expert, and the experts that
+// are not its own count nothing: no kernel reads the weights of some experts only.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -121,17 +122,8 @@ Result<NodeId> Activated(OpContext& c, const Layer* layers, NodeId x, int64_t ex
 
 // The share of each expert in each token's result: [tokens, experts], 0 but for the k of the largest scores.
 // Of equal scores the first counts as larger.
-NodeId Routing(OpContext& c, NodeId scores, NodeId values, int64_t k) {
-  Builder& b = c.b;
-  const Shape s = b.shape(scores);
-  NodeId mine = b.Unsqueeze(scores, 2), theirs = b.Unsqueeze(scores, 1);
-  NodeId tie = b.Binary(
-      TapeOp::kBitAnd, b.Cast(b.Binary(TapeOp::kEqual, theirs, mine), DType::kI32),
-      b.Cast(b.Binary(TapeOp::kLess, b.Iota({1, s[1], s[1]}, 2), b.Iota({1, s[1], s[1]}, 1)), DType::kI32));
-  NodeId before = b.Binary(TapeOp::kMax, b.Cast(b.Binary(TapeOp::kLess, mine, theirs), DType::kI32), tie);
-  NodeId rank = b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
-  NodeId chosen = b.Binary(TapeOp::kLess, rank, b.Scalar(DType::kI32, static_cast<double>(k)));
-  return b.Select(chosen, values, b.Scalar(DType::kF32, 0));
+NodeId Routing(Builder& b, NodeId scores, NodeId values, int64_t k) {
+  return b.Select(AmongLargest(b, scores, k), values, b.Scalar(DType::kF32, 0));
 }
 
 Status Check(OpContext& c, const Layer* layers) {
@@ -180,9 +172,9 @@ Status Experts(OpContext& c) {
   if (kQuantised && c.Has(14)) {
     RONDO_RETURN_IF_ERROR(c.RequireFloat(14));
     if (!(c.shape(14) == c.shape(1))) return Status::Error(Code::kCorrupt, "router_weights of another shape");
-    shares = Routing(c, scores, b.Cast(c.In(14), DType::kF32), k);
+    shares = Routing(b, scores, b.Cast(c.In(14), DType::kF32), k);
   } else {
-    shares = Routing(c, scores, Softmax(b, scores, 1), k);
+    shares = Routing(b, scores, Softmax(b, scores, 1), k);
   }
   // Shares of quantised experts add up to 1 in ONNX Runtime, whatever the attribute says.
   if (c.Int("normalize_routing_weights", 0) != 0 || (kQuantised && !c.Has(14)))
@@ -199,8 +191,80 @@ Status Experts(OpContext& c) {
   return Status::Ok();
 }
 
+// ------------------------------------------------------------------------------------ who is chosen
+
+enum RouterInput { kLogits, kExpertBias, kRouterWeight };
+enum RouterOutput { kRouterProbs, kSelectionScores, kRouterWeights };
+
+Status CheckRouter(OpContext& c, int64_t experts) {
+  const int64_t groups = c.Int("n_group", 1), used = c.Int("topk_group", 1), k = c.Int("top_k", 0);
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kExpertBias));
+  if (!(c.shape(kExpertBias) == Shape({experts}))) {
+    return Status::Error(Code::kCorrupt, "expert_bias of shape %s for %lld experts",
+                         Text(c.shape(kExpertBias)).c_str(), static_cast<long long>(experts));
+  }
+  if (groups < 1 || experts % groups != 0 || used < 1 || used > groups || k < 1 ||
+      k > used * (experts / groups) || c.Int("group_topk", 2) < 1 || experts > 4096) {
+    return Status::Error(Code::kCorrupt, "%lld of %lld experts, out of %lld of %lld groups",
+                         static_cast<long long>(k), static_cast<long long>(experts),
+                         static_cast<long long>(used), static_cast<long long>(groups));
+  }
+  const bool whole = c.Wants(kSelectionScores) || c.Wants(kRouterWeights);
+  if (whole == c.Wants(kRouterProbs) || (whole && groups != 1) || (!whole && c.Has(kRouterWeight)))
+    return Status::Error(Code::kCorrupt,
+                         "router_probs, or else the scores of all experts in one group: both were asked for, "
+                         "or neither, or scores of %lld groups, or projection_weight without them",
+                         static_cast<long long>(groups));
+  return Status::Ok();
+}
+
+// Sigmoids of the logits, chosen by what they and a bias add up to: the best groups of experts (by the sum of
+// a group's greatest), and of those the best experts.
+Status MoeGroupRouter(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kLogits));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kLogits, 1, kMaxRank));
+  const Shape s = c.shape(kLogits);
+  const int64_t width = s[s.rank - 1];
+  if (s.elements() == 0) return Status::Error(Code::kCorrupt, "logits of shape %s", Text(s).c_str());
+  const int64_t tokens = s.elements() / width;
+  NodeId x = b.Cast(b.Reshape(c.In(kLogits), {tokens, width}), DType::kF32);
+  if (c.Has(kRouterWeight)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(kLogits, kRouterWeight));
+    RONDO_RETURN_IF_ERROR(c.RequireRank(kRouterWeight, 2, 2));
+    if (c.shape(kRouterWeight)[1] != width)
+      return Status::Error(Code::kCorrupt, "projection_weight of shape %s for %s",
+                           Text(c.shape(kRouterWeight)).c_str(), Text(s).c_str());
+    x = b.MatMul(x, b.Transpose(b.Cast(c.In(kRouterWeight), DType::kF32), {1, 0}));
+  }
+  const int64_t experts = b.shape(x)[1];
+  RONDO_RETURN_IF_ERROR(CheckRouter(c, experts));
+  const NodeId weights = Sigmoid(b, x);
+  const NodeId scores = b.Add(weights, b.Cast(c.In(kExpertBias), DType::kF32));
+  if (c.Wants(kSelectionScores)) c.Set(kSelectionScores, scores);
+  if (c.Wants(kRouterWeights)) c.Set(kRouterWeights, weights);
+  if (!c.Wants(kRouterProbs)) return Status::Ok();
+  const int64_t groups = c.Int("n_group", 1), each = experts / groups;
+  const NodeId none = b.Scalar(DType::kF32, -std::numeric_limits<double>::infinity());
+  NodeId open = scores;
+  if (const int64_t used = c.Int("topk_group", 1); used < groups) {
+    const NodeId rows = b.Reshape(scores, {tokens * groups, each});
+    const NodeId best = Routing(b, rows, rows, std::min(c.Int("group_topk", 2), each));
+    const NodeId sums = b.Reshape(b.Reduce(ir::ReduceKind::kSum, best, {1}, false), {tokens, groups});
+    const NodeId kept = b.Unsqueeze(AmongLargest(b, sums, used), 2);
+    open = b.Select(kept, b.Reshape(scores, {tokens, groups, each}), none);
+    open = b.Reshape(open, {tokens, experts});
+  }
+  const NodeId log = b.Unary(TapeOp::kLog, b.BinaryScalar(TapeOp::kMax, weights, 1e-20));
+  const NodeId sentinel = b.Scalar(DType::kF32, c.Float("router_sentinel", -10000));
+  const NodeId chosen = AmongLargest(b, open, c.Int("top_k", 0));
+  c.Set(kRouterProbs, b.Cast(b.Select(chosen, log, sentinel), c.dtype(kLogits)));
+  return Status::Ok();
+}
+
 constexpr OpRow kOps[] = {
     {"MoE", 3, Experts<false>, 1, kLatest, kDomain},
+    {"MoEGroupRouter", 2, MoeGroupRouter, 1, kLatest, kDomain},
     {"QMoE", 4, Experts<true>, 1, kLatest, kDomain},
 };
 

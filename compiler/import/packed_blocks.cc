@@ -15,6 +15,9 @@ using ir::Builder;
 using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
 constexpr int64_t kMostBytes = int64_t{1} << 44;
+constexpr int64_t kMost = int64_t{1} << 28;  // rows or columns of a weight
+
+bool PowerOfTwo(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
 // Input `i` holds `count` elements.
 Status RequireCount(const OpContext& c, int i, int64_t count) {
@@ -149,6 +152,20 @@ std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const
 }
 
 }  // namespace
+
+Status CheckBlocks(const PackedBlocks& blocks) {
+  if (blocks.bits != 2 && blocks.bits != 4 && blocks.bits != 8) {
+    return Status::Error(Code::kUnsupported,
+                         "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
+                         static_cast<long long>(blocks.bits));
+  }
+  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost || !PowerOfTwo(blocks.size) ||
+      blocks.size < 16 || blocks.size > (1 << 30)) {
+    return Status::Error(Code::kCorrupt, "N %lld, K %lld in blocks of %lld", static_cast<long long>(blocks.n),
+                         static_cast<long long>(blocks.k), static_cast<long long>(blocks.size));
+  }
+  return Status::Ok();
+}
 
 Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros,
                            DType dtype) {

@@ -31,6 +31,9 @@ struct PackedBlocks {
   double middle() const { return static_cast<double>(int64_t{1} << (bits - 1)); }
 };
 
+// Whether they are blocks that rondo reads: kUnsupported for other bits, kCorrupt for sizes that are none.
+Status CheckBlocks(const PackedBlocks& blocks);
+
 // (number - zero) * scale as [n, columns()] of `dtype`: inputs `weights` (u8), `scales` (float) and `zeros`
 // (u8, float, or none: the middle of the numbers) of the node. A constant, if they are; else worked out in
 // every run. kCorrupt where they do not hold as many elements; kUnsupported where they have an order and are

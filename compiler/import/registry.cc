@@ -43,6 +43,7 @@ Table MakeTable() {
                                  GatedDeltaOps(),
                                  SparseAttentionOps(),
                                  BranchOps(),
+                                 ProjectionOps(),
                                  SamplingOps(),
                                  FourierOps(),
                                  ColumnsOps(),

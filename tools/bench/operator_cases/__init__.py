@@ -3,8 +3,9 @@ from .attention import CASES as ATTENTION
 from .blockwise import CASES as BLOCKWISE
 from .experts import CASES as EXPERTS
 from .fused import CASES as FUSED
+from .projections import CASES as PROJECTIONS
 from .quantised import CASES as QUANTISED
 from .standard import CASES as STANDARD
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **QUANTISED, **STANDARD}
+ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **PROJECTIONS, **QUANTISED, **STANDARD}
