@@ -1,4 +1,4 @@
-// HowMany: how often a test does what a long test does more often.
+// HowMany: how often a test does what a long test does more often; IsTaken: which of its cases.
 #ifndef RONDO_TESTS_HOW_MANY_H_
 #define RONDO_TESTS_HOW_MANY_H_
 
@@ -13,6 +13,11 @@ inline int HowMany(const char* variable, int usually) {
   const int number = text == nullptr ? usually : std::atoi(text);
   return number > 0 ? number : usually;
 }
+
+// Whether case `number` is one of those that a test takes when it takes one of `each`: of every `each` cases
+// one, by turns another one of them, so that where two lists are gone through, one inside the other, all of
+// both are met.
+inline bool IsTaken(int number, int each) { return (number + number / each) % each == 0; }
 
 }  // namespace rondo
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # rondo generate on a GPU: PyTorch's greedy bytes, the tokens that the host draws from the same seeds, and texts that
 # begin with states copied on the device. gpu_generate.sh RONDO PYCODER; skipped (77) without a GPU or libnvrtc.
-# gpu_generate.sh RONDO PYCODER TOKENS: texts of so many tokens, of one seed, on one device (tests/cuda/emulated is slow).
+# gpu_generate.sh RONDO PYCODER TOKENS: texts of so many tokens, drawn from one seed behind a prefix, on one device
+# (tests/cuda/emulated is slow).
 set -euo pipefail
 rondo=$1 model=$2
-tokens=${3:-120} seeds=(1 2 3) cache=()
-[ $# -lt 3 ] || { seeds=(1) cache=(--no-kernel-cache); }
+tokens=${3:-120} seeds=(1 2 3) texts=(--prompt class --prompt def --prompt return) cache=()
+[ $# -lt 3 ] || { seeds=() texts=(--prompt class --prompt def) cache=(--no-kernel-cache); }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compile() {
@@ -25,7 +26,7 @@ same() {
 }
 drawn=(--max-tokens $((tokens < 100 ? tokens : 100)) --temperature 0.8 --top-k 20 --top-p 0.9)
 for seed in "${seeds[@]}"; do same --prompt-file "$work/prompt" "${drawn[@]}" --seed "$seed"; done
-same --prefix-file "$work/prompt" --prompt class --prompt def --prompt return "${drawn[@]}"
+same --prefix-file "$work/prompt" "${texts[@]}" "${drawn[@]}" --seed 1
 if [ $# -lt 3 ]; then
   compile --tp 2 -o "$work/plan" >"$work/said"
   NCCL_MULTI_RANK_GPU_ENABLE=1 "$rondo" generate "$work/plan" "${greedy[@]}" --devices 0,0 >"$work/out"

@@ -19,6 +19,7 @@
 #include "tests/cuda/have_nvrtc.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/reference.h"
+#include "tests/how_many.h"
 #include "tools/rondo/kernel_check.h"
 
 namespace rondo::test {
@@ -38,13 +39,16 @@ struct Case {
 class Suite {
  public:
   Case& Add(std::string what) {
-    cases_.emplace_back();
-    cases_.back().what = std::move(what);
-    return cases_.back();
+    std::deque<Case>& cases = IsTaken(added_++, each) ? cases_ : left_out_;
+    last_ = &cases.emplace_back();
+    last_->what = std::move(what);
+    return *last_;
   }
 
-  Case& Last() { return cases_.back(); }
+  Case& Last() { return *last_; }
+  size_t size() const { return cases_.size(); }
 
+  int each = HowMany("RONDO_SUITE_EACH", 1);  // one of so many cases is taken (IsTaken)
   KernelConfiguration configuration;
   uint32_t processors = 0;  // 0: the GPU's; fewer, and little work gets the templates of much
 
@@ -153,7 +157,9 @@ class Suite {
     EXPECT_EQ(c.difference ? c.difference(got) : Difference(c.maker, want, got, c.tolerance), "") << c.what;
   }
 
-  std::deque<Case> cases_;
+  std::deque<Case> cases_, left_out_;
+  Case* last_ = nullptr;
+  int added_ = 0;
   EmittedPlan emitted_;
   std::vector<Kernel> kernels_;
   std::vector<Buffer> buffers_;

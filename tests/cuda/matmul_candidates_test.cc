@@ -9,6 +9,7 @@
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/arena.h"
+#include "tests/how_many.h"
 
 namespace rondo {
 namespace {
@@ -272,7 +273,7 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all;
-    int kernels = 0;
+    int kernels = 0, number = 0;
     for (const Matrices& m :
          {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
           Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
@@ -280,6 +281,7 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
           Matrices{200, 256, 512, DType::kI8}}) {
       for (const auto& [configuration, microseconds] : Matmul(m).Candidates(target)) {
         if (configuration.family == TemplateFamily::kMma || configuration.cluster > 1) continue;  // as below
+        if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
         target.configuration = configuration;
         KernelText kernel = Matmul(m).Text(target);
         EXPECT_EQ(kernel.configuration, configuration) << Text(configuration);
@@ -299,12 +301,13 @@ TEST(CudaMatmuls, EveryTileCompiles) {
     // An A100's: plans for sm_80 keep within what all of its family have.
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
     std::string all;
-    int kernels = 0;
+    int kernels = 0, number = 0;
     std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kMma, target);
     EXPECT_EQ(tiles.size(), 12u);
     for (const KernelConfiguration& tile : TilesOf(TemplateFamily::kWgmma, target)) tiles.push_back(tile);
     for (const KernelConfiguration& tile : tiles) {
       for (int cluster : {1, 2}) {
+        if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
         target.configuration = tile;
         target.configuration.cluster = target.clusters() ? cluster : 1;
         KernelText kernel = Matmul({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);

@@ -16,6 +16,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/small/kernels_text.h"
 #include "tests/folders.h"
+#include "tests/how_many.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
@@ -94,8 +95,10 @@ TEST(SmallKernels, PtxAssembles) {
   const char* const ptxas = "/usr/local/cuda/bin/ptxas";
   if (!std::filesystem::exists(ptxas)) GTEST_SKIP() << "there is no " << ptxas;
   const TemporaryFolder folder;
+  int number = 0;
   for (const Made& made : AllMade()) {
     for (const std::string target : {"sm_80", "sm_90", "sm_90a"}) {
+      if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
       std::string text = made.carried;
       if (target != "sm_80") cuda::MakeWait(text.data());
       std::ofstream(folder.File("kernels.ptx")) << text;
