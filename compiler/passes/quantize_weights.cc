@@ -38,8 +38,8 @@ class Quantising {
     } else {
       double relative = 0;
       matrix = RoundWeights(*data, *layout, {options_.quantize, block, scale_type}, &relative);
-      // Numbers so small that nothing is left of them stay as they are.
-      if (matrix == nullptr || relative >= 1) return;
+      if (matrix == nullptr) return Keep(data->name, "has numbers that are not finite");
+      if (!(relative < 1)) return Keep(data->name, "has numbers so small that nothing would be left of them");
       worst_ = std::max(worst_, relative);
       std::snprintf(error, sizeof(error), "%.5f", relative);
     }
@@ -61,6 +61,8 @@ class Quantising {
 
   std::string Text() const {
     char line[240];
+    if (count_ == 0 && num_kept_ > 0)
+      return std::string("no weight rounded to ") + Name(options_.quantize) + Kept();
     if (count_ == 0) {
       std::snprintf(
           line, sizeof(line),
@@ -77,11 +79,20 @@ class Quantising {
       std::snprintf(line, sizeof(line), ", relative RMS error %.5f at most", worst_);
       text += line;
     }
-    return text + lines_;
+    return text + Kept() + lines_;
   }
   int64_t count() const { return count_; }
 
  private:
+  static constexpr int64_t kShown = 3;  // of those that stay as they are
+
+  void Keep(const std::string& name, const char* why) {
+    if (num_kept_++ < kShown) kept_ += "; \"" + name + "\" stays as it is: it " + why;
+  }
+  std::string Kept() const {
+    return num_kept_ > kShown ? kept_ + "; and " + std::to_string(num_kept_ - kShown) + " more" : kept_;
+  }
+
   // How matmuls read the constant as their right side; none if anything else reads it, or they differ.
   std::optional<WeightLayout> LayoutOf(NodeId id, const ConstantData& data) {
     const DType t = data.dtype;
@@ -126,7 +137,8 @@ class Quantising {
 
   Graph* g_;
   const PassOptions& options_;
-  std::string lines_;
+  std::string lines_, kept_;
+  int64_t num_kept_ = 0;
   int64_t before_ = 0, after_ = 0, count_ = 0;
   double worst_ = -1;  // relative error of any; below 0: of none it is known
 };

@@ -239,7 +239,31 @@ TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
   SmallGraph bad = Product(1, 128, 64, false);  // no number stays none
   const NodeId inf = bad.b.Floats(DType::kF32, {128, 64}, std::vector<double>(128 * 64, INFINITY));
   bad.Out("z", bad.b.MatMul(bad.In("v", {1, 128}), inf));
-  EXPECT_EQ(QuantizeWeights(&bad.g, Bits(PackedType::kU4, 32))->changes, 1);
+  const Result<PassResult> one = QuantizeWeights(&bad.g, Bits(PackedType::kU4, 32));
+  EXPECT_EQ(one->changes, 1);
+  EXPECT_NE(one->text.find("stays as it is: it has numbers that are not finite"), std::string::npos)
+      << one->text;
+  EXPECT_LT(one->text.find("not finite"),
+            one->text.find('\n'));  // before the table of those that are rounded
+}
+
+// Whose numbers no scale can say is named, and the reason is not that it is none.
+TEST(PackedWeights, WeightsThatStayBecauseOfTheirNumbersAreNamed) {
+  for (const double wrong : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    SmallGraph s;
+    NodeId y = s.In("x", {2, 64});
+    for (int i = 0; i < 5; ++i) {
+      std::vector<double> values(64 * 64, 0.5);
+      values[static_cast<size_t>(i) + 70] = wrong;
+      y = s.b.MatMul(y, s.b.Floats(DType::kF32, {64, 64}, values));
+    }
+    s.Out("y", y);
+    const Result<PassResult> result = QuantizeWeights(&s.g, Bits(PackedType::kU8, 32));
+    EXPECT_EQ(result->changes, 0);
+    EXPECT_EQ(result->text.find("no weight rounded to int8; \""), 0u) << result->text;
+    EXPECT_NE(result->text.find("not finite; and 2 more"), std::string::npos) << result->text;
+    EXPECT_EQ(result->text.find("none is a matrix"), std::string::npos) << result->text;
+  }
 }
 
 TEST(PackedWeights, WhatIsSaidNamesTheGreatestErrorOrWhyThereIsNone) {
@@ -261,7 +285,9 @@ TEST(PackedWeights, NumbersOfWhichNothingWouldBeLeftStayAsTheyAre) {
   std::vector<double> values(64 * 64);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 1e-42 * static_cast<double>(i % 7);
   s.Out("y", s.b.MatMul(s.In("x", {2, 64}), s.b.Floats(DType::kF32, {64, 64}, values)));
-  EXPECT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 0);
+  const Result<PassResult> result = QuantizeWeights(&s.g, Bits(PackedType::kU4, 32));
+  EXPECT_EQ(result->changes, 0);
+  EXPECT_NE(result->text.find("so small that nothing would be left"), std::string::npos) << result->text;
 }
 
 TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
