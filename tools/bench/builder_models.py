@@ -12,13 +12,15 @@ LAYERS, HIDDEN, WIDE = 2, 64, 96
 
 # What a family differs in. heads, groups: of queries, and of keys and values. size: of a head. rotary: how much of it is
 # turned. window: of the layers in `windowed`. norm: "rms" or "layer". act: of the MLP. post: norms behind attention and MLP
-# as well, or only there. block, bits, zero: of the weights.
+# as well, or only there. block, bits, zero: of the weights. row_groups: rows share scales in any order (g_idx). inner_bias:
+# in the MatMulNBits. positions: an input of the attention.
 _PLAIN = {"heads": 4, "groups": 2, "size": 16, "rotary": None, "interleaved": 0, "packed": False, "bias": False,
           "head_norms": None, "window": None, "windowed": (0, 1), "softcap": 0.0, "scale": None, "norm": "rms",
           "act": "silu", "gated": True, "post": None, "embeds": "table", "embed_scale": None, "residual_scale": None,
           "logits_scale": None, "logits_cap": None, "no_rope": (), "long_rope": None, "local_base": None, "sink": False,
           "experts": None, "block": 32, "bits": 4, "head_bits": None, "zero": True, "qdq": False, "last_only": False,
-          "hidden_states": False, "cache_bits": 0, "words": WORDS}
+          "hidden_states": False, "cache_bits": 0, "words": WORDS, "float_zero": False, "row_groups": False,
+          "inner_bias": False, "positions": False}
 
 FAMILIES = {
     "llama": {},
@@ -65,7 +67,8 @@ def drawn(seed):
             "last_only": chance(0.3), "rotary": size // 2 if size % 32 == 0 and chance(0.3) else None,
             "no_rope": pick([(), (), (0,)]), "long_rope": pick([None, None, 7]), "words": pick([50, 53, 64]),
             "embeds": pick(["table", "table", "shared"]), "experts": pick([None, None, None, (4, 2, 4), (3, 1, 8)]),
-            "local_base": pick([None, None, 100.0]), "embed_scale": pick([None, 3.0]), "logits_cap": pick([None, 5.0])}
+            "local_base": pick([None, None, 100.0]), "embed_scale": pick([None, 3.0]), "logits_cap": pick([None, 5.0]),
+            "float_zero": chance(0.3), "row_groups": chance(0.3), "inner_bias": chance(0.5), "positions": chance(0.3)}
 
 
 class Builder(Model):
@@ -81,6 +84,13 @@ class Builder(Model):
         step = 3.0 / np.sqrt(rows) / middle
         return numbers, self.random.uniform(step / 2, step, (columns, blocks)).astype(np.float32)
 
+    def zero_points(self, shape, bits):
+        """As numbers of bits, or (ONNX Runtime has none of 8 bits) as floats."""
+        middle = 2 ** (bits - 1)
+        if self.f["float_zero"] and bits != 8:
+            return self.weight((middle + self.random.uniform(-1, 1, shape)).astype(np.float32))
+        return self.weight(pack(self.random.integers(middle - 1, middle + 2, shape), bits))
+
     def project(self, x, rows, columns, bits=None, bias=None):
         f = self.f
         bits = bits or f["bits"]
@@ -95,9 +105,14 @@ class Builder(Model):
             y = self.op("MatMul", x, self.op("Transpose", w, perm=[1, 0]))
         else:
             inputs = [x, self.weight(pack(numbers, bits)), self.weight(scales)]
-            if f["zero"]:
-                near = self.random.integers(2 ** (bits - 1) - 1, 2 ** (bits - 1) + 2, scales.shape)
-                inputs.append(self.weight(pack(near, bits)))
+            inputs += [self.zero_points(scales.shape, bits) if f["zero"] else "", "", ""]
+            if f["row_groups"] and not f["zero"] and bits == 4:  # as GPTQ leaves them
+                groups = self.random.permutation(np.arange(rows) // f["block"])
+                inputs[4] = self.weight(groups.astype(np.int32))
+            if bias and f["inner_bias"]:
+                inputs[5], bias = self.numbers(columns, scale=0.2), False
+            while not inputs[-1]:
+                inputs.pop()
             y = self.op("MatMulNBits", *inputs, domain=MICROSOFT, bits=bits, block_size=f["block"], N=columns, K=rows)
         return self.op("Add", y, self.numbers(columns, scale=0.2)) if bias else y
 
@@ -162,7 +177,8 @@ class Builder(Model):
         turns = layer not in f["no_rope"]
         names += [f"past_key_values.{layer}.key", f"past_key_values.{layer}.value", last, total]
         names += caches if turns else ["", ""]
-        names += ["", "", self.weight(self.random.standard_normal(heads).astype(np.float32)) if f["sink"] else ""]
+        names += ["position_ids" if turns and f["positions"] else "", ""]
+        names += [self.weight(self.random.standard_normal(heads).astype(np.float32)) if f["sink"] else ""]
         more = {"local_window_size": f["window"]} if f["window"] and layer in f["windowed"] else {}
         if f["cache_bits"]:
             names += [self.weight(np.full(1, 0.05, np.float32)) for _ in range(2)]
@@ -211,6 +227,8 @@ class Builder(Model):
         else:
             self.input("input_ids", INT64, "batch_size", "sequence_length")
         self.input("attention_mask", INT64, "batch_size", "total_sequence_length")
+        if f["positions"]:
+            self.input("position_ids", INT64, "batch_size", "sequence_length")
         kind = TensorProto.INT8 if f["cache_bits"] else FLOAT
         for layer in range(LAYERS):
             for part in ("key", "value"):
