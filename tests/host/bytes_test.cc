@@ -73,7 +73,7 @@ void RandomProduct(uint32_t seed, int64_t most_m, int64_t most_n, int64_t most_k
 }
 
 TEST(ProductOfBytes, MatchesTheReference) {
-  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed)
+  for (uint32_t seed = 0; seed < Seeds(60) && !testing::Test::HasFatalFailure(); ++seed)
     RandomProduct(seed, 90, 60, 150);
 }
 TEST(ProductOfBytes, OfOneRowMatchesTheReference) {
@@ -134,7 +134,8 @@ void RandomConvolution(uint32_t seed) {
 }
 
 TEST(ConvolutionOfBytes, MatchesTheReference) {
-  for (uint32_t seed = 0; seed < 100 && !testing::Test::HasFatalFailure(); ++seed) RandomConvolution(seed);
+  for (uint32_t seed = 0; seed < Seeds(100) && !testing::Test::HasFatalFailure(); ++seed)
+    RandomConvolution(seed);
 }
 
 // Bytes that a tape computes with as floats, in whatever order they lie; one is read as an integer as well.

@@ -115,14 +115,14 @@ void RandomDepthwise(uint32_t seed, DType weight) {
 
 TEST(DepthwiseConvolutionOfBytes, MatchesTheReference) {
   for (const DType weight : {DType::kI8, DType::kU8, DType::kI16}) {
-    for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed)
+    for (uint32_t seed = 0; seed < Seeds(30) && !testing::Test::HasFatalFailure(); ++seed)
       RandomDepthwise(seed, weight);
   }
 }
 
 // Epilogues of products that are done in one go, and some that are not.
 TEST(ScaledSumsOfBytes, MatchTheReference) {
-  for (uint32_t seed = 0; seed < 150 && !testing::Test::HasFatalFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < Seeds(150) && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
     Arena arena;
     PartMaker maker(&arena);

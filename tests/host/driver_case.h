@@ -8,6 +8,7 @@
 #include "drivers/host/host_driver.h"
 #include "tests/host/difference.h"
 #include "tests/host/kernel_maker.h"
+#include "tests/how_many.h"
 
 namespace rondo::test {
 
@@ -29,6 +30,9 @@ class HostFixture {
 // Results of several threads must equal those of one thread bit by bit. `what` names the case.
 void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::string& what,
                             const Tolerance& tolerance = {});
+
+// Of `all` seeds that kernels are drawn from, how many a test takes: half, and all in the long tests.
+inline uint32_t Seeds(uint32_t all) { return all / static_cast<uint32_t>(HowMany("RONDO_SEEDS_OF", 2)); }
 
 }  // namespace rondo::test
 

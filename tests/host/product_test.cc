@@ -171,7 +171,8 @@ void PackedContraction(uint32_t seed) {
 }
 
 TEST(Contraction, ByPackedWeightsMatchesTheReference) {
-  for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
+  for (uint32_t seed = 0; seed < Seeds(36) && !testing::Test::HasFatalFailure(); ++seed)
+    PackedContraction(seed);
 }
 
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
@@ -274,7 +275,7 @@ TEST(Convolution, PoolsMatchTheReference) {
 }
 
 TEST(ConvolutionWithChannelsLast, MatchesTheReference) {
-  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < Seeds(24) && !testing::Test::HasFatalFailure(); ++seed) {
     RandomConvolution(seed, Combine::kProduct, false, Channels::kLast);
   }
 }
@@ -284,7 +285,7 @@ TEST(ConvolutionWithChannelsLast, OfManyGroupsMatchesTheReference) {
   }
 }
 TEST(ConvolutionWithChannelsLast, OfAnImageWithItsChannelsFirstMatchesTheReference) {
-  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < Seeds(24) && !testing::Test::HasFatalFailure(); ++seed) {
     RandomConvolution(seed, Combine::kProduct, false, Channels::kLastButInput, 3, 40);
   }
 }
