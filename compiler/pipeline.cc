@@ -89,6 +89,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,
      Leaves::kGraph, kPaired,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
+    {"combined_ranges", GraphAndBodies<passes::CombinedRanges>, kEach, kOptional, kGpus, Leaves::kGraph,
+     kPaired, "the kernel that computes an image by a product finds its extremes as well"},
     {"ranges_in_rows", GraphAndBodies<passes::RangesInRows>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "what quantises an image by its range finds that itself: at once, or in each row, from extremes of "
      "lines"},

@@ -80,7 +80,9 @@ enum class Mode : uint8_t { kRead = 0, kWrite = 1, kReadWrite = 2 };
 //   offset + sum over loops d of strides[d] * i[d] + guards + indirects.
 // A stride of 0 broadcasts; strides may be negative. A write must touch each element once per
 // iteration point of the loops it depends on, and two iteration points that differ in a loop with
-// stride 0 on a written operand are a fault of the plan (except the loops its skeleton reduces).
+// stride 0 on a written operand are a fault of the plan (except the loops its skeleton reduces). What a tape
+// combines into (kCombineMax, kCombineMin) is one element instead, for all points: kReadWrite, with strides
+// of 0, and no tape loads or stores it.
 struct Operand {
   uint16_t param = 0;
   DType dtype = DType::kF32;
@@ -153,7 +155,9 @@ struct Part {
   // their role in the order of the rhs's strides, largest first.
   PackedWeights packed;
   Span<const uint16_t> scales, zeros;
-  // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
+  // Prologue of the lhs over the loops of lhs (contraction, convolution with weights); empty: the loaded lhs
+  // itself. Where a guard of a convolution's lhs fails, the lhs is `absent` of the accumulators' type,
+  // whatever the prologue.
   Tape prologue;
   Tape body;                      // kMap
   Span<const Stage> stages;       // kReduction

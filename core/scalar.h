@@ -8,6 +8,7 @@
 #ifndef RONDO_CORE_SCALAR_H_
 #define RONDO_CORE_SCALAR_H_
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -335,6 +336,20 @@ inline T ReduceStart(TapeOp op) {
       return kIsInt<T> ? std::numeric_limits<T>::max() : std::numeric_limits<T>::infinity();
     default: return T(0);
   }
+}
+
+// The steps of kCombineMax and kCombineMin: the same bits in whatever order points come, by the order of
+// integers that floats have as their bits (-0 is less than 0). NaN, once met, stays: as the greatest, or the
+// least, of all bits. `cell` may be any number, or NaN with the sign that such have.
+inline float Combined(TapeOp op, float cell, float x) {
+  const bool max = op == TapeOp::kCombineMax;
+  const uint32_t nan = max ? 0x7fffffffu : 0xffffffffu;
+  const uint32_t old = std::bit_cast<uint32_t>(cell), bits = x != x ? nan : std::bit_cast<uint32_t>(x);
+  const int32_t old_int = static_cast<int32_t>(old), bits_int = static_cast<int32_t>(bits);
+  // Of those below 0, greater bits are less numbers.
+  const bool takes = (max == (bits_int >= 0)) ? (max ? bits_int > old_int : bits > old)
+                                              : (max ? bits < old : bits_int < old_int);
+  return takes ? std::bit_cast<float>(bits) : cell;
 }
 
 // ------------------------------------------------------------------------------- one instruction

@@ -59,7 +59,11 @@ enum class Accuracy : uint8_t {
   /* Row scalar `arg`: position along the flattened reduced loops of the first (imm.i == 0) or last (1)  \
      extreme; type kI64. */                                                                              \
   X(ReduceArgMax, 16, "reduce_argmax", kExact)                                                           \
-  X(ReduceArgMin, 17, "reduce_argmin", kExact)
+  X(ReduceArgMin, 17, "reduce_argmin", kExact)                                                           \
+  /* Operand `arg`, one element of f32 that all points share (bodies and epilogues only), becomes the    \
+     greater, or the less, of what it is and a (scalar::Combined). */                                    \
+  X(CombineMax, 18, "combine_max", kExact)                                                               \
+  X(CombineMin, 19, "combine_min", kExact)
 
 #define RONDO_UNARY_OPS(X)                         \
   X(Neg, 32, "neg", kExact)                        \
@@ -208,6 +212,9 @@ constexpr bool Reduces(TapeOp op) { return op >= TapeOp::kReduceSum && op <= Tap
 constexpr bool ReducesToPosition(TapeOp op) {
   return op == TapeOp::kReduceArgMax || op == TapeOp::kReduceArgMin;
 }
+
+// Effects that fold a value of all points into one element of memory.
+constexpr bool Combines(TapeOp op) { return op == TapeOp::kCombineMax || op == TapeOp::kCombineMin; }
 
 constexpr const char* Name(TapeOp op) {
   switch (op) {

@@ -54,7 +54,13 @@ void StoreSink(const Context& context, const Group& group, const View& view, Par
     int reg = builder->Value(tape, group.sink, view);
     builder->Store(tape, group.sink, view, reg);
   }
-  for (NodeId id : group.beside) builder->Store(tape, id, view, builder->Value(tape, id, view));
+  for (NodeId id : group.beside) {
+    if (context.node(id).op == Op::kIndexedWrite) {
+      builder->StoreIndexed(tape, id, view, builder->InputValue(tape, id, 1, view));
+    } else {
+      builder->Store(tape, id, view, builder->Value(tape, id, view));
+    }
+  }
 }
 
 Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
@@ -73,7 +79,8 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   Part part;
   part.skeleton = Skeleton::kMap;
   bool write = sink.op == Op::kIndexedWrite;
-  const bool collides = write && sink.As<ir::IndexedAttrs>().may_collide;
+  const bool combines = !context->options.target.is_host() && ir::CombinesIntoOne(sink);
+  const bool collides = write && !combines && sink.As<ir::IndexedAttrs>().may_collide;
   part.sequential = collides || context->upwards.count(group.sink) != 0;
   // Updates that meet must keep their order; otherwise the loops follow the memory that is written.
   space.Arrange(collides ? -1 : 0, {Role::kOuter});

@@ -63,6 +63,9 @@ class Grouping {
   // join_epilogue.cc: work on what an anchor computes.
   std::vector<NodeId> NextExit(const Group& group, NodeId at);
   bool Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id);
+  bool CombinesResult(const Group& group, NodeId id);
+  void CombineBeside(Group* group);
+  bool WaitsForUpdates(NodeId id) const;
   void StoreBeside(Group* group);
   std::vector<NodeId> PathToFp8(const Group& group, NodeId first);
 

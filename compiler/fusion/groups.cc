@@ -42,15 +42,26 @@ void Grouping::Run() {
   for (int id = 0; id < static_cast<int>(c_.groups.size()); ++id) {
     if (c_.groups[id].skeleton == Skeleton::kContraction) AbsorbPrologue(id);
   }
-  for (size_t i = c_.order.size(); i-- > 0;) {
-    NodeId id = c_.order[i];
-    Op op = c_.node(id).op;
-    if (!Free(id)) continue;
-    bool map = op == Op::kPointwise || op == Op::kIndexedRead || op == Op::kIndexedWrite ||
-               (op == Op::kIota && IotaNeedsMemory(id));
-    if (!map || !Needed(id)) continue;
-    AbsorbProducers(NewBudgetedGroup(Skeleton::kMap, id));
+  // What combines all of another map's result waits for that, and is a map of its own if it finds no place
+  // there.
+  for (const bool waits : {true, false}) {
+    for (size_t i = c_.order.size(); i-- > 0;) {
+      NodeId id = c_.order[i];
+      Op op = c_.node(id).op;
+      if (!Free(id)) continue;
+      bool map = op == Op::kPointwise || op == Op::kIndexedRead || op == Op::kIndexedWrite ||
+                 (op == Op::kIota && IotaNeedsMemory(id));
+      if (!map || !Needed(id) || (waits && WaitsForUpdates(id))) continue;
+      Group* group = NewBudgetedGroup(Skeleton::kMap, id);
+      AbsorbProducers(group);
+      if (!c_.FusionOff(id)) CombineBeside(&c_.groups.back());
+    }
   }
+}
+
+bool Grouping::WaitsForUpdates(NodeId id) const {
+  const Node& node = c_.node(id);
+  return ir::CombinesIntoOne(node) && Free(c_.base(node.inputs[1]));
 }
 
 bool Grouping::IotaNeedsMemory(NodeId id) const {
@@ -115,7 +126,9 @@ void Grouping::AnchorGroup(NodeId anchor) {
     AbsorbProducers(&c_.groups[id]);
   }
   StoreNarrow(&c_.groups[id]);
-  if (c_.options.epilogues && !c_.FusionOff(anchor)) StoreBeside(&c_.groups[id]);
+  if (!c_.options.epilogues || c_.FusionOff(anchor)) return;
+  StoreBeside(&c_.groups[id]);
+  CombineBeside(&c_.groups[id]);
 }
 
 // A group ends with the value of 16 bits, not where that is widened again.

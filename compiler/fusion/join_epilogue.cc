@@ -113,6 +113,27 @@ std::vector<NodeId> Grouping::PathToFp8(const Group& group, NodeId first) {
   return {};
 }
 
+// Whether `id` combines all that the group leaves into one number, and the group's kernel can do that.
+bool Grouping::CombinesResult(const Group& group, NodeId id) {
+  const Node& node = c_.node(id);
+  const NodeId sink = group.sink;
+  return ir::CombinesIntoOne(node) && Free(id) && !c_.FusionOff(id) && c_.SamePlace(sink, id) &&
+         c_.base(node.inputs[1]) == sink && c_.base(node.inputs[0]) != sink &&
+         ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(sink).shape.elements()) &&
+         !cycles_.WouldCycleAsReader(group.nodes, id);
+}
+
+// Readers that combine all of the group's result: its kernel does that where each element is at hand.
+void Grouping::CombineBeside(Group* group) {
+  if (c_.options.target.is_host() || c_.node(group->sink).op == Op::kIndexedWrite) return;
+  const std::vector<NodeId> readers = c_.readers[group->sink];
+  for (NodeId reader : readers) {
+    if (!CombinesResult(*group, reader) || !budget_.TakeRegion(*group, group->sink, {reader})) continue;
+    Join(group, reader);
+    group->beside.push_back(reader);
+  }
+}
+
 // Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
 void Grouping::StoreBeside(Group* group) {
   const bool product = group->skeleton == Skeleton::kContraction || group->skeleton == Skeleton::kConvolution;

@@ -155,6 +155,13 @@ bool HasEffect(const Node& node) {
   return node.op == Op::kCall && node.As<CallAttrs>().info->side_effects;
 }
 
+bool CombinesIntoOne(const Node& node) {
+  if (node.op != Op::kIndexedWrite || node.dtype != DType::kF32 || node.shape.elements() != 1) return false;
+  const IndexedAttrs& attrs = node.As<IndexedAttrs>();
+  return attrs.dims.empty() &&
+         (attrs.combine == ScatterCombine::kMax || attrs.combine == ScatterCombine::kMin);
+}
+
 bool AddsUpLeftSide(const Graph& graph, const Node& node) {
   if ((node.op != Op::kMatMul && node.op != Op::kConv) || node.inputs.size() != 2) return false;
   if (node.dtype != DType::kI32 || ByteSize(graph.node(node.inputs[1]).dtype) != 1) return false;

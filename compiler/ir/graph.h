@@ -382,6 +382,11 @@ class Graph {
 // Whether a node runs even if nothing reads it: calls with side effects, sends.
 bool HasEffect(const Node& node);
 
+// Whether it is a kIndexedWrite by which all updates combine into one f32, its only element: the greatest, or
+// the least, of those and what was there. Kernels can do that beside what they compute (kCombineMax,
+// kCombineMin of core/tape_ops.h).
+bool CombinesIntoOne(const Node& node);
+
 // Whether a kMatMul or kConv of 8-bit integers adds up its left side, or the windows of its input: it
 // multiplies by one number everywhere. A driver does that beside another product of that side, for less than
 // a product.

@@ -76,6 +76,10 @@ Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.
 Result<PassResult> RecomputeSmall(ir::Graph* graph, const PassOptions& options);
 
+// Extremes of what products make, which dynamic quantisation looks for, are combined by the kernels that
+// compute those.
+Result<PassResult> CombinedRanges(ir::Graph* graph, const PassOptions& options);
+
 // What quantises an image by its range, which was found line by line, finds that itself: at once where the
 // image is small, else in each of its rows, from the extremes of lines.
 Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options);

@@ -234,6 +234,16 @@ Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& t
       }
       return Status::Ok();
     }
+    case TapeOp::kCombineMax:
+    case TapeOp::kCombineMin: {
+      out->kind = InstKind::kCombine;
+      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access));
+      const Access& cell = *out->access;
+      if (out->of != TapeType::kF32 || cell.dtype != DType::kF32 || !cell.plain || cell.num_loops > 0 ||
+          cell.lane.kind != LaneKind::kSame)
+        return Fail("a tape that combines into anything but one element of f32");
+      return Status::Ok();
+    }
     case TapeOp::kIndex: {
       out->kind = InstKind::kIndex;
       const int loop = out_->nest.nest_loop[in.arg];

@@ -104,6 +104,7 @@ enum class InstKind : uint8_t {
   kKeep,
   kReduce,
   kReduceArg,
+  kCombine,  // kCombineMax, kCombineMin: of one element, which other threads combine into as well
 };
 
 struct Inst {
@@ -114,7 +115,7 @@ struct Inst {
   TapeType of = TapeType::kF32;           // of register a
   uint16_t arg = 0;                       // slot, accumulator, nest loop (kIndex)
   uint32_t out = 0, a = 0, b = 0, c = 0;  // byte offsets of registers
-  const Access* access = nullptr;         // kLoad, kStore
+  const Access* access = nullptr;         // kLoad, kStore, kCombine
   LanePattern lane;                       // kIndex
   bool fixed = false;                     // kIndex of a loop of extent 1
   // kLoad: the register may be the operand's memory itself. kOp: the next instruction, a store, may be left

@@ -26,6 +26,7 @@ enum TapeUse : uint32_t {
   kMayUseScalars = 8,
   kMaySetScalars = 16,
   kMayReduce = 32,  // and use kept rows
+  kMayCombine = 64,
 };
 
 // Row scalars and kept rows that earlier tapes of a row have set, and with which type.

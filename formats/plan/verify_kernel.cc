@@ -218,8 +218,8 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
                           static_cast<long long>(part.loops[2]),
                           static_cast<long long>(part.loops[3 + part.n]));
     }
-    RONDO_RETURN_IF_ERROR(
-        VerifyRole(part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
+    RONDO_RETURN_IF_ERROR(VerifyRole(
+        part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, part.prologue.empty()}));
     for (uint16_t weight : part.rhs) {
       RONDO_RETURN_IF_ERROR(
           VerifyRole(part, loops, {"weight", weight, true, group | out_channel | g.reduced, true}));
@@ -252,7 +252,9 @@ Status VerifyPresence(const Part& part) {
     const char* name;
     bool present, required, allowed;
   } rules[] = {
-      {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kContraction},
+      {"a prologue", !part.prologue.empty(), false,
+       part.skeleton == Skeleton::kContraction ||
+           (part.skeleton == Skeleton::kConvolution && !part.rhs.empty())},
       {"a body", !part.body.empty(), map, map},
       {"stages", !part.stages.empty(), reduction, reduction},
       {"row scalars or kept rows", part.scalars + part.kept > 0, false, reduction},
@@ -308,8 +310,12 @@ class PartTapes {
     const LoopGroups g(part_);
     const LoopMask results = g.outer | g.m | g.n;
     const uint32_t accumulators = part_.rhs.empty() ? 1 : static_cast<uint32_t>(part_.rhs.size());
-    RONDO_RETURN_IF_ERROR(One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield, 0}).At("prologue"));
-    RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore, 0}).At("body"));
+    // A convolution's input has a place for each group and point, whatever the output channel.
+    const LoopMask left = part_.skeleton == Skeleton::kConvolution
+                              ? (g.outer | LoopRange(1, 1) | g.n | g.reduced)
+                              : (g.outer | g.m | g.reduced);
+    RONDO_RETURN_IF_ERROR(One(part_.prologue, {left, kMayYield, 0}).At("prologue"));
+    RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore | kMayCombine, 0}).At("body"));
     for (size_t i = 0; i < part_.stages.size(); ++i) {
       const Stage& stage = part_.stages[i];
       const TapePlace per_row = {g.outer, kMayStore | kMayUseScalars | kMaySetScalars, 0};
@@ -317,7 +323,8 @@ class PartTapes {
       RONDO_RETURN_IF_ERROR(One(stage.tape, stage.per_row ? per_row : per_element).At("stage %zu", i));
     }
     RONDO_RETURN_IF_ERROR(
-        One(part_.epilogue, {results, kMayStore | kMayReadAcc, accumulators}).At("epilogue"));
+        One(part_.epilogue, {results, kMayStore | kMayCombine | kMayReadAcc, accumulators}).At("epilogue"));
+    RONDO_RETURN_IF_ERROR(VerifyCombined());
     for (size_t i = 0; i < part_.operands.size(); ++i) {
       if (part_.operands[i].mode != Mode::kRead && !stored_[i]) {
         return RONDO_BROKEN("operand %zu is said to be written, but no tape stores to it", i);
@@ -331,11 +338,29 @@ class PartTapes {
     place.operands = loops_;
     RONDO_RETURN_IF_ERROR(VerifyTape(part_, tape, place, &row_));
     for (const TapeInst& inst : tape) {
+      if (Combines(inst.op)) {
+        any_ = stored_[inst.arg] = true;
+        combined_[inst.arg] |= inst.op == TapeOp::kCombineMax ? 1 : 2;
+      }
       if (inst.op != TapeOp::kStore) continue;
       any_ = stored_[inst.arg] = true;
       if (part_.sequential) continue;
       if (!work_.Spend(kMaxLoops * (4 + part_.operands[inst.arg].guards.size()))) return TooMuchWork();
       RONDO_RETURN_IF_ERROR(VerifyDistinct(part_, inst.arg, place.loops, loops_[inst.arg].indexed));
+    }
+    return Status::Ok();
+  }
+
+  // What is combined into, in one way, is touched by nothing else.
+  Status VerifyCombined() const {
+    for (Tape tape : {part_.prologue, part_.body, part_.epilogue}) {
+      for (const TapeInst& inst : tape) {
+        if ((inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) && combined_[inst.arg] != 0)
+          return RONDO_BROKEN("operand %u is combined into, and loaded or stored as well", inst.arg);
+      }
+    }
+    for (size_t i = 0; i < part_.operands.size(); ++i) {
+      if (combined_[i] == 3) return RONDO_BROKEN("operand %zu is combined into in two ways", i);
     }
     return Status::Ok();
   }
@@ -346,6 +371,7 @@ class PartTapes {
   RowState row_;
   bool any_ = false;
   bool stored_[kMaxOperands] = {};
+  uint8_t combined_[kMaxOperands] = {};  // bits: greatest, least
 };
 
 Status VerifyPart(const Part& part, uint16_t num_params, Work& work) {

@@ -17,6 +17,7 @@ class TapeVerifier {
   Status Instruction(const TapeInst& inst, size_t k);
   Status Leaf(const TapeInst& inst);
   Status Effect(const TapeInst& inst);
+  Status Combine(const TapeInst& inst, TapeType type);
   Status Arithmetic(const TapeInst& inst, OpClass op);
   Status Operand(const TapeInst& inst, bool write);
   Status Slot(const TapeInst& inst, uint32_t slots, const char* what, TapeUse use);
@@ -85,6 +86,19 @@ Status TapeVerifier::Leaf(const TapeInst& inst) {
   }
 }
 
+// One element of f32, whatever the point.
+Status TapeVerifier::Combine(const TapeInst& inst, TapeType type) {
+  if (!May(kMayCombine)) return RONDO_BROKEN("only bodies and epilogues combine");
+  RONDO_RETURN_IF_ERROR(Operand(inst, true));
+  const rondo::Operand& cell = part_.operands[inst.arg];
+  if (cell.mode != Mode::kReadWrite || cell.dtype != DType::kF32 || type != TapeType::kF32)
+    return RONDO_BROKEN("combines into operand %u, which is not f32 that is read and written", inst.arg);
+  bool one = cell.guards.empty() && cell.indirects.empty();
+  for (int64_t stride : cell.strides) one &= stride == 0;
+  return one ? Status::Ok()
+             : RONDO_BROKEN("combines into operand %u, which is not one element for all points", inst.arg);
+}
+
 Status TapeVerifier::Effect(const TapeInst& inst) {
   const TapeType type = TypeOf(inst.a);
   switch (inst.op) {
@@ -96,6 +110,8 @@ Status TapeVerifier::Effect(const TapeInst& inst) {
       }
       return Status::Ok();
     }
+    case TapeOp::kCombineMax:
+    case TapeOp::kCombineMin: return Combine(inst, type);
     case TapeOp::kYield:
       if (!May(kMayYield)) return RONDO_BROKEN("only a prologue yields");
       if (yielded_) return RONDO_BROKEN("yields twice");

@@ -60,5 +60,57 @@ TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
   }
 }
 
+// The product that makes an image combines its extremes; what quantises it reads those, and finds nothing
+// itself. One kernel before all writes what they begin as.
+TEST_F(Ranges, AreCombinedByTheKernelThatMakesTheImage) {
+  const NodeId image = Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5}));
+  ir::Node starts;
+  starts.op = ir::Op::kPointwise;
+  starts.shape = Shape{2};
+  starts.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+  starts.inputs = {b_.Floats(DType::kF32, Shape{2}, {0, 0})};
+  const NodeId cells = graph_.Add(starts);
+  const auto extreme = [&](int64_t cell, ir::ScatterCombine combine) {
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::DenseView(Shape{1, 8, 6, 5});
+    for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
+    attrs.combine = combine;
+    return b_.Reshape(b_.IndexedWrite(b_.Slice(cells, 0, cell, 1, 1), image, {}, attrs), Shape{});
+  };
+  const NodeId max = extreme(0, ir::ScatterCombine::kMax), min = extreme(1, ir::ScatterCombine::kMin);
+  const NodeId scale = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
+  const NodeId numbers = b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(image, min), scale)), DType::kU8);
+  graph_.outputs.push_back({"y", b_.Mul(Convolved(numbers), scale)});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  ASSERT_EQ(program.ops.size(), 4u);
+  int combined = 0;
+  for (const LoweredOp& op : program.ops) {
+    for (const TapeInst& inst : op.kernel.parts[0].epilogue) combined += Combines(inst.op);
+    EXPECT_FALSE(op.kernel.parts[0].sequential);
+  }
+  EXPECT_EQ(combined, 2);
+}
+
+// An image that pointwise work makes of another's elements, in another order, is a map, which combines as
+// well.
+TEST_F(Ranges, AMapCombinesWhatItMakes) {
+  const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
+  const NodeId image = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(Shape{40, 6});
+  for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
+  attrs.combine = ir::ScatterCombine::kMin;
+  ir::Node start;
+  start.op = ir::Op::kPointwise;
+  start.shape = Shape{1};
+  start.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+  start.inputs = {b_.Floats(DType::kF32, Shape{1}, {1})};
+  const NodeId least = b_.IndexedWrite(graph_.Add(start), image, {}, attrs);
+  graph_.outputs.push_back({"y", b_.Div(image, b_.Reshape(least, Shape{}))});
+  graph_.outputs.push_back({"image", image});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  EXPECT_EQ(program.ops.size(), 3u);
+}
+
 }  // namespace
 }  // namespace rondo

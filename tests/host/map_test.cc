@@ -326,5 +326,33 @@ TEST(Map, SequentialAddsIntoCoincidingElementsInOrder) {
   }
 }
 
+// By several threads as well, and to the bit.
+TEST(Map, CombinesAllPointsIntoOneNumber) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {
+    for (const float special : {0.0f, -0.0f, kInfinity, -kInfinity, std::nanf("")}) {
+      for (const int64_t width : {1, 7, 5000}) {
+        Random random(7);
+        Arena arena;
+        PartMaker maker(&arena);
+        maker.loops = {50, width};
+        const uint16_t value = maker.Operand(DType::kF32, Mode::kRead, {0, 1});
+        const uint16_t copy = maker.Operand(DType::kF32, Mode::kWrite, {1, 0});
+        const uint16_t cell = maker.Operand(DType::kF32, Mode::kReadWrite, {});
+        TapeMaker tape;
+        const uint16_t x = tape.Load(value, DType::kF32);
+        tape.Store(copy, DType::kF32, x);
+        tape.Add(op, TapeType::kF32, cell, x);
+        maker.part.body = maker.Keep(tape);
+        Memory memory;
+        memory.Randomise(maker, random);
+        scalar::Store<float>(DType::kF32, memory.params[0].data(), 49 * width, special);
+        scalar::Store<float>(DType::kF32, memory.params[2].data(), 0, 0);
+        ExpectMatchesReference(maker, memory, std::to_string(special) + ", width " + std::to_string(width));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -116,6 +116,16 @@ class Interpreter {
           if (Locate(operand, &at)) scalar::StoreValue(operand.dtype, Data(operand), at, r[inst.a]);
           break;
         }
+        case TapeOp::kCombineMax:
+        case TapeOp::kCombineMin: {
+          int64_t at;
+          const Operand& operand = part_.operands[inst.arg];
+          Locate(operand, &at);
+          const float cell = scalar::LoadValue(operand.dtype, Data(operand), at).f32;
+          scalar::StoreValue(operand.dtype, Data(operand), at,
+                             scalar::Of(scalar::Combined(inst.op, cell, r[inst.a].f32)));
+          break;
+        }
         case TapeOp::kIndex: r[k] = scalar::Of(point_[inst.arg]); break;
         case TapeOp::kAcc: r[k] = acc_[inst.arg]; break;
         case TapeOp::kScalar: r[k] = scalars_[inst.arg]; break;

@@ -21,6 +21,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_common_subexpressions again", "", EliminateCommonSubexpressions},
     {"remove_dead", "", RemoveDead},
     {"label", "", Label},
+    {"combined_ranges", "", CombinedRanges},
     {"ranges_in_rows", "", RangesInRows},
     {"recompute_small", "", RecomputeSmall},
 };

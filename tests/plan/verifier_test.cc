@@ -321,6 +321,51 @@ const Broken kTapeRules[] = {
      "stores nothing"},
 };
 
+// A map that stores what it loads, and combines all of it into one number.
+Part& Combining(Sample& s, TapeOp op = TapeOp::kCombineMax) {
+  Part& p = PartOf(s, 5);
+  p.operands = List<Operand>(
+      s.arena, {OperandOf(s, 5, 0), OperandOf(s, 5, 1), Access(s.arena, 1, Mode::kReadWrite, {0, 0})});
+  p.body = List<TapeInst>(s.arena, {Load(0), Store(0, 1), Slot(op, 2, 0)});
+  return p;
+}
+
+TEST(Verifier, AMapMayCombineAllPointsIntoOneNumber) {
+  Sample s = MakeSample();
+  Combining(s);
+  const Status status = VerifyPlan(s.data);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+const Broken kCombineRules[] = {
+    {"NotOneElement", [](Sample& s) { Edit(Edit(Combining(s).operands, 2).strides, 1) = 1; },
+     "not one element for all points"},
+    {"Guarded", [](Sample& s) { Edit(Combining(s).operands, 2).guards = OperandOf(s, 5, 0).guards; },
+     "not one element for all points"},
+    {"OnlyWritten", [](Sample& s) { Edit(Combining(s).operands, 2).mode = Mode::kWrite; },
+     "not f32 that is read and written"},
+    {"OfIntegers", [](Sample& s) { Edit(Combining(s).operands, 2).dtype = DType::kI32; },
+     "not f32 that is read and written"},
+    {"InTwoWays",
+     [](Sample& s) {
+       Combining(s).body = List<TapeInst>(
+           s.arena, {Load(0), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0), Slot(TapeOp::kCombineMin, 2, 0)});
+     },
+     "in two ways"},
+    {"LoadedAsWell",
+     [](Sample& s) {
+       Combining(s).body =
+           List<TapeInst>(s.arena, {Load(0), Load(2), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0)});
+     },
+     "loaded or stored as well"},
+    {"InAReduction",
+     [](Sample& s) {
+       OperandOf(s, 2, 1).mode = Mode::kReadWrite;
+       StageInst(s, 0, 1) = Slot(TapeOp::kCombineMax, 1, 0);
+     },
+     "only bodies and epilogues combine"},
+};
+
 const Broken kProgramRules[] = {
     {"ArenaMoreThanDevices", [](Sample& s) { ProgramOf(s, 0).arena_bytes = 4096; }, "arena of 4096"},
     {"LowerBoundMoreThanArena", [](Sample& s) { ProgramOf(s, 0).arena_lower_bound = 2049; },
@@ -446,6 +491,7 @@ const Broken kCollectiveRules[] = {
      "device 1, sync point 0 (AllReduce \"sum\"): the device takes part in it, but never starts it"},
 };
 
+INSTANTIATE_TEST_SUITE_P(Combine, VerifierRules, testing::ValuesIn(kCombineRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Plan, VerifierRules, testing::ValuesIn(kPlanRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Buffers, VerifierRules, testing::ValuesIn(kBufferRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Kernels, VerifierRules, testing::ValuesIn(kKernelRules), RuleName);

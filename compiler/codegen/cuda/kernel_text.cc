@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "compiler/codegen/cuda/combined_cells.h"
 #include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/part_plan.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -34,6 +35,7 @@ Result<std::vector<PartText>> WriteParts(const Kernel& kernel, const std::vector
       return launch.status().At("kernel \"%.*s\", part %zu", static_cast<int>(kernel.name.size()),
                                 kernel.name.data(), k);
     }
+    if (!cuda::CombinedCells(kernel.parts[k]).empty()) writer.Include(cuda::kCombineHeader);
     texts.push_back({writer.text(), writer.headers(), launch.Take()});
   }
   return texts;
@@ -60,6 +62,24 @@ Params ParamsOf(const Kernel& kernel) {
     params.passed += "p" + std::to_string(p) + ", ";
   }
   return params;
+}
+
+// "m0, m1, ": the tensor maps of a part.
+std::string Passed(size_t tensor_maps) {
+  std::string text;
+  for (size_t m = 0; m < tensor_maps; ++m) text += "m" + std::to_string(m) + ", ";
+  return text;
+}
+
+// The function of a part: its body or, where it combines, what calls that and puts the shares together.
+std::string FunctionText(const Part& part, const PartText& text, const std::string& name,
+                         const std::string& arguments, const std::string& passed) {
+  const std::vector<TapeInst> cells = cuda::CombinedCells(part);
+  if (cells.empty()) return "static __device__ void " + name + "(" + arguments + ") {\n" + text.body + "}\n";
+  return "static __device__ __forceinline__ void " + name + "_body(" + arguments + ", " +
+         cuda::DeclaredShares(cells) + ") {\n" + text.body + "}\n" + "static __device__ void " + name + "(" +
+         arguments + ") {\n" + cuda::StartText(cells) + name + "_body(" + passed + ", " +
+         cuda::PassedShares(cells) + ");\n" + cuda::EndText(part, cells, text.launch.block) + "}\n";
 }
 
 // The functions of the parts, and the kernel's, which gives each its run of blocks: blocks of all parts come
@@ -89,8 +109,9 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
       maps += "const __grid_constant__ TensorMap m" + number_in_kernel + ", ";
       out->tensor_maps.push_back(launch.tensor_maps[m]);
     }
-    out->text += "static __device__ void " + name + "(u32 block, " + params.declared + own_maps + last +
-                 ") {\n" + parts[k].body + "}\n";
+    const std::string arguments = "u32 block, " + params.declared + own_maps + last;
+    const std::string passed = "block, " + params.passed + Passed(launch.tensor_maps.size()) + "faults, step";
+    out->text += FunctionText(kernel.parts[k], parts[k], name, arguments, passed);
     const std::string first = std::to_string(blocks);
     calls += "if (blockIdx.x < " + std::to_string(blocks + launch.blocks) + "u) { ";
     if (launch.block < out->block) calls += "if (threadIdx.x < " + std::to_string(launch.block) + "u) ";

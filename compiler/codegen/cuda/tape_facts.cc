@@ -78,6 +78,22 @@ bool FitsByte(const Part& part, Tape tape, uint16_t reg) {
   return set;
 }
 
+// Whether the register is the same at all points of a row, or of the part: a row scalar, or made of numbers
+// that lie in one place of memory.
+bool IsOneNumber(const Part& part, Tape tape, uint16_t reg) {
+  const TapeInst& inst = tape[reg];
+  if (inst.op == TapeOp::kConst || inst.op == TapeOp::kScalar) return true;
+  if (inst.op == TapeOp::kLoad) {
+    const Operand& operand = part.operands[inst.arg];
+    return operand.mode == Mode::kRead && operand.guards.empty() && operand.indirects.empty() &&
+           std::all_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s == 0; });
+  }
+  if (ClassOf(inst.op) == OpClass::kLeaf || ClassOf(inst.op) == OpClass::kEffect) return false;
+  const uint16_t inputs[] = {inst.a, inst.b, inst.c};
+  return std::all_of(inputs, inputs + Inputs(inst.op),
+                     [&](uint16_t input) { return IsOneNumber(part, tape, input); });
+}
+
 }  // namespace
 
 std::optional<Quantisation> QuantisationAt(Tape tape, size_t k) {
@@ -100,7 +116,8 @@ std::optional<Quantisation> QuantisationAt(Tape tape, size_t k) {
 
 std::optional<QuantisationInRun> QuantisationInRunAt(const Part& part, Tape tape, size_t k) {
   const std::optional<Quantising> found = QuantisingAt(tape, k);
-  if (!found || !IsFloatOp(tape[found->scale], TapeOp::kScalar)) return std::nullopt;
+  if (!found || tape[found->scale].type != TapeType::kF32 || !IsOneNumber(part, tape, found->scale))
+    return std::nullopt;
   if (found->zero) {
     const std::optional<float> zero = ConstantAt(tape, *found->zero);
     if (zero ? !IsWholeAndSmall(*zero) : !FitsByte(part, tape, *found->zero)) return std::nullopt;

@@ -1,4 +1,5 @@
 // The tapes of PartWriter: one point at a time, or neighbouring points as lanes of vectors.
+#include "compiler/codegen/cuda/combined_cells.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
@@ -177,6 +178,8 @@ std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
     switch (inst.op) {
       case TapeOp::kLoad: Load(inst.arg, name); break;
       case TapeOp::kStore: Store(inst.arg, prefix + Text(Unrounded(tape, inst))); break;
+      case TapeOp::kCombineMax:
+      case TapeOp::kCombineMin: Line(CombinedShare(inst) + " = " + CombinedText(inst, a) + ";"); break;
       case TapeOp::kYield: yielded = a; break;
       case TapeOp::kSetScalar: Line("s" + Text(inst.arg) + scope.row + " = " + a + ";"); break;
       case TapeOp::kKeep: Line("kept" + Text(inst.arg) + "[" + scope.kept + "] = " + a + ";"); break;

@@ -1,4 +1,7 @@
 // Running a tape over the lanes of one tile, and the map skeleton, which is nothing else.
+#include <atomic>
+
+#include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
 
 namespace rondo::host::RONDO_ISA {
@@ -36,6 +39,19 @@ void GatherAccumulators(const TapeFrame& frame, const char* from, int n, char* o
   const float* acc = reinterpret_cast<const float*>(from);
   for (int i = 0; i < n; i += frame.acc_lanes, acc += frame.acc_row) {
     CopyFloats(acc, frame.acc_lanes, reinterpret_cast<float*>(out) + i);
+  }
+}
+
+// All lanes into one element, which other threads combine into at the same time.
+void CombineLanes(TapeOp op, const float* x, int n, char* to) {
+  float lanes = x[0];
+  for (int i = 0; i < n; ++i) lanes = scalar::Combined(op, lanes, x[i]);
+  std::atomic_ref<float> cell(*reinterpret_cast<float*>(to));
+  float old = cell.load(std::memory_order_relaxed);
+  while (true) {
+    const float combined = scalar::Combined(op, old, lanes);
+    if (std::memcmp(&combined, &old, sizeof(old)) == 0) return;
+    if (cell.compare_exchange_weak(old, combined, std::memory_order_relaxed)) return;
   }
 }
 
@@ -127,6 +143,10 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
         break;
       case InstKind::kReduce: ReduceLanes(*inst, frame, a, n); break;
       case InstKind::kReduceArg: ReduceArgLanes(*inst, frame, a, n); break;
+      case InstKind::kCombine:
+        CombineLanes(inst->op, reinterpret_cast<const float*>(a), n,
+                     Pointer(*inst->access, w, BaseOf(*inst->access, pos)));
+        break;
       case InstKind::kYield: break;
     }
   }

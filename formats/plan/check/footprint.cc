@@ -299,6 +299,11 @@ bool ReadByTapeOnly(const Part& part, uint16_t operand) {
 
 bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write) {
   if (!ReadByTapeOnly(part, read)) return false;
+  for (Tape tape : {part.body, part.epilogue}) {  // other points combine at any time
+    for (TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {
+      if (Find(tape, op, write).first >= 0) return false;
+    }
+  }
   for (Tape tape : {part.body, part.epilogue}) {
     const Uses loads = Find(tape, TapeOp::kLoad, read), stores = Find(tape, TapeOp::kStore, write);
     if (stores.first >= 0 && loads.last > stores.first) return false;

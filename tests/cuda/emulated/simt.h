@@ -218,6 +218,18 @@ static inline unsigned long long atomicCAS_system(unsigned long long* at, unsign
   if (was == expected) *at = value;
   return was;
 }
+template <typename T>
+static inline T atomicMax(T* at, T value) {
+  const T was = *at;
+  if (was < value) *at = value;
+  return was;
+}
+template <typename T>
+static inline T atomicMin(T* at, T value) {
+  const T was = *at;
+  if (value < was) *at = value;
+  return was;
+}
 static inline size_t __cvta_generic_to_shared(const void* p) { return simt_machine->SharedAddress(p); }
 
 // Operands of inline PTX, by constraint.

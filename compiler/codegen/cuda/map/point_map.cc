@@ -12,7 +12,8 @@ int LanesOf(const PartContext& context) {
   const Part& part = context.part;
   if (part.loops.empty()) return 1;
   // What is read may lie as it likes; what is written sets the vectors.
-  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  if (stored.empty()) stored = Touched(part.body, TapeOp::kLoad);  // what only combines
   const size_t along = part.loops.size() - 1;
   for (size_t index : stored) {
     if (!MovesAlong(part, part.operands[index], along)) return 1;

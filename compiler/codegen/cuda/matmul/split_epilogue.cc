@@ -11,6 +11,9 @@ namespace rondo {
 
 namespace {
 
+// Whether the instruction names an operand.
+bool Touches(TapeOp op) { return op == TapeOp::kLoad || op == TapeOp::kStore || Combines(op); }
+
 using cuda::FlatLoops;
 using cuda::FlatOperand;
 using cuda::Flatten;
@@ -201,7 +204,7 @@ class Splitter {
     std::vector<TapeInst> tape(part.epilogue.begin(), part.epilogue.end());
     std::vector<bool> used(part.operands.size(), false);
     for (const TapeInst& inst : tape) {
-      if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) used[inst.arg] = true;
+      if (Touches(inst.op)) used[inst.arg] = true;
     }
     for (size_t i = 0; i < used.size(); ++i) {
       if (!used[i]) continue;
@@ -230,7 +233,7 @@ class Splitter {
       if (inst.op == TapeOp::kAcc) {
         inst.op = TapeOp::kLoad;
         inst.arg = sum_of[inst.arg];
-      } else if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) {
+      } else if (Touches(inst.op)) {
         inst.arg = operand_of[inst.arg];
       }
     }

@@ -1,0 +1,132 @@
+// CombinedRanges: the kernel that computes an image finds its extremes as well.
+//
+// A range is known where a product still has its elements: each extreme becomes one number of memory, which
+// begins as the number that the range holds anyway and all elements combine into (ir::CombinesIntoOne). What
+// quantises the image then reads that number, and need not look at all of the image before. Images that no
+// product of the graph makes stay as they are: somebody would have to look at them for this alone.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Builder;
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr size_t kMostStepsToImage = 48;  // from a product to an image
+
+// One extreme: `id` is the greatest, or the least, of all elements of `image` and of `start`.
+struct FoundExtreme {
+  NodeId id = kNoNode, image = kNoNode;
+  bool max = false;
+  double start = 0;
+};
+
+class ExtremeFinder {
+ public:
+  explicit ExtremeFinder(Graph* graph) : g_(*graph) {}
+
+  std::vector<FoundExtreme> Find() {
+    std::vector<FoundExtreme> found;
+    for (NodeId id : g_.TopologicalOrder()) {
+      const Node& node = g_.node(id);
+      if (node.op != Op::kPointwise || node.shape.elements() != 1 || node.dtype != DType::kF32) continue;
+      for (const bool max : {true, false}) {
+        const std::optional<ScalarUse> use = WithScalar(g_, id, max ? TapeOp::kMax : TapeOp::kMin);
+        if (!use || std::isnan(use->value)) continue;
+        const NodeId image = ImageOf(g_.BaseOf(use->x), max);
+        if (image != kNoNode && IsMadeByProduct(image)) found.push_back({id, image, max, use->value});
+      }
+    }
+    return found;
+  }
+
+ private:
+  // What all of is reduced to one number by `id`, in one step or several; kNoNode if nothing is.
+  NodeId ImageOf(NodeId id, bool max) const {
+    const ir::ReduceKind kind = max ? ir::ReduceKind::kMax : ir::ReduceKind::kMin;
+    NodeId at = id;
+    while (g_.node(at).op == Op::kReduce && g_.node(at).As<ir::ReduceAttrs>().kind == kind) {
+      if (at == id && g_.node(at).shape.elements() != 1) return kNoNode;
+      const NodeId input = g_.node(at).inputs[0], base = g_.BaseOf(input);
+      if (!ir::IsDense(g_.ViewOf(input), g_.node(base).shape.elements())) return kNoNode;
+      at = base;
+    }
+    return at != id && g_.node(at).dtype == DType::kF32 && g_.node(at).shape.elements() > 1 ? at : kNoNode;
+  }
+  // Whether it is a product, or pointwise work on one, as large as it.
+  bool IsMadeByProduct(NodeId image) const {
+    const int64_t elements = g_.node(image).shape.elements();
+    std::vector<NodeId> work = {image};
+    std::set<NodeId> seen = {image};
+    while (!work.empty() && seen.size() <= kMostStepsToImage) {
+      const Node& node = g_.node(work.back());
+      work.pop_back();
+      if (node.op == Op::kConv || node.op == Op::kMatMul) return true;
+      if (node.op != Op::kPointwise) continue;
+      // What memory keeps in fewer bits is not there to be combined where it is widened.
+      const bool widens = node.As<ir::PointwiseAttrs>().op == TapeOp::kCast && IsFloat(node.dtype) &&
+                          ByteSize(g_.node(g_.BaseOf(node.inputs[0])).dtype) == 2;
+      if (widens) continue;
+      for (NodeId input : node.inputs) {
+        const NodeId base = g_.BaseOf(input);
+        if (g_.node(base).shape.elements() == elements && seen.insert(base).second) work.push_back(base);
+      }
+    }
+    return false;
+  }
+
+  const Graph& g_;
+};
+
+// What they begin as, which a kernel of its own writes before: not a constant, which stays.
+NodeId StartsOf(Graph* graph, const std::vector<FoundExtreme>& found) {
+  std::vector<double> values;
+  for (const FoundExtreme& one : found) values.push_back(one.start);
+  Builder b = BuilderLike(graph, found[0].id);
+  const Shape shape{static_cast<int64_t>(values.size())};
+  Node copy;
+  copy.op = Op::kPointwise;
+  copy.dtype = DType::kF32;
+  copy.shape = shape;
+  copy.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+  copy.inputs = {b.Floats(DType::kF32, shape, values)};
+  copy.sources = graph->node(found[0].id).sources;
+  return graph->Add(std::move(copy));
+}
+
+}  // namespace
+
+Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
+  PassResult result;
+  const std::vector<FoundExtreme> found = ExtremeFinder(graph).Find();
+  if (!found.empty()) {
+    const NodeId starts = StartsOf(graph, found);
+    for (size_t k = 0; k < found.size(); ++k) {
+      const FoundExtreme& one = found[k];
+      Builder b = BuilderLike(graph, one.id);
+      ir::IndexedAttrs attrs;
+      attrs.map = ir::DenseView(graph->node(one.image).shape);
+      std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
+      attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
+      const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
+      const NodeId all = b.Reshape(b.IndexedWrite(cell, one.image, {}, attrs), graph->node(one.id).shape);
+      if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++result.changes;
+    }
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "extreme") + " found by the kernels that compute images";
+  return result;
+}
+
+}  // namespace rondo::passes
