@@ -2,7 +2,8 @@
 //
 // Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
 // cannot make a cycle. Joined are contractions that read the same left side (query, key and value products)
-// and maps, or reductions, that are too small to fill a device alone.
+// and maps, or reductions, that are too small to fill a device alone. Maps of a few numbers stand beside
+// larger ones as well.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -15,6 +16,7 @@ namespace rondo::fusion {
 namespace {
 
 constexpr int64_t kSmall = 64 << 10;  // points of a map or a reduction
+constexpr int64_t kNumbers = 4;       // of a map that stands beside a larger one
 constexpr size_t kMaxParts = 8;
 
 int64_t Points(const Part& part) {
@@ -38,7 +40,7 @@ std::string JoinKey(const LoweredOp& op) {
     const LoweredBinding& binding = op.params[lhs.param];
     return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset) + on;
   }
-  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmall) return "map" + on;
+  if (part.skeleton == Skeleton::kMap && !part.sequential) return "map" + on;
   if (part.skeleton == Skeleton::kReduction && Points(part) <= kSmall) return "reduction" + on;
   return "";
 }
@@ -67,6 +69,13 @@ void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
   to->in_place.clear();
 }
 
+// Whether maps, the largest and second largest of which have so many points, take one more: a large one has
+// no other beside it but of a few numbers.
+bool FitTogether(const Part& part, int64_t largest, int64_t second, int64_t more) {
+  if (part.skeleton != Skeleton::kMap || std::max(largest, more) <= kSmall) return true;
+  return std::max(second, std::min(largest, more)) <= kNumbers;
+}
+
 }  // namespace
 
 void FuseSiblings(LoweredProgram* program) {
@@ -74,6 +83,7 @@ void FuseSiblings(LoweredProgram* program) {
   std::vector<int> depth(ops.size(), 0), into(ops.size());
   std::map<std::pair<int, std::string>, int> open;
   std::vector<size_t> parts(ops.size(), 1), params(ops.size());
+  std::vector<int64_t> largest(ops.size(), 0), others(ops.size(), 0);  // points of parts
   for (size_t i = 0; i < ops.size(); ++i) {
     for (int from : ops[i].deps) depth[i] = std::max(depth[i], depth[from] + 1);
     into[i] = static_cast<int>(i);
@@ -81,14 +91,19 @@ void FuseSiblings(LoweredProgram* program) {
     if (key.empty()) continue;
     auto [it, fresh] = open.emplace(std::make_pair(depth[i], key), static_cast<int>(i));
     params[i] = ops[i].params.size();
+    largest[i] = Points(ops[i].kernel.parts[0]);
     if (fresh) continue;
-    if (parts[it->second] >= kMaxParts || params[it->second] + params[i] > kMostReads) {
+    if (parts[it->second] >= kMaxParts || params[it->second] + params[i] > kMostReads ||
+        !FitTogether(ops[i].kernel.parts[0], largest[it->second], others[it->second], largest[i])) {
       it->second = static_cast<int>(i);
       continue;
     }
     into[i] = it->second;
     ++parts[it->second];
     params[it->second] += params[i];
+    int64_t& most = largest[it->second];
+    others[it->second] = std::max(others[it->second], std::min(most, largest[i]));
+    most = std::max(most, largest[i]);
   }
   for (size_t i = 0; i < ops.size(); ++i) {
     if (into[i] != static_cast<int>(i)) Append(program, &ops[into[i]], ops[i]);

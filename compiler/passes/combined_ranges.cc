@@ -4,8 +4,13 @@
 // begins as the number that the range holds anyway and all elements combine into (ir::CombinesIntoOne). What
 // quantises the image then reads that number, and need not look at all of the image before. Images that no
 // product of the graph makes stay as they are: somebody would have to look at them for this alone.
+//
+// What is made of the extremes (scale, zero point) is quick to compute next to a kernel of its own: what
+// quantises the image computes it itself, and for all others it is computed beside that, each number from the
+// extremes.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -105,6 +110,76 @@ NodeId StartsOf(Graph* graph, const std::vector<FoundExtreme>& found) {
   return graph->Add(std::move(copy));
 }
 
+// Gives who needs numbers made of extremes their own ways to compute them.
+class Numbers {
+ public:
+  // `cells`: the extremes as nodes.
+  Numbers(Graph* graph, const std::vector<FoundExtreme>& found, const std::vector<NodeId>& cells)
+      : g_(*graph) {
+    cells_.insert(cells.begin(), cells.end());
+    for (const FoundExtreme& one : found) made_of_.insert(one.image);
+  }
+
+  void Run() {
+    for (NodeId id : g_.TopologicalOrder()) {
+      const bool numbers = IsMadeOfImage(id);
+      if (numbers) made_of_.insert(id);
+      const bool one = IsOneNumber(id);
+      std::map<NodeId, NodeId> copies;  // of this reader
+      for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
+        const NodeId input = g_.node(id).inputs[k], base = g_.BaseOf(input);
+        if (g_.node(id).op == Op::kView || !IsOneNumber(base)) continue;
+        if (numbers || one) g_.SetInput(id, k, Shown(input, Copy(base, &copies)));
+      }
+    }
+  }
+
+ private:
+  // Whether it is made of extremes and constants alone.
+  bool IsOneNumber(NodeId id) {
+    const auto known = one_.find(id);
+    if (known != one_.end()) return known->second;
+    const Node& node = g_.node(id);
+    bool is = node.op == Op::kPointwise && node.shape.elements() == 1, of_cells = false;
+    for (size_t k = 0; is && k < node.inputs.size(); ++k) {
+      const NodeId base = g_.BaseOf(node.inputs[k]);
+      const bool cell = cells_.count(base) != 0 || IsOneNumber(base);
+      of_cells |= cell;
+      is = cell || (g_.IsConstant(base) && g_.node(base).shape.elements() == 1);
+    }
+    return one_[id] = is && of_cells;
+  }
+  // Whether it is a step from an image, as it is or padded, to its bytes.
+  bool IsMadeOfImage(NodeId id) const {
+    const Node& node = g_.node(id);
+    if (node.op != Op::kPointwise && node.op != Op::kIndexedRead) return false;
+    if (node.dtype != DType::kF32 && ByteSize(node.dtype) != 1) return false;
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+      const NodeId base = g_.BaseOf(input);
+      return made_of_.count(base) != 0 && g_.node(base).dtype == DType::kF32;
+    });
+  }
+  NodeId Copy(NodeId id, std::map<NodeId, NodeId>* copies) {
+    if (!IsOneNumber(id)) return id;
+    const auto known = copies->find(id);
+    if (known != copies->end()) return known->second;
+    std::vector<NodeId> inputs = g_.node(id).inputs;
+    for (NodeId& input : inputs) input = Shown(input, Copy(g_.BaseOf(input), copies));
+    const ir::PointwiseAttrs attrs = g_.node(id).As<ir::PointwiseAttrs>();
+    const NodeId copy = BuilderLike(&g_, id).Pointwise(attrs, g_.node(id).dtype, inputs);
+    one_[copy] = true;
+    return (*copies)[id] = copy;
+  }
+  // `base`, as `input` shows its own.
+  NodeId Shown(NodeId input, NodeId base) {
+    return g_.BaseOf(input) == input ? base : BuilderLike(&g_, base).ViewNode(base, g_.ViewOf(input));
+  }
+
+  Graph& g_;
+  std::set<NodeId> cells_, made_of_;
+  std::map<NodeId, bool> one_;
+};
+
 }  // namespace
 
 Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
@@ -112,6 +187,7 @@ Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
   const std::vector<FoundExtreme> found = ExtremeFinder(graph).Find();
   if (!found.empty()) {
     const NodeId starts = StartsOf(graph, found);
+    std::vector<NodeId> cells;
     for (size_t k = 0; k < found.size(); ++k) {
       const FoundExtreme& one = found[k];
       Builder b = BuilderLike(graph, one.id);
@@ -120,9 +196,11 @@ Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
       std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
       attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
       const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
-      const NodeId all = b.Reshape(b.IndexedWrite(cell, one.image, {}, attrs), graph->node(one.id).shape);
+      cells.push_back(b.IndexedWrite(cell, one.image, {}, attrs));
+      const NodeId all = b.Reshape(cells.back(), graph->node(one.id).shape);
       if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++result.changes;
     }
+    Numbers(graph, found, cells).Run();
   }
   Tidy(graph);
   result.text = Count(result.changes, "extreme") + " found by the kernels that compute images";
