@@ -82,8 +82,10 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   const bool combines = !context->options.target.is_host() && ir::CombinesIntoOne(sink);
   const bool collides = write && !combines && sink.As<ir::IndexedAttrs>().may_collide;
   part.sequential = collides || context->upwards.count(group.sink) != 0;
-  // Updates that meet must keep their order; otherwise the loops follow the memory that is written.
-  space.Arrange(collides ? -1 : 0, {Role::kOuter});
+  // Updates that meet must keep their order; otherwise the loops follow the domain's or, on GPUs, whose
+  // threads are neighbours where elements are, the memory that is written.
+  const bool by_memory = !part.sequential && !context->options.target.is_host();
+  space.Arrange(collides ? -1 : by_memory ? builder.WrittenMap() : 0, {Role::kOuter});
   builder.BeginEmitting();
   TapeWriter tape;
   StoreSink(*context, group, all, &builder, &tape);

@@ -102,6 +102,13 @@ bool PartEmitter::Counts(int loop) const {  // map_keys_: only counters have map
                      [&](const auto& entry) { return space_.Strides(entry.second)[loop] != 0; });
 }
 
+int PartEmitter::WrittenMap() const {
+  for (const OperandRecord& record : operands_) {
+    if (record.mode == Mode::kWrite) return record.map;
+  }
+  return LargestMap();
+}
+
 int PartEmitter::LargestMap() const {
   int largest = domain_map_;
   int64_t most = 0;

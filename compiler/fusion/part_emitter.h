@@ -70,6 +70,8 @@ class PartEmitter {
   // After IterationSpace::Resolve: the map of the operand that touches most, the domain's where there is
   // none.
   int LargestMap() const;
+  // The same of the first operand that is written, and not combined into.
+  int WrittenMap() const;
   void SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
                  double absent);
   // After IterationSpace::Resolve failed on map `map`: which read that was.
