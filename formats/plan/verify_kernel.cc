@@ -218,8 +218,8 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
                           static_cast<long long>(part.loops[2]),
                           static_cast<long long>(part.loops[3 + part.n]));
     }
-    RONDO_RETURN_IF_ERROR(VerifyRole(
-        part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, part.prologue.empty()}));
+    RONDO_RETURN_IF_ERROR(
+        VerifyRole(part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
     for (uint16_t weight : part.rhs) {
       RONDO_RETURN_IF_ERROR(
           VerifyRole(part, loops, {"weight", weight, true, group | out_channel | g.reduced, true}));
@@ -252,9 +252,7 @@ Status VerifyPresence(const Part& part) {
     const char* name;
     bool present, required, allowed;
   } rules[] = {
-      {"a prologue", !part.prologue.empty(), false,
-       part.skeleton == Skeleton::kContraction ||
-           (part.skeleton == Skeleton::kConvolution && !part.rhs.empty())},
+      {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kContraction},
       {"a body", !part.body.empty(), map, map},
       {"stages", !part.stages.empty(), reduction, reduction},
       {"row scalars or kept rows", part.scalars + part.kept > 0, false, reduction},
@@ -310,11 +308,7 @@ class PartTapes {
     const LoopGroups g(part_);
     const LoopMask results = g.outer | g.m | g.n;
     const uint32_t accumulators = part_.rhs.empty() ? 1 : static_cast<uint32_t>(part_.rhs.size());
-    // A convolution's input has a place for each group and point, whatever the output channel.
-    const LoopMask left = part_.skeleton == Skeleton::kConvolution
-                              ? (g.outer | LoopRange(1, 1) | g.n | g.reduced)
-                              : (g.outer | g.m | g.reduced);
-    RONDO_RETURN_IF_ERROR(One(part_.prologue, {left, kMayYield, 0}).At("prologue"));
+    RONDO_RETURN_IF_ERROR(One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield, 0}).At("prologue"));
     RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore | kMayCombine, 0}).At("body"));
     for (size_t i = 0; i < part_.stages.size(); ++i) {
       const Stage& stage = part_.stages[i];

@@ -152,5 +152,14 @@ TEST(GpuBytes, ConvolutionsMatchTheReference) {
   EXPECT_EQ(suite.Count("matmul_imma<"), suite.size());
 }
 
+TEST(GpuBytes, NumbersThatConvolutionsCombineMatchTheReference) {
+  Suite suite;
+  AddConvolution(&suite, 16, 20, 3, 1, 80);
+  CombineWhatIsMade(&suite.Last());
+  AddConvolution(&suite, 64, 9, 1, 1, 81, true);
+  CombineWhatIsMade(&suite.Last());
+  suite.Run();
+}
+
 }  // namespace
 }  // namespace rondo::test

@@ -417,5 +417,18 @@ TEST(GpuKernels, MapsMatchTheReference) {
   suite.Run();
 }
 
+// Vectors, elements, several blocks, points that end within a warp.
+TEST(GpuKernels, NumbersThatMapsCombineMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 50;
+  for (const std::vector<int64_t>& loops :
+       std::vector<std::vector<int64_t>>{{3, 64}, {1031, 8}, {5, 12}, {77}, {1}, {300, 100}}) {
+    AddMap(&suite, loops, DType::kF32, seed % 2 == 0 ? DType::kF32 : DType::kF16, 0, seed);
+    CombineWhatIsMade(&suite.Last());
+    ++seed;
+  }
+  suite.Run();
+}
+
 }  // namespace
 }  // namespace rondo::test

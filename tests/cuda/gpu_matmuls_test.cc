@@ -275,6 +275,22 @@ void AddConvolution(Suite* suite, const ConvolutionCase& v, DType type, uint32_t
   c.tolerance = ToleranceOf(type, scale);
 }
 
+// By whatever templates take them: of 16 bits, of f32, of groups.
+TEST(GpuProducts, NumbersThatConvolutionsCombineMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 260;
+  const ConvolutionCase cases[] = {{1, 1, 64, 14, 14, 64, 3, 1, 1, true},
+                                   {1, 1, 24, 9, 9, 40, 1, 1, 0, true},
+                                   {1, 6, 4, 13, 11, 4, 3, 2, 1, true}};
+  for (const ConvolutionCase& v : cases) {
+    for (DType type : kFloats) {
+      AddConvolution(&suite, v, type, seed++);
+      CombineWhatIsMade(&suite.Last());
+    }
+  }
+  suite.Run();
+}
+
 TEST(GpuProducts, ConvolutionsMatchTheReference) {
   Suite suite;
   uint32_t seed = 200;

@@ -35,6 +35,28 @@ struct Case {
   bool canaries = true;  // whether it also runs on inputs drawn at random
 };
 
+// Has the case's points, which are complete, combine the last f32 that each computes into two numbers, which
+// are 0 before. Its memory has been filled.
+inline void CombineWhatIsMade(Case* c) {
+  Part& part = c->maker.part;
+  Tape& tape = part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
+  std::vector<TapeInst> insts(tape.begin(), tape.end());
+  uint16_t made = 0;
+  for (size_t k = 0; k < insts.size(); ++k) {
+    if (ClassOf(insts[k].op) != OpClass::kEffect && insts[k].type == TapeType::kF32)
+      made = static_cast<uint16_t>(k);
+  }
+  for (const TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {
+    TapeInst combine;
+    combine.op = op;
+    combine.a = made;
+    combine.arg = c->maker.Operand(DType::kF32, Mode::kReadWrite, {});
+    insts.push_back(combine);
+    c->memory.params.emplace_back(4, 0);
+  }
+  tape = c->arena.Copy(insts);
+}
+
 // Kernels of all cases as one plan with a step each.
 class Suite {
  public:

@@ -43,6 +43,22 @@ TEST(GpuWindows, ConvolutionsOfOneChannelAGroupMatchTheReference) {
   suite.Run();
 }
 
+// Threads end early where points do.
+TEST(GpuWindows, NumbersThatTheyCombineMatchTheReference) {
+  const WindowCase cases[] = {
+      {Combine::kProduct, 1, 32, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true},
+      {Combine::kProduct, 1, 5, {17, 23}, {3, 3}, {1, 2}, {2, 3}, {0, 4}, {3, 1}, false},
+      {Combine::kMean, 1, 24, {11, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true},
+  };
+  Suite suite;
+  uint32_t seed = 650;
+  for (const WindowCase& v : cases) {
+    AddWindows(&suite, v, DType::kF32, DType::kF32, seed++);
+    CombineWhatIsMade(&suite.Last());
+  }
+  suite.Run();
+}
+
 TEST(GpuWindows, PoolsMatchTheReference) {
   const WindowCase cases[] = {
       {Combine::kMax, 1, 16, {20, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true},

@@ -1,0 +1,77 @@
+// combined_ranges: the extremes of what a product makes are numbers that its kernel combines.
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+struct Image {
+  bool product = true;  // a product makes it
+  bool from_zero = false;
+  int layers = 1;
+};
+
+// As DynamicQuantizeLinear is imported; gives how many extremes were changed.
+int64_t Changed(SmallGraph* s, const Image& image) {
+  ir::Builder& b = s->b;
+  NodeId x = s->In("x", Shape{2, 4, 5, 7});
+  for (int layer = 0; layer < image.layers; ++layer) {
+    if (image.product) {
+      ir::ConvAttrs attrs;
+      attrs.strides = attrs.dilations = {1, 1};
+      attrs.pads_begin = attrs.pads_end = {0, 0};
+      x = b.Conv(x, b.Floats(DType::kF32, Shape{4, 4, 1, 1}, std::vector<double>(16, 0.25)), attrs);
+    }
+    x = b.BinaryScalar(TapeOp::kSub, x, 1);
+    const auto extreme = [&](ir::ReduceKind kind, TapeOp op) {
+      const NodeId all = b.Reduce(kind, b.Reduce(kind, x, {2}, true), {0, 1, 2, 3}, false);
+      return b.BinaryScalar(op, all, 0);
+    };
+    const NodeId max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
+    const NodeId min =
+        image.from_zero ? b.Scalar(DType::kF32, 0) : extreme(ir::ReduceKind::kMin, TapeOp::kMin);
+    const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+    NodeId q = b.Add(b.Unary(TapeOp::kRound, b.Div(x, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
+    q = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255), DType::kU8);
+    const std::string number = std::to_string(layer);
+    s->Out("numbers" + number, q);
+    s->Out("scale" + number, scale);
+    x = b.Mul(b.Cast(q, DType::kF32), scale);
+  }
+  return ExpectSame(s, CombinedRanges).changes;
+}
+
+TEST(CombinedRanges, BothExtremesOfWhatAProductMakesAreCombined) {
+  SmallGraph s;
+  EXPECT_EQ(Changed(&s, {.layers = 3}), 6);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+  EXPECT_EQ(s.CountOf(Op::kIndexedWrite), 6);
+}
+
+TEST(CombinedRanges, ARangeFrom0HasOne) {
+  SmallGraph s;
+  EXPECT_EQ(Changed(&s, {.from_zero = true}), 1);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+}
+
+// What quantises computes its scale itself; the output has another.
+TEST(CombinedRanges, WhoQuantisesComputesItsOwnScale) {
+  SmallGraph s;
+  Changed(&s, {.from_zero = true});
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    const bool one = !node.dead && node.op == Op::kPointwise && node.shape.elements() == 1;
+    if (one) EXPECT_LE(s.g.UsersOf(id).size(), 1u) << ir::Dump(s.g);
+  }
+}
+
+TEST(CombinedRanges, AnImageThatNoProductMakesStays) {
+  SmallGraph s;
+  EXPECT_EQ(Changed(&s, {.product = false}), 0);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 4);
+}
+
+}  // namespace
+}  // namespace rondo::passes
