@@ -7,14 +7,14 @@ namespace {
 using ir::NodeId;
 using ir::Op;
 
-struct Image {
+struct Layers {
   bool product = true;  // a product makes it
   bool from_zero = false;
   int layers = 1;
 };
 
 // As DynamicQuantizeLinear is imported; gives how many extremes were changed.
-int64_t Changed(SmallGraph* s, const Image& image) {
+int64_t Combined(SmallGraph* s, const Layers& image) {
   ir::Builder& b = s->b;
   NodeId x = s->In("x", Shape{2, 4, 5, 7});
   for (int layer = 0; layer < image.layers; ++layer) {
@@ -45,31 +45,32 @@ int64_t Changed(SmallGraph* s, const Image& image) {
 
 TEST(CombinedRanges, BothExtremesOfWhatAProductMakesAreCombined) {
   SmallGraph s;
-  EXPECT_EQ(Changed(&s, {.layers = 3}), 6);
+  EXPECT_EQ(Combined(&s, {.layers = 3}), 6);
   EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
   EXPECT_EQ(s.CountOf(Op::kIndexedWrite), 6);
 }
 
 TEST(CombinedRanges, ARangeFrom0HasOne) {
   SmallGraph s;
-  EXPECT_EQ(Changed(&s, {.from_zero = true}), 1);
+  EXPECT_EQ(Combined(&s, {.from_zero = true}), 1);
   EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
 }
 
 // What quantises computes its scale itself; the output has another.
 TEST(CombinedRanges, WhoQuantisesComputesItsOwnScale) {
   SmallGraph s;
-  Changed(&s, {.from_zero = true});
+  Combined(&s, {.from_zero = true});
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);
     const bool one = !node.dead && node.op == Op::kPointwise && node.shape.elements() == 1;
-    if (one) EXPECT_LE(s.g.UsersOf(id).size(), 1u) << ir::Dump(s.g);
+    if (!one) continue;
+    EXPECT_LE(s.g.UsersOf(id).size(), 1u) << ir::Dump(s.g);
   }
 }
 
 TEST(CombinedRanges, AnImageThatNoProductMakesStays) {
   SmallGraph s;
-  EXPECT_EQ(Changed(&s, {.product = false}), 0);
+  EXPECT_EQ(Combined(&s, {.product = false}), 0);
   EXPECT_EQ(s.CountOf(Op::kReduce), 4);
 }
 
