@@ -155,9 +155,7 @@ struct Part {
   // their role in the order of the rhs's strides, largest first.
   PackedWeights packed;
   Span<const uint16_t> scales, zeros;
-  // Prologue of the lhs over the loops of lhs (contraction, convolution with weights); empty: the loaded lhs
-  // itself. Where a guard of a convolution's lhs fails, the lhs is `absent` of the accumulators' type,
-  // whatever the prologue.
+  // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
   Tape prologue;
   Tape body;                      // kMap
   Span<const Stage> stages;       // kReduction
