@@ -29,9 +29,8 @@ struct E4M3Quotient {
 // numbers.
 std::optional<E4M3Quotient> E4M3QuotientAt(Tape tape, size_t k);
 
-// The same by `scale`, which a run computes: a row scalar, or made of numbers that are the same at all points.
-// `zero`: the register that is added, if one is, of a
-// whole number that 8 bits hold.
+// The same by `scale`, which a run computes: a row scalar, or made of numbers that are the same at all
+// points. `zero`: the register that is added, if one is, of a whole number that 8 bits hold.
 struct QuantisationInRun {
   uint16_t x = 0, scale = 0;
   std::optional<uint16_t> zero;

@@ -1,6 +1,7 @@
 // What all points combine into one float, by the order of integers that floats have as their bits
-// (core/scalar.h: Combined): the same bits in whatever order blocks come. A thread keeps its share as a float;
-// those of a block are put together as ordered integers, and one atomic operation takes that to memory.
+// (core/scalar.h: Combined): the same bits in whatever order blocks come. A thread keeps its share as a
+// float; those of a block are put together as ordered integers, and one atomic operation takes that to
+// memory.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_COMBINE_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_COMBINE_CUH_
 
