@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/plan/check/footprint.h"
 #include "tests/plan/plan_maker.h"
 #include "tests/plan/sample_plan.h"
 
@@ -168,6 +169,21 @@ TEST(Checker, InPlaceNeedsLoadsBeforeStores) {
   m.Launch(m.AddKernel(p, 3), {{a, 0}, {b, 0}, {m.kOut, 0}});
   m.Copy(b, m.kOut);
   EXPECT_BROKEN(m, "not element by element");
+}
+
+// Other points have combined into it before a point loads it: the order within the tape says nothing.
+TEST(Checker, WhatPointsCombineIntoIsNotLoadedBesideThat) {
+  Sample s = MakeSample();
+  Part part = PartOf(s, 5);
+  part.operands = List<Operand>(s.arena, {OperandOf(s, 5, 0), Access(s.arena, 1, Mode::kReadWrite, {0, 0}),
+                                          Access(s.arena, 1, Mode::kRead, {0, 0})});
+  const auto loads_first = [&](TapeInst effect) {
+    part.body = List<TapeInst>(s.arena, {Load(0), Load(2), effect});
+    return check::LoadedBeforeStored(part, 2, 1);
+  };
+  EXPECT_TRUE(loads_first(Store(0, 1)));
+  EXPECT_FALSE(loads_first(Slot(TapeOp::kCombineMax, 1, 0)));
+  EXPECT_FALSE(loads_first(Slot(TapeOp::kCombineMin, 1, 0)));
 }
 
 TEST(Checker, ARoleIsNeverReadInPlace) {
