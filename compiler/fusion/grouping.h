@@ -36,6 +36,9 @@ class Grouping {
   void CallGroup(NodeId call);
   void AnchorGroup(NodeId anchor);
   void StoreNarrow(Group* group);
+  void StoreBytes(Group* group);
+  bool IsReadAtOnce(NodeId id) const;
+  bool DependsOn(NodeId id, NodeId other, int steps = 0) const;
   bool ReadsWhatIsWritten(NodeId sink, NodeId id) const;
 
   // join_producers.cc: producers into their reader.

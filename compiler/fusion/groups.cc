@@ -22,6 +22,8 @@ Skeleton SkeletonOf(Op op) {
   }
 }
 
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
 }  // namespace
 
 bool Grouping::IsAnchor(Op op) {
@@ -126,6 +128,7 @@ void Grouping::AnchorGroup(NodeId anchor) {
     AbsorbProducers(&c_.groups[id]);
   }
   StoreNarrow(&c_.groups[id]);
+  StoreBytes(&c_.groups[id]);
   if (!c_.options.epilogues || c_.FusionOff(anchor)) return;
   StoreBeside(&c_.groups[id]);
   CombineBeside(&c_.groups[id]);
@@ -137,6 +140,60 @@ void Grouping::StoreNarrow(Group* group) {
   c_.group_of[group->sink] = -1;
   group->nodes.pop_back();
   group->sink = c_.base(c_.node(group->sink).inputs[0]);
+}
+
+// On the host, a group ends with bytes, not with the floats that they stand for, where one reader takes all
+// of those: it reads a quarter of the memory.
+void Grouping::StoreBytes(Group* group) {
+  constexpr size_t kMostSteps = 3;  // to floats, less the zero point, times the scale
+  if (!c_.options.target.is_host() || c_.node(group->sink).dtype != DType::kF32 || !IsReadAtOnce(group->sink))
+    return;
+  std::vector<NodeId> steps;
+  NodeId at = group->sink;
+  for (; !Is8Bit(c_.node(at).dtype); at = c_.base(c_.node(at).inputs[0])) {
+    const Node& node = c_.node(at);
+    if (node.op != Op::kPointwise || !c_.InGroup(at, group->id) || c_.stored[at] || steps.size() == kMostSteps)
+      return;
+    if (at != group->sink && c_.readers[at].size() != 1) return;
+    if (!ir::IsDense(c_.graph.ViewOf(node.inputs[0]), node.shape.elements())) return;
+    for (size_t k = 1; k < node.inputs.size(); ++k) {
+      const NodeId other = c_.base(node.inputs[k]);
+      if (!c_.graph.IsConstant(other) || c_.node(other).shape.elements() != 1) return;
+    }
+    steps.push_back(at);
+  }
+  if (steps.empty() || IsAnchor(c_.node(at).op) || !c_.InGroup(at, group->id)) return;
+  for (NodeId step : steps) {
+    c_.group_of[step] = -1;
+    group->nodes.erase(std::find(group->nodes.begin(), group->nodes.end(), step));
+  }
+  group->sink = at;
+}
+
+// Whether all who read `id` will be in one group, which can compute it: a single reader, or a reduction and
+// what depends on it.
+bool Grouping::IsReadAtOnce(NodeId id) const {
+  const std::vector<NodeId>& readers = c_.readers[id];
+  if (c_.stored[id] || readers.empty()) return false;
+  const auto computes = [&](NodeId reader) {
+    return (c_.node(reader).op == Op::kPointwise || c_.node(reader).op == Op::kReduce) && Free(reader) &&
+           !c_.FusionOff(reader);
+  };
+  const auto first = std::find_if(readers.begin(), readers.end(),
+                                  [&](NodeId reader) { return c_.node(reader).op == Op::kReduce; });
+  return std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    return computes(reader) &&
+           (readers.size() == 1 || (first != readers.end() && (reader == *first || DependsOn(reader, *first))));
+  });
+}
+
+// Whether `id` reads `other`, through a few pointwise steps.
+bool Grouping::DependsOn(NodeId id, NodeId other, int steps) const {
+  constexpr int kMostSteps = 4;
+  if (steps > kMostSteps || c_.node(id).op != Op::kPointwise) return false;
+  return std::any_of(c_.node(id).inputs.begin(), c_.node(id).inputs.end(), [&](NodeId input) {
+    return c_.base(input) == other || DependsOn(c_.base(input), other, steps + 1);
+  });
 }
 
 void FormGroups(Context* context) {

@@ -206,17 +206,33 @@ class Rewriter {
     NodeId columns = kNoNode;
     const NodeId weight = MatMulWeight(&w, &columns);
     NodeId y = b_.MatMul(a.numbers, weight);
-    // Short sums are exact in f32, which most machines are quicker with.
+    // Short sums are exact in f32, which most GPUs are quicker with.
     constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
-    const DType whole = k <= kShort && IsFloat(type) ? DType::kF32 : DType::kI32;
+    const DType whole = k <= kShort && IsFloat(type) && !host_ ? DType::kF32 : DType::kI32;
     y = b_.Cast(y, whole);
     const auto of = [&](NodeId x) { return x == kNoNode ? x : b_.Cast(x, whole); };
+    // The host adds up rows of the left side as it multiplies them.
+    const bool beside = host_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
     if (a.zero != kNoNode) {
-      columns = of(columns == kNoNode ? Sums(w.numbers, r - 2, whole) : columns);
+      columns = of(columns == kNoNode ? ColumnSums(w.numbers, whole) : columns);
       y = b_.Sub(y, b_.Mul(of(a.zero), Centred(columns, of(w.zero), k)));
     }
-    if (w.zero != kNoNode) y = b_.Sub(y, b_.Mul(of(w.zero), Sums(a.numbers, r - 1, whole)));
+    if (w.zero != kNoNode) {
+      const NodeId rows = beside ? b_.MatMul(a.numbers, Ones(g_.node(weight).dtype, g_.node(weight).shape))
+                                 : Sums(a.numbers, r - 1, whole);
+      y = b_.Sub(y, b_.Mul(of(w.zero), rows));
+    }
     return Scaled(y, a.scale, w.scale, type);
+  }
+
+  // What each column of a right side sums to, [..., 1, n]: on the host a product by one row of ones, which
+  // reads bytes as its other products do.
+  NodeId ColumnSums(NodeId numbers, DType type) {
+    Shape row = g_.node(numbers).shape;
+    if (!host_) return Sums(numbers, row.rank - 2, type);
+    row[row.rank - 1] = row[row.rank - 2];
+    row[row.rank - 2] = 1;
+    return b_.MatMul(Ones(DType::kU8, row), numbers);
   }
 
   // Sums of `count` numbers less their zero point, which is of the same type.

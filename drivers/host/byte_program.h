@@ -22,10 +22,10 @@ struct WideLines {
   int64_t length = 0, point_step = 0;
 };
 // What MultiplyLines does of B: `columns` columns, b_step bytes apart, whose k is contiguous and lies in the
-// order of the lines.
+// order of the lines; or, with a k_step, columns beside each other, whose k lies so many bytes apart.
 struct ByteColumns {
   const char* b = nullptr;
-  int64_t b_step = 0;
+  int64_t b_step = 0, k_step = 0;
   int columns = 0;
   bool is_unsigned = false;
 };
@@ -136,6 +136,7 @@ struct ByteLines {
   int64_t guard_points = 0;                           // its coordinates from point to point
   bool is_signed = false;                             // the left side
   bool is_unsigned[kMaxSlots] = {};                   // right sides
+  int64_t k_step[kMaxSlots] = {};                     // ByteColumns, of each
   int64_t lines_at = 0, pieces_at = 0, added_at = 0;  // scratch
   MultiplyLines multiply = nullptr;
   WidenBytes widen = nullptr;

@@ -62,24 +62,30 @@ void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
   }
 }
 
-// Floats that were rounded to what a byte holds are the same when they are floats again.
-void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
+// Whether instruction `cast` makes bytes of floats that were rounded to what such a byte holds.
+bool PartBuilder::IsByteAsFloat(const GrowingList<TapeInst>& tape, size_t at) const {
   const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
   const auto bounds = [&](const TapeInst& in, TapeOp op) {
     return in.op == op && in.type == TapeType::kF32 && tape[in.b].op == TapeOp::kConst &&
            number(in.b) == __builtin_truncf(number(in.b));
   };
+  const TapeInst& cast = tape[at];
+  const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
+  if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) return false;
+  const TapeInst& most = tape[cast.a];
+  if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) return false;
+  const TapeInst& least = tape[most.a];
+  if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) return false;
+  const TapeInst& sum = tape[least.a];
+  return tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op == TapeOp::kRound;
+}
+
+// Floats that were rounded to what a byte holds are the same when they are floats again.
+void PartBuilder::KeepBytesAsFloats(GrowingList<TapeInst>& tape) const {
   for (size_t wide = 0; wide < tape.size(); ++wide) {
     if (tape[wide].op != TapeOp::kCast || tape[wide].type != TapeType::kF32) continue;
+    if (!IsByteAsFloat(tape, tape[wide].a)) continue;
     const TapeInst& cast = tape[tape[wide].a];
-    const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
-    if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) continue;
-    const TapeInst& most = tape[cast.a];
-    if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) continue;
-    const TapeInst& least = tape[most.a];
-    if (number(least.b) < (is_signed ? -128 : 0) || number(most.b) > (is_signed ? 127 : 255)) continue;
-    const TapeInst& sum = tape[least.a];
-    if (tape[bounds(sum, TapeOp::kAdd) ? sum.a : least.a].op != TapeOp::kRound) continue;
     for (size_t k = wide + 1; k < tape.size(); ++k) {
       for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
         if (*reg == wide) *reg = cast.a;
@@ -181,6 +187,47 @@ Status PartBuilder::MakeByteTable(Tape tape, size_t root, const GrowingList<uint
   }
   for (size_t i = 0; i < kBytes; ++i) made[i] = static_cast<uint8_t>(at(last)[i]);
   *table = made.data();
+  return Status::Ok();
+}
+
+// What follows from quantised floats alone, is stored as bytes, and takes longer than a look-up, becomes a
+// table of floats: an instruction in place of the last one, for which `tables` has it.
+Status PartBuilder::MakeFloatTables(GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) {
+  constexpr int kLookUp = 24;  // additions
+  *tables = GrowingList<const float*>::Filled(tape->size(), nullptr);
+  if (!tables->ok()) return NoMemory();
+  for (size_t root = 0; root < tape->size(); ++root) {
+    if (!IsByteAsFloat(*tape, root)) continue;
+    const Tape all(tape->data(), tape->size());
+    const GrowingList<uint16_t> steps = StepsFrom(all, root);
+    if (!steps.ok()) return NoMemory();
+    int cost = 0;
+    size_t store = 0;
+    for (uint16_t step : steps) {
+      const TapeInst& inst = all[step];
+      const bool function = AccuracyOf(inst.op) == Accuracy::kFunction;
+      cost += function ? 16 : inst.op == TapeOp::kDiv || inst.op == TapeOp::kSqrt ? 8 : 1;
+      if (inst.op == TapeOp::kStore) store = step;
+    }
+    if (steps.empty() || cost < kLookUp || all[store].a == root) continue;
+    const bool is_signed = all[root].imm.i == static_cast<int64_t>(DType::kI8);
+    const bool to_signed = part_.operands[all[store].arg].dtype == DType::kI8;
+    const uint8_t* bytes = nullptr;
+    RONDO_RETURN_IF_ERROR(
+        MakeByteTable(all, root, steps, is_signed ? DType::kI8 : DType::kU8, &bytes));
+    Span<float> table = arena_.New<float>(kBytes);
+    if (table.data() == nullptr) return NoMemory();
+    for (size_t i = 0; i < kBytes; ++i)
+      table[i] = to_signed ? static_cast<float>(static_cast<int8_t>(bytes[i])) : static_cast<float>(bytes[i]);
+    const uint16_t last = all[store].a;
+    TapeInst& look_up = (*tape)[last];
+    look_up = TapeInst();
+    look_up.op = TapeOp::kAbs;  // of one float, as a look-up is
+    look_up.type = TapeType::kF32;
+    look_up.a = all[root].a;
+    (*tables)[last] = table.data();
+    root = store;
+  }
   return Status::Ok();
 }
 

@@ -124,8 +124,8 @@ Status PartBuilder::BuildBytes() {
     bytes.row_sum[j] = IsRowSum(static_cast<size_t>(j));
     const uint16_t operand = RightOperand(j);
     RONDO_RETURN_IF_ERROR(BuildAccess(operand, out_->tiling, &rhs.by_n));
-    rhs.k_unit = rhs.by_n->lane.kind != LaneKind::kTable && Linear(*rhs.by_n, nest, kK, &rhs.k_step) &&
-                 (rhs.k_step == 1 || k == 1);
+    if (!Linear(*rhs.by_n, nest, kK, &rhs.k_step)) rhs.k_step = 0;
+    rhs.k_unit = rhs.by_n->lane.kind != LaneKind::kTable && rhs.by_n->plain && (rhs.k_step == 1 || k == 1);
     in_place &= rhs.k_unit || bytes.row_sum[j];
     if (!bytes.row_sum[j]) bytes.right_flip[j] = part_.operands[operand].dtype == DType::kU8 ? 0x80 : 0;
     bytes.sum_rows |= bytes.right_flip[j] != 0 || bytes.row_sum[j];

@@ -27,10 +27,13 @@ void PartBuilder::FindLines(BytesProgram* bytes) const {
   const int inner = nest.first[kM + 1] - 1;
   const int64_t taps = out_->taps, run = bytes->tap_run;
   if (engine_.bytes.multiply_lines == nullptr || !bytes->in_runs || nest.points[kM] < kLeastRows) return;
-  for (int j = 0; j < out_->num_rhs; ++j) {
-    if (!bytes->row_sum[j] && !out_->rhs[j].k_unit) return;
-  }
   ByteLines lines;
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    const RhsProgram& rhs = out_->rhs[j];
+    const bool beside = rhs.k_step > 0 && rhs.by_n->plain && rhs.by_n->lane.kind == LaneKind::kUnit;
+    if (!bytes->row_sum[j] && !rhs.k_unit && !beside) return;
+    if (!rhs.k_unit && !bytes->row_sum[j]) lines.k_step[j] = rhs.k_step;
+  }
   lines.point_bytes = nest.extent[inner] == 1 ? run : StepAlong(left.num_loops, left.loop, left.step, inner);
   if (lines.point_bytes <= 0) return;
   for (int g = 0; g < left.num_guards; ++g) {

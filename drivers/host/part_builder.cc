@@ -235,6 +235,13 @@ Status PartBuilder::BuildReduction() {
   }
   out_->stages = stages.data();
   out_->num_stages = static_cast<int>(stages.size());
+  SoftmaxProgram softmax;
+  if (FindSoftmax(stages, &softmax)) {
+    Span<SoftmaxProgram> made = arena_.New<SoftmaxProgram>(1);
+    if (made.data() == nullptr) return NoMemory();
+    made[0] = softmax;
+    out_->softmax = made.data();
+  }
   out_->tasks = columns ? out_->tiling.tiles : rows;
   out_->work = cost * static_cast<double>(rows) * static_cast<double>(length);
   if (one_row) RONDO_RETURN_IF_ERROR(BuildOneRow(stages));

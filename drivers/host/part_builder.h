@@ -71,9 +71,11 @@ class PartBuilder {
   GrowingList<uint16_t> StepsFrom(Tape tape, size_t root) const;
   Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                        const uint8_t** table);
+  bool IsByteAsFloat(const GrowingList<TapeInst>& tape, size_t cast) const;
+  Status MakeFloatTables(GrowingList<TapeInst>* tape, GrowingList<const float*>* tables);
   bool IsOneNumber(uint16_t operand) const;
   bool IsSame(const TapeInst& inst) const;
-  bool OneNumbersFirst(GrowingList<TapeInst>* tape) const;
+  bool OneNumbersFirst(GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
   Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
 
@@ -82,6 +84,7 @@ class PartBuilder {
   void FindRunsOfMap();
   Status BuildReduction();
   Status BuildScalars();
+  bool FindSoftmax(Span<StageProgram> stages, SoftmaxProgram* softmax) const;
   bool FitsOneRow() const;
   bool IsRun(const Access& access) const;
   bool IsOfInnermost(const Access& access) const;

@@ -72,6 +72,15 @@ struct ScalarSlot {
   bool last = false;             // arg reductions: the last extreme
 };
 
+// kRows whose stages are a softmax of rows that lie one element behind the other: exp(x - greatest), over the
+// sum of those. x are floats, or (byte - zero) * scale; what comes of them is stored as it is, or as bytes by
+// `quantise`, which reads and writes memory (Engine::quantise).
+struct SoftmaxProgram {
+  const Access *from = nullptr, *to = nullptr;
+  float zero = 0, scale = 1;
+  const Inst* quantise = nullptr;
+};
+
 struct PartProgram;
 struct Worker;
 // Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now
@@ -196,6 +205,7 @@ struct PartProgram {
   int num_scalars = 0, num_kept = 0;
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
+  const SoftmaxProgram* softmax = nullptr;  // kRows: in place of the stages
   const int* phase_stage = nullptr;  // kOneRow: the stage of elements of each phase
 
   // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
@@ -288,6 +298,7 @@ struct Engine {
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
   OpFn add_clamp = nullptr;    // f32: a + b, then the range; NaN stays
   OpFn clamp = nullptr;        // f32: a, then the range; NaN stays
+  OpFn table = nullptr;        // f32: the table's number for the byte that a, a whole number, is; NaN: for 0
   Quantisers quantise;         // f32: a / scale, rounded half to even, + zero, then the range
   Quantisers quantise_scaled;  // the same; the scale is lane 0 of b
   Quantisers quantise_by;      // the same; the scale is lane 0 of b, the zero point that of c

@@ -192,8 +192,9 @@ bool PartBuilder::IsSame(const TapeInst& inst) const {
 
 // Numbers that every lane reads are loaded first, so that any instruction may read them: those that are the
 // same for all tiles before those of the row. False when out of memory.
-bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
+bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) const {
   GrowingList<TapeInst> ordered;
+  GrowingList<const float*> tables_ordered;
   GrowingList<uint16_t> moved = GrowingList<uint16_t>::Filled(tape->size(), 0);
   if (!moved.ok()) return false;
   const auto rank = [&](const TapeInst& inst) {
@@ -207,10 +208,12 @@ bool PartBuilder::OneNumbersFirst(GrowingList<TapeInst>* tape) const {
       uint16_t* const reads[3] = {&inst.a, &inst.b, &inst.c};
       for (int r = 0; r < Inputs(inst.op); ++r) *reads[r] = moved[*reads[r]];
       ordered.push_back(inst);
+      tables_ordered.push_back((*tables)[k]);
     }
   }
   *tape = std::move(ordered);
-  return tape->ok();
+  *tables = std::move(tables_ordered);
+  return tape->ok() && tables->ok();
 }
 
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
@@ -294,11 +297,13 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
     SimplifyPow(tape, tape[k]);
   }
+  GrowingList<const float*> tables;
   if (use.keep.empty()) {
+    RONDO_RETURN_IF_ERROR(MakeFloatTables(&tape, &tables));
     LoadBytesAsFloats(tape);
     StoreFloatsAsBytes(tape);
     KeepBytesAsFloats(tape);
-    if (!OneNumbersFirst(&tape)) return NoMemory();
+    if (!OneNumbersFirst(&tape, &tables)) return NoMemory();
   }
   GrowingList<uint8_t> same = GrowingList<uint8_t>::Filled(tape.size(), 0);
   const GrowingList<uint8_t> moves =
@@ -339,6 +344,10 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     }
     Inst inst;
     RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst, moves[k] != 0));
+    if (use.keep.empty() && tables[k] != nullptr) {
+      inst.fn = engine_.table;
+      inst.imm.table = tables[k];
+    }
     const uint16_t reads[3] = {in.a, in.b, in.c};
     uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
     for (int r = 0; r < Inputs(in.op); ++r) *from[r] = at[reads[r]];

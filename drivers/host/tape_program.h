@@ -125,6 +125,7 @@ struct Inst {
   union {
     double f = 0;
     int64_t i;
+    const float* table;  // Engine::table: of 256 bytes
     float range[4];  // Engine::add_clamp, clamp and quantise: least and greatest result; the latter's scale
                      // and zero
   } imm;

@@ -279,6 +279,23 @@ void SumRows(const uint8_t* from, int64_t step, int64_t rows, int64_t k, int64_t
   for (; r < rows; ++r) sums[r] = SumRow(from + r * step, k);
 }
 
+// Row i of `to` becomes column i of the k rows of n bytes at `from`.
+void TurnBytes(const char* from, int64_t step, int64_t k, int n, char* to, int64_t to_step) {
+  constexpr int kAtOnce = 8;
+  int64_t at = 0;
+  for (; at + kAtOnce <= k; at += kAtOnce, from += kAtOnce * step, to += kAtOnce) {
+    for (int i = 0; i < n; ++i) {
+      char some[kAtOnce];
+#pragma GCC unroll 8
+      for (int j = 0; j < kAtOnce; ++j) some[j] = from[j * step + i];
+      std::memcpy(to + i * to_step, some, kAtOnce);
+    }
+  }
+  for (; at < k; ++at, from += step, ++to) {
+    for (int i = 0; i < n; ++i) to[i * to_step] = from[i];
+  }
+}
+
 // One part in one launch.
 class Product {
  public:
@@ -328,12 +345,12 @@ class Product {
       const char* b = Pointer(*rhs.by_n, w_, BaseOf(*rhs.by_n, pos));
       int64_t step = rhs.by_n->lane.stride;
       if (bytes_.lines.how.lines > 0) {
-        const ByteColumns columns = {b, step, n, bytes_.lines.is_unsigned[j]};
+        const ByteColumns columns = {b, step, bytes_.lines.k_step[j], n, bytes_.lines.is_unsigned[j]};
         bytes_.lines.multiply(bytes_.lines.how, pieces_, piece_count_, columns, Acc(j), part_.acc_row);
         continue;
       }
       if (!rhs.k_unit) {
-        b = PackColumns(*rhs.by_n, pos, n);
+        b = PackColumns(*rhs.by_n, rhs.k_step, pos, n);
         step = part_.lhs_row;
       }
       const int all = static_cast<int>(rows) + (bytes_.left_flip != 0 ? 1 : 0);
@@ -491,10 +508,15 @@ class Product {
   }
 
   // Columns one behind the other, of a right side whose k is not contiguous.
-  const char* PackColumns(const Access& access, int64_t* pos, int n) {
+  // `step`: bytes from one k to the next, if they lie evenly.
+  const char* PackColumns(const Access& access, int64_t step, int64_t* pos, int n) {
     const Nest& nest = part_.nest;
     char* columns = w_.scratch + bytes_.columns_at;
     int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
+    if (step > 0 && access.plain && access.lane.kind == LaneKind::kUnit) {
+      TurnBytes(Pointer(access, w_, BaseOf(access, pos)), step, K(), n, columns, part_.lhs_row);
+      return columns;
+    }
     for (int64_t k = 0; k < K(); ++k) {
       LoadLanes(access, w_, pos, n, lanes);
       for (int i = 0; i < n; ++i) columns[i * part_.lhs_row + k] = static_cast<char>(lanes[i]);

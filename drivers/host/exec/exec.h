@@ -200,6 +200,7 @@ void WidenRow(const char* from, DType dtype, int64_t n, float* out);
 // Paths.
 void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunSoftmax(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void EndOneRow(const PartProgram& part, Worker& w, uint32_t shares, int64_t scratch_bytes);
 void TakeRangeOf(const PartProgram& part, Worker& w, const char* range, uint32_t shares);

@@ -3,6 +3,7 @@
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/extremes.h"
+#include "drivers/host/exec/reduce_tile.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -30,31 +31,6 @@ void ForType(TapeType type, F f) {
     case TapeType::kF64: f(0.0); return;
     case TapeType::kI64: f(int64_t{0}); return;
   }
-}
-
-constexpr int kParts = 32;  // running values a tile is reduced into first
-
-// The first of 2 * kHalf values becomes all of them. Halves of a known length are vectors.
-template <TapeOp kOp, int kHalf, typename T>
-inline T ReduceParts(T* parts) {
-#pragma GCC ivdep
-  for (int j = 0; j < kHalf; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], parts[j + kHalf]);
-  if constexpr (kHalf > 1) return ReduceParts<kOp, kHalf / 2>(parts);
-  return parts[0];
-}
-
-template <TapeOp kOp, typename T>
-[[gnu::flatten]] T ReduceTile(const T* x, int n) {
-  const T start = scalar::ReduceStart<T>(kOp);
-  T parts[kParts];
-  for (int j = 0; j < kParts; ++j) parts[j] = start;
-  int i = 0;
-  for (; i + kParts <= n; i += kParts) {
-#pragma GCC ivdep
-    for (int j = 0; j < kParts; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], x[i + j]);
-  }
-  for (int j = 0; i + j < n; ++j) parts[j] = scalar::ReduceStep<T>(kOp, parts[j], x[i + j]);
-  return ReduceParts<kOp, kParts / 2>(parts);
 }
 
 template <TapeOp kOp, typename T>
@@ -181,6 +157,7 @@ void EndScalars(const PartProgram& part, uint32_t which, char* scalars, bool col
 }
 
 void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
+  if (part.softmax != nullptr) return RunSoftmax(part, w, first, last);
   const Nest& nest = part.nest;
   TapeFrame frame;
   frame.worker = &w;
