@@ -2,9 +2,12 @@
 // that need more than those.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
+#include "drivers/host/module.h"
 #include "tests/host/driver_case.h"
+#include "tests/host/kernel_plan.h"
 #include "tests/host/random_layout.h"
 #include "tests/host/sums_of_bytes.h"
 
@@ -12,7 +15,7 @@ namespace rondo::test {
 namespace {
 
 // What follows the first bytes.
-enum class Then { kStored, kFromBytesAlone, kWithAnother, kTwice, kFloats };
+enum class Then { kStored, kFromBytesAlone, kWithAnother, kTwice, kFloats, kFromOtherBytesAlone };
 
 class ScaledEpilogue {
  public:
@@ -43,12 +46,19 @@ class ScaledEpilogue {
       Store(DType::kF32, y);
       return Keep();
     }
-    if (then == Then::kWithAnother) {
+    if (then == Then::kWithAnother || then == Then::kFromOtherBytesAlone) {
       const uint16_t term = tape_.Cast(tape_.Load(other, DType::kU8), TapeType::kF32, DType::kF32);
       y = tape_.Binary(TapeOp::kAdd, y, tape_.Binary(TapeOp::kMul, term, tape_.Const(0.125f)));
     } else {
       y = tape_.Binary(TapeOp::kMul, y,
                        tape_.Unary(TapeOp::kAbs, tape_.Binary(TapeOp::kAdd, y, tape_.Const(2))));
+    }
+    if (then == Then::kFromOtherBytesAlone) {  // a table, of what a number of the column was added to
+      const DType between = RandomByte(random_);
+      const uint16_t again = Quantised(y, 0.9f, between == DType::kU8 ? 70 : 0, between);
+      y = tape_.Cast(tape_.Cast(again, TapeType::kI64, between), TapeType::kF32, DType::kF32);
+      for (int i = 0; i < 3; ++i)
+        y = tape_.Binary(TapeOp::kDiv, tape_.Binary(TapeOp::kMul, y, y), tape_.Const(100));
     }
     const DType last = RandomByte(random_);
     Store(last, tape_.Cast(Quantised(y, 3.3f, last == DType::kU8 ? 90 : 3, last), TapeType::kI64, last));
@@ -86,14 +96,51 @@ void RandomEpilogue(uint32_t seed) {
   part.rhs = arena.Copy(rights);
   const uint16_t column = maker.Operand(DType::kF32, Mode::kRead, {1}),
                  other = maker.Operand(DType::kU8, Mode::kRead, {0, 1});
-  ScaledEpilogue(maker, random).Make(column, other, static_cast<Then>(seed % 5), row_sum);
+  ScaledEpilogue(maker, random).Make(column, other, static_cast<Then>(seed % 6), row_sum);
   Memory memory;
   FillBytes(maker, random, &memory);
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
 }
 
 TEST(SumsOfBytes, AreScaledAndQuantisedAsTheReferenceDoes) {
-  for (uint32_t seed = 0; seed < 100 && !testing::Test::HasFatalFailure(); ++seed) RandomEpilogue(seed);
+  for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFatalFailure(); ++seed) RandomEpilogue(seed);
+}
+
+// Whether a tape ends in a table, by the functions that it calls.
+TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
+  for (const bool dear : {false, true}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {500};
+    maker.part.outer = 1;
+    TapeMaker tape;
+    const auto quantised = [&](uint16_t x) {
+      x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, tape.Const(0.1f)));
+      return tape.Cast(Clamped(tape, x, DType::kU8), TapeType::kI64, DType::kU8);
+    };
+    const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {0});
+    uint16_t x = tape.Cast(quantised(tape.Load(in, DType::kF32)), TapeType::kF32, DType::kF32);
+    if (dear) x = tape.Binary(TapeOp::kMul, x, tape.Unary(TapeOp::kErf, x));
+    tape.Store(maker.Operand(DType::kU8, Mode::kWrite, {0}), DType::kU8, quantised(x));
+    maker.part.body = maker.Keep(tape);
+    for (const host::Engine& engine : Engines()) {
+      KernelPlan plan;
+      plan.Add(maker);
+      Status status = Status::Ok();
+      const std::unique_ptr<host::HostModule> module(
+          host::HostModule::Create(plan.data, engine, nullptr, &status));
+      ASSERT_TRUE(status.ok()) << status.message();
+      const host::Program& program = module->kernel(0)->parts[0].program;
+      int tables = 0;
+      for (uint32_t k = 0; k < program.num_body; ++k) tables += program.body[k].fn == engine.table;
+      EXPECT_EQ(tables, dear ? 1 : 0) << engine.name;
+    }
+    Random random(3);
+    Memory memory;
+    memory.Randomise(maker, random);
+    reinterpret_cast<float*>(memory.params[0].data())[7] = std::nanf("");
+    ExpectMatchesReference(maker, memory, "", {});
+  }
 }
 
 }  // namespace

@@ -92,6 +92,28 @@ TEST(LinesOfBytes, AreReadWhereTapsLieBesideEachOther) {
   EXPECT_EQ(every_second.how.point_step, 8);
 }
 
+TEST(LinesOfBytes, AreMultipliedByColumnsThatLieBesideEachOther) {
+  if (Engines().back().bytes_widened.multiply_lines == nullptr) GTEST_SKIP() << "no instructions for it";
+  for (const int64_t columns : {32, 21, 300}) {
+    for (const std::vector<int>& order : {std::vector<int>{2, 1}, {1, 2}}) {
+      Arena arena;
+      PartMaker maker(&arena);
+      maker.loops = {70, columns, 301};
+      BeginProduct(maker.part);
+      maker.part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});
+      maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kU8, Mode::kRead, order)});
+      maker.StoreAccumulators(maker.Operand(DType::kI32, Mode::kWrite, {0, 1}), TapeType::kI64);
+      {
+        const Prepared part(maker);
+        EXPECT_EQ((*part).bytes->lines.how.lines, 1);
+        EXPECT_EQ((*part).bytes->lines.k_step[0], order[0] == 2 ? columns : 0);
+      }
+      Random random(5);
+      ExpectMatches(maker, 5, random);
+    }
+  }
+}
+
 TEST(LinesOfBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < 24 && !HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -149,8 +171,23 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
       std::vector<char> b(static_cast<size_t>(columns * k));
       for (char& byte : b) byte = static_cast<char>(Between(random, 0, 255));
       std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
-      with.multiply_lines(how, pieces.data(), static_cast<int>(pieces.size()), {b.data(), k, columns, right},
-                          acc.data(), acc_row);
+      // Columns one behind the other, or beside each other in memory that ends with the last of them.
+      const bool across = Between(random, 0, 1) == 0;
+      const int64_t gap = across ? Between(random, 0, 3) : 0;
+      std::vector<char> turned;
+      for (int64_t i = 0; across && i < k; ++i) {
+        turned.resize(turned.size() + static_cast<size_t>(i == 0 ? 0 : gap), 'x');
+        for (int j = 0; j < columns; ++j) turned.push_back(b[static_cast<size_t>(j * k + i)]);
+      }
+      const std::unique_ptr<char[]> exact(new char[turned.size()]);
+      std::copy(turned.begin(), turned.end(), exact.get());
+      host::ByteColumns right_side;
+      right_side.b = across ? exact.get() : b.data();
+      right_side.b_step = across ? 1 : k;
+      right_side.k_step = across ? columns + gap : 0;
+      right_side.columns = columns;
+      right_side.is_unsigned = right;
+      with.multiply_lines(how, pieces.data(), static_cast<int>(pieces.size()), right_side, acc.data(), acc_row);
       int row = 0;
       std::vector<int16_t> added(static_cast<size_t>(how.line_step));
       for (size_t p = 0; p < pieces.size(); ++p) {
@@ -254,6 +291,92 @@ TEST(StraightFloats, MatchTheReference) {
     Memory memory;
     memory.Randomise(maker, random);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+// ------------------------------------------------------------------------------------- softmax of rows
+
+enum class Left { kFloats, kBytes, kScaledBytes };
+
+// Of [rows, length] from `from` to `to`; what is of bytes is scaled. `beside`: the quotients are stored as
+// floats, too, which no softmax of rows does.
+void Softmax(PartMaker& maker, Left left, DType from, DType to, bool beside) {
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = 1;
+  maker.part.scalars = 2;
+  maker.part.kept = 1;
+  const uint16_t in = maker.Operand(from, Mode::kRead, {0, 1}), out = maker.Operand(to, Mode::kWrite, {0, 1});
+  const auto value = [&](TapeMaker& tape) {
+    uint16_t x = tape.Load(in, from);
+    if (left == Left::kFloats) return x;
+    x = tape.Cast(x, TapeType::kF32, DType::kF32);
+    if (left == Left::kBytes) return x;
+    return tape.Binary(TapeOp::kMul, tape.Binary(TapeOp::kSub, x, tape.Const(17)), tape.Const(0.037f));
+  };
+  TapeMaker most, sum, store;
+  most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, value(most));
+  const uint16_t x = value(sum);
+  const uint16_t e =
+      sum.Unary(TapeOp::kExp, sum.Binary(TapeOp::kSub, x, sum.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+  sum.Add(TapeOp::kKeep, TapeType::kF32, 0, e);
+  sum.Add(TapeOp::kReduceSum, TapeType::kF32, 1, e);
+  uint16_t y = store.Binary(TapeOp::kDiv, store.Add(TapeOp::kKept, TapeType::kF32, 0),
+                            store.Add(TapeOp::kScalar, TapeType::kF32, 1));
+  if (beside) store.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1}), DType::kF32, y);
+  if (ByteSize(to) == 1)
+    y = Clamped(store, store.Unary(TapeOp::kRound, store.Binary(TapeOp::kDiv, y, store.Const(1 / 255.0f))), to);
+  store.Store(out, to, y);
+  KeepStages(maker, {{false, most}, {false, sum}, {false, store}});
+}
+
+// Bit for bit what tapes give, with every instruction set, and near the reference.
+TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
+  for (uint32_t seed = 0; seed < 48 && !HasFatalFailure(); ++seed) {
+    Random random(seed);
+    const Left left = static_cast<Left>(seed % 3);
+    const DType from = left == Left::kFloats ? DType::kF32 : RandomByte(random);
+    const DType to = seed / 3 % 2 == 0 ? DType::kF32 : RandomByte(random);
+    const std::vector<int64_t> loops = {Between(random, 1, 9),
+                                        seed % 5 == 0 ? Between(random, 250, 1300) : Between(random, 2, 90)};
+    Arena arena;
+    std::vector<PartMaker> makers(2, PartMaker(&arena));
+    for (const bool tapes : {false, true}) {
+      makers[tapes].loops = loops;
+      Softmax(makers[tapes], left, from, to, tapes);
+    }
+    {
+      const Prepared quick(makers[0]), slow(makers[1]);
+      if (loops[0] == 1 || (*quick).path != host::Path::kRows) continue;
+      EXPECT_NE((*quick).softmax, nullptr) << "seed " << seed;
+      EXPECT_EQ((*slow).softmax, nullptr);
+    }
+    Memory memory, also;
+    FillBytes(makers[0], random, &memory);
+    also = memory;
+    also.Resize(makers[1]);
+    also.params[0] = memory.params[0];
+    if (left == Left::kFloats && seed % 4 == 0 && loops[0] > 1) {  // a row with what is no number, and one of infinities
+      float* x = reinterpret_cast<float*>(also.params[0].data());
+      x[loops[1] / 2] = std::nanf("");
+      std::fill(x + loops[1], x + 2 * loops[1], HUGE_VALF);
+      memory.params[0] = also.params[0];
+    }
+    for (uint32_t isa = 0; isa < 3; ++isa) {
+      HostOptions options;
+      options.threads = 1;
+      options.max_isa = isa;
+      Memory results[2] = {memory, also};
+      for (const bool tapes : {false, true}) {
+        HostFixture host(options);
+        const Kernel kernel = makers[tapes].Make();
+        Module* module = host.Load(kernel);
+        ASSERT_NE(module, nullptr);
+        EXPECT_TRUE(host.Launch(module, &results[tapes]).ok());
+        host.device->DestroyModule(module);
+      }
+      EXPECT_EQ(results[0].params[1], results[1].params[1]) << "instruction set " << isa << ", seed " << seed;
+    }
+    if (to == DType::kF32 && seed % 4 != 0) ExpectMatchesReference(makers[0], memory, std::to_string(seed));
   }
 }
 

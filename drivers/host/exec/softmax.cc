@@ -36,9 +36,9 @@ float ReadFloats(const float* from, int64_t n, float* to) {
 }
 
 // exp(x - most) in place of n numbers; their sum, tile by tile.
-[[gnu::flatten]] float Exponentials(float* x, int64_t n, float most, int64_t tile) {
+[[gnu::flatten]] float Exponentials(float* x, int64_t n, float most, int64_t tile, Worker& w) {
   double sum = 0;
-  for (int64_t at = 0; at < n; at += tile, x += tile) {
+  for (int64_t at = 0; at < n && !Stopped(w); at += tile, x += tile) {
     const int here = static_cast<int>(Least(tile, n - at));
 #pragma GCC ivdep
     for (int i = 0; i < here; ++i) x[i] = ExpF(x[i] - most);
@@ -47,9 +47,36 @@ float ReadFloats(const float* from, int64_t n, float* to) {
   return static_cast<float>(sum);
 }
 
+// Quotients by `by` of n numbers, in their place or at `to`.
 void Divide(const float* x, int64_t n, float by, float* to) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = x[i] / by;
+}
+
+constexpr int64_t kAtOnce = 1 << 14;  // numbers between two looks at the stop signal
+
+// The row at `from` as floats; the greatest.
+template <typename F>
+float ReadRow(int64_t n, Worker& w, F read) {
+  float most = -__builtin_inff();
+  for (int64_t at = 0; at < n && !Stopped(w); at += kAtOnce) {
+    const float some = read(at, Least(kAtOnce, n - at));
+    most = scalar::ReduceStep<float>(TapeOp::kReduceMax, most, some);
+  }
+  return most;
+}
+
+float ReadRow(const SoftmaxProgram& softmax, const char* from, int64_t n, Worker& w, float* row) {
+  const auto bytes = [&](auto byte) {
+    const auto* const numbers = reinterpret_cast<const decltype(byte)*>(from);
+    return ReadRow(n, w, [&](int64_t at, int64_t count) {
+      return ReadBytes(numbers + at, count, softmax.zero, softmax.scale, row + at);
+    });
+  };
+  if (softmax.from->dtype == DType::kI8) return bytes(int8_t{0});
+  if (softmax.from->dtype == DType::kU8) return bytes(uint8_t{0});
+  const auto* const floats = reinterpret_cast<const float*>(from);
+  return ReadRow(n, w, [&](int64_t at, int64_t count) { return ReadFloats(floats + at, count, row + at); });
 }
 
 }  // namespace
@@ -64,17 +91,15 @@ void RunSoftmax(const PartProgram& part, Worker& w, int64_t first, int64_t last)
   for (int64_t r = first; r < last && !Stopped(w); ++r) {
     const char* const from = Pointer(*softmax.from, w, BaseOf(*softmax.from, pos));
     char* const to = Pointer(*softmax.to, w, BaseOf(*softmax.to, pos));
-    const float most =
-        softmax.from->dtype == DType::kF32 ? ReadFloats(reinterpret_cast<const float*>(from), n, row)
-        : softmax.from->dtype == DType::kI8
-            ? ReadBytes(reinterpret_cast<const int8_t*>(from), n, softmax.zero, softmax.scale, row)
-            : ReadBytes(reinterpret_cast<const uint8_t*>(from), n, softmax.zero, softmax.scale, row);
-    const float sum = Exponentials(row, n, most, part.tiling.chunk);
-    if (softmax.quantise == nullptr) {
-      Divide(row, n, sum, reinterpret_cast<float*>(to));
-    } else {
-      Divide(row, n, sum, row);
-      softmax.quantise->fn({to, row, row, row}, *softmax.quantise, static_cast<int>(n));
+    const float most = ReadRow(softmax, from, n, w, row);
+    const float sum = Exponentials(row, n, most, part.tiling.chunk, w);
+    for (int64_t at = 0; at < n && !Stopped(w); at += kAtOnce) {
+      const int64_t here = Least(kAtOnce, n - at);
+      float* const some = row + at;
+      char* const out = to + at * softmax.to->size;
+      Divide(some, here, sum, softmax.quantise == nullptr ? reinterpret_cast<float*>(out) : some);
+      if (softmax.quantise != nullptr)
+        softmax.quantise->fn({out, some, some, some}, *softmax.quantise, static_cast<int>(here));
     }
     Advance(nest, 0, nest.first[1], pos);
   }
