@@ -475,6 +475,39 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
 }
 
+// Bytes that are made floats again are stored as bytes where one reader takes all of those: a map, a
+// reduction and what follows it, but not two kernels, nor an output.
+TEST_F(Structure, OnTheHostAProductEndsWithBytesThatOneReaderWidens) {
+  enum class Reader { kSoftmax, kTwoKernels, kOutput };
+  const auto stores = [](Reader reader) {
+    Graph graph;
+    Builder b(&graph);
+    const Shape shape{6, 8};
+    const NodeId sums = b.MatMul(b.Input("x", DType::kU8, shape), b.Input("w", DType::kI8, Shape{8, 8}));
+    NodeId y = b.Unary(TapeOp::kRound, b.BinaryScalar(TapeOp::kMul, b.Cast(sums, DType::kF32), 0.5));
+    y = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, 0), 255), DType::kU8);
+    y = b.BinaryScalar(TapeOp::kMul, b.BinaryScalar(TapeOp::kSub, b.Cast(y, DType::kF32), 100), 0.125);
+    const NodeId most = b.Reduce(ir::ReduceKind::kMax, y, {1}, true);
+    const NodeId e = b.Unary(TapeOp::kExp, b.Sub(y, most));
+    graph.outputs.push_back({"e", b.Div(e, b.Reduce(ir::ReduceKind::kSum, e, {1}, true))});
+    if (reader == Reader::kOutput) graph.outputs.push_back({"y", y});
+    if (reader == Reader::kTwoKernels)
+      graph.outputs.push_back({"z", b.MatMul(b.Transpose(y, {1, 0}), b.Input("z", DType::kF32, shape))});
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, {}, 10);
+    for (const LoweredOp& op : program.ops) {
+      const Part& part = op.kernel.parts[0];
+      if (part.skeleton != Skeleton::kContraction || part.acc_type != TapeType::kI64) continue;
+      for (const Operand& operand : part.operands) {
+        if (operand.mode != Mode::kRead) return operand.dtype;
+      }
+    }
+    return DType::kBool;
+  };
+  EXPECT_EQ(stores(Reader::kSoftmax), DType::kU8);
+  EXPECT_EQ(stores(Reader::kTwoKernels), DType::kF32);
+  EXPECT_EQ(stores(Reader::kOutput), DType::kF32);
+}
+
 // A concatenation that is quantised by its range, and padded or not, before a convolution reads it.
 TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannelsLast) {
   for (const bool padded : {false, true}) {

@@ -258,6 +258,22 @@ TEST(IntegerProducts, ZeroPointsOfWeightsTakeSumsOfWindows) {
   }
 }
 
+// Of two activations the host takes what both sides add up to by products, too, all in integers.
+TEST(IntegerProducts, SumsOfActivationsAreProductsOnTheHost) {
+  for (const bool host : {true, false}) {
+    Quantised s;
+    const NodeId real = s.Number(DType::kF32, 0.25);
+    const NodeId a = s.Real(s.In("a", Shape({2, 3, 5, 8}), DType::kU8), s.Number(DType::kU8, 17), real);
+    const NodeId b = s.Real(s.In("b", Shape({2, 3, 8, 7}), DType::kU8), s.Number(DType::kU8, 90), real);
+    s.Out("y", s.b.MatMul(a, b));
+    PassOptions options;
+    options.host = host;
+    EXPECT_EQ(ExpectSame(&s, IntegerProducts, options, 100).changes, 1);
+    EXPECT_EQ(s.Products(), host ? 3 : 1);
+    EXPECT_EQ(s.CountOf(Op::kReduce), host ? 0 : 2);
+  }
+}
+
 // GPUs do so where the product has the columns of a tile.
 TEST(IntegerProducts, OfManyOutputsWindowsAreAddedUpBesideTheProductOnGpus) {
   for (const int64_t outputs : {6, 8}) {
