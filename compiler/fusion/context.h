@@ -140,6 +140,12 @@ std::string NameOf(const ir::Graph& graph, NodeId id);
 void WidenAtReaders(ir::Graph* graph);
 // Whether `id` widens such a value.
 bool Widens(const ir::Graph& graph, NodeId id);
+// What makes floats of bytes up to `id`, the last first: a scale, a zero point, both one number, and the cast
+// of what is of 8 bits. Empty if `id` is something else.
+std::vector<NodeId> StepsFromBytes(const ir::Graph& graph, NodeId id);
+// On the host, reductions of such floats widen the bytes themselves where others read them in other kernels:
+// what lies in memory is the bytes.
+void WidenBytesForReductions(ir::Graph* graph);
 // Whether it widens a value that was wider before it was rounded to 16 bits.
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 

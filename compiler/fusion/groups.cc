@@ -22,8 +22,6 @@ Skeleton SkeletonOf(Op op) {
   }
 }
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 }  // namespace
 
 bool Grouping::IsAnchor(Op op) {
@@ -145,24 +143,15 @@ void Grouping::StoreNarrow(Group* group) {
 // On the host, a group ends with bytes, not with the floats that they stand for, where one reader takes all
 // of those: it reads a quarter of the memory.
 void Grouping::StoreBytes(Group* group) {
-  constexpr size_t kMostSteps = 3;  // to floats, less the zero point, times the scale
-  if (!c_.options.target.is_host() || c_.node(group->sink).dtype != DType::kF32 || !IsReadAtOnce(group->sink))
-    return;
-  std::vector<NodeId> steps;
-  NodeId at = group->sink;
-  for (; !Is8Bit(c_.node(at).dtype); at = c_.base(c_.node(at).inputs[0])) {
-    const Node& node = c_.node(at);
-    if (node.op != Op::kPointwise || !c_.InGroup(at, group->id) || c_.stored[at] || steps.size() == kMostSteps)
+  if (!c_.options.target.is_host() || !IsReadAtOnce(group->sink)) return;
+  const std::vector<NodeId> steps = StepsFromBytes(c_.graph, group->sink);
+  if (steps.empty()) return;
+  for (NodeId step : steps) {
+    if (!c_.InGroup(step, group->id) || (step != group->sink && (c_.stored[step] || c_.readers[step].size() != 1)))
       return;
-    if (at != group->sink && c_.readers[at].size() != 1) return;
-    if (!ir::IsDense(c_.graph.ViewOf(node.inputs[0]), node.shape.elements())) return;
-    for (size_t k = 1; k < node.inputs.size(); ++k) {
-      const NodeId other = c_.base(node.inputs[k]);
-      if (!c_.graph.IsConstant(other) || c_.node(other).shape.elements() != 1) return;
-    }
-    steps.push_back(at);
   }
-  if (steps.empty() || IsAnchor(c_.node(at).op) || !c_.InGroup(at, group->id)) return;
+  const NodeId at = c_.base(c_.node(steps.back()).inputs[0]);
+  if (IsAnchor(c_.node(at).op) || !c_.InGroup(at, group->id)) return;
   for (NodeId step : steps) {
     c_.group_of[step] = -1;
     group->nodes.erase(std::find(group->nodes.begin(), group->nodes.end(), step));

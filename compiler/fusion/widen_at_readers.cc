@@ -1,5 +1,7 @@
 // Values of 16 bits that are widened: each reader widens for itself, so that what lies in memory between them
-// is the narrow value.
+// is the narrow value. The same of bytes that stand for floats, on the host, where a reduction is among the readers.
+#include <algorithm>
+
 #include "compiler/fusion/context.h"
 
 namespace rondo::fusion {
@@ -57,6 +59,90 @@ void WidenAtReaders(ir::Graph* graph) {
         copy = view;
       }
       graph->SetInput(reader, k, copy);
+    }
+  }
+}
+
+std::vector<NodeId> StepsFromBytes(const ir::Graph& graph, NodeId id) {
+  constexpr size_t kMostSteps = 3;
+  std::vector<NodeId> steps;
+  for (DType dtype = DType::kF32; dtype != DType::kI8 && dtype != DType::kU8; dtype = graph.node(id).dtype) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::kPointwise || node.dtype != DType::kF32 || steps.size() == kMostSteps) return {};
+    if (!ir::IsDense(graph.ViewOf(node.inputs[0]), node.shape.elements())) return {};
+    for (size_t k = 1; k < node.inputs.size(); ++k) {
+      const NodeId other = graph.BaseOf(node.inputs[k]);
+      if (!graph.IsConstant(other) || graph.node(other).shape.elements() != 1) return {};
+    }
+    steps.push_back(id);
+    id = graph.BaseOf(node.inputs[0]);
+  }
+  return steps;
+}
+
+namespace {
+
+using Readers = std::vector<std::vector<NodeId>>;
+
+// Whether `id` is made of a reduction among `readers`, by pointwise steps: one kernel, then.
+bool FollowsReduction(const ir::Graph& graph, const std::vector<NodeId>& readers, NodeId id, int steps = 0) {
+  constexpr int kMostSteps = 4;
+  const Node& node = graph.node(id);
+  if (node.op == Op::kReduce) return std::find(readers.begin(), readers.end(), id) != readers.end();
+  return node.op == Op::kPointwise && steps < kMostSteps &&
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+           return FollowsReduction(graph, readers, graph.BaseOf(input), steps + 1);
+         });
+}
+
+// Has reduction `reader` read a copy of `steps`, of `wide` and what it is made of.
+void ReadCopy(ir::Graph* graph, NodeId reader, NodeId wide, const std::vector<NodeId>& steps) {
+  NodeId made = graph->node(steps.back()).inputs[0];
+  for (size_t i = steps.size(); i-- > 0;) {
+    const NodeId step = Copy(graph, steps[i]), input = graph->node(step).inputs[0];
+    if (i + 1 < steps.size()) {
+      if (input != steps[i + 1]) {
+        const NodeId view = Copy(graph, input);
+        graph->SetInput(view, 0, made);
+        made = view;
+      }
+      graph->SetInput(step, 0, made);
+    }
+    made = step;
+  }
+  const NodeId input = graph->node(reader).inputs[0];
+  if (input != wide) {
+    const NodeId view = Copy(graph, input);
+    graph->SetInput(view, 0, made);
+    made = view;
+  }
+  graph->SetInput(reader, 0, made);
+}
+
+}  // namespace
+
+void WidenBytesForReductions(ir::Graph* graph) {
+  Readers readers(static_cast<size_t>(graph->size()));
+  const std::vector<NodeId> order = graph->TopologicalOrder();
+  for (NodeId id : order) {
+    if (graph->node(id).op == Op::kView) continue;
+    for (NodeId input : graph->node(id).inputs) readers[static_cast<size_t>(graph->BaseOf(input))].push_back(id);
+  }
+  std::vector<uint8_t> leaves(readers.size(), 0);
+  for (const auto& output : graph->outputs) leaves[static_cast<size_t>(graph->BaseOf(output.node))] = 1;
+  for (NodeId id : order) {
+    const std::vector<NodeId>& of = readers[static_cast<size_t>(id)];
+    if (of.size() < 2 || leaves[static_cast<size_t>(id)] != 0) continue;
+    const auto reduces = [&](NodeId reader) { return graph->node(reader).op == Op::kReduce; };
+    const bool fits = std::any_of(of.begin(), of.end(), reduces) && !std::all_of(of.begin(), of.end(), reduces) &&
+                      std::all_of(of.begin(), of.end(), [&](NodeId reader) {
+                        return reduces(reader) || (graph->node(reader).op == Op::kPointwise &&
+                                                   !FollowsReduction(*graph, of, reader));
+                      });
+    if (!fits) continue;
+    const std::vector<NodeId> steps = StepsFromBytes(*graph, id);
+    for (NodeId reader : of) {
+      if (!steps.empty() && reduces(reader)) ReadCopy(graph, reader, id, steps);
     }
   }
 }

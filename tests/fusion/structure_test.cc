@@ -508,6 +508,35 @@ TEST_F(Structure, OnTheHostAProductEndsWithBytesThatOneReaderWidens) {
   EXPECT_EQ(stores(Reader::kOutput), DType::kF32);
 }
 
+// As squeeze-and-excitation: a pool of dequantised bytes, by whose result they are multiplied later.
+TEST_F(Structure, OnTheHostAReductionReadsTheBytesThatAnotherKernelReads) {
+  Graph graph;
+  Builder b(&graph);
+  const Shape shape{1, 8, 6, 6};
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {0, 0};
+  const NodeId weight = b.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
+  const NodeId sums = b.Conv(b.Input("x", DType::kU8, shape), weight, attrs);
+  NodeId y = b.Unary(TapeOp::kRound, b.BinaryScalar(TapeOp::kMul, b.Cast(sums, DType::kF32), 0.5));
+  y = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, 0), 255), DType::kU8);
+  y = b.BinaryScalar(TapeOp::kMul, b.BinaryScalar(TapeOp::kSub, b.Cast(y, DType::kF32), 3), 0.125);
+  const NodeId pool = b.Reduce(ir::ReduceKind::kSum, y, {2, 3}, true);
+  const NodeId squeezed = b.Conv(pool, b.Cast(weight, DType::kF32), attrs);
+  graph.outputs.push_back({"y", b.Mul(y, squeezed)});
+  int floats = 0, bytes = 0;  // as large as the image, in memory
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, {}, 10);
+  for (const LoweredOp& op : program.ops) {
+    for (const Operand& operand : op.kernel.parts[0].operands) {
+      if (operand.mode == Mode::kRead || op.kernel.parts[0].skeleton == Skeleton::kMap) continue;
+      bytes += operand.dtype == DType::kU8;
+      floats += operand.dtype == DType::kF32;
+    }
+  }
+  EXPECT_EQ(bytes, 1);   // the first convolution
+  EXPECT_EQ(floats, 2);  // the pool, the second one
+}
+
 // A concatenation that is quantised by its range, and padded or not, before a convolution reads it.
 TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannelsLast) {
   for (const bool padded : {false, true}) {
