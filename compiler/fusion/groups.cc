@@ -147,7 +147,8 @@ void Grouping::StoreBytes(Group* group) {
   const std::vector<NodeId> steps = StepsFromBytes(c_.graph, group->sink);
   if (steps.empty()) return;
   for (NodeId step : steps) {
-    if (!c_.InGroup(step, group->id) || (step != group->sink && (c_.stored[step] || c_.readers[step].size() != 1)))
+    if (!c_.InGroup(step, group->id) ||
+        (step != group->sink && (c_.stored[step] || c_.readers[step].size() != 1)))
       return;
   }
   const NodeId at = c_.base(c_.node(steps.back()).inputs[0]);
@@ -171,8 +172,8 @@ bool Grouping::IsReadAtOnce(NodeId id) const {
   const auto first = std::find_if(readers.begin(), readers.end(),
                                   [&](NodeId reader) { return c_.node(reader).op == Op::kReduce; });
   return std::all_of(readers.begin(), readers.end(), [&](NodeId reader) {
-    return computes(reader) &&
-           (readers.size() == 1 || (first != readers.end() && (reader == *first || DependsOn(reader, *first))));
+    return computes(reader) && (readers.size() == 1 ||
+                                (first != readers.end() && (reader == *first || DependsOn(reader, *first))));
   });
 }
 

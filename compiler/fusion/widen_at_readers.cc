@@ -1,5 +1,6 @@
 // Values of 16 bits that are widened: each reader widens for itself, so that what lies in memory between them
-// is the narrow value. The same of bytes that stand for floats, on the host, where a reduction is among the readers.
+// is the narrow value. The same of bytes that stand for floats, on the host, where a reduction is among the
+// readers.
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
@@ -126,7 +127,8 @@ void WidenBytesForReductions(ir::Graph* graph) {
   const std::vector<NodeId> order = graph->TopologicalOrder();
   for (NodeId id : order) {
     if (graph->node(id).op == Op::kView) continue;
-    for (NodeId input : graph->node(id).inputs) readers[static_cast<size_t>(graph->BaseOf(input))].push_back(id);
+    for (NodeId input : graph->node(id).inputs)
+      readers[static_cast<size_t>(graph->BaseOf(input))].push_back(id);
   }
   std::vector<uint8_t> leaves(readers.size(), 0);
   for (const auto& output : graph->outputs) leaves[static_cast<size_t>(graph->BaseOf(output.node))] = 1;
@@ -134,11 +136,12 @@ void WidenBytesForReductions(ir::Graph* graph) {
     const std::vector<NodeId>& of = readers[static_cast<size_t>(id)];
     if (of.size() < 2 || leaves[static_cast<size_t>(id)] != 0) continue;
     const auto reduces = [&](NodeId reader) { return graph->node(reader).op == Op::kReduce; };
-    const bool fits = std::any_of(of.begin(), of.end(), reduces) && !std::all_of(of.begin(), of.end(), reduces) &&
-                      std::all_of(of.begin(), of.end(), [&](NodeId reader) {
-                        return reduces(reader) || (graph->node(reader).op == Op::kPointwise &&
-                                                   !FollowsReduction(*graph, of, reader));
-                      });
+    const bool fits =
+        std::any_of(of.begin(), of.end(), reduces) && !std::all_of(of.begin(), of.end(), reduces) &&
+        std::all_of(of.begin(), of.end(), [&](NodeId reader) {
+          return reduces(reader) ||
+                 (graph->node(reader).op == Op::kPointwise && !FollowsReduction(*graph, of, reader));
+        });
     if (!fits) continue;
     const std::vector<NodeId> steps = StepsFromBytes(*graph, id);
     for (NodeId reader : of) {

@@ -71,7 +71,8 @@ bool PartBuilder::IsByteAsFloat(const GrowingList<TapeInst>& tape, size_t at) co
   };
   const TapeInst& cast = tape[at];
   const bool is_signed = cast.imm.i == static_cast<int64_t>(DType::kI8);
-  if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8))) return false;
+  if (cast.op != TapeOp::kCast || (!is_signed && cast.imm.i != static_cast<int64_t>(DType::kU8)))
+    return false;
   const TapeInst& most = tape[cast.a];
   if (!bounds(most, TapeOp::kMin) || !bounds(tape[most.a], TapeOp::kMax)) return false;
   const TapeInst& least = tape[most.a];
@@ -213,8 +214,7 @@ Status PartBuilder::MakeFloatTables(GrowingList<TapeInst>* tape, GrowingList<con
     const bool is_signed = all[root].imm.i == static_cast<int64_t>(DType::kI8);
     const bool to_signed = part_.operands[all[store].arg].dtype == DType::kI8;
     const uint8_t* bytes = nullptr;
-    RONDO_RETURN_IF_ERROR(
-        MakeByteTable(all, root, steps, is_signed ? DType::kI8 : DType::kU8, &bytes));
+    RONDO_RETURN_IF_ERROR(MakeByteTable(all, root, steps, is_signed ? DType::kI8 : DType::kU8, &bytes));
     Span<float> table = arena_.New<float>(kBytes);
     if (table.data() == nullptr) return NoMemory();
     for (size_t i = 0; i < kBytes; ++i)

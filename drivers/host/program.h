@@ -206,7 +206,7 @@ struct PartProgram {
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
   const SoftmaxProgram* softmax = nullptr;  // kRows: in place of the stages
-  const int* phase_stage = nullptr;  // kOneRow: the stage of elements of each phase
+  const int* phase_stage = nullptr;         // kOneRow: the stage of elements of each phase
 
   // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
   int num_rhs = 0;

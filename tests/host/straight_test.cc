@@ -187,7 +187,8 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
       right_side.k_step = across ? columns + gap : 0;
       right_side.columns = columns;
       right_side.is_unsigned = right;
-      with.multiply_lines(how, pieces.data(), static_cast<int>(pieces.size()), right_side, acc.data(), acc_row);
+      with.multiply_lines(how, pieces.data(), static_cast<int>(pieces.size()), right_side, acc.data(),
+                          acc_row);
       int row = 0;
       std::vector<int16_t> added(static_cast<size_t>(how.line_step));
       for (size_t p = 0; p < pieces.size(); ++p) {
@@ -324,7 +325,8 @@ void Softmax(PartMaker& maker, Left left, DType from, DType to, bool beside) {
                             store.Add(TapeOp::kScalar, TapeType::kF32, 1));
   if (beside) store.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1}), DType::kF32, y);
   if (ByteSize(to) == 1)
-    y = Clamped(store, store.Unary(TapeOp::kRound, store.Binary(TapeOp::kDiv, y, store.Const(1 / 255.0f))), to);
+    y = Clamped(store, store.Unary(TapeOp::kRound, store.Binary(TapeOp::kDiv, y, store.Const(1 / 255.0f))),
+                to);
   store.Store(out, to, y);
   KeepStages(maker, {{false, most}, {false, sum}, {false, store}});
 }
@@ -355,7 +357,8 @@ TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
     also = memory;
     also.Resize(makers[1]);
     also.params[0] = memory.params[0];
-    if (left == Left::kFloats && seed % 4 == 0 && loops[0] > 1) {  // a row with what is no number, and one of infinities
+    if (left == Left::kFloats && seed % 4 == 0 &&
+        loops[0] > 1) {  // a row with what is no number, and one of infinities
       float* x = reinterpret_cast<float*>(also.params[0].data());
       x[loops[1] / 2] = std::nanf("");
       std::fill(x + loops[1], x + 2 * loops[1], HUGE_VALF);
