@@ -31,8 +31,7 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 //   strides, sorted, must each be larger than all that the smaller ones can span (loops that an
 //   indirect's operand depends on aside).
 // - Operands of kinds kWrite and kReadWrite are stored to, or combined into, by some tape. What is combined
-// into
-//   is one element of f32, in one way, and no tape touches it otherwise.
+//   into is one element of f32, in one way, and no tape touches it otherwise.
 // - Row scalars and kept rows are set before they are read, with the type they are read with.
 // - Bindings of a step are on the step's device. kCopy has 2, a collective's start has 2 (from, to), its
 //   wait none. SyncPoint::bytes is what one participant holds of the smaller side: kAllGather writes,

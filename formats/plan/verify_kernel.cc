@@ -318,8 +318,9 @@ class PartTapes {
     }
     RONDO_RETURN_IF_ERROR(
         One(part_.epilogue, {results, kMayStore | kMayCombine | kMayReadAcc, accumulators}).At("epilogue"));
-    RONDO_RETURN_IF_ERROR(VerifyCombined());
     for (size_t i = 0; i < part_.operands.size(); ++i) {
+      if (touched_[i] == 3 || touched_[i] > 4)
+        return RONDO_BROKEN("operand %zu is combined into, and touched otherwise as well", i);
       if (part_.operands[i].mode != Mode::kRead && !stored_[i]) {
         return RONDO_BROKEN("operand %zu is said to be written, but no tape stores to it", i);
       }
@@ -332,9 +333,10 @@ class PartTapes {
     place.operands = loops_;
     RONDO_RETURN_IF_ERROR(VerifyTape(part_, tape, place, &row_));
     for (const TapeInst& inst : tape) {
+      if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) touched_[inst.arg] |= 4;
       if (Combines(inst.op)) {
         any_ = stored_[inst.arg] = true;
-        combined_[inst.arg] |= inst.op == TapeOp::kCombineMax ? 1 : 2;
+        touched_[inst.arg] |= inst.op == TapeOp::kCombineMax ? 1 : 2;
       }
       if (inst.op != TapeOp::kStore) continue;
       any_ = stored_[inst.arg] = true;
@@ -345,27 +347,13 @@ class PartTapes {
     return Status::Ok();
   }
 
-  // What is combined into, in one way, is touched by nothing else.
-  Status VerifyCombined() const {
-    for (Tape tape : {part_.prologue, part_.body, part_.epilogue}) {
-      for (const TapeInst& inst : tape) {
-        if ((inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) && combined_[inst.arg] != 0)
-          return RONDO_BROKEN("operand %u is combined into, and loaded or stored as well", inst.arg);
-      }
-    }
-    for (size_t i = 0; i < part_.operands.size(); ++i) {
-      if (combined_[i] == 3) return RONDO_BROKEN("operand %zu is combined into in two ways", i);
-    }
-    return Status::Ok();
-  }
-
   const Part& part_;
   const OperandLoops* const loops_;
   Work& work_;
   RowState row_;
   bool any_ = false;
   bool stored_[kMaxOperands] = {};
-  uint8_t combined_[kMaxOperands] = {};  // bits: greatest, least
+  uint8_t touched_[kMaxOperands] = {};  // bits: its greatest is kept, its least, it is loaded or stored
 };
 
 Status VerifyPart(const Part& part, uint16_t num_params, Work& work) {

@@ -91,12 +91,11 @@ Status TapeVerifier::Combine(const TapeInst& inst, TapeType type) {
   if (!May(kMayCombine)) return RONDO_BROKEN("only bodies and epilogues combine");
   RONDO_RETURN_IF_ERROR(Operand(inst, true));
   const rondo::Operand& cell = part_.operands[inst.arg];
-  if (cell.mode != Mode::kReadWrite || cell.dtype != DType::kF32 || type != TapeType::kF32)
-    return RONDO_BROKEN("combines into operand %u, which is not f32 that is read and written", inst.arg);
-  bool one = cell.guards.empty() && cell.indirects.empty();
+  bool one = cell.mode == Mode::kReadWrite && cell.dtype == DType::kF32 && type == TapeType::kF32 &&
+             cell.guards.empty() && cell.indirects.empty();
   for (int64_t stride : cell.strides) one &= stride == 0;
   return one ? Status::Ok()
-             : RONDO_BROKEN("combines into operand %u, which is not one element for all points", inst.arg);
+             : RONDO_BROKEN("combines into operand %u, not one f32 that is read and written", inst.arg);
 }
 
 Status TapeVerifier::Effect(const TapeInst& inst) {

@@ -339,25 +339,25 @@ TEST(Verifier, AMapMayCombineAllPointsIntoOneNumber) {
 
 const Broken kCombineRules[] = {
     {"NotOneElement", [](Sample& s) { Edit(Edit(Combining(s).operands, 2).strides, 1) = 1; },
-     "not one element for all points"},
+     "not one f32 that is read and written"},
     {"Guarded", [](Sample& s) { Edit(Combining(s).operands, 2).guards = OperandOf(s, 5, 0).guards; },
-     "not one element for all points"},
+     "not one f32 that is read and written"},
     {"OnlyWritten", [](Sample& s) { Edit(Combining(s).operands, 2).mode = Mode::kWrite; },
-     "not f32 that is read and written"},
+     "not one f32 that is read and written"},
     {"OfIntegers", [](Sample& s) { Edit(Combining(s).operands, 2).dtype = DType::kI32; },
-     "not f32 that is read and written"},
+     "not one f32 that is read and written"},
     {"InTwoWays",
      [](Sample& s) {
        Combining(s).body = List<TapeInst>(
            s.arena, {Load(0), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0), Slot(TapeOp::kCombineMin, 2, 0)});
      },
-     "in two ways"},
+     "touched otherwise as well"},
     {"LoadedAsWell",
      [](Sample& s) {
        Combining(s).body =
            List<TapeInst>(s.arena, {Load(0), Load(2), Store(0, 1), Slot(TapeOp::kCombineMax, 2, 0)});
      },
-     "loaded or stored as well"},
+     "touched otherwise as well"},
     {"InAReduction",
      [](Sample& s) {
        OperandOf(s, 2, 1).mode = Mode::kReadWrite;

@@ -32,6 +32,8 @@ class BrokenDevice : public ForwardingDevice {
  public:
   BrokenDevice(Device* inner, Fault fault) : ForwardingDevice(inner), fault_(fault) {}
   std::vector<int64_t> damage;  // byte offsets from the address of `param`
+  int64_t steps_off = 0;        // bytes from there on that become greater by `greater_by`
+  int8_t greater_by = 0;
   uint32_t param = 0;
 
   Status Synchronize(Stream* stream, uint32_t* step) override {
@@ -42,12 +44,15 @@ class BrokenDevice : public ForwardingDevice {
                 uint32_t step) override {
     auto* at = reinterpret_cast<char*>(addresses[param]);
     float before, after;
+    uint32_t step_of_fault = 0;
     std::memcpy(&before, at, sizeof(before));
     Status status = inner_->Launch(module, kernel, addresses, stream, step);
     std::memcpy(&after, at, sizeof(after));
     if (fault_ == Fault::kForgetsOne) std::memcpy(at, &before, sizeof(before));
     after += 0.01f;
     if (fault_ == Fault::kSlightlyOff) std::memcpy(at, &after, sizeof(after));
+    if (steps_off > 0) (void)inner_->Synchronize(stream, &step_of_fault);
+    for (int64_t i = 0; i < steps_off; ++i) at[i] = static_cast<char>(at[i] + greater_by);
     for (int64_t byte : damage) at[byte] = static_cast<char>(~at[byte]);
     return status;
   }
@@ -92,6 +97,36 @@ struct GatherPlan {
   PlanData plan;
 };
 
+// out[i] = e to x[i] over [128], as bytes: of floats that need not be the same everywhere.
+struct QuantisedPlan {
+  static constexpr int64_t kElements = 128;
+  QuantisedPlan() {
+    static constexpr int64_t kLoops[] = {kElements}, kOne[] = {1};
+    part.loops = kLoops;
+    operands[0].strides = kOne;
+    operands[1].strides = kOne;
+    operands[1].param = 1;
+    operands[1].mode = Mode::kWrite;
+    operands[1].dtype = DType::kI8;
+    tape[0].op = TapeOp::kLoad;
+    tape[1] = {.op = TapeOp::kExp, .type = TapeType::kF32, .arg = 0, .a = 0, .b = 0, .c = 0, .imm = {}};
+    tape[2] = {.op = TapeOp::kCast, .type = TapeType::kI64, .arg = 0, .a = 1, .b = 0, .c = 0, .imm = {}};
+    tape[3] = {.op = TapeOp::kStore, .type = TapeType::kI64, .arg = 1, .a = 2, .b = 0, .c = 0, .imm = {}};
+    part.outer = 1;
+    part.operands = operands;
+    part.body = tape;
+    kernel.name = "quantised";
+    kernel.num_params = 2;
+    kernel.parts = Span<const Part>(&part, 1);
+    plan.kernels = Span<const Kernel>(&kernel, 1);
+  }
+  Operand operands[2];
+  TapeInst tape[4];
+  Part part;
+  Kernel kernel;
+  PlanData plan;
+};
+
 class KernelCheck : public ::testing::Test {
  protected:
   void SetUp() override { host_ = *CreateHostDriver({}); }
@@ -115,6 +150,16 @@ class KernelCheck : public ::testing::Test {
     device.damage = std::move(damage);
     OneDeviceDriver driver(host_, &device);
     return Failures(gather.plan, &driver);
+  }
+  // Of QuantisedPlan, so many bytes greater by `step`.
+  std::string OffBy(int64_t bytes, int8_t step) {
+    QuantisedPlan quantised;
+    BrokenDevice device(host_->Open(0).Take(), Fault::kNone);
+    device.param = 1;
+    device.steps_off = bytes;
+    device.greater_by = step;
+    OneDeviceDriver driver(host_, &device);
+    return Failures(quantised.plan, &driver);
   }
   Driver* host_ = nullptr;
 };
@@ -155,6 +200,32 @@ TEST_F(KernelCheck, WrongAndForgottenElementsAreFoundWithTheirPlace) {
 
 TEST_F(KernelCheck, AnIndexOutsideItsBoundsMustBeReported) {
   EXPECT_SAYS(Broken(Fault::kIgnoresBounds, 2, {}), "an index outside its bounds was not reported");
+}
+
+// A float next to the middle of two steps of quantisation is rounded to either, where it is a sum of floats.
+TEST(KernelTolerance, LetsQuantisedSumsOfFloatsBeOneStepOff) {
+  Part part;
+  Operand bytes, words, floats;
+  bytes.dtype = DType::kI8;
+  words.dtype = DType::kI64;
+  floats.dtype = DType::kF32;
+  part.skeleton = Skeleton::kAttention;
+  EXPECT_EQ(KernelTolerance(part, bytes), 1);
+  EXPECT_EQ(KernelTolerance(part, words), 0);
+  part.skeleton = Skeleton::kContraction;
+  part.acc_type = TapeType::kF32;
+  EXPECT_EQ(KernelTolerance(part, bytes), 1);
+  part.acc_type = TapeType::kI64;
+  EXPECT_EQ(KernelTolerance(part, bytes), 0);
+  part.skeleton = Skeleton::kMap;
+  EXPECT_EQ(KernelTolerance(part, bytes), 0);
+  EXPECT_EQ(KernelTolerance(part, floats), 0);
+}
+
+TEST_F(KernelCheck, FewBytesMayBeOneStepOffAndNoMore) {
+  EXPECT_EQ(OffBy(3, 1), "");
+  EXPECT_SAYS(OffBy(1, 2), "has 1 wrong elements");
+  EXPECT_SAYS(OffBy(100, 1), "one step of quantisation in 100 of 128 elements, at most 3 may");
 }
 
 TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {

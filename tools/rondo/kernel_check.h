@@ -19,7 +19,9 @@
 namespace rondo::tools {
 
 // Greatest error of one element, over the larger of its magnitude and the root mean square of all that its
-// operand writes. 0 (equal) for integers, and for parts that only move, select, compare or convert. Otherwise
+// operand writes. 0 (equal) for integers, and for parts that only move, select, compare or convert; but bytes
+// that floats are quantised to, where those depend on the order in which they are added up, may be one step
+// off (an absolute error of 1), in one element of 64 at most. Otherwise
 // by the coarsest float type among the part's operands, since what stands between its loops may be rounded to
 // it: f64 1e-9, f32 1e-4, f16 and tf32 2^-8, bf16 2^-5; attention in 16 bits twice that, because its
 // probabilities are rounded before they weigh values that may cancel.
