@@ -219,6 +219,19 @@ TEST(KernelTolerance, LetsQuantisedSumsOfFloatsBeOneStepOff) {
   EXPECT_EQ(KernelTolerance(part, bytes), 0);
   part.skeleton = Skeleton::kMap;
   EXPECT_EQ(KernelTolerance(part, bytes), 0);
+  // The greatest of a row is the same in any order, a sum of floats is not.
+  TapeInst fold;
+  Stage stage;
+  stage.tape = Tape(&fold, 1);
+  part.skeleton = Skeleton::kReduction;
+  part.stages = Span<const Stage>(&stage, 1);
+  part.acc_type = TapeType::kF32;
+  fold.op = TapeOp::kReduceMax;
+  EXPECT_EQ(KernelTolerance(part, bytes), 0);
+  fold.op = TapeOp::kReduceSum;
+  EXPECT_EQ(KernelTolerance(part, bytes), 1);
+  part.skeleton = Skeleton::kMap;
+  part.stages = {};
   EXPECT_EQ(KernelTolerance(part, floats), 0);
 }
 

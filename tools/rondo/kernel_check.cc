@@ -21,10 +21,12 @@ bool Exact(const TapeInst& inst) {
 
 // Whether all that a part makes of its operands is.
 bool AllExact(const Part& part) {
-  const auto exact = [](const auto& tape) { return std::all_of(tape.begin(), tape.end(), Exact); };
+  const auto exact = [](Tape tape) { return std::all_of(tape.begin(), tape.end(), Exact); };
   const bool sums_floats = part.skeleton == Skeleton::kAttention ||
-                           (part.skeleton != Skeleton::kMap && part.acc_type != TapeType::kI64);
-  return !sums_floats && exact(part.prologue) && exact(part.body) && exact(part.epilogue);
+                           (part.skeleton == Skeleton::kContraction && part.acc_type != TapeType::kI64);
+  return !sums_floats && exact(part.prologue) && exact(part.body) && exact(part.epilogue) &&
+         std::all_of(part.stages.begin(), part.stages.end(),
+                     [&](const Stage& stage) { return exact(stage.tape); });
 }
 
 // One in so many floats may lie so near to the middle of two steps that its rounding decides.
@@ -152,8 +154,8 @@ class Checker {
     });
     const double usual = count > 0 ? std::sqrt(squares / count) : 0;
     double worst = 0;
-    uint64_t wrong = 0, elements = 0,
-             steps_off = 0;  // of whole numbers, those that differ by what is allowed
+    uint64_t wrong = 0, elements = 0;
+    uint64_t steps_off = 0;  // of whole numbers, those that differ by what is allowed
     std::string where;
     ForEachElement(memory_, part, index, [&](uint64_t at, const int64_t* point) {
       ++elements;
@@ -170,13 +172,14 @@ class Checker {
                      ValueAt(operand.dtype, &got_[at]), ValueAt(operand.dtype, &want_[at]));
     });
     verdict_->elements += elements;
-    if (steps_off > elements / kRareSteps + 1) {
+    const uint64_t most_off = elements / kRareSteps + 1;
+    if (steps_off > most_off) {
       Say(
-          Printf("operand %u (%s, %s) differs by one step of quantisation in %llu of %llu elements, "
-                 "at most %llu may",
+          Printf("operand %u (%s, %s) differs by one step of quantisation in %llu of %llu elements, at most "
+                 "%llu may",
                  index, Name(operand.dtype), ParameterText(operand.param).c_str(),
                  static_cast<unsigned long long>(steps_off), static_cast<unsigned long long>(elements),
-                 static_cast<unsigned long long>(elements / kRareSteps + 1)));
+                 static_cast<unsigned long long>(most_off)));
     }
     if (wrong == 0) return;
     verdict_->greatest_error = std::max(verdict_->greatest_error, worst);
@@ -188,7 +191,8 @@ class Checker {
   double ErrorAt(DType dtype, uint64_t at, double usual) const {
     if (std::memcmp(&got_[at], &want_[at], static_cast<size_t>(ByteSize(dtype))) == 0) return 0;
     const double got = ValueAt(dtype, &got_[at]), want = ValueAt(dtype, &want_[at]);
-    if (!IsFloat(dtype)) return std::fabs(got - want);
+    // Whole numbers may be too large to differ as doubles.
+    if (!IsFloat(dtype)) return std::max(1.0, std::fabs(got - want));
     if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
     if (!std::isfinite(got) || !std::isfinite(want)) return HUGE_VAL;
     return std::fabs(got - want) / std::max(std::fabs(want), usual);
