@@ -16,6 +16,7 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/scaled_lines.h"
 
 namespace rondo::passes {
 
@@ -57,17 +58,12 @@ class ExtremeFinder {
   }
 
  private:
-  // What all of is reduced to one number by `id`, in one step or several; kNoNode if nothing is.
+  // What all of is reduced to one number by `id`; kNoNode if nothing is.
   NodeId ImageOf(NodeId id, bool max) const {
-    const ir::ReduceKind kind = max ? ir::ReduceKind::kMax : ir::ReduceKind::kMin;
-    NodeId at = id;
-    while (g_.node(at).op == Op::kReduce && g_.node(at).As<ir::ReduceAttrs>().kind == kind) {
-      if (at == id && g_.node(at).shape.elements() != 1) return kNoNode;
-      const NodeId input = g_.node(at).inputs[0], base = g_.BaseOf(input);
-      if (!ir::IsDense(g_.ViewOf(input), g_.node(base).shape.elements())) return kNoNode;
-      at = base;
-    }
-    return at != id && g_.node(at).dtype == DType::kF32 && g_.node(at).shape.elements() > 1 ? at : kNoNode;
+    const NodeId image = ReducedImage(g_, id);
+    if (image == kNoNode || g_.node(image).dtype != DType::kF32 || ScaledLinesOf(g_, image)) return kNoNode;
+    const bool is_max = g_.node(id).As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
+    return is_max == max ? image : kNoNode;
   }
   // Whether it is a product, or pointwise work on one, as large as it.
   bool IsMadeByProduct(NodeId image) const {
@@ -91,7 +87,7 @@ class ExtremeFinder {
     return false;
   }
 
-  const Graph& g_;
+  Graph& g_;
 };
 
 // What they begin as, which a kernel of its own writes before: not a constant, which stays.

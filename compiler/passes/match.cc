@@ -116,6 +116,20 @@ ir::View ShownOnce(ir::View view) {
   return view;
 }
 
+ir::NodeId ReducedImage(const Graph& graph, NodeId id) {
+  const Node& all = graph.node(id);
+  if (all.op != Op::kReduce || all.shape.elements() != 1) return ir::kNoNode;
+  const ir::ReduceKind kind = all.As<ir::ReduceAttrs>().kind;
+  if (kind != ir::ReduceKind::kMax && kind != ir::ReduceKind::kMin) return ir::kNoNode;
+  NodeId at = id;
+  while (graph.node(at).op == Op::kReduce && graph.node(at).As<ir::ReduceAttrs>().kind == kind) {
+    const NodeId input = graph.node(at).inputs[0], base = graph.BaseOf(input);
+    if (!ir::IsDense(graph.ViewOf(input), graph.node(base).shape.elements())) return ir::kNoNode;
+    at = base;
+  }
+  return graph.node(at).shape.elements() > 1 ? at : ir::kNoNode;
+}
+
 bool IsInjective(const ir::View& view) {
   if (view.shape().elements() <= 1) return true;
   ir::LoopNest nest(view.shape());

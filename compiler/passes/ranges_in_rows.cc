@@ -3,14 +3,18 @@
 // What reduces those to one scale and zero point would be a kernel between the extremes and the numbers that
 // does next to nothing. A line is as long as the image is high, so that there are as many extremes as
 // elements in a row of the image: each row reduces them all, for itself, and is quantised in the same part.
+// Extremes of lines along several axes serve as well, if they are there (ScaledRanges).
 // What else reads scale and zero point reads the first row's. Of small images even the lines take longer than
 // they save: those are one row, whose range is found at once.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/scaled_lines.h"
 
 namespace rondo::passes {
 
@@ -35,10 +39,12 @@ bool IsExtreme(const Node& node) {
   return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
 }
 
-// Of one number of a whole image: the image, and the axis along which its lines are.
+// Of one number of a whole image: the image, and the axes along which its lines are.
 struct Range {
   NodeId image = kNoNode;
-  int axis = -1;
+  std::vector<int> axes;
+  bool scaled = false;  // nobody looks at the image for its lines' extremes
+  bool Has(int axis) const { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
   bool operator==(const Range&) const = default;
 };
 
@@ -70,11 +76,11 @@ class Rows {
       const NodeId one = g_.BaseOf(g_.node(id).inputs[k]);
       Range range;
       int steps = 0;
-      if (!IsOfRange(one, &range, &steps) || range.axis < 0) continue;
+      if (!IsOfRange(one, &range, &steps) || range.axes.empty()) continue;
       const NodeId read = Read(id, range);
       const Shape shape = g_.node(id).shape;
       if (read == kNoNode || !(g_.node(read).shape == shape) ||
-          !(IsAtOnce(read) || HasRows(read, range.axis)))
+          !(IsAtOnce(read, range) || HasRows(read, range)))
         continue;
       images_ += quantised_.emplace(id, read).second && IsReadBy(read, id);
       const NodeId rows = Row(one, range, read);
@@ -106,7 +112,8 @@ class Rows {
   // Whether it shows all of the image, and 0 around it.
   bool IsPadded(NodeId id, const Range& range) const {
     const Node& node = g_.node(id);
-    if (node.op != Op::kIndexedRead || !IsSame(node.inputs[0], range.image)) return false;
+    if (node.op != Op::kIndexedRead || range.axes.size() != 1 || !IsSame(node.inputs[0], range.image))
+      return false;
     const ir::View &map = node.As<ir::IndexedAttrs>().map, image = ir::DenseView(g_.node(range.image).shape);
     const Shape& shape = image.shape();
     if (node.shape.rank != shape.rank || !map.affine() || map.steps[0].offset != 0) return false;
@@ -155,7 +162,8 @@ class Rows {
       const NodeId base = g_.BaseOf(input);
       if (!IsExtreme(g_.node(base))) return IsOfRange(base, range, steps);
       const Range own = RangeOf(g_.node(base));
-      if (own.axis < 0 || !Has0(node, g_.node(base)) || (range->axis >= 0 && !(own == *range))) return false;
+      if (own.axes.empty() || !Has0(node, g_.node(base)) || (!range->axes.empty() && !(own == *range)))
+        return false;
       *range = own;
       return true;
     });
@@ -170,6 +178,10 @@ class Rows {
   Range RangeOf(const Node& all) const {
     const NodeId input = all.inputs[0];
     const Node& lines = g_.node(g_.BaseOf(input));
+    if (all.shape.elements() == 1 && g_.node(input).shape.elements() == lines.shape.elements()) {
+      if (const std::optional<ScaledLines> scaled = ScaledLinesOf(g_, lines.id))
+        return {scaled->image, scaled->axes, true};
+    }
     if (all.shape.elements() != 1 || !IsExtreme(lines) ||
         lines.As<ir::ReduceAttrs>().kind != all.As<ir::ReduceAttrs>().kind ||
         g_.node(input).shape.elements() != lines.shape.elements())
@@ -177,18 +189,21 @@ class Rows {
     const std::vector<int>& axes = lines.As<ir::ReduceAttrs>().axes;
     const Shape& image = g_.node(lines.inputs[0]).shape;
     if (axes.size() != 1 || axes[0] == image.rank - 1 || lines.shape.rank != image.rank) return {};
-    return {lines.inputs[0], axes[0]};
+    return {lines.inputs[0], axes, false};
   }
-  bool IsAtOnce(NodeId read) const {
+  bool IsAtOnce(NodeId read, const Range& range) const {
+    if (range.scaled) return false;
     const bool padded = g_.node(read).op == Op::kIndexedRead;
     const int64_t most = padded ? std::min(most_at_once_, kMostAtOncePadded) : most_at_once_;
     return g_.node(read).shape.elements() <= most;
   }
   // Whether there are rows, none too long.
-  bool HasRows(NodeId read, int axis) const {
+  bool HasRows(NodeId read, const Range& range) const {
     const Shape& shape = g_.node(read).shape;
-    const int64_t row = shape.elements() / shape[axis];
-    return shape[axis] > 1 && row > 1 && row <= kMostInRow;
+    int64_t rows = 1;
+    for (int axis : range.axes) rows *= shape[axis];
+    const int64_t row = shape.elements() / rows;
+    return rows > 1 && row > 1 && row <= kMostInRow;
   }
 
   // `id`, one number of the range, for each row of what is read by itself.
@@ -213,9 +228,9 @@ class Rows {
     std::vector<int> all, others;
     for (int d = 0; d < shape.rank; ++d) {
       all.push_back(d);
-      if (d != range.axis) others.push_back(d);
+      if (!range.Has(d)) others.push_back(d);
     }
-    if (IsAtOnce(read)) return b.Reduce(kind, read, all, true);
+    if (IsAtOnce(read, range)) return b.Reduce(kind, read, all, true);
     NodeId lines = g_.BaseOf(g_.node(id).inputs[0]);
     if (!IsSame(read, range.image)) lines = PaddedLines(b, lines, range, read);
     return b.Reduce(kind, b.Expand(lines, shape), others, true);
@@ -223,14 +238,14 @@ class Rows {
   // The lines that what is padded has; those outside of the image are of 0.
   NodeId PaddedLines(Builder& b, NodeId lines, const Range& range, NodeId read) {
     Shape shape = g_.node(read).shape;
-    shape[range.axis] = 1;
+    shape[range.axes[0]] = 1;
     const ir::View dense = ir::DenseView(g_.node(lines).shape);
     ir::IndexedAttrs attrs;
     attrs.map = ir::DenseView(shape);
     std::vector<NodeId> indices;
     for (int d = 0; d < shape.rank; ++d) {
       attrs.map.steps[0].strides[d] = dense.steps[0].strides[d];
-      const size_t index = d == range.axis ? 0 : IndexAlong(g_.node(read), d);
+      const size_t index = range.Has(d) ? 0 : IndexAlong(g_.node(read), d);
       if (index == 0) continue;
       attrs.map.steps[0].strides[d] = 0;
       attrs.dims.push_back({dense.steps[0].strides[d], g_.node(lines).shape[d], false, false});

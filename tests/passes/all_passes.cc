@@ -21,6 +21,8 @@ constexpr Pass kPasses[] = {
     {"eliminate_common_subexpressions again", "", EliminateCommonSubexpressions},
     {"remove_dead", "", RemoveDead},
     {"label", "", Label},
+    {"small_products", "", SmallProducts},
+    {"scaled_ranges", "", ScaledRanges},
     {"combined_ranges", "", CombinedRanges},
     {"ranges_in_rows", "", RangesInRows},
     {"recompute_small", "", RecomputeSmall},

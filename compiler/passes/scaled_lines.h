@@ -1,0 +1,25 @@
+// Lines of an image that is another one times a factor a line: their extremes follow from that one's.
+//
+// Rounding keeps order, so that of x times s, for one s, the greatest is the greatest of (greatest x) times s
+// and (least x) times s, whatever the sign of s: to the bit, as long as all numbers are finite.
+#ifndef RONDO_COMPILER_PASSES_SCALED_LINES_H_
+#define RONDO_COMPILER_PASSES_SCALED_LINES_H_
+
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::passes {
+
+struct ScaledLines {
+  ir::NodeId image = ir::kNoNode;  // x times s
+  std::vector<int> axes;           // of the image, along which its lines are
+};
+
+// If `id` is the extremes of lines as ScaledRanges makes them: whose.
+std::optional<ScaledLines> ScaledLinesOf(ir::Graph& graph, ir::NodeId id);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_SCALED_LINES_H_

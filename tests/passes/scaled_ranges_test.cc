@@ -1,0 +1,72 @@
+// scaled_ranges: the range of an image times a factor a channel, from extremes of channels.
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+struct Scaled {
+  std::vector<int> mean_axes = {2, 3};
+  bool by_pixel = false;  // the factor is one a pixel
+  bool negative = true;   // there are factors below 0
+  bool mean_of_other = false;
+};
+
+// An image times a factor a channel, quantised as DynamicQuantizeLinear is imported. Gives how many extremes
+// were changed.
+int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
+  ir::Builder& b = s->b;
+  const Shape shape{1, 6, 5, 7};
+  const NodeId x = b.BinaryScalar(TapeOp::kSub, s->In("x", shape), 0.25);
+  s->Out("mean", b.Reduce(ir::ReduceKind::kSum, scaled.mean_of_other ? s->In("y", shape) : x,
+                          scaled.mean_axes, true));
+  const NodeId factors = s->In("factors", scaled.by_pixel ? Shape{1, 1, 5, 7} : Shape{1, 6, 1, 1});
+  const NodeId image =
+      b.Mul(x, b.Expand(b.BinaryScalar(TapeOp::kSub, factors, scaled.negative ? 0.5 : -0.5), shape));
+  const auto extreme = [&](ir::ReduceKind kind, TapeOp op) {
+    return b.BinaryScalar(op, b.Reduce(kind, b.Reduce(kind, image, {2}, true), {0, 1, 2, 3}, false), 0);
+  };
+  const NodeId min = extreme(ir::ReduceKind::kMin, TapeOp::kMin),
+               max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
+  const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+  const NodeId q =
+      b.Add(b.Unary(TapeOp::kRound, b.Div(image, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
+  s->Out("numbers",
+         b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255), DType::kU8));
+  s->Out("scale", scale);
+  const int64_t changed = ExpectSame(s, ScaledRanges).changes;
+  if (changed == 0) return 0;
+  // Each row of channels finds the range for itself.
+  PassOptions options;
+  options.clusters = true;
+  EXPECT_EQ(ExpectSame(s, CombinedRanges).changes, 0);
+  EXPECT_EQ(ExpectSame(s, RangesInRows, options).changes, 1) << ir::Dump(s->g);
+  return changed;
+}
+
+TEST(ScaledRanges, ExtremesOfChannelsAreThoseOfTheProducts) {
+  for (const bool negative : {false, true}) {
+    SmallGraph s;
+    EXPECT_EQ(ScaledIn(&s, {.negative = negative}), 2);
+    // The mean, both extremes of each channel, both of each row.
+    EXPECT_EQ(s.CountOf(Op::kReduce), 5) << ir::Dump(s.g);
+  }
+}
+
+TEST(ScaledRanges, NothingElseReducesTheChannels) {
+  for (const Scaled& scaled : {Scaled{.mean_axes = {2}}, Scaled{.mean_axes = {1}}, Scaled{.by_pixel = true},
+                               Scaled{.mean_of_other = true}}) {
+    SmallGraph s;
+    EXPECT_EQ(ScaledIn(&s, scaled), 0) << ir::Dump(s.g);
+  }
+}
+
+TEST(ScaledRanges, AFactorAPixelIsFoundAlongChannels) {
+  SmallGraph s;
+  EXPECT_EQ(ScaledIn(&s, {.mean_axes = {1}, .by_pixel = true}), 2);
+}
+
+}  // namespace
+}  // namespace rondo::passes
