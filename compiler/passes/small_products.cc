@@ -25,8 +25,9 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int kMostSteps = 64;           // from an image to its bytes, or to a number of its range
-constexpr int64_t kMostInRow = 8 << 10;  // inputs, which every output quantises for itself
+constexpr size_t kMostNodes = 64;                     // from an image to its bytes
+constexpr int kMostSteps = 2048;                      // that are looked at, several times some of them
+constexpr int64_t kMostInRow = 8 << 10;               // inputs, which every output quantises for itself
 constexpr int64_t kMostQuantised = int64_t{3} << 19;  // of all outputs
 
 class Products {
@@ -76,7 +77,7 @@ class Products {
     while (!work.empty()) {
       const Node& node = g_.node(work.back());
       work.pop_back();
-      if (seen.size() > kMostSteps) return kNoNode;
+      if (seen.size() > kMostNodes) return kNoNode;
       for (NodeId input : node.inputs) {
         const NodeId base = g_.BaseOf(input);
         const Node& next = g_.node(base);
@@ -98,12 +99,19 @@ class Products {
     }
     return image;
   }
-  // Whether it is a number made of extremes of `image` and of constants alone.
+  // Whether it adds up all whole numbers that it reads, which gives the same in any order.
+  bool IsSum(const Node& node) const {
+    return node.op == Op::kReduce && node.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kSum &&
+           node.shape.elements() == 1 && node.dtype == DType::kI32 &&
+           ir::IsDense(g_.ViewOf(node.inputs[0]), g_.node(g_.BaseOf(node.inputs[0])).shape.elements());
+  }
+  // Whether it is a number made of extremes of `image`, of sums of its bytes, and of constants alone.
   bool IsOfRange(NodeId id, NodeId image, int* steps) const {
     const Node& node = g_.node(id);
     if (node.shape.elements() != 1 || ++*steps > kMostSteps) return false;
     if (const NodeId own = ReducedImage(g_, id); own != kNoNode) return own == image;
     if (node.op == Op::kConstant) return true;
+    if (IsSum(node)) return IsMadeOf(g_.BaseOf(node.inputs[0]), image, steps);
     return node.op == Op::kPointwise &&
            std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](NodeId input) { return IsOfRange(g_.BaseOf(input), image, steps); });
@@ -126,18 +134,20 @@ class Products {
     });
   }
 
-  // All products that read the bytes `left`, if those are all who read it.
-  bool ProductsOf(NodeId left, std::vector<NodeId>* products) const {
-    for (NodeId user : g_.UsersOf(left)) {
-      if (g_.node(user).op == Op::kView) {
-        if (!ProductsOf(user, products)) return false;
-      } else if (!IsSmall(user) || g_.BaseOf(g_.node(user).inputs[1]) == g_.BaseOf(left)) {
-        return false;
-      } else {
+  // All products that read the bytes `left`, if those, and sums of all bytes, are all who read it.
+  bool ProductsOf(NodeId left, NodeId id, std::vector<NodeId>* products) const {
+    const int64_t elements = g_.node(left).shape.elements();
+    for (NodeId user : g_.UsersOf(id)) {
+      const Node& node = g_.node(user);
+      if (node.op == Op::kView || (node.op == Op::kPointwise && node.shape.elements() == elements)) {
+        if (!ProductsOf(left, user, products)) return false;
+      } else if (IsSmall(user) && Left(user) == left && g_.BaseOf(node.inputs[1]) != left) {
         products->push_back(user);
+      } else if (!IsSum(node)) {
+        return false;
       }
     }
-    return !g_.IsOutput(left);
+    return !g_.IsOutput(id);
   }
 
   int64_t Replace(NodeId left) {
@@ -145,7 +155,7 @@ class Products {
     int steps = 0;
     std::vector<NodeId> products;
     if (image == kNoNode || g_.node(image).dtype != DType::kF32 || !IsMadeOf(left, image, &steps)) return 0;
-    if (!ProductsOf(left, &products)) return 0;
+    if (!ProductsOf(left, left, &products)) return 0;
     // Those of as many outputs share what each of them finds.
     std::map<int64_t, Row> rows;
     for (NodeId product : products) {
@@ -199,7 +209,8 @@ class Products {
     if (known != row->made.end()) return known->second;
     NodeId made = kNoNode;
     if (g_.node(id).op == Op::kReduce) {
-      made = b.Reduce(g_.node(id).As<ir::ReduceAttrs>().kind, OfRow(row->image, row), {1}, true);
+      const NodeId reduced = IsSum(g_.node(id)) ? g_.BaseOf(g_.node(id).inputs[0]) : row->image;
+      made = b.Reduce(g_.node(id).As<ir::ReduceAttrs>().kind, OfRow(reduced, row), {1}, true);
     } else {
       std::vector<NodeId> inputs = g_.node(id).inputs;
       for (NodeId& input : inputs) {

@@ -13,7 +13,8 @@ struct Squeeze {
   int64_t rows = 1, pad = 0;
   bool ranged = true;  // else by a scale that is given
   bool other_reader = false;
-  bool corrected = true;  // a product with ones takes away the weights' zero point
+  bool corrected = true;  // a product with ones takes away the weights' zero point,
+  bool summed = false;    // or a sum of all bytes does
 };
 
 // A product of what is quantised as DynamicQuantizeLinear is imported. Gives how many were changed.
@@ -50,6 +51,10 @@ int64_t SummedIn(SmallGraph* s, const Squeeze& squeeze) {
   if (squeeze.corrected)
     y = b.Sub(y, b.Mul(product(b.Expand(b.Ints(DType::kI8, Shape{}, {1}), of_weights)),
                        b.Ints(DType::kI32, Shape{}, {3})));
+  if (squeeze.summed) {
+    const NodeId sum = b.Reduce(ir::ReduceKind::kSum, b.Cast(q, DType::kI32), all, true);
+    y = b.Sub(y, b.Expand(b.Mul(sum, b.Ints(DType::kI32, Shape{}, {3})), results));
+  }
   s->Out("y", b.Mul(b.Cast(y, DType::kF32), b.Expand(scale, results)));
   if (squeeze.other_reader) s->Out("q", q);
   return ExpectSame(s, SmallProducts).changes;
@@ -69,6 +74,18 @@ TEST(SmallProducts, BecomeSumsThatFindTheRange) {
           EXPECT_EQ(node.shape.elements(), outputs) << ir::Dump(s.g);
         }
       }
+    }
+  }
+}
+
+TEST(SmallProducts, ASumOfAllBytesIsFoundBesideThem) {
+  SmallGraph s;
+  EXPECT_EQ(SummedIn(&s, {.matmul = true, .corrected = false, .summed = true}), 1);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 4) << ir::Dump(s.g);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (!node.dead && node.op == Op::kReduce) {
+      EXPECT_EQ(node.shape.elements(), 5) << ir::Dump(s.g);
     }
   }
 }
