@@ -27,8 +27,9 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int kMostSteps = 64;            // from extremes to a scale or zero point
-constexpr int64_t kMostInRow = 16 << 10;  // elements, which the threads of one block read at once
+constexpr int kMostSteps = 64;                // from extremes to a scale or zero point
+constexpr int64_t kMostInRow = 16 << 10;      // elements, which the threads of one block read at once
+constexpr int64_t kMostScaledRows = 1 << 10;  // more take longer than a kernel for the range does
 // Elements of a small image: for the blocks of a cluster, and for one block.
 constexpr int64_t kMostAtOnce = 64 << 10, kMostAtOnceInBlock = 4 << 10;
 constexpr int64_t kMostAtOncePadded = 8 << 10;  // what lies where indices say is read element by element
@@ -54,9 +55,12 @@ class Rows {
       : g_(*graph), most_at_once_(clusters ? kMostAtOnce : kMostAtOnceInBlock) {}
 
   int64_t Run() {
+    std::vector<NodeId> maps;
     for (NodeId id : g_.TopologicalOrder()) {
-      if (g_.node(id).op == Op::kPointwise && g_.node(id).shape.elements() > 1) Quantise(id);
+      if (g_.node(id).op == Op::kPointwise && g_.node(id).shape.elements() > 1) maps.push_back(id);
     }
+    for (NodeId id : maps) FindAtOnce(id);
+    for (NodeId id : maps) Quantise(id);
     for (const auto& [key, rows] : rows_) {
       const NodeId one = key.first;
       if (g_.node(one).dead) continue;
@@ -80,7 +84,7 @@ class Rows {
       const NodeId read = Read(id, range);
       const Shape shape = g_.node(id).shape;
       if (read == kNoNode || !(g_.node(read).shape == shape) ||
-          !(IsAtOnce(read, range) || HasRows(read, range)))
+          !(IsAtOnce(read, range) || HasRows(read, range)) || IsFoundByOther(read, range))
         continue;
       images_ += quantised_.emplace(id, read).second && IsReadBy(read, id);
       const NodeId rows = Row(one, range, read);
@@ -91,6 +95,22 @@ class Rows {
       const auto before = quantised_.find(input);
       if (before != quantised_.end()) quantised_.emplace(id, before->second);
     }
+  }
+  // Notes the image if the node quantises it as it is, and finds its range at once.
+  void FindAtOnce(NodeId id) {
+    for (NodeId input : g_.node(id).inputs) {
+      Range range;
+      int steps = 0;
+      if (!IsOfRange(g_.BaseOf(input), &range, &steps) || range.axes.empty()) continue;
+      const NodeId read = Read(id, range);
+      if (read != kNoNode && IsSame(read, range.image) && IsAtOnce(read, range)) at_once_.push_back(read);
+    }
+  }
+  // Whether `read` is padded, and who quantises the image as it is finds the range at once.
+  bool IsFoundByOther(NodeId read, const Range& range) const {
+    return !IsSame(read, range.image) && std::any_of(at_once_.begin(), at_once_.end(), [&](NodeId image) {
+      return IsSame(image, range.image);
+    });
   }
   bool IsReadBy(NodeId read, NodeId id) const {
     const std::vector<NodeId>& inputs = g_.node(id).inputs;
@@ -203,7 +223,7 @@ class Rows {
     int64_t rows = 1;
     for (int axis : range.axes) rows *= shape[axis];
     const int64_t row = shape.elements() / rows;
-    return rows > 1 && row > 1 && row <= kMostInRow;
+    return rows > 1 && row > 1 && row <= kMostInRow && (!range.scaled || rows <= kMostScaledRows);
   }
 
   // `id`, one number of the range, for each row of what is read by itself.
@@ -259,6 +279,7 @@ class Rows {
   Graph& g_;
   const int64_t most_at_once_;
   std::map<std::pair<NodeId, NodeId>, NodeId> rows_;  // by what was one number, and what is read
+  std::vector<NodeId> at_once_;                       // images whose range one who quantises them finds
   std::map<NodeId, NodeId> quantised_;                // what is read, by the steps of its quantisation
   int64_t images_ = 0;
 };

@@ -28,7 +28,7 @@ using ir::Op;
 constexpr size_t kMostNodes = 64;                     // from an image to its bytes
 constexpr int kMostSteps = 2048;                      // that are looked at, several times some of them
 constexpr int64_t kMostInRow = 8 << 10;               // inputs, which every output quantises for itself
-constexpr int64_t kMostQuantised = int64_t{3} << 19;  // of all outputs
+constexpr int64_t kMostQuantised = int64_t{3} << 18;  // of all outputs
 
 class Products {
  public:

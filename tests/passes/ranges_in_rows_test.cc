@@ -13,6 +13,7 @@ struct Image {
   bool with_0 = true;        // the range has 0 in it
   bool other_image = false;  // whose range it is
   bool padded = false, covers = true;
+  bool both = false;  // padded and as it is
   bool clusters = true;
 };
 
@@ -45,10 +46,14 @@ int64_t Changed(SmallGraph* s, const Image& image) {
                max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
   const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
   const NodeId zero = b.Cast(b.Unary(TapeOp::kRound, b.Div(b.Unary(TapeOp::kNeg, min), scale)), DType::kU8);
+  const auto quantised = [&](NodeId read) {
+    NodeId q = b.Add(b.Unary(TapeOp::kRound, b.Div(read, scale)), b.Cast(zero, DType::kF32));
+    q = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255);
+    return b.Cast(q, DType::kU8);
+  };
+  if (image.both) s->Out("padded", quantised(Padded(s, x, image.covers)));
   const NodeId read = image.padded ? Padded(s, x, image.covers) : x;
-  NodeId q = b.Add(b.Unary(TapeOp::kRound, b.Div(read, scale)), b.Cast(zero, DType::kF32));
-  q = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255);
-  s->Out("numbers", b.Cast(q, DType::kU8));
+  s->Out("numbers", quantised(read));
   s->Out("scale", scale);
   s->Out("zero", zero);
   PassOptions options;
@@ -115,6 +120,12 @@ TEST(RangesInRows, OtherRangesStay) {
   EXPECT_EQ(changed({.with_0 = false}), 0) << "0 is not in the range";
   EXPECT_EQ(changed({.other_image = true}), 0) << "the range of something else";
   EXPECT_EQ(changed({.padded = true, .covers = false}), 0) << "the range of more than is read";
+}
+
+TEST(RangesInRows, WhoQuantisesTheImageAtOnceFindsTheRangeForPaddedOnes) {
+  SmallGraph s;
+  EXPECT_EQ(Changed(&s, {.shape = {1, 16, 20, 60}, .both = true}), 1);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 2) << ir::Dump(s.g);
 }
 
 }  // namespace

@@ -23,32 +23,35 @@ DEV T of_cluster(const T* p, int rank) {
 }
 
 // values[e] of all threads of the block (and of the cluster's blocks) with the same threadIdx.x % WIDE,
-// combined: every thread has the result. All threads of a block of 256 call it.
-template <typename Op, int WIDE, int LANES, int CLUSTER, typename T>
-DEV void join_columns(T (&values)[LANES], T (&result)[LANES]) {
-  __shared__ __align__(16) T warps[9][WIDE * LANES];
+// combined, in three steps, so that several values share what is waited for between them. All threads of a
+// block of 256 take them; `warps`: shared, a line for each warp and one for their totals.
+//
+// First, of each warp; then __syncthreads.
+template <typename Op, int WIDE, int LANES, typename T>
+DEV void join_columns_of_warp(T (&values)[LANES], T (*warps)[WIDE * LANES]) {
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = threadIdx.x % WIDE;
 #pragma unroll
   for (int e = 0; e < LANES; ++e) {
 #pragma unroll
     for (int d = WIDE; d < 32; d <<= 1)
       values[e] = Op::of(values[e], (T)__shfl_xor_sync(0xffffffffu, values[e], d));
+    if (lane < WIDE) warps[warp][column * LANES + e] = values[e];
   }
-  __syncthreads();  // what an earlier call left has been read
-  if (lane < WIDE) {
+}
+// Second, of each block of a cluster; then cluster_barrier.
+template <typename Op, int WIDE, int LANES, typename T>
+DEV void join_columns_of_block(T (*warps)[WIDE * LANES]) {
+  for (int p = threadIdx.x; p < WIDE * LANES; p += kBlockThreads) {
+    T total = warps[0][p];
 #pragma unroll
-    for (int e = 0; e < LANES; ++e) warps[warp][column * LANES + e] = values[e];
+    for (int w = 1; w < 8; ++w) total = Op::of(total, warps[w][p]);
+    warps[8][p] = total;
   }
-  __syncthreads();
-  if (CLUSTER > 1) {
-    for (int p = threadIdx.x; p < WIDE * LANES; p += kBlockThreads) {
-      T total = warps[0][p];
-#pragma unroll
-      for (int w = 1; w < 8; ++w) total = Op::of(total, warps[w][p]);
-      warps[8][p] = total;
-    }
-    cluster_barrier();
-  }
+}
+// Last, of all: every thread has the result. No block of a cluster ends before all have come so far.
+template <typename Op, int WIDE, int LANES, int CLUSTER, typename T>
+DEV void join_columns_of_all(T (*warps)[WIDE * LANES], T (&result)[LANES]) {
+  const int column = threadIdx.x % WIDE;
 #pragma unroll
   for (int e = 0; e < LANES; ++e) {
     if (CLUSTER > 1) {
@@ -62,7 +65,6 @@ DEV void join_columns(T (&values)[LANES], T (&result)[LANES]) {
       for (int w = 1; w < 8; ++w) result[e] = Op::of(result[e], warps[w][column * LANES + e]);
     }
   }
-  if (CLUSTER > 1) cluster_barrier();
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_COLUMNS_CUH_

@@ -47,13 +47,16 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.along = part.outer - 1u;
   int64_t lanes = 8;
   bool any = false;
+  int64_t reductions = 0, bytes = 1;  // of an element
   for (const Stage& stage : part.stages) {
     if (stage.per_row) continue;
     if (!OnlyReduces(stage.tape)) return std::nullopt;
+    for (const TapeInst& inst : stage.tape) reductions += IsReduction(inst.op);
     for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
       const Operand& operand = part.operands[index];
       if (!MovesAlong(part, operand, shape.along)) continue;
       while (lanes > 1 && !FitsLanes(context, index, shape.along, static_cast<int>(lanes))) lanes /= 2;
+      bytes = std::max<int64_t>(bytes, ByteSize(operand.dtype));
       any = true;
     }
   }
@@ -61,25 +64,48 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.lanes = static_cast<int>(lanes);
   shape.rows = context.Points(0, part.outer);
   shape.elements = context.Points(part.outer, part.loops.size());
-  // Sectors of 32 bytes. A cluster costs as much as a few rounds of loads.
+  // Sectors of 32 bytes, for which two threads with one load each are enough.
+  while (shape.lanes * bytes > 16 && shape.lanes > 2) shape.lanes /= 2;
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
+  // A cluster costs as much as a few rounds of loads and what is done with them.
   const GpuTable& gpu = GpuTableOf(context.target);
+  const int64_t least = gpu.column_cluster_rounds / std::min<int64_t>(4, std::max<int64_t>(1, reductions));
   const int64_t most = context.target.clusters() ? 8 : 1;
   if (context.cluster != 0) shape.cluster = context.cluster;
   while (context.cluster == 0 && shape.cluster < most &&
          static_cast<double>(shape.tiles() * shape.cluster * 2) <= context.Processors() &&
-         shape.elements >= gpu.column_cluster_rounds * shape.slots() * shape.cluster)
+         shape.elements >= least * shape.slots() * shape.cluster)
     shape.cluster *= 2;
   return shape;
 }
 
+// All reductions of a stage at once.
 void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* writer) {
-  for (const TapeInst& inst : stage.tape) {
-    if (!IsReduction(inst.op)) continue;
-    writer->Line(std::string("join_columns<") + Combiner(inst.op) + ", " + Text(shape.wide) + ", " +
-                 Text(shape.lanes) + ", " + Text(shape.cluster) + ">(v" + Text(inst.arg) + ", s" +
-                 Text(inst.arg) + ");");
+  const auto each = [&](const auto& line) {
+    for (const TapeInst& inst : stage.tape) {
+      if (IsReduction(inst.op)) line(inst, std::string(Combiner(inst.op)), Text(inst.arg));
+    }
+  };
+  const std::string lanes = ", " + Text(shape.wide) + ", " + Text(shape.lanes);
+  each([&](const TapeInst& inst, const std::string&, const std::string& slot) {
+    writer->Line(std::string("__shared__ ") + TypeText(stage.tape[inst.a].type) + " warps" + slot + "[9][" +
+                 Text(shape.wide * shape.lanes) + "];");
+  });
+  each([&](const TapeInst&, const std::string& op, const std::string& slot) {
+    writer->Line("join_columns_of_warp<" + op + lanes + ">(v" + slot + ", warps" + slot + ");");
+  });
+  writer->Line("__syncthreads();");
+  if (shape.cluster > 1) {
+    each([&](const TapeInst&, const std::string& op, const std::string& slot) {
+      writer->Line("join_columns_of_block<" + op + lanes + ">(warps" + slot + ");");
+    });
+    writer->Line("cluster_barrier();");
   }
+  each([&](const TapeInst&, const std::string& op, const std::string& slot) {
+    writer->Line("join_columns_of_all<" + op + lanes + ", " + Text(shape.cluster) + ">(warps" + slot + ", s" +
+                 slot + ");");
+  });
+  if (shape.cluster > 1) writer->Line("cluster_barrier();");
 }
 
 // A thread's elements: several are read before the first is taken in.
