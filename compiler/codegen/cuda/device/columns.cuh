@@ -23,8 +23,9 @@ DEV T of_cluster(const T* p, int rank) {
 }
 
 // values[e] of all threads of the block (and of the cluster's blocks) with the same threadIdx.x % WIDE,
-// combined, in three steps, so that several values share what is waited for between them. All threads of a
-// block of 256 take them; `warps`: shared, a line for each warp and one for their totals.
+// combined, in steps, so that several values share what is waited for between them. All threads of a block of
+// 256 take each; `warps`: shared, a line for each warp and one for the block's total. What is read of other
+// warps and blocks is read by one warp, number `own`.
 //
 // First, of each warp; then __syncthreads.
 template <typename Op, int WIDE, int LANES, typename T>
@@ -38,33 +39,34 @@ DEV void join_columns_of_warp(T (&values)[LANES], T (*warps)[WIDE * LANES]) {
     if (lane < WIDE) warps[warp][column * LANES + e] = values[e];
   }
 }
-// Second, of each block of a cluster; then cluster_barrier.
+// Second, of the block; then __syncthreads, or cluster_barrier.
 template <typename Op, int WIDE, int LANES, typename T>
-DEV void join_columns_of_block(T (*warps)[WIDE * LANES]) {
-  for (int p = threadIdx.x; p < WIDE * LANES; p += kBlockThreads) {
-    T total = warps[0][p];
+DEV void join_columns_of_block(T (*warps)[WIDE * LANES], int own) {
+  static_assert(WIDE * LANES <= 32, "of one warp");
+  const int p = (int)threadIdx.x - own * 32;
+  if (p < 0 || p >= WIDE * LANES) return;
+  T total = warps[0][p];
 #pragma unroll
-    for (int w = 1; w < 8; ++w) total = Op::of(total, warps[w][p]);
-    warps[8][p] = total;
-  }
+  for (int w = 1; w < 8; ++w) total = Op::of(total, warps[w][p]);
+  warps[8][p] = total;
 }
-// Last, of all: every thread has the result. No block of a cluster ends before all have come so far.
+// Third, in a cluster, of its blocks; then __syncthreads. None ends before all have come so far.
 template <typename Op, int WIDE, int LANES, int CLUSTER, typename T>
-DEV void join_columns_of_all(T (*warps)[WIDE * LANES], T (&result)[LANES]) {
-  const int column = threadIdx.x % WIDE;
+DEV void join_columns_of_cluster(T (*warps)[WIDE * LANES], int own) {
+  const int p = (int)threadIdx.x - own * 32;
+  if (p < 0 || p >= WIDE * LANES) return;
+  T totals[CLUSTER];
 #pragma unroll
-  for (int e = 0; e < LANES; ++e) {
-    if (CLUSTER > 1) {
-      result[e] = of_cluster(&warps[8][column * LANES + e], 0);
+  for (int r = 0; r < CLUSTER; ++r) totals[r] = of_cluster(&warps[8][p], r);
 #pragma unroll
-      for (int r = 1; r < CLUSTER; ++r)
-        result[e] = Op::of(result[e], of_cluster(&warps[8][column * LANES + e], r));
-    } else {
-      result[e] = warps[0][column * LANES + e];
+  for (int r = 1; r < CLUSTER; ++r) totals[0] = Op::of(totals[0], totals[r]);
+  warps[0][p] = totals[0];
+}
+// Then every thread takes the result, from the block's line or, of a cluster, the first.
+template <int WIDE, int LANES, int CLUSTER, typename T>
+DEV void take_columns(const T (*warps)[WIDE * LANES], T (&result)[LANES]) {
 #pragma unroll
-      for (int w = 1; w < 8; ++w) result[e] = Op::of(result[e], warps[w][column * LANES + e]);
-    }
-  }
+  for (int e = 0; e < LANES; ++e) result[e] = warps[CLUSTER > 1 ? 0 : 8][threadIdx.x % WIDE * LANES + e];
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_COLUMNS_CUH_

@@ -2,6 +2,8 @@
 // and blocks of a cluster, share the elements of their rows (device/columns.cuh).
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
@@ -81,30 +83,37 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
 
 // All reductions of a stage at once.
 void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* writer) {
-  const auto each = [&](const auto& line) {
+  // `name`<Op, wide, lanes, more>(arguments) of each, where WARPS is its memory, SLOT its scalar's number and
+  // OWN the warp that reads it.
+  const auto each = [&](const std::string& name, const std::string& more, std::string_view arguments) {
+    int number = 0;
     for (const TapeInst& inst : stage.tape) {
-      if (IsReduction(inst.op)) line(inst, std::string(Combiner(inst.op)), Text(inst.arg));
+      if (!IsReduction(inst.op)) continue;
+      const std::string slot = Text(inst.arg), own = Text(number++ % (kCudaBlock / 32));
+      std::string text(arguments);
+      for (const auto& [word, by] :
+           {std::pair<std::string, std::string>{"WARPS", "warps" + slot}, {"SLOT", slot}, {"OWN", own}}) {
+        for (size_t at; (at = text.find(word)) != std::string::npos;) text.replace(at, word.size(), by);
+      }
+      const std::string op = name == "take_columns" ? "" : std::string(Combiner(inst.op)) + ", ";
+      writer->Line(name + "<" + op + Text(shape.wide) + ", " + Text(shape.lanes) + more + ">(" + text + ");");
     }
   };
-  const std::string lanes = ", " + Text(shape.wide) + ", " + Text(shape.lanes);
-  each([&](const TapeInst& inst, const std::string&, const std::string& slot) {
-    writer->Line(std::string("__shared__ ") + TypeText(stage.tape[inst.a].type) + " warps" + slot + "[9][" +
-                 Text(shape.wide * shape.lanes) + "];");
-  });
-  each([&](const TapeInst&, const std::string& op, const std::string& slot) {
-    writer->Line("join_columns_of_warp<" + op + lanes + ">(v" + slot + ", warps" + slot + ");");
-  });
-  writer->Line("__syncthreads();");
-  if (shape.cluster > 1) {
-    each([&](const TapeInst&, const std::string& op, const std::string& slot) {
-      writer->Line("join_columns_of_block<" + op + lanes + ">(warps" + slot + ");");
-    });
-    writer->Line("cluster_barrier();");
+  for (const TapeInst& inst : stage.tape) {
+    if (!IsReduction(inst.op)) continue;
+    writer->Line(std::string("__shared__ ") + TypeText(stage.tape[inst.a].type) + " warps" + Text(inst.arg) +
+                 "[9][" + Text(shape.wide * shape.lanes) + "];");
   }
-  each([&](const TapeInst&, const std::string& op, const std::string& slot) {
-    writer->Line("join_columns_of_all<" + op + lanes + ", " + Text(shape.cluster) + ">(warps" + slot + ", s" +
-                 slot + ");");
-  });
+  const std::string cluster = ", " + Text(shape.cluster);
+  each("join_columns_of_warp", "", "vSLOT, WARPS");
+  writer->Line("__syncthreads();");
+  each("join_columns_of_block", "", "WARPS, OWN");
+  if (shape.cluster > 1) {
+    writer->Line("cluster_barrier();");
+    each("join_columns_of_cluster", cluster, "WARPS, OWN");
+  }
+  writer->Line("__syncthreads();");
+  each("take_columns", cluster, "WARPS, sSLOT");
   if (shape.cluster > 1) writer->Line("cluster_barrier();");
 }
 
