@@ -14,13 +14,27 @@ namespace rondo::ir {
 
 namespace {
 
-Data EvalView(const Node& node, const ConstantData& in) {
-  size_t size = static_cast<size_t>(ByteSize(node.dtype));
-  std::vector<uint8_t> bytes(static_cast<size_t>(node.shape.elements()) * size);
-  ForEachElement(node.As<ViewAttrs>().view, [&](int64_t i, int64_t at) {
-    std::memcpy(bytes.data() + static_cast<size_t>(i) * size,
-                in.bytes.data() + static_cast<size_t>(at) * size, size);
+// Elements of `kSize` bytes, or of `size` where that is 0: copies of a known size are moves.
+template <size_t kSize>
+void CopyElements(const View& view, const uint8_t* from, size_t size, uint8_t* to) {
+  ForEachElement(view, [=](int64_t i, int64_t at) {
+    const size_t own = kSize != 0 ? kSize : size;
+    std::memcpy(to + static_cast<size_t>(i) * own, from + static_cast<size_t>(at) * own, own);
   });
+}
+
+Data EvalView(const Node& node, const ConstantData& in) {
+  const View& view = node.As<ViewAttrs>().view;
+  if (IsDense(view, in.shape.elements()))
+    return ConstantData::Own(node.dtype, node.shape, {in.bytes.begin(), in.bytes.end()});
+  const auto size = static_cast<size_t>(ByteSize(node.dtype));
+  std::vector<uint8_t> bytes(static_cast<size_t>(node.shape.elements()) * size);
+  const auto copy = size == 1   ? CopyElements<1>
+                    : size == 2 ? CopyElements<2>
+                    : size == 4 ? CopyElements<4>
+                    : size == 8 ? CopyElements<8>
+                                : CopyElements<0>;
+  copy(view, in.bytes.data(), size, bytes.data());
   return ConstantData::Own(node.dtype, node.shape, std::move(bytes));
 }
 

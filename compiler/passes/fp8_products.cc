@@ -6,6 +6,7 @@
 
 #include "compiler/ir/packed.h"
 #include "compiler/ir/shares.h"
+#include "compiler/ir/turned.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/replace_products.h"
@@ -186,13 +187,7 @@ class Fp8Rewriter {
     const int r = laid.rank;
     const int64_t k = laid[r - 2], n = laid[r - 1];
     if (k != shown[r - 2] || n != shown[r - 1]) return numbers;  // one row or column for all
-    std::vector<uint8_t> turned(data->bytes.size());
-    for (size_t batch = 0; batch < turned.size(); batch += static_cast<size_t>(k * n)) {
-      for (int64_t i = 0, at = 0; i < k; ++i) {
-        for (int64_t j = 0; j < n; ++j, ++at)
-          turned[batch + static_cast<size_t>(j * k + i)] = data->bytes[batch + static_cast<size_t>(at)];
-      }
-    }
+    std::vector<uint8_t> turned = ir::Turned(data->bytes, k, n);
     std::swap(laid[r - 2], laid[r - 1]);
     std::vector<int> perm;
     for (int d = 0; d < r; ++d) perm.push_back(d < r - 2 ? d : d == r - 2 ? r - 1 : r - 2);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/ir/shares.h"
+#include "compiler/ir/turned.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/quantised_padding.h"
@@ -159,17 +161,16 @@ class Rewriter {
     const int r = s.rank;
     const int64_t k = s[r - 2], n = s[r - 1];
     if (k != shown[r - 2] || n != shown[r - 1]) return w->numbers;  // one row or column for all
-    const size_t batches = static_cast<size_t>(s.elements() / (k * n));
-    std::vector<uint8_t> turned(data->bytes.size());
-    std::vector<int64_t> columns(batches * static_cast<size_t>(n), 0);
-    for (size_t at = 0, batch = 0; batch < batches; ++batch) {
-      for (size_t i = 0; i < static_cast<size_t>(k); ++i) {
-        for (size_t j = 0; j < static_cast<size_t>(n); ++j, ++at) {
-          turned[(batch * static_cast<size_t>(n) + j) * static_cast<size_t>(k) + i] = data->bytes[at];
-          columns[batch * static_cast<size_t>(n) + j] += static_cast<int8_t>(data->bytes[at]);
-        }
+    std::vector<uint8_t> turned = ir::Turned(data->bytes, k, n);
+    std::vector<int64_t> columns(turned.size() / static_cast<size_t>(k), 0);
+    ir::InShares(static_cast<int64_t>(columns.size()), 1, [&](int64_t first, int64_t last) {
+      for (int64_t column = first; column < last; ++column) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += static_cast<int8_t>(turned[static_cast<size_t>(column * k + i)]);
+        columns[static_cast<size_t>(column)] = sum;
       }
-    }
+    });
     Shape laid = s, summed = s;
     std::swap(laid[r - 2], laid[r - 1]);
     summed[r - 2] = 1;
