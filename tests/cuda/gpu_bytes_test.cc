@@ -102,6 +102,29 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
   }
 }
 
+// Streamed by 4 and 8 warps and by all clusters, with ends of rows, columns and K that are no whole ones.
+TEST(GpuBytes, FewRowsMatchTheReference) {
+  uint32_t seed = 200;
+  for (const int64_t warps : {4, 8}) {
+    for (const int64_t cluster : {1, 2, 4, 8}) {
+      Suite suite;
+      suite.configuration.family = TemplateFamily::kFewRows;
+      suite.configuration.warps = warps;
+      suite.configuration.cluster = cluster;
+      const int64_t depth = warps * 512 + 16 * cluster;
+      const BytesCase cases[] = {{1, 1, 130, depth, 1, true, true, true},
+                                 {1, 16, 65, depth, 2},
+                                 {1, 11, 72, depth, 2, true, true, true}};
+      for (const BytesCase& p : cases) AddProduct(&suite, p, seed++);
+      // A short K, which no cluster splits.
+      if (cluster == 1) AddProduct(&suite, {1, 7, 80, 272, 1, true, true, true}, seed++);
+      suite.Run();
+      if (testing::Test::HasFatalFailure()) return;
+      EXPECT_EQ(suite.Count("matmul_few_rows_bytes<"), suite.size()) << Text(suite.configuration);
+    }
+  }
+}
+
 // Padded with a byte that is not zero. Loops: n, g, o, out height and width, kernel height and width, c.
 void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step, uint32_t seed,
                     bool adds_up = false) {

@@ -112,6 +112,25 @@ TEST(GpuFp8, EveryTileByMmaMatchesTheReference) {
   RunTiles(TemplateFamily::kImma, "Fp8Bytes<", cases);
 }
 
+// Streamed by 4 and 8 warps and by all clusters.
+TEST(GpuFp8, FewRowsMatchTheReference) {
+  uint32_t seed = 300;
+  for (const int64_t warps : {4, 8}) {
+    for (const int64_t cluster : {1, 2, 4, 8}) {
+      Suite suite;
+      suite.configuration.family = TemplateFamily::kFewRows;
+      suite.configuration.warps = warps;
+      suite.configuration.cluster = cluster;
+      const int64_t depth = warps * 512 + 16 * cluster;
+      for (const Fp8Case& p : {Fp8Case{1, 1, 136, depth}, Fp8Case{1, 11, 72, depth, 2}})
+        AddProduct(&suite, p, seed++);
+      suite.Run();
+      if (testing::Test::HasFatalFailure()) return;
+      EXPECT_EQ(suite.Count("matmul_few_rows_bytes<"), suite.size()) << Text(suite.configuration);
+    }
+  }
+}
+
 TEST(GpuFp8, EveryTileByWgmmaMatchesTheReference) {
   RunTiles(TemplateFamily::kWgmmaFp8, "matmul_wgmma_fp8<", {std::begin(kCases), std::end(kCases)});
 }
@@ -126,8 +145,8 @@ TEST(GpuFp8, TilesByTmaMatchTheReference) {
 TEST(GpuFp8, EveryCodeIsMultiplied) {
   Suite suite;
   uint32_t seed = 1000;
-  for (const Fp8Case& p :
-       {Fp8Case{1, 64, 128, 256}, Fp8Case{1, 3, 5, 7}, Fp8Case{1, 4, 4, 300, 1, false, false}}) {
+  for (const Fp8Case& p : {Fp8Case{1, 64, 128, 256}, Fp8Case{1, 16, 128, 1024}, Fp8Case{1, 3, 5, 7},
+                           Fp8Case{1, 4, 4, 300, 1, false, false}}) {
     for (int types = 0; types < 4; ++types, ++seed) {
       AddProduct(&suite, p, seed, true);
       Case& c = suite.Last();
@@ -172,12 +191,13 @@ double ErrorOf(const Fp8Case& p, const Memory& given, const Memory& got) {
 // what 128 of K are rounded to.
 TEST(GpuFp8, SumsAreAsExactAsTheUnits) {
   for (const TemplateFamily family :
-       {TemplateFamily::kImma, TemplateFamily::kWgmmaFp8, TemplateFamily::kTma}) {
+       {TemplateFamily::kImma, TemplateFamily::kFewRows, TemplateFamily::kWgmmaFp8, TemplateFamily::kTma}) {
+    const bool by_mma = family == TemplateFamily::kImma || family == TemplateFamily::kFewRows;
     Suite suite;
     suite.configuration.family = family;
     uint32_t seed = 2000;
     for (const int64_t depth : {256, 1024, 4096}) {
-      const Fp8Case p = {1, 64, 128, depth};
+      const Fp8Case p = {1, family == TemplateFamily::kFewRows ? 16 : 64, 128, depth};
       AddProduct(&suite, p, seed, true);
       Case& c = suite.Last();
       Random random(seed);
@@ -186,8 +206,8 @@ TEST(GpuFp8, SumsAreAsExactAsTheUnits) {
       for (size_t param = 0; param < 2; ++param) {
         for (char& byte : c.memory.params[param]) byte = static_cast<char>(FloatToE4M3(numbers(random)));
       }
-      c.difference = [p, family, &c](const Memory& got) -> std::string {
-        const double error = ErrorOf(p, c.memory, got), most = family == TemplateFamily::kImma ? 1e-6 : 3e-4;
+      c.difference = [p, family, by_mma, &c](const Memory& got) -> std::string {
+        const double error = ErrorOf(p, c.memory, got), most = by_mma ? 1e-6 : 3e-4;
         std::printf("family %d, K of %lld: relative error %.2e\n", static_cast<int>(family),
                     static_cast<long long>(p.depth), error);
         return error <= most ? "" : "relative error " + std::to_string(error);

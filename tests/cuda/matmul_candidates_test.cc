@@ -84,8 +84,8 @@ class Matmul {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name : {"matmul_few_rows", "matmul_few_rows_f32", "matmul_mma", "matmul_wgmma",
-                           "matmul_tma", "matmul_simt", "matmul_tf32", "matmul_imma"}) {
+  for (const char* name : {"matmul_few_rows", "matmul_few_rows_bytes", "matmul_few_rows_f32", "matmul_mma",
+                           "matmul_wgmma", "matmul_tma", "matmul_simt", "matmul_tf32", "matmul_imma"}) {
     if (kernel.text.find(std::string(name) + "<") != std::string::npos) return name;
   }
   return "plain";
@@ -125,7 +125,12 @@ TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
   for (DType type : {DType::kI8, DType::kU8}) {
     EXPECT_EQ(TemplateOf({128, 768, 768, type, true}), "matmul_imma");
-    EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true, 3}), "matmul_imma");
+    EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true, 3}), "matmul_few_rows_bytes");
+    EXPECT_EQ(TemplateOf({16, 4096, 14336, type, true}), "matmul_few_rows_bytes");
+    EXPECT_EQ(TemplateOf({17, 4096, 4096, type, true}), "matmul_imma");
+    // Lines along N; vectors of less than 16 bytes.
+    EXPECT_EQ(TemplateOf({1, 4096, 4096, type}), "matmul_imma");
+    EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true}, 8), "matmul_imma");
     EXPECT_EQ(TemplateOf({128, 768, 768, type}), "matmul_imma");
     // More than 32 bits of sums.
     EXPECT_EQ(TemplateOf({128, 64, 70000, type, true}), "plain");

@@ -34,6 +34,8 @@ struct FlatOperand {
 
 FlatOperand Flatten(const Part& part, const Operand& operand);
 
+inline bool Is8Bit(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
+
 // Whether nothing but the loops says which element of the operand is meant, or whether there is one.
 inline bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
 

@@ -41,7 +41,8 @@ bool IsTiledPacked(TemplateFamily family) {
 // convolution.
 bool Takes(const PartTemplate& one, const Part& part) {
   if (RhsThatAddsUp(part) >= 0)
-    return one.family == TemplateFamily::kImma || one.family == TemplateFamily::kPlain;
+    return one.family == TemplateFamily::kFewRows || one.family == TemplateFamily::kImma ||
+           one.family == TemplateFamily::kPlain;
   if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
     return one.family == TemplateFamily::kPlain;
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||

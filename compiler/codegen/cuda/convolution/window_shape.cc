@@ -43,8 +43,6 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
                    work + gpu.window_line * lines});
 }
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
 // Whether floats hold the sums of products of bytes: of one channel's window. Several channels' are a matmul.
 bool HasExactSums(const Part& part) {
   constexpr int64_t kMostTaps = 256;

@@ -13,12 +13,18 @@ DEV void fetch_first_point(u32 rank, int first_n, int n, Fetch fetch) {
   if (p < MATMUL.points() && column < n) fetch(p / MATMUL.tile_n(), column);
 }
 
+// WHOLE: of the bits of 32-bit integers.
+template <int WHOLE>
+DEV float added(float x, float y) {
+  return WHOLE ? __int_as_float((int)((u32)__float_as_int(x) + (u32)__float_as_int(y))) : x + y;
+}
+
 // partial[B][warp][row][column] of every block of the cluster, a tile of columns from `first_n` of n on. The
 // total of a block's warps goes behind them; each block has its share of the points: epilogue(m, n,
 // accumulators of each B), and before, but for the thread's first point, fetch(m, n).
 template <FewRowsMatmul MATMUL, typename Fetch, typename Epilogue>
 DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Fetch fetch, Epilogue epilogue) {
-  constexpr int B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n(), POINTS = MATMUL.points();
+  constexpr int B_COUNT = MATMUL.b_count + MATMUL.sums, TILE_N = MATMUL.tile_n(), POINTS = MATMUL.points();
   constexpr int WARPS = MATMUL.warps, CLUSTER = MATMUL.cluster, THREADS = MATMUL.threads();
   float* total = partial + B_COUNT * WARPS * POINTS;
   __syncthreads();
@@ -26,7 +32,8 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Fetch f
     for (int p = threadIdx.x; p < B_COUNT * POINTS; p += THREADS) {
       float sum = 0;
 #pragma unroll
-      for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
+      for (int w = 0; w < WARPS; ++w)
+        sum = added<MATMUL.whole>(sum, partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS]);
       total[p] = sum;
     }
     cluster_barrier();
@@ -38,11 +45,11 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Fetch f
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {
       if (CLUSTER > 1) {
-        sum_cluster<CLUSTER, 1>(shared_address(total + j * POINTS + p), sums + j);
+        sum_cluster<CLUSTER, 1, MATMUL.whole != 0>(shared_address(total + j * POINTS + p), sums + j);
       } else {
         float sum = 0;
 #pragma unroll
-        for (int w = 0; w < WARPS; ++w) sum += partial[(j * WARPS + w) * POINTS + p];
+        for (int w = 0; w < WARPS; ++w) sum = added<MATMUL.whole>(sum, partial[(j * WARPS + w) * POINTS + p]);
         sums[j] = sum;
       }
     }

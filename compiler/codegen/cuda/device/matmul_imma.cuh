@@ -4,23 +4,9 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_
 
 #include "compiler/codegen/cuda/device/byte_operand_tile.cuh"
+#include "compiler/codegen/cuda/device/byte_products.cuh"
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
-#include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/mma_warps.cuh"
-
-// What bytes are, and what multiplies them.
-template <bool A_SIGNED, bool B_SIGNED>
-struct IntegerBytes {
-  using Sum = int;
-  static constexpr bool WHOLE = true;
-  DEV void multiply(int* d, const u32* a, u32 b0, u32 b1) { mma_bytes<A_SIGNED, B_SIGNED>(d, a, b0, b1); }
-};
-template <bool A_E5M2, bool B_E5M2>
-struct Fp8Bytes {
-  using Sum = float;
-  static constexpr bool WHOLE = false;
-  DEV void multiply(float* d, const u32* a, u32 b0, u32 b1) { mma_fp8<A_E5M2, B_E5M2>(d, a, b0, b1); }
-};
 
 // The Multiply of matmul_tiles. ABSENT: the byte of A where it is padded.
 template <TileMatmul T, typename BYTES, int ABSENT>

@@ -1,11 +1,14 @@
-// Matmuls of few rows: B is streamed once, through slots of each warp; on tensor cores
-// (device/matmul_few_rows.cuh), or by FMA (device/matmul_few_rows_f32.cuh).
+// Matmuls of few rows: B is streamed once, through slots of each warp; on tensor cores, in 16 bits
+// (device/matmul_few_rows.cuh) or in 8 (device/matmul_few_rows_bytes.cuh), or by FMA
+// (device/matmul_few_rows_f32.cuh).
 #include <algorithm>
 
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
+#include "compiler/codegen/cuda/matmul/byte_operands.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
 
@@ -22,14 +25,24 @@ int64_t SharedBytes(const MatmulProblem& problem, const FewRowsMatmul& matmul) {
   return static_cast<int64_t>(matmul.stages) * matmul.stage() + matmul.besides_stages(problem.k);
 }
 
-// With as many stages as fit besides A and the accumulators of the warps; which blocks split K is left open.
-FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, int64_t warps) {
+// A matrix B.
+const Operand& BOf(const Part& part, const MatmulProblem& problem) {
+  return part.operands[MatricesOf(part, problem)[0]];
+}
+
+// With as many stages as fit besides A and the accumulators of the warps.
+FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, int64_t warps,
+                       int64_t cluster) {
   constexpr int64_t kMostStages = 12;
-  const Operand& b = context.part.operands[context.part.rhs[0]];
+  const Operand& b = BOf(context.part, problem);
   FewRowsMatmul matmul = {};
   matmul.m = static_cast<int>(problem.m);
   matmul.b_count = static_cast<int>(problem.b_count);
   matmul.warps = static_cast<int>(warps);
+  matmul.cluster = static_cast<int>(cluster);
+  matmul.bytes = ByteSize(b.dtype) == 1;
+  matmul.whole = Is8Bit(b.dtype);
+  matmul.sums = problem.adds_up >= 0;
   matmul.n_major = !problem.b_k_major;
   matmul.f32 = b.dtype == DType::kF32;
   matmul.bf16 = b.dtype == DType::kBF16;
@@ -51,15 +64,25 @@ int64_t BlocksOf(const PartContext& context, int64_t tiles, int64_t cluster) {
 // So little that a stream ends before it has begun: a warp a point takes less.
 bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  const int64_t bytes =
-      problem.n * problem.k * problem.b_count * ByteSize(context.part.operands[context.part.rhs[0]].dtype);
+  const int64_t bytes = problem.n * problem.k * problem.b_count * ByteSize(BOf(context.part, problem).dtype);
   return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && !kDotMatmul.candidates(context).empty();
+}
+
+// Bytes whose lines along K are copied whole, of A and of B.
+bool SuitsBytes(const PartContext& context, const MatmulProblem& problem) {
+  const Part& part = context.part;
+  constexpr int kLine = 16;
+  return MultipliesBytes(context, problem) && IsPlain(part.operands[part.lhs]) && problem.batches == 1 &&
+         problem.m <= kMostRows && !IsLittle(context, problem) && problem.a_k_major && problem.b_k_major &&
+         problem.a_vector == kLine && problem.b_vector == kLine && problem.k % kLine == 0 &&
+         part.loops[problem.k_loops.back()] % kLine == 0 && problem.n >= 64 && problem.k >= 256;
 }
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   const GpuTable& gpu = GpuTableOf(context.target);
-  const DType type = part.operands[part.rhs[0]].dtype;
+  const DType type = BOf(part, problem).dtype;
+  if (ByteSize(type) == 1) return SuitsBytes(context, problem);
   if (part.acc_type != TapeType::kF32 || problem.batches != 1 || IsLittle(context, problem) ||
       !part.operands[part.lhs].guards.empty())
     return false;
@@ -74,18 +97,21 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
 
 // What memory takes for B, whatever the configuration; each next one is but a little behind.
 double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProblem& problem, size_t place) {
-  const int64_t size = ByteSize(context.part.operands[context.part.rhs[0]].dtype);
+  const int64_t size = ByteSize(BOf(context.part, problem).dtype);
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * size);
   return gpu.stream_start + bytes / gpu.memory_bytes + gpu.stream_next_best * static_cast<double>(place);
 }
 
-// Two blocks split K where that still leaves at most one block a multiprocessor (more gain nothing).
+// Two blocks split K where that still leaves at most one block a multiprocessor (more gain nothing). Of bytes
+// a block has its part of A alone: more of them share an A that one has no room for.
 std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem& problem,
                                 const FewRowsMatmul& matmul) {
   if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
   if (!context.target.clusters() || problem.k < 4 * matmul.tile_k()) return {1};
   const bool two = static_cast<double>(2 * TilesOfN(problem, matmul)) <= context.Processors();
-  return two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
+  std::vector<int64_t> clusters = two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
+  if (matmul.bytes) clusters.insert(clusters.end(), {4, 8});
+  return clusters;
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
@@ -95,9 +121,8 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   for (int64_t warps : {8, 4}) {
-    const FewRowsMatmul matmul = MatmulOf(context, problem, warps);
-    if (matmul.stages < 3) continue;
-    for (int64_t cluster : ClustersOf(context, problem, matmul)) {
+    for (int64_t cluster : ClustersOf(context, problem, MatmulOf(context, problem, warps, 1))) {
+      if (MatmulOf(context, problem, warps, cluster).stages < 3) continue;
       KernelConfiguration configuration;
       configuration.family = TemplateFamily::kFewRows;
       configuration.warps = warps;
@@ -113,21 +138,26 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
   const Part& part = context.part;
-  FewRowsMatmul matmul = MatmulOf(context, problem, configuration.warps);
-  matmul.cluster = static_cast<int>(configuration.cluster);
-  const FlatOperand b = Flatten(part, part.operands[part.rhs[0]]);
+  const FewRowsMatmul matmul = MatmulOf(context, problem, configuration.warps, configuration.cluster);
+  const Operand& operand = BOf(part, problem);
+  const FlatOperand b = Flatten(part, operand);
   const int64_t blocks = BlocksOf(context, TilesOfN(problem, matmul), configuration.cluster);
-  writer->Include(matmul.f32 ? "matmul_few_rows_f32" : "matmul_few_rows");
+  const std::string name = matmul.bytes ? "matmul_few_rows_bytes"
+                           : matmul.f32 ? "matmul_few_rows_f32"
+                                        : "matmul_few_rows";
+  writer->Include(name);
   writer->Line("const int batch = 0; (void)batch;");
   WritePlace("b_n_place", problem.n_loops, b, false, writer);
   WritePlace("b_k_place", problem.k_loops, b, false, writer);
   WriteBases(part, problem, "", writer);
-  WriteAValue(context, problem, 1, writer);
-  if (!matmul.f32) WriteAVectors(context, problem, part.operands[part.rhs[0]].dtype, writer);
+  if (!matmul.bytes) WriteAValue(context, problem, 1, writer);
+  if (!matmul.f32)
+    WriteAVectors(context, problem, matmul.bytes ? part.operands[part.lhs].dtype : operand.dtype, writer);
   WriteFetchOfPoint(context, problem, writer);
   WriteEpilogue(context, problem, 1, "", writer);
-  writer->Line((matmul.f32 ? "matmul_few_rows_f32<" : "matmul_few_rows<") +
-               Aggregate("FewRowsMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +
+  const std::string bytes =
+      matmul.bytes ? ", " + BytesText(operand.dtype, part.operands[part.lhs].dtype) : "";
+  writer->Line(name + "<" + Aggregate("FewRowsMatmul", matmul) + bytes + ">(block, " + Text(blocks) + "u, " +
                Aggregate("MatmulExtents", ExtentsOf(problem)) +
                ", b, [&](int n) { return b_n_place(n).a; }, [&](int k) { return b_k_place(k).a; }, " +
                (matmul.f32 ? "a_value" : "a_at") + ", fetch, epilogue);");

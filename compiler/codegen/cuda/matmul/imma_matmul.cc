@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
+#include "compiler/codegen/cuda/matmul/byte_operands.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -24,20 +25,13 @@ constexpr KernelConfiguration kTiles[] = {
     Tile(32, 32, 128, 1, 2, 4),
 };
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
-// Bytes that lie somewhere; of integers, sums that 32 bits hold.
+// Bytes that lie somewhere.
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
-  constexpr int64_t kMostDepth = 33000, kMostB = 3;
+  constexpr int64_t kMostB = 3;
   constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
   const Part& part = context.part;
   const Operand& a = part.operands[part.lhs];
-  const DType b = part.operands[MatricesOf(part, problem)[0]].dtype;
-  const bool integers =
-      part.acc_type == TapeType::kI64 && Is8Bit(a.dtype) && Is8Bit(b) && problem.k <= kMostDepth;
-  const bool fp8 =
-      part.acc_type == TapeType::kF32 && IsFp8(a.dtype) && IsFp8(b) && context.target.fp8() && a.absent == 0;
-  return (integers || fp8) && part.prologue.empty() && a.indirects.empty() &&
+  return MultipliesBytes(context, problem) && (!IsFp8(a.dtype) || a.absent == 0) && a.indirects.empty() &&
          Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.n >= 8 &&
          problem.b_count <= kMostB;
 }
@@ -64,14 +58,6 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul || !Suits(context, *context.matmul)) return {};
   return TileCandidates(context, *context.matmul, kTiles, 0, StepOf);
-}
-
-// The device's type of what is multiplied.
-std::string BytesText(DType a, DType b) {
-  const auto is = [&](DType type) {
-    return std::string(a == type ? "<true, " : "<false, ") + (b == type ? "true>" : "false>");
-  };
-  return IsFp8(a) ? "Fp8Bytes" + is(DType::kE5M2) : "IntegerBytes" + is(DType::kI8);
 }
 
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,

@@ -73,14 +73,15 @@ void WriteAValue(const PartContext& context, const MatmulProblem& problem, int l
 void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer) {
   const Part& part = context.part;
   const Operand& lhs = part.operands[part.lhs];
+  const int64_t size = ByteSize(type);
   writer->Line("auto a_at = [&](int m, int k) -> uint4 {");
   if (part.prologue.empty() && lhs.dtype == type && IsPlain(lhs) && problem.a_k_major &&
-      problem.a_vector == 8) {
+      problem.a_vector == 16 / size) {
     const FlatOperand a = Flatten(part, lhs);
     WritePlace("a_m_place", problem.m_loops, a, true, writer);
     WritePlace("a_k_place", problem.k_loops, a, false, writer);
-    writer->Line("return *(const uint4*)(p" + Text(lhs.param) +
-                 " + 2 * (a_m_place(m).a + a_k_place(k).a)); };");
+    writer->Line("return *(const uint4*)(p" + Text(lhs.param) + " + " + Text(size) +
+                 " * (a_m_place(m).a + a_k_place(k).a)); };");
     return;
   }
   const std::string bf16 = Truth(type == DType::kBF16);
@@ -156,9 +157,10 @@ int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lan
 
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
   const Part& part = context.part;
-  std::vector<size_t> fetched;
+  std::vector<size_t> fetched, touched = Touched(part.epilogue, TapeOp::kLoad);
+  if (problem.adds_up >= 0) touched.push_back(part.rhs[static_cast<size_t>(problem.adds_up)]);
   writer->scope.fetched.assign(part.operands.size(), "");
-  for (size_t index : Touched(part.epilogue, TapeOp::kLoad)) {
+  for (size_t index : touched) {
     const Operand& operand = part.operands[index];
     if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) continue;
     const std::string name = "fetched" + Text(index);

@@ -23,7 +23,7 @@ void WritePresent(const FlatOperand& operand, PartWriter* writer);
 // x), elements along K.
 void WriteAValue(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
 // auto a_at = [&](m, k) -> uint4: eight elements of A along K as f16 or bf16 (`type`); a_value is written
-// before.
+// before. Bytes: 16, of an A whose vectors along K are as long.
 void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer);
 // auto b_value = [&](which B, n, k) -> float
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);

@@ -1,0 +1,21 @@
+// What the families of matmuls of bytes by bytes share: 8-bit integers, and FP8. Internal to
+// compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_
+
+#include <string>
+
+#include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "compiler/codegen/cuda/part_context.h"
+
+namespace rondo::cuda {
+
+// Whether A, which no prologue makes, and all B are such bytes as the target multiplies: 8-bit integers,
+// whose sums 32 bits hold, or FP8.
+bool MultipliesBytes(const PartContext& context, const MatmulProblem& problem);
+// The device's type of what is multiplied (device/byte_products.cuh).
+std::string BytesText(DType a, DType b);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_
