@@ -114,13 +114,31 @@ std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem&
   return clusters;
 }
 
+// Columns of the busiest multiprocessor.
+int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
+                       const FewRowsMatmul& matmul) {
+  const int64_t tiles = TilesOfN(problem, matmul), blocks = BlocksOf(context, tiles, 1);
+  return (tiles + blocks - 1) / blocks * matmul.tile_n();
+}
+
+// Warps that split K, the best first. Eight take 1024 bytes of K in a step: of a short K, tiles would end too
+// soon for the copies that are under way to bridge their ends. Four have tiles twice as wide, unless
+// multiprocessors then have unequal shares.
+std::vector<int64_t> WarpsOf(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kShort = 8192;
+  const FewRowsMatmul eight = MatmulOf(context, problem, 8, 1), four = MatmulOf(context, problem, 4, 1);
+  const bool wide = eight.bytes && problem.k < kShort &&
+                    BusiestColumns(context, problem, four) <= BusiestColumns(context, problem, eight);
+  return wide ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{8, 4};
+}
+
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul) return {};
   const MatmulProblem& problem = *context.matmul;
   std::vector<KernelCandidate> candidates;
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
-  for (int64_t warps : {8, 4}) {
+  for (int64_t warps : WarpsOf(context, problem)) {
     for (int64_t cluster : ClustersOf(context, problem, MatmulOf(context, problem, warps, 1))) {
       if (MatmulOf(context, problem, warps, cluster).stages < 3) continue;
       KernelConfiguration configuration;
