@@ -104,11 +104,9 @@ DEV void hold_accumulators(float (*s)[4]) {
     asm volatile("" : "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])::"memory");
 }
 
-#define WGMMA_WEIGH_TYPED(type, n, count, a_names, b_name)                                              \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##count \
-               "}, {" a_names "}, " b_name ", 1, 1, 1, 1;"                                              \
-               : WGMMA_ACCUMULATORS_##count                                                             \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WGMMA_WEIGH_TYPED(type, n, count, a_names, b_name)                                                 \
+  WGMMA_BEGIN("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, "{" a_names "}", b_name, "1, 1, 1, 1", \
+              WGMMA_FROM_REGISTERS)
 #define WGMMA_WEIGH(n, count, a_names, b_name)                                        \
   if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, count, a_names, b_name); \
   if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, count, a_names, b_name)

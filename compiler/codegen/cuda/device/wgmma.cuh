@@ -19,10 +19,14 @@ DEV void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// PTX wants the accumulators of an instruction one by one: their names, then what they are.
-#define WGMMA_NAMES_32                                                                                   \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
-  "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+// PTX wants the accumulators of an instruction one by one: their names, then what they are, four at a time
+// (`four`: WGMMA_FLOATS, or another of other constraints).
+#define WGMMA_NAMES_4 "%0, %1, %2, %3"
+#define WGMMA_NAMES_8 WGMMA_NAMES_4 ", %4, %5, %6, %7"
+#define WGMMA_NAMES_12 WGMMA_NAMES_8 ", %8, %9, %10, %11"
+#define WGMMA_NAMES_16 WGMMA_NAMES_12 ", %12, %13, %14, %15"
+#define WGMMA_NAMES_24 WGMMA_NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define WGMMA_NAMES_32 WGMMA_NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define WGMMA_NAMES_48 \
   WGMMA_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define WGMMA_NAMES_64 \
@@ -36,24 +40,42 @@ DEV void wgmma_wait() {
 #define WGMMA_NAMES_128 \
   WGMMA_NAMES_112       \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_ACCUMULATORS_8(x)                                                               \
-  "+f"(d[x]), "+f"(d[x + 1]), "+f"(d[x + 2]), "+f"(d[x + 3]), "+f"(d[x + 4]), "+f"(d[x + 5]), \
-      "+f"(d[x + 6]), "+f"(d[x + 7])
-#define WGMMA_ACCUMULATORS_32 \
-  WGMMA_ACCUMULATORS_8(0), WGMMA_ACCUMULATORS_8(8), WGMMA_ACCUMULATORS_8(16), WGMMA_ACCUMULATORS_8(24)
-#define WGMMA_ACCUMULATORS_48 WGMMA_ACCUMULATORS_32, WGMMA_ACCUMULATORS_8(32), WGMMA_ACCUMULATORS_8(40)
-#define WGMMA_ACCUMULATORS_64 WGMMA_ACCUMULATORS_48, WGMMA_ACCUMULATORS_8(48), WGMMA_ACCUMULATORS_8(56)
-#define WGMMA_ACCUMULATORS_80 WGMMA_ACCUMULATORS_64, WGMMA_ACCUMULATORS_8(64), WGMMA_ACCUMULATORS_8(72)
-#define WGMMA_ACCUMULATORS_96 WGMMA_ACCUMULATORS_80, WGMMA_ACCUMULATORS_8(80), WGMMA_ACCUMULATORS_8(88)
-#define WGMMA_ACCUMULATORS_104 WGMMA_ACCUMULATORS_96, WGMMA_ACCUMULATORS_8(96)
-#define WGMMA_ACCUMULATORS_112 WGMMA_ACCUMULATORS_104, WGMMA_ACCUMULATORS_8(104)
-#define WGMMA_ACCUMULATORS_128 WGMMA_ACCUMULATORS_112, WGMMA_ACCUMULATORS_8(112), WGMMA_ACCUMULATORS_8(120)
-// `a`, `b`, `transposed`: the names of the operands after them.
-#define WGMMA_TYPED(type, n, count, a_name, b_name, transposed)                                         \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##count \
-               "}, " a_name ", " b_name ", 1, 1, 1, 0, " transposed ";"                                 \
-               : WGMMA_ACCUMULATORS_##count                                                             \
-               : "l"(a), "l"(b), "n"((int)TRANSPOSED))
+#define WGMMA_FLOATS(x) "+f"(d[x]), "+f"(d[x + 1]), "+f"(d[x + 2]), "+f"(d[x + 3])
+#define WGMMA_SIXTEEN(four, x) four(x), four(x + 4), four(x + 8), four(x + 12)
+#define WGMMA_SUMS_4(four) four(0)
+#define WGMMA_SUMS_8(four) WGMMA_SUMS_4(four), four(4)
+#define WGMMA_SUMS_12(four) WGMMA_SUMS_8(four), four(8)
+#define WGMMA_SUMS_16(four) WGMMA_SUMS_12(four), four(12)
+#define WGMMA_SUMS_24(four) WGMMA_SUMS_16(four), four(16), four(20)
+#define WGMMA_SUMS_32(four) WGMMA_SUMS_24(four), four(24), four(28)
+#define WGMMA_SUMS_48(four) WGMMA_SUMS_32(four), WGMMA_SIXTEEN(four, 32)
+#define WGMMA_SUMS_64(four) WGMMA_SUMS_48(four), WGMMA_SIXTEEN(four, 48)
+#define WGMMA_SUMS_80(four) WGMMA_SUMS_64(four), WGMMA_SIXTEEN(four, 64)
+#define WGMMA_SUMS_96(four) WGMMA_SUMS_80(four), WGMMA_SIXTEEN(four, 80)
+#define WGMMA_SUMS_104(four) WGMMA_SUMS_96(four), four(96), four(100)
+#define WGMMA_SUMS_112(four) WGMMA_SUMS_104(four), four(104), four(108)
+#define WGMMA_SUMS_128(four) WGMMA_SUMS_112(four), WGMMA_SIXTEEN(four, 112)
+// The frame of all of them. `instruction`: its name behind m64; `a_names`, `b_name`: the names of A and B,
+// which come after the accumulators; `more`: what comes behind those; then the operands themselves.
+#define WGMMA_BEGIN(instruction, count, four, a_names, b_name, more, ...)              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64" instruction " {" WGMMA_NAMES_##count \
+               "}, " a_names ", " b_name ", " more ";"                                 \
+               : WGMMA_SUMS_##count(four)                                              \
+               : __VA_ARGS__)
+// The same, that adds to the accumulators or, without ADDS, sets them.
+#define WGMMA_ADD_OR_SET(instruction, count, four, a_names, b_name, more, ...)       \
+  {                                                                                  \
+    if constexpr (ADDS)                                                              \
+      WGMMA_BEGIN(instruction, count, four, a_names, b_name, "1" more, __VA_ARGS__); \
+    else                                                                             \
+      WGMMA_BEGIN(instruction, count, four, a_names, b_name, "0" more, __VA_ARGS__); \
+  }
+// Operands where A is in registers, `a_names` four of them.
+#define WGMMA_FROM_REGISTERS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+
+#define WGMMA_TYPED(type, n, count, a_name, b_name, transposed)                     \
+  WGMMA_BEGIN("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, a_name, b_name, \
+              "1, 1, 1, 0, " transposed, "l"(a), "l"(b), "n"((int)TRANSPOSED))
 #define WGMMA(n, count, a_name, b_name, transposed)                                        \
   if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, count, a_name, b_name, transposed); \
   if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, count, a_name, b_name, transposed)

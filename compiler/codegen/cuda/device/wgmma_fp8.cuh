@@ -9,23 +9,13 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-#define WGMMA_FP8_TYPED(a_type, b_type, n, count, a_name, b_name, adds)                                     \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k32.f32." a_type "." b_type " {" WGMMA_NAMES_##count \
-               "}, " a_name ", " b_name ", " adds ", 1, 1;"                                                 \
-               : WGMMA_ACCUMULATORS_##count                                                                 \
-               : "l"(a), "l"(b))
-#define WGMMA_FP8_OF(a_type, b_type, n, count, a_name, b_name)        \
-  {                                                                   \
-    if constexpr (ADDS)                                               \
-      WGMMA_FP8_TYPED(a_type, b_type, n, count, a_name, b_name, "1"); \
-    else                                                              \
-      WGMMA_FP8_TYPED(a_type, b_type, n, count, a_name, b_name, "0"); \
-  }
+#define WGMMA_FP8_TYPED(types, n, count, a_name, b_name) \
+  WGMMA_ADD_OR_SET("n" #n "k32.f32." types, count, WGMMA_FLOATS, a_name, b_name, ", 1, 1", "l"(a), "l"(b))
 #define WGMMA_FP8(n, count, a_name, b_name)                                                         \
-  if constexpr (N == n && A_E5M2 && B_E5M2) WGMMA_FP8_OF("e5m2", "e5m2", n, count, a_name, b_name)  \
-  if constexpr (N == n && A_E5M2 && !B_E5M2) WGMMA_FP8_OF("e5m2", "e4m3", n, count, a_name, b_name) \
-  if constexpr (N == n && !A_E5M2 && B_E5M2) WGMMA_FP8_OF("e4m3", "e5m2", n, count, a_name, b_name) \
-  if constexpr (N == n && !A_E5M2 && !B_E5M2) WGMMA_FP8_OF("e4m3", "e4m3", n, count, a_name, b_name)
+  if constexpr (N == n && A_E5M2 && B_E5M2) WGMMA_FP8_TYPED("e5m2.e5m2", n, count, a_name, b_name)  \
+  if constexpr (N == n && A_E5M2 && !B_E5M2) WGMMA_FP8_TYPED("e5m2.e4m3", n, count, a_name, b_name) \
+  if constexpr (N == n && !A_E5M2 && B_E5M2) WGMMA_FP8_TYPED("e4m3.e5m2", n, count, a_name, b_name) \
+  if constexpr (N == n && !A_E5M2 && !B_E5M2) WGMMA_FP8_TYPED("e4m3.e4m3", n, count, a_name, b_name)
 
 // d (64 x N; N / 2 sums of each thread) += A (64 x 32) * B (32 x N), or = without ADDS, begun: complete after
 // wgmma_wait. `a` and `b` as wgmma_descriptor makes them; lines of both run along K.

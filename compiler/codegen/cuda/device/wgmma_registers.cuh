@@ -18,31 +18,12 @@ DEV void more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-#define WGMMA_NAMES_FIRST_4 "%0, %1, %2, %3"
-#define WGMMA_ACCUMULATORS_FIRST_4 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-#define WGMMA_NAMES_FIRST_8 WGMMA_NAMES_FIRST_4 ", %4, %5, %6, %7"
-#define WGMMA_ACCUMULATORS_FIRST_8 WGMMA_ACCUMULATORS_8(0)
-#define WGMMA_NAMES_FIRST_12 WGMMA_NAMES_FIRST_8 ", %8, %9, %10, %11"
-#define WGMMA_ACCUMULATORS_FIRST_12 \
-  WGMMA_ACCUMULATORS_FIRST_8, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
-#define WGMMA_NAMES_16 WGMMA_NAMES_FIRST_12 ", %12, %13, %14, %15"
-#define WGMMA_ACCUMULATORS_16 WGMMA_ACCUMULATORS_8(0), WGMMA_ACCUMULATORS_8(8)
-// `a_names`, `b_name`: the names of the operands after the accumulators; `adds`: whether these are added to.
-#define WGMMA_REGISTERS_TYPED(type, n, count, a_names, b_name, adds)                                    \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##count \
-               "}, {" a_names "}, " b_name ", " adds ", 1, 1, 0;"                                       \
-               : WGMMA_ACCUMULATORS_##count                                                             \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
-#define WGMMA_REGISTERS_OF(type, n, count, a_names, b_name)        \
-  {                                                                \
-    if constexpr (ADDS)                                            \
-      WGMMA_REGISTERS_TYPED(type, n, count, a_names, b_name, "1"); \
-    else                                                           \
-      WGMMA_REGISTERS_TYPED(type, n, count, a_names, b_name, "0"); \
-  }
-#define WGMMA_REGISTERS(n, count, a_names, b_name)                                    \
-  if constexpr (N == n && BF16) WGMMA_REGISTERS_OF("bf16", n, count, a_names, b_name) \
-  if constexpr (N == n && !BF16) WGMMA_REGISTERS_OF("f16", n, count, a_names, b_name)
+#define WGMMA_REGISTERS_TYPED(type, n, count, a_names, b_name)                                    \
+  WGMMA_ADD_OR_SET("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, "{" a_names "}", b_name, \
+                   ", 1, 1, 0", WGMMA_FROM_REGISTERS)
+#define WGMMA_REGISTERS(n, count, a_names, b_name)                                       \
+  if constexpr (N == n && BF16) WGMMA_REGISTERS_TYPED("bf16", n, count, a_names, b_name) \
+  if constexpr (N == n && !BF16) WGMMA_REGISTERS_TYPED("f16", n, count, a_names, b_name)
 
 // d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), or = without ADDS, begun:
 // complete after wgmma_wait, and until then `a` must stay as it is. a[0..3]: of the warp's 16 rows what
@@ -52,9 +33,9 @@ DEV void wgmma_registers(float* d, const u32* a, u64 b) {
   static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64 || N == 96 || N == 128 || N == 160 ||
                     N == 192 || N == 224 || N == 256,
                 "a width of wgmma that has its line here");
-  WGMMA_REGISTERS(8, FIRST_4, "%4, %5, %6, %7", "%8")
-  WGMMA_REGISTERS(16, FIRST_8, "%8, %9, %10, %11", "%12")
-  WGMMA_REGISTERS(24, FIRST_12, "%12, %13, %14, %15", "%16")
+  WGMMA_REGISTERS(8, 4, "%4, %5, %6, %7", "%8")
+  WGMMA_REGISTERS(16, 8, "%8, %9, %10, %11", "%12")
+  WGMMA_REGISTERS(24, 12, "%12, %13, %14, %15", "%16")
   WGMMA_REGISTERS(32, 16, "%16, %17, %18, %19", "%20")
   WGMMA_REGISTERS(64, 32, "%32, %33, %34, %35", "%36")
   WGMMA_REGISTERS(96, 48, "%48, %49, %50, %51", "%52")

@@ -1,22 +1,37 @@
-// Matmuls of 16-bit types through tiles of two warpgroups by wgmma, copied by threads
-// (device/matmul_wgmma.cuh): what TMA cannot bring.
+// Matmuls through tiles of two warpgroups by wgmma, copied by threads: what TMA cannot bring. Two families:
+// of 16-bit types (device/matmul_wgmma.cuh), and of FP8 (device/matmul_wgmma_fp8.cuh), convolutions above
+// all.
 #include <algorithm>
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
 
 namespace {
 
-constexpr std::string_view kHeaders[] = {"matmul_wgmma"};
+// A family.
+struct Wgmma {
+  std::string_view name;  // of the device template, and its header
+  int64_t tile_k;         // of a step
+  int64_t step_stages;    // where a block has few steps
+  int most_columns;       // of all B, whose accumulators registers hold
+  double halves;          // of a multiplication of 16-bit types that one of these takes
+  bool (*suits)(const PartContext& context, const MatmulProblem& problem);
+  TileMatmul (*matmul)(const PartContext& context, const MatmulProblem& problem,
+                       const KernelConfiguration& configuration);
+  TileLayout (*layout)(const TileMatmul& matmul);
+  std::string (*types)(const Part& part);  // of the device template's arguments, ", ..."
+};
 
-constexpr KernelConfiguration Tile(int64_t n) { return {TemplateFamily::kWgmma, kWgmmaTileM, n}; }
-// Of tiles that cost the same, the first is taken.
-constexpr KernelConfiguration kTiles[] = {Tile(256), Tile(192), Tile(128), Tile(64)};
-
-TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
+// wgmma wants both operands in swizzled lines of 128 bytes, by vectors.
+bool SuitsHalves(const PartContext& context, const MatmulProblem& problem) {
+  const bool vectors = AIsMade(context.part) || (problem.a_k_major && problem.a_vector == 8);
+  return context.target.warp_groups && problem.b_vector == 8 && vectors && SuitsHalfTiles(context, problem);
+}
+TileMatmul HalvesOf(const PartContext& context, const MatmulProblem& problem,
                     const KernelConfiguration& configuration) {
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
   matmul.k = kWgmmaTileK;
@@ -25,58 +40,114 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// wgmma wants both operands in swizzled lines of 128 bytes, by vectors, and registers for its accumulators.
-bool Suits(const PartContext& context, const MatmulProblem& problem) {
-  const bool vectors = AIsMade(context.part) || (problem.a_k_major && problem.a_vector == 8);
-  return context.target.warp_groups && problem.b_vector == 8 && vectors && SuitsHalfTiles(context, problem);
+// Lines of both operands run along K, by vectors; and there is enough for tiles of 128 rows.
+bool SuitsFp8(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kMostB = 2;
+  constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
+  constexpr int kLeastVector = 4;
+  const Part& part = context.part;
+  const Operand& a = part.operands[part.lhs];
+  return context.target.warp_groups && part.acc_type == TapeType::kF32 && part.prologue.empty() &&
+         IsFp8(a.dtype) && IsFp8(part.operands[part.rhs[0]].dtype) && a.absent == 0 && a.indirects.empty() &&
+         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.a_k_major && problem.b_k_major &&
+         problem.a_vector >= kLeastVector && problem.b_vector >= kLeastVector && problem.m > 16 &&
+         problem.n >= 32 && problem.b_count <= kMostB;
+}
+TileMatmul Fp8Of(const PartContext& context, const MatmulProblem& problem,
+                 const KernelConfiguration& configuration) {
+  TileMatmul matmul = TileMatmulOf(context, problem, configuration);
+  matmul.k = kWgmmaTileBytes;
+  return matmul;
+}
+std::string Fp8Types(const Part& part) {
+  std::string types;
+  for (uint16_t operand : {part.lhs, part.rhs[0]})
+    types += part.operands[operand].dtype == DType::kE5M2 ? ", true" : ", false";
+  return types;
 }
 
+constexpr Wgmma kHalves = {"matmul_wgmma",
+                           kWgmmaTileK,
+                           3,
+                           256,
+                           1,
+                           SuitsHalves,
+                           HalvesOf,
+                           [](const TileMatmul& matmul) { return matmul.wgmma_layout(); },
+                           [](const Part&) { return std::string(); }};
+// Two accumulators for each column; an instruction takes as long as one of 16-bit types, of half as many.
+constexpr Wgmma kFp8 = {"matmul_wgmma_fp8",
+                        kWgmmaTileBytes,
+                        4,
+                        160,
+                        0.5,
+                        SuitsFp8,
+                        Fp8Of,
+                        [](const TileMatmul& matmul) { return matmul.wgmma_byte_layout(); },
+                        Fp8Types};
+
 // Stages of copies that fit; none if too few do.
-std::optional<int> Stages(const CudaTarget& target, const TileMatmul& matmul, int64_t own_steps) {
+std::optional<int> Stages(const CudaTarget& target, const Wgmma& wgmma, const TileMatmul& matmul,
+                          int64_t own_steps) {
   constexpr int64_t kLeast = 4, kMost = 12;
-  const TileLayout layout = matmul.wgmma_layout();
+  const TileLayout layout = wgmma.layout(matmul);
   const int64_t room = target.shared - layout.slack();
   const int64_t stages =
-      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(3, own_steps + 1)});
+      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(wgmma.step_stages, own_steps + 1)});
   if (layout.shared(0) > static_cast<int64_t>(target.shared) || stages < kLeast) return std::nullopt;
   return static_cast<int>(stages);
 }
 
+template <const Wgmma& WGMMA>
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
-  constexpr int kMostColumns = 256;  // of all B, whose accumulators registers hold
   const GpuTable& gpu = GpuTableOf(context.target);
-  const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
-  if (matmul.b_count * matmul.n > kMostColumns || !Stages(context.target, matmul, tile.own_steps))
+  const TileMatmul matmul = WGMMA.matmul(context, problem, tile.configuration);
+  if (matmul.b_count * matmul.n > WGMMA.most_columns ||
+      !Stages(context.target, WGMMA, matmul, tile.own_steps))
     return std::nullopt;
   const double area = matmul.m * matmul.n * matmul.b_count;
-  return StepCycles{matmul.wgmma_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / gpu.wgmma};
+  return StepCycles{WGMMA.layout(matmul).stage() / gpu.l2_copy_bytes,
+                    area * matmul.k * WGMMA.halves / gpu.wgmma};
 }
 
-std::vector<KernelCandidate> Candidates(const PartContext& context) {
-  if (!context.matmul) return {};
-  const MatmulProblem& problem = *context.matmul;
-  if (!Suits(context, problem)) return {};
-  return TileCandidates(context, problem, kTiles, kWgmmaTileK, StepOf);
-}
-
+template <const Wgmma& WGMMA>
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
-  TileMatmul matmul = MatmulOf(context, problem, configuration);
-  const TileCase tile = CaseOf(context, problem, kWgmmaTileK, configuration);
-  matmul.stages = *Stages(context.target, matmul, tile.own_steps);
-  return WriteTileMatmul(context, problem, "matmul_wgmma", matmul,
-                         matmul.wgmma_layout().shared(matmul.stages), writer);
+  TileMatmul matmul = WGMMA.matmul(context, problem, configuration);
+  const TileCase tile = CaseOf(context, problem, WGMMA.tile_k, configuration);
+  matmul.stages = *Stages(context.target, WGMMA, matmul, tile.own_steps);
+  return WriteTileMatmul(context, problem, WGMMA.name, matmul, WGMMA.layout(matmul).shared(matmul.stages),
+                         writer, WGMMA.types(context.part));
 }
 
+constexpr KernelConfiguration Tile(TemplateFamily family, int64_t n) { return {family, kWgmmaTileM, n}; }
+constexpr KernelConfiguration HalfTile(int64_t n) { return Tile(TemplateFamily::kWgmma, n); }
+constexpr KernelConfiguration Fp8Tile(int64_t n) { return Tile(TemplateFamily::kWgmmaFp8, n); }
+// Of tiles that cost the same, the first is taken.
+constexpr KernelConfiguration kHalfTiles[] = {HalfTile(256), HalfTile(192), HalfTile(128), HalfTile(64)};
+constexpr KernelConfiguration kFp8Tiles[] = {Fp8Tile(160), Fp8Tile(128), Fp8Tile(96), Fp8Tile(64)};
+
+template <const Wgmma& WGMMA, const auto& TILES>
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul || !WGMMA.suits(context, *context.matmul)) return {};
+  return TileCandidates(context, *context.matmul, TILES, WGMMA.tile_k, StepOf<WGMMA>);
+}
+template <const auto& TILES>
 std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
   if (!target.warp_groups) return {};
-  return {std::begin(kTiles), std::end(kTiles)};
+  return {std::begin(TILES), std::end(TILES)};
 }
 
 }  // namespace
 
-constinit const PartTemplate kWgmmaMatmul = {TemplateFamily::kWgmma, kHeaders, Candidates, Write, Tiles};
+constinit const PartTemplate kWgmmaMatmul = {TemplateFamily::kWgmma,
+                                             {&kHalves.name, 1},
+                                             Candidates<kHalves, kHalfTiles>,
+                                             Write<kHalves>,
+                                             Tiles<kHalfTiles>};
+constinit const PartTemplate kWgmmaFp8Matmul = {
+    TemplateFamily::kWgmmaFp8, {&kFp8.name, 1}, Candidates<kFp8, kFp8Tiles>, Write<kFp8>, Tiles<kFp8Tiles>};
 
 }  // namespace rondo::cuda
