@@ -45,14 +45,15 @@ using SumLines = void (*)(const WideLines& how, const WidePiece& piece, int16_t*
 inline constexpr int64_t kWideSlack = 64;
 
 // kChannelBytes. Points beside each other of kStep channels. Column c has four bytes a channel, fours times:
-// vertical taps, filled up; so has each horizontal tap of the weights. Signed weights, unsigned columns. Room
-// for whole vectors everywhere.
+// vertical taps, filled up; so has each horizontal tap of the weights. Four taps as bytes, signed weights and
+// unsigned columns; or two of 16 bits. Room for whole vectors everywhere.
 struct ChannelStrip {
   const uint8_t* columns = nullptr;
   int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
   const uint8_t* weights = nullptr;
   const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
+  int channels = 0;  // at most a step
   int32_t* acc = nullptr;  // of a point, one a channel
   int64_t acc_row = 0;     // from point to point
   bool add = false;        // to what is there
@@ -61,18 +62,24 @@ struct ChannelStrip {
 using ReadsNoMore = bool (*)(int rows, int columns, int64_t k);
 using SumChannels = void (*)(const ChannelStrip& strip);
 // `channels` bytes (at most a step) from each of four addresses, of which one byte each, with `flip`ped bits,
-// is beside the others in `to`, in an order that SumChannels undoes; then the same `step`s further on.
+// is beside the others in `to`, in an order that SumChannels undoes; then the same `step`s further on. Or of
+// two, as numbers of 16 bits, signed bytes where there is a `flip`; what is beside a null is any.
 using InterleaveBytes = void (*)(const uint8_t* const* from, const int64_t* step, int columns, int channels,
                                  uint8_t flip, uint8_t* to, int64_t to_step);
+// How those of channels are.
+struct ChannelInstructions {
+  SumChannels sum = nullptr;
+  InterleaveBytes interleave = nullptr;
+  int step = 0;             // channels at a time
+  int taps = 4;             // beside each other: four bytes or two numbers of 16 bits
+  bool takes_wide = false;  // `sum` knows weights of 16 bits
+};
 
 // How bytes are multiplied.
 struct ByteInstructions {
   MultiplyBytes multiply = nullptr;
   ReadsNoMore reads_no_more = nullptr;
-  SumChannels sum_channels = nullptr;
-  InterleaveBytes interleave = nullptr;
-  int channel_step = 0;     // of the latter two
-  bool takes_wide = false;  // sum_channels knows weights of 16 bits
+  ChannelInstructions channels;
   // Null: `multiply` is as quick.
   MultiplyLines multiply_lines = nullptr;
   WidenBytes widen = nullptr;
@@ -143,6 +150,18 @@ struct ByteLines {
   SumLines sum = nullptr;
 };
 
+// An epilogue that begins with the floats of one right side, and goes on with nothing but operations of those,
+// numbers, and floats that lie like the result: f32, rows beside each other. Floats are made of many rows at
+// once, where the result will be if nothing else is read, and operations run over them as over memory.
+inline constexpr uint32_t kMostTail = 32;  // instructions
+struct FloatTail {
+  const Inst* body = nullptr;  // loads, one accumulator, operations; without the store
+  uint32_t count = 0;
+  int right = 0;                // the right side
+  const Access* out = nullptr;  // of the store; null: a tape
+  bool loads = false;
+};
+
 // kBytes. The points of k are PartProgram::taps, each of tap_run bytes, if the left side lies so.
 struct BytesProgram {
   MultiplyBytes multiply = nullptr;
@@ -167,6 +186,7 @@ struct BytesProgram {
   const Requantisation* sums = nullptr;
   RequantiseRows requantise = nullptr;  // of `sums`
   bool whole = false;                   // in place of the epilogue; else that gets the floats
+  FloatTail tail;                       // those floats' way, where it is one
   LookUp look_up = nullptr;
   Program of_columns;                 // registers of `sums`
   int64_t correction_at = 0;          // of the columns of a tile, i32, kLanes a right side
@@ -178,9 +198,9 @@ struct BytesProgram {
 // kChannelBytes. A strip of points along the innermost loop of group m shares its columns: those of the input
 // under every tap of the innermost loop of k (horizontal; the others are vertical), a few coordinates apart.
 struct ChannelBytesProgram {
-  ByteInstructions with;
+  ChannelInstructions with;
   int64_t vertical = 1, horizontal = 1;        // taps
-  int64_t fours = 1;                           // of vertical taps
+  int64_t fours = 1;                           // of vertical taps; pairs
   int64_t points = 1;                          // of a strip, at most
   int64_t point_columns = 1, tap_columns = 1;  // from point to point, from one horizontal tap to the next
   int64_t unit = 0;                            // bytes of the input from column to column

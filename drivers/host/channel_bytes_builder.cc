@@ -55,7 +55,8 @@ Status PartBuilder::BuildStrip(const Access& input, ChannelBytesProgram* strip) 
                 dilation = StepAlong(input.num_loops, input.loop, input.step, tap);
   strip->horizontal = nest.extent[tap];
   strip->vertical = nest.points[kK] / strip->horizontal;
-  strip->fours = (strip->vertical + 3) / 4;
+  const int64_t beside = strip->with.taps;
+  strip->fours = (strip->vertical + beside - 1) / beside;
   Span<int64_t> unit = arena_.New<int64_t>(input.num_guards + size_t{1});
   if (unit.data() == nullptr) return NoMemory();
   strip->guard_unit = unit.data();
@@ -102,7 +103,7 @@ Status PartBuilder::BuildChannelBytes() {
   out_->bytes = &bytes;
   out_->channel_bytes = &channels;
   out_->num_rhs = 1;
-  channels.with = engine_.bytes;
+  channels.with = engine_.bytes.channels;
   RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n));
   RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[0], out_->tiling, &out_->weight));
   const Operand& input = part_.operands[part_.lhs];
@@ -111,7 +112,7 @@ Status PartBuilder::BuildChannelBytes() {
   RONDO_RETURN_IF_ERROR(BuildSumsEpilogue(&bytes));
   RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, -1));
   RONDO_RETURN_IF_ERROR(BuildStrip(*out_->rhs[0].by_n, &channels));
-  const int64_t rows = nest.points[kM], step = channels.with.channel_step, lanes = out_->tiling.chunk;
+  const int64_t rows = nest.points[kM], step = channels.with.step, lanes = out_->tiling.chunk;
   out_->acc_row = (lanes + step - 1) / step * step;
   constexpr int64_t kMostAcc = int64_t{16} << 10;  // sums: what the second cache holds beside the input
   out_->block_rows = kMostAcc / out_->acc_row;

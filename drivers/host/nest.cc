@@ -1,5 +1,6 @@
 #include "drivers/host/nest.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace rondo::host {
@@ -133,6 +134,25 @@ void OrderForReads(const Part& part, const Operand& operand, int* order, int cou
   }
 }
 
+// Whether some address of the part is read by an index that differs along the loop.
+bool IsIndexed(const Part& part, int loop) {
+  bool found = false;
+  for (const Operand& operand : part.operands) {
+    for (const Indirect& indirect : operand.indirects) {
+      if (indirect.operand >= part.operands.size()) continue;
+      int64_t strides[kMaxLoops];
+      FullStrides(part.operands[indirect.operand], static_cast<int>(part.loops.size()), strides);
+      found |= strides[loop] != 0;
+    }
+  }
+  return found;
+}
+
+// Puts loops along which indices differ before the others: lanes along those share an index.
+void IndexedFirst(const Part& part, int* order, int count) {
+  std::stable_partition(order, order + count, [&](int loop) { return IsIndexed(part, loop); });
+}
+
 // Whether a reduction gives the same in whatever order its elements come: the greatest and the least of them.
 bool AnyOrder(const Part& part) {
   for (const Stage& stage : part.stages) {
@@ -146,10 +166,11 @@ bool AnyOrder(const Part& part) {
 }
 
 // What a reduction reads most of: the order of its rows is that in which they are read, if it writes nothing
-// along the loops that it reduces, or those may have any order. Null if there is none.
+// along the loops that it reduces, or those may have any order. What it writes then, where that lies along
+// more loops than anything that is read without an index. Null if there is none.
 const Operand* MostRead(const Part& part) {
-  const Operand* most = nullptr;
-  int most_loops = 0;
+  const Operand *most = nullptr, *written = nullptr;
+  int most_loops = 0, written_loops = 0;
   const size_t rows = part.outer;
   const bool any_order = AnyOrder(part);
   for (const Operand& operand : part.operands) {
@@ -164,12 +185,16 @@ const Operand* MostRead(const Part& part) {
     }
     if (operand.mode != Mode::kRead) {
       if ((reduced && !any_order) || !operand.indirects.empty()) return nullptr;
+      if (loops > written_loops) {
+        written = &operand;
+        written_loops = loops;
+      }
     } else if (reduced && loops > most_loops && operand.indirects.empty()) {
       most = &operand;
       most_loops = loops;
     }
   }
-  return most;
+  return any_order && written_loops > most_loops ? written : most;
 }
 
 }  // namespace
@@ -190,6 +215,7 @@ Nest MakeNest(const Part& part, bool channels) {
     }
     if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
     if (most_read != nullptr && (g == 0 || AnyOrder(part))) OrderForReads(part, *most_read, order, count);
+    if (most_read != nullptr && most_read->mode != Mode::kRead) IndexedFirst(part, order, count);
     if (channels && g == 3) OrderForReads(part, part.operands[part.lhs], order, count);
     nest.first[g] = nest.loops;
     nest.points[g] = 1;

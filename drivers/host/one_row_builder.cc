@@ -181,10 +181,7 @@ Status PartBuilder::FindWritten() {
   if (found < 0 || nest.points[0] != 1) return Status::Ok();
   const Access* access = nullptr;
   RONDO_RETURN_IF_ERROR(BuildAccess(static_cast<uint16_t>(found), out_->tiling, &access));
-  int64_t row = 0, column = 0;
-  if (access->plain && Linear(*access, nest, 1, &row) && Linear(*access, nest, 2, &column) &&
-      (row == nest.points[2] || nest.points[1] == 1) && (column == 1 || nest.points[2] == 1))
-    out_->written = access;
+  if (IsMatrix(*access)) out_->written = access;
   return Status::Ok();
 }
 

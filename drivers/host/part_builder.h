@@ -125,6 +125,8 @@ class PartBuilder {
                         BytesProgram* bytes);
   Status BeginWithFloats(const GrowingList<uint16_t>& floats, bool* built);
   Status BuildSumsEpilogue(BytesProgram* bytes);
+  bool IsMatrix(const Access& access) const;
+  void FindTail(FloatTail* tail) const;
   bool FitsChannelBytes() const;
   Status BuildChannelBytes();
   Status BuildStrip(const Access& input, ChannelBytesProgram* strip);

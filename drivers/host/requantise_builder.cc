@@ -373,7 +373,42 @@ Status PartBuilder::BuildSumsEpilogue(BytesProgram* bytes) {
   RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, true, &built));
   if (built) return Status::Ok();
   RONDO_RETURN_IF_ERROR(BuildRequantisation(bytes, false, &built));
-  return BuildEpilogue();
+  RONDO_RETURN_IF_ERROR(BuildEpilogue());
+  if (built) FindTail(&bytes->tail);
+  return Status::Ok();
+}
+
+// Whether lanes of f32 lie beside each other, and rows one behind the other.
+bool PartBuilder::IsMatrix(const Access& access) const {
+  const Nest& nest = out_->nest;
+  int64_t row = 0, column = 0;
+  return access.dtype == DType::kF32 && access.plain && Linear(access, nest, kM, &row) &&
+         Linear(access, nest, kN, &column) && (row == nest.points[kN] || nest.points[kM] == 1) &&
+         (column == 1 || nest.points[kN] == 1);
+}
+
+// The epilogue's tape as a FloatTail, where it is one.
+void PartBuilder::FindTail(FloatTail* tail) const {
+  const Program& program = out_->program;
+  const uint32_t first = program.num_same;
+  if (out_->nest.points[0] != 1 || program.num_body < first + 3 ||
+      program.num_body - first > kMostTail)
+    return;
+  const Inst &store = program.body[program.num_body - 1], &last = program.body[program.num_body - 2];
+  if (store.kind != InstKind::kStore || !IsMatrix(*store.access) || last.kind != InstKind::kOp ||
+      last.out != store.a)
+    return;
+  FloatTail found = {program.body + first, program.num_body - first - 1, -1, store.access, false};
+  for (uint32_t i = 0; i < found.count; ++i) {
+    const Inst& inst = found.body[i];
+    const bool sums = inst.kind == InstKind::kAcc, loads = inst.kind == InstKind::kLoad;
+    if ((sums && found.right >= 0) || (loads && !IsMatrix(*inst.access)) ||
+        (!sums && !loads && inst.kind != InstKind::kOp))
+      return;
+    if (sums) found.right = inst.arg;
+    found.loads |= loads;
+  }
+  if (found.right >= 0) *tail = found;
 }
 
 }  // namespace rondo::host

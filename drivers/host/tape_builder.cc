@@ -136,12 +136,10 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
   return true;
 }
 
-// Makes bytes, which a store takes from f32, where they are stored.
-bool QuantiseInPlace(const Engine& engine, const Access& to, const TapeInst& store,
+// Makes bytes of what a store takes from f32.
+bool QuantiseToBytes(const Engine& engine, const Access& to, const TapeInst& store,
                      const GrowingList<TapeInst>& tape, Inst* last) {
-  if (!Is8Bit(to.dtype) || !to.plain || to.lane.kind != LaneKind::kUnit ||
-      tape[store.a].type != TapeType::kF32)
-    return false;
+  if (!Is8Bit(to.dtype) || !to.plain || tape[store.a].type != TapeType::kF32) return false;
   for (const Quantisers* how : {&engine.quantise, &engine.quantise_scaled, &engine.quantise_by}) {
     if (last->fn != how->to_floats) continue;
     last->fn = to.dtype == DType::kI8 ? how->to_i8 : how->to_u8;
@@ -371,8 +369,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     }
     if (in.op == TapeOp::kStore && in.a == before && last[in.a] == static_cast<int>(k) && !body.empty() &&
         body.back().kind == InstKind::kOp) {
-      body.back().direct =
-          InPlace(*inst.access) || QuantiseInPlace(engine_, *inst.access, in, tape, &body.back());
+      body.back().direct = InPlace(*inst.access);
+      if (!body.back().direct && QuantiseToBytes(engine_, *inst.access, in, tape, &body.back())) {
+        body.back().direct = inst.access->lane.kind == LaneKind::kUnit;  // where they are stored
+        if (!body.back().direct) RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &inst.access, 0, As::kByte));
+      }
     }
     if (in.op == TapeOp::kYield) out->yield = inst.a;
     (in.op == TapeOp::kConst ? once : body).push_back(inst);

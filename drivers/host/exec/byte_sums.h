@@ -37,6 +37,7 @@ class ByteSums {
   // the packed bytes of each row, where any right side needs them.
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
     if (bytes_.whole) return Requantise(pos, row, rows, n, row_sums);
+    if (bytes_.tail.out != nullptr) return RunTail(pos, row, rows, n, row_sums);
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
     TapeFrame frame;
@@ -200,6 +201,70 @@ class ByteSums {
       return bytes_.look_up(how.table, out, int64_t{1} * rows.rows * rows.columns, out);
     for (int m = 0; m < rows.rows; ++m, out += rows.out_row)
       bytes_.look_up(how.table, out, rows.columns, out);
+  }
+
+  // The epilogue as a FloatTail.
+  void RunTail(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
+    const Nest& nest = part_.nest;
+    const FloatTail& tail = bytes_.tail;
+    const int inner = nest.first[2] - 1;
+    const int64_t out_row = nest.points[2];
+    RequantisedRows some = OfColumns(tail.right, n);
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    float* memory[kMostTail] = {};
+    for (uint32_t i = 0; i < tail.count; ++i) {
+      if (tail.body[i].kind == InstKind::kLoad) memory[i] = FloatsOf(*tail.body[i].access, pos);
+    }
+    float* const out = FloatsOf(*tail.out, pos);
+    float* const beside = reinterpret_cast<float*>(w_.scratch + part_.rhs_at + tail.right * bytes_.wide_stride);
+    const int64_t most = tail.loads ? Least<int64_t>(kMostRequantised, 2 * kLanes / n) : kMostRequantised;
+    for (int64_t r = 0; r < rows && !Stopped(w_); r += some.rows) {
+      some.rows = static_cast<int>(Least(most, Least(rows - r, nest.extent[inner] - pos[inner])));
+      const int64_t step = tail.loads ? n : out_row;
+      float* const floats = tail.loads ? beside : out + r * out_row;
+      some.out = reinterpret_cast<char*>(floats);
+      some.out_row = step * static_cast<int64_t>(sizeof(float));
+      RequantiseRun(tail.right, r, pos, row_sums, &some);
+      if (n == out_row) {
+        RunOver(floats, memory, out, r * out_row, int64_t{1} * some.rows * n);
+      } else {
+        for (int m = 0; m < some.rows; ++m) RunOver(floats + m * step, memory, out, (r + m) * out_row, n);
+      }
+      pos[inner] += some.rows - 1;
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
+  }
+  float* FloatsOf(const Access& access, const int64_t* pos) const {
+    return reinterpret_cast<float*>(Pointer(access, w_, BaseOf(access, pos)));
+  }
+  // Of `count` floats, whose results are those from `at` on; so are the floats in memory of each load.
+  void RunOver(float* floats, float* const* memory, float* out, int64_t at, int64_t count) {
+    const FloatTail& tail = bytes_.tail;
+    const Program& program = part_.program;
+    char* const registers = w_.scratch + program.registers_at;
+    char** const table = reinterpret_cast<char**>(w_.scratch + program.table_at);
+    const uint32_t shift = program.slot_shift;
+    for (int64_t done = 0; done < count; done += kLanes) {
+      const int lanes = static_cast<int>(Least<int64_t>(kLanes, count - done));
+      const size_t bytes = static_cast<size_t>(lanes) * sizeof(float);
+      const bool whole = lanes % 16 == 0;  // operations compute whole vectors
+      char* const result = reinterpret_cast<char*>(out + at + done);
+      for (uint32_t i = 0; i < tail.count; ++i) {
+        const Inst& inst = tail.body[i];
+        char*& place = table[inst.out >> shift];
+        if (inst.kind == InstKind::kOp) {
+          char* const to = whole && i + 1 == tail.count ? result : registers + inst.out;
+          inst.fn({to, table[inst.a >> shift], table[inst.b >> shift], table[inst.c >> shift]}, inst, lanes);
+          place = to;
+          continue;
+        }
+        const bool sums = inst.kind == InstKind::kAcc;
+        char* const from = reinterpret_cast<char*>(sums ? floats + done : memory[i] + at + done);
+        place = whole ? from : registers + inst.out;
+        if (!whole) std::memcpy(place, from, bytes);
+      }
+      if (!whole) std::memcpy(result, registers + tail.body[tail.count - 1].out, bytes);
+    }
   }
 
   // `count` rows of right side j from row r at pos on, as floats beside each other.

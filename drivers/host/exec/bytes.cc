@@ -56,6 +56,7 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
 #include "drivers/host/exec/byte_pairs.inc"
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, true};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
@@ -72,6 +73,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a,
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;
@@ -94,15 +96,10 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
                                       _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1)));
   return _mm256_add_epi32(sum, _mm256_add_epi32(low, high));
 }
-inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
-  const Sums even = _mm256_madd_epi16(_mm256_and_si256(a, _mm256_set1_epi16(0xff)),
-                                      _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
-  const Sums odd = _mm256_madd_epi16(_mm256_srli_epi16(a, 8), _mm256_srai_epi16(b, 8));
-  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
-}
 #include "drivers/host/exec/byte_blocks.inc"
-#include "drivers/host/exec/byte_channels.inc"
 #include "drivers/host/exec/byte_pairs.inc"
+#include "drivers/host/exec/channel_pairs.inc"
+constexpr ChannelInstructions kChannels = {SumChannelPairs, InterleavePairs, kChannelStep, 2, true};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
@@ -119,6 +116,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;
@@ -171,6 +169,7 @@ void SumChannels(const ChannelStrip& s) {
     }
   }
 }
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;
@@ -543,20 +542,12 @@ class Product {
   ByteSums sums_;
 };
 
-#if defined(__AVX2__)
-constexpr bool kTakesWide = true;
-#else
-constexpr bool kTakesWide = false;
-#endif
-
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply,      widened::kReadsNoMore, widened::SumChannels,
-                           widened::Interleave,     widened::kStep,        kTakesWide,
+  engine->bytes_widened = {widened::kMultiply,      widened::kReadsNoMore, widened::kChannels,
                            widened::kMultiplyLines, widened::kWiden,       widened::kSumLines};
-  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,      vnni::kReadsNoMore, vnni::SumChannels,
-                                               vnni::Interleave,     vnni::kStep,        false,
+  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,      vnni::kReadsNoMore, vnni::kChannels,
                                                vnni::kMultiplyLines, vnni::kWiden,       vnni::kSumLines}
                             : engine->bytes_widened;
 }

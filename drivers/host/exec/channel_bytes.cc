@@ -4,7 +4,8 @@
 // Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
 // them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
 // have a tap there, so that it is made once. Weights are bytes; what does not fit one is of 16 bits where the
-// machine widens bytes to multiply them, else a sum of a few signed bytes.
+// machine widens bytes to multiply them, else a sum of a few signed bytes. With short vectors two taps are beside
+// each other, and they and weights of 16 bits (channel_pairs.inc).
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/extremes.h"
@@ -25,7 +26,8 @@ class ChannelBytes {
         guards_(part),
         sums_(part, w),
         inner_(part.nest.first[2] - 1),
-        step_(program_.with.channel_step),
+        beside_(program_.with.taps),
+        step_(program_.with.step),
         four_(4 * step_),
         columns_(At<uint8_t>(program_.columns_at)),
         rows_(At<uint8_t>(program_.rows_at)),
@@ -57,6 +59,7 @@ class ChannelBytes {
         MakeColumns(pos, points, channel, channels);
         strip_.acc = acc + r * part_.acc_row;
         strip_.points = static_cast<int>(points);
+        strip_.channels = channels;
         SumStrip();
         r += points;
         pos[inner_] += points - 1;
@@ -64,7 +67,7 @@ class ChannelBytes {
       }
       for (int d = nest_.first[1]; d < nest_.first[2]; ++d) pos[d] = 0;
     }
-    if (bytes_.left_flip != 0) sums_.Correct(0, At<int32_t>(program_.sums_at) + tile * kLanes, n);
+    if (bytes_.left_flip != 0 && !InPairs()) sums_.Correct(0, At<int32_t>(program_.sums_at) + tile * kLanes, n);
     sums_.RunEpilogue(pos, row, rows, n, nullptr);
   }
 
@@ -95,7 +98,10 @@ class ChannelBytes {
     low_ = made.low;
     strip_.high = IsWide() ? weights_ + program_.horizontal * program_.fours * four_ : nullptr;
   }
-  bool IsWide() const { return part_.weight->dtype != DType::kI8 && program_.with.takes_wide; }
+  bool InPairs() const { return beside_ == 2; }
+  bool IsWide() const {
+    return !InPairs() && part_.weight->dtype != DType::kI8 && program_.with.takes_wide;
+  }
 
   // i8 are read where they lie.
   void PackWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
@@ -104,6 +110,13 @@ class ChannelBytes {
     high_ = 0;
     low_ = 1;
     const bool bytes = weight.dtype == DType::kI8;
+    if (InPairs()) {
+      switch (weight.dtype) {
+        case DType::kI8: return PutPairs(reinterpret_cast<const int8_t*>(from), channels);
+        case DType::kU8: return PutPairs(reinterpret_cast<const uint8_t*>(from), channels);
+        default: return PutPairs(reinterpret_cast<const int16_t*>(from), channels);
+      }
+    }
     if ((!bytes && !IsWide()) || bytes_.left_flip != 0) ReadNumbers(from, channels);
     if (bytes_.left_flip != 0) AddUpNumbers(tile * kLanes + channel, channels);
     if (bytes) {
@@ -113,6 +126,25 @@ class ChannelBytes {
       PutWide(from, channels);
     } else {
       SplitNumbers(channels);
+    }
+  }
+
+  // Numbers of 16 bits, of two taps beside each other.
+  template <typename T>
+  void PutPairs(const T* weights, int channels) {
+    auto* to = reinterpret_cast<uint32_t*>(weights_);
+    for (int64_t x = 0; x < program_.horizontal; ++x) {
+      for (int64_t v = 0; v < 2 * program_.fours; v += 2, to += step_) {
+        const int64_t tap = v * program_.horizontal + x;
+        const T* const one = weights + part_.tap_weight[tap];
+        const bool both = v + 1 < program_.vertical;
+        const T* const other = both ? weights + part_.tap_weight[tap + program_.horizontal] : one;
+        const uint32_t takes = both ? ~uint32_t{0} : 0;
+#pragma GCC ivdep
+        for (int c = 0; c < channels; ++c)
+          to[c] = (static_cast<uint32_t>(one[c]) & 0xffff) | (static_cast<uint32_t>(other[c]) << 16 & takes);
+        std::memset(to + channels, 0, static_cast<size_t>(step_ - channels) * sizeof(*to));
+      }
     }
   }
 
@@ -249,19 +281,20 @@ class ChannelBytes {
     const bool whole = guards_.All(pos, points);
     for (int64_t g = 0; g < program_.fours; ++g) {
       Present present[4];
-      for (int64_t t = 0; t < 4 && 4 * g + t < program_.vertical; ++t)
-        present[t] = whole ? Present{0, columns} : PresenceOf(4 * g + t, pos, columns);
+      for (int64_t t = 0; t < beside_ && beside_ * g + t < program_.vertical; ++t)
+        present[t] = whole ? Present{0, columns} : PresenceOf(beside_ * g + t, pos, columns);
       for (int64_t column = 0; column < columns;) {
         const uint8_t* from[4];
         int64_t step[4], next = columns;
-        for (int64_t t = 0; t < 4; ++t) {
+        for (int64_t t = 0; t < beside_; ++t) {
           const bool here = column >= present[t].first && column < present[t].last;
           if (here) next = Least(next, present[t].last);
           if (column < present[t].first) next = Least(next, present[t].first);
-          from[t] = here ? base + part_.tap_at[(4 * g + t) * program_.horizontal] + column * program_.unit
+          from[t] = here ? base + part_.tap_at[(beside_ * g + t) * program_.horizontal] + column * program_.unit
                          : absent_;
           step[t] = here ? program_.unit : 0;
         }
+        if (InPairs() && 2 * g + 1 >= program_.vertical) from[1] = nullptr;
         const int64_t to_step = program_.fours * four_;
         program_.with.interleave(from, step, static_cast<int>(next - column), channels, bytes_.left_flip,
                                  columns_ + column * to_step + g * four_, to_step);
@@ -274,7 +307,7 @@ class ChannelBytes {
     strip_.weights = weights_;
     for (int i = 0; i < high_ + low_; ++i) {
       strip_.add = i > 0;
-      program_.with.sum_channels(strip_);
+      program_.with.sum(strip_);
       strip_.weights += program_.horizontal * program_.fours * four_;
       if (i + 1 != high_) continue;
       for (int p = 0; p < strip_.points; ++p) {
@@ -293,8 +326,9 @@ class ChannelBytes {
   TapGuards guards_;
   ByteSums sums_;
   const int inner_;  // the innermost loop of group m
-  const int step_;   // channels at a time
-  const int four_;   // bytes of four taps of them
+  const int beside_;  // vertical taps
+  const int step_;    // channels at a time
+  const int four_;    // bytes of such taps of them
   uint8_t* const columns_;
   uint8_t* weights_ = nullptr;  // of the channels at hand
   uint8_t* const rows_;         // bytes of the weights, one row a tap
