@@ -53,7 +53,7 @@ struct ChannelStrip {
   const uint8_t* weights = nullptr;
   const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
-  int channels = 0;  // at most a step
+  int channels = 0;        // at most a step
   int32_t* acc = nullptr;  // of a point, one a channel
   int64_t acc_row = 0;     // from point to point
   bool add = false;        // to what is there
@@ -150,9 +150,10 @@ struct ByteLines {
   SumLines sum = nullptr;
 };
 
-// An epilogue that begins with the floats of one right side, and goes on with nothing but operations of those,
-// numbers, and floats that lie like the result: f32, rows beside each other. Floats are made of many rows at
-// once, where the result will be if nothing else is read, and operations run over them as over memory.
+// An epilogue that begins with the floats of one right side, and goes on with nothing but operations of
+// those, numbers, and floats that lie like the result: f32, rows beside each other. Floats are made of many
+// rows at once, where the result will be if nothing else is read, and operations run over them as over
+// memory.
 inline constexpr uint32_t kMostTail = 32;  // instructions
 struct FloatTail {
   const Inst* body = nullptr;  // loads, one accumulator, operations; without the store

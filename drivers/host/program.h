@@ -145,7 +145,7 @@ struct PlanesProgram {
 // kPacked. How codes lie: core/packed_weights.h.
 inline constexpr int64_t kPackedDepth = 256;  // of k, whole pieces, and columns that are unpacked at a time
 inline constexpr int kPackedColumns = 16;
-inline constexpr int kPackedRows = 4;  // that are multiplied together
+inline constexpr int kPackedRows = 16;  // that are multiplied together
 struct PackedProgram {
   const Access* codes[kMaxSlots] = {};  // lanes along n; `stride` from one n to the next
   const Access* scales[kMaxSlots] = {};

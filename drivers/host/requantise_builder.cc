@@ -391,8 +391,7 @@ bool PartBuilder::IsMatrix(const Access& access) const {
 void PartBuilder::FindTail(FloatTail* tail) const {
   const Program& program = out_->program;
   const uint32_t first = program.num_same;
-  if (out_->nest.points[0] != 1 || program.num_body < first + 3 ||
-      program.num_body - first > kMostTail)
+  if (out_->nest.points[0] != 1 || program.num_body < first + 3 || program.num_body - first > kMostTail)
     return;
   const Inst &store = program.body[program.num_body - 1], &last = program.body[program.num_body - 2];
   if (store.kind != InstKind::kStore || !IsMatrix(*store.access) || last.kind != InstKind::kOp ||

@@ -372,7 +372,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
       body.back().direct = InPlace(*inst.access);
       if (!body.back().direct && QuantiseToBytes(engine_, *inst.access, in, tape, &body.back())) {
         body.back().direct = inst.access->lane.kind == LaneKind::kUnit;  // where they are stored
-        if (!body.back().direct) RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &inst.access, 0, As::kByte));
+        if (!body.back().direct)
+          RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &inst.access, 0, As::kByte));
       }
     }
     if (in.op == TapeOp::kYield) out->yield = inst.a;

@@ -177,59 +177,68 @@ TEST(GreatestBytes, MatchTheReference) {
   }
 }
 
-// Two points of two horizontal taps over five vertical ones.
+// Points of two horizontal taps over five vertical ones: as many as are summed together, and more.
 TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
   Random random(8);
   for (const host::Engine& engine : Engines()) {
-    for (const host::ByteInstructions& with : {engine.bytes, engine.bytes_widened}) {
-      constexpr int kColumns = 3, kTaps = 2, kPoints = 2, kVertical = 5, kFours = 2;
-      for (const int channels : {1, with.channel_step - 3, with.channel_step}) {
-        const size_t step = static_cast<size_t>(with.channel_step), four = 4 * step;
+    for (const host::ChannelInstructions& with : {engine.bytes.channels, engine.bytes_widened.channels}) {
+      constexpr int kTaps = 2, kPoints = 7, kColumns = kPoints + kTaps - 1, kVertical = 5;
+      const bool pairs = with.taps == 2;
+      const size_t beside = static_cast<size_t>(with.taps), fours = (kVertical + beside - 1) / beside,
+                   step = static_cast<size_t>(with.step), four = 4 * step;
+      for (const int channels : {1, with.step / 4, with.step / 2 + 3, with.step - 3, with.step}) {
         std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step),
             none(step, 0);
         for (uint8_t& x : image) x = static_cast<uint8_t>(Between(random, 0, 255));
         for (uint8_t& x : weights) x = static_cast<uint8_t>(Between(random, 0, 255));
-        std::vector<uint8_t> columns(kColumns * kFours * four), packed(kTaps * kFours * four);
-        const int64_t along[4] = {static_cast<int64_t>(step), static_cast<int64_t>(step),
-                                  static_cast<int64_t>(step), static_cast<int64_t>(step)};
-        const auto interleave = [&](const std::vector<uint8_t>& of, int count, uint8_t flip,
+        std::vector<uint8_t> columns(kColumns * fours * four), packed(kTaps * fours * four);
+        const auto interleave = [&](const std::vector<uint8_t>& of, int count, uint8_t flip, bool alone,
                                     std::vector<uint8_t>* to) {
-          for (size_t g = 0; g < kFours; ++g) {
+          for (size_t g = 0; g < fours; ++g) {
             const uint8_t* from[4];
             int64_t steps[4];
-            for (size_t t = 0; t < 4; ++t) {
-              const bool there = 4 * g + t < kVertical;
-              from[t] = there ? &of[(4 * g + t) * static_cast<size_t>(count) * step] : none.data();
-              steps[t] = there ? along[t] : 0;
+            for (size_t t = 0; t < beside; ++t) {
+              const bool there = beside * g + t < kVertical;
+              from[t] = there   ? &of[(beside * g + t) * static_cast<size_t>(count) * step]
+                        : alone ? nullptr
+                                : none.data();
+              steps[t] = there ? static_cast<int64_t>(step) : 0;
             }
             with.interleave(from, steps, count, channels, flip, to->data() + g * four,
-                            static_cast<int64_t>(kFours * four));
+                            static_cast<int64_t>(fours * four));
           }
         };
-        interleave(image, kColumns, 0x80, &columns);
-        interleave(weights, kTaps, 0, &packed);
-        std::vector<int32_t> acc(kPoints * step, 11);
-        host::ChannelStrip strip;
-        strip.columns = columns.data();
-        strip.point_step = strip.tap_step = static_cast<int64_t>(kFours * four);
-        strip.weights = packed.data();
-        strip.taps = kTaps;
-        strip.fours = kFours;
-        strip.points = kPoints;
-        strip.acc = acc.data();
-        strip.acc_row = static_cast<int64_t>(step);
-        strip.add = true;
-        with.sum_channels(strip);
-        for (size_t p = 0; p < kPoints; ++p) {
-          for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-            int32_t sum = 11;
-            for (size_t v = 0; v < kVertical; ++v) {
-              for (size_t x = 0; x < kTaps; ++x) {
-                sum += (image[(v * kColumns + p + x) * step + c] ^ 0x80) *
-                       static_cast<int8_t>(weights[(v * kTaps + x) * step + c]);
+        for (const uint8_t flip : {uint8_t{0x80}, uint8_t{0}}) {
+          // Pairs take signed bytes as they are, which is what a flip says; four bytes are unsigned.
+          interleave(image, kColumns, flip, pairs, &columns);
+          interleave(weights, kTaps, pairs ? 0x80 : 0, false, &packed);
+          std::vector<int32_t> acc(kPoints * step, 11);
+          host::ChannelStrip strip;
+          strip.columns = columns.data();
+          strip.point_step = strip.tap_step = static_cast<int64_t>(fours * four);
+          strip.weights = packed.data();
+          strip.taps = kTaps;
+          strip.fours = static_cast<int>(fours);
+          strip.points = kPoints;
+          strip.channels = channels;
+          strip.acc = acc.data();
+          strip.acc_row = static_cast<int64_t>(step);
+          strip.add = true;
+          with.sum(strip);
+          const auto number = [&](uint8_t x) {
+            return pairs && flip != 0 ? int{static_cast<int8_t>(x)} : int{x} ^ (pairs ? 0 : flip);
+          };
+          for (size_t p = 0; p < kPoints; ++p) {
+            for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
+              int32_t sum = 11;
+              for (size_t v = 0; v < kVertical; ++v) {
+                for (size_t x = 0; x < kTaps; ++x) {
+                  sum += number(image[(v * kColumns + p + x) * step + c]) *
+                         static_cast<int8_t>(weights[(v * kTaps + x) * step + c]);
+                }
               }
+              ASSERT_EQ(acc[p * step + c], sum) << engine.name << " channel " << c << " of " << channels;
             }
-            ASSERT_EQ(acc[p * step + c], sum) << engine.name << " channel " << c << " of " << channels;
           }
         }
       }

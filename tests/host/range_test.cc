@@ -84,6 +84,48 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
   }
 }
 
+// Of a tensor whose columns an index picks, as a resized image's are; lanes share an index.
+TEST(Ranges, OfWhatAnIndexReadsQuantisesTheSameNumbers) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {Between(random, 1, 20), Between(random, 2, 40), Between(random, 2, 70)};
+    BeginRange(maker);
+    const int64_t extent = 13, channels = maker.loops[2];
+    const uint16_t index = maker.Operand(DType::kI64, Mode::kRead, {1}),
+                   in = maker.Operand(DType::kF32, Mode::kRead, {0, 2}),
+                   factor = maker.Operand(DType::kF32, Mode::kRead, {1}),
+                   out = maker.Operand(DType::kU8, Mode::kWrite, RandomOrder(random, {0, 1, 2}));
+    Indirect indirect;
+    indirect.operand = index;
+    indirect.stride = channels;
+    indirect.extent = extent;
+    maker.operands[in].strides = arena.Copy(std::vector<int64_t>{extent * channels, 0, 1});
+    maker.operands[in].indirects = arena.Copy(std::vector<Indirect>{indirect});
+    maker.sizes[in] = maker.loops[0] * extent * channels;
+    const auto value = [&](TapeMaker& tape) {
+      return tape.Binary(TapeOp::kMul, tape.Load(in, DType::kF32), tape.Load(factor, DType::kF32));
+    };
+    TapeMaker range, row, store;
+    const uint16_t x = value(range);
+    range.Add(TapeOp::kReduceMax, TapeType::kF32, 1, x);
+    StoreScalar(maker, row, 1);
+    const uint16_t most = row.Add(TapeOp::kScalar, TapeType::kF32, 1);
+    row.Add(TapeOp::kSetScalar, TapeType::kF32, 2, row.Binary(TapeOp::kDiv, most, row.Const(255)));
+    uint16_t y = store.Binary(TapeOp::kDiv, value(store), store.Add(TapeOp::kScalar, TapeType::kF32, 2));
+    y = store.Binary(TapeOp::kAdd, store.Unary(TapeOp::kRound, y), store.Const(3));
+    store.Store(out, DType::kU8, Clamped(store, y, DType::kU8));
+    KeepStages(maker, {{false, range}, {true, row}, {false, store}});
+    Memory memory;
+    memory.Randomise(maker, random);
+    for (int64_t i = 0; i < maker.loops[1]; ++i)
+      scalar::Store<int64_t>(DType::kI64, memory.params[index].data(), i, Between(random, 0, extent - 1));
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+    if (HasFatalFailure()) return;
+  }
+}
+
 // ------------------------------------------------------------------- of what the launch before writes
 
 // Sums of bytes as floats [m, n], each column scaled, and the range of all of them.

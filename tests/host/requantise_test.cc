@@ -106,6 +106,58 @@ TEST(SumsOfBytes, AreScaledAndQuantisedAsTheReferenceDoes) {
   for (uint32_t seed = 0; seed < 120 && !testing::Test::HasFatalFailure(); ++seed) RandomEpilogue(seed);
 }
 
+// What follows from the floats of sums: an activation, floats that lie like the result, both. Results that
+// lie otherwise are a tape's.
+TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
+  for (uint32_t seed = 0; seed < 48; ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    Part& part = maker.part;
+    BeginProduct(part);
+    const bool sigmoid = seed % 2 == 0, adds = seed / 2 % 2 == 0, turned = seed % 7 == 6;
+    maker.loops = {Between(random, 2, 150),
+                   seed % 3 == 0 ? 16 * Between(random, 1, 20) : Between(random, 2, 300),
+                   4 * Between(random, 1, 20)};
+    part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kI8, Mode::kRead, {1, 2})});
+    const uint16_t column = maker.Operand(DType::kF32, Mode::kRead, {1}),
+                   other = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                   number = maker.Operand(DType::kF32, Mode::kRead, {});
+    TapeMaker tape;
+    uint16_t x = tape.Cast(tape.Add(TapeOp::kAcc, TapeType::kI64, 0), TapeType::kF32, DType::kF32);
+    x = tape.Binary(TapeOp::kAdd, tape.Binary(TapeOp::kMul, x, tape.Const(1e-5f)),
+                    tape.Load(column, DType::kF32));
+    uint16_t y = sigmoid ? tape.Unary(TapeOp::kSigmoid, x)
+                         : tape.Binary(TapeOp::kMin,
+                                       tape.Binary(TapeOp::kMax, tape.Binary(TapeOp::kAdd, x, tape.Const(3)),
+                                                   tape.Const(0)),
+                                       tape.Const(6));
+    y = tape.Binary(TapeOp::kMul, x, y);
+    if (adds) y = tape.Binary(TapeOp::kAdd, y, tape.Load(other, DType::kF32));
+    y = tape.Binary(TapeOp::kMul, y, tape.Load(number, DType::kF32));
+    tape.Store(
+        maker.Operand(DType::kF32, Mode::kWrite, turned ? std::vector<int>{1, 0} : std::vector<int>{0, 1}),
+        DType::kF32, y);
+    part.epilogue = maker.Keep(tape);
+    for (const host::Engine& engine : Engines()) {
+      KernelPlan plan;
+      plan.Add(maker);
+      Status status = Status::Ok();
+      const std::unique_ptr<host::HostModule> module(
+          host::HostModule::Create(plan.data, engine, nullptr, &status));
+      ASSERT_TRUE(status.ok()) << status.message();
+      const host::PartProgram& built = module->kernel(0)->parts[0];
+      ASSERT_NE(built.bytes, nullptr);
+      EXPECT_EQ(built.bytes->tail.out != nullptr, !turned) << engine.name << " seed " << seed;
+    }
+    Memory memory;
+    FillBytes(maker, random, &memory);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Whether a tape ends in a table, by the functions that it calls.
 TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
   for (const bool dear : {false, true}) {

@@ -216,7 +216,8 @@ class ByteSums {
       if (tail.body[i].kind == InstKind::kLoad) memory[i] = FloatsOf(*tail.body[i].access, pos);
     }
     float* const out = FloatsOf(*tail.out, pos);
-    float* const beside = reinterpret_cast<float*>(w_.scratch + part_.rhs_at + tail.right * bytes_.wide_stride);
+    float* const beside =
+        reinterpret_cast<float*>(w_.scratch + part_.rhs_at + tail.right * bytes_.wide_stride);
     const int64_t most = tail.loads ? Least<int64_t>(kMostRequantised, 2 * kLanes / n) : kMostRequantised;
     for (int64_t r = 0; r < rows && !Stopped(w_); r += some.rows) {
       some.rows = static_cast<int>(Least(most, Least(rows - r, nest.extent[inner] - pos[inner])));

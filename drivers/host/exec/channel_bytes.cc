@@ -4,8 +4,8 @@
 // Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
 // them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
 // have a tap there, so that it is made once. Weights are bytes; what does not fit one is of 16 bits where the
-// machine widens bytes to multiply them, else a sum of a few signed bytes. With short vectors two taps are beside
-// each other, and they and weights of 16 bits (channel_pairs.inc).
+// machine widens bytes to multiply them, else a sum of a few signed bytes. With short vectors two taps are
+// beside each other, and they and weights of 16 bits (channel_pairs.inc).
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/extremes.h"
@@ -67,7 +67,8 @@ class ChannelBytes {
       }
       for (int d = nest_.first[1]; d < nest_.first[2]; ++d) pos[d] = 0;
     }
-    if (bytes_.left_flip != 0 && !InPairs()) sums_.Correct(0, At<int32_t>(program_.sums_at) + tile * kLanes, n);
+    if (bytes_.left_flip != 0 && !InPairs())
+      sums_.Correct(0, At<int32_t>(program_.sums_at) + tile * kLanes, n);
     sums_.RunEpilogue(pos, row, rows, n, nullptr);
   }
 
@@ -99,9 +100,7 @@ class ChannelBytes {
     strip_.high = IsWide() ? weights_ + program_.horizontal * program_.fours * four_ : nullptr;
   }
   bool InPairs() const { return beside_ == 2; }
-  bool IsWide() const {
-    return !InPairs() && part_.weight->dtype != DType::kI8 && program_.with.takes_wide;
-  }
+  bool IsWide() const { return !InPairs() && part_.weight->dtype != DType::kI8 && program_.with.takes_wide; }
 
   // i8 are read where they lie.
   void PackWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
@@ -290,8 +289,9 @@ class ChannelBytes {
           const bool here = column >= present[t].first && column < present[t].last;
           if (here) next = Least(next, present[t].last);
           if (column < present[t].first) next = Least(next, present[t].first);
-          from[t] = here ? base + part_.tap_at[(beside_ * g + t) * program_.horizontal] + column * program_.unit
-                         : absent_;
+          from[t] =
+              here ? base + part_.tap_at[(beside_ * g + t) * program_.horizontal] + column * program_.unit
+                   : absent_;
           step[t] = here ? program_.unit : 0;
         }
         if (InPairs() && 2 * g + 1 >= program_.vertical) from[1] = nullptr;
@@ -325,7 +325,7 @@ class ChannelBytes {
   const Access& input_;
   TapGuards guards_;
   ByteSums sums_;
-  const int inner_;  // the innermost loop of group m
+  const int inner_;   // the innermost loop of group m
   const int beside_;  // vertical taps
   const int step_;    // channels at a time
   const int four_;    // bytes of such taps of them

@@ -97,7 +97,7 @@ struct TapeFrame {
   const char* acc = nullptr;  // accumulator j of lane 0 is at acc + j * acc_stride
   int64_t acc_stride = 0;
   uint8_t acc_size = 4;
-  int acc_lanes = kLanes;    // of a row of accumulators (of 4 bytes), where lanes are several rows
+  int acc_lanes = kLanes;    // of a row of accumulators (of 4 bytes), or of sums, where lanes are several
   int64_t acc_row = kLanes;  // accumulators from row to row
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
   const PartProgram* part = nullptr;

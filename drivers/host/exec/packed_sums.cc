@@ -113,7 +113,7 @@ class Sums {
         for (int group = 0; group < rows_.groups(); ++group) {
           const Run run = RunOf(first, at, behind, group);
           for (int part = 0; part < kParts; ++part)
-            for (int g = 0; g < 8; g += Together<R>()) Pieces<R>(run, part, g, sums);
+            for (int g = 0; g < 8; g += Together<R>()) TakePieces<R>(run, part, g, sums);
         }
         at = behind;
       }
@@ -129,6 +129,8 @@ class Sums {
   }
 
  private:
+  static constexpr int kManyRows = 8;
+
   // Vectors of codes, so that what is under way stays in registers.
   template <int R>
   static constexpr int Together() {
@@ -160,6 +162,42 @@ class Sums {
   }
   int64_t BlockOf(int64_t k) const { return p_.block_shift >= 0 ? k >> p_.block_shift : k / p_.block; }
 
+  template <int R>
+  void TakePieces(const Run& run, int part, int g, Floats (*sums)[8][kParts]) {
+    if constexpr (R < kManyRows) {
+      Pieces<R>(run, part, g, sums);
+    } else {
+      ScaledPieces<R>(run, part, g, sums);
+    }
+  }
+
+  // A run's sums by the columns g and g + 8: what codes stand for is scaled before it is multiplied.
+  template <int R>
+  void ScaledPieces(const Run& run, int part, int g, Floats (*sums)[8][kParts]) {
+    const Floats scale = OfWords(blocks_.scale, run.upper, run.lower, g);
+    const Floats less = corrected_ ? scale * OfWords(blocks_.correction, run.upper, run.lower, g) : Floats{};
+    Floats now[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) now[r] = sums[r][g][part];
+    for (int64_t piece = run.begin; piece < run.end; ++piece) {
+      Words x;
+      std::memcpy(&x, tile_.codes + piece * 512 + g * 64 + part * kVector, kVector);
+      x = Codes::Prepare(x);
+      const float* a = rows_.At(run.first, piece, run.position) + part * kFloats;
+      int bit = run.position / 2 * Codes::kBits;
+      for (int n = 0; n < run.positions; n += 2, bit += Codes::kBits) {
+#pragma GCC unroll 2
+        for (int e = 0; e < 2; ++e, a += rows_.step()) {
+          const Floats w = decoder_.At(x, bit + 16 * e) * scale - less;
+#pragma GCC unroll 16
+          for (int r = 0; r < R; ++r) now[r] += w * VectorAt(a + r * 16);
+        }
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sums[r][g][part] = now[r];
+  }
+
   // A run's sums by the columns g to g + Together, and those 8 further.
   template <int R>
   void Pieces(const Run& run, int part, int g, Floats (*sums)[8][kParts]) {
@@ -179,7 +217,7 @@ class Sums {
         for (int e = 0; e < 2; ++e) {
           for (int i = 0; i < G; ++i) {
             const Floats w = decoder_.At(x[i], bit + 16 * e);
-            for (int r = 0; r < R; ++r) now[i][r] += w * VectorAt(a[r] + (n + e) * 16);
+            for (int r = 0; r < R; ++r) now[i][r] += w * VectorAt(a[r] + (n + e) * rows_.step());
           }
         }
       }
@@ -232,6 +270,12 @@ void SumsOf(const PackedProgram& packed, const PackedRows& rows, const PackedTil
             float* acc, int64_t acc_row) {
   Sums<Codes> sums(packed, rows, tile);
   int first = 0;
+#if defined(__AVX512F__)
+  for (; rows.rows() - first >= 16; first += 16) sums.template Add<16>(first, columns, acc, acc_row);
+#endif
+#if defined(__AVX2__)
+  for (; rows.rows() - first >= 8; first += 8) sums.template Add<8>(first, columns, acc, acc_row);
+#endif
   for (; rows.rows() - first >= 4; first += 4) sums.template Add<4>(first, columns, acc, acc_row);
   if (rows.rows() - first >= 2) {
     sums.template Add<2>(first, columns, acc, acc_row);
@@ -254,7 +298,7 @@ void PackedRows::Arrange(const float* a, int64_t row, int rows, int64_t k) {
   const int64_t word = packed_.piece / 2;
   for (int r = 0; r < rows; ++r) {
     for (int64_t piece = 0; piece < packed_.pieces; ++piece) {
-      float* to = memory_ + (r * packed_.pieces + piece) * vectors_ * 16;
+      float* to = memory_ + (piece * vectors_ * rows + r) * 16;
       const float* from = a + r * row + piece * packed_.piece;
       float rest[256 / 2];
       if (const int64_t there = k - piece * packed_.piece; there < packed_.piece) {
@@ -263,14 +307,14 @@ void PackedRows::Arrange(const float* a, int64_t row, int rows, int64_t k) {
       }
       for (int n = 0; n < positions_; ++n) {
         for (int lane = 0; lane < 16; ++lane)
-          to[n * 16 + lane] = from[lane / 2 % 2 * word + n / 2 * 8 + lane / 4 * 2 + n % 2];
+          to[n * step() + lane] = from[lane / 2 % 2 * word + n / 2 * 8 + lane / 4 * 2 + n % 2];
       }
       const int count = positions_ / groups_;
       for (int group = 0; group < groups_; ++group) {
         for (int lane = 0; lane < 16; ++lane) {
           float sum = 0;
-          for (int n = 0; n < count; ++n) sum += to[(group * count + n) * 16 + lane];
-          to[(positions_ + group) * 16 + lane] = sum;
+          for (int n = 0; n < count; ++n) sum += to[(group * count + n) * step() + lane];
+          to[(positions_ + group) * step() + lane] = sum;
         }
       }
     }

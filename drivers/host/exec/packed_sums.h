@@ -3,8 +3,9 @@
 //
 // A vector of a piece has the words of two columns, g and g + 8, for four lanes t and both words that a
 // column has there. Position p of it, the codes at bit p of every word, meets the numbers of the left side at
-// k = 16 s + 8 h + 2 t + e: so those are put in the order of the lanes once, position after position, and no
-// code is moved. What the lanes add up is added up at the end.
+// k = 16 s + 8 h + 2 t + e: so those are put in the order of the lanes once, position after position, the
+// rows beside each other, and no code is moved. What the lanes add up is added up at the end. Of few rows the
+// sums of a block are scaled, of eight and more what the codes stand for.
 #ifndef RONDO_DRIVERS_HOST_EXEC_PACKED_SUMS_H_
 #define RONDO_DRIVERS_HOST_EXEC_PACKED_SUMS_H_
 
@@ -23,8 +24,9 @@ class PackedRows {
   // The 16 floats of a position of a piece; of number `positions()`, and those behind it, the sums of each
   // group of positions that shares a scale.
   const float* At(int row, int64_t piece, int position) const {
-    return memory_ + ((row * packed_.pieces + piece) * vectors_ + position) * 16;
+    return memory_ + ((piece * vectors_ + position) * rows_ + row) * 16;
   }
+  int64_t step() const { return int64_t{16} * rows_; }  // floats from position to position
   int positions() const { return positions_; }
   int groups() const { return groups_; }
 

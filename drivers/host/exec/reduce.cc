@@ -56,7 +56,10 @@ void ReduceTyped(const Inst& inst, TapeFrame& frame, const T* x, int n) {
       *sum = scalar::ReduceStep<Sum>(TapeOp::kReduceSum, *sum, ReduceTile<TapeOp::kReduceSum>(x, n));
       return;
     }
-    for (int i = 0; i < n; ++i) sum[i] = scalar::ReduceStep<Sum>(TapeOp::kReduceSum, sum[i], x[i]);
+    for (; n > 0; n -= frame.acc_lanes, x += frame.acc_lanes) {
+      const int lanes = Least(n, frame.acc_lanes);
+      for (int i = 0; i < lanes; ++i) sum[i] = scalar::ReduceStep<Sum>(TapeOp::kReduceSum, sum[i], x[i]);
+    }
     return;
   }
   auto each = [&](auto op) {
@@ -193,6 +196,38 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
   }
 }
 
+namespace {
+
+// Whether n columns of each element lie one behind the other, and so do the elements.
+bool AreRows(const Access& access, const Nest& nest, int n) {
+  if (!access.plain || access.lane.kind != LaneKind::kUnit) return false;
+  int64_t steps[kMaxNest] = {};
+  for (int i = 0; i < access.num_loops; ++i) steps[access.loop[i]] = access.step[i];
+  int64_t expected = n;
+  for (int d = nest.first[2] - 1; d >= nest.first[1]; --d) {
+    if (nest.extent[d] == 1) continue;
+    if (steps[d] != expected) return false;
+    expected *= nest.extent[d];
+  }
+  return true;
+}
+
+// Of how many elements lanes may be at once, where a stage only adds up what it computes of numbers that lie
+// so. Each column's are added in their order.
+int64_t ElementsAtOnce(const PartProgram& part, const StageProgram& stage, int n) {
+  const Program& program = stage.program;
+  for (uint32_t i = program.num_same; i < program.num_body; ++i) {
+    const Inst& inst = program.body[i];
+    const bool fits = inst.kind == InstKind::kLoad     ? AreRows(*inst.access, part.nest, n)
+                      : inst.kind == InstKind::kReduce ? inst.op == TapeOp::kReduceSum
+                                                       : inst.kind == InstKind::kOp && !inst.direct;
+    if (!fits) return 1;
+  }
+  return kLanes / n;
+}
+
+}  // namespace
+
 void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const Nest& nest = part.nest;
   const int64_t length = nest.points[1];
@@ -218,10 +253,15 @@ void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64
         continue;
       }
       StartScalars(part, stage.resets, frame.scalars, true, n);
-      for (int64_t k = 0; k < length && !Stopped(w); ++k) {
+      const int inner = nest.first[2] - 1;
+      const int64_t together = ElementsAtOnce(part, stage, n);
+      frame.acc_lanes = n;
+      for (int64_t k = 0, count; k < length && !Stopped(w); k += count) {
+        count = Least(together, nest.extent[inner] - pos[inner]);
         frame.position = k;
-        RunTape(stage.program, frame, pos, n);
-        frame.kept += element;
+        RunTape(stage.program, frame, pos, static_cast<int>(count) * n);
+        frame.kept += count * element;
+        pos[inner] += count - 1;
         Advance(nest, nest.first[1], nest.first[2], pos);
       }
       EndScalars(part, stage.resets, frame.scalars, true, n);
