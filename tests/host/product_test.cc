@@ -148,7 +148,7 @@ void PackedContraction(uint32_t seed) {
   PackedWeights packed = {kTypes[seed % 6], DType::kF32, kBlocks[seed % 9], 0};
   packed.zero = static_cast<int32_t>(Between(random, 0, 9));
   const PackedShape shape = BeginPacked(maker,
-                                        {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3),
+                                        {Between(random, 1, seed % 8 == 0 ? 80 : 20), Between(random, 1, 3),
                                          Between(random, 16, 60), Between(random, 4, 50) * 8},
                                         packed);
   Part& part = maker.part;
