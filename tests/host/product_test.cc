@@ -138,7 +138,7 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
   }
 }
 
-void PackedContraction(uint32_t seed) {
+void PackedContraction(uint32_t seed, int64_t rows) {
   Random random(seed);
   Arena arena;
   PartMaker maker(&arena);
@@ -147,10 +147,9 @@ void PackedContraction(uint32_t seed) {
   constexpr int64_t kBlocks[] = {16, 32, 48, 64, 96, 128, 192, 256, int64_t{1} << 20};
   PackedWeights packed = {kTypes[seed % 6], DType::kF32, kBlocks[seed % 9], 0};
   packed.zero = static_cast<int32_t>(Between(random, 0, 9));
-  const PackedShape shape = BeginPacked(maker,
-                                        {Between(random, 1, seed % 8 == 0 ? 80 : 20), Between(random, 1, 3),
-                                         Between(random, 16, 60), Between(random, 4, 50) * 8},
-                                        packed);
+  if (rows == 0) rows = Between(random, 1, seed % 8 == 0 ? 80 : 10);
+  const PackedShape shape = BeginPacked(
+      maker, {rows, Between(random, 1, 3), Between(random, 16, 60), Between(random, 4, 50) * 8}, packed);
   Part& part = maker.part;
   part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
   const std::vector<uint16_t> rhs =
@@ -172,7 +171,14 @@ void PackedContraction(uint32_t seed) {
 
 TEST(Contraction, ByPackedWeightsMatchesTheReference) {
   for (uint32_t seed = 0; seed < Seeds(36) && !testing::Test::HasFatalFailure(); ++seed)
-    PackedContraction(seed);
+    PackedContraction(seed, 0);
+}
+
+// As many as are multiplied at once, and some that are left.
+TEST(Contraction, ByPackedWeightsOfSixteenRowsAndLessMatchesTheReference) {
+  constexpr int64_t kRows[] = {16, 8, 15};
+  for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed)
+    PackedContraction(seed, kRows[seed / 6 % 3]);
 }
 
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
