@@ -44,15 +44,36 @@ def experts(quantised):
             names.append(case.constant(name + "_bias", draw.floats(count, rows) if draw.chance() else None))
         if quantised:
             names += ["", "", "", *zeros]
-            if bits == 4 and not block and any(zeros):
-                case.tolerance = (1e-1, 1e-1)  # where ONNX Runtime is that far from the formula that it documents
             options |= {"expert_weight_bits": bits, "block_size": block or None, "accuracy_level": 1}
         case.node("QMoE" if quantised else "MoE", names, ["y"], MICROSOFT, **options)
         case.output("y")
         if options.get("swiglu_fusion") == 2:
             case.oracle = interleaved(case)
+        elif quantised and bits == 4 and not block and any(zeros):
+            case.oracle = in_bytes(case)
         return case
     return make
+
+
+def in_bytes(case):
+    """The same numbers in 8 bits. With zero points of whole columns of 4 bits, ONNX Runtime rounds weights to 4 bits once
+    more, in blocks: results are up to 0.15 from what those weights give in f64, where Rondo's are within 1e-6."""
+    oracle = copy.deepcopy(case)
+    node = oracle.nodes[0]
+    node.input.extend([""] * (13 - len(node.input)))
+    for name, zero in (("fc1", 11), ("fc2", 12)):
+        for constant in oracle.constants:
+            if constant.name in (name, name + "_zero"):
+                array = numpy_helper.to_array(constant)
+                wide = np.stack([array & 15, array >> 4], -1).reshape(*array.shape[:-1], -1)
+                constant.CopyFrom(numpy_helper.from_array(wide, constant.name))
+        if not node.input[zero]:
+            scales = next(c for c in oracle.constants if c.name == name + "_scale")
+            node.input[zero] = oracle.constant(name + "_middle", np.full(tuple(scales.dims), 8, np.uint8))
+    for attribute in node.attribute:
+        if attribute.name == "expert_weight_bits":
+            attribute.i = 8
+    return oracle
 
 
 def interleaved(case):
