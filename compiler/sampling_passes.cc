@@ -59,7 +59,7 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::string& name = graph.inputs[i].name;
-    if (name == "last_tokens" || name == "sampling" || name == "draws")
+    if (name == "last_tokens" || name == "sampling" || name == "draws" || name == "text_length")
       states->emplace(shard::StateKey(graph, i), shard::kWhole);
   }
 }

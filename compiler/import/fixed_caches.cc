@@ -19,6 +19,7 @@
 
 #include "compiler/import/cache_ports.h"
 #include "compiler/import/cached_attention.h"
+#include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/growth.h"
 #include "compiler/import/moved_views.h"
@@ -54,6 +55,9 @@ class Fixer : Growth {
       if (!status.ok()) return Named(status, id);
     }
     for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
+    b_.SetSources({"--cache-length"});
+    b_.SetAnnotations({});
+    ChooseByTextLength(&b_, count_, rows_, totals_);
     FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
     DropIdentities();
@@ -332,7 +336,13 @@ class Fixer : Growth {
     NodeId rise = IsFloat(dtype) ? b_.Floats(dtype, a.shape, slope)
                                  : b_.Ints(dtype, a.shape, std::vector<int64_t>(slope.begin(), slope.end()));
     NodeId base = b_.Cast(b_.Constant(a.As<ir::ConstantAttrs>().data), dtype);
-    g_->Replace(id, b_.Cast(b_.Add(base, b_.Mul(rise, moved)), a.dtype));
+    std::vector<int64_t> values;
+    const bool whole = !IsFloat(dtype) && b_.ConstantInts(id, &values);
+    const NodeId now = b_.Cast(b_.Add(base, b_.Mul(rise, moved)), a.dtype);
+    g_->Replace(id, now);
+    for (size_t i = 0; whole && i < values.size(); ++i) {
+      if (values[i] == length_ && slope[i] == 1) totals_.push_back({now, static_cast<int64_t>(i)});
+    }
     return true;
   }
 
@@ -586,10 +596,11 @@ class Fixer : Growth {
   }
 
   ir::Builder b_;
-  std::map<int, NodeId> full_;  // by number of an input
-  std::set<NodeId> behind_;     // that have something behind all positions, where the last of them ends
-  std::set<NodeId> first_;      // that have the first positions, as many as a number says, of no cache
-  std::set<NodeId> of_cache_;   // that are computed from one, up to what adds up over its positions
+  std::map<int, NodeId> full_;     // by number of an input
+  std::set<NodeId> behind_;        // that have something behind all positions, where the last of them ends
+  std::set<NodeId> first_;         // that have the first positions, as many as a number says, of no cache
+  std::set<NodeId> of_cache_;      // that are computed from one, up to what adds up over its positions
+  std::vector<ElementOf> totals_;  // the number of positions up to the run's end
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };

@@ -216,10 +216,11 @@ struct LongAngles : ModelMaker {
     std::vector<int64_t> mask(kLength);
     std::fill(mask.begin(), mask.begin() + positions, 1);
     const Shape cache = {1, 1, kLength, 16};
-    RONDO_ASSIGN_OR_RETURN(
-        ir::Values out, ir::EvaluateGraph(graph, {Data({1, 1, 64}, Random(64, 1)), Data({1, kLength}, mask),
-                                                  Data(cache, Random(kLength * 16, 2)),
-                                                  Data(cache, Random(kLength * 16, 3))}));
+    ir::Values inputs = {Data({1, 1, 64}, Random(64, 1)), Data({1, kLength}, mask),
+                         Data(cache, Random(kLength * 16, 2)), Data(cache, Random(kLength * 16, 3))};
+    if (graph.inputs.back().name == "text_length")  // as states begin
+      inputs.push_back(Data(Shape({1}), std::vector<int64_t>{0}));
+    RONDO_ASSIGN_OR_RETURN(ir::Values out, ir::EvaluateGraph(graph, inputs));
     return out[0];
   }
 };

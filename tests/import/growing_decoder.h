@@ -300,6 +300,8 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
         inputs.push_back(Data(Shape({m.batch, total}), mask));
       } else if (input.name == "past_sequence_length") {
         inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
+      } else if (input.name == "text_length") {  // as states begin
+        inputs.push_back(Data(Shape({1}), std::vector<int64_t>{0}));
       } else if (input.name == "seqlens_k") {
         const auto last = static_cast<int32_t>(past + rows - 1);
         std::vector<uint8_t> bytes(sizeof(last));

@@ -442,6 +442,108 @@ TEST_F(Generate, AMaskMaySayWhatEachQuerySees) {
   }
 }
 
+// Whose caches grow: each token counts twice in texts of more than 4, and the model says the sum. Prompts
+// that are read in chunks are as long in each of them as they are at once.
+TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
+  constexpr int kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
+  const auto port = [](onnx::ValueInfoProto* info, const std::string& name, int type,
+                       const std::vector<std::string>& dims) {
+    info->set_name(name);
+    onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(type);
+    for (const std::string& dim : dims) {
+      auto* d = tensor->mutable_shape()->add_dim();
+      if (std::isdigit(dim[0]) != 0) {
+        d->set_dim_value(std::stoll(dim));
+      } else {
+        d->set_dim_param(dim);
+      }
+    }
+  };
+  const auto integer = [](const char* name, onnx::NodeProto* node, int64_t value) {
+    onnx::AttributeProto* attribute = node->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::INT);
+    attribute->set_i(value);
+  };
+  for (const bool by_positions : {false, true}) {
+    ModelMaker m;
+    m.proto.add_opset_import()->set_domain("com.microsoft");
+    m.proto.mutable_opset_import(1)->set_version(1);
+    port(m.graph()->add_input(), "input_ids", kInt64, {"batch_size", "sequence_length"});
+    port(m.graph()->add_input(), "position_ids", kInt64, {"batch_size", "sequence_length"});
+    port(m.graph()->add_input(), "attention_mask", kInt64, {"batch_size", "total_sequence_length"});
+    for (const std::string cache : {"key", "value"}) {
+      port(m.graph()->add_input(), "past_key_values.0." + cache, kFloat,
+           {"batch_size", "1", "past_sequence_length", "16"});
+      port(m.graph()->add_output(), "present.0." + cache, kFloat,
+           {"batch_size", "1", "total_sequence_length", "16"});
+    }
+    m.Ints("one", {1});
+    m.Ints("four", {4});
+    m.Floats("once", {1}, {1});
+    m.Floats("twice", {1}, {2});
+    m.Floats("nothing", {1}, {0});
+    if (by_positions) {
+      integer("keepdims", m.Node("ReduceMax", {"position_ids"}, {"last"}), 0);
+      m.Node("Add", {"last", "one"}, {"total"});
+    } else {
+      m.Node("Shape", {"attention_mask"}, {"shape"});
+      m.Node("Gather", {"shape", "one"}, {"total"});
+    }
+    m.Node("Greater", {"total", "four"}, {"long"});
+    m.Node("Where", {"long", "twice", "once"}, {"count"});
+    EncoderAndDecoder::Cast(&m, "input_ids", "flat");
+    m.Node("Mul", {"flat", "nothing"}, {"none"});
+    m.Node("Add", {"none", "count"}, {"each"});
+    // The mean of what positions count, by queries of 0, times the number of positions.
+    m.Ints("axis", {2});
+    m.Node("Unsqueeze", {"each", "axis"}, {"column"});
+    m.Floats("wide", {16}, std::vector<float>(16, 1));
+    m.Node("Mul", {"column", "wide"}, {"key"});
+    m.Node("Mul", {"key", "nothing"}, {"query"});
+    m.Node("ReduceSum", {"attention_mask", "one"}, {"held"});
+    m.Node("Sub", {"held", "one"}, {"last_held"});
+    integer("to", m.Node("Cast", {"last_held"}, {"seqlens"}), onnx::TensorProto::INT32);
+    m.Node("Shape", {"attention_mask"}, {"mask_shape"});
+    m.Node("Gather", {"mask_shape", "one"}, {"positions"});
+    integer("to", m.Node("Cast", {"positions"}, {"positions_i32"}), onnx::TensorProto::INT32);
+    onnx::NodeProto* attention = m.Node("GroupQueryAttention",
+                                        {"query", "key", "key", "past_key_values.0.key",
+                                         "past_key_values.0.value", "seqlens", "positions_i32"},
+                                        {"attended", "present.0.key", "present.0.value"});
+    attention->set_domain("com.microsoft");
+    integer("num_heads", attention, 1);
+    integer("kv_num_heads", attention, 1);
+    m.Node("ReduceMean", {"attended", "axis"}, {"mean"});
+    EncoderAndDecoder::Cast(&m, "position_ids", "places");
+    m.Node("Add", {"places", "once"}, {"ends"});
+    m.Node("Unsqueeze", {"ends", "axis"}, {"counts"});
+    m.Node("Mul", {"mean", "counts"}, {"sum"});
+    std::vector<float> numbers(60);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    m.Floats("numbers", {1, 1, 60}, numbers);
+    m.Node("Sub", {"numbers", "sum"}, {"apart"});
+    m.Node("Mul", {"apart", "apart"}, {"square"});
+    m.Node("Neg", {"square"}, {"logits"});
+    port(m.graph()->add_output(), "logits", kFloat, {"batch_size", "sequence_length", "60"});
+    const std::string model = Text("model.onnx", m.proto.SerializeAsString());
+    for (const char* sample : {"", " --sample logits"}) {
+      Compile(
+          " a=" + model + " b=" + model,
+          "--cache-length 16 --shape batch_size=2 --shape a:sequence_length=3 --shape b:sequence_length=1" +
+              std::string(sample));
+      EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0 0 0\" --max-tokens 3 --raw"), "14 16 18 \n14 16 18 \n");
+      EXPECT_EQ(Say("--ids --prompt \"0 0 0\" --max-tokens 4 --raw"), "3 4 6 8 \n3 4 6 8 \n");
+      EXPECT_EQ(Say("--ids --prompt \"0 0 0\" --prompt \"0 0 0 0 0 0\" --max-tokens 3 --raw"),
+                "3 4 6 \n12 14 16 \n")
+          << "of a batch, each is as long as it is";
+      EXPECT_EQ(Say("--ids --prompt \"0 0 0 0\" --prefix-file " + Text("p", "0 0") + " --max-tokens 2 --raw"),
+                "12 14 \n12 14 \n");
+    }
+  }
+}
+
 // As a model whose angles depend on how long the text is: it says how many positions its mask has.
 TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
   const auto model = [](int64_t length) {

@@ -6,6 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 MICROSOFT = "com.microsoft"
 LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST, ENCODED = 2, 64, 4, 2, 16, 96, 50, 128, 12
 SLIDING = 7  # positions of a window
+LIMIT = 8  # positions of a text that is not long
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
@@ -168,8 +169,32 @@ def joined_layer(m, y, added, turn=lambda x: x, layer=0, scale=lambda x: x):
     return m.joined(m.op("MatMul", m.op("Softmax", scores, axis=-1), repeated(m, v)))
 
 
-def optimum(positions=True, mask=True, window=None, gathered=False):
-    """Optimum's past_key_values: attention in its pieces, caches that are concatenated."""
+def rates_of_length(m, form, total):
+    """[1, 1, SIZE / 2]: what angles rise by, of texts of more than LIMIT positions slower. `form`: how the model decides:
+    "Where", by the greatest position; "If", by all positions; "NTK": by a base that is worked out of their number."""
+    rates = (1.0 / 10000.0 ** (np.arange(SIZE // 2) / (SIZE // 2))).astype(np.float32)[None, None]
+    if form is None:
+        return m.weight(rates)
+    limit = m.ints(LIMIT)
+    if form == "Where":
+        end = m.op("Add", m.op("ReduceMax", "position_ids", keepdims=0), m.weight(np.array(1, np.int64)))
+        return m.op("Where", m.op("Greater", end, limit), m.weight(rates / 4), m.weight(rates))
+    if form == "If":
+        def branch(name, array):
+            node = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array, name))
+            return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, FLOAT, array.shape)])
+        longer = m.op("Greater", m.op("Squeeze", total), m.op("Squeeze", limit))
+        return m.op("If", longer, then_branch=branch("slower", rates / 4), else_branch=branch("usual", rates))
+    number = lambda x: m.weight(np.array(x, np.float32))
+    length = m.op("Cast", m.op("Max", total, limit), to=FLOAT)
+    stretch = m.op("Sub", m.op("Div", m.op("Mul", length, number(2)), number(LIMIT)), number(1))
+    base = m.op("Mul", m.op("Pow", stretch, number(SIZE / (SIZE - 2))), number(10000))
+    powers = m.weight((np.arange(SIZE // 2) / (SIZE // 2)).astype(np.float32)[None, None])
+    return m.op("Reciprocal", m.op("Pow", base, powers))
+
+
+def optimum(positions=True, mask=True, window=None, gathered=False, slower=None):
+    """Optimum's past_key_values: attention in its pieces, caches that are concatenated. `slower`: as rates_of_length has it."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
@@ -209,7 +234,7 @@ def optimum(positions=True, mask=True, window=None, gathered=False):
         places = m.op("Unsqueeze", line, m.ints(0))
     else:
         places = "position_ids"
-    rates = m.weight((1.0 / 10000.0 ** (np.arange(SIZE // 2) / (SIZE // 2))).astype(np.float32)[None, None])
+    rates = rates_of_length(m, slower, total)
     turn = m.op("Mul", m.op("Cast", m.op("Unsqueeze", places, m.ints(2)), to=FLOAT), rates)
     turn = m.op("Unsqueeze", m.op("Concat", turn, turn, axis=-1), m.ints(1))
     cosine, sine = m.op("Cos", turn), m.op("Sin", turn)
@@ -342,6 +367,9 @@ ALL = {
     "optimum, a window of 7": lambda: optimum(window=7),
     "optimum, positions from the mask": lambda: optimum(positions="of the mask"),
     "optimum, a gathered mask": lambda: optimum(gathered=True),
+    "optimum, angles chosen by the greatest position": lambda: optimum(slower="Where"),
+    "optimum, angles chosen by the length": lambda: optimum(slower="If"),
+    "optimum, angles worked out of the length": lambda: optimum(slower="NTK"),
     "Attention of opset 23": lambda: attention_operator(23),
     "whisper": whisper,
     "gpt2": gpt2,

@@ -6,7 +6,7 @@ cache: --cache-length). The prompt and then --steps tokens, which ONNX Runtime's
 text follows in the same session, with the first one's rows still behind it. Prints how far logits ever are apart.
 
 With --generate, `rondo generate` continues the prompt by --steps tokens, which are drawn on the device (--sample), through
-a prefill of 4 tokens (or the whole prompt, where the model decides by its length) and decode, and the tokens are compared
+a prefill of 4 tokens and decode, and the tokens are compared
 with ONNX Runtime's greedy ones; models whose caller looks the embeddings up have no tokens to draw, and are left out.
 
   tools/setup --venv
@@ -135,9 +135,7 @@ def generate(arguments, name):
     onnx.save(ALL[name](), folder / "model.onnx")
     prompt = np.random.default_rng(arguments.seed).integers(0, decoder_models.WORDS, (arguments.batch, arguments.prompt))
     expected, encoded = greedy(arguments, folder / "model.onnx", prompt)
-    # What a model decides by the length of a text, each chunk decides by the tokens up to its end: read at once, as here.
-    decides = any(node.op_type == "If" for node in onnx.load(folder / "model.onnx").graph.node)
-    compile_model(arguments, folder / "model.onnx", folder / "drawn.rondo", arguments.prompt if decides else 4,
+    compile_model(arguments, folder / "model.onnx", folder / "drawn.rondo", 4,
                   ["--sample", "logits", *arguments.compile.split()])
     command = [arguments.binaries / "rondo", "generate", folder / "drawn.rondo", "--ids", "--json", "--max-tokens", arguments.steps]
     for row in prompt:

@@ -47,7 +47,7 @@ bool Decoder::Ends(const DecoderProgram& program, int64_t count) const {
 }
 
 Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next) {
-  const int64_t count = static_cast<int64_t>(texts[0].size());
+  const int64_t count = static_cast<int64_t>(texts[0].size()), end = position_ + count;
   for (int64_t done = 0; done < count;) {
     const DecoderProgram* chosen = Choose(done, count - done);
     if (chosen == nullptr) {
@@ -61,7 +61,7 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
     // Rows of tokens that are read again are written again as they are: what the model makes of how much it
     // has read is not mistaken by padding.
     const int64_t missing = program.length - fresh, again = missing <= done && !program.begins ? missing : 0;
-    Chunk chunk{&texts, done - again, fresh + again};
+    Chunk chunk{&texts, done - again, fresh + again, end};
     const bool last = done + fresh == count && next != nullptr;
     const bool ends = last && Ends(program, chunk.count);
     if (ends) chunk.sampling = &sampling;
@@ -70,21 +70,21 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
     position_ += fresh;
     if (!last || ends) continue;
     // The last token once more, by the program that says what follows one.
-    chunk = {&texts, count - 1, 1, &sampling};
+    chunk = {&texts, count - 1, 1, end, &sampling};
     RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_ - 1, next));
   }
   return Status::Ok();
 }
 
 Status Decoder::Next(const Tokens& last, Tokens* next) {
-  Chunk chunk{nullptr, 0, 1};
+  Chunk chunk{nullptr, 0, 1, position_ + 1};
   chunk.drawn = form_->programs.back().reads_drawn;
   return Step(last, chunk, next);
 }
 
 Status Decoder::Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
                      Tokens* next) {
-  return Step(tokens, {nullptr, 0, 1, &sampling, &draws}, next);
+  return Step(tokens, {nullptr, 0, 1, position_ + 1, &sampling, &draws}, next);
 }
 
 Status Decoder::Step(const Tokens& tokens, Chunk chunk, Tokens* next) {
@@ -285,6 +285,7 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       for (int64_t i = 0; i < elements; ++i) store(i, value);
       return true;
     }
+    case PortRole::kTextLength: store(0, chunk.text); return true;
     case PortRole::kEncoded: *bytes = encoded_; return true;
     case PortRole::kSourceMask:
       for (int64_t i = 0; i < elements; ++i) {

@@ -62,6 +62,7 @@ class Decoder {
   struct Chunk {
     const std::vector<Tokens>* texts = nullptr;
     int64_t first = 0, count = 0;
+    int64_t text = 0;  // tokens of each text up to the end of what is read: of all of a prompt
     const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
     const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
     bool drawn = false;                           // the tokens are those the device has

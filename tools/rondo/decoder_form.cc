@@ -30,8 +30,10 @@ constexpr KnownName kKnown[] = {
     {"encoder_outputs", PortRole::kEncoded},
     {"encoder_attention_mask", PortRole::kSourceMask},
 };
-constexpr KnownName kStates[] = {
-    {"last_tokens", PortRole::kLastTokens}, {"sampling", PortRole::kSampling}, {"draws", PortRole::kDraws}};
+constexpr KnownName kStates[] = {{"last_tokens", PortRole::kLastTokens},
+                                 {"sampling", PortRole::kSampling},
+                                 {"draws", PortRole::kDraws},
+                                 {"text_length", PortRole::kTextLength}};
 constexpr KnownName kRoles[] = {{"tokens", PortRole::kTokens}, {"positions", PortRole::kPositions},
                                 {"mask", PortRole::kMask},     {"past", PortRole::kPast},
                                 {"total", PortRole::kTotal},   {"last", PortRole::kLast}};
@@ -190,6 +192,7 @@ class Finder {
         break;
       case PortRole::kDraws: good = good && count == 2 * texts; break;
       case PortRole::kLastTokens: good = good && count == texts; break;
+      case PortRole::kTextLength: good = good && count == 1; break;
       case PortRole::kSourceMask: good = good && count == texts * form_->encoder.length; break;
       case PortRole::kEncoded: {
         const Program& encoder = plan_.programs[form_->encoder.program];
@@ -415,12 +418,13 @@ Status CheckNames(const PlanData& plan, const FormOptions& options, const Decode
   return Status::Ok();
 }
 
+bool Has(const DecoderProgram& program, PortRole role) {
+  return std::any_of(program.inputs.begin(), program.inputs.end(),
+                     [&](const DecoderInput& input) { return input.role == role; });
+}
+
 bool Draws(const DecoderProgram& program) {
-  const auto has = [&](PortRole role) {
-    return std::any_of(program.inputs.begin(), program.inputs.end(),
-                       [&](const DecoderInput& input) { return input.role == role; });
-  };
-  return program.next != kNone && has(PortRole::kSampling) && has(PortRole::kDraws);
+  return program.next != kNone && Has(program, PortRole::kSampling) && Has(program, PortRole::kDraws);
 }
 
 }  // namespace
@@ -465,6 +469,9 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
   RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
   form.draws = Draws(form.programs.back());
+  form.chooses = std::any_of(form.programs.begin(), form.programs.end(), [](const DecoderProgram& program) {
+    return Has(program, PortRole::kTextLength);
+  });
   return form;
 }
 

@@ -34,6 +34,7 @@ enum class PortRole : uint8_t {
   kSampling,    // state: temperature, top-k, top-p of each text
   kDraws,       // state: seed and number of draws of each text
   kLastTokens,  // state: the tokens drawn last
+  kTextLength,  // state: how long the text is that the run's tokens are of, its prompt while that is read
   kEncoded,     // what the encoder gave
   kSourceMask,  // of what it read: 1 where there is a token, then 0
 };
@@ -66,8 +67,9 @@ struct EncoderProgram {
 struct DecoderForm {
   std::vector<DecoderProgram> programs;  // the longest first, the last of length 1
   int64_t texts = 0, words = 0;
-  int64_t context = 0;  // positions that the caches hold
-  bool draws = false;   // by states kSampling and kDraws
+  int64_t context = 0;   // positions that the caches hold
+  bool draws = false;    // by states kSampling and kDraws
+  bool chooses = false;  // by the length of texts (kTextLength): those of a batch must be of one
   EncoderProgram encoder;
   // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
   // overwritten.

@@ -187,12 +187,17 @@ class GenerateCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(Tokens stop, ParseTokens(text, ids_, decoder_.words, "--stop-text"));
       ends_.push_back(std::move(stop));
     }
+    // What a model chooses by the length of a text, it chooses for what the text begins with as well.
+    if (decoder_.chooses) {
+      for (Tokens& prompt : prompts) prompt.insert(prompt.begin(), prefix_.begin(), prefix_.end());
+      prefix_.clear();
+    }
     const size_t texts = static_cast<size_t>(decoder_.texts);
     const size_t wanted = std::max(prompts.size(), sources.size());
     if (prompts.size() == 1) prompts.resize(wanted == 1 && count_ == 0 ? texts : wanted, Tokens(prompts[0]));
     if (sources.size() == 1) sources.resize(prompts.size(), Tokens(sources[0]));
     for (const Tokens& prompt : prompts) RONDO_RETURN_IF_ERROR(CheckLength(prompt.size()));
-    return GroupTexts(Repeated(std::move(prompts)), Repeated(std::move(sources)), texts);
+    return GroupTexts(Repeated(std::move(prompts)), Repeated(std::move(sources)), texts, decoder_.chooses);
   }
 
   // Each as often as --count says.
@@ -320,7 +325,7 @@ class GenerateCommand : public Command {
     Decoder decoder(session, &decoder_, &given_, load_.processes.get(), position);
     if (decoder_.encoder.program != kNone) RONDO_RETURN_IF_ERROR(decoder.Encode(group->sources));
     Continuing how{sampling_, ends_, [&](const Tokens& prompt) { return MostAfter(prompt); }, nullptr};
-    how.sampling.seed += number * group->prompts.size();
+    how.sampling.seed += group->first_text;
     if (streams) how.write = [&](const Tokens& tokens) { return WriteTokens(tokens, ids_); };
     RONDO_RETURN_IF_ERROR(ContinueTexts(&decoder, how, group));
     if (streams && ids_ && std::putchar('\n') == EOF)
@@ -343,7 +348,6 @@ class GenerateCommand : public Command {
   }
 
   Status Report(size_t number, bool streamed, const TextGroup& group) {
-    const size_t texts = group.prompts.size();
     // The first tokens came with the prompts.
     size_t drawn = 0, longest = 0;
     for (size_t t = 0; t < group.wanted; ++t) {
@@ -354,13 +358,13 @@ class GenerateCommand : public Command {
     for (size_t t = 0; t < group.wanted; ++t) {
       auto& text = out_.object()["texts"].emplace_back();
       text = {{"session", number},
-              {"seed", sampling_.seed + number * texts + t},
+              {"seed", sampling_.seed + group.first_text + t},
               {"prompt", group.prompts[t].size()},
               {"tokens", group.generated[t]},
               {"ended_by", group.stopped[t] ? "stop" : "length"}};
       if (!ids_) text["text"] = std::string(group.generated[t].begin(), group.generated[t].end());
       if (streamed || out_.json()) continue;
-      if (!raw_ && !ids_) out_.Line("== text %zu", number * texts + t + 1);
+      if (!raw_ && !ids_) out_.Line("== text %zu", group.first_text + t + 1);
       RONDO_RETURN_IF_ERROR(WritePrompt(group.prompts[t]));
       RONDO_RETURN_IF_ERROR(WriteTokens(group.generated[t], ids_));
       if (ids_ || !raw_) out_.Line("%s", "");

@@ -118,11 +118,15 @@ const Tokens& TextGroup::Shortest() const {
                            [](const Tokens& a, const Tokens& b) { return a.size() < b.size(); });
 }
 
-std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts) {
-  std::vector<TextGroup> groups((prompts.size() + texts - 1) / texts);
+std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts,
+                                  bool alike) {
+  std::vector<TextGroup> groups;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    groups[i / texts].prompts.push_back(std::move(prompts[i]));
-    if (!sources.empty()) groups[i / texts].sources.push_back(std::move(sources[i]));
+    const bool goes_on = !groups.empty() && groups.back().prompts.size() < texts &&
+                         (!alike || groups.back().prompts[0].size() == prompts[i].size());
+    if (!goes_on) groups.emplace_back().first_text = i;
+    groups.back().prompts.push_back(std::move(prompts[i]));
+    if (!sources.empty()) groups.back().sources.push_back(std::move(sources[i]));
   }
   for (TextGroup& group : groups) {
     group.wanted = group.prompts.size();

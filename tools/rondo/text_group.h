@@ -18,7 +18,7 @@ namespace rondo::tools {
 struct TextGroup {
   std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
   std::vector<bool> stopped;                        // by text: at a stop, not at its length
-  size_t wanted = 0;
+  size_t wanted = 0, first_text = 0;                // the first one's number among all texts
   double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
   uint64_t copied_bytes = 0;               // of the prefix's states
   int64_t steps = 0;                       // that gave tokens
@@ -26,9 +26,10 @@ struct TextGroup {
   const Tokens& Shortest() const;  // prompt
 };
 
-// A session's together; the last group is filled up with its shortest prompt. `sources`: none, or one a
-// prompt.
-std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts);
+// A session's together, those that stand side by side and, if `alike`, are of one length; a group of fewer is
+// filled up with its shortest prompt. `sources`: none, or one a prompt.
+std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts,
+                                  bool alike);
 
 struct Continuing {
   Sampling sampling;                                  // of the group's first text
