@@ -1,5 +1,6 @@
-// DecoderMaskedMultiHeadAttention of com.microsoft: one query a text, after what its cache holds. ONNX
-// Runtime's tools for Whisper and T5 make it of MultiHeadAttention in a decode step.
+// DecoderMaskedMultiHeadAttention and DecoderMaskedSelfAttention of com.microsoft: one query a text, after
+// what its cache holds. ONNX Runtime's tools for Whisper and T5 make it of MultiHeadAttention in a decode
+// step.
 #include <cmath>
 
 #include "compiler/import/cached_attention.h"
@@ -68,29 +69,6 @@ Status ReadRows(OpContext& c, MultiHead* h) {
   return Status::Ok();
 }
 
-// The cache of input `past` with this run's row behind what it holds: at place `held`, or at its end.
-Result<NodeId> WithRow(OpContext& c, int past, NodeId row, NodeId held) {
-  if (held == kNoNode) return AppendRows(c, c.In(past), row);
-  const Shape p = c.shape(past), s = c.b.shape(row);
-  if (p.rank != 4 || !(WithDim(p, 2, 1) == s) || c.dtype(past) != c.b.dtype(row)) {
-    return Status::Error(Code::kCorrupt, "a cache of shape %s for rows of shape %s", Text(p).c_str(),
-                         Text(s).c_str());
-  }
-  return WriteRows(c.b, c.In(past), row, c.b.Reshape(held, {1, 1, 1, 1}), 2);
-}
-
-// Input `i`, whose last dim is of keys, as long as there are places for them; what is added is not seen.
-Result<NodeId> AsLong(OpContext& c, int i, int64_t keys) {
-  const Shape s = c.shape(i);
-  if (s.rank == 0 || s[s.rank - 1] > keys) {
-    return Status::Error(Code::kCorrupt, "input %d of shape %s for %lld keys", i, Text(s).c_str(),
-                         static_cast<long long>(keys));
-  }
-  std::vector<int64_t> before(static_cast<size_t>(s.rank)), after = before;
-  after.back() = keys - s[s.rank - 1];
-  return c.b.PadConstant(c.In(i), c.b.Scalar(c.dtype(i), 0), before, after);
-}
-
 Result<NodeId> ReadBias(OpContext& c, const Shape& scores) {
   Builder& b = c.b;
   NodeId bias = kNoNode;
@@ -141,17 +119,10 @@ Status DecoderMaskedMultiHeadAttention(OpContext& c) {
     if (!c.Has(kPastKey) || !c.Has(kPastValue))
       return Status::Error(Code::kCorrupt, "past keys and values are missing");
     RONDO_RETURN_IF_ERROR(ReadRows(c, &h));
-    NodeId held = kNoNode;
-    if (c.Int("past_present_share_buffer", 0) != 0) {
-      if (!c.Has(kPastLength) || c.shape(kPastLength).elements() != 1)
-        return Status::Error(Code::kCorrupt,
-                             "past_present_share_buffer needs the input past_sequence_length, one number");
-      RONDO_RETURN_IF_ERROR(c.RequireInteger(kPastLength));
-      held = b.Reshape(b.Cast(c.In(kPastLength), DType::kI64), {1, 1, 1});
-      request.limit = b.BinaryScalar(TapeOp::kAdd, held, 1);
-    }
-    RONDO_ASSIGN_OR_RETURN(h.k, WithRow(c, kPastKey, h.k, held));
-    RONDO_ASSIGN_OR_RETURN(h.v, WithRow(c, kPastValue, h.v, held));
+    RONDO_ASSIGN_OR_RETURN(const NodeId held, ReadHeld(c, kPastLength, false));
+    if (held != kNoNode) request.limit = b.BinaryScalar(TapeOp::kAdd, b.Reshape(held, {1, 1, 1}), 1);
+    RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, c.In(kPastKey), h.k, held));
+    RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, c.In(kPastValue), h.v, held));
   }
   RONDO_RETURN_IF_ERROR(CheckMultiHead(c, h));
   const Shape q = b.shape(h.q);
@@ -166,7 +137,20 @@ Status DecoderMaskedMultiHeadAttention(OpContext& c) {
   return Status::Ok();
 }
 
+// Attention whose past and present are there always, of one query a text.
+Status DecoderMaskedSelfAttention(OpContext& c) {
+  constexpr int kPast = 4, kBeamsOfSelf = 8;
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));
+  if (c.Has(kBeamsOfSelf))
+    return Status::Error(Code::kUnsupported, "the input cache_indirection: export the model without beams");
+  if (c.shape(0)[1] != 1 || !c.Has(kPast))
+    return Status::Error(Code::kCorrupt, "an input of shape %s%s; one row a text, and a past, are needed",
+                         Text(c.shape(0)).c_str(), c.Has(kPast) ? "" : " and no past");
+  return ProjectAndAttend(c);
+}
+
 constexpr OpRow kOps[] = {
+    {"DecoderMaskedSelfAttention", 2, DecoderMaskedSelfAttention, 1, kLatest, "com.microsoft"},
     {"DecoderMaskedMultiHeadAttention", 1, DecoderMaskedMultiHeadAttention, 1, kLatest, "com.microsoft"},
 };
 

@@ -24,12 +24,15 @@ NodeId Between(Builder& b, NodeId begin, NodeId end, int64_t t) {
 }
 
 // What the mask of input `i` keeps, in one of its shapes, nonzero where it does: broadcasts to [b, h, s, t].
-Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) {
+Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, const MultiHead& h) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
   Builder& b = c.b;
   NodeId mask = c.In(i);
-  const Shape m = c.shape(i);
-  const int64_t n = scores[0], s = scores[2], t = scores[3];
+  const int64_t n = scores[0], s = scores[2], t = scores[3], past = h.past;
+  if (h.held != kNoNode && c.rank(i) >= 2) {  // of the real positions
+    RONDO_ASSIGN_OR_RETURN(mask, AsLong(c, i, t));
+  }
+  const Shape m = b.shape(mask);
   if (m == Shape({n})) return Between(b, kNoNode, mask, t);
   // Lengths, and behind them where the rows of each entry begin if padding is taken out.
   if (m == Shape({3 * n + 2})) return Between(b, kNoNode, b.Slice(mask, 0, 0, 1, n), t);
@@ -46,18 +49,29 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) 
 }
 
 // Input `i` as it is added to scores.
-Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores) {
+Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores, bool longer) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
-  RONDO_ASSIGN_OR_RETURN(Shape both, c.Broadcast(c.shape(i), scores));
-  if (c.rank(i) != 4 || !(both == scores) || c.shape(i)[2] != scores[2] || c.shape(i)[3] != scores[3]) {
+  NodeId bias = c.In(i);
+  if (longer) {
+    RONDO_ASSIGN_OR_RETURN(bias, AsLong(c, i, scores[3]));
+  }
+  const Shape s = c.b.shape(bias);
+  RONDO_ASSIGN_OR_RETURN(Shape both, c.Broadcast(s, scores));
+  if (s.rank != 4 || !(both == scores) || s[2] != scores[2] || s[3] != scores[3]) {
     return Status::Error(Code::kCorrupt, "attention_bias of shape %s for scores of shape %s",
                          Text(c.shape(i)).c_str(), Text(scores).c_str());
   }
-  return c.In(i);
+  return bias;
 }
 
 // How many keys each of the queries `q` sees if all come before it, [1, 1, s]; kNoNode if it sees all of `t`.
-Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past, int64_t t) {
+Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past, NodeId held, int64_t t) {
+  if (held != kNoNode) {
+    const NodeId own = c.Int("unidirectional", 0) != 0
+                           ? c.b.BinaryScalar(TapeOp::kAdd, c.b.Iota({1, 1, q[2]}, 2), 1)
+                           : c.b.Expand(c.b.Scalar(DType::kI64, static_cast<double>(q[2])), {1, 1, q[2]});
+    return c.b.Add(own, held);
+  }
   if (c.Int("unidirectional", 0) == 0) return kNoNode;
   if (past + q[2] != t) {
     if (q[2] == 1) return kNoNode;  // a single query is the last
@@ -93,18 +107,18 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h, NodeId* qk) {
   request.attrs.scale = c.Float("scale", 0);
   if (request.attrs.scale == 0) request.attrs.scale = 1.0f / std::sqrt(static_cast<float>(q[3]));
   if (c.Has(h.mask_input)) {
-    RONDO_ASSIGN_OR_RETURN(NodeId keep, ReadKeep(c, h.mask_input, scores, h.past));
+    RONDO_ASSIGN_OR_RETURN(NodeId keep, ReadKeep(c, h.mask_input, scores, h));
     NodeId dropped = b.Binary(TapeOp::kEqual, keep, b.Scalar(b.dtype(keep), 0));
     const double filter = c.Float("mask_filter_value", -10000.0f);
     request.bias = b.Select(dropped, b.Scalar(DType::kF32, filter), b.Scalar(DType::kF32, 0));
   }
   if (c.Has(h.bias_input)) {
-    RONDO_ASSIGN_OR_RETURN(NodeId bias, ReadBias(c, h.bias_input, scores));
+    RONDO_ASSIGN_OR_RETURN(NodeId bias, ReadBias(c, h.bias_input, scores, h.held != kNoNode));
     bias = b.Cast(bias, DType::kF32);
     request.bias = request.bias == kNoNode ? bias : b.Add(request.bias, bias);
   }
   if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
-  RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, k[2]));
+  RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, h.held, k[2]));
   if (qk != nullptr) *qk = Scores(b, h.q, h.k, request, ScoreStage::kMasked);
   return JoinHeads(b, Attend(b, h.q, h.k, h.v, request));
 }
@@ -115,6 +129,36 @@ Result<NodeId> AppendRows(OpContext& c, NodeId past, NodeId now) {
     return Status::Error(Code::kCorrupt, "past of shape %s before %s", Text(p).c_str(), Text(s).c_str());
   }
   return p[2] == 0 ? now : c.b.Concat({past, now}, 2);
+}
+
+Result<NodeId> ReadHeld(OpContext& c, int i, bool always) {
+  if (!always && c.Int("past_present_share_buffer", 0) == 0) return kNoNode;
+  if (!c.Has(i) || c.shape(i).elements() != 1)
+    return Status::Error(Code::kCorrupt,
+                         "past_present_share_buffer needs the input past_sequence_length, one number");
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
+  return c.b.Reshape(c.b.Cast(c.In(i), DType::kI64), Shape{});
+}
+
+Result<NodeId> WithRows(OpContext& c, NodeId past, NodeId now, NodeId held) {
+  if (held == kNoNode) return AppendRows(c, past, now);
+  const Shape p = c.b.shape(past), s = c.b.shape(now);
+  if (p.rank != 4 || !(WithDim(p, 2, s[2]) == s) || p[2] < s[2] || c.b.dtype(past) != c.b.dtype(now)) {
+    return Status::Error(Code::kCorrupt, "a cache of shape %s for rows of shape %s", Text(p).c_str(),
+                         Text(s).c_str());
+  }
+  return WriteRows(c.b, past, now, c.b.Add(c.b.Iota({1, 1, s[2], 1}, 2), held), 2);
+}
+
+Result<NodeId> AsLong(OpContext& c, int i, int64_t keys) {
+  const Shape s = c.shape(i);
+  if (s.rank == 0 || s[s.rank - 1] > keys) {
+    return Status::Error(Code::kCorrupt, "input %d of shape %s for %lld keys", i, Text(s).c_str(),
+                         static_cast<long long>(keys));
+  }
+  std::vector<int64_t> before(static_cast<size_t>(s.rank)), after = before;
+  after.back() = keys - s[s.rank - 1];
+  return c.b.PadConstant(c.In(i), c.b.Scalar(c.dtype(i), 0), before, after);
 }
 
 namespace {
@@ -175,12 +219,8 @@ Status ReadPacked(OpContext& c, int64_t heads, MultiHead* h, bool* cached) {
 Status MultiHeadAttention(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kQuery));
-  if (c.Has(kPastLength) || c.Has(kBeams)) {
-    return Status::Error(Code::kUnsupported,
-                         "the inputs past_sequence_length and cache_indirection: export the model with a "
-                         "past of its own length "
-                         "(and --cache-length), without beams");
-  }
+  if (c.Has(kBeams))
+    return Status::Error(Code::kUnsupported, "the input cache_indirection: export the model without beams");
   if (c.Has(kPastKey) != c.Has(kPastValue))
     return Status::Error(Code::kCorrupt, "past keys and values come together");
   MultiHead h;
@@ -193,9 +233,10 @@ Status MultiHeadAttention(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(h.v, AddBias(c, h.v, 2 * width));
   }
   if (c.Has(kPastKey)) {
-    h.past = c.rank(kPastKey) == 4 ? c.shape(kPastKey)[2] : 0;
-    RONDO_ASSIGN_OR_RETURN(h.k, AppendRows(c, c.In(kPastKey), h.k));
-    RONDO_ASSIGN_OR_RETURN(h.v, AppendRows(c, c.In(kPastValue), h.v));
+    RONDO_ASSIGN_OR_RETURN(h.held, ReadHeld(c, kPastLength, c.Has(kPastLength)));
+    if (h.held == kNoNode) h.past = c.rank(kPastKey) == 4 ? c.shape(kPastKey)[2] : 0;
+    RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, c.In(kPastKey), h.k, h.held));
+    RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, c.In(kPastValue), h.v, h.held));
   }
   h.mask_input = kMask, h.bias_input = kScoreBias;
   NodeId scores = kNoNode;
@@ -227,24 +268,20 @@ Result<NodeId> Project(OpContext& c) {
   return c.b.Add(y, c.In(kProjectionBias));
 }
 
-Status Attention(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(kInput));
-  if (c.Int("past_present_share_buffer", 0) != 0 || c.Has(kPastSize)) {
-    return Status::Error(Code::kUnsupported,
-                         "past_present_share_buffer: export the model with a past of its own length");
-  }
-  RONDO_ASSIGN_OR_RETURN(NodeId projected, Project(c));
-  return AttendProjected(c, projected, kMaskIndex, kPast, kAddedBias);
-}
-
 constexpr OpRow kOps[] = {
     {"MultiHeadAttention", 1, MultiHeadAttention, 1, kLatest, "com.microsoft"},
-    {"Attention", 2, Attention, 1, kLatest, "com.microsoft"},
+    {"Attention", 2, ProjectAndAttend, 1, kLatest, "com.microsoft"},
 };
 
 }  // namespace
 
-Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int bias) {
+Status ProjectAndAttend(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kInput));
+  RONDO_ASSIGN_OR_RETURN(NodeId projected, Project(c));
+  return AttendProjected(c, projected, kMaskIndex, kPast, kAddedBias, kPastSize);
+}
+
+Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int bias, int held) {
   Builder& b = c.b;
   if (c.Int("do_rotary", 0) != 0)
     return Status::Error(Code::kUnsupported, "do_rotary: export the model with RotaryEmbedding nodes");
@@ -266,9 +303,12 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
   if (c.Has(past)) {
     const Shape p = c.shape(past);
     if (p.rank != 5 || p[0] != 2) return Status::Error(Code::kCorrupt, "past of shape %s", Text(p).c_str());
-    h.past = p[3];
-    RONDO_ASSIGN_OR_RETURN(h.k, AppendRows(c, b.Squeeze(b.Slice(c.In(past), 0, 0, 1, 1), 0), h.k));
-    RONDO_ASSIGN_OR_RETURN(h.v, AppendRows(c, b.Squeeze(b.Slice(c.In(past), 0, 1, 1, 1), 0), h.v));
+    if (held >= 0) {
+      RONDO_ASSIGN_OR_RETURN(h.held, ReadHeld(c, held, false));
+    }
+    if (h.held == kNoNode) h.past = p[3];
+    RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 0, 1, 1), 0), h.k, h.held));
+    RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 1, 1, 1), 0), h.v, h.held));
   }
   h.mask_input = mask, h.bias_input = bias;
   RONDO_ASSIGN_OR_RETURN(NodeId y, AttendHeads(c, h));

@@ -18,7 +18,7 @@ Table MakeTable() {
         CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), MaskedDecoderOps(), BlockwiseOps(),
         QLinearOps(),       QuantisedMatMulOps(),  FusedOps(),     ExpertOps(),        LinearAttentionOps(),
         GatedDeltaOps(),    SparseAttentionOps(),  BranchOps(),    ProjectionOps(),    SamplingOps(),
-        FourierOps(),       ColumnsOps(),          LossOps(),      PackingOps()}) {
+        FourierOps(),       ColumnsOps(),          LossOps(),      PackingOps(),       ContribOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;

@@ -71,6 +71,7 @@ Span<const OpRow> QuantisationOps();
 Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();
 Span<const OpRow> PackingOps();
+Span<const OpRow> ContribOps();
 Span<const OpRow> MicrosoftOps();
 Span<const OpRow> CollectiveOps();
 

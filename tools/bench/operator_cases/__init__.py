@@ -1,6 +1,7 @@
 """Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
 from .attention import CASES as ATTENTION
 from .blockwise import CASES as BLOCKWISE
+from .contrib import CASES as CONTRIB
 from .experts import CASES as EXPERTS
 from .fused import CASES as FUSED
 from .projections import CASES as PROJECTIONS
@@ -8,4 +9,4 @@ from .quantised import CASES as QUANTISED
 from .standard import CASES as STANDARD
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **PROJECTIONS, **QUANTISED, **STANDARD}
+ALL = {**ATTENTION, **BLOCKWISE, **CONTRIB, **EXPERTS, **FUSED, **PROJECTIONS, **QUANTISED, **STANDARD}
