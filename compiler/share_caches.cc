@@ -75,11 +75,20 @@ bool IsPaired(const ProgramInWork& program, const std::string& input) {
                      [&](const auto& pair) { return pair.first == input; });
 }
 
-// Whether `from` computes a cache that `reader` reads and does not write: what a decoder attends to, of an
-// encoder. Without one, outputs stay outputs.
+// Whether the program's output `present` is its input `past` as it is.
+bool HandsOn(const Graph& graph, int present, const std::string& past) {
+  const int own = Find(graph.inputs, past);
+  return present >= 0 && own >= 0 &&
+         graph.outputs[static_cast<size_t>(present)].node == graph.inputs[static_cast<size_t>(own)].node;
+}
+
+// Whether `from` computes a cache that `reader` reads and does not write, or hands on as it is: what a decoder
+// attends to, of an encoder. Without one, outputs stay outputs.
 bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   return std::any_of(reader.graph.inputs.begin(), reader.graph.inputs.end(), [&](const ir::GraphInput& past) {
-    return PresentOf(from.graph, past.name) >= 0 && PresentOf(reader.graph, past.name) < 0;
+    const int begun = PresentOf(from.graph, past.name), kept = PresentOf(reader.graph, past.name);
+    return begun >= 0 && !HandsOn(from.graph, begun, past.name) &&
+           (kept < 0 || HandsOn(reader.graph, kept, past.name));
   });
 }
 
