@@ -1,0 +1,133 @@
+// Operators of com.microsoft of a few steps each, with numbers worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/import/evaluated_model.h"
+
+namespace rondo {
+namespace {
+
+TEST(SkipGroupNormTest, NormsTheSumOfChannelsThatAreLastByGroupAndGivesTheSum) {
+  ModelMaker m;
+  m.Input("x", {1, 1, 2, 4});
+  m.Floats("gamma", {4}, {1, 2, 1, 1});
+  m.Floats("beta", {4}, {0, 0, 0, 5});
+  m.Floats("skip", {1, 4}, {1, 1, 0, 0});
+  m.Floats("bias", {4}, {-1, -1, 0, 0});
+  onnx::NodeProto* node = Microsoft(m, "SkipGroupNorm", {"x", "gamma", "beta", "skip", "bias"}, {"y", "s"});
+  Set(node, "groups", int64_t{2});
+  Set(node, "epsilon", 0.0f);
+  m.Output("y");
+  m.Output("s");
+  const Numbers x = {1, 3, 2, 2, 3, 1, 4, 4};
+  const auto out = Evaluate(m, {Data(DType::kF32, {1, 1, 2, 4}, x)});
+  ExpectNear(out[0], {-1, 2, -1, 4, 1, -2, 1, 6});
+  ExpectNear(out[1], x);
+}
+
+TEST(BiasSoftmaxTest, ABiasIsOfTheDimsBeforeTheAxisOrOfThoseInFront) {
+  const float quarter = 0.25f;
+  for (const int64_t inner : {0, 1}) {
+    ModelMaker m;
+    m.Input("x", {2, 2, 2});
+    m.Floats("bias", inner != 0 ? std::vector<int64_t>{2, 1, 2} : std::vector<int64_t>{1, 2, 2},
+             {0, 0, 0, std::log(3.0f)});
+    onnx::NodeProto* node = Microsoft(m, "BiasSoftmax", {"x", "bias"}, {"y"});
+    Set(node, "axis", int64_t{2});
+    Set(node, "is_inner_broadcast", inner);
+    m.Output("y");
+    const Numbers even = {0.5f, 0.5f}, odd = {quarter, 3 * quarter};
+    Numbers want;
+    for (const bool last : {false, inner == 0, inner != 0, true})
+      want.insert(want.end(), last ? odd.begin() : even.begin(), last ? odd.end() : even.end());
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {2, 2, 2}, Numbers(8, 0))})[0], want);
+  }
+}
+
+TEST(RelativePositionBiasTest, BucketsAreOfDistancesUpToTheKeyOrOnBothSides) {
+  for (const int64_t both : {0, 1}) {
+    ModelMaker m;
+    m.Input("table", {4, 1});
+    m.Ints("n", {4});
+    onnx::NodeProto* node = Microsoft(m, "RelativePositionBias", {"table", "n", "n"}, {"y"});
+    Set(node, "max_distance", int64_t{8});
+    Set(node, "is_bidirectional", both);
+    m.Output("y");
+    const Numbers want = both != 0 ? Numbers{0, 3, 3, 3, 1, 0, 3, 3, 1, 1, 0, 3, 1, 1, 1, 0}
+                                   : Numbers{0, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 2, 2, 1, 0};
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {4, 1}, Numbers{0, 1, 2, 3})})[0], want);
+  }
+}
+
+TEST(VarlenCausalConvWithStateTest, NoTextSeesAnotherAndEachHasItsOwnPast) {
+  ModelMaker m;
+  m.Input("x", {5, 1});
+  m.Floats("w", {1, 1, 3}, {100, 10, 1});
+  m.Input("ends", {3}, onnx::TensorProto::INT32);
+  m.Input("past", {2, 1, 2});
+  m.Input("captured", {2}, onnx::TensorProto::INT32);
+  onnx::NodeProto* node = Microsoft(m, "VarlenCausalConvWithState",
+                                    {"x", "w", "ends", "", "past", "captured"}, {"y", "kept", "taken"});
+  Set(node, "state_update_capacity", int64_t{2});
+  for (const char* name : {"y", "kept", "taken"}) m.Output(name);
+  const auto out = Evaluate(m, {Data(DType::kF32, {5, 1}, Numbers{1, 2, 3, 4, 5}),
+                                Data(DType::kI32, {3}, std::vector<int32_t>{0, 1, 5}),
+                                Data(DType::kF32, {2, 1, 2}, Numbers{8, 9, 6, 7}),
+                                Data(DType::kI32, {2}, std::vector<int32_t>{2, 9})});
+  ExpectNear(out[0], {891, 672, 723, 234, 345});
+  ExpectNear(out[1], {9, 1, 4, 5});
+  ExpectNear(out[2], {1, 0, 2, 3});
+}
+
+TEST(SharedBufferTest, WhatIsBehindThePastAndTheRunIsNotSeen) {
+  for (const int64_t causal : {0, 1}) {
+    ModelMaker m;
+    for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 1});
+    for (const char* name : {"pk", "pv"}) m.Input(name, {1, 1, 4, 1});
+    m.Input("held", {1}, onnx::TensorProto::INT32);
+    onnx::NodeProto* node = Microsoft(m, "MultiHeadAttention",
+                                      {"q", "k", "v", "", "", "", "pk", "pv", "held"}, {"y", "nk", "nv"});
+    Set(node, "num_heads", int64_t{1});
+    Set(node, "unidirectional", causal);
+    for (const char* name : {"y", "nk", "nv"}) m.Output(name);
+    const Numbers nothing = {0, 0};
+    const auto out =
+        Evaluate(m, {Data(DType::kF32, {1, 2, 1}, nothing), Data(DType::kF32, {1, 2, 1}, nothing),
+                     Data(DType::kF32, {1, 2, 1}, Numbers{4, 7}),
+                     Data(DType::kF32, {1, 1, 4, 1}, Numbers{0, 90, 90, 90}),
+                     Data(DType::kF32, {1, 1, 4, 1}, Numbers{1, 900, 900, 900}),
+                     Data(DType::kI32, {1}, std::vector<int32_t>{1})});
+    ExpectNear(out[0], {causal != 0 ? 2.5f : 4.0f, 4});
+    ExpectNear(out[2], {1, 4, 7, 900});
+  }
+}
+
+TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {
+  const struct {
+    const char* op;
+    std::vector<std::string> inputs;
+    const char* says;
+  } cases[] = {
+      {"GroupNorm", {"x", "three", "three"}, "in 0 groups"},
+      {"BiasAdd", {"x", "three", "x"}, "does not fit"},
+      {"BiasSoftmax", {"x", "three"}, "does not fit"},
+      {"BiasSplitGelu", {"x", "three"}, "does not fit"},
+      {"NhwcConv", {"x", "three"}, ""},
+      {"ComplexMul", {"x", "x"}, "does not fit"},
+      {"DecoderMaskedSelfAttention", {"flat", "three"}, "one row a text"},
+      {"VarlenCausalConvWithState", {"x", "three", "three"}, "input 4 is missing"},
+  };
+  for (const auto& one : cases) {
+    ModelMaker m;
+    m.Input("x", {1, 2, 2, 4});
+    m.Input("flat", {1, 2, 4});
+    m.Floats("three", {3}, {1, 2, 3});
+    Microsoft(m, one.op, one.inputs, {"y"});
+    m.Output("y");
+    EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {one.op, one.says})) << one.op;
+  }
+}
+
+}  // namespace
+}  // namespace rondo
