@@ -544,6 +544,21 @@ TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
   }
 }
 
+// As merged decoders have it that pass on what they were given: both programs have both ports.
+TEST_F(Generate, WhatAnEncoderGaveMayBeHandedOn) {
+  EncoderAndDecoder models;
+  models.first.Input("past_key_values.0.encoder.key", {1, 4, 1});
+  models.next.Node("Identity", {"past_key_values.0.encoder.key"}, {"present.0.encoder.key"});
+  models.next.Output("present.0.encoder.key");
+  std::string three;
+  for (const auto& [name, model] :
+       {std::pair{"encode", &models.encoder}, {"first", &models.first}, {"next", &models.next}})
+    three +=
+        std::string(" ") + name + "=" + Text(std::string(name) + ".onnx", model->proto.SerializeAsString());
+  Compile(three, "");
+  EXPECT_EQ(Say("--ids --context 50 --max-tokens 4 --start 0 --source \"1 2 3\""), "13 14 15 16 \n");
+}
+
 // As a model whose angles depend on how long the text is: it says how many positions its mask has.
 TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
   const auto model = [](int64_t length) {
