@@ -177,14 +177,51 @@ const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) c
 
 namespace {
 
-// What to do about an operator that no model needs which `rondo generate` continues texts with: searches that
-// have a decoder inside; "" for all others.
+// What to do about an operator of com.microsoft that a model could have been exported without; "" for others.
+struct Instead {
+  const char* op;
+  const char* what;
+};
+constexpr const char* kSearches =
+    "; a search has its decoder inside it: export the decoder itself (as Optimum and onnxruntime-genai do), "
+    "and "
+    "continue texts with rondo generate";
+constexpr const char* kPages =
+    "; its cache is in pages that a server hands out: export the model with GroupQueryAttention, whose "
+    "caches a "
+    "session keeps";
+constexpr const char* kLayouts =
+    "; its numbers lie as cuBLASLt has them: export the model with QuantizeLinear and DequantizeLinear";
+constexpr const char* kReplays =
+    "; it takes back tokens that were guessed: export the model without speculative decoding";
+constexpr Instead kInstead[] = {
+    {"BeamSearch", kSearches},
+    {"ConvStateReplay", kReplays},
+    {"DequantizeWithOrder", kLayouts},
+    {"GatedDeltaNetStateReplay", kReplays},
+    {"GreedySearch", kSearches},
+    {"Mamba2Verify", kReplays},
+    {"MatMulFpQ4",
+     "; its bytes are packed for ONNX Runtime's own kernels: export the model with MatMulNBits"},
+    {"PagedAttention", kPages},
+    {"QOrderedAttention", kLayouts},
+    {"QOrderedGelu", kLayouts},
+    {"QOrderedLayerNormalization", kLayouts},
+    {"QOrderedLongformerAttention", kLayouts},
+    {"QOrderedMatMul", kLayouts},
+    {"QuantizeWithOrder", kLayouts},
+    {"RMSNormRotary",
+     "; export the model with its norms and RotaryEmbedding as operators of their own, or "
+     "GroupQueryAttention"},
+    {"Sampling", kSearches},
+    {"SparsePagedAttention", kPages},
+    {"SpeculativePrefixCommit", kReplays},
+    {"WhisperBeamSearch", kSearches},
+};
+
 const char* InsteadOf(const std::string& op) {
-  for (const char* search : {"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}) {
-    if (op == std::string("com.microsoft::") + search)
-      return "; a search has its decoder inside it: export the decoder itself (as Optimum and "
-             "onnxruntime-genai "
-             "do), and continue texts with rondo generate";
+  for (const Instead& one : kInstead) {
+    if (op == std::string("com.microsoft::") + one.op) return one.what;
   }
   return "";
 }

@@ -117,6 +117,8 @@ TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {
       {"ComplexMul", {"x", "x"}, "does not fit"},
       {"DecoderMaskedSelfAttention", {"flat", "three"}, "one row a text"},
       {"VarlenCausalConvWithState", {"x", "three", "three"}, "input 4 is missing"},
+      {"PagedAttention", {"x"}, "export the model with GroupQueryAttention"},
+      {"QOrderedMatMul", {"x"}, "export the model with QuantizeLinear"},
   };
   for (const auto& one : cases) {
     ModelMaker m;
