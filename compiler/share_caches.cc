@@ -82,8 +82,8 @@ bool HandsOn(const Graph& graph, int present, const std::string& past) {
          graph.outputs[static_cast<size_t>(present)].node == graph.inputs[static_cast<size_t>(own)].node;
 }
 
-// Whether `from` computes a cache that `reader` reads and does not write, or hands on as it is: what a decoder
-// attends to, of an encoder. Without one, outputs stay outputs.
+// Whether `from` computes a cache that `reader` reads and does not write, or hands on as it is: what a
+// decoder attends to, of an encoder. Without one, outputs stay outputs.
 bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   return std::any_of(reader.graph.inputs.begin(), reader.graph.inputs.end(), [&](const ir::GraphInput& past) {
     const int begun = PresentOf(from.graph, past.name), kept = PresentOf(reader.graph, past.name);

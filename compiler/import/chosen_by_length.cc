@@ -45,9 +45,9 @@ class Chooser {
       for (const NodeId user : g_.UsersOf(id)) {
         if (!IsOne(user) || g_.IsOutput(user)) continue;
         const Node& n = g_.node(user);
-        if (n.dtype == DType::kBool || IsFloat(n.dtype)) {
-          if (IsFloat(n.dtype) || ChoosesFloats(user, 0)) chosen_.insert(user);
-        } else if (IsOfLength(user) && of_length_.insert(user).second) {
+        if (n.dtype == DType::kBool ? ChoosesFloats(user, 0) : IsOfLength(user) && Bends(n)) {
+          chosen_.insert(user);
+        } else if (n.dtype != DType::kBool && IsOfLength(user) && of_length_.insert(user).second) {
           work.push_back(user);
         }
       }
@@ -81,6 +81,15 @@ class Chooser {
     return std::all_of(inputs.begin(), inputs.end(), [&](NodeId in) {
       return of_length_.count(in) != 0 || g_.node(g_.BaseOf(in)).op == Op::kConstant;
     });
+  }
+
+  // Whether it makes something of a length that no position is: a base of angles, a factor of scores. What
+  // only rises with the length may be the last position.
+  static bool Bends(const Node& n) {
+    if (n.op != Op::kPointwise || !IsFloat(n.dtype)) return false;
+    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
+    return op == TapeOp::kPow || op == TapeOp::kLog || op == TapeOp::kSqrt || op == TapeOp::kExp ||
+           op == TapeOp::kMax;
   }
 
   // The greatest of all elements of an input whose name says that it has positions.
@@ -150,7 +159,7 @@ class Chooser {
   Graph& g_;
   const NodeId cached_;
   const int64_t rows_;
-  std::set<NodeId> starts_, of_length_, chosen_;  // positions; integers of them; bools and floats of those
+  std::set<NodeId> starts_, of_length_, chosen_;  // positions; numbers of them; what is chosen by those
   std::map<NodeId, NodeId> ahead_;
   NodeId behind_ = kNoNode, text_length_ = kNoNode;
 };

@@ -13,15 +13,16 @@ inline constexpr char kTextLength[] = "text_length";
 
 // Models take other angles for long texts (long-rope, NTK): by the positions up to the end of what they read
 // at once, a prompt's last. Where a run reads the prompt's first part, that end is elsewhere: so what is
-// chosen by the number of positions, or worked out of it in floats, is so by the state `text_length`, where
-// that is greater than the number of positions before the run (0, as states begin, or the length of a prompt
-// that is read, is not), and else by the positions up to the run's end.
+// chosen by the number of positions, or worked out of it by a power, a logarithm, a root, or as no less than
+// something, in floats, is so by the state `text_length`, where that is greater than the number of positions
+// before the run (0, as states begin, is not, nor is the length of a prompt that was read), and else by the
+// positions up to the run's end.
 //
 // `cached` is how many positions there are before the run, i64 []; `totals` are elements of integers that are
-// the positions up to its end, of which a run adds `rows`. The greatest of an input of
-// positions counts as such, too. Chosen by is what a comparison with them decides between floats; where it
-// decides on anything else (where a window begins), that stays a matter of the run. Adds no state where
-// nothing is chosen, or the graph has a port of that name.
+// the positions up to its end, of which a run adds `rows`. The greatest of an input of positions counts as
+// such, too. Chosen is what a comparison with them decides between floats; where it decides on anything else
+// (where a window begins), that stays a matter of the run. Adds no state where nothing is chosen, or the
+// graph has a port of that name.
 struct ElementOf {
   ir::NodeId node = ir::kNoNode;
   int64_t element = 0;
