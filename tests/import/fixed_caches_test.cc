@@ -115,12 +115,12 @@ TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
 TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   ModelMaker m;
   const std::string size = std::to_string(kSize);
-  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
-  Port(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
-       {"1", "1", "past_sequence_length", size});
+  DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
+  DescribePort(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+               {"1", "1", "past_sequence_length", size});
   m.Node("Neg", {"x"}, {"present_key"});
-  Port(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT,
-       {"1", "1", "past_sequence_length + rows", size});
+  DescribePort(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT,
+               {"1", "1", "past_sequence_length + rows", size});
   FixedCaches caches;
   auto graph = ImportWithFixedCaches(m.Make(), Rows(2), kLength, {}, nullptr, &caches);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
@@ -141,17 +141,17 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
 TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
   ModelMaker m;
   const std::string size = std::to_string(kSize), both = "past_sequence_length + rows";
-  Port(m.graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
-  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
-  Port(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
-       {"1", "1", "past_sequence_length", size});
+  DescribePort(m.graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+  DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
+  DescribePort(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+               {"1", "1", "past_sequence_length", size});
   Set(m.Node("Cast", {"attention_mask"}, {"mask"}), "to", {onnx::TensorProto::FLOAT});
   m.Ints("last", {-1});
   m.Node("Unsqueeze", {"mask", "last"}, {"column"});
   m.Node("Mul", {"x", "column"}, {"y"});
   m.Node("Neg", {"x"}, {"present_key"});
   m.Output("y");
-  Port(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT, {"1", "1", both, size});
+  DescribePort(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT, {"1", "1", both, size});
   FixedCaches caches;
   auto graph = ImportWithFixedCaches(m.Make(), Rows(2), kLength, {}, nullptr, &caches);
   ASSERT_TRUE(graph.ok()) << graph.status().message();

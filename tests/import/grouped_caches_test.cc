@@ -42,8 +42,8 @@ TEST(GroupedCachesTest, AnInputSaysHowManyPositionsAreCachedWhereTheModelsOwnDoN
 // One layer's cache is written by the operator, another's joined.
 TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
   Decoder m(Masks::kGrouped);
-  Port(m.graph()->add_input(), "past_more", onnx::TensorProto::FLOAT,
-       {"1", std::to_string(kHeads), "past_sequence_length", std::to_string(kSize)});
+  DescribePort(m.graph()->add_input(), "past_more", onnx::TensorProto::FLOAT,
+               {"1", std::to_string(kHeads), "past_sequence_length", std::to_string(kSize)});
   Set(m.Node("Concat", {"past_more", "x"}, {"present_more"}), "axis", {2});
   Set(m.Node("Transpose", {"present_more"}, {"more_turned"}), "perm", {0, 1, 3, 2});
   m.Node("MatMul", {"x", "more_turned"}, {"more_scores"});
@@ -53,8 +53,8 @@ TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
   m.Node("Reshape", {"more_rows", "in_one"}, {"more"});
   m.Node("Add", {"y", "more"}, {"both"});
   m.graph()->mutable_output(0)->set_name("both");
-  Port(m.graph()->add_output(), "present_more", onnx::TensorProto::FLOAT,
-       {"1", std::to_string(kHeads), "past_sequence_length + rows", std::to_string(kSize)});
+  DescribePort(m.graph()->add_output(), "present_more", onnx::TensorProto::FLOAT,
+               {"1", std::to_string(kHeads), "past_sequence_length + rows", std::to_string(kSize)});
   for (const int64_t rows : {1, 2}) {
     auto fixed = Fixed(m, rows);
     ASSERT_TRUE(fixed.ok()) << fixed.status().message();
@@ -65,10 +65,10 @@ TEST(GroupedCachesTest, MayStandBesideJoinedOnes) {
 // Builders leave it open: it is what the product before gives, over the heads that share it.
 void ExpectSizeOfHead(bool quantised) {
   ModelMaker m;
-  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
+  DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
   for (const char* name : {"past_key", "past_value"})
-    Port(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
-         {"1", "1", "past_sequence_length", "kv_cache_dim"});
+    DescribePort(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
+                 {"1", "1", "past_sequence_length", "kv_cache_dim"});
   m.Input("last", {1}, onnx::TensorProto::INT32);
   m.Input("total", {}, onnx::TensorProto::INT32);
   if (quantised) {  // and turned round
@@ -92,8 +92,8 @@ void ExpectSizeOfHead(bool quantised) {
   Set(node, "kv_num_heads", {1});
   m.Output("y");
   for (const char* name : {"present_key", "present_value"})
-    Port(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
-         {"1", "1", "total_sequence_length", "kv_cache_dim"});
+    DescribePort(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
+                 {"1", "1", "total_sequence_length", "kv_cache_dim"});
   FixedCaches caches;
   auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
@@ -110,10 +110,10 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
 TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
   for (const bool joined : {true, false}) {
     ModelMaker m;
-    Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
+    DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
     for (const char* name : {"past_key", "past_value"})
-      Port(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
-           {"1", "2", "past_sequence_length", "kv_cache_dim"});
+      DescribePort(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
+                   {"1", "2", "past_sequence_length", "kv_cache_dim"});
     m.Floats("weight", {8, 32}, Random(8 * 32, 1));
     m.Node("MatMul", {"x", "weight"}, {"rows"});
     std::vector<std::string> inputs = {"rows", "rows", "rows", "", "", "", "past_key", "past_value"};
@@ -135,8 +135,8 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
     Set(node, "num_heads", {2});
     m.Output("y");
     for (const char* name : {"present_key", "present_value"})
-      Port(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
-           {"1", "2", "total_sequence_length", "kv_cache_dim"});
+      DescribePort(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
+                   {"1", "2", "total_sequence_length", "kv_cache_dim"});
     FixedCaches caches;
     auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
     ASSERT_TRUE(graph.ok()) << graph.status().message();
@@ -151,10 +151,11 @@ TEST(GroupedCachesTest, TheSizeOfAHeadFollowsFromWhatIsPutBehindTheCache) {
 // positions.
 struct LongAngles : ModelMaker {
   explicit LongAngles(int table) {
-    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "64"});
-    Port(graph()->add_input(), "mask", onnx::TensorProto::INT64, {"1", "total_sequence_length"});
+    DescribePort(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "64"});
+    DescribePort(graph()->add_input(), "mask", onnx::TensorProto::INT64, {"1", "total_sequence_length"});
     for (const char* name : {"past_key", "past_value"})
-      Port(graph()->add_input(), name, onnx::TensorProto::FLOAT, {"1", "1", "past_sequence_length", "16"});
+      DescribePort(graph()->add_input(), name, onnx::TensorProto::FLOAT,
+                   {"1", "1", "past_sequence_length", "16"});
     for (const char* name : {"one", "limit"}) {
       onnx::TensorProto* t = graph()->add_initializer();
       t->set_name(name);
@@ -193,7 +194,8 @@ struct LongAngles : ModelMaker {
     Set(node, "do_rotary", {1});
     Output("y");
     for (const char* name : {"present_key", "present_value"})
-      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {"1", "1", "total_sequence_length", "16"});
+      DescribePort(graph()->add_output(), name, onnx::TensorProto::FLOAT,
+                   {"1", "1", "total_sequence_length", "16"});
   }
 
   // [3 or 7 positions, 8].
@@ -323,8 +325,8 @@ TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
 // Unlike a mask, a bias has no zeros behind the positions that there are.
 TEST(GroupedCachesTest, ABiasIsNotAddedUpAsAMaskIs) {
   Decoder m(Masks::kGrouped);
-  Port(m.graph()->add_input(), "bias", onnx::TensorProto::FLOAT,
-       {"1", "1", "rows", "past_sequence_length + rows"});
+  DescribePort(m.graph()->add_input(), "bias", onnx::TensorProto::FLOAT,
+               {"1", "1", "rows", "past_sequence_length + rows"});
   Set(m.Node("ReduceSum", {"bias", "three"}, {"sum"}), "keepdims", {0});
   m.Output("sum");
   EXPECT_TRUE(Says(Fixed(m, 1).status(), {"ReduceSum_sum", "something that is no mask"}));
@@ -333,7 +335,7 @@ TEST(GroupedCachesTest, ABiasIsNotAddedUpAsAMaskIs) {
 // The first input of several dims, which says how many positions a run adds, is not always the tokens.
 TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
   Decoder m(Masks::kGrouped);
-  Port(m.graph()->add_input(), "other", onnx::TensorProto::FLOAT, {"1", "3"});
+  DescribePort(m.graph()->add_input(), "other", onnx::TensorProto::FLOAT, {"1", "3"});
   m.graph()->mutable_input()->SwapElements(0, m.graph()->input_size() - 1);
   for (onnx::ValueInfoProto& info : *m.graph()->mutable_input()) {
     if (info.name() == "past_key" || info.name() == "past_value")

@@ -23,21 +23,6 @@ using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
 inline constexpr int64_t kSize = 4, kLength = 7, kHeads = 2;
 
-inline void Port(onnx::ValueInfoProto* info, const std::string& name, int type,
-                 const std::vector<std::string>& dims) {
-  info->set_name(name);
-  onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
-  tensor->set_elem_type(type);
-  for (const std::string& dim : dims) {
-    auto* d = tensor->mutable_shape()->add_dim();
-    if (std::isdigit(dim[0]) != 0) {
-      d->set_dim_value(std::stoll(dim));
-    } else {
-      d->set_dim_param(dim);
-    }
-  }
-}
-
 inline void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& values) {
   onnx::AttributeProto* attribute = node->add_attribute();
   attribute->set_name(name);
@@ -80,15 +65,16 @@ struct Decoder : ModelMaker {
       : masks(masks), batch(masks == Masks::kGathered ? 2 : 1) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads), texts = std::to_string(batch);
-    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
+    DescribePort(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
     if (masks == Masks::kInput || masks == Masks::kGroupedMask)
-      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+      DescribePort(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
     if (masks == Masks::kGathered)
-      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {texts, "all_positions"});
+      DescribePort(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64,
+                   {texts, "all_positions"});
     for (const char* part : {"key", "value"}) {
       const std::string name = part;
-      Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
-           {texts, heads, "past_sequence_length", size});
+      DescribePort(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
+                   {texts, heads, "past_sequence_length", size});
     }
     Ints("zero", {0});
     Ints("one", {1});
@@ -118,7 +104,7 @@ struct Decoder : ModelMaker {
     }
     Output("y");
     for (const char* name : {"present_key", "present_value"})
-      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
+      DescribePort(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
   }
 
   void Join(Masks masks, int table, bool projected) {
@@ -150,7 +136,7 @@ struct Decoder : ModelMaker {
     }
     std::string lengths = "seqlens_k";
     if (masks == Masks::kGroupedLengths) {
-      Port(graph()->add_input(), lengths, onnx::TensorProto::INT32, {"1"});
+      DescribePort(graph()->add_input(), lengths, onnx::TensorProto::INT32, {"1"});
     } else {
       std::string all = "total";
       if (masks == Masks::kGroupedMask) {

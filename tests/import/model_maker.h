@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -25,6 +26,22 @@ inline testing::AssertionResult Says(const Status& status, std::initializer_list
     }
   }
   return testing::AssertionSuccess();
+}
+
+// Dims are numbers, or symbols.
+inline void DescribePort(onnx::ValueInfoProto* info, const std::string& name, int type,
+                         const std::vector<std::string>& dims) {
+  info->set_name(name);
+  onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(type);
+  for (const std::string& dim : dims) {
+    auto* d = tensor->mutable_shape()->add_dim();
+    if (std::isdigit(dim[0]) != 0) {
+      d->set_dim_value(std::stoll(dim));
+    } else {
+      d->set_dim_param(dim);
+    }
+  }
 }
 
 class ModelMaker {

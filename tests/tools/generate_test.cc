@@ -446,20 +446,6 @@ TEST_F(Generate, AMaskMaySayWhatEachQuerySees) {
 // that are read in chunks are as long in each of them as they are at once.
 TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
   constexpr int kInt64 = onnx::TensorProto::INT64, kFloat = onnx::TensorProto::FLOAT;
-  const auto port = [](onnx::ValueInfoProto* info, const std::string& name, int type,
-                       const std::vector<std::string>& dims) {
-    info->set_name(name);
-    onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
-    tensor->set_elem_type(type);
-    for (const std::string& dim : dims) {
-      auto* d = tensor->mutable_shape()->add_dim();
-      if (std::isdigit(dim[0]) != 0) {
-        d->set_dim_value(std::stoll(dim));
-      } else {
-        d->set_dim_param(dim);
-      }
-    }
-  };
   const auto integer = [](const char* name, onnx::NodeProto* node, int64_t value) {
     onnx::AttributeProto* attribute = node->add_attribute();
     attribute->set_name(name);
@@ -470,14 +456,14 @@ TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
     ModelMaker m;
     m.proto.add_opset_import()->set_domain("com.microsoft");
     m.proto.mutable_opset_import(1)->set_version(1);
-    port(m.graph()->add_input(), "input_ids", kInt64, {"batch_size", "sequence_length"});
-    port(m.graph()->add_input(), "position_ids", kInt64, {"batch_size", "sequence_length"});
-    port(m.graph()->add_input(), "attention_mask", kInt64, {"batch_size", "total_sequence_length"});
+    DescribePort(m.graph()->add_input(), "input_ids", kInt64, {"batch_size", "sequence_length"});
+    DescribePort(m.graph()->add_input(), "position_ids", kInt64, {"batch_size", "sequence_length"});
+    DescribePort(m.graph()->add_input(), "attention_mask", kInt64, {"batch_size", "total_sequence_length"});
     for (const std::string cache : {"key", "value"}) {
-      port(m.graph()->add_input(), "past_key_values.0." + cache, kFloat,
-           {"batch_size", "1", "past_sequence_length", "16"});
-      port(m.graph()->add_output(), "present.0." + cache, kFloat,
-           {"batch_size", "1", "total_sequence_length", "16"});
+      DescribePort(m.graph()->add_input(), "past_key_values.0." + cache, kFloat,
+                   {"batch_size", "1", "past_sequence_length", "16"});
+      DescribePort(m.graph()->add_output(), "present.0." + cache, kFloat,
+                   {"batch_size", "1", "total_sequence_length", "16"});
     }
     m.Ints("one", {1});
     m.Ints("four", {4});
@@ -526,7 +512,7 @@ TEST_F(Generate, WhatIsChosenByTheLengthOfAPromptIsSoInEachOfItsChunks) {
     m.Node("Sub", {"numbers", "sum"}, {"apart"});
     m.Node("Mul", {"apart", "apart"}, {"square"});
     m.Node("Neg", {"square"}, {"logits"});
-    port(m.graph()->add_output(), "logits", kFloat, {"batch_size", "sequence_length", "60"});
+    DescribePort(m.graph()->add_output(), "logits", kFloat, {"batch_size", "sequence_length", "60"});
     const std::string model = Text("model.onnx", m.proto.SerializeAsString());
     for (const char* sample : {"", " --sample logits"}) {
       Compile(
