@@ -7,6 +7,7 @@
 #include "compiler/codegen/cuda/convolution/convolution_templates.h"
 #include "compiler/codegen/cuda/map/map_templates.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_templates.h"
 
@@ -69,15 +70,21 @@ void WriteNeighbours(const PartContext& context, PartWriter* writer) {
 // Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs. By
 // packed weights that is so of the least rows, and while A of all of K fits beside the stream; of more, tiles
 // unpack quicker, and the stream takes their time as well (tools/bench/results/2026-11-22-packed-weights.md).
+// Of whole numbers in 8 bits, the stream takes as many instructions for each 8 rows as tiles do for 32.
 void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* candidates) {
-  constexpr int64_t kMostStreamed = 8, kMostStreamedDeep = 4, kDeep = 8192;
+  constexpr int64_t kMostStreamed = 8, kMostStreamedBytes = 8, kMostStreamedDeep = 4, kDeep = 8192;
   const std::optional<MatmulProblem>& matmul = context.matmul;
   const bool tiled =
       matmul && (matmul->m > kMostStreamed || (matmul->m > kMostStreamedDeep && matmul->k >= kDeep));
+  const DType type =
+      matmul && !context.part.rhs.empty() ? context.part.operands[context.part.rhs[0]].dtype : DType::kF32;
+  const bool bytes = Is8Bit(type) && matmul->m > kMostStreamedBytes;
   const auto first = [&](const KernelCandidate& one) {
     const TemplateFamily family = one.configuration.family;
     if (family == TemplateFamily::kPackedDigits) return true;
     if (IsTiledPacked(family)) return tiled;
+    if (bytes && (family == TemplateFamily::kFewRows || family == TemplateFamily::kImma))
+      return family == TemplateFamily::kImma;
     return family == TemplateFamily::kFewRows || (family == TemplateFamily::kPacked && !tiled);
   };
   double most = 0;

@@ -102,13 +102,20 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   return gpu.stream_start + bytes / gpu.memory_bytes + gpu.stream_next_best * static_cast<double>(place);
 }
 
+// Bytes of more than 8 rows and a long K: two blocks of four warps, with half of A each, were quickest.
+bool IsDeep(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kLong = 8192, kHalf = 8;
+  return ByteSize(BOf(context.part, problem).dtype) == 1 && problem.m > kHalf && problem.k >= kLong;
+}
+
 // Two blocks split K where that still leaves at most one block a multiprocessor (more gain nothing). Of bytes
 // a block has its part of A alone: more of them share an A that one has no room for.
 std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem& problem,
                                 const FewRowsMatmul& matmul) {
   if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
   if (!context.target.clusters() || problem.k < 4 * matmul.tile_k()) return {1};
-  const bool two = static_cast<double>(2 * TilesOfN(problem, matmul)) <= context.Processors();
+  const bool two =
+      IsDeep(context, problem) || static_cast<double>(2 * TilesOfN(problem, matmul)) <= context.Processors();
   std::vector<int64_t> clusters = two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
   if (matmul.bytes) clusters.insert(clusters.end(), {4, 8});
   return clusters;
@@ -126,6 +133,7 @@ int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
 // multiprocessors then have unequal shares.
 std::vector<int64_t> WarpsOf(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kShort = 8192;
+  if (IsDeep(context, problem)) return {4, 8};
   const FewRowsMatmul eight = MatmulOf(context, problem, 8, 1), four = MatmulOf(context, problem, 4, 1);
   const bool wide = eight.bytes && problem.k < kShort &&
                     BusiestColumns(context, problem, four) <= BusiestColumns(context, problem, eight);
