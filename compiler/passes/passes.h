@@ -76,8 +76,8 @@ Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.
 Result<PassResult> RecomputeSmall(ir::Graph* graph, const PassOptions& options);
 
-// Products of bytes with one row, whose left side is quantised by its range, are sums over rows of weights, and
-// each row finds that range itself.
+// Products of bytes with one row, whose left side is quantised by its range, are sums over rows of weights,
+// and each row finds that range itself.
 Result<PassResult> SmallProducts(ir::Graph* graph, const PassOptions& options);
 
 // The range of an image times a factor a channel comes from extremes of the image's channels, where something

@@ -126,8 +126,8 @@ TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
   for (DType type : {DType::kI8, DType::kU8}) {
     EXPECT_EQ(TemplateOf({128, 768, 768, type, true}), "matmul_imma");
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true, 3}), "matmul_few_rows_bytes");
-    EXPECT_EQ(TemplateOf({16, 4096, 14336, type, true}), "matmul_few_rows_bytes");
-    EXPECT_EQ(TemplateOf({17, 4096, 4096, type, true}), "matmul_imma");
+    EXPECT_EQ(TemplateOf({8, 4096, 14336, type, true}), "matmul_few_rows_bytes");
+    EXPECT_EQ(TemplateOf({9, 4096, 4096, type, true}), "matmul_imma");
     // Lines along N; vectors of less than 16 bytes.
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type}), "matmul_imma");
     EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true}, 8), "matmul_imma");

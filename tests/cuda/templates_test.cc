@@ -316,7 +316,7 @@ TEST(CudaTemplates, RowsSideBySideAreReadAsVectors) {
   PartMaker wide(&arena), odd(&arena);
   MakeColumns(1, 64, 12544, DType::kF16, &wide);
   MakeColumns(1, 7, 196, DType::kF16, &odd);
-  EXPECT_TRUE(Has(Text(wide), "join_columns<Sum, 2, 8, "));
+  EXPECT_TRUE(Has(Text(wide), "join_columns_of_warp<Sum, 2, 8>("));
   EXPECT_TRUE(Has(Text(wide), "__cluster_dims__("));  // blocks share the elements where rows are few
   EXPECT_FALSE(Has(Text(wide, kAmpere), "__cluster_dims__("));
   EXPECT_FALSE(Has(Text(odd), "join_columns"));

@@ -63,7 +63,7 @@ DEV void join_columns_of_cluster(T (*warps)[WIDE * LANES], int own) {
   warps[0][p] = totals[0];
 }
 // Then every thread takes the result, from the block's line or, of a cluster, the first.
-template <int WIDE, int LANES, int CLUSTER, typename T>
+template <typename Op, int WIDE, int LANES, int CLUSTER, typename T>
 DEV void take_columns(const T (*warps)[WIDE * LANES], T (&result)[LANES]) {
 #pragma unroll
   for (int e = 0; e < LANES; ++e) result[e] = warps[CLUSTER > 1 ? 0 : 8][threadIdx.x % WIDE * LANES + e];

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
@@ -83,20 +82,15 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
 
 // All reductions of a stage at once.
 void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* writer) {
-  // `name`<Op, wide, lanes, more>(arguments) of each, where WARPS is its memory, SLOT its scalar's number and
-  // OWN the warp that reads it.
-  const auto each = [&](const std::string& name, const std::string& more, std::string_view arguments) {
+  // step<op, wide, lanes>(arguments) of each; its scalar has number `slot`, and warp `own` reads what others
+  // found.
+  const auto each = [&](const std::string& step, const std::string& more, const auto& arguments) {
     int number = 0;
     for (const TapeInst& inst : stage.tape) {
       if (!IsReduction(inst.op)) continue;
       const std::string slot = Text(inst.arg), own = Text(number++ % (kCudaBlock / 32));
-      std::string text(arguments);
-      for (const auto& [word, by] :
-           {std::pair<std::string, std::string>{"WARPS", "warps" + slot}, {"SLOT", slot}, {"OWN", own}}) {
-        for (size_t at; (at = text.find(word)) != std::string::npos;) text.replace(at, word.size(), by);
-      }
-      const std::string op = name == "take_columns" ? "" : std::string(Combiner(inst.op)) + ", ";
-      writer->Line(name + "<" + op + Text(shape.wide) + ", " + Text(shape.lanes) + more + ">(" + text + ");");
+      writer->Line(step + "<" + Combiner(inst.op) + ", " + Text(shape.wide) + ", " + Text(shape.lanes) +
+                   more + ">(" + arguments(slot, own) + ");");
     }
   };
   for (const TapeInst& inst : stage.tape) {
@@ -104,16 +98,21 @@ void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* write
     writer->Line(std::string("__shared__ ") + TypeText(stage.tape[inst.a].type) + " warps" + Text(inst.arg) +
                  "[9][" + Text(shape.wide * shape.lanes) + "];");
   }
+  const auto found = [](const std::string& slot, const std::string& own) {
+    return "warps" + slot + ", " + own;
+  };
   const std::string cluster = ", " + Text(shape.cluster);
-  each("join_columns_of_warp", "", "vSLOT, WARPS");
+  each("join_columns_of_warp", "",
+       [](const std::string& slot, const std::string&) { return "v" + slot + ", warps" + slot; });
   writer->Line("__syncthreads();");
-  each("join_columns_of_block", "", "WARPS, OWN");
+  each("join_columns_of_block", "", found);
   if (shape.cluster > 1) {
     writer->Line("cluster_barrier();");
-    each("join_columns_of_cluster", cluster, "WARPS, OWN");
+    each("join_columns_of_cluster", cluster, found);
   }
   writer->Line("__syncthreads();");
-  each("take_columns", cluster, "WARPS, sSLOT");
+  each("take_columns", cluster,
+       [](const std::string& slot, const std::string&) { return "warps" + slot + ", s" + slot; });
   if (shape.cluster > 1) writer->Line("cluster_barrier();");
 }
 
