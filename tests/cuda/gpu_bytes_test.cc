@@ -175,6 +175,16 @@ TEST(GpuBytes, ConvolutionsMatchTheReference) {
   EXPECT_EQ(suite.Count("matmul_imma<"), suite.size());
 }
 
+// A thread a point, which takes whatever the others do not.
+TEST(GpuBytes, ConvolutionsOfAThreadAPointMatchTheReference) {
+  Suite suite;
+  suite.configuration.family = TemplateFamily::kPlain;
+  for (uint32_t seed = 90; seed < 94; ++seed) AddConvolution(&suite, 4, 7, 3, 1 + seed % 2, seed);
+  suite.Run();
+  if (testing::Test::HasFatalFailure()) return;
+  EXPECT_EQ(suite.Count("op_mul(x, "), suite.size());
+}
+
 TEST(GpuBytes, NumbersThatConvolutionsCombineMatchTheReference) {
   Suite suite;
   AddConvolution(&suite, 16, 20, 3, 1, 80);

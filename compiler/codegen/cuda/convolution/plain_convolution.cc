@@ -27,9 +27,14 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   const Operand& input = part.operands[part.lhs];
   writer->Line("{");
   writer->Address(input);
-  writer->Line("if (ok) { ++present;");
-  writer->Line("const " + type + " x = ld_" + std::string(Name(input.dtype)) + "(p" + Text(input.param) +
-               ", a);");
+  // What is absent is multiplied as well where it is not 0, and is no part of a maximum or a mean.
+  const std::string read = "ld_" + std::string(Name(input.dtype)) + "(p" + Text(input.param) + ", a)";
+  const bool pads = !part.rhs.empty() && input.absent != 0;
+  const std::string absent = part.acc_type == TapeType::kI64 ? IntText(static_cast<int64_t>(input.absent))
+                                                             : NumberText(input.absent, part.acc_type);
+  writer->Line(pads ? "{" : "if (ok) { ++present;");
+  writer->Line("const " + type + " x = " + (pads ? "!ok ? " + absent + " : " : "") + "(" + type + ")" + read +
+               ";");
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     const std::string acc = "acc" + Text(j), weight = "w" + Text(j);
     writer->Load(part.rhs[j], weight);
