@@ -329,7 +329,7 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
 
 // y[i, index[i], :] = x[i, :], as a cache is written.
 void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside,
-                uint32_t seed) {
+                uint32_t seed, bool adds = false) {
   Random random(seed);
   Case& c = suite->Add("scatter " + std::to_string(seed));
   PartMaker& maker = c.maker;
@@ -338,7 +338,7 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
   maker.loops = {rows, row};
   const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
                  index = maker.Operand(DType::kI64, Mode::kRead, {0}),
-                 y = maker.Operand(type, Mode::kWrite, {0, 1});
+                 y = maker.Operand(type, adds ? Mode::kReadWrite : Mode::kWrite, {0, 1});
   Span<int64_t> strides = c.arena.New<int64_t>(2);
   strides[0] = places * row;
   strides[1] = 1;
@@ -350,7 +350,8 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
   indirects[0].extent = places;
   maker.operands[y].indirects = indirects;
   TapeMaker body;
-  body.Store(y, type, body.Load(x, type));
+  const uint16_t value = body.Load(x, type);
+  body.Store(y, type, adds ? body.Add(TapeOp::kAdd, NaturalType(type), 0, body.Load(y, type), value) : value);
   maker.part.body = maker.Keep(body);
   c.memory.Randomise(maker, random);
   for (int64_t i = 0; i < rows; ++i) {
@@ -409,6 +410,8 @@ TEST(GpuKernels, MapsMatchTheReference) {
     AddScatter(&suite, 5, 9, 64, in, false, seed++);
     AddScatter(&suite, 5, 9, 63, in, false, seed++);
     AddScatter(&suite, 5, 9, 64, in, true, seed++);
+    AddScatter(&suite, 5, 9, 64, in, false, seed++, true);
+    AddScatter(&suite, 5, 9, 63, in, false, seed++, true);
     for (bool nested : {false, true}) {
       AddOrderedScatter(&suite, nested, 50, 64, in, seed++);
       AddOrderedScatter(&suite, nested, 2000, 7, in, seed++);

@@ -1,4 +1,6 @@
 // The tapes of PartWriter: one point at a time, or neighbouring points as lanes of vectors.
+#include <algorithm>
+
 #include "compiler/codegen/cuda/combined_cells.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -234,9 +236,14 @@ void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, 
   scope.lanes.resize(context_.part.operands.size());
   LoadLanes(tape, along, lanes);
   std::vector<size_t> stored;
+  const std::vector<size_t> loaded = Touched(tape, TapeOp::kLoad);
   for (size_t index : Touched(tape, TapeOp::kStore)) {
     if (!FitsLanes(context_, index, along, lanes)) continue;
+    // What is read as well is changed where it was read to, or one by one.
+    const bool changed = std::find(loaded.begin(), loaded.end(), index) != loaded.end();
+    if (changed && scope.lanes[index].empty()) continue;
     stored.push_back(index);
+    if (changed) continue;
     scope.lanes[index] = "out" + Text(index);
     Line(LaneType(context_.part.operands[index]) + " " + scope.lanes[index] + "[" + Text(lanes) + "];");
   }
