@@ -85,7 +85,7 @@ def compare(arguments, name):
     run([arguments.binaries / "rondo", "compile", *programs, "-o", folder / "plan.rondo", "--cache-length", arguments.length,
          "--bind", "first:use_cache_branch=false", "--bind", "decode:use_cache_branch=true", *shapes,
          "--shape", f"first:sequence_length={prompt.shape[1]}", "--shape", "decode:sequence_length=1",
-         *(["--sample", "logits"] if arguments.sample else [])])
+         *(["--sample", "logits"] if arguments.sample else []), *arguments.compile.split()])
     for row in prompt:
         given += ["--prompt", " ".join(map(str, row))]
     said = run([arguments.binaries / "rondo", "generate", folder / "plan.rondo", "--ids", "--json", "--max-tokens",
@@ -104,6 +104,7 @@ def main():
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sample", action="store_true", help="tokens are drawn on the device")
+    parser.add_argument("--compile", default="", help="more options of rondo compile: '--target cuda:sm_90a'")
     arguments = parser.parse_args()
     print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, {arguments.steps} steps, a cache of {arguments.length}\n")
     print("| model | tokens that differ |\n|---|---|")

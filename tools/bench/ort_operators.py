@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators of com.microsoft (and what goes with them) on Rondo's host driver against ONNX Runtime's CPU provider.
+"""Operators of com.microsoft (and what goes with them) on Rondo's host or CUDA driver against ONNX Runtime's CPU provider.
 
 Each operator has a function in operator_cases/ that draws a model of it: shapes, options and numbers, from a seed.
 ONNX Runtime says what the outputs are; `rondo test` compiles the model, runs it and compares. Prints a row for each
@@ -10,6 +10,7 @@ of u8 by i8 saturate within pairs, and differ from exact sums (MatMulInteger, QG
   tools/setup --venv
   build/venv/bin/python tools/bench/ort_operators.py                       # all, 48 cases each
   build/venv/bin/python tools/bench/ort_operators.py GroupQueryAttention --cases 200 --seed 7
+  build/venv/bin/python tools/bench/ort_operators.py --driver cuda         # with a GPU
 """
 import argparse
 import json
@@ -86,7 +87,7 @@ def compare(name, arguments):
             refused.append(reason)
     passed, failures = 0, []
     for folder, (rtol, atol) in tolerances.items():
-        command = [arguments.binaries / "rondo", "test", folder, "--json", "--rtol", rtol, "--atol", atol]
+        command = [arguments.binaries / "rondo", "test", folder, "--json", "--rtol", rtol, "--atol", atol, "--driver", arguments.driver]
         said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False).stdout
         report = json.loads(said)
         passed += report["passed"]
@@ -98,6 +99,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operators", nargs="*", help="all, if none is named")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--driver", default="host", help="of Rondo: host, or cuda on a machine with a GPU")
     parser.add_argument("--cases", type=int, default=48)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--reasons", action="store_true", help="print why ONNX Runtime refuses what it refuses")
