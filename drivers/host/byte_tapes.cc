@@ -1,5 +1,7 @@
 // Tapes that read and write bytes: as floats where they compute with floats, as they are where they only move
 // them, and by a table of 256, made by the very functions that would run, where all follows from one byte.
+#include <cstring>
+
 #include "drivers/host/part_builder.h"
 
 namespace rondo::host {
@@ -17,6 +19,12 @@ bool PartBuilder::IsPlainByte(uint16_t operand) const {
   if (operand >= part_.operands.size()) return false;
   const Operand& o = part_.operands[operand];
   return (o.dtype == DType::kI8 || o.dtype == DType::kU8) && o.guards.empty() && o.indirects.empty();
+}
+
+bool PartBuilder::IsPlainFloat(uint16_t operand) const {
+  if (operand >= part_.operands.size()) return false;
+  const Operand& o = part_.operands[operand];
+  return o.dtype == DType::kF32 && o.guards.empty() && o.indirects.empty();
 }
 
 // Bytes that are only cast to f32 are loaded as f32. The casts stay, for nobody.
@@ -117,9 +125,9 @@ GrowingList<uint8_t> PartBuilder::OnlyMovesBytes(const GrowingList<TapeInst>& ta
   return moves;
 }
 
-// The steps that depend on register `root`, and the store that they end in: empty where they read anything
-// else but constants, or end otherwise. Not ok() when out of memory.
-GrowingList<uint16_t> PartBuilder::StepsFrom(Tape tape, size_t root) const {
+// The steps that depend on register `root`, and the store, of bytes or of floats, that they end in: empty
+// where they read anything else but constants, or end otherwise. Not ok() when out of memory.
+GrowingList<uint16_t> PartBuilder::StepsFrom(Tape tape, size_t root, bool to_floats) const {
   GrowingList<uint16_t> steps;
   GrowingList<uint8_t> depends = GrowingList<uint8_t>::Filled(tape.size(), 0);
   if (!depends.ok()) return steps;
@@ -134,8 +142,10 @@ GrowingList<uint16_t> PartBuilder::StepsFrom(Tape tape, size_t root) const {
       known &= depends[reads[r]] != 0 || tape[reads[r]].op == TapeOp::kConst;
     }
     if (!some) continue;
-    const bool store = inst.op == TapeOp::kStore && !stored && IsPlainByte(inst.arg) &&
-                       tape[inst.a].op == TapeOp::kCast && tape[inst.a].type == TapeType::kI64;
+    const bool of_bytes = !to_floats && IsPlainByte(inst.arg) && tape[inst.a].op == TapeOp::kCast &&
+                          tape[inst.a].type == TapeType::kI64;
+    const bool of_floats = to_floats && IsPlainFloat(inst.arg) && tape[inst.a].type == TapeType::kF32;
+    const bool store = inst.op == TapeOp::kStore && !stored && (of_bytes || of_floats);
     if (!known || (!store && !IsPure(inst.op)) || steps.size() == kMostSteps) return {};
     stored |= store;
     depends[k] = 1;
@@ -145,14 +155,14 @@ GrowingList<uint16_t> PartBuilder::StepsFrom(Tape tape, size_t root) const {
   return steps;
 }
 
-// Of `steps` from register `root`, which holds bytes of `dtype` as i64 or, if `floats`, as f32.
-Status PartBuilder::MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
-                                  const uint8_t** table) {
-  Span<uint8_t> made = arena_.New<uint8_t>(kBytes);
+// What `steps` from register `root`, which holds bytes of `dtype` as i64 or as f32, make of each, as lanes of
+// the register that is stored.
+Status PartBuilder::TakeSteps(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
+                              int64_t (&results)[kLanes]) {
   GrowingList<uint16_t> place = GrowingList<uint16_t>::Filled(tape.size(), 0);
   // A place for the root, for each step, and for the constants of one.
   GrowingList<int64_t> lanes = GrowingList<int64_t>::Filled((steps.size() + 4) * kLanes, 0);
-  if (made.data() == nullptr || !place.ok() || !lanes.ok()) return NoMemory();
+  if (!place.ok() || !lanes.ok()) return NoMemory();
   const auto at = [&](size_t p) { return &lanes[p * kLanes]; };
   for (size_t i = 0; i < kBytes; ++i) {
     const int64_t number = dtype == DType::kI8 ? static_cast<int8_t>(i) : static_cast<int64_t>(i);
@@ -186,7 +196,18 @@ Status PartBuilder::MakeByteTable(Tape tape, size_t root, const GrowingList<uint
     place[steps[s]] = static_cast<uint16_t>(s + 1);
     inst.fn({at(s + 1), from[0], from[1], from[2]}, inst, kLanes);
   }
-  for (size_t i = 0; i < kBytes; ++i) made[i] = static_cast<uint8_t>(at(last)[i]);
+  std::memcpy(results, at(last), sizeof(results));
+  return Status::Ok();
+}
+
+// Of `steps` as above, which end in a store of bytes.
+Status PartBuilder::MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
+                                  const uint8_t** table) {
+  Span<uint8_t> made = arena_.New<uint8_t>(kBytes);
+  if (made.data() == nullptr) return NoMemory();
+  int64_t results[kLanes];
+  RONDO_RETURN_IF_ERROR(TakeSteps(tape, root, steps, dtype, results));
+  for (size_t i = 0; i < kBytes; ++i) made[i] = static_cast<uint8_t>(results[i]);
   *table = made.data();
   return Status::Ok();
 }

@@ -1,4 +1,6 @@
 // Depthwise convolutions and pools over channels that lie side by side (Path::kChannels).
+#include <cstring>
+
 #include "drivers/host/part_builder.h"
 
 namespace rondo::host {
@@ -51,7 +53,41 @@ Status PartBuilder::BuildChannels() {
   return Status::Ok();
 }
 
-// Greatest bytes of windows, stored as they are, and no index from data.
+// Whether the epilogue is no more than a store of bytes as they are.
+bool PartBuilder::StoresTheGreatest() const {
+  const Tape tape = part_.epilogue;
+  const DType dtype = part_.operands[part_.lhs].dtype;
+  const size_t store = tape.size() - 1;
+  if (tape.size() < 2 || tape.size() > 3) return false;
+  bool fits = tape[0].op == TapeOp::kAcc && tape[store].op == TapeOp::kStore && tape[store].a == store - 1 &&
+              tape[store].arg < part_.operands.size() && part_.operands[tape[store].arg].dtype == dtype;
+  if (store == 2)
+    fits &= tape[1].op == TapeOp::kCast && tape[1].a == 0 && tape[1].imm.i == static_cast<int64_t>(dtype);
+  return fits;
+}
+
+// A table of what the epilogue stores for each byte, where it stores floats that follow from nothing else.
+Status PartBuilder::MakePoolTable() {
+  const Tape tape = part_.epilogue;
+  if (tape.empty() || tape[0].op != TapeOp::kAcc) return Status::Ok();
+  for (size_t k = 1; k < tape.size(); ++k) {
+    if (tape[k].op == TapeOp::kAcc) return Status::Ok();
+  }
+  const GrowingList<uint16_t> steps = StepsFrom(tape, 0, true);
+  if (!steps.ok()) return NoMemory();
+  size_t constants = 0;
+  for (size_t k = 1; k < tape.size(); ++k) constants += tape[k].op == TapeOp::kConst;
+  if (steps.empty() || 1 + constants + steps.size() != tape.size()) return Status::Ok();
+  Span<float> table = arena_.New<float>(kLanes);
+  if (table.data() == nullptr) return NoMemory();
+  int64_t results[kLanes];
+  RONDO_RETURN_IF_ERROR(TakeSteps(tape, 0, steps, part_.operands[part_.lhs].dtype, results));
+  std::memcpy(table.data(), results, kLanes * sizeof(float));
+  out_->of_bytes = table.data();
+  return Status::Ok();
+}
+
+// Greatest bytes of windows, and no index from data.
 bool PartBuilder::FitsBytePool() const {
   const Nest& nest = out_->nest;
   constexpr int64_t kMostTaps = 1 << 12;
@@ -60,15 +96,8 @@ bool PartBuilder::FitsBytePool() const {
     return false;
   }
   const Operand& input = part_.operands[part_.lhs];
-  const Tape tape = part_.epilogue;
-  const size_t store = tape.size() - 1;
-  if (!Is8Bit(input.dtype) || !input.indirects.empty() || tape.size() < 2 || tape.size() > 3) return false;
-  bool fits = tape[0].op == TapeOp::kAcc && tape[store].op == TapeOp::kStore && tape[store].a == store - 1 &&
-              tape[store].arg < part_.operands.size() && part_.operands[tape[store].arg].dtype == input.dtype;
-  if (store == 2) {
-    fits &=
-        tape[1].op == TapeOp::kCast && tape[1].a == 0 && tape[1].imm.i == static_cast<int64_t>(input.dtype);
-  }
+  if (!Is8Bit(input.dtype) || !input.indirects.empty() || part_.epilogue.empty()) return false;
+  bool fits = true;
   constexpr size_t kGroup = 1;
   for (const Guard& guard : input.guards) fits &= guard.strides[kGroup] == 0;
   return fits;
@@ -76,6 +105,11 @@ bool PartBuilder::FitsBytePool() const {
 
 Status PartBuilder::BuildBytePool(bool* built) {
   const Nest& nest = out_->nest;
+  const bool as_they_are = StoresTheGreatest();
+  if (!as_they_are) {
+    RONDO_RETURN_IF_ERROR(MakePoolTable());
+    if (out_->of_bytes == nullptr) return Status::Ok();
+  }
   RONDO_RETURN_IF_ERROR(BuildAccess(part_.epilogue[part_.epilogue.size() - 1].arg, out_->tiling, &out_->out));
   *built = out_->out->plain && out_->out->lane.kind == LaneKind::kUnit;
   if (!*built) return Status::Ok();

@@ -156,7 +156,11 @@ Status PartBuilder::BuildOneRow(Span<StageProgram> stages) {
   for (size_t s = 0; s < stages.size(); ++s) {
     if (stages[s].per_row) continue;
     phase_stage[static_cast<size_t>(out_->phases++)] = static_cast<int>(s);
-    if (!FindQuantised(&stages[s])) FindRange(&stages[s]);
+    if (FindQuantised(&stages[s])) continue;
+    FindRange(&stages[s]);
+    TurnProgram turn;
+    if (stages[s].floats == nullptr && FindTurn(part_.stages[s].tape, &turn))
+      RONDO_RETURN_IF_ERROR(BuildTurn(part_.stages[s].tape, &turn, &stages[s].turn));
   }
   out_->phase_stage = phase_stage.data();
   out_->end_phase = engine_.end_one_row;

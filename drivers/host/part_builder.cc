@@ -108,6 +108,11 @@ void PartBuilder::FindRunsOfMap() {
 
 Status PartBuilder::BuildMap() {
   out_->path = Path::kMap;
+  TurnProgram turn;
+  if (FindTurn(part_.body, &turn)) {
+    PointsLast(&turn);
+    RONDO_RETURN_IF_ERROR(BuildTurn(part_.body, &turn, &out_->turn));
+  }
   const Nest& nest = out_->nest;
   out_->tiling = MakeTiling(nest, 0, nest.loops, kLanes, linear_ || part_.sequential);
   if (part_.sequential) {
@@ -126,7 +131,7 @@ Status PartBuilder::BuildMap() {
     if (!apart) out_->tiling = MakeTiling(nest, 0, nest.loops, 1, true);
   }
   RONDO_RETURN_IF_ERROR(BuildTape(part_.body, out_->tiling, {}, &out_->program));
-  FindRunsOfMap();
+  if (out_->turn == nullptr) FindRunsOfMap();
   out_->tasks = out_->tiling.tiles;
   if (part_.sequential) out_->tasks = 1;
   out_->work = static_cast<double>(nest.points[0]) * kInstCost * (out_->program.num_body + 1);

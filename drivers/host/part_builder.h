@@ -63,12 +63,15 @@ class PartBuilder {
   Status BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling, Inst* out,
                    bool moves = false);
   bool IsPlainByte(uint16_t operand) const;
+  bool IsPlainFloat(uint16_t operand) const;
   void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
   void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   void KeepBytesAsFloats(GrowingList<TapeInst>& tape) const;
   GrowingList<uint8_t> OnlyMovesBytes(const GrowingList<TapeInst>& tape) const;
   // Bytes that a tape makes of one byte.
-  GrowingList<uint16_t> StepsFrom(Tape tape, size_t root) const;
+  GrowingList<uint16_t> StepsFrom(Tape tape, size_t root, bool to_floats = false) const;
+  Status TakeSteps(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
+                   int64_t (&results)[kLanes]);
   Status MakeByteTable(Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                        const uint8_t** table);
   bool IsByteAsFloat(const GrowingList<TapeInst>& tape, size_t cast) const;
@@ -82,6 +85,9 @@ class PartBuilder {
   // paths
   Status BuildMap();
   void FindRunsOfMap();
+  bool FindTurn(Tape tape, TurnProgram* turn) const;  // (turn_builder.cc)
+  void PointsLast(TurnProgram* turn);
+  Status BuildTurn(Tape tape, TurnProgram* turn, const TurnProgram** built);
   Status BuildReduction();
   Status BuildScalars();
   bool FindSoftmax(Span<StageProgram> stages, SoftmaxProgram* softmax) const;
@@ -102,6 +108,8 @@ class PartBuilder {
   bool FitsChannels() const;
   Status BuildChannels();
   bool FitsBytePool() const;
+  bool StoresTheGreatest() const;
+  Status MakePoolTable();
   Status BuildBytePool(bool* built);  // not where channels of the result do not lie side by side
   bool FitsPlanes() const;
   bool PlaneAxisOf(int s, PlaneAxis* axis) const;

@@ -45,6 +45,23 @@ struct Tiling {
   int64_t tiles = 1;
 };
 
+// Bytes that lie one behind the other along other loops than what they are made of: "channels", whose loops
+// are those along which the bytes of one point lie side by side, and "points", one loop along which numbers
+// are read. A tape makes some of each channel in turn, and squares of bytes are turned as they are stored.
+inline constexpr int kTurnedChannels = 64, kTurnedPoints = 256;  // at once
+struct TurnProgram {
+  Program program;   // lanes along the points; ends in a store of a register of bytes
+  int points = 0;    // the nest's loop
+  int64_t step = 0;  // bytes from point to point
+  int64_t channels = 1;
+  int num_channel_loops = 0, num_outer_loops = 0;
+  uint8_t channel_loop[kMaxNest] = {};  // the innermost first
+  uint8_t outer_loop[kMaxNest] = {};    // all others
+  int64_t at_once = 0;                  // points
+  int64_t units = 0;                    // of all outer loops and blocks of points
+  int64_t bytes_at = 0;                 // scratch: [channel][point], kTurnedChannels of kTurnedPoints
+};
+
 struct StageProgram {
   bool per_row = false;
   uint32_t resets = 0;  // bit s: scalar s starts anew in this stage
@@ -62,6 +79,7 @@ struct StageProgram {
   // that plus another such.
   const Access *factors = nullptr, *terms = nullptr;
   float low = -__builtin_inff(), high = __builtin_inff();  // what a term was added to is limited to
+  const TurnProgram* turn = nullptr;                       // in place of `program`
 };
 
 // A row scalar: how it is accumulated.
@@ -191,6 +209,7 @@ struct PartProgram {
   // innermost loop, not tiles, are its units then.
   const Access* fills = nullptr;
   bool in_runs = false;
+  const TurnProgram* turn = nullptr;  // kMap: in place of `program`
 
   // kMap: tiling of all loops. Reductions: of the lane group. Others: of group n.
   Tiling tiling;
@@ -225,8 +244,9 @@ struct PartProgram {
 
   // kChannels, kDirect. The input is rhs[0].by_n; the points of k are taps, each of tap_run of them
   // (kDirect).
-  const Access* weight = nullptr;  // lanes along n; null: a pool
-  const Access* out = nullptr;     // kBytePool: lanes side by side
+  const Access* weight = nullptr;   // lanes along n; null: a pool
+  const Access* out = nullptr;      // kBytePool: lanes side by side
+  const float* of_bytes = nullptr;  // kBytePool: what is written for each byte, if that is floats
   int64_t taps = 0;
   const int64_t* tap_at = nullptr;          // elements from the input of tap 0
   const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0

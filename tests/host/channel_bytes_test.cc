@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 
+#include "drivers/host/module.h"
 #include "tests/host/driver_case.h"
+#include "tests/host/kernel_plan.h"
 #include "tests/host/random_layout.h"
 #include "tests/host/sums_of_bytes.h"
 
@@ -168,9 +171,29 @@ TEST(GreatestBytes, MatchTheReference) {
     if (Between(random, 0, 1) == 0) greatest = Narrowed(tape, greatest, type);
     const bool as_read = Between(random, 0, 3) > 0;
     const std::vector<int> out = as_read ? std::vector<int>{0, 3, 4, 1} : std::vector<int>{0, 1, 3, 4};
-    tape.Store(maker.Operand(Between(random, 0, 4) == 0 ? DType::kI32 : type, Mode::kWrite, out, 7), type,
-               greatest);
+    const bool floats = Between(random, 0, 2) == 0;  // that each byte stands for, by one scale and another
+    if (floats) {
+      const auto real = [&](uint16_t x, float zero, float scale) {
+        return tape.Binary(TapeOp::kMul, tape.Binary(TapeOp::kSub, x, tape.Const(zero)), tape.Const(scale));
+      };
+      uint16_t x = real(tape.Cast(greatest, TapeType::kF32, DType::kF32), 3, 0.037f);
+      x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, tape.Const(0.041f)));
+      greatest = real(Clamped(tape, x, type), 5, 0.041f);
+    }
+    const DType stored = floats ? DType::kF32 : Between(random, 0, 4) == 0 ? DType::kI32 : type;
+    tape.Store(maker.Operand(stored, Mode::kWrite, out, 7), floats ? stored : type, greatest);
     part.epilogue = maker.Keep(tape);
+    if (floats && last && as_read) {
+      KernelPlan plan;
+      plan.Add(maker);
+      Status status = Status::Ok();
+      const std::unique_ptr<host::HostModule> module(
+          host::HostModule::Create(plan.data, Engines().back(), nullptr, &status));
+      ASSERT_TRUE(status.ok()) << status.message();
+      const host::PartProgram& program = module->kernel(0)->parts[0];
+      EXPECT_EQ(program.path, host::Path::kBytePool) << "seed " << seed;
+      EXPECT_NE(program.of_bytes, nullptr);
+    }
     Memory memory;
     FillNumbers(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});

@@ -1,6 +1,6 @@
 // What the host driver computes without tapes, tiles or packed rows: lines of images that bytes are
-// multiplied in, floats that lie straight and are scaled by channel, bytes in runs. That these ways are
-// taken, and that they give the same.
+// multiplied in, floats that lie straight and are scaled by channel, bytes in runs, bytes that are turned.
+// That these ways are taken, and that they give the same.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -422,6 +422,78 @@ TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
       const float scale = 0.25f;
       std::memcpy(memory.params[1].data(), &scale, sizeof(scale));
     }
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
+// ------------------------------------------------------------------------------- bytes that are turned
+
+enum class Turned { kBytes, kQuantised, kScaled, kByRange };
+
+// [images, half, channel, point] to bytes as `order` says, which has points before channels.
+void Turn(PartMaker& maker, Turned what, DType byte, const std::vector<int>& order, int64_t gap) {
+  const bool range = what == Turned::kByRange;
+  const DType type = what == Turned::kBytes ? byte : DType::kF32;
+  const uint16_t from = maker.Operand(type, Mode::kRead, {0, 1, 2, 3}),
+                 factor = maker.Operand(DType::kF32, Mode::kRead, {1, 2}),
+                 to = maker.Operand(byte, Mode::kWrite, order, maker.loops[0] * maker.loops[3] * gap);
+  const int64_t channels = maker.loops[1] * maker.loops[2];
+  std::vector<int64_t> strides(maker.operands[to].strides.begin(), maker.operands[to].strides.end());
+  strides[0] += gap * strides[0] / channels;
+  strides[3] += gap;
+  maker.operands[to].strides = maker.arena->Copy(strides);
+  maker.operands[to].offset = gap / 2;
+  TapeMaker tape;
+  uint16_t x = tape.Load(from, type);
+  if (what == Turned::kScaled) x = tape.Binary(TapeOp::kMul, x, tape.Load(factor, DType::kF32));
+  if (what != Turned::kBytes) {
+    const uint16_t divisor = range ? tape.Add(TapeOp::kScalar, TapeType::kF32, 1) : tape.Const(0.013f);
+    x = Clamped(tape, tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, divisor)), byte);
+  }
+  tape.Store(to, byte, x);
+  if (!range) {
+    maker.part.outer = 4;
+    maker.part.body = maker.Keep(tape);
+    return;
+  }
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.reduced = 4;
+  maker.part.scalars = 2;
+  TapeMaker find, row;
+  find.Add(TapeOp::kReduceMax, TapeType::kF32, 0, find.Load(from, DType::kF32));
+  row.Add(TapeOp::kSetScalar, TapeType::kF32, 1, row.Const(0.017f));
+  row.Store(maker.Operand(DType::kF32, Mode::kWrite, {}), DType::kF32,
+            row.Add(TapeOp::kScalar, TapeType::kF32, 0));
+  KeepStages(maker, {{false, find}, {true, row}, {false, tape}});
+}
+
+// A channel's place is of both its loops, in whatever order, and bytes between points stay as they are.
+TEST(BytesTurned, AreMadeByChannelAndStoredByPoint) {
+  for (uint32_t seed = 0; seed < 96 && !HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    const bool few = seed / 4 % 3 == 0;
+    maker.loops = {Between(random, 1, 3), few ? 1 : Between(random, 1, 3),
+                   few ? Between(random, 2, 5) : Between(random, 2, 90),
+                   seed % 5 == 0 ? Between(random, 257, 700) : Between(random, 16, 90)};
+    const Turned what = static_cast<Turned>(seed % 4);
+    const DType byte = kBytes[seed / 4 % 2];
+    const bool shuffled = Between(random, 0, 1) == 0;
+    Turn(maker, what, byte, shuffled ? std::vector<int>{0, 3, 2, 1} : std::vector<int>{0, 3, 1, 2},
+         Between(random, 0, 1) * 4);
+    {
+      const Prepared part(maker);
+      const host::TurnProgram* turn = (*part).turn;
+      if (what == Turned::kByRange) {
+        ASSERT_EQ((*part).path, host::Path::kOneRow);
+        turn = (*part).stages[2].turn;
+      }
+      ASSERT_NE(turn, nullptr) << "seed " << seed;
+      EXPECT_EQ(turn->channels, maker.loops[1] * maker.loops[2]);
+    }
+    Memory memory;
+    FillBytes(maker, random, &memory);
     ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
   }
 }

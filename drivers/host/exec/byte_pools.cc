@@ -1,4 +1,5 @@
-// Greatest bytes of windows over channels that lie side by side (Path::kBytePool), written as they are.
+// Greatest bytes of windows over channels that lie side by side (Path::kBytePool), written as they are, or
+// as the float that a table has for each.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/taps.h"
 
@@ -38,6 +39,11 @@ inline void TakeGreatest(const T* from, int n, T* greatest) {
 
 #endif
 
+void LookUpFloats(const float* table, const uint8_t* from, int n, float* to) {
+#pragma GCC ivdep
+  for (int i = 0; i < n; ++i) to[i] = table[from[i]];
+}
+
 // Rows [row, row + rows) of group m over the n channels of the tile at pos.
 template <typename T>
 void Pool(const PartProgram& part, Worker& w, TapGuards& guards, int64_t* pos, int64_t row, int64_t rows,
@@ -59,7 +65,13 @@ void Pool(const PartProgram& part, Worker& w, TapGuards& guards, int64_t* pos, i
       any = true;
     }
     if (!any) std::memset(greatest, 0, static_cast<size_t>(n));
-    std::memcpy(Pointer(*part.out, w, BaseOf(*part.out, pos)), greatest, static_cast<size_t>(n));
+    char* const out = Pointer(*part.out, w, BaseOf(*part.out, pos));
+    if (part.of_bytes == nullptr) {
+      std::memcpy(out, greatest, static_cast<size_t>(n));
+    } else {
+      LookUpFloats(part.of_bytes, reinterpret_cast<const uint8_t*>(greatest), n,
+                   reinterpret_cast<float*>(out));
+    }
     Advance(nest, nest.first[1], nest.first[2], pos);
   }
 }

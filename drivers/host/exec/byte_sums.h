@@ -7,6 +7,55 @@
 
 namespace rondo::host::RONDO_ISA {
 
+inline constexpr int kRowsTurned = 16;  // at a time
+
+// Lanes of x and y in turn: from the first ones on, and from the middle on.
+static inline __attribute__((always_inline)) void Interleave(Vector x, Vector y, Vector* low, Vector* high) {
+#if defined(__AVX512F__)
+  *low = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  *high = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#elif defined(__AVX2__)
+  *low = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+  *high = __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  *low = __builtin_shufflevector(x, y, 0, 4, 1, 5);
+  *high = __builtin_shufflevector(x, y, 2, 6, 3, 7);
+#endif
+}
+
+// Up to kRowsTurned rows of kLanes floats, of which `columns` count, to columns that are `step` floats apart.
+// Reads whole squares.
+static inline void StoreTurned(const float* from, int rows, int columns, float* to, int64_t step) {
+  for (int r = 0; r < rows; r += kWidth) {
+    const int some = Least(kWidth, rows - r);
+    for (int c = 0; c < columns; c += kWidth) {
+      Vector square[kWidth];
+#pragma GCC unroll 16
+      for (int i = 0; i < kWidth; ++i)
+        square[i] = *reinterpret_cast<const Vector*>(from + (r + i) * kLanes + c);
+#pragma GCC unroll 4
+      for (int round = 1; round < kWidth; round *= 2) {
+        Vector next[kWidth];
+#pragma GCC unroll 8
+        for (int i = 0; i < kWidth / 2; ++i)
+          Interleave(square[i], square[i + kWidth / 2], &next[2 * i], &next[2 * i + 1]);
+#pragma GCC unroll 16
+        for (int i = 0; i < kWidth; ++i) square[i] = next[i];
+      }
+      const int here = Least(kWidth, columns - c);
+      float* out = to + c * step + r;
+      if (some == kWidth && here == kWidth) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kWidth; ++i) *reinterpret_cast<Vector*>(out + i * step) = square[i];
+        continue;
+      }
+      alignas(64) float floats[kWidth * kWidth];
+      std::memcpy(floats, square, sizeof(floats));
+      for (int i = 0; i < here; ++i) CopyFloats(floats + i * kWidth, some, out + i * step);
+    }
+  }
+}
+
 // One part in one launch. Scratch: acc_at, temp_at, rhs_at (wide_stride a right side) and correction_at.
 class ByteSums {
  public:
@@ -38,6 +87,7 @@ class ByteSums {
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
     if (bytes_.whole) return Requantise(pos, row, rows, n, row_sums);
     if (bytes_.tail.out != nullptr) return RunTail(pos, row, rows, n, row_sums);
+    if (const Access* const columns = Columns()) return RunColumns(*columns, pos, row, rows, n, row_sums);
     const Nest& nest = part_.nest;
     const int inner = nest.first[2] - 1;
     TapeFrame frame;
@@ -201,6 +251,44 @@ class ByteSums {
       return bytes_.look_up(how.table, out, int64_t{1} * rows.rows * rows.columns, out);
     for (int m = 0; m < rows.rows; ++m, out += rows.out_row)
       bytes_.look_up(how.table, out, rows.columns, out);
+  }
+
+  // Where the epilogue is no more than a store of the floats, of which those of a column lie one behind the
+  // other along the innermost loop of group m: that store's operand.
+  const Access* Columns() const {
+    const Program& program = part_.program;
+    if (bytes_.sums == nullptr || program.num_body != program.num_same + 2) return nullptr;
+    const Inst &sums = program.body[program.num_same], &store = program.body[program.num_same + 1];
+    if (sums.kind != InstKind::kAcc || store.kind != InstKind::kStore || store.a != sums.out) return nullptr;
+    const Access& to = *store.access;
+    if (!to.plain || to.dtype != DType::kF32 || bytes_.row_sum[sums.arg]) return nullptr;
+    const int inner = part_.nest.first[2] - 1, across = part_.nest.first[3] - 1;
+    bool along = false, columns = part_.nest.first[2] == across;
+    for (int i = 0; i < to.num_loops; ++i) {
+      along |= to.loop[i] == inner && to.step[i] == 1;
+      columns &= to.loop[i] != across || to.step[i] != 1;
+    }
+    return along && columns && part_.nest.extent[inner] >= kWidth ? &to : nullptr;
+  }
+  void RunColumns(const Access& to, int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
+    const Nest& nest = part_.nest;
+    const int inner = nest.first[2] - 1, across = nest.first[3] - 1;
+    const int right = part_.program.body[part_.program.num_same].arg;
+    int64_t step = 0;
+    for (int i = 0; i < to.num_loops; ++i) step = to.loop[i] == across ? to.step[i] : step;
+    alignas(64) float floats[kRowsTurned * kLanes];
+    RequantisedRows some = OfColumns(right, n);
+    some.out_row = kLanes * static_cast<int64_t>(sizeof(float));
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    for (int64_t r = 0; r < rows && !Stopped(w_); r += some.rows) {
+      some.rows =
+          static_cast<int>(Least<int64_t>(kRowsTurned, Least(rows - r, nest.extent[inner] - pos[inner])));
+      some.out = reinterpret_cast<char*>(floats);
+      RequantiseRun(right, r, pos, row_sums, &some);
+      StoreTurned(floats, some.rows, n, FloatsOf(to, pos), step);
+      pos[inner] += some.rows - 1;
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
   }
 
   // The epilogue as a FloatTail.

@@ -116,6 +116,9 @@ static inline char* RegisterOf(const Program& program, const Worker& w, uint32_t
 // Sets the constants of a program; before its first RunTape in a launch.
 void BeginTape(const Program& program, Worker& w);
 void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n);
+// The `share`-th to before the `end`-th of `shares` parts of what is turned (turn.cc).
+void RunTurn(const PartProgram& part, const TurnProgram& turn, TapeFrame& frame, int64_t share, int64_t end,
+             int64_t shares);
 
 // Row scalars (reduce.cc).
 enum { kValue = 0, kCompared = 1, kSum = 2 };

@@ -147,6 +147,10 @@ void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last) 
   frame.known = w.shared + part.scalars_at;
   if (w.phase == 0 && w.scratch == w.shared) ClearScalars(part, frame.scalars);
   StartScalars(part, stage.resets, frame.scalars, false, 1);
+  if (stage.turn != nullptr) {
+    BeginTape(stage.turn->program, w);
+    return RunTurn(part, *stage.turn, frame, first, last, part.tiling.tiles);
+  }
   BeginTape(stage.program, w);
   if (stage.floats != nullptr) {
     stage.quantises ? MakeBytes(part, stage, w, frame, first, last)

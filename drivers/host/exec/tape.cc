@@ -193,6 +193,10 @@ void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   int64_t pos[kMaxNest] = {};
   TapeFrame frame;
   frame.worker = &w;
+  if (part.turn != nullptr) {
+    BeginTape(part.turn->program, w);
+    return RunTurn(part, *part.turn, frame, first, last, part.tiling.tiles);
+  }
   BeginTape(part.program, w);
   int n = DecodeTile(part.nest, part.tiling, first, pos);
   for (int64_t tile = first;;) {
