@@ -66,24 +66,34 @@ bool PartBuilder::StoresTheGreatest() const {
   return fits;
 }
 
-// A table of what the epilogue stores for each byte, where it stores floats that follow from nothing else.
+// A table of what the epilogue stores for each byte, where that follows from nothing else: floats, or bytes.
 Status PartBuilder::MakePoolTable() {
   const Tape tape = part_.epilogue;
-  if (tape.empty() || tape[0].op != TapeOp::kAcc) return Status::Ok();
+  if (tape[0].op != TapeOp::kAcc) return Status::Ok();
+  size_t constants = 0;
   for (size_t k = 1; k < tape.size(); ++k) {
     if (tape[k].op == TapeOp::kAcc) return Status::Ok();
+    constants += tape[k].op == TapeOp::kConst;
   }
-  const GrowingList<uint16_t> steps = StepsFrom(tape, 0, true);
-  if (!steps.ok()) return NoMemory();
-  size_t constants = 0;
-  for (size_t k = 1; k < tape.size(); ++k) constants += tape[k].op == TapeOp::kConst;
-  if (steps.empty() || 1 + constants + steps.size() != tape.size()) return Status::Ok();
-  Span<float> table = arena_.New<float>(kLanes);
-  if (table.data() == nullptr) return NoMemory();
-  int64_t results[kLanes];
-  RONDO_RETURN_IF_ERROR(TakeSteps(tape, 0, steps, part_.operands[part_.lhs].dtype, results));
-  std::memcpy(table.data(), results, kLanes * sizeof(float));
-  out_->of_bytes = table.data();
+  const DType dtype = part_.operands[part_.lhs].dtype;
+  for (const bool floats : {true, false}) {
+    const GrowingList<uint16_t> steps = StepsFrom(tape, 0, floats);
+    if (!steps.ok()) return NoMemory();
+    if (steps.empty() || 1 + constants + steps.size() != tape.size()) continue;
+    Span<float> table = arena_.New<float>(kLanes);
+    if (table.data() == nullptr) return NoMemory();
+    if (floats) {
+      int64_t results[kLanes];
+      RONDO_RETURN_IF_ERROR(TakeSteps(tape, 0, steps, dtype, results));
+      std::memcpy(table.data(), results, kLanes * sizeof(float));
+    } else {
+      const uint8_t* bytes = nullptr;
+      RONDO_RETURN_IF_ERROR(MakeByteTable(tape, 0, steps, dtype, &bytes));
+      for (size_t i = 0; i < kLanes; ++i) table[i] = bytes[i];
+    }
+    out_->of_bytes = table.data();
+    return Status::Ok();
+  }
   return Status::Ok();
 }
 

@@ -246,7 +246,7 @@ struct PartProgram {
   // (kDirect).
   const Access* weight = nullptr;   // lanes along n; null: a pool
   const Access* out = nullptr;      // kBytePool: lanes side by side
-  const float* of_bytes = nullptr;  // kBytePool: what is written for each byte, if that is floats
+  const float* of_bytes = nullptr;  // kBytePool: what is written for each byte; null: itself
   int64_t taps = 0;
   const int64_t* tap_at = nullptr;          // elements from the input of tap 0
   const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0

@@ -1,5 +1,5 @@
 // Greatest bytes of windows over channels that lie side by side (Path::kBytePool), written as they are, or
-// as the float that a table has for each.
+// as what a table has for each: floats or bytes.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/taps.h"
 
@@ -39,7 +39,10 @@ inline void TakeGreatest(const T* from, int n, T* greatest) {
 
 #endif
 
-void LookUpFloats(const float* table, const uint8_t* from, int n, float* to) {
+// What a table has for each byte.
+template <typename T>
+void LookUpAll(const T* table, const uint8_t* from, int n, char* to_bytes) {
+  T* const to = reinterpret_cast<T*>(to_bytes);
 #pragma GCC ivdep
   for (int i = 0; i < n; ++i) to[i] = table[from[i]];
 }
@@ -50,6 +53,9 @@ void Pool(const PartProgram& part, Worker& w, TapGuards& guards, int64_t* pos, i
           int n) {
   const Nest& nest = part.nest;
   const Access& input = *part.rhs[0].by_n;
+  uint8_t bytes[256];
+  for (int i = 0; part.of_bytes != nullptr && part.out->size == 1 && i < 256; ++i)
+    bytes[i] = static_cast<uint8_t>(part.of_bytes[i]);
   Decode(nest, nest.first[1], nest.first[2], row, pos);
   for (int64_t r = 0; r < rows && !Stopped(w); ++r) {
     const T* const from = reinterpret_cast<const T*>(Pointer(input, w, BaseOf(input, pos)));
@@ -68,9 +74,10 @@ void Pool(const PartProgram& part, Worker& w, TapGuards& guards, int64_t* pos, i
     char* const out = Pointer(*part.out, w, BaseOf(*part.out, pos));
     if (part.of_bytes == nullptr) {
       std::memcpy(out, greatest, static_cast<size_t>(n));
+    } else if (part.out->size == 1) {
+      LookUpAll(bytes, reinterpret_cast<const uint8_t*>(greatest), n, out);
     } else {
-      LookUpFloats(part.of_bytes, reinterpret_cast<const uint8_t*>(greatest), n,
-                   reinterpret_cast<float*>(out));
+      LookUpAll(part.of_bytes, reinterpret_cast<const uint8_t*>(greatest), n, out);
     }
     Advance(nest, nest.first[1], nest.first[2], pos);
   }
