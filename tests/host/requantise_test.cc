@@ -158,6 +158,34 @@ TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
   }
 }
 
+// Planes, in which the floats of a column lie one behind the other: whole squares of them and less, and rows
+// that end within one.
+TEST(SumsOfBytes, FloatsOfThemAreStoredByColumn) {
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    Part& part = maker.part;
+    BeginProduct(part);
+    part.m = 2;
+    maker.loops = {Between(random, 1, 3), Between(random, 1, 70), Between(random, 2, 300),
+                   4 * Between(random, 1, 20)};
+    part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 1, 3});
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kI8, Mode::kRead, {2, 3})});
+    const uint16_t column = maker.Operand(DType::kF32, Mode::kRead, {2});
+    TapeMaker tape;
+    uint16_t x = tape.Cast(tape.Add(TapeOp::kAcc, TapeType::kI64, 0), TapeType::kF32, DType::kF32);
+    x = tape.Binary(TapeOp::kAdd, tape.Binary(TapeOp::kMul, x, tape.Const(1e-3f)),
+                    tape.Load(column, DType::kF32));
+    if (seed % 2 == 0) x = tape.Binary(TapeOp::kMax, x, tape.Const(0));
+    tape.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1}, 9), DType::kF32, x);
+    part.epilogue = maker.Keep(tape);
+    Memory memory;
+    FillBytes(maker, random, &memory);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
 // Whether a tape ends in a table, by the functions that it calls.
 TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
   for (const bool dear : {false, true}) {
