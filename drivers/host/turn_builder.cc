@@ -6,7 +6,7 @@ namespace rondo::host {
 
 // Whether a tape of elements does no more than to store a byte of each point, in such another order.
 bool PartBuilder::FindTurn(Tape tape, TurnProgram* turn) const {
-  constexpr int64_t kLeastPoints = 16;
+  constexpr int64_t kLeastPoints = 32;
   if (part_.sequential || tape.empty() || tape[tape.size() - 1].op != TapeOp::kStore) return false;
   const TapeInst& store = tape[tape.size() - 1];
   if (!IsPlainByte(store.arg)) return false;

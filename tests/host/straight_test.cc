@@ -476,7 +476,7 @@ TEST(BytesTurned, AreMadeByChannelAndStoredByPoint) {
     const bool few = seed / 4 % 3 == 0;
     maker.loops = {Between(random, 1, 3), few ? 1 : Between(random, 1, 3),
                    few ? Between(random, 2, 5) : Between(random, 2, 90),
-                   seed % 5 == 0 ? Between(random, 257, 700) : Between(random, 16, 90)};
+                   seed % 5 == 0 ? Between(random, 257, 700) : Between(random, 32, 90)};
     const Turned what = static_cast<Turned>(seed % 4);
     const DType byte = kBytes[seed / 4 % 2];
     const bool shuffled = Between(random, 0, 1) == 0;
