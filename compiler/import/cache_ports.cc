@@ -59,13 +59,22 @@ std::map<std::string, std::vector<const onnx::NodeProto*>> Readers(const onnx::G
   return readers;
 }
 
+// Whether a mask or its length is named for what a decoder attends to in an encoder's output
+// ("encoder_attention_mask", "cross_attention_mask").
+bool IsOfEncoder(const std::string& name) {
+  return name.find("encoder") != std::string::npos || name.find("cross") != std::string::npos;
+}
+
 // The symbol that is alone the last dim of an input named for a mask, and no other input's: what is masked is
-// of a length of its own, which is that of all positions. "" if there is none.
-std::string OwnLength(const onnx::GraphProto& graph, const onnx::ValueInfoProto& mask) {
+// of a length of its own, which is that of all positions. "" if there is none, or if it is another length:
+// one of `others`, or that of what an encoder read.
+std::string OwnLength(const onnx::GraphProto& graph, const onnx::ValueInfoProto& mask,
+                      const std::set<std::string>& others) {
   const auto& shape = ShapeOf(mask);
   if (shape.dim_size() < 2 || mask.name().find("mask") == std::string::npos) return "";
   const std::string& text = shape.dim(shape.dim_size() - 1).dim_param();
   if (SymbolsOf(text) != std::vector<std::string>{text}) return "";
+  if (others.count(text) != 0 || IsOfEncoder(mask.name()) || IsOfEncoder(text)) return "";
   for (const onnx::ValueInfoProto& other : graph.input()) {
     if (other.name().find("mask") != std::string::npos) continue;
     for (const Dim& dim : ShapeOf(other).dim()) {
@@ -204,7 +213,8 @@ std::string LengthsOf(const onnx::GraphProto& graph, const onnx::NodeProto& atte
 }  // namespace
 
 CachePorts FindGrowingCaches(const onnx::Model& model,
-                             const std::vector<std::pair<std::string, std::string>>& states) {
+                             const std::vector<std::pair<std::string, std::string>>& states,
+                             const std::set<std::string>& others) {
   const onnx::GraphProto& graph = model.proto().graph();
   std::map<std::string, const onnx::ValueInfoProto*> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) outputs.emplace(output.name(), &output);
@@ -241,7 +251,7 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
   for (const onnx::ValueInfoProto& input : graph.input()) {
     const auto& shape = ShapeOf(input);
     if (caches.count(input.name()) != 0) continue;
-    if (const std::string own = OwnLength(graph, input); !own.empty() && !caches.empty())
+    if (const std::string own = OwnLength(graph, input, others); !own.empty() && !caches.empty())
       AddOnce(&ports.total_texts, own);
     for (int d = 0; d < shape.dim_size(); ++d) {
       const std::string& text = shape.dim(d).dim_param();

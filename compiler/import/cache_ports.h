@@ -3,6 +3,7 @@
 #define RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +32,12 @@ struct CachePorts {
 };
 
 // The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
-// differ in one dimension. Empty if there are none.
+// differ in one dimension. Empty if there are none. A mask whose length is of no other input is one over all
+// positions, but where that length is one of `others`, symbols that the caller says are something else, or the
+// names say that it is of what an encoder read.
 CachePorts FindGrowingCaches(const onnx::Model& model,
-                             const std::vector<std::pair<std::string, std::string>>& states);
+                             const std::vector<std::pair<std::string, std::string>>& states,
+                             const std::set<std::string>& others = {});
 
 // Inputs and outputs that are no such caches and yet look like it: of one type, three or more dimensions that
 // differ in one, which the model leaves open. As "--state INPUT:OUTPUT" for the first of them, with how many

@@ -1,5 +1,6 @@
 // A model with caches of a fixed length: imported for three numbers of positions, which FixCaches compares.
 #include <algorithm>
+#include <set>
 
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
@@ -180,7 +181,11 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         const std::vector<std::pair<std::string, std::string>>& states,
                                         ImportReport* report, FixedCaches* caches) {
   *caches = {};
-  const importer::CachePorts ports = importer::FindGrowingCaches(*model, states);
+  std::set<std::string> others;  // given, and no length of such a cache
+  for (const auto& [symbol, value] : options.symbols) {
+    if (value != length) others.insert(symbol);
+  }
+  const importer::CachePorts ports = importer::FindGrowingCaches(*model, states, others);
   caches->states_to_try = importer::StatesToTry(*model, ports);
   ImportOptions growing = options;
   growing.open_dims_hint = "";

@@ -173,6 +173,39 @@ TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
     EXPECT_EQ(at(1, i), i < x.size() ? -x[i] : 7.0f) << "element " << i;
 }
 
+// As decoders with an encoder have it behind their first step, where the encoder's output is no input: nothing
+// else is of its length. The caller says how long it is, or its name what it is of.
+TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
+  const struct {
+    const char *mask, *dim;
+    int64_t given;
+  } cases[] = {{"encoder_attention_mask", "encoder_sequence_length", 3},
+               {"encoder_attention_mask", "source", kLength},
+               {"cross_mask", "source", kLength},
+               {"mask", "encoder_sequence_length", kLength},
+               {"image_mask", "patches", 3}};
+  for (const auto& [mask, dim, given] : cases) {
+    SCOPED_TRACE(std::string(mask) + " [1, " + dim + "] of " + std::to_string(given));
+    Decoder m(Masks::kTriangle);
+    DescribePort(m.graph()->add_input(), mask, onnx::TensorProto::INT64, {"1", dim});
+    m.Node("Neg", {mask}, {"turned_mask"});
+    m.Output("turned_mask");
+    ImportOptions options = Rows(1);
+    options.symbols[dim] = given;
+    FixedCaches caches;
+    const auto graph = ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    std::vector<std::string> inputs;
+    for (const ir::GraphInput& input : graph->inputs) {
+      inputs.push_back(input.name);
+      if (input.name != mask) continue;
+      EXPECT_EQ(graph->node(input.node).shape, Shape({1, given}));
+    }
+    // How many positions are cached is not the mask's to say.
+    EXPECT_EQ(inputs, (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
+  }
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
