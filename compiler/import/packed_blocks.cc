@@ -159,10 +159,16 @@ Status CheckBlocks(const PackedBlocks& blocks) {
                          "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
                          static_cast<long long>(blocks.bits));
   }
-  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost || !PowerOfTwo(blocks.size) ||
-      blocks.size < 16 || blocks.size > (1 << 30)) {
-    return Status::Error(Code::kCorrupt, "N %lld, K %lld in blocks of %lld", static_cast<long long>(blocks.n),
-                         static_cast<long long>(blocks.k), static_cast<long long>(blocks.size));
+  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost) {
+    return Status::Error(Code::kCorrupt, "N %lld and K %lld: each is from 1 to %lld",
+                         static_cast<long long>(blocks.n), static_cast<long long>(blocks.k),
+                         static_cast<long long>(kMost));
+  }
+  if (!PowerOfTwo(blocks.size) || blocks.size < 16 || blocks.size > (1 << 30)) {
+    return Status::Error(
+        Code::kCorrupt,
+        "block_size %lld: rondo reads powers of two from 16 on; quantise the model in such blocks",
+        static_cast<long long>(blocks.size));
   }
   return Status::Ok();
 }

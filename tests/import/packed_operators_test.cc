@@ -53,6 +53,31 @@ TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
   }
 }
 
+TEST(MatMulNBitsTest, SizesThatNoKernelReadsAreRefusedWithWhatIs) {
+  const struct {
+    int64_t k, n, block;
+    const char *what, *limit;
+  } cases[] = {{20, 2, 24, "block_size 24", "powers of two from 16 on"},
+               {20, 2, 8, "block_size 8", "powers of two from 16 on"},
+               {20, 2, -32, "block_size -32", "powers of two from 16 on"},
+               {20, 0, 16, "N 0 and K 20", "from 1 to"},
+               {20, int64_t{1} << 40, 16, "N 1099511627776 and K 20", "from 1 to"}};
+  for (const auto& [k, n, block, what, limit] : cases) {
+    ModelMaker m;
+    m.Input("a", {1, 20});
+    Bytes(m, "b", {2, 2, 8}, PackedRows());
+    m.Floats("scales", {4}, {1, 0.5f, 2, 0.25f});
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales"}, {"y"});
+    Set(node, "K", k);
+    Set(node, "N", n);
+    Set(node, "block_size", block);
+    m.Output("y");
+    const auto graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_FALSE(graph.ok());
+    EXPECT_TRUE(Says(graph.status(), {what, limit}));
+  }
+}
+
 // Which group a row has, where GPTQ has taken rows in another order: as many of each as a block has, or more
 // and fewer, or none. With 16 rows of weights they stay packed.
 TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
@@ -111,7 +136,7 @@ TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
 TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
   for (const auto& [name, value, says] :
        {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "export with 0"},
-        std::tuple{"block_size", 8, "blocks of 8"}}) {
+        std::tuple{"block_size", 8, "block_size 8: rondo reads powers of two"}}) {
     ModelMaker m;
     m.Input("a", {1, 20});
     Bytes(m, "b", {2, 2, 8}, PackedRows());

@@ -61,8 +61,13 @@ class Finder {
     RONDO_RETURN_IF_ERROR(FindPositions());
     for (uint32_t port : unknown_) {
       if (options_.given.count(std::string(program_.inputs[port].name)) != 0) continue;
+      // A cache as exporters write it has three dimensions at least.
+      const char* cache = !IsInteger(port) && ShapeOf(port).rank >= 3
+                              ? "; if it is a cache, compile so that runs keep it: --cache-length N, "
+                                "or --state INPUT:OUTPUT"
+                              : "";
       return Refuse("generate does not know what to give the input " + Text(program_.inputs[port]) +
-                    ": say what it is (--port ROLE=NAME), or give it (--input NAME=FILE)");
+                    ": say what it is (--port ROLE=NAME), or give it (--input NAME=FILE)" + cache);
     }
     for (const DecoderInput& input : found_.inputs) RONDO_RETURN_IF_ERROR(CheckShape(input));
     RONDO_RETURN_IF_ERROR(FindOutputs());
