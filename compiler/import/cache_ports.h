@@ -33,8 +33,8 @@ struct CachePorts {
 
 // The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
 // differ in one dimension. Empty if there are none. A mask whose length is of no other input is one over all
-// positions, but where that length is one of `others`, symbols that the caller says are something else, or the
-// names say that it is of what an encoder read.
+// positions, but where that length is one of `others`, symbols that the caller says are something else, or
+// the names say that it is of what an encoder read.
 CachePorts FindGrowingCaches(const onnx::Model& model,
                              const std::vector<std::pair<std::string, std::string>>& states,
                              const std::set<std::string>& others = {});

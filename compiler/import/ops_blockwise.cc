@@ -214,10 +214,11 @@ Result<Table> ReadTable(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(table.gather_axis, c.Axis(c.Int("gather_axis", 0), c.rank(kData)));
   RONDO_ASSIGN_OR_RETURN(table.quantize_axis, c.Axis(c.Int("quantize_axis", 1), c.rank(kData)));
   if (table.gather_axis == table.quantize_axis || (table.packed && table.gather_axis != 0))
-    return Status::Error(Code::kUnsupported,
-                         "a gather along axis %d of blocks along axis %d: the axes must differ, and a table of "
-                         "bytes with several numbers each is gathered from along axis 0",
-                         table.gather_axis, table.quantize_axis);
+    return Status::Error(
+        Code::kUnsupported,
+        "a gather along axis %d of blocks along axis %d: the axes must differ, and a table of "
+        "bytes with several numbers each is gathered from along axis 0",
+        table.gather_axis, table.quantize_axis);
   table.shape = c.shape(kData);
   table.shape[table.shape.rank - 1] *= 8 / table.bits;
   Shape scales = table.shape;

@@ -173,8 +173,8 @@ TEST(FixedCachesTest, AMaskOfARunsOwnPositionsIsTheFirstOfAMaskOfAll) {
     EXPECT_EQ(at(1, i), i < x.size() ? -x[i] : 7.0f) << "element " << i;
 }
 
-// As decoders with an encoder have it behind their first step, where the encoder's output is no input: nothing
-// else is of its length. The caller says how long it is, or its name what it is of.
+// As decoders with an encoder have it behind their first step, where the encoder's output is no input:
+// nothing else is of its length. The caller says how long it is, or its name what it is of.
 TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
   const struct {
     const char *mask, *dim;
@@ -202,7 +202,8 @@ TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
       EXPECT_EQ(graph->node(input.node).shape, Shape({1, given}));
     }
     // How many positions are cached is not the mask's to say.
-    EXPECT_EQ(inputs, (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
+    EXPECT_EQ(inputs,
+              (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
   }
 }
 

@@ -626,8 +626,7 @@ TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {
   EXPECT_PRINTS(Run("--prompt a"), "no program of the plan reads one token of each text");
   Compile(" " + kData + "pycoder/decode.onnx", "--no-auto-state");
   refused = Run("--prompt a");
-  EXPECT_PRINTS(refused,
-                "generate does not know what to give the input \"k_cache\" (f32[6, 1, 2, 256, 32])");
+  EXPECT_PRINTS(refused, "generate does not know what to give the input \"k_cache\" (f32[6, 1, 2, 256, 32])");
   EXPECT_PRINTS(refused, "if it is a cache, compile so that runs keep it: --cache-length N");
 
   Compile(kPycoder, "");
