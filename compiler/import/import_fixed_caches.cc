@@ -7,6 +7,7 @@
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
 #include "compiler/import/lengths_in_run.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo {
 namespace importer {
@@ -45,6 +46,11 @@ class ImportThree {
     ImportOptions bound = options_;
     bound.shapes_only = shapes_only;
     BindPast(*model_, ports_, past, total, &bound);
+    for (const std::string& mask : ports_.masks) {  // given as long as the caches: as long as they are here
+      const auto given = bound.input_shapes.find(mask);
+      if (given != bound.input_shapes.end() && !given->second.empty() && given->second.back() == length_)
+        given->second.back() = total;
+    }
     Result<ir::Graph> graph = ImportModel(model_, bound, said);
     if (graph.ok() || options_.known_in_run.empty()) return graph;
     return Explained(graph.status());
@@ -184,6 +190,13 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   std::set<std::string> others;  // given, and no length of such a cache
   for (const auto& [symbol, value] : options.symbols) {
     if (value != length) others.insert(symbol);
+  }
+  for (const onnx::ValueInfoProto& input : model->proto().graph().input()) {
+    const auto given = options.input_shapes.find(input.name());
+    const auto& dims = input.type().tensor_type().shape().dim();
+    if (given != options.input_shapes.end() && !given->second.empty() && !dims.empty() &&
+        given->second.back() != length)
+      others.insert(dims.rbegin()->dim_param());
   }
   const importer::CachePorts ports = importer::FindGrowingCaches(*model, states, others);
   caches->states_to_try = importer::StatesToTry(*model, ports);

@@ -184,27 +184,43 @@ TEST(FixedCachesTest, AMaskOfOtherLengthsThanPositionsStaysAsItIs) {
                {"cross_mask", "source", kLength},
                {"mask", "encoder_sequence_length", kLength},
                {"image_mask", "patches", 3}};
-  for (const auto& [mask, dim, given] : cases) {
-    SCOPED_TRACE(std::string(mask) + " [1, " + dim + "] of " + std::to_string(given));
-    Decoder m(Masks::kTriangle);
-    DescribePort(m.graph()->add_input(), mask, onnx::TensorProto::INT64, {"1", dim});
-    m.Node("Neg", {mask}, {"turned_mask"});
-    m.Output("turned_mask");
-    ImportOptions options = Rows(1);
-    options.symbols[dim] = given;
-    FixedCaches caches;
-    const auto graph = ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
-    ASSERT_TRUE(graph.ok()) << graph.status().message();
-    std::vector<std::string> inputs;
-    for (const ir::GraphInput& input : graph->inputs) {
-      inputs.push_back(input.name);
-      if (input.name != mask) continue;
-      EXPECT_EQ(graph->node(input.node).shape, Shape({1, given}));
+  for (const auto& [mask, dim, given] : cases)
+    for (const bool as_shape : {false, true}) {
+      SCOPED_TRACE(std::string(mask) + " [1, " + dim + "] of " + std::to_string(given));
+      Decoder m(Masks::kTriangle);
+      DescribePort(m.graph()->add_input(), mask, onnx::TensorProto::INT64, {"1", dim});
+      m.Node("Neg", {mask}, {"turned_mask"});
+      m.Output("turned_mask");
+      ImportOptions options = Rows(1);
+      if (as_shape) {
+        options.input_shapes[mask] = {1, given};
+      } else {
+        options.symbols[dim] = given;
+      }
+      FixedCaches caches;
+      const auto graph = ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
+      ASSERT_TRUE(graph.ok()) << graph.status().message();
+      std::vector<std::string> inputs;
+      for (const ir::GraphInput& input : graph->inputs) {
+        inputs.push_back(input.name);
+        if (input.name != mask) continue;
+        EXPECT_EQ(graph->node(input.node).shape, Shape({1, given}));
+      }
+      // How many positions are cached is not the mask's to say.
+      EXPECT_EQ(inputs,
+                (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
     }
-    // How many positions are cached is not the mask's to say.
-    EXPECT_EQ(inputs,
-              (std::vector<std::string>{"x", "past_key", "past_value", mask, "past_sequence_length"}));
-  }
+}
+
+TEST(FixedCachesTest, AMaskOverPositionsMayBeGivenAsLongAsTheCaches) {
+  Decoder m(Masks::kInput);
+  ImportOptions options = Rows(1);
+  options.input_shapes["attention_mask"] = {1, kLength};
+  FixedCaches caches;
+  const auto graph = ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (const ir::GraphInput& input : graph->inputs)
+    EXPECT_NE(input.name, "past_sequence_length") << "the mask says it";
 }
 
 // ------------------------------------------------------------------------------------------ refusals
