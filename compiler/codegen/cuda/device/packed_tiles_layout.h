@@ -9,6 +9,9 @@ namespace rondo::cuda {
 
 // Registers that a thread keeps which only copies, where it leaves others to those that multiply.
 enum : int { kCopierRegisters = 40 };
+// Bytes of B that a block asks for before the kernels ahead are complete. What they write is A: the more of B
+// is under way, the later A arrives.
+enum : int { kPackedBytesAhead = 48 << 10 };
 
 // A stage has lines of 128 bytes of A, 64 of K each, one run of them after another; then codes, scales and
 // zero points of each B, tile of 16 columns after tile. All are ints, as those of TileMatmul.
@@ -61,6 +64,11 @@ struct PackedTiles {
   HOST_DEVICE int tile_scales() const { return stage_blocks() * format.scale_row(); }
   HOST_DEVICE int b_bytes() const { return tiles() * (tile_codes() + tile_scales() * format.scale_rows()); }
   HOST_DEVICE int filled() const { return (writers() ? 0 : a_bytes()) + b_bytes(); }  // by copies that count
+  // Stages whose B is asked for before A can be.
+  HOST_DEVICE int ahead() const {
+    const int most = kPackedBytesAhead / b_bytes(), least = most > 0 ? most : 1;
+    return least < stages ? least : stages;
+  }
   // Where boxes of B number j lie in a stage: of codes from byte `first` of a tile's on, and of scales.
   HOST_DEVICE int codes_box(int j, int first) const {
     return a_bytes() + n / 16 * (j * tile_codes() + first);

@@ -62,15 +62,29 @@ DEV void packed_tiles_store(const Sums& sums, int m, int n, Fetch fetch, Epilogu
   }
 }
 
-// Sums of the blocks of a cluster that split K: each has its share of the rows. All stages are free: every
+// Sums of the blocks of a cluster that split K: each has its share of the rows, and asks for what the
+// epilogue reads besides before it waits for the others, if registers hold that. All stages are free: every
 // block of a cluster has one tile.
 template <PackedTiles MATMUL, typename Sums, typename Fetch, typename Epilogue>
 DEV void packed_tiles_join(const Sums& sums, int m, int n, Fetch fetch, Epilogue epilogue) {
   constexpr int M = MATMUL.m, SHARE = M / MATMUL.split_k, LANES = MATMUL.lanes, VECTORS = MATMUL.n / LANES,
-                WORDS = MATMUL.words;
+                CALLS = (SHARE * VECTORS + Sums::THREADS - 1) / Sums::THREADS, WORDS = MATMUL.words;
+  constexpr bool AHEAD = CALLS * WORDS <= 32;
+  u32 words[AHEAD ? CALLS : 1][WORDS > 0 ? WORDS : 1];
   float* const memory = (float*)(shared_memory + (sums.own.memory - sums.own.base));
+  auto spot = [&](int i, int& row, int& column) -> bool {
+    const int p = i * Sums::THREADS + threadIdx.x;
+    row = (int)sums.own.rank * SHARE + p / VECTORS;
+    column = p % VECTORS * LANES;
+    return p < SHARE * VECTORS && m + row < sums.own.problem.m && n + column < sums.own.problem.n;
+  };
   Sums::barrier();
   sums.template store<M, M>(memory, 0);
+#pragma unroll
+  for (int i = 0; AHEAD && i < CALLS; ++i) {
+    int row, column;
+    if (spot(i, row, column)) fetch(m + row, n + column, words[i]);
+  }
   if constexpr (MATMUL.turns > 1) {
     constexpr int POINTS = MATMUL.b_count * M * MATMUL.pitch();
     Sums::barrier();
@@ -81,18 +95,18 @@ DEV void packed_tiles_join(const Sums& sums, int m, int n, Fetch fetch, Epilogue
     }
   }
   cluster_barrier();
-#pragma unroll 1
-  for (int p = threadIdx.x; p < SHARE * VECTORS; p += Sums::THREADS) {
-    const int row = (int)sums.own.rank * SHARE + p / VECTORS, column = p % VECTORS * LANES;
-    if (m + row >= sums.own.problem.m || n + column >= sums.own.problem.n) continue;
-    u32 words[WORDS > 0 ? WORDS : 1];
-    fetch(m + row, n + column, words);
+#pragma unroll(AHEAD ? CALLS : 1)
+  for (int i = 0; i < CALLS; ++i) {
+    int row, column;
+    if (!spot(i, row, column)) continue;
+    u32* const own = words[AHEAD ? i : 0];
+    if constexpr (!AHEAD) fetch(m + row, n + column, own);
     float x[MATMUL.b_count * LANES];
 #pragma unroll
     for (int j = 0; j < MATMUL.b_count; ++j)
       sum_blocks<MATMUL.split_k, LANES>(shared_address(memory + (j * M + row) * MATMUL.pitch() + column), 0,
                                         1, x + j * LANES);
-    epilogue(m + row, n + column, x, words);
+    epilogue(m + row, n + column, x, own);
   }
 }
 
