@@ -144,8 +144,8 @@ struct PackedTilesCopies {
                       x / own.problem.k_run, m / own.problem.m_run, 0);
     }
   }
-  // B of the first stages of the block's first tile, whose columns begin with n, if that need not wait for the
-  // kernels ahead; how many that were.
+  // B of the first stages of the block's first tile, whose columns begin with n, if that need not wait for
+  // the kernels ahead; how many that were.
   MEMBER int ask_ahead(int n) const {
     int ahead = 0;
     if (!MATMUL.b_constant || own.first >= own.tiles) return ahead;
