@@ -268,6 +268,39 @@ Result<NodeId> Project(OpContext& c) {
   return c.b.Add(y, c.In(kProjectionBias));
 }
 
+// Queries and keys turned as do_rotary asks: feature i of the first `rotary_embedding_dim` (0: all) with
+// feature i + half, at position p by p / 10000^(i / half). ONNX Runtime has it for GPUs alone, there of one
+// new position behind those that are past; here of any number.
+Status Turn(OpContext& c, MultiHead* h) {
+  if (c.Int("do_rotary", 0) == 0) return Status::Ok();
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(CheckMultiHead(c, *h));
+  const int64_t rows = b.shape(h->q)[2], features = b.shape(h->q)[3];
+  const int64_t asked = c.Int("rotary_embedding_dim", 0), turned = asked == 0 ? features : asked;
+  if (turned < 2 || turned % 2 != 0 || turned > features) {
+    return Status::Error(
+        Code::kCorrupt,
+        "do_rotary of %lld features (rotary_embedding_dim; 0 is all) of heads of %lld: an even "
+        "number of those that a head has is needed",
+        static_cast<long long>(asked), static_cast<long long>(features));
+  }
+  std::vector<double> slowness;
+  for (int64_t i = 0; i < turned / 2; ++i)
+    slowness.push_back(std::pow(10000.0, static_cast<double>(2 * i) / static_cast<double>(turned)));
+  NodeId place = b.Iota({1, rows, 1}, 1);
+  if (h->held != kNoNode) {
+    place = b.Add(place, h->held);
+  } else if (h->past > 0) {
+    place = b.BinaryScalar(TapeOp::kAdd, place, static_cast<double>(h->past));
+  }
+  const NodeId angle = b.Div(b.Cast(place, DType::kF32), b.Floats(DType::kF32, {turned / 2}, slowness));
+  const NodeId cosine = b.Unary(TapeOp::kCos, angle), sine = b.Unary(TapeOp::kSin, angle);
+  for (NodeId* heads : {&h->q, &h->k}) {
+    RONDO_ASSIGN_OR_RETURN(*heads, RotateHeads(c, *heads, cosine, sine, false));
+  }
+  return Status::Ok();
+}
+
 constexpr OpRow kOps[] = {
     {"MultiHeadAttention", 1, MultiHeadAttention, 1, kLatest, "com.microsoft"},
     {"Attention", 2, ProjectAndAttend, 1, kLatest, "com.microsoft"},
@@ -283,8 +316,6 @@ Status ProjectAndAttend(OpContext& c) {
 
 Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int bias, int held) {
   Builder& b = c.b;
-  if (c.Int("do_rotary", 0) != 0)
-    return Status::Error(Code::kUnsupported, "do_rotary: export the model with RotaryEmbedding nodes");
   const int64_t heads = c.Int("num_heads", 0);
   const Shape s = b.shape(projected);
   std::vector<int64_t> widths = c.Ints("qkv_hidden_sizes");
@@ -307,6 +338,9 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
       RONDO_ASSIGN_OR_RETURN(h.held, ReadHeld(c, held, false));
     }
     if (h.held == kNoNode) h.past = p[3];
+  }
+  RONDO_RETURN_IF_ERROR(Turn(c, &h));
+  if (c.Has(past)) {
     RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 0, 1, 1), 0), h.k, h.held));
     RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 1, 1, 1), 0), h.v, h.held));
   }

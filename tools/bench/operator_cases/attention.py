@@ -2,6 +2,7 @@
 import copy
 
 import numpy as np
+from onnx import helper
 
 from .case import MICROSOFT, Case
 
@@ -185,7 +186,8 @@ def attention(draw):
     value = draw.pick(size, 12) if not before else size
     total, columns = before + rows, heads * (2 * size + value)
     causal = draw.pick(None, 1)
-    kinds = (None, "keys", "all") + (() if before else ("ends",)) + (() if before or causal else ("ends and starts",))
+    turned = draw.pick(None, None, size, size // 2)
+    kinds = (None, "keys", "all") + (() if before else ("ends",)) + (() if before or causal or turned else ("ends and starts",))
     scores = draw.floats(draw.pick(1, batch), draw.pick(1, heads), rows, total) if draw.chance(0.3) and not before else None
     names = [case.input("input", draw.floats(batch, rows, width)),
              case.constant("weights", draw.floats(width, columns, scale=0.3)),
@@ -196,10 +198,46 @@ def attention(draw):
     outputs = ["output"] + (["present"] if before else [])
     case.node("Attention", names, outputs, MICROSOFT, num_heads=heads, scale=draw.pick(None, 0.2),
               unidirectional=causal, mask_filter_value=draw.pick(None, -50000.0),
-              qkv_hidden_sizes=None if value == size else [heads * size, heads * size, heads * value])
+              qkv_hidden_sizes=None if value == size else [heads * size, heads * size, heads * value],
+              do_rotary=1 if turned else None, rotary_embedding_dim=turned if turned and turned < size else None)
     for name in outputs:
         case.output(name)
+    if turned:
+        case.oracle = turned_before(case, turned, heads, (heads * size, heads * size, heads * value), before)
     return case
+
+
+def turned_before(case, turned, heads, widths, before):
+    """The same by a product, RotaryEmbedding and MultiHeadAttention: ONNX Runtime has do_rotary for GPUs only."""
+    oracle = copy.deepcopy(case)
+    node = oracle.nodes.pop()
+    given = dict(zip(("input", "weights", "bias", "mask", "past", "scores"), node.input))
+    flat = oracle.node("MatMul", [given["input"], given["weights"]], ["product"])
+    if given.get("bias"):
+        flat = oracle.node("Add", [flat, given["bias"]], ["biased"])
+    parts = ["queries", "keys", "values"]
+    oracle.node("Split", [flat, oracle.constant("widths", np.array(widths))], parts, axis=2)
+    table = np.arange(before + 16)[:, None] / 10000.0 ** (np.arange(0, turned, 2) / turned)
+    for name, numbers in (("cosines", np.cos(table)), ("sines", np.sin(table))):
+        oracle.constant(name, numbers.astype(np.float32))
+    first = oracle.constant("first", np.array([before]))
+    partly = turned if turned < widths[0] // heads else None
+    for i in (0, 1):
+        parts[i] = oracle.node("RotaryEmbedding", [parts[i], first, "cosines", "sines"], [parts[i] + "_turned"], MICROSOFT,
+                               num_heads=heads, rotary_embedding_dim=partly)
+    halves = ["", ""]
+    if before:
+        for i, half in enumerate(halves):
+            halves[i] = oracle.node("Gather", ["past", oracle.constant(f"half_{i}", np.array(i))], [f"past_{i}"])
+    kept = {a.name: helper.get_attribute_value(a) for a in node.attribute
+            if a.name in ("num_heads", "scale", "unidirectional", "mask_filter_value")}
+    oracle.node("MultiHeadAttention", [*parts, "", given.get("mask", ""), given.get("scores", ""), *halves],
+                ["output"] + (["present_0", "present_1"] if before else []), MICROSOFT, **kept)
+    if before:
+        line = oracle.constant("line", np.array([0]))
+        rows = [oracle.node("Unsqueeze", [f"present_{i}", line], [f"row_{i}"]) for i in (0, 1)]
+        oracle.node("Concat", rows, ["present"], axis=0)
+    return oracle
 
 
 def linear_attention(draw):
