@@ -59,7 +59,8 @@ constexpr PipelineEntry kPipeline[] = {
      kPaired,
      "a mask that keeps a prefix of the keys is a limit: attention reads only the positions it needs"},
     {"limit_to_cached", LimitToCached, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "with --cache-length: attention reads the positions that are cached, and nothing else reads a cache"},
+     "with --cache-length: attention reads the positions that are cached, and nothing else mixes those of a "
+     "cache"},
     {"decompose_sinks", GraphAndBodies<passes::DecomposeSinks>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
      "attention with a sink, which no kernel knows, is its products and softmax"},
     {"split_contractions", GraphAndBodies<passes::SplitContractions>, kEach, kOptional, kAny, Leaves::kGraph,

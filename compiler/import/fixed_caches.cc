@@ -54,9 +54,9 @@ class Fixer : Growth {
       const Status status = Fix(id);
       if (!status.ok()) return Named(status, id);
     }
-    for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
     b_.SetSources({"--cache-length"});
     b_.SetAnnotations({});
+    for (size_t i = 0; i < g_->outputs.size(); ++i) RONDO_RETURN_IF_ERROR(FixOutput(i));
     ChooseByTextLength(&b_, count_, rows_, totals_);
     FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
@@ -65,6 +65,8 @@ class Fixer : Growth {
     g_->Compact();
     return Status::Ok();
   }
+
+  const std::vector<std::string>& grown() const { return grown_; }
 
  private:
   // Views of all of their base in order, which were kept so that the three graphs are alike.
@@ -193,25 +195,40 @@ class Fixer : Growth {
     return Status::Ok();
   }
 
-  Status CheckOutput(const ir::GraphOutput& output) const {
-    const auto is_cache = [&](const GrowingCache& cache) { return cache.present == output.name; };
-    const bool first = first_.count(output.node) != 0;
-    if (output.node >= second_.size() || (!Grows(output.node) && !first) ||
-        std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) {
-      return Status::Ok();
-    }
+  // An output with an element for every position has as many as a cache, and 0 behind the last real one.
+  Status FixOutput(size_t at) {
+    const ir::GraphOutput output = g_->outputs[at];
     const std::string& name = output.name;
-    if (first)
+    const NodeId id = output.node;
+    const auto is_cache = [&](const GrowingCache& cache) { return cache.present == name; };
+    if (std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) return Status::Ok();
+    const NodeId was = second_.outputs[at].node;  // what the model has for it
+    if (first_.count(was) != 0)
       return Named(
-          Refuse("the output \"" + name + "\" has the first positions, of which a run may have fewer"),
-          output.node);
-    return Named(
-        Status::Error(Code::kUnsupported,
-                      "--cache-length %lld: the output \"%s\" grows with the cached positions, and is no "
-                      "cache: take it from the model's outputs, if texts can be continued without, or "
-                      "compile the model for one number of cached positions (--shape)",
-                      static_cast<long long>(length_), name.c_str()),
-        output.node);
+          Refuse("the output \"" + name + "\" has the first positions, of which a run may have fewer"), was);
+    if (!Grows(was)) return Status::Ok();
+    NodeId shown = id;
+    for (int d = 0; d < second(was).shape.rank; ++d) {
+      if (extent(was, d) == Extent::kFixed) continue;
+      if (extent(was, d) != Extent::kTotal || behind_.count(was) != 0) {
+        return Named(
+            Status::Error(
+                Code::kUnsupported,
+                "--cache-length %lld: the output \"%s\" grows with the cached positions, and not by an "
+                "element for each up to the run's last: take it from the model's outputs, if texts "
+                "can be continued without, or compile the model for one number of cached positions "
+                "(--shape)",
+                static_cast<long long>(length_), name.c_str()),
+            was);
+      }
+      Shape line = b_.shape(id);
+      for (int other = 0; other < line.rank; ++other) line[other] = other == d ? length_ : 1;
+      const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(rows_));
+      shown = b_.Select(b_.Binary(TapeOp::kLess, b_.Iota(line, d), real), shown, b_.Scalar(b_.dtype(id), 0));
+    }
+    g_->SetOutput(at, shown);
+    grown_.push_back(name);
+    return Status::Ok();
   }
 
   // ------------------------------------------------------------------------------------ the rules
@@ -596,11 +613,12 @@ class Fixer : Growth {
   }
 
   ir::Builder b_;
-  std::map<int, NodeId> full_;     // by number of an input
-  std::set<NodeId> behind_;        // that have something behind all positions, where the last of them ends
-  std::set<NodeId> first_;         // that have the first positions, as many as a number says, of no cache
-  std::set<NodeId> of_cache_;      // that are computed from one, up to what adds up over its positions
-  std::vector<ElementOf> totals_;  // the number of positions up to the run's end
+  std::vector<std::string> grown_;  // outputs with an element for every position
+  std::map<int, NodeId> full_;      // by number of an input
+  std::set<NodeId> behind_;         // that have something behind all positions, where the last of them ends
+  std::set<NodeId> first_;          // that have the first positions, as many as a number says, of no cache
+  std::set<NodeId> of_cache_;       // that are computed from one, up to what adds up over its positions
+  std::vector<ElementOf> totals_;   // the number of positions up to the run's end
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
@@ -608,10 +626,12 @@ class Fixer : Growth {
 }  // namespace
 
 Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
-                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step) {
+                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
+                            std::vector<std::string>* grown) {
   ir::Graph fixed = graph;
   Fixer fixer(&fixed, second, third, ports, length, rows, step);
   RONDO_RETURN_IF_ERROR(fixer.Run());
+  *grown = fixer.grown();
   return fixed;
 }
 

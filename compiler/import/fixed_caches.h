@@ -9,9 +9,12 @@ namespace rondo::importer {
 
 // `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's
 // rows, more or less), `third` for twice `step` more, with identities kept. The graph for any number of
-// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives.
+// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives. `grown` becomes
+// the names of outputs with an element for every position, which have `length` of them and 0 behind the last
+// real one.
 Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
-                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step);
+                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
+                            std::vector<std::string>* grown);
 
 }  // namespace rondo::importer
 

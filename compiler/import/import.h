@@ -136,7 +136,8 @@ struct FixedCaches {
 // past_sequence_length [1] of i64 where the model has neither that nor the input seqlens_k of
 // GroupQueryAttention. `states` names pairs besides those that ir/port_names.h says. Without growing caches:
 // the graph of ImportModel. kUnsupported, with the node, where the model does something along the cached
-// positions that depends on their number in another way than rondo can follow.
+// positions that depends on their number in another way than rondo can follow. Other outputs with an element
+// for every position have `length` of them, 0 behind the last real one.
 Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
                                         const ImportOptions& options, int64_t length,
                                         const std::vector<std::pair<std::string, std::string>>& states,

@@ -163,7 +163,13 @@ class ImportThree {
       const size_t before = options_.known_in_run.size();
       options_.known_in_run.insert(lengths.decided.begin(), lengths.decided.end());
       if (options_.known_in_run.size() != before) continue;
-      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step);
+      std::vector<std::string> grown;
+      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step, &grown);
+      for (const std::string& name : grown) {
+        said[0].remarks.push_back("the output \"" + name + "\" has an element for each of " +
+                                  std::to_string(length_) +
+                                  " positions; those behind the last one that a run knows are 0");
+      }
       if (fixed.ok() && report_ != nullptr) *report_ = std::move(said[0]);
       options_.known_in_run.insert(lengths.unfollowed.begin(), lengths.unfollowed.end());
       if (fixed.ok() || options_.known_in_run.size() == before) return fixed;

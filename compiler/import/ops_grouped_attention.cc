@@ -324,7 +324,7 @@ void ShowScores(OpContext& c, const Grouped& g, NodeId keys, const AttentionRequ
   const bool known = g.present > 0 && g.grows_by == 0;
   if (known) {
     x = b.Slice(x, 3, 0, 1, g.present);
-  } else if (g.past > 0) {
+  } else if (g.past > 0 && g.grows_by == 0) {  // else --cache-length says so
     c.host.Remark("output_qk of GroupQueryAttention has " + std::to_string(g.positions) +
                   " columns, one for each position of the cache; those behind the present positions are 0");
   }

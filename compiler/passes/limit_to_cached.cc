@@ -1,7 +1,12 @@
 // Caches of a fixed length (--cache-length) hold something up to the last row that this run writes; what lies
 // behind is left from before. Attention gets a limit there, whatever the model masks. From the state on,
-// everything that shows a cache is followed, through views, writes and scalar operations, up to attention.
+// everything that shows a cache is followed, through views, writes, scalar operations and products of each
+// position by itself, up to attention, or to outputs of the model, of which the import has taken what is
+// behind (compiler/import/fixed_caches.cc). A softmax of such products, which a model gives out, is of what
+// is cached alone.
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "compiler/ir/versions.h"
@@ -20,9 +25,10 @@ using ir::Op;
 
 // What follows from one cache.
 struct Followed {
-  std::set<NodeId> shows;      // nodes that hold or show positions of it
-  std::set<NodeId> attention;  // that reads them as keys or values
-  NodeId place = kNoNode;      // the index of a write: the positions of this run's rows
+  std::set<NodeId> attention;       // that reads it as keys or values
+  std::map<NodeId, int> maxima_of;  // numbers, one a position, of which the greatest is found
+  std::map<NodeId, NodeId> sums;    // over exp(x - something): the x of each
+  NodeId place = kNoNode;           // the index of a write: the positions of this run's rows
 };
 
 Status Refuse(const Graph& g, const std::string& cache, NodeId id) {
@@ -37,36 +43,133 @@ Status Refuse(const Graph& g, const std::string& cache, NodeId id) {
       .FromNode(source);
 }
 
-// Whether a matmul's rows are positions, each by itself: what multiplies them is a weight. Of a product that
-// adds up over positions the import has seen that both sides are of a cache.
-bool ProjectsRows(const Graph& g, const Node& n, NodeId from) {
-  return n.op == Op::kMatMul && n.inputs[0] == from && n.inputs[1] != from &&
-         g.IsConstant(g.BaseOf(n.inputs[1]));
-}
+// Follows caches, one after another.
+class Follower {
+ public:
+  explicit Follower(Graph* graph) : g_(graph) {}
 
-// Whether `reader` hands positions on that it gets through one of its inputs, or ends them.
-Status Follow(Graph* g, const std::string& cache, NodeId from, Followed* found, std::vector<NodeId>* work) {
-  for (NodeId reader : g->UsersOf(from)) {
-    const Node& n = g->node(reader);
-    if (n.dead) continue;
-    if (n.op == Op::kAttention) {
-      const bool only =
-          n.inputs[0] != from && std::find(n.inputs.begin() + 3, n.inputs.end(), from) == n.inputs.end();
-      if (!only) return Refuse(*g, cache, reader);
-      found->attention.insert(reader);
-      continue;
+  // kUnsupported, with the node, where something mixes positions of the cache `input`.
+  Result<Followed> Follow(const std::string& cache, NodeId input) {
+    Followed found;
+    std::vector<NodeId> work = {input};
+    while (!work.empty()) {
+      const NodeId from = work.back();
+      work.pop_back();
+      for (NodeId reader : g_->UsersOf(from)) {
+        if (g_->node(reader).dead) continue;
+        if (!HandsOn(from, reader, &found)) return Refuse(*g_, cache, reader);
+        const Op op = g_->node(reader).op;
+        if (op == Op::kAttention || op == Op::kReduce) continue;
+        if (op == Op::kMatMul) products_.emplace(reader, cache);
+        if (shows_.insert(reader).second) work.push_back(reader);
+      }
     }
-    const bool writes = n.op == Op::kIndexedWrite && n.inputs[0] == from;
-    if (writes && !n.As<ir::IndexedAttrs>().dims.empty()) found->place = n.inputs[2];
-    const bool placed =
-        n.op == Op::kIndexedWrite && n.inputs[1] == from && n.As<ir::IndexedAttrs>().dims.empty();
-    if (!writes && !placed && !ProjectsRows(*g, n, from) && n.op != Op::kView && n.op != Op::kPointwise &&
-        n.op != Op::kConcat)
-      return Refuse(*g, cache, reader);
-    if (found->shows.insert(reader).second) work->push_back(reader);
+    for (const auto& [sum, of] : found.sums) {
+      if (found.maxima_of.count(of) == 0) return Refuse(*g_, cache, sum);
+    }
+    return found;
   }
-  return Status::Ok();
-}
+
+  // After all have been followed. Of a product that adds up over positions the import has seen that both
+  // sides are of caches; where one is of none, each position is multiplied by itself.
+  Status CheckProducts() const {
+    for (const auto& [id, cache] : products_) {
+      const std::vector<NodeId>& in = g_->node(id).inputs;
+      if (shows_.count(in[0]) != 0 && shows_.count(in[1]) != 0) return Refuse(*g_, cache, id);
+    }
+    return Status::Ok();
+  }
+
+ private:
+  // The dim of `id` along which positions run; -1 if that is not known.
+  int AxisOf(NodeId id, int depth = 0) const {
+    constexpr int kMostSteps = 64;
+    const Node& n = g_->node(id);
+    if (depth > kMostSteps || shows_.count(id) == 0) return -1;
+    if (n.op == Op::kIndexedWrite) return AxisOfWrite(n);
+    if (n.op == Op::kView) return AxisOfView(n, AxisOf(n.inputs[0], depth + 1));
+    if (n.op != Op::kPointwise && n.op != Op::kMatMul) return -1;
+    int found = -1;
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      if (shows_.count(n.inputs[k]) == 0) continue;
+      if (g_->node(n.inputs[k]).shape.rank != n.shape.rank) return -1;
+      const int axis = AxisOf(n.inputs[k], depth + 1);
+      // A product has the rows of its left side and the columns of its right one.
+      const bool summed = n.op == Op::kMatMul && axis == n.shape.rank - (k == 0 ? 1 : 2);
+      if (axis < 0 || summed || (found >= 0 && axis != found)) return -1;
+      found = axis;
+    }
+    return found;
+  }
+
+  static int AxisOfWrite(const Node& n) {
+    const std::vector<ir::IndexedDim>& dims = n.As<ir::IndexedAttrs>().dims;
+    int64_t stride = 1;
+    for (int d = n.shape.rank; dims.size() == 1 && d-- > 0; stride *= n.shape[d]) {
+      if (dims[0].stride == stride && dims[0].extent == n.shape[d]) return d;
+    }
+    return -1;
+  }
+
+  // Of a view of something whose positions run along dim `axis`.
+  int AxisOfView(const Node& n, int axis) const {
+    const ir::View& view = n.As<ir::ViewAttrs>().view;
+    const Shape& base = g_->node(n.inputs[0]).shape;
+    if (axis < 0 || !view.affine()) return -1;
+    int64_t stride = 1;
+    for (int d = base.rank - 1; d > axis; --d) stride *= base[d];
+    int found = -1;
+    for (int d = 0; d < n.shape.rank; ++d) {
+      if (n.shape[d] != base[axis] || view.steps.back().strides[d] != stride) continue;
+      if (found >= 0) return -1;
+      found = d;
+    }
+    return found;
+  }
+
+  // Whether `reader` reads positions of `from` each by itself, or is attention or part of a softmax.
+  bool HandsOn(NodeId from, NodeId reader, Followed* found) const {
+    const Node& n = g_->node(reader);
+    switch (n.op) {
+      case Op::kAttention:
+        found->attention.insert(reader);
+        return n.inputs[0] != from && std::find(n.inputs.begin() + 3, n.inputs.end(), from) == n.inputs.end();
+      case Op::kIndexedWrite: {
+        const bool placed = n.As<ir::IndexedAttrs>().dims.empty();
+        if (n.inputs[0] == from && !placed) found->place = n.inputs[2];
+        return n.inputs[0] == from || (placed && n.inputs[1] == from);
+      }
+      case Op::kReduce: return IsOfSoftmax(from, reader, found);
+      case Op::kView:
+      case Op::kPointwise:
+      case Op::kConcat:
+      case Op::kMatMul: return true;
+      default: return false;
+    }
+  }
+
+  // A maximum over the positions, or a sum over exp(x - something), whose x has one.
+  bool IsOfSoftmax(NodeId from, NodeId reader, Followed* found) const {
+    const ir::ReduceAttrs& attrs = g_->node(reader).As<ir::ReduceAttrs>();
+    const int axis = AxisOf(from);
+    if (axis < 0 || attrs.axes != std::vector<int>{axis} || !IsFloat(g_->node(from).dtype)) return false;
+    if (attrs.kind == ir::ReduceKind::kMax) {
+      found->maxima_of.emplace(from, axis);
+      return true;
+    }
+    const Node* exponential = AsPointwise(*g_, SkipCasts(*g_, from), TapeOp::kExp);
+    const Node* lessened =
+        exponential == nullptr ? nullptr : AsPointwise(*g_, exponential->inputs[0], TapeOp::kSub);
+    if (attrs.kind != ir::ReduceKind::kSum || lessened == nullptr || shows_.count(lessened->inputs[1]) != 0)
+      return false;
+    found->sums.emplace(reader, lessened->inputs[0]);
+    return true;
+  }
+
+  Graph* g_;
+  std::set<NodeId> shows_;                  // nodes that show positions of some cache
+  std::map<NodeId, std::string> products_;  // of which one side does, with the cache
+};
 
 // The number of positions that hold something after this run: i64 [].
 NodeId Cached(Graph* g, NodeId place) {
@@ -91,24 +194,44 @@ void Limit(Graph* g, NodeId id, NodeId cached) {
   g->Replace(id, b.Attention(in.q, in.k, in.v, in.mask, limit, attrs, in.sink));
 }
 
+// What reads `id`, numbers of the positions along dim `axis`, gets -inf behind those that are cached.
+void DropBehind(Graph* g, NodeId id, int axis, NodeId cached) {
+  const std::vector<NodeId> readers = g->UsersOf(id);
+  ir::Builder b = BuilderLike(g, id);
+  const Shape shape = b.shape(id);
+  Shape line = shape;
+  for (int d = 0; d < line.rank; ++d) line[d] = d == axis ? shape[d] : 1;
+  const NodeId holds = b.Binary(TapeOp::kLess, b.Iota(line, axis), cached);
+  const NodeId least = b.Scalar(b.dtype(id), -std::numeric_limits<double>::infinity());
+  const NodeId instead = b.Select(holds, id, least);
+  for (NodeId reader : readers) {
+    for (size_t k = 0; k < g->node(reader).inputs.size(); ++k) {
+      if (g->node(reader).inputs[k] == id) g->SetInput(reader, k, instead);
+    }
+  }
+}
+
 }  // namespace
 
 Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
   PassResult result;
-  std::set<NodeId> done;
+  Follower follower(graph);
+  std::vector<Followed> caches;
   for (const std::string& name : options.fixed_caches) {
     const auto input = std::find_if(graph->inputs.begin(), graph->inputs.end(),
                                     [&](const ir::GraphInput& i) { return i.name == name; });
     if (input == graph->inputs.end()) continue;
-    Followed found;
-    std::vector<NodeId> work = {input->node};
-    while (!work.empty()) {
-      const NodeId id = work.back();
-      work.pop_back();
-      RONDO_RETURN_IF_ERROR(Follow(graph, name, id, &found, &work));
-    }
-    if (found.place == kNoNode) continue;  // nothing is written: every position is the caller's
+    RONDO_ASSIGN_OR_RETURN(Followed found, follower.Follow(name, input->node));
+    // Where nothing is written, every position is the caller's.
+    if (found.place != kNoNode) caches.push_back(std::move(found));
+  }
+  RONDO_RETURN_IF_ERROR(follower.CheckProducts());
+  std::set<NodeId> done;
+  for (const Followed& found : caches) {
     const NodeId cached = Cached(graph, found.place);
+    for (const auto& [of, axis] : found.maxima_of) {
+      if (done.insert(of).second) DropBehind(graph, of, axis, cached);
+    }
     for (NodeId id : found.attention) {
       if (graph->node(id).dead || done.count(id) != 0) continue;
       if (graph->node(id).As<ir::AttentionAttrs>().limit_is_cached) continue;

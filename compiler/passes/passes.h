@@ -37,7 +37,8 @@ Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions& optio
 // A mask that keeps a prefix of the keys of each row is a limit instead.
 Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options);
 // Attention over one of options.fixed_caches, which this run's rows are written to, ends with the last row
-// that is written. kUnsupported, with the node, where something else reads such a cache.
+// that is written; a softmax of numbers that come of such a cache one by one, too. kUnsupported, with the
+// node, where something else mixes its positions.
 Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
 // Attention with a sink is its products and softmax instead: no kernel knows sinks.
 Result<PassResult> DecomposeSinks(ir::Graph* graph, const PassOptions& options);

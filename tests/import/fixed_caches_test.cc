@@ -247,10 +247,37 @@ TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
   weighed.Output("weighed");
   EXPECT_TRUE(Says(Refusal(weighed), {"MatMul \"MatMul_weighed\"", "adds up over the cached positions"}));
 
-  Decoder longer(Masks::kRanges);  // an output that grows
-  longer.Node("Identity", {"keys"}, {"line"});
+  Decoder longer(Masks::kCut);  // an output that has something behind all positions
+  longer.Node("Neg", {"more_keys"}, {"line"});
   longer.Output("line");
-  EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows"}));
+  EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows", "not by an element for each"}));
+
+  Decoder weights(Masks::kRanges);  // of a product that no kernel of attention is
+  weights.Node("MatMul", {"scores", "present_key"}, {"no_attention"});
+  weights.Output("no_attention");
+  EXPECT_TRUE(Says(Refusal(weights), {"MatMul \"MatMul_no_attention\"", "\"past_key\"", "--shape"}));
+}
+
+// Scores beside attention, and what becomes of them: as many columns as a cache has positions, 0 where a run
+// has none.
+TEST(FixedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
+  for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow,
+                            Masks::kCut, Masks::kFromEnd, Masks::kSink}) {
+    for (const int64_t rows : {1, 2}) {
+      if (masks == Masks::kInput && rows == 2) continue;
+      SCOPED_TRACE("masks " + std::to_string(static_cast<int>(masks)));
+      Decoder m(masks);
+      m.Node("Neg", {"now"}, {"other_queries"});
+      m.Node("MatMul", {"other_queries", "turned"}, {"products"});
+      m.Node("Tanh", {"products"}, {"capped"});
+      Set(m.Node("Softmax", {"capped"}, {"of_each"}), "axis", {-1});
+      for (const char* name : {"products", "capped", "of_each"}) m.Output(name);
+      auto fixed = Fixed(m, rows);
+      ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+      ASSERT_EQ(fixed->outputs.size(), 6u);
+      for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+    }
+  }
 }
 
 // As ONNX Runtime's builder writes the mask of MultiHeadAttention: of a run's positions among themselves,

@@ -315,11 +315,31 @@ TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
   Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
   mean.Output("mean");
   EXPECT_TRUE(Says(refusal(mean), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
+}
 
-  Decoder longer(Masks::kGroupedMask);  // an output that grows
-  longer.Node("Neg", {"attention_mask"}, {"line"});
-  longer.Output("line");
-  EXPECT_TRUE(Says(refusal(longer), {"the output \"line\" grows"}));
+// The scores that the operator gives out (output_qk), or their softmax, and a mask of the model's.
+TEST(GroupedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
+  for (const Masks masks : {Masks::kGrouped, Masks::kGroupedMask, Masks::kGroupedLengths}) {
+    for (const int64_t stage : {1, 2}) {
+      for (const int64_t rows : {1, 2}) {
+        SCOPED_TRACE("masks " + std::to_string(static_cast<int>(masks)) + ", stage " + std::to_string(stage));
+        Decoder m(masks);
+        for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
+          if (node.op_type() != "GroupQueryAttention") continue;
+          node.add_output("shown");
+          Set(&node, "qk_output", {stage});
+        }
+        m.Output("shown");
+        if (masks == Masks::kGroupedMask) {
+          m.Node("Add", {"attention_mask", "one"}, {"line"});
+          m.Output("line");
+        }
+        auto fixed = Fixed(m, rows);
+        ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+        for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
+      }
+    }
+  }
 }
 
 // Unlike a mask, a bias has no zeros behind the positions that there are.

@@ -22,7 +22,7 @@ class Lengths(Model):
 
     def __init__(self, form):
         super().__init__(21)
-        self.form = form
+        self.form, self.stage = form, 0
         joined = form in ("joined", "scores")
         both = "past_sequence_length + sequence_length" if joined else "total_sequence_length"
         self.input("input_ids", INT64, "batch_size", "sequence_length")
@@ -111,6 +111,14 @@ class Lengths(Model):
         self.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
         return self.build()
 
+    def showing(self, show):
+        """The model with an output that has an element for every position, in its last dim."""
+        y = self.attended()
+        self.nodes.append(helper.make_node("Cast", [show(self)], ["shown"], to=FLOAT, name="/shown"))
+        self.outputs.append(helper.make_empty_tensor_value_info("shown"))
+        self.outputs[-1].type.tensor_type.elem_type = FLOAT
+        return self.with_logits(y)
+
     def grouped(self, y):
         qkv = self.product(HIDDEN, (HEADS + 2 * GROUPS) * SIZE, y)
         if self.form == "lengths":
@@ -124,8 +132,9 @@ class Lengths(Model):
             last = self.op("Cast", self.op("Sub", each, self.number(1)), to=INT32)
         names = [qkv, "", "", "past_key_values.0.key", "past_key_values.0.value", last, total]
         names += ["", "", "", "attention_bias"] if self.form == "bias" else []
-        return self.op("GroupQueryAttention", *names, domain=MICROSOFT, num_heads=HEADS, kv_num_heads=GROUPS,
-                       outputs=["attended", "present.0.key", "present.0.value"])[0]
+        shown = {"qk_output": self.stage} if self.stage else {}
+        return self.op("GroupQueryAttention", *names, domain=MICROSOFT, num_heads=HEADS, kv_num_heads=GROUPS, **shown,
+                       outputs=["attended", "present.0.key", "present.0.value"] + ["scores"] * bool(shown))[0]
 
 
 def _more(m, edge=EDGE):
@@ -337,7 +346,58 @@ def _build(form, decision):
     return m.finished(DECISIONS[decision], form == "scores")
 
 
+# What models give out beside logits and caches.
+OUTPUTS = {
+    "positions": lambda m: m.range(),
+    "positions from the end": lambda m: m.op("Sub", m.total, m.range()),
+    "early ones": _early,
+    "late ones": _late,
+    "rows of a table": lambda m: m.op("Gather", _table(m), m.range(), axis=0),
+    "the first of a table": _few,
+    "the last of a table": lambda m: m.slice(_table(m), m.op("Neg", m.total), 2 ** 62, 0),
+    "positions summed up": lambda m: m.op("CumSum", m.range(), m.number(0)),
+    "a square": lambda m: m.op("LessOrEqual", m.op("Unsqueeze", m.range(), m.ints(0)),
+                               m.op("Unsqueeze", m.range(m.past), m.ints(1))),
+    "cached ones": lambda m: m.range(last=m.past),
+    "one more": lambda m: m.range(last=m.op("Add", m.total, m.ints(1))),
+    "sorted": lambda m: m.op("TopK", m.range(), m.total, outputs=2)[0],
+    "backwards": lambda m: m.slice(m.range(), -1, -2 ** 62, 0, -1),
+    "the mask": lambda m: m.mask,
+    "the mask summed up": lambda m: m.op("CumSum", m.mask, m.number(1)),
+    "the mask turned": lambda m: m.op("Equal", m.mask, m.number(0)),
+    "the bias": lambda m: m.bias,
+    "features of keys": lambda m: m.op("Transpose", "present.0.key", perm=[0, 1, 3, 2]),
+    "lengths of keys": lambda m: m.op("ReduceL2", "present.0.key", m.ints(3), keepdims=0),
+    "products of keys": lambda m: m.op("MatMul", m.numbers(3, SIZE), m.op("Transpose", "present.0.key", perm=[0, 1, 3, 2])),
+    "products of keys, softmax": lambda m: m.op("Softmax", m.op(
+        "MatMul", m.numbers(3, SIZE), m.op("Transpose", "present.0.key", perm=[0, 1, 3, 2])), axis=-1),
+    "products of keys, softmax over heads": lambda m: m.op("Softmax", m.op(
+        "MatMul", m.numbers(3, SIZE), m.op("Transpose", "present.0.key", perm=[0, 1, 3, 2])), axis=1),
+    "products of keys, the greatest": lambda m: m.op("Sub", m.real(m.range()), m.op("ReduceMax", m.op(
+        "MatMul", m.numbers(3, SIZE), m.op("Transpose", "present.0.key", perm=[0, 1, 3, 2])), m.ints(3), keepdims=1)),
+    "products of keys and values": lambda m: m.op("MatMul", "present.0.key", m.op(
+        "Transpose", "present.0.value", perm=[0, 1, 3, 2])),
+    "scores": lambda m: "scores",
+    "their softmax": lambda m: "scores",
+}
+
+
+def _shows(form, name):
+    if name in ("scores", "their softmax"):
+        return form not in ("joined", "scores")
+    return form != "scores" and _has(form, name)
+
+
+def _showing(form, name):
+    m = Lengths(form)
+    m.bias = "attention_bias"
+    m.stage = {"scores": 1, "their softmax": 2}.get(name, 0)
+    return m.showing(OUTPUTS[name])
+
+
 # Of these, all scores are a multiple.
 SCALES = ("the number", "logarithm", "root", "chosen", "of a table", "a branch", "one of a table")
 ALL = {f"{form}: {decision}": lambda form=form, decision=decision: _build(form, decision)
        for form in FORMS for decision in (SCALES if form == "scores" else DECISIONS) if _has(form, decision)}
+ALL |= {f"{form}: shown, {name}": lambda form=form, name=name: _showing(form, name)
+        for form in FORMS for name in OUTPUTS if _shows(form, name)}

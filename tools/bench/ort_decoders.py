@@ -94,7 +94,7 @@ class Growing:
         self.session = cpu_session(path, 1)
         self.names = [port.name for port in self.session.get_inputs()]
         self.outputs = [port.name for port in self.session.get_outputs()]
-        self.past, self.encoded = {}, {}
+        self.past, self.encoded, self.results = {}, {}, {}
         for port in self.session.get_inputs():
             if ".encoder." in port.name:
                 shape = [batch if isinstance(d, str) else d for d in port.shape]
@@ -110,6 +110,7 @@ class Growing:
         results = dict(zip(self.outputs, self.session.run(None, given | self.encoded | self.past)))
         for name in self.past:
             self.past[name] = results[name.replace("past_key_values", "present").replace("past", "present")]
+        self.results = results
         return results["logits"]
 
 

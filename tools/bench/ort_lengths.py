@@ -37,8 +37,15 @@ def text(arguments, path, session, random):
                  "seqlens_k": np.full(arguments.batch, total - 1, np.int32), "total_sequence_length": np.array(total, np.int32)}
         grown = fixed | {"attention_mask": mask[:, :total], "attention_bias": bias[..., :total]}
         expected = growing.run({name: array for name, array in grown.items() if name in growing.names})
-        got = session.run("prefill" if step == 0 else "decode", fixed)["logits"]
-        apart = max(apart, float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max()))
+        results = session.run("prefill" if step == 0 else "decode", fixed)
+        got = [results["logits"]]
+        wanted = [expected]
+        if "shown" in growing.results:  # 0 behind the last real position
+            shown = np.where(np.isfinite(growing.results["shown"]), growing.results["shown"], 0)
+            wanted.append(np.pad(shown, [(0, 0)] * (shown.ndim - 1) + [(0, arguments.length - shown.shape[-1])]))
+            got.append(np.where(np.isfinite(results["shown"]), results["shown"], 0))
+        for one, other in zip(got, wanted):
+            apart = max(apart, float(np.nan_to_num(np.abs(one.astype(np.float64) - other), nan=np.inf).max()))
         size = max(size, float(np.abs(expected).max()))
         tokens, done = expected[:, -1:].argmax(-1), total
     return apart / size
