@@ -295,6 +295,22 @@ std::string StatesToTry(const onnx::Model& model, const CachePorts& ports) {
   return first;
 }
 
+namespace {
+
+// The first input of several dimensions that is neither cache nor mask: tokens [batch, positions]. Null if
+// there is none.
+const onnx::ValueInfoProto* TokensOf(const onnx::Model& model, const CachePorts& ports) {
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto is_cache = [&](const GrowingCache& cache) { return cache.past == input.name(); };
+    if (ShapeOf(input).dim_size() >= 2 && !Contains(ports.masks, input.name()) &&
+        std::none_of(ports.caches.begin(), ports.caches.end(), is_cache))
+      return &input;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options) {
   std::map<std::string, int64_t> symbols = options.symbols;
   for (const std::string& past : ports.past_symbols) symbols[past] = 0;
@@ -303,16 +319,10 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
     if (SymbolsOf(text) == std::vector<std::string>{text}) continue;
     if (const auto rows = EvaluateDim(text, symbols, &missing); rows && *rows > 0) return *rows;
   }
-  // The first input of several dimensions that is neither cache nor mask: tokens [batch, positions].
-  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
-    const auto is_cache = [&](const GrowingCache& cache) { return cache.past == input.name(); };
-    if (ShapeOf(input).dim_size() < 2 || Contains(ports.masks, input.name()) ||
-        std::any_of(ports.caches.begin(), ports.caches.end(), is_cache)) {
-      continue;
-    }
-    if (const auto given = options.input_shapes.find(input.name()); given != options.input_shapes.end())
+  if (const onnx::ValueInfoProto* tokens = TokensOf(model, ports)) {
+    if (const auto given = options.input_shapes.find(tokens->name()); given != options.input_shapes.end())
       return given->second[1];
-    const Dim& dim = ShapeOf(input).dim(1);
+    const Dim& dim = ShapeOf(*tokens).dim(1);
     if (dim.has_dim_value()) return dim.dim_value();
     if (const auto rows = EvaluateDim(dim.dim_param(), symbols, &missing)) return *rows;
   }
@@ -322,6 +332,22 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
       Code::kInvalidArgument,
       "--cache-length needs to know how many positions a run adds: give --shape NAME=VALUE for %s",
       list.empty() ? "the tokens" : list.c_str());
+}
+
+bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, ImportOptions* options) {
+  const onnx::ValueInfoProto* tokens = TokensOf(model, ports);
+  if (tokens == nullptr) return false;
+  const std::string& symbol = ShapeOf(*tokens).dim(1).dim_param();
+  if (SymbolsOf(symbol) != std::vector<std::string>{symbol}) return false;
+  options->symbols[symbol] = rows;
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto given = options->input_shapes.find(input.name());
+    if (given == options->input_shapes.end()) continue;
+    for (int d = 0; d < ShapeOf(input).dim_size() && d < std::ssize(given->second); ++d) {
+      if (ShapeOf(input).dim(d).dim_param() == symbol) given->second[static_cast<size_t>(d)] = rows;
+    }
+  }
+  return true;
 }
 
 void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,

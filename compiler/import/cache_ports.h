@@ -48,6 +48,10 @@ std::string StatesToTry(const onnx::Model& model, const CachePorts& ports);
 // they do not.
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options);
 
+// Sets the shapes of `options` to a run that adds `rows` positions. False if the model leaves that number no
+// name.
+bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, ImportOptions* options);
+
 // Sets the shapes of `options` to `past` cached positions and `total` with this run's.
 void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
               ImportOptions* options);

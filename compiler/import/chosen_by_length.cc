@@ -24,21 +24,22 @@ class Chooser {
 
   void Run(const std::vector<ElementOf>& totals) {
     for (const ElementOf& total : totals) {
-      if (g_.node(total.node).shape.elements() == 1) Start(total.node);
+      if (g_.node(total.node).shape.elements() == 1) Start(total.node, total.slope);
       for (const NodeId user : g_.UsersOf(total.node)) {
         const Node& n = g_.node(user);
         if (n.op == Op::kView && n.shape.elements() == 1 &&
             ir::ResolveAll(n.As<ir::ViewAttrs>().view)[0] == total.element)
-          Start(user);
+          Start(user, total.slope);
       }
     }
     const NodeId end = g_.size();
     for (NodeId id = 0; id < end; ++id) {
-      if (IsGreatestPosition(g_.node(id))) Start(id);
+      if (IsGreatestPosition(g_.node(id))) Start(id, 1);
     }
     if (starts_.empty() || HasPort()) return;
     // In the order of ids: what numbers are computed from comes first, but for what replaced others.
-    std::vector<NodeId> work(starts_.begin(), starts_.end());
+    std::vector<NodeId> work;
+    for (const auto& [id, slope] : starts_) work.push_back(id);
     while (!work.empty()) {
       const NodeId id = work.back();
       work.pop_back();
@@ -57,9 +58,9 @@ class Chooser {
   }
 
  private:
-  void Start(NodeId id) {
+  void Start(NodeId id, double slope) {
     if (g_.node(id).dead) return;
-    starts_.insert(id);
+    starts_.emplace(id, slope);
     of_length_.insert(id);
   }
 
@@ -125,10 +126,11 @@ class Chooser {
     const auto known = ahead_.find(id);
     if (known != ahead_.end()) return known->second;
     NodeId made = id;
-    if (starts_.count(id) != 0) {
-      const DType type = b_.dtype(id);
-      made = b_.Cast(b_.Add(b_.Cast(id, DType::kI64), b_.Expand(b_.Reshape(Behind(), Shape{}), b_.shape(id))),
-                     type);
+    if (const auto start = starts_.find(id); start != starts_.end()) {
+      const DType type = b_.dtype(id), wide = IsFloat(type) ? DType::kF32 : DType::kI64;
+      const NodeId behind =
+          b_.BinaryScalar(TapeOp::kMul, b_.Cast(b_.Reshape(Behind(), Shape{}), wide), start->second);
+      made = b_.Cast(b_.Add(b_.Cast(id, wide), b_.Expand(behind, b_.shape(id))), type);
     } else if (IsOne(id) && (of_length_.count(id) != 0 || chosen_.count(id) != 0)) {
       const Node n = g_.node(id);  // a copy: the graph grows
       if (n.op == Op::kView) {
@@ -159,7 +161,8 @@ class Chooser {
   Graph& g_;
   const NodeId cached_;
   const int64_t rows_;
-  std::set<NodeId> starts_, of_length_, chosen_;  // positions; numbers of them; what is chosen by those
+  std::map<NodeId, double> starts_;      // positions, with what each rises by
+  std::set<NodeId> of_length_, chosen_;  // numbers of them; what is chosen by those
   std::map<NodeId, NodeId> ahead_;
   NodeId behind_ = kNoNode, text_length_ = kNoNode;
 };

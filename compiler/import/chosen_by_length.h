@@ -18,14 +18,15 @@ inline constexpr char kTextLength[] = "text_length";
 // before the run (0, as states begin, is not, nor is the length of a prompt that was read), and else by the
 // positions up to the run's end.
 //
-// `cached` is how many positions there are before the run, i64 []; `totals` are elements of integers that are
-// the positions up to its end, of which a run adds `rows`. The greatest of an input of positions counts as
-// such, too. Chosen is what a comparison with them decides between floats; where it decides on anything else
-// (where a window begins), that stays a matter of the run. Adds no state where nothing is chosen, or the
-// graph has a port of that name.
+// `cached` is how many positions there are before the run, i64 []; `totals` are elements of numbers that are
+// the positions up to its end, of which a run adds `rows`, or rise evenly with them. The greatest of an input
+// of positions counts as such, too. Chosen is what a comparison with them decides between floats; where it
+// decides on anything else (where a window begins), that stays a matter of the run. Adds no state where
+// nothing is chosen, or the graph has a port of that name.
 struct ElementOf {
   ir::NodeId node = ir::kNoNode;
   int64_t element = 0;
+  double slope = 1;  // what it rises by with a position; a whole number for integers
 };
 void ChooseByTextLength(ir::Builder* builder, ir::NodeId cached, int64_t rows,
                         const std::vector<ElementOf>& totals);

@@ -66,7 +66,7 @@ class Fixer : Growth {
     return Status::Ok();
   }
 
-  const std::vector<std::string>& grown() const { return grown_; }
+  const FixedNotes& notes() const { return notes_; }
 
  private:
   // Views of all of their base in order, which were kept so that the three graphs are alike.
@@ -142,6 +142,7 @@ class Fixer : Growth {
   // Caches that the model does not read, but gives a run's rows for: it begins them, from their first row on.
   void FillUnread() {
     g_->RemoveDead();
+    size_t begun = 0;
     for (const GrowingCache& cache : ports_.caches) {
       const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
                                       [&](const ir::GraphInput& i) { return i.name == cache.past; });
@@ -162,7 +163,9 @@ class Fixer : Growth {
       const size_t which = static_cast<size_t>(output - g_->outputs.begin());
       g_->SetOutput(which,
                     WriteRows(b_, full, g_->outputs[which].node, b_.Iota(line, cache.axis), cache.axis));
+      ++begun;
     }
+    notes_.begins = begun == ports_.caches.size();
   }
 
   // Where nothing depends on how much is cached, nobody is asked.
@@ -227,7 +230,7 @@ class Fixer : Growth {
       shown = b_.Select(b_.Binary(TapeOp::kLess, b_.Iota(line, d), real), shown, b_.Scalar(b_.dtype(id), 0));
     }
     g_->SetOutput(at, shown);
-    grown_.push_back(name);
+    notes_.grown.push_back(name);
     return Status::Ok();
   }
 
@@ -613,12 +616,12 @@ class Fixer : Growth {
   }
 
   ir::Builder b_;
-  std::vector<std::string> grown_;  // outputs with an element for every position
-  std::map<int, NodeId> full_;      // by number of an input
-  std::set<NodeId> behind_;         // that have something behind all positions, where the last of them ends
-  std::set<NodeId> first_;          // that have the first positions, as many as a number says, of no cache
-  std::set<NodeId> of_cache_;       // that are computed from one, up to what adds up over its positions
-  std::vector<ElementOf> totals_;   // the number of positions up to the run's end
+  FixedNotes notes_;
+  std::map<int, NodeId> full_;     // by number of an input
+  std::set<NodeId> behind_;        // that have something behind all positions, where the last of them ends
+  std::set<NodeId> first_;         // that have the first positions, as many as a number says, of no cache
+  std::set<NodeId> of_cache_;      // that are computed from one, up to what adds up over its positions
+  std::vector<ElementOf> totals_;  // the number of positions up to the run's end
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
@@ -627,11 +630,11 @@ class Fixer : Growth {
 
 Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
                             const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
-                            std::vector<std::string>* grown) {
+                            FixedNotes* notes) {
   ir::Graph fixed = graph;
   Fixer fixer(&fixed, second, third, ports, length, rows, step);
   RONDO_RETURN_IF_ERROR(fixer.Run());
-  *grown = fixer.grown();
+  *notes = fixer.notes();
   return fixed;
 }
 

@@ -3,10 +3,13 @@
 #include <set>
 
 #include "compiler/import/cached_attention.h"
+#include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
 #include "compiler/import/lengths_in_run.h"
+#include "compiler/ir/walk.h"
+#include "core/scalar.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo {
@@ -24,10 +27,10 @@ class ImportThree {
 
   Result<ir::Graph> Fixed() {
     Result<ir::Graph> fixed = Fix(rows_);
-    if (!fixed.ok()) {
+    if (!fixed.ok() || begins_) {
       Result<ir::Graph> begun = Begun();
       if (begun.ok()) return begun;
-      if (OnlyBegins()) return Begins(fixed.status());
+      if (!fixed.ok() && OnlyBegins()) return Begins(fixed.status());
     }
     if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
     // Shorter, where the model's own tables end.
@@ -39,11 +42,18 @@ class ImportThree {
 
  private:
   Result<ir::Graph> Import(int64_t total, bool shapes_only, ImportReport* said) {
-    return Import(total - rows_, total, shapes_only, said);
+    return Import(options_, total - rows_, total, shapes_only, said);
   }
-  Result<ir::Graph> Import(int64_t past, int64_t total, bool shapes_only, ImportReport* said) {
+  // A run of `rows` positions where none are cached, in a model that reads no cache.
+  Result<ir::Graph> ImportFirst(int64_t rows, bool shapes_only, ImportReport* said) {
+    ImportOptions of_rows = options_;
+    of_rows.rows_of_run = rows;
+    if (rows != rows_) BindRows(*model_, ports_, rows, &of_rows);
+    return Import(of_rows, length_, rows, shapes_only, said);
+  }
+  Result<ir::Graph> Import(ImportOptions bound, int64_t past, int64_t total, bool shapes_only,
+                           ImportReport* said) {
     *said = {};
-    ImportOptions bound = options_;
     bound.shapes_only = shapes_only;
     BindPast(*model_, ports_, past, total, &bound);
     for (const std::string& mask : ports_.masks) {  // given as long as the caches: as long as they are here
@@ -60,9 +70,19 @@ class ImportThree {
   // a merged decoder. Its rows are the caches' first, and the first elements of a mask of all positions
   // count.
   Result<ir::Graph> Begun() {
-    options_.known_in_run.clear();
+    options_.known_in_run = DecidedByRows();
     ImportReport said;
-    RONDO_ASSIGN_OR_RETURN(ir::Graph graph, Import(length_, rows_, false, &said));
+    Result<ir::Graph> imported = ImportFirst(rows_, false, &said);
+    std::vector<ElementOf> totals;
+    const bool follows = options_.known_in_run.empty() || (imported.ok() && TakeTotals(&*imported, &totals));
+    if (!follows) {
+      options_.known_in_run.clear();
+      imported = ImportFirst(rows_, false, &said);
+      said.remarks.push_back("what the model makes of the number of tokens that begin a text is as for " +
+                             std::to_string(rows_) + ", however many the text has");
+    }
+    RONDO_RETURN_IF_ERROR(imported.status());
+    ir::Graph graph = imported.Take();
     graph.RemoveDead();
     ir::Builder b(&graph);
     b.SetSources({"--cache-length"});
@@ -75,10 +95,76 @@ class ImportThree {
       const std::vector<std::string>& masks = ports_.masks;
       if (std::find(masks.begin(), masks.end(), graph.inputs[i].name) != masks.end()) WidenMask(b, i);
     }
+    ChooseByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, totals);
     graph.RemoveDead();
     graph.Compact();
     if (report_ != nullptr) *report_ = std::move(said);
     return graph;
+  }
+
+  // Which single numbers decide something by how many positions a run has, of texts as long as the caches and
+  // shorter. A run's own number does not tell what a text that goes on after it, or ends before, would get.
+  KnownInRun DecidedByRows() {
+    constexpr int kMostRounds = 16;
+    ImportOptions any = options_;
+    options_.known_in_run.clear();
+    if (length_ < 4 || !BindRows(*model_, ports_, length_, &any)) return {};
+    for (int round = 0; round < kMostRounds; ++round) {
+      ImportReport said[3];
+      for (int64_t k = 0; k < 3; ++k) {
+        if (!ImportFirst(length_ - k, true, &said[k]).ok())
+          return round == 0 ? KnownInRun() : options_.known_in_run;
+      }
+      LengthsInRun lengths =
+          FindLengthsInRun({said[0].known_nodes, said[1].known_nodes, said[2].known_nodes}, length_, 1, -1);
+      lengths.decided.merge(lengths.unfollowed);
+      const size_t before = options_.known_in_run.size();
+      for (const KnownNode& node : said[0].known_nodes) {
+        for (size_t k = 0; k < node.inputs.size(); ++k) {
+          const KnownValue& value = node.inputs[k];
+          const bool one =
+              value.data != nullptr && value.shape.elements() == 1 && value.dtype != DType::kBool;
+          const std::pair use = {node.output, static_cast<int>(k)};
+          if (one && lengths.decided.count(use) != 0) options_.known_in_run.insert(use);
+        }
+      }
+      if (options_.known_in_run.size() == before) break;
+    }
+    return options_.known_in_run;
+  }
+
+  // The numbers of `graph`, imported for a run's rows, that options_.known_in_run says: each with what it
+  // rises by, as the import for one more shows. False if the two are not alike.
+  bool TakeTotals(ir::Graph* graph, std::vector<ElementOf>* totals) {
+    if (graph->inputs.empty() || graph->inputs.back().name != kPlaceholder) return true;
+    ImportReport said;
+    const Result<ir::Graph> more = ImportFirst(rows_ + 1, true, &said);
+    if (!more.ok() || more->size() != graph->size()) return false;
+    const ir::NodeId placeholder = graph->inputs.back().node;
+    const auto shows = [&](ir::NodeId id) {
+      id = graph->BaseOf(id);
+      const ir::Node& n = graph->node(id);
+      const bool cast = id != placeholder && n.op == ir::Op::kPointwise && n.inputs.size() == 1;
+      return id == placeholder || (cast && graph->BaseOf(n.inputs[0]) == placeholder);
+    };
+    for (ir::NodeId id = 0; id < graph->size(); ++id) {
+      const ir::Node &n = graph->node(id), &other = more->node(id);
+      if (n.dead || n.op != ir::Op::kPointwise || n.inputs.size() != 2 || !shows(n.inputs[1])) continue;
+      if (other.op != n.op || other.inputs != n.inputs) return false;
+      const auto here = EvaluateConstant(*graph, n.inputs[0]), there = EvaluateConstant(*more, n.inputs[0]);
+      if (!here.ok() || !there.ok()) {  // made of another such number
+        graph->Replace(id, n.inputs[0]);
+        continue;
+      }
+      const auto number = [](const auto& data) {
+        return scalar::Load<double>((*data)->dtype, (*data)->bytes.data(), 0);
+      };
+      totals->push_back({id, 0, number(there) - number(here)});
+    }
+    graph->inputs.pop_back();
+    ir::Builder b(graph);
+    graph->Replace(placeholder, b.Scalar(DType::kI64, 0));
+    return true;
   }
 
   // The cache with what the run gives for it as its first rows. False if it is read, or that does not fit.
@@ -163,9 +249,10 @@ class ImportThree {
       const size_t before = options_.known_in_run.size();
       options_.known_in_run.insert(lengths.decided.begin(), lengths.decided.end());
       if (options_.known_in_run.size() != before) continue;
-      std::vector<std::string> grown;
-      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step, &grown);
-      for (const std::string& name : grown) {
+      FixedNotes notes;
+      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step, &notes);
+      begins_ = notes.begins;
+      for (const std::string& name : notes.grown) {
         said[0].remarks.push_back("the output \"" + name + "\" has an element for each of " +
                                   std::to_string(length_) +
                                   " positions; those behind the last one that a run knows are 0");
@@ -183,6 +270,7 @@ class ImportThree {
   const int64_t length_, rows_;
   ImportReport* report_;
   bool tables_end_ = false;
+  bool begins_ = false;  // nothing is read of caches, whose first rows a run makes
 };
 
 }  // namespace

@@ -312,5 +312,68 @@ TEST(DecidedLengthsTest, WhatATableShowsIsThatOfTheRun) {
   }
 }
 
+// The branch without a past of a merged decoder: what it chooses by how many tokens it reads, it chooses by
+// how many the text has that begins with them.
+TEST(DecidedLengthsTest, WhatBeginsCachesChoosesByTheTextsLength) {
+  constexpr int64_t kLimit = 4;
+  for (const bool mask : {false, true}) {
+    for (const int form : {0, 1, 2}) {  // compared, compared one more, a root
+      for (const int64_t rows : {3, 5}) {
+        ModelMaker m;
+        DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "4"});
+        if (mask)
+          DescribePort(m.graph()->add_input(), "attention_mask", onnx::TensorProto::FLOAT,
+                       {"1", "past_sequence_length + rows"});
+        DescribePort(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+                     {"1", "past_sequence_length", "4"});
+        m.Ints("one", {1});
+        m.Ints("two", {2});
+        m.Ints("limit", {kLimit});
+        m.Node("Shape", {"x"}, {"shape"});
+        m.Node("Gather", {"shape", "one"}, {"count"});
+        if (form == 2) {
+          Set(m.Node("Cast", {"count"}, {"count_f"}), "to", {onnx::TensorProto::FLOAT});
+          m.Node("Sqrt", {"count_f"}, {"factor"});
+        } else {
+          m.Node("Mul", {"count", "two"}, {"twice"});
+          m.Node("Mul", {"limit", "two"}, {"limits"});
+          m.Node("Greater", {form == 0 ? "count" : "twice", form == 0 ? "limit" : "limits"}, {"more"});
+          m.Floats("short", {1}, {3});
+          m.Floats("long", {1}, {7});
+          m.Node("Where", {"more", "long", "short"}, {"factor"});
+        }
+        m.Node("Mul", {"x", "factor"}, {"scaled"});
+        if (mask) m.Node("Unsqueeze", {"attention_mask", "two"}, {"column"});
+        m.Node(mask ? "Mul" : "Identity",
+               mask ? std::vector<std::string>{"scaled", "column"} : std::vector<std::string>{"scaled"},
+               {"y"});
+        m.Node("Identity", {"scaled"}, {"present_key"});
+        m.Output("y");
+        DescribePort(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT,
+                     {"1", "past_sequence_length + rows", "4"});
+        FixedCaches caches;
+        const auto graph = ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches);
+        ASSERT_TRUE(graph.ok()) << graph.status().message();
+        ASSERT_EQ(graph->inputs.back().name, "text_length") << "form " << form << ", mask " << mask;
+        for (int64_t text = 0; text <= kLength; ++text) {  // 0: as long as what it reads
+          ir::Values inputs = {Data(Shape({1, rows, 4}), Numbers(static_cast<size_t>(rows * 4), 1))};
+          if (mask) inputs.push_back(Data(Shape({1, kLength}), Numbers(kLength, 1)));
+          inputs.push_back(Data(Shape({1, kLength, 4}), Numbers(kLength * 4, 5)));
+          inputs.push_back(Data(Shape({1}), std::vector<int64_t>{text}));
+          const auto got = ir::EvaluateGraph(*graph, inputs);
+          ASSERT_TRUE(got.ok()) << got.status().message();
+          const int64_t length = text == 0 ? rows : text;
+          const float want = form == 2 ? std::sqrt(static_cast<float>(length)) : length > kLimit ? 7 : 3;
+          float y, last;
+          std::memcpy(&y, (*got)[0]->bytes.data(), 4);
+          EXPECT_NEAR(y, want, 1e-6) << "form " << form << ", " << rows << " of " << text;
+          std::memcpy(&last, (*got)[1]->bytes.data() + 4 * 4 * (kLength - 1), 4);
+          EXPECT_EQ(last, 5) << "behind the first rows";
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo

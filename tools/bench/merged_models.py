@@ -64,8 +64,8 @@ def buckets(m, past, total):
     return m.op("Unsqueeze", m.op("Transpose", table, perm=[2, 0, 1]), m.ints(0))
 
 
-def decoder(m, form, first, empty):
-    """One of the two graphs; the names of its results: logits, and keys and values by layer."""
+def decoder(m, form, first, empty, slower):
+    """One of the two graphs; the names of its results: logits, and keys and values by layer. `slower`: as rates_of_length has it."""
     encoded = form in ("bart", "t5", "whisper")
     own = ".decoder" if encoded else ""
     rows = m.dim("input_ids", 1)
@@ -81,7 +81,7 @@ def decoder(m, form, first, empty):
     elif form == "t5":
         added = m.op("Add", added, buckets(m, past, total))
     else:
-        turned = m.op("Mul", m.op("Cast", m.op("Unsqueeze", "position_ids", m.ints(2)), to=FLOAT), rates_of_length(m, None, total))
+        turned = m.op("Mul", m.op("Cast", m.op("Unsqueeze", "position_ids", m.ints(2)), to=FLOAT), rates_of_length(m, slower, total))
         turned = m.op("Unsqueeze", m.op("Concat", turned, turned, axis=-1), m.ints(1))
         cosine, sine = m.op("Cos", turned), m.op("Sin", turned)
         turn = lambda y: rotate(m, y, cosine, sine)
@@ -115,8 +115,8 @@ def decoder(m, form, first, empty):
     return [m.product(HIDDEN, WORDS, m.norm(x)), *presents]
 
 
-def merged(form, empty=True):
-    """`empty`: of those keys and values that stay as they are the graph with a past gives nothing, as Optimum has it; else
+def merged(form, empty=True, slower=None):
+    """`slower`: how the angles of Llama depend on how long texts are. `empty`: of those keys and values that stay as they are the graph with a past gives nothing, as Optimum has it; else
     it passes them on."""
     m = Merged()
     encoded = form in ("bart", "t5", "whisper")
@@ -138,7 +138,7 @@ def merged(form, empty=True):
     m.input("use_cache_branch", BOOL, 1)
     graphs = {}
     for first in (True, False):
-        results = decoder(m, form, first, empty)
+        results = decoder(m, form, first, empty, slower)
         graphs["else_branch" if first else "then_branch"] = m.graph("no_past" if first else "with_past", results)
     m.op("If", "use_cache_branch", outputs=["logits", *("present." + name for name in names)], **graphs)
     m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
@@ -164,4 +164,7 @@ def encoder():
 ALL = {"merged gpt2": lambda: merged("gpt2"), "merged llama": lambda: merged("llama"), "merged bart": lambda: merged("bart"),
        "merged t5": lambda: merged("t5"), "merged whisper": lambda: merged("whisper"),
        "merged bart, encoder's passed on": lambda: merged("bart", False),
-       "merged whisper, encoder's passed on": lambda: merged("whisper", False)}
+       "merged whisper, encoder's passed on": lambda: merged("whisper", False),
+       "merged llama, angles by the greatest position": lambda: merged("llama", slower="Where"),
+       "merged llama, angles by all positions": lambda: merged("llama", slower="If"),
+       "merged llama, angles worked out of the length": lambda: merged("llama", slower="NTK")}

@@ -84,7 +84,7 @@ def compare(arguments, name):
     expected = greedy(arguments, folder, prompt, sources)
     run([arguments.binaries / "rondo", "compile", *programs, "-o", folder / "plan.rondo", "--cache-length", arguments.length,
          "--bind", "first:use_cache_branch=false", "--bind", "decode:use_cache_branch=true", *shapes,
-         "--shape", f"first:sequence_length={prompt.shape[1]}", "--shape", "decode:sequence_length=1",
+         "--shape", f"first:sequence_length={arguments.first or prompt.shape[1]}", "--shape", "decode:sequence_length=1",
          *(["--sample", "logits"] if arguments.sample else []), *arguments.compile.split()])
     for row in prompt:
         given += ["--prompt", " ".join(map(str, row))]
@@ -100,6 +100,7 @@ def main():
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="tokens that the first program reads, without an encoder; else as many as a prompt has")
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
