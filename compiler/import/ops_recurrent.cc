@@ -4,6 +4,7 @@
 #include <string>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
 #include "compiler/ir/loop.h"
 
@@ -27,6 +28,7 @@ struct Recurrent {
   std::vector<Activation> activations;  // those of each direction in turn
   NodeId x = kNoNode;                   // [steps, batch, input]
   NodeId lengths = kNoNode;             // [batch, 1] i64, or kNoNode when every row has all steps
+  bool rounds = false;                  // inputs and states to 8 bits before each product
 };
 
 double DefaultAlpha(const std::string& name) {
@@ -152,6 +154,7 @@ struct Cell {
   NodeId h = kNoNode, cell = kNoNode;  // [batch, hidden]
   NodeId peepholes = kNoNode;          // [3 * hidden]
   NodeId row = kNoNode;                // in a loop: this step's of from_input
+  NodeId counts = kNoNode;             // bool [batch, 1]: whose states give the range that states are rounded in
 
   NodeId Gate(NodeId gates, int64_t index) const {
     return b.Slice(gates, b.shape(gates).rank - 1, index * r.hidden, 1, r.hidden);
@@ -218,11 +221,20 @@ void StepGru(Cell* s, int64_t t) {
   s->h = b.Add(b.Mul(b.Sub(b.Scalar(b.dtype(z), 1), z), candidate), b.Mul(z, s->h));
 }
 
+// x as DynamicQuantizeLSTM multiplies it: in 8 bits over the range of all its values.
+NodeId Rounded(Builder& b, NodeId x) {
+  const DynamicallyQuantised q = QuantiseDynamically(b, x);
+  return b.Mul(b.Sub(b.Cast(q.numbers, DType::kF32), b.Cast(q.zero, DType::kF32)), q.scale);
+}
+
 // Gates i, o, f, c; peepholes i, o, f.
 template <bool kCoupled>
 void StepLstm(Cell* s, int64_t t) {
   Builder& b = s->b;
-  NodeId gates = b.Add(s->InputAt(t), b.MatMul(s->h, s->recurrence));
+  NodeId h = s->h;
+  if (s->r.rounds && s->counts != kNoNode) h = b.Select(s->counts, h, b.Scalar(b.dtype(h), 0));
+  if (s->r.rounds) h = Rounded(b, h);
+  NodeId gates = b.Add(s->InputAt(t), b.MatMul(h, s->recurrence));
   auto gate = [&](int64_t index, NodeId cell) {
     NodeId g = s->Gate(gates, index);
     if (s->peepholes == kNoNode) return g;
@@ -243,6 +255,8 @@ NodeId Advance(Cell* s, StepFunction step, int64_t t, NodeId now) {
   Builder& b = s->b;
   const Recurrent& r = s->r;
   NodeId h = s->h, cell = s->cell;
+  // Those that live, and one step longer, as ONNX Runtime has it of what goes forward.
+  if (r.lengths != kNoNode && r.rounds) s->counts = b.Binary(TapeOp::kLessEqual, now, r.lengths);
   step(s, t);
   if (r.lengths == kNoNode) return s->h;
   // A row past its length keeps its state and shows 0.
@@ -335,6 +349,14 @@ Status RunAll(OpContext& c, const Recurrent& r, StepFunction step, bool separate
   return Status::Ok();
 }
 
+// The input, 0 in steps that no row of the batch has: those are not in the range of its values.
+NodeId StepsThatCount(Builder& b, const Recurrent& r) {
+  if (r.lengths == kNoNode) return r.x;
+  const NodeId longest = b.Reduce(ir::ReduceKind::kMax, r.lengths, {0, 1}, false);
+  const NodeId counts = b.Binary(TapeOp::kLess, b.Iota({r.steps, 1, 1}, 0), longest);
+  return b.Select(counts, r.x, b.Scalar(b.dtype(r.x), 0));
+}
+
 Status Rnn(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 1, {"Tanh"}, false));
   return RunAll(c, r, StepRnn, false, false);
@@ -348,6 +370,10 @@ Status Gru(OpContext& c) {
 
 Status Lstm(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, true));
+  r.rounds = c.proto.op_type() == "DynamicQuantizeLSTM";  // whose weights are real by now
+  if (r.rounds && c.dtype(0) != DType::kF32)
+    return Status::Error(Code::kUnsupported, "inputs of type %s; f32 is needed", Name(c.dtype(0)));
+  if (r.rounds) r.x = Rounded(c.b, StepsThatCount(c.b, r));
   return RunAll(c, r, c.Int("input_forget", 0) != 0 ? StepLstm<true> : StepLstm<false>, false, true);
 }
 

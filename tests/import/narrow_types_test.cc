@@ -243,6 +243,50 @@ TEST(NarrowWeights, OfDynamicQuantizeLstmStayPacked) {
   }
 }
 
+// Of two steps: the input of both at once, and the state between them, are in 8 bits where they are
+// multiplied.
+TEST(DynamicQuantizeLstm, RoundsWhatItMultiplies) {
+  constexpr int64_t kInput = 5, kHidden = 3, kBatch = 2, kWide = 4 * kHidden;
+  constexpr float kScale = 0.02f;
+  const auto weight = [](int64_t rows, int64_t seed) {  // and the same turned and real
+    std::pair<std::string, Numbers> both;
+    for (int64_t i = 0; i < rows * kWide; ++i) both.first += static_cast<char>((i * seed) % 101 - 50);
+    for (int64_t column = 0; column < kWide; ++column) {
+      for (int64_t row = 0; row < rows; ++row)
+        both.second.push_back(kScale * both.first[static_cast<size_t>(row * kWide + column)]);
+    }
+    return both;
+  };
+  const auto w = weight(kInput, 37), r = weight(kHidden, 59);
+  const auto x = Data(DType::kF32, {2, kBatch, kInput}, Random(2 * kBatch * kInput, 3));
+  ModelMaker one, pieces;
+  for (ModelMaker* m : {&one, &pieces}) m->Input("x", {2, kBatch, kInput});
+  Bytes(one, "w", {1, kInput, kWide}, w.first, onnx::TensorProto::INT8);
+  Bytes(one, "r", {1, kHidden, kWide}, r.first, onnx::TensorProto::INT8);
+  one.Floats("scale", {1}, {kScale});
+  Bytes(one, "zero", {1}, std::string(1, '\0'), onnx::TensorProto::INT8);
+  Set(Microsoft(one, "DynamicQuantizeLSTM",
+                {"x", "w", "r", "", "", "", "", "", "scale", "zero", "scale", "zero"}, {"", "h", "c"}),
+      "hidden_size", kHidden);
+  pieces.Floats("w", {1, kWide, kInput}, w.second);
+  pieces.Floats("r", {1, kWide, kHidden}, r.second);
+  const auto rounded = [&](const std::string& of) {
+    pieces.Node("DynamicQuantizeLinear", {of}, {of + "_q", of + "_s", of + "_z"});
+    pieces.Node("DequantizeLinear", {of + "_q", of + "_s", of + "_z"}, {of + "_rounded"});
+    return of + "_rounded";
+  };
+  Set(pieces.Node("Split", {rounded("x")}, {"first", "second"}), "axis", int64_t{0});
+  Set(pieces.Node("LSTM", {"first", "w", "r"}, {"", "h1", "c1"}), "hidden_size", kHidden);
+  Set(pieces.Node("LSTM", {"second", "w", "r", "", "", rounded("h1"), "c1"}, {"", "h", "c"}), "hidden_size",
+      kHidden);
+  for (ModelMaker* m : {&one, &pieces}) m->Output("h"), m->Output("c");
+  const auto got = Evaluate(one, {x}), expected = Evaluate(pieces, {x});
+  for (size_t output = 0; output < 2; ++output) {
+    for (size_t i = 0; i < expected[output].size(); ++i)
+      EXPECT_NEAR(got[output][i], expected[output][i], 1e-6) << output << ", " << i;
+  }
+}
+
 // Blocks of FP4 with scales in FP8, of activations and of weights: the latter stay packed.
 TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
   ModelMaker m(23);
