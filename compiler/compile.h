@@ -111,6 +111,10 @@ struct CompileOptions {
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
+  // With that: inputs that are masks over all positions, of every model that has the name, and no others
+  // whose length does not say so itself (ImportOptions::position_masks). kInvalidArgument if no model has
+  // one; "none" is no input.
+  std::vector<std::string> position_masks;
   // Not empty: programs that have this output draw the next token of each text from it, on the device
   // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
   // `sample_text`: both, "LOGITS[:TOKENS]", parted as state_texts are.

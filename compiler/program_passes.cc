@@ -150,6 +150,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
   RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
   RONDO_RETURN_IF_ERROR(StatesOf(*model, compilation, &program->states));
+  import.position_masks = options.position_masks;
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
@@ -450,6 +451,17 @@ Status ImportNamesWereFound(const Compilation& compilation) {
   for (const auto& [name, number] : compilation.options.bound_inputs) {
     if (Contains(compilation.bound_found, name)) continue;
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
+                         name.c_str());
+  }
+  for (const std::string& name : compilation.options.position_masks) {
+    const auto has = [&](const ProgramInWork& program) {
+      const std::vector<ir::GraphInput>& inputs = program.graph.inputs;
+      return std::any_of(inputs.begin(), inputs.end(),
+                         [&](const ir::GraphInput& input) { return input.name == name; });
+    };
+    if (name == "none" || std::any_of(compilation.programs.begin(), compilation.programs.end(), has))
+      continue;
+    return Status::Error(Code::kInvalidArgument, "position mask \"%s\": no model has an input of that name",
                          name.c_str());
   }
   RONDO_RETURN_IF_ERROR(StatesWereFound(compilation));

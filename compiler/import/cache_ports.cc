@@ -65,18 +65,20 @@ bool IsOfEncoder(const std::string& name) {
   return name.find("encoder") != std::string::npos || name.find("cross") != std::string::npos;
 }
 
+bool IsNamedMask(const std::string& name) { return name.find("mask") != std::string::npos; }
+
 // The symbol that is alone the last dim of an input named for a mask, and no other input's: what is masked is
 // of a length of its own, which is that of all positions. "" if there is none, or if it is another length:
 // one of `others`, or that of what an encoder read.
 std::string OwnLength(const onnx::GraphProto& graph, const onnx::ValueInfoProto& mask,
                       const std::set<std::string>& others) {
   const auto& shape = ShapeOf(mask);
-  if (shape.dim_size() < 2 || mask.name().find("mask") == std::string::npos) return "";
+  if (shape.dim_size() < 2 || !IsNamedMask(mask.name())) return "";
   const std::string& text = shape.dim(shape.dim_size() - 1).dim_param();
   if (SymbolsOf(text) != std::vector<std::string>{text}) return "";
   if (others.count(text) != 0 || IsOfEncoder(mask.name()) || IsOfEncoder(text)) return "";
   for (const onnx::ValueInfoProto& other : graph.input()) {
-    if (other.name().find("mask") != std::string::npos) continue;
+    if (IsNamedMask(other.name())) continue;
     for (const Dim& dim : ShapeOf(other).dim()) {
       if (Contains(SymbolsOf(dim.dim_param()), text)) return "";
     }
@@ -214,7 +216,8 @@ std::string LengthsOf(const onnx::GraphProto& graph, const onnx::NodeProto& atte
 
 CachePorts FindGrowingCaches(const onnx::Model& model,
                              const std::vector<std::pair<std::string, std::string>>& states,
-                             const std::set<std::string>& others) {
+                             const std::set<std::string>& others,
+                             const std::vector<std::string>& position_masks) {
   const onnx::GraphProto& graph = model.proto().graph();
   std::map<std::string, const onnx::ValueInfoProto*> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) outputs.emplace(output.name(), &output);
@@ -248,11 +251,21 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
   }
   std::set<std::string> caches;
   for (const GrowingCache& cache : ports.caches) caches.insert(cache.past);
+  std::set<std::string> own_lengths;
   for (const onnx::ValueInfoProto& input : graph.input()) {
     const auto& shape = ShapeOf(input);
     if (caches.count(input.name()) != 0) continue;
-    if (const std::string own = OwnLength(graph, input, others); !own.empty() && !caches.empty())
-      AddOnce(&ports.total_texts, own);
+    const bool told = Contains(position_masks, input.name());
+    if (caches.empty() || shape.dim_size() == 0) continue;
+    const std::string& last = shape.dim(shape.dim_size() - 1).dim_param();
+    if (told && !last.empty()) AddOnce(&ports.total_texts, last);
+    const std::string own = position_masks.empty() ? OwnLength(graph, input, others) : "";
+    if (!own.empty() && !Contains(ports.total_texts, own)) own_lengths.insert(own);
+    if (own_lengths.count(own) != 0) {
+      ports.total_inputs.push_back(input.name());
+      ports.likely_masks.push_back(input.name());
+      continue;
+    }
     for (int d = 0; d < shape.dim_size(); ++d) {
       const std::string& text = shape.dim(d).dim_param();
       const std::vector<std::string> symbols = SymbolsOf(text);
@@ -261,10 +274,20 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
                              return Contains(ports.past_symbols, symbol);
                            });
       if (of_past) AddOnce(&ports.total_texts, text);
-      if (Contains(ports.total_texts, text) && d + 1 == shape.dim_size()) ports.masks.push_back(input.name());
+      if (!Contains(ports.total_texts, text) || d + 1 != shape.dim_size()) continue;
+      ports.total_inputs.push_back(input.name());
+      if (told || IsNamedMask(input.name())) ports.masks.push_back(input.name());
     }
   }
+  ports.total_texts.insert(ports.total_texts.end(), own_lengths.begin(), own_lengths.end());
+  ports.masks.insert(ports.masks.end(), ports.likely_masks.begin(), ports.likely_masks.end());
   return ports;
+}
+
+std::vector<std::string> CachePorts::MasksToShow() const {
+  std::vector<std::string> names = likely_masks;
+  names.erase(std::remove(names.begin(), names.end(), "attention_mask"), names.end());
+  return names;
 }
 
 std::string StatesToTry(const onnx::Model& model, const CachePorts& ports) {
@@ -302,7 +325,7 @@ namespace {
 const onnx::ValueInfoProto* TokensOf(const onnx::Model& model, const CachePorts& ports) {
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     const auto is_cache = [&](const GrowingCache& cache) { return cache.past == input.name(); };
-    if (ShapeOf(input).dim_size() >= 2 && !Contains(ports.masks, input.name()) &&
+    if (ShapeOf(input).dim_size() >= 2 && !Contains(ports.total_inputs, input.name()) &&
         std::none_of(ports.caches.begin(), ports.caches.end(), is_cache))
       return &input;
   }

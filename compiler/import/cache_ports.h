@@ -25,19 +25,25 @@ struct CachePorts {
   std::string lengths;
   std::vector<std::string> past_symbols;  // dimensions that are the number of cached positions
   std::vector<std::string> total_texts;   // and those that are that number with this run's added
-  std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
+  std::vector<std::string> total_inputs;  // inputs with such a dimension last, one element a position
+  // Those of them that are masks: 0 is for a position that does not exist. `likely_masks`: of these, those of
+  // a length of their own, which the name alone says.
+  std::vector<std::string> masks, likely_masks;
+  // Those of them that are to be shown to mask caches: all but one with the name that such masks have.
+  std::vector<std::string> MasksToShow() const;
   // Symbols that what is put behind the cached positions decides ("kv_cache_dim": the size of a head), where
   // the products that give it are known.
   std::map<std::string, int64_t> head_sizes;
 };
 
 // The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
-// differ in one dimension. Empty if there are none. A mask whose length is of no other input is one over all
-// positions, but where that length is one of `others`, symbols that the caller says are something else, or
-// the names say that it is of what an encoder read.
+// differ in one dimension. Empty if there are none. A mask whose length is of no other input is likely one
+// over all positions, but where that length is one of `others`, symbols that the caller says are something
+// else, or the names say that it is of what an encoder read. `position_masks`: as ImportOptions has them.
 CachePorts FindGrowingCaches(const onnx::Model& model,
                              const std::vector<std::pair<std::string, std::string>>& states,
-                             const std::set<std::string>& others = {});
+                             const std::set<std::string>& others = {},
+                             const std::vector<std::string>& position_masks = {});
 
 // Inputs and outputs that are no such caches and yet look like it: of one type, three or more dimensions that
 // differ in one, which the model leaves open. As "--state INPUT:OUTPUT" for the first of them, with how many

@@ -43,6 +43,7 @@ class Fixer : Growth {
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(ReadExtents());
+    RONDO_RETURN_IF_ERROR(CheckMasks());
     DropPlaceholder();
     MakeCount();
     const NodeId end = second_.size();
@@ -97,14 +98,26 @@ class Fixer : Growth {
     g_->Replace(placeholder, b_.Scalar(DType::kI64, 0));
   }
 
+  Status CheckMasks() const {
+    for (const std::string& name : ports_.MasksToShow()) {
+      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
+                                      [&](const ir::GraphInput& i) { return i.name == name; });
+      if (input != g_->inputs.end() && !MasksCaches(input->node)) return UnclearMask(name);
+    }
+    return Status::Ok();
+  }
+
   // count_: how many positions are cached, i64 []. After the last real one of any batch entry the mask is 0.
   void MakeCount() {
     b_.SetSources({"--cache-length"});
     b_.SetAnnotations({});
-    for (const ir::GraphInput& input : g_->inputs) {
-      const Node& n = g_->node(input.node);
-      if (!IsMask(input.node) || n.shape.rank != 2 || IsFloat(n.dtype)) continue;
-      NodeId none = b_.Binary(TapeOp::kEqual, input.node, b_.Scalar(n.dtype, 0));
+    for (const std::string& name : ports_.masks) {
+      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
+                                      [&](const ir::GraphInput& i) { return i.name == name; });
+      if (input == g_->inputs.end()) continue;
+      const Node& n = g_->node(input->node);
+      if (n.shape.rank != 2 || IsFloat(n.dtype)) continue;
+      NodeId none = b_.Binary(TapeOp::kEqual, input->node, b_.Scalar(n.dtype, 0));
       NodeId place = b_.BinaryScalar(TapeOp::kAdd, b_.Iota({length_}, 0), 1);
       NodeId last = b_.Select(none, b_.Scalar(DType::kI64, 0), place);
       last = b_.Reduce(ir::ReduceKind::kMax, last, {0, 1}, false);
@@ -297,7 +310,7 @@ class Fixer : Growth {
     b_.SetAnnotations(n.annotations);
     switch (n.op) {
       case Op::kInput:
-        if (!Grows(id) || CacheAt(id) >= 0 || IsMask(id)) return Status::Ok();
+        if (!Grows(id) || CacheAt(id) >= 0 || IsOfPositions(id)) return Status::Ok();
         return Refuse("the input \"" + n.name + "\" has a dimension of positions that is not its last");
       case Op::kConstant: return FixConstant(id);
       case Op::kView:
@@ -627,6 +640,16 @@ class Fixer : Growth {
 };
 
 }  // namespace
+
+Status UnclearMask(const std::string& name) {
+  return Status::Error(Code::kInvalidArgument,
+                       "--cache-length: \"%s\" has a length of its own, and nothing shows that it is a mask "
+                       "over cached positions: "
+                       "--position-mask %s says that it is; if it is of something else, --position-mask NAME "
+                       "(none, where there is "
+                       "no such mask) and its length (--shape)",
+                       name.c_str(), name.c_str());
+}
 
 Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
                             const CachePorts& ports, int64_t length, int64_t rows, int64_t step,

@@ -7,17 +7,22 @@
 
 namespace rondo::importer {
 
-// `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's
-// rows, more or less), `third` for twice `step` more, with identities kept. The graph for any number of
-// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives.
+// What else is known of what FixCaches gives.
 struct FixedNotes {
   // Outputs with an element for every position, which have `length` of them and 0 behind the last real one.
   std::vector<std::string> grown;
   bool begins = false;  // no cache is read: a run's rows are the first of all
 };
+
+// `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's
+// rows, more or less), `third` for twice `step` more, with identities kept. The graph for any number of
+// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives.
 Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
                             const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
                             FixedNotes* notes);
+
+// That nobody knows whether the input `name`, a mask of a length of its own, is one over positions.
+Status UnclearMask(const std::string& name);
 
 }  // namespace rondo::importer
 

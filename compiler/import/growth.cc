@@ -84,11 +84,40 @@ int Growth::CacheAt(NodeId id) const {
   return -1;
 }
 
-bool Growth::IsMask(NodeId id) const {
-  return std::any_of(g_->inputs.begin(), g_->inputs.end(), [&](const ir::GraphInput& input) {
-    return input.node == id &&
-           std::find(ports_.masks.begin(), ports_.masks.end(), input.name) != ports_.masks.end();
+namespace {
+
+bool IsInputOf(const ir::Graph& graph, NodeId id, const std::vector<std::string>& names) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const ir::GraphInput& input) {
+    return input.node == id && std::find(names.begin(), names.end(), input.name) != names.end();
   });
+}
+
+}  // namespace
+
+bool Growth::IsMask(NodeId id) const { return IsInputOf(*g_, id, ports_.masks); }
+bool Growth::IsOfPositions(NodeId id) const { return IsInputOf(*g_, id, ports_.total_inputs); }
+
+bool Growth::MasksCaches(NodeId id) const {
+  std::vector<bool> of(static_cast<size_t>(second_.size()), false);
+  of[static_cast<size_t>(id)] = true;
+  for (NodeId at = id + 1; at < second_.size(); ++at) {
+    const Node& n = second(at);
+    bool any = false, meets = false;
+    for (size_t k = 0; k < n.inputs.size() && !n.dead; ++k) {
+      const auto in = static_cast<size_t>(n.inputs[k]);
+      any = any || of[in];
+      meets = meets || (cached_[in] && n.op == Op::kPointwise);
+      const bool index = n.op == Op::kIndexedWrite && k >= 2 && cached_[static_cast<size_t>(n.inputs[0])];
+      if (of[in] && (index || (n.op == Op::kAttention && k >= 3))) return true;
+    }
+    if (any && meets) return true;
+    const bool moves =
+        n.op == Op::kPointwise || n.op == Op::kView || n.op == Op::kIndexedRead || n.op == Op::kConcat;
+    // Numbers of positions, too: their sum says where rows go.
+    of[static_cast<size_t>(at)] =
+        any && (Grows(at) ? moves : !IsFloat(n.dtype) && (moves || n.op == Op::kReduce));
+  }
+  return false;
 }
 
 // -------------------------------------------------------------------------------------- constants

@@ -41,7 +41,12 @@ class Growth {
 
   // Which of the graph's inputs `id` is, if it is a cache; -1 if not.
   int CacheAt(ir::NodeId id) const;
-  bool IsMask(ir::NodeId id) const;
+  bool IsMask(ir::NodeId id) const;         // an input that is 0 for what is no position
+  bool IsOfPositions(ir::NodeId id) const;  // an input with an element for each
+
+  // Whether the input `id` masks caches: what is of it meets what is of a cache place by place, or tells
+  // attention how much to see, or where rows are written. At three lengths that is no accident.
+  bool MasksCaches(ir::NodeId id) const;
 
   // Whether the elements of constant `id` are those of another graph's at the same places, but `shift`
   // further along the dims that grow in the longer of the two.

@@ -65,6 +65,10 @@ struct ImportOptions {
   // write into them (GroupQueryAttention) give longer ones.
   std::set<std::string> growing;
   int64_t rows_of_run = 0;
+  // Inputs that are masks over all positions, of those and of this run, beside those whose last dimension is
+  // named for that number. Not empty: no other input is, whatever its name ("none": none). Empty: an input
+  // "attention_mask" of a length of its own is, and another mask of such a length where it masks caches.
+  std::vector<std::string> position_masks;
   // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
   // 0, is added to each, and is the graph's last.
   KnownInRun known_in_run;

@@ -56,7 +56,8 @@ class ImportThree {
     *said = {};
     bound.shapes_only = shapes_only;
     BindPast(*model_, ports_, past, total, &bound);
-    for (const std::string& mask : ports_.masks) {  // given as long as the caches: as long as they are here
+    for (const std::string& mask :
+         ports_.total_inputs) {  // given as long as the caches: as long as they are here
       const auto given = bound.input_shapes.find(mask);
       if (given != bound.input_shapes.end() && !given->second.empty() && given->second.back() == length_)
         given->second.back() = total;
@@ -70,6 +71,8 @@ class ImportThree {
   // a merged decoder. Its rows are the caches' first, and the first elements of a mask of all positions
   // count.
   Result<ir::Graph> Begun() {
+    if (const std::vector<std::string> masks = ports_.MasksToShow(); !masks.empty())
+      return UnclearMask(masks[0]);
     options_.known_in_run = DecidedByRows();
     ImportReport said;
     Result<ir::Graph> imported = ImportFirst(rows_, false, &said);
@@ -92,7 +95,7 @@ class ImportThree {
         return Status::Error(Code::kUnsupported, "\"%s\" is read, or not begun", cache.past.c_str());
     }
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
-      const std::vector<std::string>& masks = ports_.masks;
+      const std::vector<std::string>& masks = ports_.total_inputs;
       if (std::find(masks.begin(), masks.end(), graph.inputs[i].name) != masks.end()) WidenMask(b, i);
     }
     ChooseByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, totals);
@@ -292,7 +295,8 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
         given->second.back() != length)
       others.insert(dims.rbegin()->dim_param());
   }
-  const importer::CachePorts ports = importer::FindGrowingCaches(*model, states, others);
+  const importer::CachePorts ports =
+      importer::FindGrowingCaches(*model, states, others, options.position_masks);
   caches->states_to_try = importer::StatesToTry(*model, ports);
   ImportOptions growing = options;
   growing.open_dims_hint = "";
@@ -322,8 +326,17 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   growing.growing.insert(caches->inputs.begin(), caches->inputs.end());
   growing.rows_of_run = rows;
   Result<ir::Graph> fixed = importer::ImportThree(model, growing, ports, length, rows, report).Fixed();
-  if (fixed.ok() || caches->states_to_try.empty()) return fixed;
+  if (fixed.ok()) return fixed;
   const Status& why = fixed.status();
+  const std::vector<std::string> unclear = ports.MasksToShow();
+  if (!unclear.empty() && std::string_view(why.message()).find("--position-mask") == std::string_view::npos) {
+    const Status status = Status::Error(why.code(),
+                                        "%s; if \"%s\" is no mask over cached positions, say so by "
+                                        "--position-mask NAME (none, where there is none)",
+                                        why.message(), unclear[0].c_str());
+    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+  }
+  if (caches->states_to_try.empty()) return fixed;
   const Status status =
       Status::Error(why.code(), "%s; if caches are named otherwise than rondo knows, say which: %s",
                     why.message(), caches->states_to_try.c_str());

@@ -273,6 +273,11 @@ TEST_F(Compiling, CachesThatNoNameTellsAreAskedFor) {
   options.cache_length = 8;
   options.state_texts = {"old_a:present_a", "mem_b:mem_b_longer", "mem_c:mem_c_longer"};
   EXPECT_EQ(refusal(), "");
+  options.position_masks = {"none"};
+  EXPECT_EQ(refusal(), "");
+  options.position_masks = {"seen"};
+  EXPECT_NE(refusal().find("position mask \"seen\": no model has an input of that name"), std::string::npos)
+      << refusal();
 }
 
 TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {

@@ -223,6 +223,101 @@ TEST(FixedCachesTest, AMaskOverPositionsMayBeGivenAsLongAsTheCaches) {
     EXPECT_NE(input.name, "past_sequence_length") << "the mask says it";
 }
 
+std::vector<std::string> InputsOf(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::GraphInput& input : graph.inputs) names.push_back(input.name);
+  return names;
+}
+
+// By chance as long as the caches, or open: nobody knows what it is of, so the caller says it.
+TEST(FixedCachesTest, AMaskThatMasksNoCacheIsOverPositionsOnlyWhereTheCallerSaysSo) {
+  for (const char* name : {"image_mask", "image_attention_mask"}) {
+    for (const bool given : {true, false}) {
+      Decoder m(Masks::kTriangle);
+      DescribePort(m.graph()->add_input(), name, onnx::TensorProto::INT64, {"1", "patches"});
+      m.Node("Neg", {name}, {"turned_mask"});
+      m.Output("turned_mask");
+      ImportOptions options = Rows(1);
+      if (given) options.symbols["patches"] = kLength;
+      FixedCaches caches;
+      const auto fixed = [&] {
+        return ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
+      };
+      EXPECT_TRUE(Says(fixed().status(), {name, "a length of its own", "--position-mask"}));
+      options.position_masks = {name};
+      auto graph = fixed();
+      ASSERT_TRUE(graph.ok()) << graph.status().message();
+      EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", name}));
+      options.position_masks = {"none"};
+      graph = fixed();
+      ASSERT_EQ(graph.ok(), given) << graph.status().message();
+      if (!given) continue;
+      EXPECT_EQ(InputsOf(*graph),
+                (std::vector<std::string>{"x", "past_key", "past_value", name, "past_sequence_length"}));
+      for (int64_t past = 0; past < kLength; ++past) {  // whatever it holds
+        ir::Values inputs = {Data(Shape({1, kHeads, 1, kSize}), Random(kHeads * kSize, 9)),
+                             Data(Shape({1, kHeads, kLength, kSize}), Numbers(kHeads * kLength * kSize, 7)),
+                             Data(Shape({1, kHeads, kLength, kSize}), Numbers(kHeads * kLength * kSize, 7)),
+                             Data(Shape({1, kLength}), std::vector<int64_t>(kLength, 1)),
+                             Data(Shape({1}), std::vector<int64_t>{past})};
+        const auto got = ir::EvaluateGraph(*graph, inputs);
+        ASSERT_TRUE(got.ok()) << got.status().message();
+        float first, behind;
+        std::memcpy(&first, (*got)[2]->bytes.data() + 4 * past * kSize, 4);
+        std::memcpy(&behind, (*got)[2]->bytes.data() + 4 * ((past + 1) % kLength) * kSize, 4);
+        EXPECT_EQ(first, Random(kHeads * kSize, 9)[0]) << "the row is written behind " << past;
+        EXPECT_EQ(behind, 7);
+      }
+    }
+  }
+}
+
+// Which has an own length as well, and masks scores.
+TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
+  Decoder m(Masks::kRanges);
+  DescribePort(m.graph()->add_input(), "kept_mask", onnx::TensorProto::INT64, {"1", "own"});
+  m.Node("Equal", {"kept_mask", "zero"}, {"not_kept"});
+  m.Node("Where", {"not_kept", "least", "scores"}, {"fewer"});
+  for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
+    if (node.op_type() == "Softmax") node.set_input(0, "fewer");
+  }
+  auto* nodes = m.graph()->mutable_node();  // in the order in which they are computed
+  for (int i = 0; i < nodes->size(); ++i) {
+    const std::string& op = nodes->Get(i).op_type();
+    if (op != "Softmax") continue;
+    std::vector<onnx::NodeProto> rest(nodes->begin() + i, nodes->end() - 2),
+        last(nodes->end() - 2, nodes->end());
+    nodes->DeleteSubrange(i, nodes->size() - i);
+    for (const auto& node : last) *nodes->Add() = node;
+    for (const auto& node : rest) *nodes->Add() = node;
+    break;
+  }
+  FixedCaches caches;
+  const auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "kept_mask"}));
+}
+
+// Kinds of tokens, of all positions: 0 is a kind, and no position that is missing.
+TEST(FixedCachesTest, WhatIsNotNamedForAMaskDoesNotSayHowManyPositionsThereAre) {
+  Decoder m(Masks::kTriangle);
+  DescribePort(m.graph()->add_input(), "kinds", onnx::TensorProto::INT64,
+               {"1", "past_sequence_length + rows"});
+  m.Node("Neg", {"kinds"}, {"turned_kinds"});
+  m.Output("turned_kinds");
+  ImportOptions options = Rows(1);
+  FixedCaches caches;
+  const auto fixed = [&] { return ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches); };
+  auto graph = fixed();
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(InputsOf(*graph),
+            (std::vector<std::string>{"x", "past_key", "past_value", "kinds", "past_sequence_length"}));
+  options.position_masks = {"kinds"};
+  graph = fixed();
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "kinds"}));
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {

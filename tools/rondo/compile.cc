@@ -199,6 +199,11 @@ class CompileCommand : public Command {
             "NAME=VALUE")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
+        .Texts("--position-mask", &options_.position_masks,
+               "with --cache-length: an input that is a mask over all positions, where that is not known "
+               "(none: there "
+               "is none)",
+               "NAME")
         .Text(
             "--sample", &sample_,
             "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
