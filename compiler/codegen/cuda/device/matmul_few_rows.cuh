@@ -2,44 +2,23 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_FEW_ROWS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_FEW_ROWS_CUH_
 
-#include "compiler/codegen/cuda/device/few_rows_stream.cuh"
-#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/few_rows_lines.cuh"
 
-// The Multiply of few_rows_stream. B's columns take the 16-wide extent of the instruction, A's rows the
-// 8-wide one. n_major: a warp's step is 64 columns by 16 of K, thread (g, t) has the columns 8g to 8g + 7 at
-// k 4t to 4t + 3. Else 16 columns by 64 of K, thread (g, t) has the columns g and g + 8 at k 8t to 8t + 7 and
-// 32 more. Copies take whole lines of 128 bytes, eight threads each, and lie swizzled.
+// The Multiply of few_rows_stream.
 template <FewRowsMatmul M_>
-struct FewRowsMma {
-  static constexpr FewRowsMatmul MATMUL = M_;
-  static constexpr bool N_MAJOR = MATMUL.n_major, BF16 = MATMUL.bf16, BY_WARP = true;
-  static constexpr int M = MATMUL.m, B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n();
+struct FewRowsMma : FewRowsLines<M_> {
+  using Lines = FewRowsLines<M_>;
+  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::N_MAJOR, Lines::pitch, Lines::place;
+  using Lines::problem, Lines::t, Lines::TILE_N;
+  using typename Lines::B;
+  static constexpr bool BF16 = MATMUL.bf16;
   static constexpr int M_FRAGMENTS = (M + 7) / 8, N_FRAGMENTS = N_MAJOR ? 4 : 1;
-  struct B {
-    uint4 w[B_COUNT][4];
-  };
   struct Accumulators {
     float acc[B_COUNT][N_FRAGMENTS][M_FRAGMENTS][4];
   };
 
-  const FewRowsPlace<MATMUL>& place;
-  const MatmulExtents problem;
-  const int g, t, pitch;
-  const u32 own, a;  // shared addresses: of the warp's lines; of A
+  MEMBER FewRowsMma(const FewRowsPlace<MATMUL>& place, MatmulExtents problem) : Lines(place, problem) {}
 
-  MEMBER FewRowsMma(const FewRowsPlace<MATMUL>& place, MatmulExtents problem)
-      : place(place),
-        problem(problem),
-        g(place.lane >> 2),
-        t(place.lane & 3),
-        pitch(MATMUL.a_pitch(problem.k)),
-        own(shared_address(shared_memory) + (threadIdx.x >> 5) * 2048),
-        a(shared_address(shared_memory) + MATMUL.stages * MATMUL.stage()) {}
-
-  MEMBER u32 slot(int i) const {
-    const int l = 4 * i + place.line;
-    return own + (u32)(l * 128 + ((place.piece ^ (N_MAJOR ? i << 1 : (l & 1) << 2)) << 4));
-  }
   // This block's slices of K only. a_at(m, k): 8 elements along K.
   template <typename A>
   MEMBER void prepare(A a_at) const {
@@ -50,18 +29,6 @@ struct FewRowsMma {
       if (MATMUL.cluster == 1 || (u32)(k / MATMUL.tile_k()) % MATMUL.cluster == place.rank)
         store_shared_16(a + (u32)(row * pitch + k) * 2, a_at(row, k));
     }
-  }
-  MEMBER B read(int stage) const {
-    B b;
-#pragma unroll
-    for (int j = 0; j < B_COUNT; ++j)
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        const int l = N_MAJOR ? 4 * t + x : g + 8 * (x & 1),
-                  p = N_MAJOR ? g ^ (t << 1) : (4 * (x >> 1) + t) ^ ((g & 1) << 2);
-        b.w[j][x] = shared_16(own + (stage * B_COUNT + j) * FewRowsMatmul::kSlot + l * 128 + (p << 4));
-      }
-    return b;
   }
   MEMBER void multiply(Accumulators& to, const B& b, int k) const {
 #pragma unroll

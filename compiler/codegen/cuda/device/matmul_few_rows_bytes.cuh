@@ -3,45 +3,25 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_FEW_ROWS_BYTES_CUH_
 
 #include "compiler/codegen/cuda/device/byte_products.cuh"
-#include "compiler/codegen/cuda/device/few_rows_stream.cuh"
+#include "compiler/codegen/cuda/device/few_rows_lines.cuh"
 
-// The Multiply of few_rows_stream, of lines along K. B's columns take the 16-wide extent of the instruction,
-// A's rows the 8-wide one. A warp's step is 16 columns by 128 of K, thread (g, t) has the columns g and g + 8
-// at k 16t to 16t + 15 and 64 more. Copies take whole lines of 128 bytes, eight threads each, and lie
-// swizzled. BYTES: of B, then of A. MATMUL.sums: what rows of A sum to, too, in every column.
+// The Multiply of few_rows_stream, of lines along K. BYTES: of B, then of A. MATMUL.sums: what rows of A sum to,
+// too, in every column.
 template <FewRowsMatmul M_, typename BYTES>
-struct FewRowsBytes {
-  static constexpr FewRowsMatmul MATMUL = M_;
-  static constexpr bool BY_WARP = true;
-  static constexpr int M = MATMUL.m, B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n();
+struct FewRowsBytes : FewRowsLines<M_> {
+  using Lines = FewRowsLines<M_>;
+  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::pitch, Lines::place, Lines::problem;
+  using Lines::t, Lines::TILE_N;
+  using typename Lines::B;
   static constexpr int FRAGMENTS = (M + 7) / 8, ALL = B_COUNT + MATMUL.sums;
   static constexpr u32 ONES = 0x01010101u;
   static_assert(!MATMUL.n_major && MATMUL.whole == BYTES::WHOLE && (!MATMUL.sums || BYTES::WHOLE), "");
-  struct B {
-    uint4 w[B_COUNT][4];
-  };
   struct Accumulators {
     typename BYTES::Sum acc[ALL][FRAGMENTS][4];
   };
 
-  const FewRowsPlace<MATMUL>& place;
-  const MatmulExtents problem;
-  const int g, t, pitch;
-  const u32 own, a;  // shared addresses: of the warp's lines; of A
+  MEMBER FewRowsBytes(const FewRowsPlace<MATMUL>& place, MatmulExtents problem) : Lines(place, problem) {}
 
-  MEMBER FewRowsBytes(const FewRowsPlace<MATMUL>& place, MatmulExtents problem)
-      : place(place),
-        problem(problem),
-        g(place.lane >> 2),
-        t(place.lane & 3),
-        pitch(MATMUL.a_pitch(problem.k)),
-        own(shared_address(shared_memory) + (threadIdx.x >> 5) * 2048),
-        a(shared_address(shared_memory) + MATMUL.stages * MATMUL.stage()) {}
-
-  MEMBER u32 slot(int i) const {
-    const int l = 4 * i + place.line;
-    return own + (u32)(l * 128 + ((place.piece ^ ((l & 1) << 2)) << 4));
-  }
   // Where k of a row lies among what the block has of it.
   DEV int own_k(int k) {
     return MATMUL.cluster == 1
@@ -58,17 +38,6 @@ struct FewRowsBytes {
       if (MATMUL.cluster == 1 || (u32)(k / MATMUL.tile_k()) % MATMUL.cluster == place.rank)
         store_shared_16(a + (u32)(row * pitch + own_k(k)), a_at(row, k));
     }
-  }
-  MEMBER B read(int stage) const {
-    B b;
-#pragma unroll
-    for (int j = 0; j < B_COUNT; ++j)
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        const int l = g + 8 * (x & 1), p = (4 * (x >> 1) + t) ^ ((g & 1) << 2);
-        b.w[j][x] = shared_16(own + (stage * B_COUNT + j) * FewRowsMatmul::kSlot + l * 128 + (p << 4));
-      }
-    return b;
   }
   MEMBER void multiply(Accumulators& to, const B& b, int k) const {
 #pragma unroll
