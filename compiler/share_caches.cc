@@ -16,18 +16,12 @@ namespace {
 using ir::Graph;
 using ir::NodeId;
 
-template <typename List>
-int Find(const List& ports, const std::string& name) {
-  const auto found =
-      std::find_if(ports.begin(), ports.end(), [&](const auto& port) { return port.name == name; });
-  return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
-}
-
 // The number of the output that is named as the present of the past `input`; -1: none.
 int PresentOf(const Graph& graph, const std::string& input) {
   if (input.rfind("past", 0) != 0) return -1;
   for (const std::string& name : ir::StateOutputNames(input)) {
-    if (const int at = name.empty() || name == input ? -1 : Find(graph.outputs, name); at >= 0) return at;
+    if (const int at = name.empty() || name == input ? -1 : ir::FindPort(graph.outputs, name); at >= 0)
+      return at;
   }
   return -1;
 }
@@ -51,7 +45,7 @@ bool Begin(ProgramInWork* from, int present, const ir::GraphInput& past, const i
   const int axis = AxisOfRows(cache.shape, rows.shape);
   if (rows.dtype != cache.dtype || !IsFloat(rows.dtype) || (axis < 0 && !(rows.shape == cache.shape)))
     return false;
-  int at = Find(g.inputs, past.name);
+  int at = ir::FindPort(g.inputs, past.name);
   if (at >= 0 && !(g.node(g.inputs[static_cast<size_t>(at)].node).shape == cache.shape)) return false;
   ir::Builder b(&g);
   b.SetSources(rows.sources);
@@ -60,11 +54,8 @@ bool Begin(ProgramInWork* from, int present, const ir::GraphInput& past, const i
     at = static_cast<int>(g.inputs.size()) - 1;
   }
   if (axis >= 0) {
-    Shape line = g.node(output.node).shape;
-    for (int d = 0; d < line.rank; ++d) line[d] = d == axis ? line[d] : 1;
     const NodeId whole = g.inputs[static_cast<size_t>(at)].node;
-    g.SetOutput(static_cast<size_t>(present),
-                importer::WriteRows(b, whole, output.node, b.Iota(line, axis), axis));
+    importer::BeginWithOutput(b, whole, static_cast<size_t>(present), axis);
   }
   from->shared_caches.emplace_back(past.name, g.outputs[static_cast<size_t>(present)].name);
   return true;
@@ -77,7 +68,7 @@ bool IsPaired(const ProgramInWork& program, const std::string& input) {
 
 // Whether the program's output `present` is its input `past` as it is.
 bool HandsOn(const Graph& graph, int present, const std::string& past) {
-  const int own = Find(graph.inputs, past);
+  const int own = ir::FindPort(graph.inputs, past);
   return present >= 0 && own >= 0 &&
          graph.outputs[static_cast<size_t>(present)].node == graph.inputs[static_cast<size_t>(own)].node;
 }
@@ -100,7 +91,7 @@ int Share(ProgramInWork* from, ProgramInWork* reader) {
     const ir::GraphInput past = reader->graph.inputs[i];
     const int present = PresentOf(from->graph, past.name);
     if (present < 0) continue;
-    const int own = Find(from->graph.inputs, past.name);
+    const int own = ir::FindPort(from->graph.inputs, past.name);
     if (own >= 0 && !from->graph.UsersOf(from->graph.inputs[static_cast<size_t>(own)].node).empty()) continue;
     const ir::Node& cache = reader->graph.node(past.node);
     const int theirs = PresentOf(reader->graph, past.name);

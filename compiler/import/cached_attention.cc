@@ -20,6 +20,13 @@ NodeId WriteRows(Builder& b, NodeId cache, NodeId rows, NodeId place, int axis) 
   return b.IndexedWrite(cache, rows, {place}, attrs);
 }
 
+void BeginWithOutput(Builder& b, NodeId cache, size_t present, int axis) {
+  const NodeId rows = b.graph().outputs[present].node;
+  Shape line = b.shape(rows);
+  for (int d = 0; d < line.rank; ++d) line[d] = d == axis ? line[d] : 1;
+  b.graph().SetOutput(present, WriteRows(b, cache, rows, b.Iota(line, axis), axis));
+}
+
 namespace {
 
 constexpr double kDropped = -std::numeric_limits<double>::infinity();

@@ -12,6 +12,10 @@ namespace rondo::importer {
 // fault of the run.
 NodeId WriteRows(ir::Builder& b, NodeId cache, NodeId rows, NodeId place, int axis);
 
+// The graph's output number `present`, a run's rows, becomes `cache` with them as its first ones along
+// `axis`.
+void BeginWithOutput(ir::Builder& b, NodeId cache, size_t present, int axis);
+
 // What an attention node is asked for besides q [b, h, s, d], k [b, g, t, d] and v [b, g, t, e].
 struct AttentionRequest {
   NodeId keep = kNoNode;   // bool, broadcast to [b, h, s, t]: false drops a key

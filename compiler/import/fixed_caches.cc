@@ -23,6 +23,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/growth.h"
 #include "compiler/import/moved_views.h"
+#include "compiler/ir/port_names.h"
 #include "compiler/ir/walk.h"
 
 namespace rondo::importer {
@@ -85,24 +86,16 @@ class Fixer : Growth {
     if (g_->inputs.empty() || g_->inputs.back().name != kPlaceholder) return;
     const NodeId placeholder = g_->inputs.back().node;
     g_->inputs.pop_back();
-    const auto shows = [&](NodeId id) {
-      id = g_->BaseOf(id);
-      const bool cast =
-          id != placeholder && g_->node(id).op == Op::kPointwise && g_->node(id).inputs.size() == 1;
-      return id == placeholder || (cast && g_->BaseOf(g_->node(id).inputs[0]) == placeholder);
-    };
     for (NodeId id = 0; id < g_->size(); ++id) {
-      const Node& n = g_->node(id);
-      if (n.op == Op::kPointwise && n.inputs.size() == 2 && shows(n.inputs[1])) g_->Replace(id, n.inputs[0]);
+      if (IsHidden(*g_, id, placeholder)) g_->Replace(id, g_->node(id).inputs[0]);
     }
     g_->Replace(placeholder, b_.Scalar(DType::kI64, 0));
   }
 
   Status CheckMasks() const {
     for (const std::string& name : ports_.MasksToShow()) {
-      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
-                                      [&](const ir::GraphInput& i) { return i.name == name; });
-      if (input != g_->inputs.end() && !MasksCaches(input->node)) return UnclearMask(name);
+      const int at = ir::FindPort(g_->inputs, name);
+      if (at >= 0 && !MasksCaches(g_->inputs[static_cast<size_t>(at)].node)) return UnclearMask(name);
     }
     return Status::Ok();
   }
@@ -112,12 +105,11 @@ class Fixer : Growth {
     b_.SetSources({"--cache-length"});
     b_.SetAnnotations({});
     for (const std::string& name : ports_.masks) {
-      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
-                                      [&](const ir::GraphInput& i) { return i.name == name; });
-      if (input == g_->inputs.end()) continue;
-      const Node& n = g_->node(input->node);
+      const int at = ir::FindPort(g_->inputs, name);
+      if (at < 0) continue;
+      const Node& n = g_->node(g_->inputs[static_cast<size_t>(at)].node);
       if (n.shape.rank != 2 || IsFloat(n.dtype)) continue;
-      NodeId none = b_.Binary(TapeOp::kEqual, input->node, b_.Scalar(n.dtype, 0));
+      NodeId none = b_.Binary(TapeOp::kEqual, n.id, b_.Scalar(n.dtype, 0));
       NodeId place = b_.BinaryScalar(TapeOp::kAdd, b_.Iota({length_}, 0), 1);
       NodeId last = b_.Select(none, b_.Scalar(DType::kI64, 0), place);
       last = b_.Reduce(ir::ReduceKind::kMax, last, {0, 1}, false);
@@ -157,25 +149,14 @@ class Fixer : Growth {
     g_->RemoveDead();
     size_t begun = 0;
     for (const GrowingCache& cache : ports_.caches) {
-      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
-                                      [&](const ir::GraphInput& i) { return i.name == cache.past; });
-      const auto output = std::find_if(g_->outputs.begin(), g_->outputs.end(),
-                                       [&](const ir::GraphOutput& o) { return o.name == cache.present; });
-      if (input == g_->inputs.end() || output == g_->outputs.end() || !g_->UsersOf(input->node).empty())
-        continue;
-      const int at = static_cast<int>(input - g_->inputs.begin());
-      if (full_.count(at) != 0) continue;
-      const Shape rows = g_->node(output->node).shape;
-      Shape whole = rows, line = rows;
+      const int at = UnreadCache(*g_, cache), present = ir::FindPort(g_->outputs, cache.present);
+      if (at < 0 || present < 0 || full_.count(at) != 0) continue;
+      Shape whole = g_->node(g_->outputs[static_cast<size_t>(present)].node).shape;
+      if (whole.rank <= cache.axis || whole[cache.axis] > length_) continue;
       whole[cache.axis] = length_;
-      std::fill(line.dims, line.dims + line.rank, 1);
-      line[cache.axis] = rows[cache.axis];
-      if (rows.rank <= cache.axis || rows[cache.axis] > length_) continue;
       const NodeId full = FullCache(at);
       if (!(g_->node(full).shape == whole)) continue;
-      const size_t which = static_cast<size_t>(output - g_->outputs.begin());
-      g_->SetOutput(which,
-                    WriteRows(b_, full, g_->outputs[which].node, b_.Iota(line, cache.axis), cache.axis));
+      BeginWithOutput(b_, full, static_cast<size_t>(present), cache.axis);
       ++begun;
     }
     notes_.begins = begun == ports_.caches.size();
@@ -202,9 +183,9 @@ class Fixer : Growth {
       input.node = node;
     }
     for (const GrowingCache& cache : ports_.caches) {
-      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
-                                      [&](const ir::GraphInput& i) { return i.name == cache.past; });
-      const bool fixed = input != g_->inputs.end() && g_->node(input->node).shape[cache.axis] == length_;
+      const int at = ir::FindPort(g_->inputs, cache.past);
+      const bool fixed =
+          at >= 0 && g_->node(g_->inputs[static_cast<size_t>(at)].node).shape[cache.axis] == length_;
       if (!fixed)
         return Refuse("the cache \"" + cache.past + "\" is not what \"" + cache.present + "\" begins with");
     }
@@ -640,6 +621,20 @@ class Fixer : Growth {
 };
 
 }  // namespace
+
+bool IsHidden(const Graph& graph, NodeId id, NodeId placeholder) {
+  const Node& n = graph.node(id);
+  if (n.dead || n.op != Op::kPointwise || n.inputs.size() != 2) return false;
+  const NodeId zero = graph.BaseOf(n.inputs[1]);
+  const bool cast =
+      zero != placeholder && graph.node(zero).op == Op::kPointwise && graph.node(zero).inputs.size() == 1;
+  return zero == placeholder || (cast && graph.BaseOf(graph.node(zero).inputs[0]) == placeholder);
+}
+
+int UnreadCache(Graph& graph, const GrowingCache& cache) {
+  const int at = ir::FindPort(graph.inputs, cache.past);
+  return at >= 0 && graph.UsersOf(graph.inputs[static_cast<size_t>(at)].node).empty() ? at : -1;
+}
 
 Status UnclearMask(const std::string& name) {
   return Status::Error(Code::kInvalidArgument,

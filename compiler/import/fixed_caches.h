@@ -21,6 +21,13 @@ Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, con
                             const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
                             FixedNotes* notes);
 
+// Whether node `id` is a number that import was told to take for what only a run knows (Importer::HideKnown),
+// which added `placeholder`, an input, to it.
+bool IsHidden(const ir::Graph& graph, ir::NodeId id, ir::NodeId placeholder);
+
+// Which input `cache` is, if nothing reads it; else -1.
+int UnreadCache(ir::Graph& graph, const GrowingCache& cache);
+
 // That nobody knows whether the input `name`, a mask of a length of its own, is one over positions.
 Status UnclearMask(const std::string& name);
 

@@ -8,12 +8,19 @@
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
 #include "compiler/import/lengths_in_run.h"
+#include "compiler/ir/port_names.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo {
 namespace importer {
+
+// `status`, said of the node that `why` is of.
+static Status FromNodeOf(const Status& why, const Status& status) {
+  return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+}
+
 namespace {
 
 // The imports of one model whose caches' lengths are shapes of its own.
@@ -144,15 +151,9 @@ class ImportThree {
     const Result<ir::Graph> more = ImportFirst(rows_ + 1, true, &said);
     if (!more.ok() || more->size() != graph->size()) return false;
     const ir::NodeId placeholder = graph->inputs.back().node;
-    const auto shows = [&](ir::NodeId id) {
-      id = graph->BaseOf(id);
-      const ir::Node& n = graph->node(id);
-      const bool cast = id != placeholder && n.op == ir::Op::kPointwise && n.inputs.size() == 1;
-      return id == placeholder || (cast && graph->BaseOf(n.inputs[0]) == placeholder);
-    };
     for (ir::NodeId id = 0; id < graph->size(); ++id) {
       const ir::Node &n = graph->node(id), &other = more->node(id);
-      if (n.dead || n.op != ir::Op::kPointwise || n.inputs.size() != 2 || !shows(n.inputs[1])) continue;
+      if (!IsHidden(*graph, id, placeholder)) continue;
       if (other.op != n.op || other.inputs != n.inputs) return false;
       const auto here = EvaluateConstant(*graph, n.inputs[0]), there = EvaluateConstant(*more, n.inputs[0]);
       if (!here.ok() || !there.ok()) {  // made of another such number
@@ -173,22 +174,16 @@ class ImportThree {
   // The cache with what the run gives for it as its first rows. False if it is read, or that does not fit.
   bool BeginCache(ir::Builder& b, const GrowingCache& cache) const {
     ir::Graph& graph = b.graph();
-    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
-    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
-                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
-    if (input == graph.inputs.end() || output == graph.outputs.end() || !graph.UsersOf(input->node).empty())
-      return false;
-    const Shape whole = b.shape(input->node), rows = b.shape(output->node);
+    const int at = UnreadCache(graph, cache), present = ir::FindPort(graph.outputs, cache.present);
+    if (at < 0 || present < 0) return false;
+    const NodeId input = graph.inputs[static_cast<size_t>(at)].node,
+                 output = graph.outputs[static_cast<size_t>(present)].node;
+    const Shape whole = b.shape(input), rows = b.shape(output);
     if (rows.rank != whole.rank || rows[cache.axis] != rows_ ||
-        !(WithDim(rows, cache.axis, length_) == whole) || b.dtype(input->node) != b.dtype(output->node)) {
+        !(WithDim(rows, cache.axis, length_) == whole) || b.dtype(input) != b.dtype(output)) {
       return false;
     }
-    Shape line = rows;
-    std::fill(line.dims, line.dims + line.rank, 1);
-    line[cache.axis] = rows_;
-    graph.SetOutput(static_cast<size_t>(output - graph.outputs.begin()),
-                    WriteRows(b, input->node, output->node, b.Iota(line, cache.axis), cache.axis));
+    BeginWithOutput(b, input, static_cast<size_t>(present), cache.axis);
     return true;
   }
 
@@ -220,7 +215,7 @@ class ImportThree {
                       "for one position a run (--shape), which takes a prompt as well, or export it with "
                       "GroupQueryAttention",
                       static_cast<long long>(length_), why.message(), static_cast<long long>(rows_));
-    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+    return FromNodeOf(why, status);
   }
 
   // Why something is not known that the model's own export knew.
@@ -231,7 +226,7 @@ class ImportThree {
         "GroupQueryAttention or a cache of a fixed length, or compile it for one number of cached positions "
         "(--shape)",
         static_cast<long long>(length_), why.message());
-    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+    return FromNodeOf(why, status);
   }
 
   Result<ir::Graph> Fix(int64_t step) {
@@ -334,24 +329,23 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         "%s; if \"%s\" is no mask over cached positions, say so by "
                                         "--position-mask NAME (none, where there is none)",
                                         why.message(), unclear[0].c_str());
-    return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+    return importer::FromNodeOf(why, status);
   }
   if (caches->states_to_try.empty()) return fixed;
   const Status status =
       Status::Error(why.code(), "%s; if caches are named otherwise than rondo knows, say which: %s",
                     why.message(), caches->states_to_try.c_str());
-  return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
+  return importer::FromNodeOf(why, status);
 }
 
 std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {
   const importer::CachePorts ports = importer::FindGrowingCaches(model, {});
   for (const importer::GrowingCache& cache : ports.caches) {
-    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
-    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
-                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
-    if (input == graph.inputs.end() || output == graph.outputs.end()) continue;
-    const Shape &from = graph.node(input->node).shape, &to = graph.node(output->node).shape;
+    const int input = ir::FindPort(graph.inputs, cache.past),
+              output = ir::FindPort(graph.outputs, cache.present);
+    if (input < 0 || output < 0) continue;
+    const Shape &from = graph.node(graph.inputs[static_cast<size_t>(input)].node).shape,
+                &to = graph.node(graph.outputs[static_cast<size_t>(output)].node).shape;
     if (from.rank != to.rank || from[cache.axis] >= to[cache.axis]) continue;
     return "caches grow: \"" + cache.past + "\" has " + std::to_string(from[cache.axis]) + " positions, \"" +
            cache.present + "\" " + std::to_string(to[cache.axis]) + "; this program is for exactly " +

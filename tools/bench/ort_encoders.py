@@ -17,7 +17,7 @@ import torch
 
 import exported_decoders
 from exported_decoders import ENCODED, HEADS, LAYERS, SIZE, WITH_ENCODER, WORDS
-from ort_peer import ROOT, cpu_session
+from ort_peer import ROOT, compare_tokens, cpu_session
 
 BATCH, SOURCE, START = 2, 9, 1
 KINDS = [f"{layer}.{kind}.{part}" for layer in range(LAYERS) for kind in ("decoder", "encoder") for part in ("key", "value")]
@@ -182,18 +182,7 @@ def main():
     print(f"ONNX Runtime {ort.__version__}, torch {torch.__version__}, transformers {exported_decoders.t.__version__}; "
           f"{BATCH} texts, {arguments.steps} tokens behind a prompt of {arguments.prompt}\n")
     print("| model | tokens that differ | different tokens |\n|---|---|---|")
-    bad = []
-    for name in arguments.models or WITH_ENCODER:
-        try:
-            differ, kinds = compare(arguments, name)
-        except RuntimeError as error:
-            bad.append(f"{name}: {error}")
-            print(f"| {name} | failed | |", flush=True)
-            continue
-        print(f"| {name} | {differ} | {kinds} |", flush=True)
-        if differ > 0:
-            bad.append(f"{name}: {differ} tokens are not ONNX Runtime's")
-    return "\n".join(bad) or None
+    return compare_tokens(arguments.models or WITH_ENCODER, lambda name: compare(arguments, name))
 
 
 if __name__ == "__main__":

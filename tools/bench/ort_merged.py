@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 import merged_models
 from decoder_models import ENCODED, HEADS, HIDDEN, SIZE, WORDS
-from ort_peer import ROOT, cpu_session
+from ort_peer import ROOT, compare_tokens, cpu_session
 
 SOURCE = 9
 
@@ -100,7 +100,8 @@ def main():
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--steps", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=5)
-    parser.add_argument("--first", type=int, default=0, help="tokens that the first program reads, without an encoder; else as many as a prompt has")
+    parser.add_argument("--first", type=int, default=0,
+                        help="tokens that the first program reads, without an encoder; else as many as a prompt has")
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
@@ -109,18 +110,7 @@ def main():
     arguments = parser.parse_args()
     print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, {arguments.steps} steps, a cache of {arguments.length}\n")
     print("| model | tokens that differ |\n|---|---|")
-    bad = []
-    for name in arguments.models or merged_models.ALL:
-        try:
-            worst = compare(arguments, name)
-        except RuntimeError as error:
-            bad.append(f"{name}: {error}")
-            print(f"| {name} | failed |", flush=True)
-            continue
-        print(f"| {name} | {worst} |", flush=True)
-        if worst > 0:
-            bad.append(f"{name}: {worst} tokens are not ONNX Runtime's")
-    return "\n".join(bad) or None
+    return compare_tokens(arguments.models or merged_models.ALL, lambda name: (compare(arguments, name),))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,23 @@ def cpu_session(model, threads):
     return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
+def compare_tokens(names, compare):
+    """A row of a table for each model: what compare(name) gives, of which the first is how many tokens are not ONNX Runtime's.
+    What went wrong, a line each; None if nothing did."""
+    bad = []
+    for name in names:
+        try:
+            cells = compare(name)
+        except RuntimeError as error:
+            bad.append(f"{name}: {error}")
+            cells = ("failed",)
+        else:
+            if cells[0] > 0:
+                bad.append(f"{name}: {cells[0]} tokens are not ONNX Runtime's")
+        print(f"| {name} | {' | '.join(map(str, cells))} |", flush=True)
+    return "\n".join(bad) or None
+
+
 class Program:
     """A program that answers each line that it is told with a line of whole numbers."""
 
