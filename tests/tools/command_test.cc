@@ -109,9 +109,24 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "test c --atol nan",
                                 "test c --rtol inf",
                                 "test c --atol -1e-5",
+                                "bench p --memory-gbps nan",
+                                "bench p --memory-gbps -1",
+                                "check p --seed 5",
+                                "check p --kernel k",
+                                "check p --driver host",
+                                "check p --kernels --driver host --seed 99999999999999999999",
+                                "generate p --prompt a --max-tokens 0x10",
+                                "pack f --capacity 1.5",
+                                "pack f --capacity 99999999999999999999",
                                 "check p --frobnicate"}) {
     EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
   }
+}
+
+TEST_F(Usage, NumbersAreDecimalWithZerosBeforeThemToo) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,9\n";
+  EXPECT_EQ(Rondo("pack " + In("buffers.csv") + " --capacity 010").status, 0);
+  EXPECT_EQ(Rondo("pack " + In("buffers.csv") + " --capacity 08").status, 1);  // 9 bytes do not fit
 }
 
 TEST_F(Usage, FilesThatAreNotThereAreExitStatus1AndNamed) {

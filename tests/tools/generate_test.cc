@@ -281,6 +281,36 @@ std::string CountingModel(int64_t length, const std::string& state, int64_t rows
   return m.proto.SerializeAsString();
 }
 
+// A token behind another is the greater by the number of its adapter; a mask says how far a text is.
+std::string AdaptedModel(int64_t length) {
+  ModelMaker m;
+  m.Input("words", {1, length}, onnx::TensorProto::INT64);
+  m.Input("attention_mask", {1, 50}, onnx::TensorProto::INT64);
+  m.Input("adapter", {1}, onnx::TensorProto::INT64);
+  m.Input("h", {1, 50, 1});
+  m.Floats("none", {1}, {0});
+  m.Node("Mul", {"h", "none"}, {"h_out"});
+  std::vector<float> numbers(60);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  m.Floats("numbers", {1, 60}, numbers);
+  m.Ints("axis", {1});
+  m.Node("ReduceMax", {"words", "axis"}, {"greatest"});
+  m.Node("Add", {"greatest", "adapter"}, {"sum"});
+  m.Node("ReduceMax", {"attention_mask", "axis"}, {"read"});
+  m.Node("Mul", {"sum", "read"}, {"next"});
+  m.Node("Cast", {"next"}, {"count"})->add_attribute();
+  auto* to = m.graph()->mutable_node(m.graph()->node_size() - 1)->mutable_attribute(0);
+  to->set_name("to");
+  to->set_type(onnx::AttributeProto::INT);
+  to->set_i(onnx::TensorProto::FLOAT);
+  m.Node("Sub", {"numbers", "count"}, {"apart"});
+  m.Node("Mul", {"apart", "apart"}, {"square"});
+  m.Node("Neg", {"square"}, {"scores"});
+  m.Output("scores");
+  m.Output("h_out");
+  return m.proto.SerializeAsString();
+}
+
 // An encoder gives its tokens as floats; the decoder says twice their sum and the number of its own
 // positions. The first step doubles them, into caches that the others read.
 struct EncoderAndDecoder {
@@ -607,6 +637,21 @@ TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {
   EXPECT_PRINTS(Run("--ids --prompt 0 --context 50"),
                 "programs \"a\" and \"b\" are no decoder together: they have not the same states");
   EXPECT_EQ(Say("--ids --prompt 0 --context 50 --program b --max-tokens 2"), "1 2 \n");
+}
+
+TEST_F(Generate, AnIntegerBesideAMaskIsNoPosition) {
+  Compile(" a=" + Text("adapted.onnx", AdaptedModel(1)), "--state h:h_out");
+  const Outcome refused = Run("--ids --prompt \"3 4\" --max-tokens 2");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_PRINTS(refused, "generate does not know what to give the input \"adapter\" (i64[1])");
+  // An npy of one i64, the number of the adapter.
+  std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
+  file += "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }";
+  file.resize(127, ' ');
+  file += '\n';
+  file += std::string("\x05\0\0\0\0\0\0\0", 8);
+  const std::string adapter = Text("adapter.npy", file);
+  EXPECT_EQ(Say("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + adapter), "9 14 19 \n");
 }
 
 TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {

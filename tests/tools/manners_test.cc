@@ -154,6 +154,27 @@ TEST_F(Manners, AGitLfsPointerIsCalledThat) {
   }
 }
 
+TEST_F(Manners, CollectivesThatAreNoneAreRefusedOnTheHostToo) {
+  const std::string plan = Decode();
+  const Outcome outcome = Rondo("bench " + plan + " --runs 1 --collectives fast");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_PRINTS(outcome, "--collectives: collectives \"fast\" are none of nccl, small, fused and auto");
+  EXPECT_EQ(Rondo("bench " + plan + " --runs 1 --collectives small").status, 0);
+}
+
+TEST_F(Manners, AFullDiskIsSaidOnce) {
+  const std::string plan = Decode();
+  for (const char* form : {"", " --raw", " --json"}) {
+    const Outcome outcome = Shell("sh -c '" + std::string(RONDO_COMMAND) + " generate " + plan +
+                                  " --prompt a --max-tokens 3" + form + " >/dev/full'");
+    EXPECT_EQ(outcome.status, 1) << form;
+    const std::string said = "standard output cannot be written";
+    const size_t at = outcome.text.find("rondo generate: ");
+    ASSERT_NE(at, std::string::npos) << outcome.text;
+    EXPECT_EQ(outcome.text.substr(at), "rondo generate: " + said + "\n") << form;
+  }
+}
+
 TEST_F(Manners, AShapeCanBeOneProgramsOnly) {
   const std::string models = "compile a=" + kDecode + " b=" + kDecode + " -o " + In("p.rondo");
   EXPECT_EQ(Rondo(models + " --shape a:tokens=1x1 --shape tokens=1x1").status, 0);

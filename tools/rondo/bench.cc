@@ -72,6 +72,8 @@ class BenchCommand : public Command {
     if (auto devices = ParseDevices(load_.devices); !devices.ok())
       return Misuse("bench", devices.status().message());
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
+    if (memory_gbps_ != 0 && !(memory_gbps_ >= 1e-3 && memory_gbps_ <= 1e9))
+      return Misuse("bench", Printf("--memory-gbps %g is not a number from 0.001 to 1e9", memory_gbps_));
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());
     if (const Status joined = JoinOthers(&load_); !joined.ok()) return Fail("bench", joined);

@@ -92,7 +92,6 @@ void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* 
 class CheckCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    load_.driver = "cuda";
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
         .Texts("--ops", &ops_, "compare the plan's custom ops with this library, too", "LIB.so")
         .Flag("--kernels", &kernels_,
@@ -113,6 +112,10 @@ class CheckCommand : public Command {
   }
 
   int Run() override {
+    if (!kernels_ && (seed_ >= 0 || !kernel_check_.only.empty() || !load_.driver.empty()))
+      return Misuse("check", "--kernel, --seed and --driver say how kernels are compared: give --kernels, too");
+    if (load_.driver.empty()) load_.driver = "cuda";
+    if (seed_ < 0) seed_ = 1;
     Arena arena;
     ReadOptions options;
     options.ignore_hashes = ignore_hashes_;
@@ -243,7 +246,7 @@ class CheckCommand : public Command {
   std::vector<std::string> plans_, ops_;
   std::string expect_, write_expect_;
   bool ignore_hashes_ = false, kernels_ = false, images_ = false;
-  int64_t seed_ = 1;
+  int64_t seed_ = -1;  // -1: not given
   KernelCheckOptions kernel_check_;
   LoadOptions load_;
   OpRegistry registry_;

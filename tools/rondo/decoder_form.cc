@@ -60,7 +60,7 @@ class Finder {
     RONDO_RETURN_IF_ERROR(FindTokens());
     RONDO_RETURN_IF_ERROR(FindPositions());
     for (uint32_t port : unknown_) {
-      if (options_.given.count(std::string(program_.inputs[port].name)) != 0) continue;
+      if (IsGiven(port)) continue;
       // A cache as exporters write it has three dimensions at least.
       const char* cache = !IsInteger(port) && ShapeOf(port).rank >= 3
                               ? "; if it is a cache, compile so that runs keep it: --cache-length N, "
@@ -80,6 +80,10 @@ class Finder {
   bool IsInteger(uint32_t input) const {
     const DType type = BufferOf(program_.inputs[input]).dtype;
     return type == DType::kI64 || type == DType::kI32;
+  }
+
+  bool IsGiven(uint32_t input) const {
+    return options_.given.count(std::string(program_.inputs[input].name)) != 0;
   }
 
   std::string Text(const Port& port) const {
@@ -104,7 +108,7 @@ class Finder {
       const auto said = options_.roles.find(std::string(port.name));
       if (said != options_.roles.end()) {
         found_.inputs.push_back({said->second, i});
-      } else if (options_.given.count(std::string(port.name)) == 0 && Look(kKnown, port.name, &role) &&
+      } else if (!IsGiven(i) && Look(kKnown, port.name, &role) &&
                  !IsSaid(role) && HasSource(role)) {
         found_.inputs.push_back({role, i});
       } else {
@@ -138,7 +142,7 @@ class Finder {
   bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
     const auto fits = [&](uint32_t i) {
       const Shape& shape = ShapeOf(i);
-      return IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least && shape[rank - 1] <= most;
+      return !IsGiven(i) && IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least && shape[rank - 1] <= most;
     };
     if (std::count_if(unknown_.begin(), unknown_.end(), fits) != 1) return false;
     const auto found = std::find_if(unknown_.begin(), unknown_.end(), fits);
@@ -166,8 +170,12 @@ class Finder {
                   std::to_string(form_->texts));
   }
 
+  // By its shape alone only where nothing else says how far a text is: beside a mask, one integer may be the
+  // number of an adapter as well.
   Status FindPositions() {
-    if (InputOf(PortRole::kPositions) == nullptr)
+    const auto says = [&](PortRole role) { return InputOf(role) != nullptr; };
+    if (!says(PortRole::kPositions) && !says(PortRole::kMask) && !says(PortRole::kPast) &&
+        !says(PortRole::kTotal) && !says(PortRole::kLast))
       TakeOnly(1, found_.length, found_.length, PortRole::kPositions);
     return Status::Ok();
   }

@@ -77,6 +77,7 @@ class GenerateCommand : public Command {
     if (const std::string wrong = ReadArguments(); !wrong.empty()) return Misuse("generate", wrong);
     const Status status = Generate();
     if (!status.ok() && load_.processes != nullptr) load_.processes->Abort(status);
+    if (!status.ok() && std::ferror(stdout) != 0) return 1;  // which is said once, for all commands
     if (!status.ok()) return Fail("generate", status);
     return out_.Finish(0);
   }
@@ -90,8 +91,9 @@ class GenerateCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
     if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))
-      return "--temperature is a number from 0 on, below 1e30";
-    if (!(sampling_.top_p > 0 && sampling_.top_p <= 1)) return "--top-p is a number above 0, at most 1";
+      return Printf("--temperature %g is not a number from 0 on, below 1e30", sampling_.temperature);
+    if (!(sampling_.top_p > 0 && sampling_.top_p <= 1))
+      return Printf("--top-p %g is not a number above 0, at most 1", sampling_.top_p);
     const auto number = [](const std::string& text, auto* to) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);
       return error == std::errc() && end == text.data() + text.size();

@@ -158,16 +158,18 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
   const bool for_gpu = KindsOfTargets(plan.requirements.target).gpu;
   const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
+  CollectiveKernels collectives = CudaOptions{}.collectives;
+  if (!options.collectives.empty()) {  // a name that is none is refused on any driver
+    Result<CollectiveKernels> named = ParseCollectiveKernels(options.collectives);
+    if (!named.ok()) return named.status().At("--collectives");
+    collectives = *named;
+  }
   if (wanted == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
     cuda.processes = options.processes.get();
-    if (!options.collectives.empty()) {
-      Result<CollectiveKernels> kernels = ParseCollectiveKernels(options.collectives);
-      if (!kernels.ok()) return kernels.status().At("--collectives");
-      cuda.collectives = *kernels;
-    }
+    cuda.collectives = collectives;
     const std::vector<SmallUpTo> small_up_to = SmallUpToOf(plan);
     cuda.small_up_to = {small_up_to.data(), small_up_to.size()};
     AllowSharedGpus(devices);

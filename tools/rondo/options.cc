@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -17,6 +18,21 @@
 
 namespace rondo::tools {
 namespace {
+
+// Decimal digits, and nothing else: CLI11's own reading takes 010 for 8, and what 64 bits do not hold for the
+// greatest number that they do. What is left in `text` is read as it is meant.
+CLI::Validator DecimalWithin(int64_t least, int64_t most) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const auto check = [=](std::string& text) -> std::string {
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < least || number > most)
+      return "Value " + text + " not in range " + range;
+    text = std::to_string(number);
+    return "";
+  };
+  return CLI::Validator(check, "INT in [" + std::to_string(least) + " - " + std::to_string(most) + "]");
+}
 
 constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, and before what it says
 
@@ -73,7 +89,7 @@ OptionSet& OptionSet::Texts(const char* names, std::vector<std::string>* values,
 
 OptionSet& OptionSet::Integer(const char* names, int64_t* value, int64_t least, int64_t most,
                               const char* help, const char* form) {
-  app_->add_option(names, *value, help)->check(CLI::Range(least, most))->type_name(form);
+  app_->add_option(names, *value, help)->transform(DecimalWithin(least, most))->type_name(form);
   return *this;
 }
 
