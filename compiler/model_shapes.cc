@@ -1,5 +1,6 @@
 #include "compiler/model_shapes.h"
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/import/dim_expression.h"
@@ -54,9 +55,14 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
 
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                    ImportOptions* options, std::vector<std::string>* found) {
-  std::set<std::string> inputs, symbols;
+  std::set<std::string> inputs, symbols, constants;
+  for (const onnx::TensorProto& value : model.proto().graph().initializer()) {
+    if (std::find(value.dims().begin(), value.dims().end(), 0) == value.dims().end())
+      constants.insert(value.name());
+  }
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     inputs.insert(input.name());
+    if (constants.count(input.name()) != 0) continue;  // no input, unless it is named itself
     for (const auto& dim : input.type().tensor_type().shape().dim()) {
       if (!dim.has_dim_param()) continue;
       symbols.insert(dim.dim_param());

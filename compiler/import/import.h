@@ -119,11 +119,13 @@ struct ImportReport {
   std::vector<bool> annotated;             // by annotation of the options: some node has it
 };
 
-// The model as an IR graph: inputs and outputs in the model's order (initializers that older files repeat as
-// inputs are not inputs). Constants may point into the model and its mapped files and keep them alive.
-// Errors: kUnsupported for operators or modes Rondo has not (unknown operators are listed all at once, with
-// the nodes that use them), kInvalidArgument for shapes missing from the options, kCorrupt for models that
-// contradict themselves; each names the ONNX node. `report` may be null.
+// The model as an IR graph: inputs and outputs in the model's order. Inputs that the model has a value of (an
+// initializer of their name) have that value, and are inputs only where the options have their shape, a
+// number for them, or, of a value without elements, all of their dims. Constants may point into the model and
+// its mapped files and keep them alive. Errors: kUnsupported for operators or modes Rondo has not (unknown
+// operators are listed all at once, with the nodes that use them), kInvalidArgument for shapes missing from
+// the options, kCorrupt for models that contradict themselves; each names the ONNX node. `report` may be
+// null.
 Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                               ImportReport* report);
 

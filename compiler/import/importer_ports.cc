@@ -60,12 +60,30 @@ Status CheckBound(const std::string& name, DType dtype, double number) {
                        Name(dtype), number);
 }
 
+// Whether `info`, of which the model has `value`, is an input all the same: the caller says what it is, or
+// what its dims are where the value has no elements (an adapter of rank 0, in whose place others are given).
+bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
+              const ImportOptions& options) {
+  if (options.input_shapes.count(info.name()) != 0 || options.bound_inputs.count(info.name()) != 0)
+    return true;
+  if (std::find(value.dims().begin(), value.dims().end(), 0) == value.dims().end()) return false;
+  const auto& dims = info.type().tensor_type().shape().dim();
+  return std::all_of(dims.begin(), dims.end(), [&](const auto& dim) {
+    if (dim.dim_param().empty()) return dim.dim_value() > 0;
+    std::vector<std::string> missing;
+    return EvaluateDim(dim.dim_param(), options.symbols, &missing).value_or(0) > 0 && missing.empty();
+  });
+}
+
 }  // namespace
 
 Status Importer::AddInputs(Scope* scope) {
   std::vector<std::string> unknown;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
-    if (scope->initializers.count(info.name()) != 0) continue;
+    if (const auto value = scope->initializers.find(info.name()); value != scope->initializers.end()) {
+      if (!IsWanted(info, *value->second, options_)) continue;
+      scope->initializers.erase(value);
+    }
     if (!info.type().has_tensor_type()) {
       return Status::Error(Code::kUnsupported, "input \"%.200s\" is not a dense tensor", info.name().c_str());
     }

@@ -6,8 +6,8 @@
 namespace rondo::importer {
 namespace {
 
-// Numpy's rules for a matmul of these shapes.
-Status CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
+// Numpy's rules for a matmul of these shapes: that of the product.
+Result<Shape> CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
   auto fail = [&] {
     return Status::Error(Code::kCorrupt, "shapes %s and %s do not multiply", Text(a).c_str(),
                          Text(b).c_str());
@@ -15,22 +15,29 @@ Status CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
   if (a.rank == 0 || b.rank == 0) return fail();
   int64_t k = a[a.rank - 1], rows = b.rank == 1 ? b[0] : b[b.rank - 2];
   if (k != rows) return fail();
-  if (k == 0) return Status::Error(Code::kUnsupported, "a product over no elements");
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   Shape outer_a, outer_b, outer;
   for (int d = 0; d < a.rank - 2; ++d) outer_a.dims[outer_a.rank++] = a[d];
   for (int d = 0; d < b.rank - 2; ++d) outer_b.dims[outer_b.rank++] = b[d];
   if (!ir::BroadcastShapes(outer_a, outer_b, &outer)) return fail();
   std::vector<int64_t> dims(outer.begin(), outer.end());
-  dims.push_back(a.rank == 1 ? 1 : a[a.rank - 2]);
-  dims.push_back(b.rank == 1 ? 1 : b[b.rank - 1]);
-  return c.MakeShape(dims).status();
+  if (a.rank > 1) dims.push_back(a[a.rank - 2]);
+  if (b.rank > 1) dims.push_back(b[b.rank - 1]);
+  return c.MakeShape(dims);
+}
+
+// Where there is nothing to add up (K is 0, as of an adapter of rank 0): zeros.
+Result<NodeId> Product(OpContext& c, NodeId a, NodeId b) {
+  const Shape left = c.b.shape(a);
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, CheckMatMul(c, left, c.b.shape(b)));
+  if (left[left.rank - 1] == 0) return c.b.Expand(c.b.Scalar(c.b.dtype(a), 0), shape);
+  return c.b.MatMul(a, b);
 }
 
 Status MatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
-  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.shape(0), c.shape(1)));
-  c.Set(0, c.b.MatMul(c.In(0), c.In(1)));
+  RONDO_ASSIGN_OR_RETURN(const NodeId y, Product(c, c.In(0), c.In(1)));
+  c.Set(0, y);
   return Status::Ok();
 }
 
@@ -41,8 +48,7 @@ Status Gemm(OpContext& c) {
   NodeId a = c.In(0), w = c.In(1);
   if (c.Int("transA", 0) != 0) a = c.b.Transpose(a, {1, 0});
   if (c.Int("transB", 0) != 0) w = c.b.Transpose(w, {1, 0});
-  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.b.shape(a), c.b.shape(w)));
-  NodeId y = c.b.MatMul(a, w);
+  RONDO_ASSIGN_OR_RETURN(NodeId y, Product(c, a, w));
   float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
   if (alpha != 1) y = c.b.BinaryScalar(TapeOp::kMul, y, alpha);
   if (c.Has(2) && beta != 0) {
@@ -78,10 +84,11 @@ Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
 Status MatMulInteger(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
-  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.shape(0), c.shape(1)));
+  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.shape(0), c.shape(1)).status());
   RONDO_ASSIGN_OR_RETURN(NodeId a, Centred(c, 0, 2, true));
   RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 1, 3, false));
-  c.Set(0, c.b.MatMul(a, w));
+  RONDO_ASSIGN_OR_RETURN(const NodeId y, Product(c, a, w));
+  c.Set(0, y);
   return Status::Ok();
 }
 
@@ -89,10 +96,11 @@ Status MatMulInteger(OpContext& c) {
 Status QLinearMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(3));
-  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.shape(0), c.shape(3)));
+  RONDO_RETURN_IF_ERROR(CheckMatMul(c, c.shape(0), c.shape(3)).status());
   RONDO_ASSIGN_OR_RETURN(NodeId a, Centred(c, 0, 2, true));
   RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 3, 5, false));
-  NodeId y = c.b.Cast(c.b.MatMul(a, w), DType::kF32);
+  RONDO_ASSIGN_OR_RETURN(const NodeId sum, Product(c, a, w));
+  NodeId y = c.b.Cast(sum, DType::kF32);
   NodeId a_scale = c.b.Cast(c.In(1), DType::kF32), b_scale = c.b.Cast(c.In(4), DType::kF32);
   if (c.shape(1).elements() == 1) {
     a_scale = c.b.Reshape(a_scale, Shape{});

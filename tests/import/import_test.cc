@@ -313,6 +313,83 @@ TEST(Import, ABoundInputIsANumberFromNowOnAndDecidesBranches) {
   EXPECT_TRUE(Says(Import(m, options).status(), {"input \"x\" is i64 and cannot be 0.5"}));
 }
 
+// x W + x A B, where A and B are inputs of `rank` that the model has values of: as adapters come.
+ModelMaker AdaptedModel(int64_t rank) {
+  ModelMaker m;
+  m.Input("x", {1, 2});
+  DescribePort(m.graph()->add_input(), "A", onnx::TensorProto::FLOAT, {"2", "rank"});
+  DescribePort(m.graph()->add_input(), "B", onnx::TensorProto::FLOAT, {"rank", "3"});
+  m.Floats("W", {2, 3}, {1, 2, 3, 4, 5, 6});
+  m.Floats("A", {2, rank}, std::vector<float>(static_cast<size_t>(2 * rank), 1));
+  m.Floats("B", {rank, 3}, std::vector<float>(static_cast<size_t>(3 * rank), 10));
+  m.Node("MatMul", {"x", "W"}, {"plain"});
+  m.Node("MatMul", {"x", "A"}, {"less"});
+  m.Node("MatMul", {"less", "B"}, {"more"});
+  m.Node("Add", {"plain", "more"}, {"y"});
+  m.Output("y");
+  return m;
+}
+
+TEST(Import, AnInputWithAValueIsAConstantUnlessTheOptionsSayWhatItIs) {
+  struct Case {
+    int64_t rank;
+    std::map<std::string, int64_t> symbols;
+    std::map<std::string, std::vector<int64_t>> shapes;
+    std::map<std::string, double> bound;
+    size_t inputs;
+    std::vector<double> gives;  // for 1, 1; of more inputs nothing
+  };
+  const std::vector<Case> cases = {
+      {0, {}, {}, {}, 1, {5, 7, 9}},
+      {1, {}, {}, {}, 1, {25, 27, 29}},
+      {0, {{"rank", 4}}, {}, {}, 3, {}},
+      {1, {{"rank", 1}}, {}, {}, 1, {25, 27, 29}},
+      {1, {}, {{"A", {2, 4}}, {"B", {4, 3}}}, {}, 3, {}},
+      {1, {}, {{"A", {2, 1}}}, {}, 2, {}},
+      {1, {{"rank", 1}}, {}, {{"A", 2}}, 1, {45, 47, 49}},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    ModelMaker m = AdaptedModel(cases[i].rank);
+    ImportOptions options;
+    options.symbols = cases[i].symbols;
+    options.input_shapes = cases[i].shapes;
+    options.bound_inputs = cases[i].bound;
+    auto graph = Import(m, options);
+    ASSERT_TRUE(graph.ok()) << i << ": " << graph.status().message();
+    EXPECT_EQ(graph->inputs.size(), cases[i].inputs) << i;
+    if (cases[i].gives.empty()) continue;
+    EXPECT_EQ(Evaluate(*graph, {1, 1}), cases[i].gives) << i;
+  }
+}
+
+TEST(Import, AProductOverNoElementsIsZeros) {
+  for (const char* op : {"MatMul", "Gemm", "MatMulInteger"}) {
+    const int type = std::string(op) == "MatMulInteger" ? onnx::TensorProto::UINT8 : onnx::TensorProto::FLOAT;
+    ModelMaker m;
+    m.Input("x", {2}, type);
+    m.Input("a", {2, 0}, type);
+    m.Input("b", {0, 3}, type);
+    m.Node(op, {"a", "b"}, {"none"});
+    m.Node("Cast", {"none"}, {"y"});
+    SetInt(m.graph()->mutable_node(1), "to", onnx::TensorProto::FLOAT);
+    m.Output("y");
+    auto graph = Import(m);
+    ASSERT_TRUE(graph.ok()) << op << graph.status().message();
+    std::vector<std::shared_ptr<const ir::ConstantData>> values;
+    for (const ir::GraphInput& input : graph->inputs) {
+      const ir::Node& node = graph->node(input.node);
+      values.push_back(ir::ConstantData::Own(
+          node.dtype, node.shape,
+          std::vector<uint8_t>(static_cast<size_t>(node.shape.elements()) * ByteSize(node.dtype))));
+    }
+    auto out = ir::EvaluateGraph(*graph, values);
+    ASSERT_TRUE(out.ok()) << op << out.status().message();
+    EXPECT_EQ((*out)[0]->shape, (Shape{2, 3}));
+    for (int64_t i = 0; i < 6; ++i)
+      EXPECT_EQ(scalar::Load<double>((*out)[0]->dtype, (*out)[0]->bytes.data(), i), 0) << op;
+  }
+}
+
 // An input of the model or a constant, of some type and shape.
 void AnyInput(ModelMaker& m, const std::string& name, std::mt19937& random) {
   static constexpr int kTypes[] = {onnx::TensorProto::FLOAT, onnx::TensorProto::INT64,

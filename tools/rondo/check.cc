@@ -113,7 +113,8 @@ class CheckCommand : public Command {
 
   int Run() override {
     if (!kernels_ && (seed_ >= 0 || !kernel_check_.only.empty() || !load_.driver.empty()))
-      return Misuse("check", "--kernel, --seed and --driver say how kernels are compared: give --kernels, too");
+      return Misuse("check",
+                    "--kernel, --seed and --driver say how kernels are compared: give --kernels, too");
     if (load_.driver.empty()) load_.driver = "cuda";
     if (seed_ < 0) seed_ = 1;
     Arena arena;

@@ -108,8 +108,7 @@ class Finder {
       const auto said = options_.roles.find(std::string(port.name));
       if (said != options_.roles.end()) {
         found_.inputs.push_back({said->second, i});
-      } else if (!IsGiven(i) && Look(kKnown, port.name, &role) &&
-                 !IsSaid(role) && HasSource(role)) {
+      } else if (!IsGiven(i) && Look(kKnown, port.name, &role) && !IsSaid(role) && HasSource(role)) {
         found_.inputs.push_back({role, i});
       } else {
         unknown_.push_back(i);
@@ -142,7 +141,8 @@ class Finder {
   bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
     const auto fits = [&](uint32_t i) {
       const Shape& shape = ShapeOf(i);
-      return !IsGiven(i) && IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least && shape[rank - 1] <= most;
+      return !IsGiven(i) && IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least &&
+             shape[rank - 1] <= most;
     };
     if (std::count_if(unknown_.begin(), unknown_.end(), fits) != 1) return false;
     const auto found = std::find_if(unknown_.begin(), unknown_.end(), fits);
