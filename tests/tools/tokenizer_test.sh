@@ -63,6 +63,23 @@ if "${generate[@]}" --prompt a --rondo "$work/none" 2>"$work/error"; then exit 1
 grep -q "^tools/generate: there is no rondo command $work/none" "$work/error"
 if "${generate[@]}" --prompt a --stop-token nothing 2>"$work/error"; then exit 1; fi
 grep -q "the tokenizer has no token 'nothing'" "$work/error"
+if "${generate[@]}" --prompt a >/dev/full 2>"$work/error"; then exit 1; fi
+grep -q "^tools/generate: standard output cannot be written: No space left on device" "$work/error"
+[ "$(grep -c Traceback "$work/error")" = 0 ]
+# A file that is read, and in which the library panics later: a word that it knows no number of.
+"$python" - "$work/tokenizer.json" <<'END'
+import json, sys
+from tokenizers import Tokenizer, models, processors
+tokenizer = Tokenizer(models.BPE(vocab={"a": 0, "<s>": 1}, merges=[]))
+tokenizer.add_special_tokens(["<s>"])
+tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+spoilt = json.loads(tokenizer.to_str())
+spoilt["post_processor"]["single"][0]["SpecialToken"]["id"] = "x"
+json.dump(spoilt, open(sys.argv[1], "w"))
+END
+if "${generate[@]}" --prompt a 2>"$work/error"; then exit 1; fi
+[ "$(wc -l <"$work/error")" = 1 ]
+grep -q "^tools/generate: $work/tokenizer.json: " "$work/error"
 echo '{' >"$work/tokenizer.json"
 if "${generate[@]}" --prompt a 2>"$work/error"; then exit 1; fi
 grep -q "^tools/generate: $work/tokenizer.json: " "$work/error"
