@@ -1,5 +1,7 @@
 // TopK. An element's place in the order is the number of elements that come before it, so sorting needs no
 // data-dependent control: it costs n^2 comparisons, and rows are bounded accordingly.
+#include <limits>
+
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
@@ -10,8 +12,13 @@ using ir::Builder;
 
 constexpr int64_t kMaxRow = 8192;
 
-// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order.
+// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order. What is no
+// number counts as infinity: no two elements have one place.
 NodeId Ranks(Builder& b, NodeId x, bool largest) {
+  if (IsFloat(b.dtype(x))) {
+    const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());
+    x = b.Select(b.Unary(TapeOp::kIsNan, x), infinity, x);
+  }
   int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
   Shape square{rows, n, n};
   NodeId own = b.Expand(b.Unsqueeze(x, 2), square);    // element i

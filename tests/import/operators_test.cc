@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "compiler/import/import.h"
 #include "tests/import/imported.h"
@@ -132,6 +133,23 @@ TEST(OperatorsTest, IgnoredTargetsDoNotCountInAMeanLoss) {
   auto graph = Import(m);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   EXPECT_EQ(Evaluate(*graph, {0, -2, -7, -7, -4, 0}), std::vector<double>{3});
+}
+
+// What is no number takes one place, as infinity does, and no other's.
+TEST(OperatorsTest, TopKGivesEveryElementAPlaceOfItsOwn) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const int64_t largest : {1, 0}) {
+    ModelMaker m;
+    m.Input("x", {2, 5});
+    m.Ints("k", {4});
+    SetInt(m.Node("TopK", {"x", "k"}, {"values", "places"}), "largest", largest);
+    m.Output("places");
+    auto graph = Import(m);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    std::vector<double> expected = {1, 2, 4, 0, 0, 1, 3, 4};
+    if (largest == 0) expected = {3, 0, 4, 1, 2, 3, 4, 0};
+    EXPECT_EQ(Evaluate(*graph, {3, nan, nan, -inf, 5, inf, nan, 0, 1, 1}), expected) << largest;
+  }
 }
 
 }  // namespace
