@@ -12,8 +12,8 @@ using ir::Builder;
 
 constexpr int64_t kMaxRow = 8192;
 
-// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order. What is no
-// number counts as infinity: no two elements have one place.
+// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order. What is
+// no number counts as infinity: no two elements have one place.
 NodeId Ranks(Builder& b, NodeId x, bool largest) {
   if (IsFloat(b.dtype(x))) {
     const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());

@@ -36,6 +36,15 @@ class Generate : public testing::Test {
     std::ofstream(folder_.File(name), std::ios::binary) << text;
     return folder_.File(name);
   }
+  // An npy of one i64, 5: the number of an adapter.
+  std::string Adapter() const {
+    std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
+    file += "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }";
+    file.resize(127, ' ');
+    file += '\n';
+    file += std::string("\x05\0\0\0\0\0\0\0", 8);
+    return Text("adapter.npy", file);
+  }
   // Standard output alone.
   std::string Say(const std::string& options) const {
     const Outcome said = Shell("sh -c '" + kRondo + " generate " + Plan() + " " + options + " 2>/dev/null'");
@@ -282,7 +291,7 @@ std::string CountingModel(int64_t length, const std::string& state, int64_t rows
 }
 
 // A token behind another is the greater by the number of its adapter; a mask says how far a text is.
-std::string AdaptedModel(int64_t length) {
+std::string AdaptedModel(int64_t length, const char* of_scores = "Neg") {
   ModelMaker m;
   m.Input("words", {1, length}, onnx::TensorProto::INT64);
   m.Input("attention_mask", {1, 50}, onnx::TensorProto::INT64);
@@ -305,7 +314,8 @@ std::string AdaptedModel(int64_t length) {
   to->set_i(onnx::TensorProto::FLOAT);
   m.Node("Sub", {"numbers", "count"}, {"apart"});
   m.Node("Mul", {"apart", "apart"}, {"square"});
-  m.Node("Neg", {"square"}, {"scores"});
+  m.Node("Neg", {"square"}, {"less"});
+  m.Node(of_scores, {of_scores == std::string("Neg") ? "square" : "less"}, {"scores"});
   m.Output("scores");
   m.Output("h_out");
   return m.proto.SerializeAsString();
@@ -644,14 +654,20 @@ TEST_F(Generate, AnIntegerBesideAMaskIsNoPosition) {
   const Outcome refused = Run("--ids --prompt \"3 4\" --max-tokens 2");
   EXPECT_EQ(refused.status, 1);
   EXPECT_PRINTS(refused, "generate does not know what to give the input \"adapter\" (i64[1])");
-  // An npy of one i64, the number of the adapter.
-  std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
-  file += "{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }";
-  file.resize(127, ' ');
-  file += '\n';
-  file += std::string("\x05\0\0\0\0\0\0\0", 8);
-  const std::string adapter = Text("adapter.npy", file);
-  EXPECT_EQ(Say("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + adapter), "9 14 19 \n");
+  EXPECT_EQ(Say("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + Adapter()), "9 14 19 \n");
+}
+
+TEST_F(Generate, LogitsThatAreNoNumbersAreAnError) {
+  for (const char* options : {"--state h:h_out", "--state h:h_out --sample scores:words"}) {
+    Compile(" a=" + Text("spoilt.onnx", AdaptedModel(1, "Sqrt")), options);
+    for (const char* how : {"", " --temperature 1"}) {
+      if (*how != 0 && std::string(options).find("sample") == std::string::npos) continue;
+      const Outcome said = Run("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + Adapter() + how);
+      EXPECT_EQ(said.status, 1) << options << how;
+      EXPECT_PRINTS(said, "program \"a\": the logit of token 0, behind the 2 tokens of text 1");
+      EXPECT_PRINTS(said, "is no number (NaN)");
+    }
+  }
 }
 
 TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {

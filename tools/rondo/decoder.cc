@@ -1,6 +1,8 @@
 #include "tools/rondo/decoder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "core/scalar.h"
@@ -141,7 +143,7 @@ Status Decoder::Encode(const std::vector<Tokens>& sources) {
   }
   AddGiven(encoder.program, &inputs);
   encoded_.resize(plan.buffers[of.outputs[encoder.out].buffer].bytes);
-  return RunFor(encoder.program, inputs, encoder.out, &encoded_);
+  return RunFor(encoder.program, inputs, {encoder.out, &encoded_});
 }
 
 // The device's own of outputs that are the same on several: `port`, where it has none.
@@ -164,25 +166,29 @@ bool Decoder::AllHave(const Program& program, uint32_t port) const {
   return std::find(has.begin(), has.end(), false) == has.end();
 }
 
-// Runs, and reads the output `port` into `result`, of its size; null: nothing.
-Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, uint32_t port,
-                       std::vector<uint8_t>* result) const {
+// Runs, and reads the outputs that are wanted; `other` where this process has it.
+Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result,
+                       Wanted other) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program];
-  const uint32_t own = OwnPort(of, port);
-  const Buffer& buffer = plan.buffers[of.outputs[own].buffer];
-  const bool here = session_->device(buffer.device) != nullptr;
-  Output output;
-  output.index = own;
-  output.dtype = buffer.dtype;
-  if (result != nullptr) {
-    output.data = result->data();
-    output.bytes = result->size();
+  std::vector<Output> outputs;
+  bool here = false;
+  for (const Wanted& wanted : {other, result}) {
+    if (wanted.bytes == nullptr) continue;
+    Output output;
+    output.index = OwnPort(of, wanted.port);
+    const Buffer& buffer = plan.buffers[of.outputs[output.index].buffer];
+    here = session_->device(buffer.device) != nullptr;
+    if (!here) continue;
+    output.dtype = buffer.dtype;
+    output.data = wanted.bytes->data();
+    output.bytes = wanted.bytes->size();
+    outputs.push_back(output);
   }
-  RONDO_RETURN_IF_ERROR(session_->Run(program, {inputs.data(), inputs.size()},
-                                      {&output, result != nullptr && here ? size_t{1} : size_t{0}}));
-  if (result == nullptr || processes_ == nullptr || AllHave(of, port)) return Status::Ok();
-  return Tell(here, result);
+  RONDO_RETURN_IF_ERROR(
+      session_->Run(program, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}));
+  if (result.bytes == nullptr || processes_ == nullptr || AllHave(of, result.port)) return Status::Ok();
+  return Tell(here, result.bytes);
 }
 
 // Processes that have the bytes tell those that have not: the first of them, all others.
@@ -221,9 +227,18 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
     inputs.push_back(input);
   }
   AddGiven(program.program, &inputs);
-  RONDO_RETURN_IF_ERROR(RunFor(program.program, inputs, program.next != kNone ? program.next : program.logits,
-                               next == nullptr ? nullptr : &buffers.result));
-  if (next != nullptr) TakeResult(program, chunk, buffers, next);
+  if (next == nullptr) return RunFor(program.program, inputs, {program.logits, nullptr});
+  const bool drawn = program.next != kNone;
+  Wanted looked_at{program.logits, nullptr};
+  if (drawn && chunk.sampling != nullptr && processes_ == nullptr) {
+    buffers.logits.resize(plan.buffers[of.outputs[program.logits].buffer].bytes);
+    looked_at.bytes = &buffers.logits;
+  }
+  RONDO_RETURN_IF_ERROR(
+      RunFor(program.program, inputs, {drawn ? program.next : program.logits, &buffers.result}, looked_at));
+  if (!drawn) RONDO_RETURN_IF_ERROR(CheckLogits(program, chunk, buffers.result));
+  if (looked_at.bytes != nullptr) RONDO_RETURN_IF_ERROR(CheckLogits(program, chunk, buffers.logits));
+  TakeResult(program, chunk, buffers, next);
   return Status::Ok();
 }
 
@@ -313,6 +328,27 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       return true;
   }
   return false;
+}
+
+// What is no number is neither the greatest nor drawn with any probability: no token follows from it.
+Status Decoder::CheckLogits(const DecoderProgram& program, const Chunk& chunk,
+                            const std::vector<uint8_t>& logits) const {
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[program.program];
+  const DType type = plan.buffers[of.outputs[program.logits].buffer].dtype;
+  for (int64_t text = 0; text < form_->texts; ++text) {
+    const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
+    for (int64_t word = 0; word < form_->words; ++word) {
+      if (!std::isnan(scalar::Load<float>(type, logits.data(), row * form_->words + word))) continue;
+      return Status::Error(
+          Code::kOutOfRange,
+          "program \"%s\": the logit of token %lld, behind the %lld tokens of text %lld of the "
+          "session, is no number (NaN)",
+          std::string(of.name).c_str(), static_cast<long long>(word), static_cast<long long>(chunk.text),
+          static_cast<long long>(text + 1));
+    }
+  }
+  return Status::Ok();
 }
 
 void Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
