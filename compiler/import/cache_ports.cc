@@ -320,16 +320,30 @@ std::string StatesToTry(const onnx::Model& model, const CachePorts& ports) {
 
 namespace {
 
-// The first input of several dimensions that is neither cache nor mask: tokens [batch, positions]. Null if
-// there is none.
-const onnx::ValueInfoProto* TokensOf(const onnx::Model& model, const CachePorts& ports) {
+// Where a run's positions are: an input, null if there is none, and its axis.
+struct TokensPort {
+  const onnx::ValueInfoProto* input = nullptr;
+  int axis = 1;
+};
+// The first input of several dimensions that is neither cache nor mask: tokens [batch, positions], or what
+// goes with them, [3, batch, positions].
+TokensPort TokensOf(const onnx::Model& model, const CachePorts& ports) {
+  const auto is_cache = [&](const onnx::ValueInfoProto& input) {
+    return std::any_of(ports.caches.begin(), ports.caches.end(),
+                       [&](const GrowingCache& cache) { return cache.past == input.name(); });
+  };
+  std::set<std::string> batches;
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
-    const auto is_cache = [&](const GrowingCache& cache) { return cache.past == input.name(); };
-    if (ShapeOf(input).dim_size() >= 2 && !Contains(ports.total_inputs, input.name()) &&
-        std::none_of(ports.caches.begin(), ports.caches.end(), is_cache))
-      return &input;
+    if (is_cache(input) && ShapeOf(input).dim_size() > 0)
+      batches.insert(ShapeOf(input).dim(0).dim_param());
   }
-  return nullptr;
+  batches.erase("");
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const int dims = ShapeOf(input).dim_size();
+    if (dims < 2 || Contains(ports.total_inputs, input.name()) || is_cache(input)) continue;
+    return {&input, dims > 2 && batches.count(ShapeOf(input).dim(1).dim_param()) != 0 ? 2 : 1};
+  }
+  return {};
 }
 
 }  // namespace
@@ -342,10 +356,11 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
     if (SymbolsOf(text) == std::vector<std::string>{text}) continue;
     if (const auto rows = EvaluateDim(text, symbols, &missing); rows && *rows > 0) return *rows;
   }
-  if (const onnx::ValueInfoProto* tokens = TokensOf(model, ports)) {
-    if (const auto given = options.input_shapes.find(tokens->name()); given != options.input_shapes.end())
-      return given->second[1];
-    const Dim& dim = ShapeOf(*tokens).dim(1);
+  const TokensPort tokens = TokensOf(model, ports);
+  if (tokens.input != nullptr) {
+    if (const auto given = options.input_shapes.find(tokens.input->name()); given != options.input_shapes.end())
+      return given->second[static_cast<size_t>(tokens.axis)];
+    const Dim& dim = ShapeOf(*tokens.input).dim(tokens.axis);
     if (dim.has_dim_value()) return dim.dim_value();
     if (const auto rows = EvaluateDim(dim.dim_param(), symbols, &missing)) return *rows;
   }
@@ -358,9 +373,9 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
 }
 
 bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, ImportOptions* options) {
-  const onnx::ValueInfoProto* tokens = TokensOf(model, ports);
-  if (tokens == nullptr) return false;
-  const std::string& symbol = ShapeOf(*tokens).dim(1).dim_param();
+  const TokensPort tokens = TokensOf(model, ports);
+  if (tokens.input == nullptr) return false;
+  const std::string& symbol = ShapeOf(*tokens.input).dim(tokens.axis).dim_param();
   if (SymbolsOf(symbol) != std::vector<std::string>{symbol}) return false;
   options->symbols[symbol] = rows;
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {

@@ -13,7 +13,7 @@ using ir::Builder;
 enum Input { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
 struct Linear {
-  int64_t batch = 0, rows = 0, q_heads = 0, heads = 0, key = 0, value = 0;
+  int64_t batch = 0, rows = 0, q_heads = 0, k_heads = 0, heads = 0, key = 0, value = 0;
   UpdateRule rule;
   double scale = 0;
 };
@@ -30,17 +30,21 @@ Result<Linear> ReadLinear(OpContext& c) {
   }
   const Shape q = c.shape(kQuery), k = c.shape(kKey), v = c.shape(kValue);
   l.q_heads = c.Int("q_num_heads", 0), l.heads = c.Int("kv_num_heads", 0);
-  const bool fits = l.q_heads > 0 && l.heads > 0 && l.q_heads < (1 << 20) && l.heads < (1 << 20) &&
-                    (l.q_heads % l.heads == 0 || l.heads % l.q_heads == 0) && q.elements() > 0 &&
-                    v.elements() > 0 && q[2] % l.q_heads == 0 && k[2] == q[2] / l.q_heads * l.heads &&
-                    v[2] % l.heads == 0 && k[0] == q[0] && v[0] == q[0] && k[1] == q[1] && v[1] == q[1];
+  bool fits = l.q_heads > 0 && l.heads > 0 && l.q_heads < (1 << 20) && l.heads < (1 << 20) &&
+              (l.q_heads % l.heads == 0 || l.heads % l.q_heads == 0) && q.elements() > 0 && v.elements() > 0 &&
+              q[2] % l.q_heads == 0 && v[2] % l.heads == 0 && k[0] == q[0] && v[0] == q[0] && k[1] == q[1] &&
+              v[1] == q[1];
+  if (fits) {  // keys may have fewer heads than values, whatever queries have
+    l.key = q[2] / l.q_heads, l.k_heads = k[2] / l.key;
+    fits = l.k_heads > 0 && k[2] == l.k_heads * l.key && l.heads % l.k_heads == 0;
+  }
   if (!fits) {
     return Status::Error(Code::kCorrupt, "queries %s, keys %s and values %s in %lld and %lld heads",
                          Text(q).c_str(), Text(k).c_str(), Text(v).c_str(), static_cast<long long>(l.q_heads),
                          static_cast<long long>(l.heads));
   }
   RONDO_RETURN_IF_ERROR(CheckPositions(q[1]));
-  l.batch = q[0], l.rows = q[1], l.key = q[2] / l.q_heads, l.value = v[2] / l.heads;
+  l.batch = q[0], l.rows = q[1], l.value = v[2] / l.heads;
   l.scale = c.Float("scale", 0);
   if (l.scale == 0) l.scale = 1.0 / std::sqrt(static_cast<double>(l.key));
   return l;
@@ -69,7 +73,8 @@ Status LinearAttention(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(Linear l, ReadLinear(c));
   Recurrence r;
-  r.q = Heads(c, kQuery, l.q_heads), r.k = Heads(c, kKey, l.heads), r.v = Heads(c, kValue, l.heads);
+  r.q = Heads(c, kQuery, l.q_heads), r.k = Heads(c, kKey, l.k_heads), r.v = Heads(c, kValue, l.heads);
+  if (l.k_heads < l.heads) r.k = RepeatEach(b, r.k, 1, l.heads / l.k_heads);
   if (l.q_heads < l.heads) r.q = RepeatEach(b, r.q, 1, l.heads / l.q_heads);
   if (l.rule.gated) {
     RONDO_ASSIGN_OR_RETURN(r.decay, Gate(c, kDecay, l, true));
