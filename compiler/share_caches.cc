@@ -74,12 +74,21 @@ bool HandsOn(const Graph& graph, int present, const std::string& past) {
 }
 
 // Whether `from` computes a cache that `reader` reads and does not write, or hands on as it is: what a
-// decoder attends to, of an encoder. Without one, outputs stay outputs.
+// decoder attends to, of an encoder.
 bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   return std::any_of(reader.graph.inputs.begin(), reader.graph.inputs.end(), [&](const ir::GraphInput& past) {
     const int begun = PresentOf(from.graph, past.name), kept = PresentOf(reader.graph, past.name);
     return begun >= 0 && !HandsOn(from.graph, begun, past.name) &&
            (kept < 0 || HandsOn(reader.graph, kept, past.name));
+  });
+}
+
+// Whether every cache of a decoder, which `reader` writes into and keeps, is without a past in `from`: a first
+// step that is a model of its own, as Optimum's decoder_model.onnx beside decoder_with_past_model.onnx.
+bool BeginsAll(const ProgramInWork& from, const ProgramInWork& reader) {
+  const std::vector<std::string>& caches = reader.caches.inputs;
+  return !caches.empty() && std::all_of(caches.begin(), caches.end(), [&](const std::string& past) {
+    return Find(from.graph.inputs, past) < 0 && PresentOf(from.graph, past) >= 0;
   });
 }
 
@@ -122,7 +131,7 @@ Status ShareCaches(Compilation* compilation, ProgramInWork*, std::string* text) 
   for (ProgramInWork& from : compilation->programs) {
     for (ProgramInWork& reader : compilation->programs) {
       const bool pair = &from != &reader && from.device == reader.device && compilation->options.auto_state;
-      if (pair && HaveEncoder(from, reader)) shared += Share(&from, &reader);
+      if (pair && (HaveEncoder(from, reader) || BeginsAll(from, reader))) shared += Share(&from, &reader);
     }
   }
   *text = std::to_string(shared) + (shared == 1 ? " cache is" : " caches are") + " begun by another program";

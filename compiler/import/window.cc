@@ -67,12 +67,14 @@ Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel,
   for (int i = 0; i < spatial; ++i) {
     size_t a = static_cast<size_t>(i);
     int64_t room = x[i + 2] + w.pads_begin[a] + w.pads_end[a] - w.Reach(i);
-    if (room < 0 || x[i + 2] < 1) {
+    // Rounded up, a window that is longer than all there is, is one.
+    const bool whole = ceil_mode && auto_pad == "NOTSET" && room < 0 && -room < w.strides[a] && w.pads_begin[a] < w.Reach(i);
+    if ((room < 0 && !whole) || x[i + 2] < 1) {
       return Status::Error(Code::kCorrupt, "a window of %lld on axis %d of shape %s",
                            static_cast<long long>(w.Reach(i)), i + 2, Text(x).c_str());
     }
-    int64_t out = room / w.strides[a] + 1;
-    if (ceil_mode && auto_pad == "NOTSET" && room % w.strides[a] != 0) {
+    int64_t out = room / w.strides[a] + 1;  // 1 where room is negative
+    if (room > 0 && ceil_mode && auto_pad == "NOTSET" && room % w.strides[a] != 0) {
       // One more window, if it starts inside the input or the padding before it.
       if (out * w.strides[a] < x[i + 2] + w.pads_begin[a]) ++out;
     }

@@ -278,7 +278,13 @@ def export(name, model, task, folder, *options):
 
 
 # Of dims with a name, what is not the same for all.
-SIZES = {}
+_SMALL = {"height": 32, "width": 32}
+_SOUNDS = {"sequence_length": 400}
+SIZES = {name: _SMALL for name in ("vit", "deit", "beit", "data2vec-vision", "dinov2", "vit_msn", "swin", "swinv2", "dpt", "clip", "siglip",
+                                   "chinese_clip", "owlvit", "groupvit")} | {
+    name: _SOUNDS for name in ("wav2vec2", "hubert", "wavlm", "wav2vec2-conformer", "unispeech-sat", "sew", "sew-d", "data2vec-audio")} | {
+    "swin2sr": {"height": 16, "width": 16}, "patchtst": {"sequence_length": 32}, "patchtsmixer": {"sequence_length": 32},
+    "nystromformer": {"sequence_length": 16}, "longformer": {"sequence_length": 16}}
 
 
 def task_of(name):

@@ -27,6 +27,8 @@ from rondo_session import Session
 
 NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 TYPES = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
+# Of weights behind a DequantizeLinear, too, ONNX Runtime rounds what is multiplied by them to 8 bits, unless told.
+WHOLE = {"session.qdq_matmulnbits_accuracy_level": "0"}
 
 
 def every_graph(graph):
@@ -75,8 +77,7 @@ class Growing:
     """ONNX Runtime: what came out as `present` goes in as `past`."""
 
     def __init__(self, path, batch):
-        # Of weights behind a DequantizeLinear, too, it would round what is multiplied by them to 8 bits.
-        self.session = cpu_session(path, 1, {"session.qdq_matmulnbits_accuracy_level": "0"})
+        self.session = cpu_session(path, 1, WHOLE)
         self.ports = {port.name: port for port in self.session.get_inputs()}
         self.outputs = [port.name for port in self.session.get_outputs()]
         self.past = {}

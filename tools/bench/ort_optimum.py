@@ -17,13 +17,14 @@ import onnx
 
 import optimum_models
 from checkpoints import ToolError
-from ort_builders import numbers, text
+from ort_builders import WHOLE, numbers, text
 from ort_peer import ROOT, cpu_session
 from rondo_session import Session
 
 # What dims that exporters give names are here.
 DIMS = {"batch_size": 2, "sequence_length": 9, "text_batch_size": 2, "image_batch_size": 2, "num_channels": 3, "encoder_sequence_length": 9,
-        "point_batch_size": 2, "nb_points_per_image": 3, "feature_size": 8}
+        "point_batch_size": 2, "nb_points_per_image": 3, "feature_size": 8,
+        "height": 64, "width": 64, "num_samples": 400, "audio_sequence_length": 400}
 
 
 def run(words):
@@ -74,14 +75,15 @@ def outputs(arguments, path, peer_path, sizes, tolerance_of=None):
                     raise RuntimeError(f"no size is known of {d!r} of input {port.name!r}")
         given[port.name] = example(port, [words.get(d, d) for d in dims_of(port)], random)
     plan = path.with_suffix(".rondo")
+    peer = cpu_session(peer_path, 1, WHOLE)
+    peer.run(None, peer_inputs(peer, given))
     run([arguments.binaries / "rondo", "compile", path, "-o", plan, *arguments.compile.split(),
          *(word for d, n in words.items() for word in ("--shape", f"{d}={n}"))])
     session = Session(arguments.binaries.parent / "lib", plan)
     worst = 0.0
-    peer = cpu_session(peer_path, 1)
     for _ in range(2):
-        expected = dict(zip([o.name for o in peer.get_outputs()], peer.run(None, given)))
-        got = session.run(session_program(session), given)
+        expected = dict(zip([o.name for o in peer.get_outputs()], peer.run(None, peer_inputs(peer, given))))
+        got = session.run("main", given)
         for name, array in expected.items():
             a, b = np.asarray(array), got[name]
             if a.shape != b.shape:
@@ -101,17 +103,19 @@ def outputs(arguments, path, peer_path, sizes, tolerance_of=None):
     return worst
 
 
-def session_program(session):
-    return "main"
+def peer_inputs(peer, given):
+    """The inputs in the types that the peer's own have."""
+    return {port.name: given[port.name].astype(np.float32) if port.type == "tensor(float)" else given[port.name]
+            for port in peer.get_inputs()}
 
 
-def decoder(arguments, path):
+def decoder(arguments, path, peer):
     plan = path.with_suffix(".rondo")
     run([arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan, "--cache-length", arguments.length,
          "--shape", f"batch_size={arguments.batch}", "--shape", f"prefill:sequence_length={arguments.prompt}", "--shape",
          "decode:sequence_length=1", *arguments.compile.split()])
     session, random = Session(arguments.binaries.parent / "lib", plan), np.random.default_rng(arguments.seed)
-    worst = max(text(arguments, path, session, random, optimum_models.WORDS, optimum_models.HIDDEN) for _ in range(2))
+    worst = max(text(arguments, peer, session, random, optimum_models.WORDS, optimum_models.HIDDEN) for _ in range(2))
     session.close()
     return worst
 
@@ -147,13 +151,13 @@ def greedy(folder, given, start, steps):
         tokens.append(out["logits"][:, -1:].argmax(-1))
         arrays["input_ids"] = arrays["decoder_input_ids"] = tokens[-1]
         session = rest
-    return np.concatenate(tokens, 1), wanted
+    return np.concatenate(tokens, 1), arrays["encoder_hidden_states"].shape[1]
 
 
 def pair(arguments, made, start, merged):
     """How many tokens of `rondo generate` are not ONNX Runtime's."""
     given = source(made / "encoder_model.onnx", np.random.default_rng(arguments.seed))
-    expected, _ = greedy(made, given, start, arguments.steps)
+    expected, encoded = greedy(made, given, start, arguments.steps)
     if merged:
         model = made / "decoder_model_merged.onnx"
         programs = [f"first={model}", f"decode={model}", "--bind", "first:use_cache_branch=false", "--bind", "decode:use_cache_branch=true"]
@@ -166,7 +170,7 @@ def pair(arguments, made, start, merged):
         for port in onnx.load(path, load_external_data=False).graph.input:
             for d in dims_of(port):
                 if isinstance(d, str) and d not in names and d != "past_decoder_sequence_length" and "past" not in d:
-                    names[d] = 1 if d == "decoder_sequence_length" else arguments.encoded or 9
+                    names[d] = 1 if d == "decoder_sequence_length" else encoded
     shapes = [word for d, n in names.items() for word in ("--shape", f"{d}={n}")]
     plan = made / "plan.rondo"
     run([arguments.binaries / "rondo", "compile", f"encode={made / 'encoder_model.onnx'}", *programs, "-o", plan, "--cache-length",
@@ -193,7 +197,6 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--encoded", type=int, default=0)
     parser.add_argument("--compile", default="", help="more options of rondo compile: '--target cuda:sm_90a'")
     arguments = parser.parse_args()
     for name in arguments.models or [*optimum_models.DECODERS, *optimum_models.PAIRS, *optimum_models.ENCODERS]:
@@ -210,7 +213,7 @@ def compare(arguments, name, folder):
     m = optimum_models
     if name in m.DECODERS:
         made = m.export(name, m.DECODERS[name], "text-generation-with-past", folder)
-        return f"{decoder(arguments, made / 'model.onnx'):.1e}"
+        return f"{decoder(arguments, made / 'model.onnx', made / 'model.onnx'):.1e}"
     if name in m.PAIRS:
         made = m.export(name, m.PAIRS[name], m.task_of(name), folder)
         start = 0 if "t5" in name or name == "pix2struct" else 1
