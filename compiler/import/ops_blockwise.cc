@@ -22,13 +22,15 @@ bool PowerOfTwo(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 enum MatMulInput { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
 Result<PackedBlocks> ReadBlocks(const OpContext& c) {
-  const PackedBlocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
+  PackedBlocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
   RONDO_RETURN_IF_ERROR(CheckBlocks(blocks));
-  if (c.Int("weight_prepacked", 0) != 0) {
-    return Status::Error(Code::kUnsupported,
-                         "weight_prepacked %lld is the layout of one vendor's kernel: export with 0",
-                         static_cast<long long>(c.Int("weight_prepacked", 0)));
+  const int64_t prepacked = c.Int("weight_prepacked", 0);
+  if (prepacked < 0 || prepacked > 2) {
+    return Status::Error(Code::kUnsupported, "weight_prepacked %lld: rondo knows 0, 1 and 2",
+                         static_cast<long long>(prepacked));
   }
+  if (prepacked == 1) blocks.lie = WeightOrder::kMixedSm80;
+  if (prepacked == 2) blocks.lie = WeightOrder::kMixedSm90;
   return blocks;
 }
 

@@ -29,8 +29,33 @@ int64_t BitsOf(const OpContext& c, const Layer& layer) {
   return c.Int((std::string(layer.name) + "_expert_weight_bits").c_str(), c.Int("expert_weight_bits", 4));
 }
 
+// How the packed weights of the node lie. Builders for CUDA say nothing where they lie in CUTLASS's order,
+// [experts, k, n * bits / 8], others nothing where they lie by rows, [experts, n, k * bits / 8]: only shapes
+// tell, and of square weights those of another layer.
+Result<WeightOrder> OrderOf(const OpContext& c, const Layer* layers, int64_t experts) {
+  const int64_t said = c.Int("weights_prepacked", -1);
+  if (said >= 0) return said == 0 ? WeightOrder::kRows : WeightOrder::kMixedSm80;
+  bool square = true;
+  for (int i = 0; i < 3; ++i) {
+    const Layer& layer = layers[i];
+    if (!c.Has(layer.weights) || !c.Has(layer.scales)) continue;
+    const Shape w = c.shape(layer.weights), scales = c.shape(layer.scales);
+    if (w.rank != 3 || scales.rank < 2 || w[0] != experts || scales[0] != experts) continue;
+    const int64_t n = scales[1], k = w.elements() * 8 / BitsOf(c, layer) / std::max<int64_t>(experts * n, 1);
+    if (w[1] == n && w[1] != k) return WeightOrder::kRows;
+    if (w[1] == k && w[1] != n) return WeightOrder::kMixedSm80;
+    square = square && n == k;
+  }
+  if (square && c.dtype(0) != DType::kF32) {
+    return Status::Error(Code::kUnsupported,
+                         "whether its square weights are prepacked for CUDA cannot be told: export the model "
+                         "with weights_prepacked 0 or 1");
+  }
+  return WeightOrder::kRows;
+}
+
 // Weights [experts, n, k] as f32.
-Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_t k) {
+Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_t k, WeightOrder lie) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(layer.weights, 3, 3));
   const Shape s = c.shape(layer.weights);
   if (s[0] != experts || s.elements() == 0)
@@ -44,7 +69,9 @@ Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_
                          Text(s).c_str(), static_cast<long long>(k));
   }
   const int64_t block = c.Int("block_size", 0), bits = BitsOf(c, layer);
-  if ((bits != 2 && bits != 4 && bits != 8) || block < 0 || s[2] * 8 != k * bits ||
+  const bool by_rows = lie == WeightOrder::kRows;
+  const int64_t n = by_rows ? s[1] : s[2] * 8 / std::max<int64_t>(bits, 1);
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 0 || (by_rows ? s[2] * 8 != k * bits : s[1] != k) ||
       (block > 0 && k % block != 0) || (block > 0 && block * bits % 8 != 0)) {
     return Status::Error(
         Code::kUnsupported,
@@ -53,17 +80,18 @@ Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_
         layer.name, Text(s).c_str(), static_cast<long long>(bits), static_cast<long long>(block),
         static_cast<long long>(k));
   }
-  PackedBlocks blocks = {s[0] * s[1], k, bits, block == 0 ? k : block};
-  if (block == 0) blocks.zero_rows = s[1];  // of the columns of an expert
+  PackedBlocks blocks = {s[0] * n, k, bits, block == 0 ? k : block};
+  if (block == 0) blocks.zero_rows = n;  // of the columns of an expert
+  blocks.lie = lie, blocks.matrices = experts;
   RONDO_ASSIGN_OR_RETURN(NodeId w,
                          Dequantised(c, blocks, layer.weights, layer.scales, layer.zeros, DType::kF32));
-  return c.b.Reshape(w, {s[0], s[1], k});
+  return c.b.Reshape(w, {s[0], n, k});
 }
 
 // x [1 or experts, tokens, k] through one layer of every expert: [experts, tokens, n].
-Result<NodeId> Through(OpContext& c, const Layer& layer, NodeId x, int64_t experts) {
+Result<NodeId> Through(OpContext& c, const Layer& layer, NodeId x, int64_t experts, WeightOrder lie) {
   Builder& b = c.b;
-  RONDO_ASSIGN_OR_RETURN(NodeId w, Weights(c, layer, experts, b.shape(x)[2]));
+  RONDO_ASSIGN_OR_RETURN(NodeId w, Weights(c, layer, experts, b.shape(x)[2], lie));
   NodeId y = b.MatMul(x, b.Transpose(w, {0, 2, 1}));
   if (!c.Has(layer.bias)) return y;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(layer.bias));
@@ -87,14 +115,14 @@ NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
 }
 
 // What goes into fc2.
-Result<NodeId> Activated(OpContext& c, const Layer* layers, NodeId x, int64_t experts) {
+Result<NodeId> Activated(OpContext& c, const Layer* layers, NodeId x, int64_t experts, WeightOrder lie) {
   Builder& b = c.b;
   const std::string name = c.String("activation_type", "relu");
   const int64_t fusion = c.Int("swiglu_fusion", 0);
-  RONDO_ASSIGN_OR_RETURN(NodeId y, Through(c, layers[0], x, experts));
+  RONDO_ASSIGN_OR_RETURN(NodeId y, Through(c, layers[0], x, experts, lie));
   NodeId other = kNoNode;
   if (c.Has(layers[2].weights)) {
-    RONDO_ASSIGN_OR_RETURN(other, Through(c, layers[2], x, experts));
+    RONDO_ASSIGN_OR_RETURN(other, Through(c, layers[2], x, experts, lie));
     if (!(b.shape(other) == b.shape(y))) return Status::Error(Code::kCorrupt, "fc3 does not fit fc1");
   }
   if (name == "swiglu") {
@@ -146,11 +174,10 @@ Status Check(OpContext& c, const Layer* layers) {
                          Text(x).c_str());
   }
   if (layers[0].scales < 0) return Status::Ok();
-  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 0 || c.Has(15) ||
-      c.Has(16)) {
+  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 1 || c.Has(15) || c.Has(16)) {
     return Status::Error(
         Code::kUnsupported,
-        "quant_type \"%.20s\", weights_prepacked %lld: rondo reads whole numbers in their raw layout",
+        "quant_type \"%.20s\", weights_prepacked %lld: rondo reads whole numbers (\"int\"), prepacked 0 or 1",
         c.String("quant_type", "int").c_str(), static_cast<long long>(c.Int("weights_prepacked", -1)));
   }
   return Status::Ok();
@@ -180,8 +207,12 @@ Status Experts(OpContext& c) {
   if (c.Int("normalize_routing_weights", 0) != 0 || (kQuantised && !c.Has(14)))
     shares = b.Div(shares, b.Reduce(ir::ReduceKind::kSum, shares, {1}, true));
   NodeId x = b.Cast(b.Reshape(c.In(0), {1, tokens, width}), DType::kF32);
-  RONDO_ASSIGN_OR_RETURN(NodeId y, Activated(c, layers, x, experts));
-  RONDO_ASSIGN_OR_RETURN(y, Through(c, layers[1], y, experts));
+  WeightOrder lie = WeightOrder::kRows;
+  if (kQuantised) {
+    RONDO_ASSIGN_OR_RETURN(lie, OrderOf(c, layers, experts));
+  }
+  RONDO_ASSIGN_OR_RETURN(NodeId y, Activated(c, layers, x, experts, lie));
+  RONDO_ASSIGN_OR_RETURN(y, Through(c, layers[1], y, experts, lie));
   if (b.shape(y)[2] != width)
     return Status::Error(Code::kCorrupt, "fc2 does not give back %lld features",
                          static_cast<long long>(width));

@@ -179,12 +179,21 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
   DataPointer w, s, z;
   if (!c.b.ConstantValue(c.In(weights), kMostBytes, &w) || !c.b.ConstantValue(c.In(scales), kMostBytes, &s) ||
       (c.Has(zeros) && !c.b.ConstantValue(c.In(zeros), kMostBytes, &z))) {
-    if (!blocks.order.empty() && !c.host.shapes_only()) {
-      return Status::Error(
-          Code::kUnsupported,
-          "weights in an order of their own (g_idx) must be known when the model is compiled");
+    const bool in_rows = blocks.order.empty() && blocks.lie == WeightOrder::kRows;
+    if (!in_rows && !c.host.shapes_only()) {
+      return Status::Error(Code::kUnsupported,
+                           "weights in an order of their own (g_idx, or prepacked) must be known when the "
+                           "model is compiled");
     }
-    if (blocks.order.empty()) return Unpacked(c, blocks, weights, scales, zeros, dtype);
+    if (in_rows) return Unpacked(c, blocks, weights, scales, zeros, dtype);
+  }
+  if (blocks.lie != WeightOrder::kRows && !c.host.shapes_only()) {
+    const int64_t n = blocks.n / blocks.matrices;
+    RONDO_RETURN_IF_ERROR(CheckOrder(blocks.lie, n, blocks.k, blocks.bits));
+    auto by_rows = std::make_shared<ir::ConstantData>(*ir::ConstantData::Own(
+        DType::kU8, w->shape, ByRows(blocks.lie, w->bytes.data(), blocks.matrices, n, blocks.k, blocks.bits)));
+    by_rows->name = w->name;
+    w = by_rows;
   }
   const Shape shape = {blocks.n, blocks.columns()};
   if (!c.host.shapes_only()) {

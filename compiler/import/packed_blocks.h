@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "compiler/import/mixed_gemm_order.h"
 #include "compiler/import/op_context.h"
 
 namespace rondo::importer {
@@ -16,6 +17,9 @@ struct PackedBlocks {
   // (-1: a number of value 0 that fills a block up), and for each block of `read_size` whose scale it has.
   std::vector<int64_t> order = {}, groups = {};
   int64_t read_size = 0;
+  // Weights that lie otherwise than by rows, in matrices of n / matrices rows each.
+  WeightOrder lie = WeightOrder::kRows;
+  int64_t matrices = 1;
 
   int64_t count() const { return (k - 1) / size + 1; }  // blocks of a row
   // What is read: [n, columns()] in blocks of block().
@@ -36,8 +40,8 @@ Status CheckBlocks(const PackedBlocks& blocks);
 
 // (number - zero) * scale as [n, columns()] of `dtype`: inputs `weights` (u8), `scales` (float) and `zeros`
 // (u8, float, or none: the middle of the numbers) of the node. A constant, if they are; else worked out in
-// every run. kCorrupt where they do not hold as many elements; kUnsupported where they have an order and are
-// no constants.
+// every run. kCorrupt where they do not hold as many elements; kUnsupported where they have an order, or lie
+// in one, and are no constants.
 Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros,
                            DType dtype);
 

@@ -54,6 +54,9 @@ CHECKPOINTS = {
     "gpt oss": lambda: t.GptOssForCausalLM(t.GptOssConfig(**_EXPERTS, sliding_window=SLIDING, layer_types=_TYPES, rope_scaling={
         "rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": False,
         "original_max_position_embeddings": 1024})),
+    "gpt oss, all experts": lambda: t.GptOssForCausalLM(t.GptOssConfig(**_EXPERTS | {"num_experts_per_tok": 4}, sliding_window=SLIDING, layer_types=_TYPES, rope_scaling={
+        "rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": False,
+        "original_max_position_embeddings": 1024})),
     "granite": lambda: t.GraniteForCausalLM(t.GraniteConfig(
         **_FEW, embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.22, attention_multiplier=0.1)),
     "granite hybrid": lambda: t.GraniteMoeHybridForCausalLM(t.GraniteMoeHybridConfig(
@@ -122,7 +125,7 @@ def checkpoint(name, folder):
     if name in ARCHITECTURES:
         path = folder / "config.json"
         path.write_text(path.read_text(encoding="utf-8").replace(*ARCHITECTURES[name]), encoding="utf-8")
-    if name == "gpt oss":
+    if name.startswith("gpt oss"):
         _mxfp4(folder)
     if name == "whisper":
         t.WhisperFeatureExtractor(feature_size=80).save_pretrained(folder)

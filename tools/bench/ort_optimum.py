@@ -115,7 +115,7 @@ def decoder(arguments, path, peer):
          "--shape", f"batch_size={arguments.batch}", "--shape", f"prefill:sequence_length={arguments.prompt}", "--shape",
          "decode:sequence_length=1", *arguments.compile.split()])
     session, random = Session(arguments.binaries.parent / "lib", plan), np.random.default_rng(arguments.seed)
-    worst = max(text(arguments, peer, session, random, optimum_models.WORDS, optimum_models.HIDDEN) for _ in range(2))
+    worst = max(step for _ in range(2) for step in text(arguments, peer, session, random, optimum_models.WORDS, optimum_models.HIDDEN))
     session.close()
     return worst
 
