@@ -374,5 +374,30 @@ TEST(GroupedCachesTest, TheRowsThatAreWrittenAreThoseOfTheRun) {
       Says(Fixed(m, 2).status(), {"GroupQueryAttention", "adds 2 positions to a cache, and a run adds 3"}));
 }
 
+// As decoders of texts and images are built without their embeddings: the first input is positions of three
+// kinds, [3, batch, rows].
+TEST(GroupedCachesTest, RowsOfARunStandBehindTheBatch) {
+  Decoder m(Masks::kGroupedMask);
+  onnx::GraphProto* graph = m.graph();
+  DescribePort(graph->add_input(), "position_ids", onnx::TensorProto::INT64, {"3", "batch", "rows"});
+  for (int i = graph->input_size() - 1; i > 0; --i) graph->mutable_input()->SwapElements(i, i - 1);
+  const auto rename = [](onnx::ValueInfoProto* port, int d, const char* name) {
+    port->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(d)->set_dim_param(name);
+  };
+  for (onnx::ValueInfoProto& input : *graph->mutable_input()) {
+    if (input.name() != "position_ids" && input.name() != "attention_mask") rename(&input, 0, "batch");
+    if (input.name() == "attention_mask") rename(&input, 1, "all");
+  }
+  for (onnx::ValueInfoProto& output : *graph->mutable_output()) {
+    if (output.name() != "y") rename(&output, 2, "all");
+  }
+  ImportOptions options = Rows(2);
+  options.symbols["batch"] = 1;
+  FixedCaches caches;
+  const auto fixed = ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+  EXPECT_EQ(fixed->node(fixed->inputs[1].node).shape, Shape({1, kHeads, 2, kSize}));
+}
+
 }  // namespace
 }  // namespace rondo

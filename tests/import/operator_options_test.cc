@@ -297,5 +297,24 @@ TEST(NarrowWeights, OfTwoBitsComeFourInAByte) {
   ExpectNear(got[1], {0, 2, 4, 6, 4});
 }
 
+// As EfficientNet's last pooling, of as many rows as it has channels.
+TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
+  for (const bool up : {true, false}) {
+    ModelMaker m;
+    m.Input("x", {1, 1, 3});
+    onnx::NodeProto* pool = m.Node("AveragePool", {"x"}, {"y"});
+    Attribute(pool, "kernel_shape", onnx::AttributeProto::INTS)->add_ints(8);
+    Attribute(pool, "strides", onnx::AttributeProto::INTS)->add_ints(8);
+    Set(pool, "ceil_mode", int64_t{up});
+    Set(pool, "count_include_pad", int64_t{1});
+    m.Output("y");
+    if (up) {
+      ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 3}, Numbers{1, 2, 6})})[0], {3});
+    } else {
+      EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"AveragePool", "a window of 8 on axis 2"}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo

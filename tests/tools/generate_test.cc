@@ -411,6 +411,54 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
   EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
+// As Optimum's decoder_model.onnx and decoder_with_past_model.onnx of a decoder that computes keys of the
+// encoder's output anew in each step: no cache is the encoder's.
+TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
+  const auto step = [](bool first) {
+    ModelMaker m;
+    EncoderAndDecoder::Ids(&m, {1, 1});
+    EncoderAndDecoder::Cast(&m, "input_ids", "read");
+    m.Ints("rows", {1, 1, 1});
+    m.Node("Reshape", {"read", "rows"}, {"row"});
+    if (!first)
+      DescribePort(m.graph()->add_input(), "past_key_values.0.key", onnx::TensorProto::FLOAT, {"1", "past", "1"});
+    onnx::NodeProto* join =
+        m.Node("Concat", first ? std::vector<std::string>{"row"} : std::vector<std::string>{"past_key_values.0.key", "row"},
+               {"present.0.key"});
+    onnx::AttributeProto* axis = join->add_attribute();
+    axis->set_name("axis");
+    axis->set_type(onnx::AttributeProto::INT);
+    axis->set_i(1);
+    // Attention of no scores: the mean of all rows. Times their number, it is their sum.
+    m.Floats("none", {1}, {0});
+    m.Node("Mul", {"row", "none"}, {"query"});
+    onnx::AttributeProto* perm = nullptr;
+    onnx::NodeProto* turn = m.Node("Transpose", {"present.0.key"}, {"turned"});
+    perm = turn->add_attribute();
+    perm->set_name("perm");
+    perm->set_type(onnx::AttributeProto::INTS);
+    for (int d : {0, 2, 1}) perm->add_ints(d);
+    m.Node("MatMul", {"query", "turned"}, {"scores"});
+    m.Node("Softmax", {"scores"}, {"weights"});
+    m.Node("MatMul", {"weights", "present.0.key"}, {"mean"});
+    std::vector<float> numbers(60);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    m.Floats("numbers", {1, 1, 60}, numbers);
+    m.Floats("more", {1}, {7});
+    m.Node("Add", {"mean", "more"}, {"said"});
+    m.Node("Sub", {"numbers", "said"}, {"apart"});
+    m.Node("Mul", {"apart", "apart"}, {"square"});
+    m.Node("Neg", {"square"}, {"logits"});
+    m.Output("logits");
+    DescribePort(m.graph()->add_output(), "present.0.key", onnx::TensorProto::FLOAT, {"1", first ? "1" : "past + 1", "1"});
+    return m.proto.SerializeAsString();
+  };
+  Compile(" first=" + Text("first.onnx", step(true)) + " next=" + Text("next.onnx", step(false)), "--cache-length 16");
+  // 4, and 4 + 7; their mean 7.5 and 7, ...
+  const std::string go = "--ids --context 16 --max-tokens 4 ";
+  EXPECT_EQ(Say(go + "--prompt 4"), "11 14 17 18 \n");
+}
+
 // Says the sum of all tokens, which a cache of 8 positions holds; one that begins has read its own alone.
 std::string SummingModel(int64_t length, bool begins) {
   ModelMaker m;
