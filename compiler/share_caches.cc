@@ -88,7 +88,7 @@ bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
 bool BeginsAll(const ProgramInWork& from, const ProgramInWork& reader) {
   const std::vector<std::string>& caches = reader.caches.inputs;
   return !caches.empty() && std::all_of(caches.begin(), caches.end(), [&](const std::string& past) {
-    return Find(from.graph.inputs, past) < 0 && PresentOf(from.graph, past) >= 0;
+    return ir::FindPort(from.graph.inputs, past) < 0 && PresentOf(from.graph, past) >= 0;
   });
 }
 
