@@ -83,8 +83,8 @@ bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   });
 }
 
-// Whether every cache of a decoder, which `reader` writes into and keeps, is without a past in `from`: a first
-// step that is a model of its own, as Optimum's decoder_model.onnx beside decoder_with_past_model.onnx.
+// Whether every cache of a decoder, which `reader` writes into and keeps, is without a past in `from`: a
+// first step that is a model of its own, as Optimum's decoder_model.onnx beside decoder_with_past_model.onnx.
 bool BeginsAll(const ProgramInWork& from, const ProgramInWork& reader) {
   const std::vector<std::string>& caches = reader.caches.inputs;
   return !caches.empty() && std::all_of(caches.begin(), caches.end(), [&](const std::string& past) {

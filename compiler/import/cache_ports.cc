@@ -334,8 +334,7 @@ TokensPort TokensOf(const onnx::Model& model, const CachePorts& ports) {
   };
   std::set<std::string> batches;
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
-    if (is_cache(input) && ShapeOf(input).dim_size() > 0)
-      batches.insert(ShapeOf(input).dim(0).dim_param());
+    if (is_cache(input) && ShapeOf(input).dim_size() > 0) batches.insert(ShapeOf(input).dim(0).dim_param());
   }
   batches.erase("");
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
@@ -358,7 +357,8 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
   }
   const TokensPort tokens = TokensOf(model, ports);
   if (tokens.input != nullptr) {
-    if (const auto given = options.input_shapes.find(tokens.input->name()); given != options.input_shapes.end())
+    if (const auto given = options.input_shapes.find(tokens.input->name());
+        given != options.input_shapes.end())
       return given->second[static_cast<size_t>(tokens.axis)];
     const Dim& dim = ShapeOf(*tokens.input).dim(tokens.axis);
     if (dim.has_dim_value()) return dim.dim_value();

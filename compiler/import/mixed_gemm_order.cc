@@ -21,7 +21,8 @@ Place PlaceOf(WeightOrder order, int64_t at, int64_t k, int64_t bits) {
     const int64_t tile = from / (kTile * columns) % tiles, band = from / (k * columns);
     place = {band * columns + column, tile * kTile + in_tile};
   }
-  // Within what one mma reads of K, pairs by pairs: (a, b, c) of [4][rows / 8][2] comes from b * 8 + a * 2 + c.
+  // Within what one mma reads of K, pairs by pairs: (a, b, c) of [4][rows / 8][2] comes from b * 8 + a * 2 +
+  // c.
   const int64_t rows = 128 / bits, i = place.k % rows, pairs = rows / 8;
   const int64_t a = i / (2 * pairs), b = i / 2 % pairs, c = i % 2;
   place.k += b * 8 + a * 2 + c - i;
@@ -35,11 +36,12 @@ Status CheckOrder(WeightOrder order, int64_t n, int64_t k, int64_t bits) {
   const int64_t rows = order == WeightOrder::kMixedSm80 && 128 / bits < kTile ? kTile : 128 / bits;
   const int64_t columns = 64 / bits;
   if (n % columns == 0 && k % rows == 0) return Status::Ok();
-  return Status::Error(Code::kCorrupt,
-                       "prepacked weights of N %lld and K %lld: N is a multiple of %lld and K of %lld in that "
-                       "order; export them without (weights_prepacked 0)",
-                       static_cast<long long>(n), static_cast<long long>(k), static_cast<long long>(columns),
-                       static_cast<long long>(rows));
+  return Status::Error(
+      Code::kCorrupt,
+      "prepacked weights of N %lld and K %lld: N is a multiple of %lld and K of %lld in that "
+      "order; export them without (weights_prepacked 0)",
+      static_cast<long long>(n), static_cast<long long>(k), static_cast<long long>(columns),
+      static_cast<long long>(rows));
 }
 
 std::vector<uint8_t> ByRows(WeightOrder order, const uint8_t* bytes, int64_t count, int64_t n, int64_t k,

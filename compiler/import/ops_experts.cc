@@ -174,7 +174,8 @@ Status Check(OpContext& c, const Layer* layers) {
                          Text(x).c_str());
   }
   if (layers[0].scales < 0) return Status::Ok();
-  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 1 || c.Has(15) || c.Has(16)) {
+  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 1 || c.Has(15) ||
+      c.Has(16)) {
     return Status::Error(
         Code::kUnsupported,
         "quant_type \"%.20s\", weights_prepacked %lld: rondo reads whole numbers (\"int\"), prepacked 0 or 1",

@@ -31,9 +31,9 @@ Result<Linear> ReadLinear(OpContext& c) {
   const Shape q = c.shape(kQuery), k = c.shape(kKey), v = c.shape(kValue);
   l.q_heads = c.Int("q_num_heads", 0), l.heads = c.Int("kv_num_heads", 0);
   bool fits = l.q_heads > 0 && l.heads > 0 && l.q_heads < (1 << 20) && l.heads < (1 << 20) &&
-              (l.q_heads % l.heads == 0 || l.heads % l.q_heads == 0) && q.elements() > 0 && v.elements() > 0 &&
-              q[2] % l.q_heads == 0 && v[2] % l.heads == 0 && k[0] == q[0] && v[0] == q[0] && k[1] == q[1] &&
-              v[1] == q[1];
+              (l.q_heads % l.heads == 0 || l.heads % l.q_heads == 0) && q.elements() > 0 &&
+              v.elements() > 0 && q[2] % l.q_heads == 0 && v[2] % l.heads == 0 && k[0] == q[0] &&
+              v[0] == q[0] && k[1] == q[1] && v[1] == q[1];
   if (fits) {  // keys may have fewer heads than values, whatever queries have
     l.key = q[2] / l.q_heads, l.k_heads = k[2] / l.key;
     fits = l.k_heads > 0 && k[2] == l.k_heads * l.key && l.heads % l.k_heads == 0;

@@ -161,8 +161,9 @@ Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
   return b.Transpose(real, {0, 2, 1});
 }
 
-// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. What is multiplied by
-// them is rounded to 8 bits, of the input all steps at once, of the state those of a step (ops_recurrent.cc).
+// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. What is multiplied
+// by them is rounded to 8 bits, of the input all steps at once, of the state those of a step
+// (ops_recurrent.cc).
 Status DynamicQuantizeLSTM(OpContext& c) {
   for (int i = 8; i < 12; ++i) {
     if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);

@@ -154,7 +154,7 @@ struct Cell {
   NodeId h = kNoNode, cell = kNoNode;  // [batch, hidden]
   NodeId peepholes = kNoNode;          // [3 * hidden]
   NodeId row = kNoNode;                // in a loop: this step's of from_input
-  NodeId counts = kNoNode;             // bool [batch, 1]: whose states give the range that states are rounded in
+  NodeId counts = kNoNode;  // bool [batch, 1]: whose states give the range that states are rounded in
 
   NodeId Gate(NodeId gates, int64_t index) const {
     return b.Slice(gates, b.shape(gates).rank - 1, index * r.hidden, 1, r.hidden);

@@ -191,7 +191,8 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
     const int64_t n = blocks.n / blocks.matrices;
     RONDO_RETURN_IF_ERROR(CheckOrder(blocks.lie, n, blocks.k, blocks.bits));
     auto by_rows = std::make_shared<ir::ConstantData>(*ir::ConstantData::Own(
-        DType::kU8, w->shape, ByRows(blocks.lie, w->bytes.data(), blocks.matrices, n, blocks.k, blocks.bits)));
+        DType::kU8, w->shape,
+        ByRows(blocks.lie, w->bytes.data(), blocks.matrices, n, blocks.k, blocks.bits)));
     by_rows->name = w->name;
     w = by_rows;
   }

@@ -68,7 +68,8 @@ Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel,
     size_t a = static_cast<size_t>(i);
     int64_t room = x[i + 2] + w.pads_begin[a] + w.pads_end[a] - w.Reach(i);
     // Rounded up, a window that is longer than all there is, is one.
-    const bool whole = ceil_mode && auto_pad == "NOTSET" && room < 0 && -room < w.strides[a] && w.pads_begin[a] < w.Reach(i);
+    const bool whole =
+        ceil_mode && auto_pad == "NOTSET" && room < 0 && -room < w.strides[a] && w.pads_begin[a] < w.Reach(i);
     if ((room < 0 && !whole) || x[i + 2] < 1) {
       return Status::Error(Code::kCorrupt, "a window of %lld on axis %d of shape %s",
                            static_cast<long long>(w.Reach(i)), i + 2, Text(x).c_str());

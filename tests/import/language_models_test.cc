@@ -171,13 +171,14 @@ TEST(LinearAttentionTest, KeysMayHaveFewerHeadsThanValues) {
     m.Ints("each", {0, 1, 0, 1, 2, 3, 2, 3});
     onnx::NodeProto* gather = m.Node("Gather", {"k", "each"}, {"keys"});
     Set(gather, "axis", int64_t{2});
-    onnx::NodeProto* node = Microsoft(m, "LinearAttention", {"q", repeated ? "keys" : "k", "v", "", "decay", "beta"},
-                                      {"y", "present"});
+    onnx::NodeProto* node = Microsoft(
+        m, "LinearAttention", {"q", repeated ? "keys" : "k", "v", "", "decay", "beta"}, {"y", "present"});
     Set(node, "q_num_heads", int64_t{2});
     Set(node, "kv_num_heads", int64_t{4});
     m.Output("y");
-    return Evaluate(m, {Data(DType::kF32, {1, 3, 4}, Random(12, 1)), Data(DType::kF32, {1, 3, 4}, Random(12, 2)),
-                        Data(DType::kF32, {1, 3, 12}, Random(36, 3))})[0];
+    return Evaluate(m,
+                    {Data(DType::kF32, {1, 3, 4}, Random(12, 1)), Data(DType::kF32, {1, 3, 4}, Random(12, 2)),
+                     Data(DType::kF32, {1, 3, 12}, Random(36, 3))})[0];
   };
   ExpectNear(run(false), run(true));
 }

@@ -1,9 +1,10 @@
 // Weights prepacked for CUTLASS's matmuls mean what they do by rows.
+#include "compiler/import/mixed_gemm_order.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "compiler/import/mixed_gemm_order.h"
 #include "tests/import/evaluated_model.h"
 #include "tests/says.h"
 
@@ -29,15 +30,16 @@ Codes Prepacked(const Codes& rows, int n, int k, int bits, bool interleaved) {
       bits == 8   ? std::vector<int>{0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15}
       : bits == 4 ? std::vector<int>{0, 1, 8,  9,  16, 17, 24, 25, 2, 3, 10, 11, 18, 19, 26, 27,
                                      4, 5, 12, 13, 20, 21, 28, 29, 6, 7, 14, 15, 22, 23, 30, 31}
-                  : std::vector<int>{0,  1,  8,  9,  16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57,
-                                     2,  3,  10, 11, 18, 19, 26, 27, 34, 35, 42, 43, 50, 51, 58, 59,
-                                     4,  5,  12, 13, 20, 21, 28, 29, 36, 37, 44, 45, 52, 53, 60, 61,
-                                     6,  7,  14, 15, 22, 23, 30, 31, 38, 39, 46, 47, 54, 55, 62, 63};
+                  : std::vector<int>{0, 1, 8,  9,  16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 56, 57,
+                                     2, 3, 10, 11, 18, 19, 26, 27, 34, 35, 42, 43, 50, 51, 58, 59,
+                                     4, 5, 12, 13, 20, 21, 28, 29, 36, 37, 44, 45, 52, 53, 60, 61,
+                                     6, 7, 14, 15, 22, 23, 30, 31, 38, 39, 46, 47, 54, 55, 62, 63};
   const int tall = static_cast<int>(map.size());
   Codes columns;  // subbyte_transpose: a row of K after another
   for (int i = 0; i < n; ++i) {
     for (int j = 0; j < k; ++j)
-      columns.push_back(rows[static_cast<size_t>(i * k + j / tall * tall + map[static_cast<size_t>(j % tall)])]);
+      columns.push_back(
+          rows[static_cast<size_t>(i * k + j / tall * tall + map[static_cast<size_t>(j % tall)])]);
   }
   if (interleaved) {  // interleave_column_major, by tiles of 64 of K
     const int together = 16 / bits;
@@ -70,8 +72,7 @@ Codes Some(int count, int bits, int seed) {
 
 TEST(MixedGemmOrderTest, PrepackedWeightsAreThoseByRows) {
   constexpr int kN = 64, kK = 192;
-  for (const auto& [bits, interleaved] :
-       {std::pair{4, true}, {4, false}, {8, true}, {8, false}, {2, true}}) {
+  for (const auto& [bits, interleaved] : {std::pair{4, true}, {4, false}, {8, true}, {8, false}, {2, true}}) {
     std::vector<uint8_t> by_rows, prepacked;
     for (int matrix : {0, 1}) {
       const Codes codes = Some(kN * kK, bits, matrix);
@@ -126,12 +127,14 @@ ModelMaker Experts(int n, bool prepacked, int type, int64_t said) {
     std::vector<uint8_t> bytes;
     for (int expert : {0, 1}) {
       const Codes codes = Some(rows * k, 4, expert + 2 * layer);
-      for (uint8_t byte : Pack(prepacked ? Prepacked(codes, rows, k, 4, true) : codes, 4)) bytes.push_back(byte);
+      for (uint8_t byte : Pack(prepacked ? Prepacked(codes, rows, k, 4, true) : codes, 4))
+        bytes.push_back(byte);
     }
     const std::string name = "w" + std::to_string(layer), scale = "s" + std::to_string(layer);
     Bytes(m, name, prepacked ? std::vector<int64_t>{2, k, rows / 2} : std::vector<int64_t>{2, rows, k / 2},
           Text(bytes));
-    m.Floats(scale, {2, rows, k / 32}, Random(static_cast<size_t>(2 * rows * k / 32), 8 + static_cast<uint32_t>(layer)));
+    m.Floats(scale, {2, rows, k / 32},
+             Random(static_cast<size_t>(2 * rows * k / 32), 8 + static_cast<uint32_t>(layer)));
     inputs.insert(inputs.end(), {name, scale, ""});
   }
   inputs.pop_back();
@@ -146,7 +149,8 @@ ModelMaker Experts(int n, bool prepacked, int type, int64_t said) {
 }
 
 TEST(MixedGemmOrderTest, TheShapesOfExpertsTellTheirOrder) {
-  const ir::Values inputs = {Data(DType::kF32, {2, 64}, Random(128, 1)), Data(DType::kF32, {2, 2}, Numbers{0, 1, 1, 0})};
+  const ir::Values inputs = {Data(DType::kF32, {2, 64}, Random(128, 1)),
+                             Data(DType::kF32, {2, 2}, Numbers{0, 1, 1, 0})};
   ModelMaker rows = Experts(128, false, onnx::TensorProto::FLOAT, -1);
   const Numbers expected = Evaluate(rows, inputs)[0];
   for (const int64_t said : {-1, 1}) {
@@ -156,7 +160,8 @@ TEST(MixedGemmOrderTest, TheShapesOfExpertsTellTheirOrder) {
   // Square ones of f16 may be either: the node must say.
   ModelMaker square = Experts(64, true, onnx::TensorProto::FLOAT16, -1);
   EXPECT_TRUE(Says(ImportModel(square.Make(), {}, nullptr).status(), {"QMoE", "weights_prepacked 0 or 1"}));
-  ModelMaker plain = Experts(64, false, onnx::TensorProto::FLOAT, -1), said = Experts(64, true, onnx::TensorProto::FLOAT, 1);
+  ModelMaker plain = Experts(64, false, onnx::TensorProto::FLOAT, -1),
+             said = Experts(64, true, onnx::TensorProto::FLOAT, 1);
   ExpectNear(Evaluate(said, inputs)[0], Evaluate(plain, inputs)[0]);
 }
 

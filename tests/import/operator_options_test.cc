@@ -311,7 +311,8 @@ TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
     if (up) {
       ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 3}, Numbers{1, 2, 6})})[0], {3});
     } else {
-      EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"AveragePool", "a window of 8 on axis 2"}));
+      EXPECT_TRUE(
+          Says(ImportModel(m.Make(), {}, nullptr).status(), {"AveragePool", "a window of 8 on axis 2"}));
     }
   }
 }

@@ -135,7 +135,8 @@ TEST(MatMulNBitsTest, GroupsMayHaveAnyRows) {
 
 TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
   for (const auto& [name, value, says] :
-       {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "N is a multiple of 16"},
+       {std::tuple{"bits", 3, "weights of 3 bits"},
+        std::tuple{"weight_prepacked", 1, "N is a multiple of 16"},
         std::tuple{"block_size", 8, "block_size 8: rondo reads powers of two"}}) {
     ModelMaker m;
     m.Input("a", {1, 20});

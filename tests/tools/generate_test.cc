@@ -421,10 +421,12 @@ TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
     m.Ints("rows", {1, 1, 1});
     m.Node("Reshape", {"read", "rows"}, {"row"});
     if (!first)
-      DescribePort(m.graph()->add_input(), "past_key_values.0.key", onnx::TensorProto::FLOAT, {"1", "past", "1"});
-    onnx::NodeProto* join =
-        m.Node("Concat", first ? std::vector<std::string>{"row"} : std::vector<std::string>{"past_key_values.0.key", "row"},
-               {"present.0.key"});
+      DescribePort(m.graph()->add_input(), "past_key_values.0.key", onnx::TensorProto::FLOAT,
+                   {"1", "past", "1"});
+    onnx::NodeProto* join = m.Node(
+        "Concat",
+        first ? std::vector<std::string>{"row"} : std::vector<std::string>{"past_key_values.0.key", "row"},
+        {"present.0.key"});
     onnx::AttributeProto* axis = join->add_attribute();
     axis->set_name("axis");
     axis->set_type(onnx::AttributeProto::INT);
@@ -450,10 +452,12 @@ TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {
     m.Node("Mul", {"apart", "apart"}, {"square"});
     m.Node("Neg", {"square"}, {"logits"});
     m.Output("logits");
-    DescribePort(m.graph()->add_output(), "present.0.key", onnx::TensorProto::FLOAT, {"1", first ? "1" : "past + 1", "1"});
+    DescribePort(m.graph()->add_output(), "present.0.key", onnx::TensorProto::FLOAT,
+                 {"1", first ? "1" : "past + 1", "1"});
     return m.proto.SerializeAsString();
   };
-  Compile(" first=" + Text("first.onnx", step(true)) + " next=" + Text("next.onnx", step(false)), "--cache-length 16");
+  Compile(" first=" + Text("first.onnx", step(true)) + " next=" + Text("next.onnx", step(false)),
+          "--cache-length 16");
   // 4, and 4 + 7; their mean 7.5 and 7, ...
   const std::string go = "--ids --context 16 --max-tokens 4 ";
   EXPECT_EQ(Say(go + "--prompt 4"), "11 14 17 18 \n");

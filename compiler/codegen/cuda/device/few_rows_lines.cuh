@@ -5,11 +5,11 @@
 #include "compiler/codegen/cuda/device/few_rows_stream.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
 
-// The frame of a Multiply of few_rows_stream: where threads stand, and how they copy and read B. Its columns take
-// the 16-wide extent of the instruction, A's rows the 8-wide one. n_major (of 16 bits): a warp's step is 64
-// columns by 16 of K, thread (g, t) has the columns 8g to 8g + 7 at k 4t to 4t + 3. Else 16 columns by 128 bytes
-// of K, thread (g, t) has the columns g and g + 8 at the bytes 16t to 16t + 15 and 64 more. Copies take whole
-// lines of 128 bytes, eight threads each, and lie swizzled.
+// The frame of a Multiply of few_rows_stream: where threads stand, and how they copy and read B. Its columns
+// take the 16-wide extent of the instruction, A's rows the 8-wide one. n_major (of 16 bits): a warp's step is
+// 64 columns by 16 of K, thread (g, t) has the columns 8g to 8g + 7 at k 4t to 4t + 3. Else 16 columns by 128
+// bytes of K, thread (g, t) has the columns g and g + 8 at the bytes 16t to 16t + 15 and 64 more. Copies take
+// whole lines of 128 bytes, eight threads each, and lie swizzled.
 template <FewRowsMatmul M_>
 struct FewRowsLines {
   static constexpr FewRowsMatmul MATMUL = M_;

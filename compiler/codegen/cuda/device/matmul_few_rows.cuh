@@ -8,7 +8,8 @@
 template <FewRowsMatmul M_>
 struct FewRowsMma : FewRowsLines<M_> {
   using Lines = FewRowsLines<M_>;
-  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::N_MAJOR, Lines::pitch, Lines::place;
+  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::N_MAJOR, Lines::pitch,
+      Lines::place;
   using Lines::problem, Lines::t, Lines::TILE_N;
   using typename Lines::B;
   static constexpr bool BF16 = MATMUL.bf16;

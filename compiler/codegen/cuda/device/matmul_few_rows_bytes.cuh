@@ -5,12 +5,13 @@
 #include "compiler/codegen/cuda/device/byte_products.cuh"
 #include "compiler/codegen/cuda/device/few_rows_lines.cuh"
 
-// The Multiply of few_rows_stream, of lines along K. BYTES: of B, then of A. MATMUL.sums: what rows of A sum to,
-// too, in every column.
+// The Multiply of few_rows_stream, of lines along K. BYTES: of B, then of A. MATMUL.sums: what rows of A sum
+// to, too, in every column.
 template <FewRowsMatmul M_, typename BYTES>
 struct FewRowsBytes : FewRowsLines<M_> {
   using Lines = FewRowsLines<M_>;
-  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::pitch, Lines::place, Lines::problem;
+  using Lines::a, Lines::B_COUNT, Lines::g, Lines::M, Lines::MATMUL, Lines::pitch, Lines::place,
+      Lines::problem;
   using Lines::t, Lines::TILE_N;
   using typename Lines::B;
   static constexpr int FRAGMENTS = (M + 7) / 8, ALL = B_COUNT + MATMUL.sums;
