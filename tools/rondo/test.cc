@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "compiler/compile.h"
 #include "formats/plan/format.h"
@@ -151,9 +152,9 @@ class TestCommand : public Command {
         if (tensor.name == input.name) shapes[input.name].assign(tensor.shape.begin(), tensor.shape.end());
       }
     }
-    if (armed_.loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes)
+    if (armed_ && armed_->loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes)
       return Status::Ok();
-    armed_ = {};
+    armed_.emplace();  // what was there goes last to first, before anything takes its place
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
@@ -170,13 +171,13 @@ class TestCommand : public Command {
     options.library_path = load_.library_path;
     options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
-    armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
-    armed_.weights = AssembleWeights(*armed_.compiled);
-    RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_.compiled->plan, armed_.weights));
-    RONDO_ASSIGN_OR_RETURN(armed_.loaded, LoadedSession::Create(plan, load_));
+    armed_->compiled = std::make_unique<CompiledPlan>(std::move(compiled));
+    armed_->weights = AssembleWeights(*armed_->compiled);
+    RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_->compiled->plan, armed_->weights));
+    RONDO_ASSIGN_OR_RETURN(armed_->loaded, LoadedSession::Create(plan, load_));
     if (out_.object().count("runs_on") == 0) {  // once: it is the same for all cases
-      out_.Line("on %s", armed_.loaded->runs_on().Text().c_str());
-      out_.object()["runs_on"] = ToJson(armed_.loaded->runs_on());
+      out_.Line("on %s", armed_->loaded->runs_on().Text().c_str());
+      out_.object()["runs_on"] = ToJson(armed_->loaded->runs_on());
     }
     armed_model_ = test.model;
     armed_shapes_ = shapes;
@@ -192,19 +193,19 @@ class TestCommand : public Command {
     if (tensors.outputs.empty()) return Status::Error(Code::kInvalidArgument, "there is no output_0.pb");
 
     RONDO_RETURN_IF_ERROR(Arm(test, ports, tensors.inputs));
-    RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
+    RONDO_RETURN_IF_ERROR(armed_->loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
     if (load_.processes != nullptr) {
       RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> own,
-                             RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
+                             RunOnTensors(armed_->loaded->session, 0, tensors.inputs, run));
       return CompareProcesses(std::move(own), tensors.outputs, detail);
     }
     // A case holds whole caches: of what is shared out, each device has a part.
-    const PlanData& plan = armed_.loaded->data();
-    const std::vector<StateShare>& shares = armed_.compiled->report.state_shares;
+    const PlanData& plan = armed_->loaded->data();
+    const std::vector<StateShare>& shares = armed_->compiled->report.state_shares;
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> dealt, DealStates(plan, 0, shares, tensors.inputs));
-    RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> left, RunOnTensors(armed_.loaded->session, 0, dealt, run));
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> left, RunOnTensors(armed_->loaded->session, 0, dealt, run));
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got, JoinStates(plan, 0, shares, std::move(left)));
     return CompareAll(got, tensors.outputs, detail);
   }
@@ -313,7 +314,7 @@ class TestCommand : public Command {
   CommandOutput out_;
   Progress progress_;
 
-  Armed armed_;
+  std::optional<Armed> armed_;
   std::string armed_model_;
   std::map<std::string, std::vector<int64_t>> armed_shapes_;
   int passed_ = 0, failed_ = 0, skipped_ = 0;
