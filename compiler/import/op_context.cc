@@ -242,6 +242,11 @@ Status OpContext::RequireSameType(int i, int j) const {
                        Name(dtype(j)));
 }
 
+Status OpContext::RequireFloats(int i, int j) const {
+  RONDO_RETURN_IF_ERROR(RequireFloat(i));
+  return RequireSameType(i, j);
+}
+
 Status OpContext::RequireRank(int i, int least, int most) const {
   if (rank(i) >= least && rank(i) <= most) return Status::Ok();
   return Status::Error(Code::kUnsupported, "input %d has shape %s; %d to %d dimensions are needed", i,

@@ -142,6 +142,7 @@ class OpContext {
   Status RequireFloat(int i) const;
   Status RequireInteger(int i) const;
   Status RequireSameType(int i, int j) const;
+  Status RequireFloats(int i, int j) const;  // both of one float type
   Status RequireRank(int i, int least, int most) const;
 
  private:

@@ -92,8 +92,7 @@ NodeId Gelu(OpContext& c, NodeId x) {
 
 // Swish of the gate, times the other.
 Status SwiGlu(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   if (!(c.shape(0) == c.shape(1))) {
     return Status::Error(Code::kCorrupt, "a gate of shape %s for %s", Text(c.shape(0)).c_str(),
                          Text(c.shape(1)).c_str());

@@ -92,8 +92,7 @@ Status BiasAdd(OpContext& c) {
 // Of x + bias [.., d] the first half times the gelu of the second.
 Status BiasSplitGelu(OpContext& c) {
   Builder& b = c.b;
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
   const Shape s = c.shape(0);
   const int last = s.rank - 1;
@@ -112,8 +111,7 @@ Status BiasSplitGelu(OpContext& c) {
 // every so many dims: those between it and `axis` (is_inner_broadcast), or those before it.
 Status BiasSoftmax(OpContext& c) {
   Builder& b = c.b;
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
   const Shape s = c.shape(0);
   RONDO_ASSIGN_OR_RETURN(const int axis, c.Axis(c.Int("axis", 1), s.rank));
@@ -183,8 +181,7 @@ Status ExpandDims(OpContext& c) {
 template <bool kConjugate>
 Status ComplexMul(OpContext& c) {
   Builder& b = c.b;
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   for (const int i : {0, 1}) {
     RONDO_RETURN_IF_ERROR(c.RequireRank(i, 1, kMaxRank));
     if (c.shape(i)[c.rank(i) - 1] != 2) return DoesNotFit(c, i, Shape({2}));

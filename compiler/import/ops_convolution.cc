@@ -42,8 +42,7 @@ Result<NodeId> AddBias(OpContext& c, NodeId y, NodeId bias) {
 }
 
 Status Conv(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   RONDO_ASSIGN_OR_RETURN(ir::ConvAttrs attrs, ReadConv(c, 0, 1));
   NodeId y = c.b.Conv(c.In(0), c.In(1), attrs);
   if (c.Has(2)) {

@@ -97,8 +97,7 @@ Status MatMulNBitsQkv(OpContext& c) {
 // The first router_size columns of X @ W, and of the others the gate's half, activated, times the other.
 Status RouterGateUpProj(OpContext& c) {
   Builder& b = c.b;
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
   RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, 2));
   const Shape x = c.shape(0), w = c.shape(1);
