@@ -411,6 +411,26 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
   EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
+// As onnxruntime-genai's builder writes Whisper: the encoder gives keys and values, and one decoder reads them.
+TEST_F(Generate, AnEncoderMayComputeTheDecodersKeysItself) {
+  for (const bool hidden : {false, true}) {
+    EncoderAndDecoder models;
+    ModelMaker& encoder = models.encoder;
+    encoder.Node("Add", {"last_hidden_state", "last_hidden_state"}, {"present.0.encoder.key"});
+    if (!hidden) encoder.graph()->clear_output();
+    encoder.Output("present.0.encoder.key");
+    const std::string both = " encode=" + Text("encode.onnx", encoder.proto.SerializeAsString()) +
+                             " next=" + Text("next.onnx", models.next.proto.SerializeAsString());
+    for (const char* sample : {"", " --sample logits"}) {
+      const std::string options = std::string("--state past_key_values.0.decoder.key:present.0.decoder.key") + sample;
+      Compile(both, options);
+      const std::string go = "--ids --context 50 --max-tokens 4 --start 0 ";
+      EXPECT_EQ(Say(go + "--source \"1 2 3\" --source \"5 5 5 5\""), "13 14 15 16 \n41 42 43 44 \n") << options;
+      EXPECT_PRINTS(Run(go), "the plan's encoder reads tokens: --source or --source-file");
+    }
+  }
+}
+
 // As Optimum's decoder_model.onnx and decoder_with_past_model.onnx of a decoder that computes keys of the
 // encoder's output anew in each step: no cache is the encoder's.
 TEST_F(Generate, AFirstStepOfItsOwnBeginsTheCaches) {

@@ -74,7 +74,7 @@ CHECKPOINTS = {
     "whisper": lambda: t.WhisperForConditionalGeneration(t.WhisperConfig(
         vocab_size=WORDS, d_model=HEADS * SIZE, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
         decoder_attention_heads=HEADS, encoder_ffn_dim=192, decoder_ffn_dim=192, max_target_positions=128,
-        max_source_positions=20, num_mel_bins=80, decoder_start_token_id=1, **_ENDS)),
+        max_source_positions=1500, num_mel_bins=80, decoder_start_token_id=1, **_ENDS)),
     "qwen2.5 vl": lambda: t.Qwen2_5_VLForConditionalGeneration(t.Qwen2_5_VLConfig(
         text_config={**_FEW, "rope_scaling": _MROPE, "rope_parameters": _MROPE}, vision_config=_vision())),
     "qwen3 vl": lambda: t.Qwen3VLForConditionalGeneration(t.Qwen3VLConfig(

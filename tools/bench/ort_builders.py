@@ -10,6 +10,7 @@ bits where accuracy_level is 4; the peer is told not to.
   build/venv/bin/python tools/bench/ort_builders.py 'qwen3: int4 cpu algo_config=k_quant'
 """
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -127,9 +128,7 @@ def compile_model(arguments, path, plan, more=()):
     command = [arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan,
                "--cache-length", arguments.length, "--shape", f"batch_size={arguments.batch}", "--shape",
                f"prefill:sequence_length={arguments.prompt}", "--shape", "decode:sequence_length=1", *more, *arguments.compile.split()]
-    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    if said.returncode != 0:
-        raise RuntimeError(said.stderr.strip() or f"rondo compile ended with {said.returncode}")
+    run(command)
 
 
 def text(arguments, peer, session, random, words=built_models.WORDS, hidden=built_models.HEADS * built_models.SIZE):
@@ -167,7 +166,9 @@ def peer_of(case):
 
 
 def compare(arguments, case):
-    made, like = built(case), built(peer_of(case))
+    made, like = built(arguments, case), built(arguments, peer_of(case))
+    if case.startswith("whisper"):
+        return float(whisper(arguments, made, like))
     path, peer = made / "model.onnx", like / "peer.onnx"
     if not peer.exists():
         widened(like / "model.onnx", peer)
@@ -180,10 +181,47 @@ def compare(arguments, case):
     return max(steps) if exact or not np.isfinite(steps).all() else float(np.quantile(steps, 0.9))
 
 
-def built(case):
+def whisper(arguments, made, peer_made):
+    """How many tokens of `rondo generate` are not ONNX Runtime's: [frames] through the encoder, then token by token."""
+    features = np.random.default_rng(arguments.seed).standard_normal((1, 80, 3000)).astype(np.float32)
+    narrow = onnx.load(made / "encoder.onnx", load_external_data=False).graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT16
+    np.save(made / "features.npy", features.astype(np.float16) if narrow else features)
+    for name in ("encoder", "decoder"):
+        if not (peer_made / f"{name}_peer.onnx").exists():
+            widened(peer_made / f"{name}.onnx", peer_made / f"{name}_peer.onnx")
+    encoder, decoder = (cpu_session(peer_made / f"{name}_peer.onnx", 1, WHOLE) for name in ("encoder", "decoder"))
+    out = dict(zip([o.name for o in encoder.get_outputs()], encoder.run(None, {"audio_features": features})))
+    past = {name.replace("present", "past"): array for name, array in out.items() if "cross" in name}
+    for port in decoder.get_inputs():
+        if "self" in port.name:
+            past[port.name] = np.zeros((1, built_models.HEADS, 0, built_models.SIZE), np.float32)
+    tokens, said = np.array([[1]], np.int32), []
+    for _ in range(arguments.steps):
+        results = dict(zip([o.name for o in decoder.get_outputs()], decoder.run(None, {"input_ids": tokens} | past)))
+        past |= {name.replace("present", "past"): array for name, array in results.items() if "present" in name}
+        tokens = results["logits"][:, -1:].argmax(-1).astype(np.int32)
+        said.append(int(tokens[0, 0]))
+    plan = made / "plan.rondo"
+    run([arguments.binaries / "rondo", "compile", f"encode={made / 'encoder.onnx'}", f"decode={made / 'decoder.onnx'}", "-o", plan,
+         "--cache-length", arguments.length, "--shape", "batch_size=1", "--shape", "decode:sequence_length=1", "--sample", "logits",
+         *arguments.compile.split()])
+    got = run([arguments.binaries / "rondo", "generate", plan, "--ids", "--json", "--max-tokens", arguments.steps, "--start", 1, "--input",
+               f"audio_features={made / 'features.npy'}"])
+    got = json.loads(got)["texts"][0]["tokens"]
+    return sum(a != b for a, b in zip(got, said))
+
+
+def run(words):
+    said = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise RuntimeError(said.stderr.strip() or f"rondo ended with {said.returncode}")
+    return said.stdout
+
+
+def built(arguments, case):
     name, _, words = case.partition(": ")
     precision, provider, *options = words.split()
-    folder = ROOT / "build/builders" / "_".join("".join(c if c.isalnum() else " " for c in name).split())
+    folder = arguments.folder / "_".join("".join(c if c.isalnum() else " " for c in name).split())
     return built_models.build(name, folder, precision, provider, options)
 
 
@@ -191,6 +229,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="'NAME: PRECISION PROVIDER OPTION=VALUE ...'")
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/builders")
     parser.add_argument("--steps", type=int, default=48)
     parser.add_argument("--prompt", type=int, default=5)
     parser.add_argument("--batch", type=int, default=1)

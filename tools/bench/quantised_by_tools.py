@@ -91,6 +91,11 @@ ALL = {
     "QOperator, u8 s8": static(quant_format=QOP, activation_type=U8, weight_type=S8),
     "QOperator, u8 s8 per channel": static(quant_format=QOP, activation_type=U8, weight_type=S8, per_channel=True),
     "QOperator, s8 s8": static(quant_format=QOP, activation_type=S8, weight_type=S8),
+    "QDQ, matmuls alone": static(quant_format=QDQ, activation_type=U8, weight_type=U8, op_types_to_quantize=["MatMul", "Gemm"]),
+    "QDQ, matmuls by weights": static(quant_format=QDQ, activation_type=U8, weight_type=U8, op_types_to_quantize=["MatMul", "Gemm"],
+                                      extra_options={"MatMulConstBOnly": True}),
+    "QOperator, matmuls by weights": static(quant_format=QOP, activation_type=U8, weight_type=U8, op_types_to_quantize=[
+        "MatMul", "Gemm"], extra_options={"MatMulConstBOnly": True}),
     "4 bits": nbits(4, is_symmetric=True),
     "4 bits, zero points": nbits(4, is_symmetric=False),
     "4 bits, blocks of 128": nbits(4, block_size=128, is_symmetric=False),

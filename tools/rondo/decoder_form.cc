@@ -270,6 +270,42 @@ uint32_t InputNamed(const Program& program, PortRole wanted, const FormOptions& 
   return kNone;
 }
 
+// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
+bool IsEncoders(std::string_view name) {
+  return name.find("encoder") != name.npos || name.find("cross") != name.npos;
+}
+
+bool IsCache(const Port& port) {
+  PortRole role;
+  return port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
+}
+
+// The program of that number is the encoder.
+void TakeEncoder(const PlanData& plan, const FormOptions& options, uint32_t number, EncoderProgram* encoder) {
+  const Program& program = plan.programs[number];
+  encoder->program = number;
+  encoder->tokens = InputNamed(program, PortRole::kTokens, options);
+  encoder->mask = InputNamed(program, PortRole::kMask, options);
+  const uint32_t read = encoder->tokens;
+  if (read != kNone) encoder->length = plan.buffers[program.inputs[read].buffer].shape[1];
+}
+
+// The program whose states are what others attend to and nothing else, if there is one: an encoder that
+// computes the decoder's keys and values, as onnxruntime-genai's of Whisper.
+void FindEncoderOfCaches(const PlanData& plan, const FormOptions& options, std::vector<uint32_t>* programs,
+                         EncoderProgram* encoder) {
+  for (size_t i = 0; i < programs->size() && programs->size() > 1; ++i) {
+    const auto& inputs = plan.programs[(*programs)[i]].inputs;
+    const auto is_state = [](const Port& port) { return port.is_state; };
+    const auto is_own = [](const Port& port) { return port.is_state && !(IsCache(port) && IsEncoders(port.name)); };
+    if (std::none_of(inputs.begin(), inputs.end(), is_state) || std::any_of(inputs.begin(), inputs.end(), is_own))
+      continue;
+    TakeEncoder(plan, options, (*programs)[i], encoder);
+    programs->erase(programs->begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+}
+
 // The program without states whose output is what another one attends to, if there is one.
 void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<uint32_t>* programs,
                  EncoderProgram* encoder) {
@@ -278,7 +314,7 @@ void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<u
     const uint32_t at = InputNamed(plan.programs[program], PortRole::kEncoded, options);
     if (at != kNone) encoded = &plan.buffers[plan.programs[program].inputs[at].buffer];
   }
-  if (encoded == nullptr) return;
+  if (encoded == nullptr) return FindEncoderOfCaches(plan, options, programs, encoder);
   for (size_t i = 0; i < programs->size(); ++i) {
     const Program& program = plan.programs[(*programs)[i]];
     const auto is_state = [](const Port& port) { return port.is_state; };
@@ -286,12 +322,8 @@ void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<u
     for (uint32_t out = 0; out < program.outputs.size() && encoder->program == kNone; ++out) {
       const Buffer& b = plan.buffers[program.outputs[out].buffer];
       if (b.dtype != encoded->dtype || !(b.shape == encoded->shape)) continue;
-      encoder->program = (*programs)[i];
+      TakeEncoder(plan, options, (*programs)[i], encoder);
       encoder->out = out;
-      encoder->tokens = InputNamed(program, PortRole::kTokens, options);
-      encoder->mask = InputNamed(program, PortRole::kMask, options);
-      const uint32_t read = encoder->tokens;
-      if (read != kNone) encoder->length = plan.buffers[program.inputs[read].buffer].shape[1];
     }
     if (encoder->program == kNone) continue;
     programs->erase(programs->begin() + static_cast<ptrdiff_t>(i));
@@ -306,7 +338,7 @@ Status CheckEncoder(const PlanData& plan, const FormOptions& options, const Deco
   for (uint32_t i = 0; i < program.inputs.size(); ++i) {
     const Port& port = program.inputs[i];
     const Buffer& b = plan.buffers[port.buffer];
-    if (options.given.count(std::string(port.name)) != 0) continue;
+    if (port.is_state || options.given.count(std::string(port.name)) != 0) continue;
     const bool source = i == form.encoder.tokens || i == form.encoder.mask;
     const bool fits = (b.dtype == DType::kI64 || b.dtype == DType::kI32) && b.shape.rank == 2 &&
                       b.shape[0] == form.texts && b.shape[1] == form.encoder.length;
@@ -317,16 +349,6 @@ Status CheckEncoder(const PlanData& plan, const FormOptions& options, const Deco
                          std::string(program.name).c_str(), std::string(port.name).c_str());
   }
   return Status::Ok();
-}
-
-// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
-bool IsEncoders(std::string_view name) {
-  return name.find("encoder") != name.npos || name.find("cross") != name.npos;
-}
-
-bool IsCache(const Port& port) {
-  PortRole role;
-  return port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
 }
 
 // Those of the decoder's own positions, if `own`, of all that it keeps, if not.
