@@ -411,7 +411,8 @@ TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
   EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
-// As onnxruntime-genai's builder writes Whisper: the encoder gives keys and values, and one decoder reads them.
+// As onnxruntime-genai's builder writes Whisper: the encoder gives keys and values, and one decoder reads
+// them.
 TEST_F(Generate, AnEncoderMayComputeTheDecodersKeysItself) {
   for (const bool hidden : {false, true}) {
     EncoderAndDecoder models;
@@ -422,10 +423,12 @@ TEST_F(Generate, AnEncoderMayComputeTheDecodersKeysItself) {
     const std::string both = " encode=" + Text("encode.onnx", encoder.proto.SerializeAsString()) +
                              " next=" + Text("next.onnx", models.next.proto.SerializeAsString());
     for (const char* sample : {"", " --sample logits"}) {
-      const std::string options = std::string("--state past_key_values.0.decoder.key:present.0.decoder.key") + sample;
+      const std::string options =
+          std::string("--state past_key_values.0.decoder.key:present.0.decoder.key") + sample;
       Compile(both, options);
       const std::string go = "--ids --context 50 --max-tokens 4 --start 0 ";
-      EXPECT_EQ(Say(go + "--source \"1 2 3\" --source \"5 5 5 5\""), "13 14 15 16 \n41 42 43 44 \n") << options;
+      EXPECT_EQ(Say(go + "--source \"1 2 3\" --source \"5 5 5 5\""), "13 14 15 16 \n41 42 43 44 \n")
+          << options;
       EXPECT_PRINTS(Run(go), "the plan's encoder reads tokens: --source or --source-file");
     }
   }

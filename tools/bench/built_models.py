@@ -91,9 +91,6 @@ CHECKPOINTS = {
     "mistral3": lambda: t.Mistral3ForConditionalGeneration(t.Mistral3Config(
         text_config=t.MistralConfig(**_HEAD, sliding_window=None),
         vision_config=t.PixtralVisionConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32))),
-    "gemma4": lambda: t.Gemma4ForConditionalGeneration(t.Gemma4Config(text_config={
-        **_WINDOW, "layer_types": _TYPES, "global_head_dim": SIZE, "vocab_size_per_layer_input": WORDS,
-        "hidden_size_per_layer_input": 16, "num_kv_shared_layers": 0})),
 }
 
 

@@ -10,14 +10,15 @@ import onnxruntime as ort
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def cpu_session(model, threads, entries=None):
+def cpu_session(model, threads, entries=None, optimised=True):
     """`model` on the CPU provider, with `threads` threads in an operator and one operator at a time. `entries`: more of ONNX
-    Runtime's configuration."""
+    Runtime's configuration. Not `optimised`: each operator by itself, as its definition says."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    level = ort.GraphOptimizationLevel
+    options.graph_optimization_level = level.ORT_ENABLE_ALL if optimised else level.ORT_DISABLE_ALL
     options.log_severity_level = 3
     for key, value in (entries or {}).items():
         options.add_session_config_entry(key, value)

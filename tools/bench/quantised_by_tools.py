@@ -1,6 +1,6 @@
-"""Models of optimum_models.py, quantised, narrowed and fused by ONNX Runtime's own tools. A name and a function each: from the path of a
-model to the path of what the tool makes of it."""
-import numpy as np
+"""Models of optimum_models.py, quantised, narrowed and fused by ONNX Runtime's own tools: onnxruntime.quantization and
+onnxruntime.transformers. A name and a function each, which reads a model and writes what the tool makes of it; `feeds` gives inputs to
+calibrate with."""
 import onnx
 from onnxruntime import quantization as q
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType
@@ -8,7 +8,7 @@ from onnxruntime.quantization.matmul_bnb4_quantizer import MatMulBnb4Quantizer
 from onnxruntime.quantization.matmul_nbits_quantizer import (DefaultWeightOnlyQuantConfig, HQQWeightOnlyQuantConfig,
                                                              KQuantWeightOnlyQuantConfig, MatMulNBitsQuantizer, RTNWeightOnlyQuantConfig)
 from onnxruntime.quantization.shape_inference import quant_pre_process
-from onnxruntime.transformers import float16
+from onnxruntime.transformers import float16, optimizer
 
 
 class Feed(CalibrationDataReader):
@@ -23,7 +23,7 @@ def dynamic(**more):
     return lambda path, out, feeds: q.quantize_dynamic(path, out, **more)
 
 
-def static(shape=True, **more):
+def static(**more):
     def make(path, out, feeds):
         ready = out.with_suffix(".ready.onnx")
         quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
@@ -32,12 +32,11 @@ def static(shape=True, **more):
     return make
 
 
-def nbits(bits, gather=False, **more):
+def nbits(bits, gather=False, block_size=32, **more):
     def make(path, out, feeds):
         kinds = ("MatMul", "Gather") if gather else ("MatMul",)
-        axes = {"MatMul": 0, "Gather": 1}
-        quantizer = MatMulNBitsQuantizer(onnx.load(path), bits=bits, block_size=more.pop("block_size", 32) if "block_size" in more else 32,
-                                         op_types_to_quantize=kinds, quant_axes=tuple(axes.items()), **more)
+        quantizer = MatMulNBitsQuantizer(onnx.load(path), bits=bits, block_size=block_size, op_types_to_quantize=kinds,
+                                         quant_axes=(("MatMul", 0), ("Gather", 1)), **more)
         quantizer.process()
         quantizer.model.save_model_to_file(str(out), False)
 
@@ -66,14 +65,24 @@ def halved(**more):
     return lambda path, out, feeds: onnx.save(float16.convert_float_to_float16(onnx.load(path), **more), out)
 
 
+def fused(kind, half=False):
+    """onnxruntime.transformers.optimizer: operators of com.microsoft for attention, norms and activations."""
+    def make(path, out, feeds):
+        made = optimizer.optimize_model(str(path), model_type=kind, opt_level=0)
+        if half:
+            made.convert_float_to_float16(keep_io_types=True)
+        made.save_model_to_file(str(out))
+
+    return make
+
+
 S8, U8, S16, U16, S4, U4 = (QuantType.QInt8, QuantType.QUInt8, QuantType.QInt16, QuantType.QUInt16, QuantType.QInt4, QuantType.QUInt4)
 QDQ, QOP = QuantFormat.QDQ, QuantFormat.QOperator
 ALL = {
     "dynamic, u8": dynamic(weight_type=U8),
-    "dynamic, s8": dynamic(weight_type=S8),
-    "dynamic, s8 per channel": dynamic(weight_type=S8, per_channel=True),
-    "dynamic, s8 per channel, reduced": dynamic(weight_type=S8, per_channel=True, reduce_range=True),
-    "dynamic, symmetric": dynamic(weight_type=S8, extra_options={"WeightSymmetric": True, "MatMulConstBOnly": False}),
+    "dynamic, s8": dynamic(weight_type=S8, reduce_range=True),
+    "dynamic, s8 per channel": dynamic(weight_type=S8, per_channel=True, reduce_range=True),
+    "dynamic, symmetric": dynamic(weight_type=S8, reduce_range=True, extra_options={"WeightSymmetric": True}),
     "QDQ, u8 s8": static(quant_format=QDQ, activation_type=U8, weight_type=S8),
     "QDQ, u8 s8 per channel": static(quant_format=QDQ, activation_type=U8, weight_type=S8, per_channel=True),
     "QDQ, s8 s8 per channel": static(quant_format=QDQ, activation_type=S8, weight_type=S8, per_channel=True),
@@ -86,10 +95,10 @@ ALL = {
         "ActivationSymmetric": True, "WeightSymmetric": True, "AddQDQPairToWeight": True, "DedicatedQDQPair": True,
         "QuantizeBias": False, "ForceQuantizeNoInputCheck": True}),
     "QDQ, contrib": static(quant_format=QDQ, activation_type=U16, weight_type=U8, extra_options={"UseQDQContribOps": True}),
-    "QDQ, entropy": static(quant_format=QDQ, activation_type=U8, weight_type=S8, calibrate_method=q.CalibrationMethod.Percentile),
+    "QDQ, percentiles": static(quant_format=QDQ, activation_type=U8, weight_type=S8, calibrate_method=q.CalibrationMethod.Percentile),
     "QOperator, u8 u8": static(quant_format=QOP, activation_type=U8, weight_type=U8),
-    "QOperator, u8 s8": static(quant_format=QOP, activation_type=U8, weight_type=S8),
-    "QOperator, u8 s8 per channel": static(quant_format=QOP, activation_type=U8, weight_type=S8, per_channel=True),
+    "QOperator, u8 s8": static(quant_format=QOP, activation_type=U8, weight_type=S8, reduce_range=True),
+    "QOperator, u8 s8 per channel": static(quant_format=QOP, activation_type=U8, weight_type=S8, per_channel=True, reduce_range=True),
     "QOperator, s8 s8": static(quant_format=QOP, activation_type=S8, weight_type=S8),
     "QDQ, matmuls alone": static(quant_format=QDQ, activation_type=U8, weight_type=U8, op_types_to_quantize=["MatMul", "Gemm"]),
     "QDQ, matmuls by weights": static(quant_format=QDQ, activation_type=U8, weight_type=U8, op_types_to_quantize=["MatMul", "Gemm"],
@@ -110,7 +119,6 @@ ALL = {
     "8 bits and gather": nbits(8, gather=True, is_symmetric=False),
     "2 bits": nbits(2, is_symmetric=True),
     "2 bits, zero points": nbits(2, is_symmetric=False),
-    "2 bits, QDQ": nbits(2, is_symmetric=True, quant_format=QDQ),
     "HQQ": algorithm(lambda: HQQWeightOnlyQuantConfig(block_size=32)),
     "RTN": algorithm(RTNWeightOnlyQuantConfig),
     "k_quant": algorithm(KQuantWeightOnlyQuantConfig),
@@ -120,4 +128,6 @@ ALL = {
     "f16": halved(),
     "f16, ports of f32": halved(keep_io_types=True),
     "f16, not norms": halved(keep_io_types=True, op_block_list=["LayerNormalization", "Softmax", "ReduceMean", "Pow", "Sqrt"]),
+    "fused": fused("bert"),
+    "fused, f16": fused("bert", half=True),
 }

@@ -297,8 +297,11 @@ void FindEncoderOfCaches(const PlanData& plan, const FormOptions& options, std::
   for (size_t i = 0; i < programs->size() && programs->size() > 1; ++i) {
     const auto& inputs = plan.programs[(*programs)[i]].inputs;
     const auto is_state = [](const Port& port) { return port.is_state; };
-    const auto is_own = [](const Port& port) { return port.is_state && !(IsCache(port) && IsEncoders(port.name)); };
-    if (std::none_of(inputs.begin(), inputs.end(), is_state) || std::any_of(inputs.begin(), inputs.end(), is_own))
+    const auto is_own = [](const Port& port) {
+      return port.is_state && !(IsCache(port) && IsEncoders(port.name));
+    };
+    if (std::none_of(inputs.begin(), inputs.end(), is_state) ||
+        std::any_of(inputs.begin(), inputs.end(), is_own))
       continue;
     TakeEncoder(plan, options, (*programs)[i], encoder);
     programs->erase(programs->begin() + static_cast<ptrdiff_t>(i));

@@ -59,10 +59,10 @@ struct DecoderProgram {
 
 // Reads all of a text's source at once.
 struct EncoderProgram {
-  uint32_t program = kNone;                            // none: there is no encoder
-  uint32_t tokens = kNone, mask = kNone;               // no tokens: its inputs are given
-  uint32_t out = kNone;                                // none: what it computes are states alone
-  int64_t length = 0;                                  // tokens of a source at most
+  uint32_t program = kNone;               // none: there is no encoder
+  uint32_t tokens = kNone, mask = kNone;  // no tokens: its inputs are given
+  uint32_t out = kNone;                   // none: what it computes are states alone
+  int64_t length = 0;                     // tokens of a source at most
 };
 
 struct DecoderForm {
