@@ -35,16 +35,17 @@ int64_t BitsOf(const OpContext& c, const Layer& layer) {
 Result<WeightOrder> OrderOf(const OpContext& c, const Layer* layers, int64_t experts) {
   const int64_t said = c.Int("weights_prepacked", -1);
   if (said >= 0) return said == 0 ? WeightOrder::kRows : WeightOrder::kMixedSm80;
-  bool square = true;
+  bool square = false;
   for (int i = 0; i < 3; ++i) {
     const Layer& layer = layers[i];
-    if (!c.Has(layer.weights) || !c.Has(layer.scales)) continue;
+    const int64_t bits = BitsOf(c, layer);
+    if (!c.Has(layer.weights) || !c.Has(layer.scales) || (bits != 2 && bits != 4 && bits != 8)) continue;
     const Shape w = c.shape(layer.weights), scales = c.shape(layer.scales);
     if (w.rank != 3 || scales.rank < 2 || w[0] != experts || scales[0] != experts) continue;
-    const int64_t n = scales[1], k = w.elements() * 8 / BitsOf(c, layer) / std::max<int64_t>(experts * n, 1);
+    const int64_t n = scales[1], k = w.elements() * 8 / bits / std::max<int64_t>(experts * n, 1);
     if (w[1] == n && w[1] != k) return WeightOrder::kRows;
     if (w[1] == k && w[1] != n) return WeightOrder::kMixedSm80;
-    square = square && n == k;
+    square = square || n == k;
   }
   if (square && c.dtype(0) != DType::kF32) {
     return Status::Error(Code::kUnsupported,
