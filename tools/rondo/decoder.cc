@@ -142,7 +142,7 @@ Status Decoder::Encode(const std::vector<Tokens>& sources) {
     inputs.push_back(input);
   }
   AddGiven(encoder.program, &inputs);
-  if (encoder.out == kNone) return RunFor(encoder.program, inputs, 0, nullptr);
+  if (encoder.out == kNone) return RunFor(encoder.program, inputs, {kNone, nullptr});
   encoded_.resize(plan.buffers[of.outputs[encoder.out].buffer].bytes);
   return RunFor(encoder.program, inputs, {encoder.out, &encoded_});
 }
