@@ -273,7 +273,9 @@ Status Growth::CheckReduce(NodeId id) const {
   for (int axis : attrs.axes) {
     if (extent(in, axis) == Extent::kFixed || cached_[static_cast<size_t>(in)]) continue;
     if (attrs.kind != ir::ReduceKind::kSum || !ZeroBeyond(in, axis))
-      return Refuse("a reduction over the positions of something that is no mask");
+      return Refuse(
+          "a reduction over the positions of something that is no mask (if an input is one, say so: "
+          "--position-mask INPUT)");
   }
   return Status::Ok();
 }

@@ -300,6 +300,8 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
         ports.caches.empty() ? "no cache is known by its name" : "not all caches are known by their names";
     growing.open_dims_hint =
         std::string("; ") + known + ": say which input becomes which output, as in " + caches->states_to_try;
+  } else if (!ports.caches.empty() && ports.masks.empty() && options.position_masks.empty()) {
+    growing.open_dims_hint = ", or, of a mask over all cached positions, --position-mask INPUT";
   }
   if (ports.caches.empty()) return ImportModel(model, growing, report);
   for (const importer::GrowingCache& cache : ports.caches) {

@@ -298,6 +298,22 @@ TEST(FixedCachesTest, AMaskOfAnyNameIsOverPositionsWhereItMasksCaches) {
   EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "kept_mask"}));
 }
 
+// Whose name says nothing, of a length of its own: the sentence says how to name it.
+TEST(FixedCachesTest, ALengthThatIsLeftOpenMayBeThatOfAMask) {
+  Decoder m(Masks::kTriangle);
+  DescribePort(m.graph()->add_input(), "a", onnx::TensorProto::INT64, {"1", "L"});
+  m.Node("Neg", {"a"}, {"turned_mask"});
+  m.Output("turned_mask");
+  ImportOptions options = Rows(1);
+  FixedCaches caches;
+  const auto fixed = [&] { return ImportWithFixedCaches(m.Make(), options, kLength, {}, nullptr, &caches); };
+  EXPECT_TRUE(Says(fixed().status(), {"\"L\" (input \"a\", axis 1)", "--position-mask INPUT"}));
+  options.position_masks = {"a"};
+  const auto graph = fixed();
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(InputsOf(*graph), (std::vector<std::string>{"x", "past_key", "past_value", "a"}));
+}
+
 // Kinds of tokens, of all positions: 0 is a kind, and no position that is missing.
 TEST(FixedCachesTest, WhatIsNotNamedForAMaskDoesNotSayHowManyPositionsThereAre) {
   Decoder m(Masks::kTriangle);
