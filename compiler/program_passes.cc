@@ -7,6 +7,7 @@
 #include "compiler/fusion/fuse.h"
 #include "compiler/given_ports.h"
 #include "compiler/ir/loop.h"
+#include "compiler/ir/port_names.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/keep_together.h"
@@ -455,9 +456,7 @@ Status ImportNamesWereFound(const Compilation& compilation) {
   }
   for (const std::string& name : compilation.options.position_masks) {
     const auto has = [&](const ProgramInWork& program) {
-      const std::vector<ir::GraphInput>& inputs = program.graph.inputs;
-      return std::any_of(inputs.begin(), inputs.end(),
-                         [&](const ir::GraphInput& input) { return input.name == name; });
+      return ir::FindPort(program.graph.inputs, name) >= 0;
     };
     if (name == "none" || std::any_of(compilation.programs.begin(), compilation.programs.end(), has))
       continue;

@@ -639,10 +639,9 @@ int UnreadCache(Graph& graph, const GrowingCache& cache) {
 Status UnclearMask(const std::string& name) {
   return Status::Error(Code::kInvalidArgument,
                        "--cache-length: \"%s\" has a length of its own, and nothing shows that it is a mask "
-                       "over cached positions: "
-                       "--position-mask %s says that it is; if it is of something else, --position-mask NAME "
-                       "(none, where there is "
-                       "no such mask) and its length (--shape)",
+                       "over cached positions: --position-mask %s says that it is; if it is of something "
+                       "else, --position-mask NAME (none, where there is no such mask) and its length "
+                       "(--shape)",
                        name.c_str(), name.c_str());
 }
 

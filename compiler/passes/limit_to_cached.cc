@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/port_names.h"
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -218,10 +219,10 @@ Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
   Follower follower(graph);
   std::vector<Followed> caches;
   for (const std::string& name : options.fixed_caches) {
-    const auto input = std::find_if(graph->inputs.begin(), graph->inputs.end(),
-                                    [&](const ir::GraphInput& i) { return i.name == name; });
-    if (input == graph->inputs.end()) continue;
-    RONDO_ASSIGN_OR_RETURN(Followed found, follower.Follow(name, input->node));
+    const int at = ir::FindPort(graph->inputs, name);
+    if (at < 0) continue;
+    RONDO_ASSIGN_OR_RETURN(Followed found,
+                           follower.Follow(name, graph->inputs[static_cast<size_t>(at)].node));
     // Where nothing is written, every position is the caller's.
     if (found.place != kNoNode) caches.push_back(std::move(found));
   }

@@ -1,5 +1,5 @@
-// rondo generate: what decoders may look like, by models made here; and plans that it cannot continue any text
-// with.
+// rondo generate: what decoders may look like, by models made here; and plans that it cannot continue any
+// text with.
 #include "tests/import/model_maker.h"
 #include "tests/tools/generated_text.h"
 

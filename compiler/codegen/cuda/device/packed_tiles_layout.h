@@ -66,8 +66,8 @@ struct PackedTiles {
   HOST_DEVICE int filled() const { return (writers() ? 0 : a_bytes()) + b_bytes(); }  // by copies that count
   // Stages whose B is asked for before A can be.
   HOST_DEVICE int ahead() const {
-    const int most = kPackedBytesAhead / b_bytes(), least = most > 0 ? most : 1;
-    return least < stages ? least : stages;
+    const int wanted = kPackedBytesAhead / b_bytes();
+    return wanted < 1 ? 1 : wanted < stages ? wanted : stages;
   }
   // Where boxes of B number j lie in a stage: of codes from byte `first` of a tile's on, and of scales.
   HOST_DEVICE int codes_box(int j, int first) const {
