@@ -45,18 +45,18 @@ using SumLines = void (*)(const WideLines& how, const WidePiece& piece, int16_t*
 inline constexpr int64_t kWideSlack = 64;
 
 // kChannelBytes. Points beside each other of kStep channels. Column c has four bytes a channel, fours times:
-// vertical taps, filled up; so has each horizontal tap of the weights. Four taps as bytes, signed weights and
-// unsigned columns; or two of 16 bits. Room for whole vectors everywhere.
+// vertical taps, filled up; so has each horizontal tap of the weights. Four taps as bytes, unsigned columns
+// and weights of one signed byte or two; or two taps of 16 bits. Room for whole vectors everywhere.
 struct ChannelStrip {
   const uint8_t* columns = nullptr;
   int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
   const uint8_t* weights = nullptr;
-  const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
+  const uint8_t* high =
+      nullptr;  // bytes of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
   int channels = 0;        // at most a step
   int32_t* acc = nullptr;  // of a point, one a channel
   int64_t acc_row = 0;     // from point to point
-  bool add = false;        // to what is there
 };
 // Whether MultiplyBytes reads no more than k bytes of each row of a.
 using ReadsNoMore = bool (*)(int rows, int columns, int64_t k);
@@ -70,9 +70,8 @@ using InterleaveBytes = void (*)(const uint8_t* const* from, const int64_t* step
 struct ChannelInstructions {
   SumChannels sum = nullptr;
   InterleaveBytes interleave = nullptr;
-  int step = 0;             // channels at a time
-  int taps = 4;             // beside each other: four bytes or two numbers of 16 bits
-  bool takes_wide = false;  // `sum` knows weights of 16 bits
+  int step = 0;  // channels at a time
+  int taps = 4;  // beside each other: four bytes or two numbers of 16 bits
 };
 
 // How bytes are multiplied.
@@ -207,10 +206,8 @@ struct ChannelBytesProgram {
   int64_t unit = 0;                            // bytes of the input from column to column
   const int64_t* guard_unit = nullptr;         // coordinates from column to column, of each guard
   // Scratch. Weights are made when a worker first needs them in a launch, and kept: so many bytes for each
-  // step of channels of a tile, of which made_at says whether, and as how many bytes a weight, they are
-  // there.
-  int64_t columns_at = 0, weights_at = 0, numbers_at = 0, rows_at = 0, absent_at = 0, sums_at = 0,
-          made_at = 0;
+  // step of channels of a tile, of which made_at says whether, and as what, they are there.
+  int64_t columns_at = 0, weights_at = 0, rows_at = 0, absent_at = 0, sums_at = 0, made_at = 0;
   int64_t weights_bytes = 0;
   int64_t tile_steps = 1;
 };

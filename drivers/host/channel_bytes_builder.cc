@@ -129,15 +129,13 @@ Status PartBuilder::BuildChannelBytes() {
   bytes.correction_at = Take(Bytes(kLanes, sizeof(int32_t)));
   const int64_t most_columns =
       (channels.points - 1) * channels.point_columns + (channels.horizontal - 1) * channels.tap_columns + 1;
-  constexpr int64_t kMostBytes = 4;  // whose sum each weight is
   channels.columns_at = Take(Bytes(most_columns, channels.fours, 4, step));
   channels.tile_steps = (lanes + step - 1) / step;
   const int64_t tiles = out_->tiling.tiles;
-  channels.weights_bytes = Bytes(part_.operands[part_.rhs[0]].dtype == DType::kI8 ? 1 : kMostBytes,
+  channels.weights_bytes = Bytes(part_.operands[part_.rhs[0]].dtype == DType::kI8 ? 1 : 2,
                                  channels.horizontal, channels.fours, 4, step);
   channels.weights_at = Take(Bytes(channels.weights_bytes, channels.tile_steps, tiles));
-  channels.made_at = Take(Bytes(2, channels.tile_steps, tiles));
-  channels.numbers_at = Take(Bytes(nest.points[kK], step, sizeof(int32_t)));
+  channels.made_at = Take(Bytes(channels.tile_steps, tiles));
   channels.rows_at = Take(Bytes(nest.points[kK] + 1, step));
   channels.absent_at = Take(step);
   channels.sums_at = Take(Bytes(kLanes, tiles, sizeof(int32_t)));

@@ -213,10 +213,12 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
                    step = static_cast<size_t>(with.step), four = 4 * step;
       for (const int channels : {1, with.step / 4, with.step / 2 + 3, with.step - 3, with.step}) {
         std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step),
-            none(step, 0);
+            high(kTaps * kVertical * step), none(step, 0);
         for (uint8_t& x : image) x = static_cast<uint8_t>(Between(random, 0, 255));
         for (uint8_t& x : weights) x = static_cast<uint8_t>(Between(random, 0, 255));
-        std::vector<uint8_t> columns(kColumns * fours * four), packed(kTaps * fours * four);
+        for (uint8_t& x : high) x = static_cast<uint8_t>(Between(random, 0, 255));
+        std::vector<uint8_t> columns(kColumns * fours * four), packed(kTaps * fours * four),
+            packed_high(kTaps * fours * four);
         const auto interleave = [&](const std::vector<uint8_t>& of, int count, uint8_t flip, bool alone,
                                     std::vector<uint8_t>* to) {
           for (size_t g = 0; g < fours; ++g) {
@@ -233,38 +235,48 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
                             static_cast<int64_t>(fours * four));
           }
         };
-        for (const uint8_t flip : {uint8_t{0x80}, uint8_t{0}}) {
-          // Pairs take signed bytes as they are, which is what a flip says; four bytes are unsigned.
-          interleave(image, kColumns, flip, pairs, &columns);
-          interleave(weights, kTaps, pairs ? 0x80 : 0, false, &packed);
+        const auto expect_sums = [&](uint8_t flip, bool wide) {
           std::vector<int32_t> acc(kPoints * step, 11);
           host::ChannelStrip strip;
           strip.columns = columns.data();
           strip.point_step = strip.tap_step = static_cast<int64_t>(fours * four);
           strip.weights = packed.data();
+          strip.high = wide ? packed_high.data() : nullptr;
           strip.taps = kTaps;
           strip.fours = static_cast<int>(fours);
           strip.points = kPoints;
           strip.channels = channels;
           strip.acc = acc.data();
           strip.acc_row = static_cast<int64_t>(step);
-          strip.add = true;
           with.sum(strip);
           const auto number = [&](uint8_t x) {
             return pairs && flip != 0 ? int{static_cast<int8_t>(x)} : int{x} ^ (pairs ? 0 : flip);
           };
+          const auto weight = [&](size_t at) {
+            return wide ? int{static_cast<int8_t>(high[at])} * 256 + weights[at]
+                        : int{static_cast<int8_t>(weights[at])};
+          };
           for (size_t p = 0; p < kPoints; ++p) {
             for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
-              int32_t sum = 11;
+              int32_t sum = 0;
               for (size_t v = 0; v < kVertical; ++v) {
                 for (size_t x = 0; x < kTaps; ++x) {
-                  sum += number(image[(v * kColumns + p + x) * step + c]) *
-                         static_cast<int8_t>(weights[(v * kTaps + x) * step + c]);
+                  sum +=
+                      number(image[(v * kColumns + p + x) * step + c]) * weight((v * kTaps + x) * step + c);
                 }
               }
               ASSERT_EQ(acc[p * step + c], sum) << engine.name << " channel " << c << " of " << channels;
             }
           }
+        };
+        for (const uint8_t flip : {uint8_t{0x80}, uint8_t{0}}) {
+          // Pairs take signed bytes as they are, which is what a flip says; four bytes are unsigned.
+          interleave(image, kColumns, flip, pairs, &columns);
+          interleave(weights, kTaps, pairs ? 0x80 : 0, false, &packed);
+          expect_sums(flip, false);
+          if (pairs) continue;  // are of 16 bits anyway
+          interleave(high, kTaps, 0, false, &packed_high);
+          expect_sums(flip, true);
         }
       }
     }

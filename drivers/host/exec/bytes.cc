@@ -53,10 +53,11 @@ inline Sums DotFours(Sums sum, Bytes a, Bytes b) {
   const Sums odd = _mm512_madd_epi16(_mm512_srli_epi16(a, 8), _mm512_srai_epi16(b, 8));
   return _mm512_add_epi32(sum, _mm512_add_epi32(even, odd));
 }
+inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
 #include "drivers/host/exec/byte_pairs.inc"
-constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, true};
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
@@ -71,9 +72,10 @@ namespace vnni {
 constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
+inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm512_dpwssd_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
-constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;
@@ -99,7 +101,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_pairs.inc"
 #include "drivers/host/exec/channel_pairs.inc"
-constexpr ChannelInstructions kChannels = {SumChannelPairs, InterleavePairs, kChannelStep, 2, true};
+constexpr ChannelInstructions kChannels = {SumChannelPairs, InterleavePairs, kChannelStep, 2};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
 constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
@@ -114,9 +116,10 @@ namespace vnni {
 constexpr bool kFours = true;
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum, a, b); }
 inline Sums DotFours(Sums sum, Bytes a, Bytes b) { return Dot(sum, a, b); }
+inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm256_dpwssd_avx_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 #include "drivers/host/exec/byte_channels.inc"
-constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;
@@ -158,18 +161,22 @@ void SumChannels(const ChannelStrip& s) {
   for (int p = 0; p < s.points; ++p) {
     int32_t* acc = s.acc + p * s.acc_row;
     for (int c = 0; c < kStep; ++c) {
-      int32_t sum = s.add ? acc[c] : 0;
+      int32_t sum = 0;
       for (int x = 0; x < s.taps; ++x) {
         const uint8_t* from = s.columns + p * s.point_step + x * s.tap_step + 4 * c;
-        const uint8_t* weight = s.weights + x * s.fours * 4 * kStep + 4 * c;
-        for (int t = 0; t < 4 * s.fours; ++t)
-          sum += from[t / 4 * 4 * kStep + t % 4] * static_cast<int8_t>(weight[t / 4 * 4 * kStep + t % 4]);
+        const int64_t weight = x * s.fours * 4 * kStep + 4 * c;
+        for (int t = 0; t < 4 * s.fours; ++t) {
+          const int64_t at = t / 4 * 4 * kStep + t % 4;
+          const uint8_t low = s.weights[weight + at];
+          sum += from[at] * (s.high == nullptr ? static_cast<int8_t>(low)
+                                               : static_cast<int16_t>(s.high[weight + at] << 8 | low));
+        }
       }
       acc[c] = sum;
     }
   }
 }
-constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4, false};
+constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
 constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
 constexpr MultiplyLines kMultiplyLines = nullptr;

@@ -3,9 +3,9 @@
 //
 // Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
 // them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
-// have a tap there, so that it is made once. Weights are bytes; what does not fit one is of 16 bits where the
-// machine widens bytes to multiply them, else a sum of a few signed bytes. With short vectors two taps are
-// beside each other, and they and weights of 16 bits (channel_pairs.inc).
+// have a tap there, so that it is made once. Weights are signed bytes, or, where one does not fit such a
+// byte, of 16 bits, by which bytes are multiplied two by two. With short vectors two taps are beside each
+// other, and they and weights of 16 bits (channel_pairs.inc).
 #include "drivers/host/exec/byte_sums.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/extremes.h"
@@ -33,9 +33,8 @@ class ChannelBytes {
         rows_(At<uint8_t>(program_.rows_at)),
         none_(rows_ + part.taps * step_),
         absent_(At<uint8_t>(program_.absent_at)),
-        numbers_(At<int32_t>(program_.numbers_at)),
         made_(At<Made>(program_.made_at)) {
-    std::memset(made_, 0, static_cast<size_t>(part.tiling.tiles * program_.tile_steps) * sizeof(Made));
+    std::memset(made_, 0, static_cast<size_t>(part.tiling.tiles * program_.tile_steps));
     std::memset(absent_, bytes_.absent, static_cast<size_t>(step_));
     std::memset(none_, 0, static_cast<size_t>(step_));
     strip_.taps = static_cast<int>(program_.horizontal);
@@ -60,7 +59,7 @@ class ChannelBytes {
         strip_.acc = acc + r * part_.acc_row;
         strip_.points = static_cast<int>(points);
         strip_.channels = channels;
-        SumStrip();
+        program_.with.sum(strip_);
         r += points;
         pos[inner_] += points - 1;
         Advance(nest_, nest_.first[1], nest_.first[2], pos);
@@ -80,52 +79,47 @@ class ChannelBytes {
 
   // ---------------------------------------------------------------------------------- weights
 
-  // As how many bytes each weight is there, beside which the sums of those before count 256 times; none: it
-  // is not there yet.
-  struct Made {
-    int8_t high, low;
-  };
+  // As what the weights of a step of channels are there: numbers of one byte or two.
+  enum Made : uint8_t { kNotYet, kBytes, kWide };
 
   // The weights of channels [channel, channel + channels) of the tile at pos.
   void FindWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
     const int64_t step = tile * program_.tile_steps + channel / step_;
     weights_ = At<uint8_t>(program_.weights_at) + step * program_.weights_bytes;
     Made& made = made_[step];
-    if (made.high + made.low == 0) {
-      PackWeights(pos, tile, channel, channels);
-      made = {static_cast<int8_t>(high_), static_cast<int8_t>(low_)};
-    }
-    high_ = made.high;
-    low_ = made.low;
-    strip_.high = IsWide() ? weights_ + program_.horizontal * program_.fours * four_ : nullptr;
-  }
-  bool InPairs() const { return beside_ == 2; }
-  bool IsWide() const { return !InPairs() && part_.weight->dtype != DType::kI8 && program_.with.takes_wide; }
-
-  // i8 are read where they lie.
-  void PackWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
-    const Access& weight = *part_.weight;
-    const char* from = Pointer(weight, w_, BaseOf(weight, pos) + channel);
-    high_ = 0;
-    low_ = 1;
-    const bool bytes = weight.dtype == DType::kI8;
-    if (InPairs()) {
+    if (made == kNotYet) {
+      const Access& weight = *part_.weight;
+      const char* from = Pointer(weight, w_, BaseOf(weight, pos) + channel);
+      const int64_t of = tile * kLanes + channel;
       switch (weight.dtype) {
-        case DType::kI8: return PutPairs(reinterpret_cast<const int8_t*>(from), channels);
-        case DType::kU8: return PutPairs(reinterpret_cast<const uint8_t*>(from), channels);
-        default: return PutPairs(reinterpret_cast<const int16_t*>(from), channels);
+        case DType::kI8: made = Pack(reinterpret_cast<const int8_t*>(from), of, channels); break;
+        case DType::kU8: made = Pack(reinterpret_cast<const uint8_t*>(from), of, channels); break;
+        default: made = Pack(reinterpret_cast<const int16_t*>(from), of, channels); break;
       }
     }
-    if ((!bytes && !IsWide()) || bytes_.left_flip != 0) ReadNumbers(from, channels);
-    if (bytes_.left_flip != 0) AddUpNumbers(tile * kLanes + channel, channels);
-    if (bytes) {
-      PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(from) + part_.tap_weight[tap]; },
-               channels, 0);
-    } else if (IsWide()) {
-      PutWide(from, channels);
-    } else {
-      SplitNumbers(channels);
+    strip_.weights = weights_;
+    strip_.high = made == kWide ? weights_ + NumberBytes() : nullptr;
+  }
+  bool InPairs() const { return beside_ == 2; }
+  // Of one byte of each weight of a step.
+  int64_t NumberBytes() const { return program_.horizontal * program_.fours * four_; }
+
+  // Of `channels` channels, of all tiles' number `channel` and those behind it.
+  template <typename T>
+  Made Pack(const T* weights, int64_t channel, int channels) {
+    if (InPairs()) {
+      PutPairs(weights, channels);
+      return kBytes;
     }
+    if (bytes_.left_flip != 0) AddUp(weights, channel, channels);
+    if constexpr (static_cast<T>(-1) < 0 && sizeof(T) == 1) {  // read where they lie
+      PutBytes([&](int64_t tap) { return reinterpret_cast<const uint8_t*>(weights) + part_.tap_weight[tap]; },
+               channels, 0);
+      return kBytes;
+    }
+    PutRows(weights, channels, 0);
+    PutRows(weights, channels, 1);
+    return FitBytes() ? kBytes : kWide;
   }
 
   // Numbers of 16 bits, of two taps beside each other.
@@ -147,29 +141,32 @@ class ChannelBytes {
     }
   }
 
-  // Low bytes, and behind them high ones.
-  void PutWide(const char* from, int channels) {
-    if (part_.weight->dtype == DType::kU8) return PutWideOf(reinterpret_cast<const uint8_t*>(from), channels);
-    PutWideOf(reinterpret_cast<const int16_t*>(from), channels);
-  }
-  template <typename T>
-  void PutWideOf(const T* weights, int channels) {
-    for (int number = 0; number < 2; ++number) {
-      for (int64_t t = 0; t < part_.taps; ++t) {
-        const T* const of = weights + part_.tap_weight[t];
-        uint8_t* const to = rows_ + t * step_;
-#pragma GCC ivdep
-        for (int c = 0; c < channels; ++c) to[c] = static_cast<uint8_t>(of[c] >> (8 * number));
-      }
-      PutRows(channels, number);
-    }
+  // Whether the low bytes say all, their signs included.
+  bool FitBytes() const {
+    const uint8_t *const low = weights_, *const high = weights_ + NumberBytes();
+    uint8_t beyond = 0;
+    for (int64_t i = 0; i < NumberBytes(); ++i)
+      beyond |= high[i] ^ static_cast<uint8_t>(low[i] & 0x80 ? 0xff : 0);
+    return beyond == 0;
   }
 
-  // One signed byte a weight, of which row(tap) has a tap's, as SumChannels reads it.
+  // Byte number `number` of each, the low one first.
+  template <typename T>
+  void PutRows(const T* weights, int channels, int number) {
+    for (int64_t t = 0; t < part_.taps; ++t) {
+      const T* const of = weights + part_.tap_weight[t];
+      uint8_t* const to = rows_ + t * step_;
+#pragma GCC ivdep
+      for (int c = 0; c < channels; ++c) to[c] = static_cast<uint8_t>(of[c] >> (8 * number));
+    }
+    PutBytes([&](int64_t tap) { return rows_ + tap * step_; }, channels, number);
+  }
+
+  // One byte a weight, of which row(tap) has a tap's, as SumChannels reads it.
   template <typename Row>
   void PutBytes(const Row& row, int channels, int number) {
     static constexpr int64_t kStay[4] = {};
-    uint8_t* to = weights_ + number * program_.horizontal * program_.fours * four_;
+    uint8_t* to = weights_ + number * NumberBytes();
     for (int64_t x = 0; x < program_.horizontal; ++x) {
       for (int64_t g = 0; g < program_.fours; ++g, to += four_) {
         const uint8_t* from[4];
@@ -182,66 +179,16 @@ class ChannelBytes {
     }
   }
 
-  void ReadNumbers(const char* from, int channels) {
-    const auto read = [&](const auto* weights) {
-      for (int64_t t = 0; t < part_.taps; ++t) {
-        int32_t* to = numbers_ + t * step_;
-        for (int c = 0; c < channels; ++c) to[c] = weights[part_.tap_weight[t] + c];
-      }
-    };
-    switch (part_.weight->dtype) {
-      case DType::kI8: return read(reinterpret_cast<const int8_t*>(from));
-      case DType::kU8: return read(reinterpret_cast<const uint8_t*>(from));
-      default: return read(reinterpret_cast<const int16_t*>(from));
-    }
-  }
-
   // What flipped bits of the input add to the sums of each channel.
-  void AddUpNumbers(int64_t channel, int channels) {
-    int32_t* sums = At<int32_t>(program_.sums_at) + channel;
-    for (int c = 0; c < channels; ++c) {
-      uint32_t sum = 0;
-      for (int64_t t = 0; t < part_.taps; ++t) sum += static_cast<uint32_t>(numbers_[t * step_ + c]);
-      sums[c] = static_cast<int32_t>(sum * 128);
-    }
-  }
-
-  // Each number as a sum of as few signed bytes as all of them need; where they are large, of bytes that
-  // count 256 times as well.
-  void SplitNumbers(int channels) {
-    constexpr int32_t kThreeBytes = 3 * 127;
-    bool large = false;
+  template <typename T>
+  void AddUp(const T* weights, int64_t channel, int channels) {
+    int32_t* const sums = At<int32_t>(program_.sums_at) + channel;
+    std::memset(sums, 0, static_cast<size_t>(channels) * sizeof(*sums));
     for (int64_t t = 0; t < part_.taps; ++t) {
-      for (int c = 0; c < channels; ++c) large |= AbsoluteOf(numbers_[t * step_ + c]) > kThreeBytes;
+      const T* const of = weights + part_.tap_weight[t];
+#pragma GCC ivdep
+      for (int c = 0; c < channels; ++c) sums[c] += 128 * of[c];
     }
-    int number = 0;
-    if (large) {
-      while (TakeBytes(channels, 256)) PutRows(channels, number++);
-    }
-    high_ = number;
-    while (TakeBytes(channels, 1)) PutRows(channels, number++);
-    if (number == 0) PutRows(channels, number++);  // all are 0
-    low_ = number - high_;
-  }
-  static int32_t AbsoluteOf(int32_t x) { return x < 0 ? -x : x; }
-
-  // Takes from each number as many times `times` as a signed byte holds; whether that was any.
-  bool TakeBytes(int channels, int32_t times) {
-    bool any = false;
-    for (int64_t t = 0; t < part_.taps; ++t) {
-      int32_t* number = numbers_ + t * step_;
-      for (int c = 0; c < channels; ++c) {
-        int32_t byte = times == 1 ? number[c] : (number[c] + 128) >> 8;
-        byte = byte < -128 ? -128 : byte > 127 ? 127 : byte;
-        number[c] -= byte * times;
-        rows_[t * step_ + c] = static_cast<uint8_t>(byte);
-        any |= byte != 0;
-      }
-    }
-    return any;
-  }
-  void PutRows(int channels, int number) {
-    PutBytes([&](int64_t tap) { return rows_ + tap * step_; }, channels, number);
   }
 
   // ---------------------------------------------------------------------------------- points
@@ -303,20 +250,6 @@ class ChannelBytes {
     }
   }
 
-  void SumStrip() {
-    strip_.weights = weights_;
-    for (int i = 0; i < high_ + low_; ++i) {
-      strip_.add = i > 0;
-      program_.with.sum(strip_);
-      strip_.weights += program_.horizontal * program_.fours * four_;
-      if (i + 1 != high_) continue;
-      for (int p = 0; p < strip_.points; ++p) {
-        uint32_t* acc = reinterpret_cast<uint32_t*>(strip_.acc) + p * strip_.acc_row;
-        for (int c = 0; c < step_; ++c) acc[c] <<= 8;
-      }
-    }
-  }
-
   const PartProgram& part_;
   const BytesProgram& bytes_;
   const ChannelBytesProgram& program_;
@@ -334,10 +267,8 @@ class ChannelBytes {
   uint8_t* const rows_;         // bytes of the weights, one row a tap
   uint8_t* const none_;         // zeros
   uint8_t* const absent_;
-  int32_t* const numbers_;  // weights, or what is left of them
-  Made* const made_;        // of each step of channels
+  Made* const made_;  // of each step of channels
   ChannelStrip strip_;
-  int high_ = 0, low_ = 1;  // bytes whose sum a weight is; the sums of the former count 256 times
 };
 
 }  // namespace
