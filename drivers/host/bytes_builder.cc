@@ -138,8 +138,9 @@ Status PartBuilder::BuildBytes() {
   } else {
     int64_t most = kMostPacked / out_->lhs_row;
     most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;
-    const int64_t blocks = (rows + most - 1) / most;
-    out_->block_rows = (rows + blocks - 1) / blocks;
+    constexpr int64_t kStep = 4, kExtra = 4;
+    const int64_t others = Bytes(nest.points[kOuter], out_->tiling.tiles);
+    out_->block_rows = RowsOfBlock({rows, most, kStep, kExtra, others}, sharing_.Shares(out_->work));
     bytes.in_place = FindInPlace(&bytes);
   }
   const int64_t blocks = (rows + out_->block_rows - 1) / out_->block_rows;
@@ -155,9 +156,6 @@ Status PartBuilder::BuildBytes() {
   out_->temp_at = Take(kLanes * static_cast<int64_t>(sizeof(int64_t)));
   bytes.correction_at = Take(Bytes(kLanes, out_->num_rhs, sizeof(int32_t)));
   if (!in_place) bytes.columns_at = Take(Bytes(kLanes, out_->lhs_row));
-  const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(rows) *
-                        static_cast<double>(nest.points[kN]);
-  out_->work = points * (1 + 0.005 * static_cast<double>(k));
   return Status::Ok();
 }
 

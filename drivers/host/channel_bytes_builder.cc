@@ -113,13 +113,11 @@ Status PartBuilder::BuildChannelBytes() {
   RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, -1));
   RONDO_RETURN_IF_ERROR(BuildStrip(*out_->rhs[0].by_n, &channels));
   const int64_t rows = nest.points[kM], step = channels.with.step, lanes = out_->tiling.chunk;
+  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
+  out_->work = points * (0.3 + 0.02 * static_cast<double>(nest.points[kK]));
   out_->acc_row = (lanes + step - 1) / step * step;
   constexpr int64_t kMostAcc = int64_t{16} << 10;  // sums: what the second cache holds beside the input
-  out_->block_rows = kMostAcc / out_->acc_row;
-  // Whole lines of points, so that blocks end where lines do.
-  const int64_t line = nest.extent[nest.first[kM + 1] - 1];
-  if (out_->block_rows > line) out_->block_rows = out_->block_rows / line * line;
-  if (out_->block_rows > rows) out_->block_rows = rows;
+  out_->block_rows = RowsOfLines(kMostAcc / out_->acc_row);
   out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * out_->tiling.tiles;
   out_->acc_stride = Bytes(out_->block_rows, out_->acc_row, sizeof(int32_t));
   out_->acc_at = Take(out_->acc_stride);
@@ -139,8 +137,6 @@ Status PartBuilder::BuildChannelBytes() {
   channels.rows_at = Take(Bytes(nest.points[kK] + 1, step));
   channels.absent_at = Take(step);
   channels.sums_at = Take(Bytes(kLanes, tiles, sizeof(int32_t)));
-  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
-  out_->work = points * (0.3 + 0.02 * static_cast<double>(nest.points[kK]));
   return Status::Ok();
 }
 

@@ -37,19 +37,15 @@ Status PartBuilder::BuildChannels() {
   RONDO_RETURN_IF_ERROR(BuildEpilogue());
   RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, -1));
   const int64_t rows = nest.points[kM];
+  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
+  out_->work = points * (0.3 + 0.05 * static_cast<double>(nest.points[kK]));
   out_->acc_row = AccumulatorRow(out_->tiling, engine_);
   constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats: what the second cache holds beside the input
-  out_->block_rows = kMostAcc / out_->acc_row;
-  // Whole lines of points, so that blocks end where lines do.
-  const int64_t line = nest.extent[nest.first[kM + 1] - 1];
-  if (out_->block_rows > line) out_->block_rows = out_->block_rows / line * line;
-  if (out_->block_rows > rows) out_->block_rows = rows;
+  out_->block_rows = RowsOfLines(kMostAcc / out_->acc_row);
   out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * out_->tiling.tiles;
   out_->acc_stride = out_->block_rows * out_->acc_row * 4;
   out_->acc_at = Take(out_->acc_stride);
   out_->taps_at = Take(Bytes(nest.points[kK], 2, sizeof(int64_t)));
-  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
-  out_->work = points * (0.3 + 0.05 * static_cast<double>(nest.points[kK]));
   return Status::Ok();
 }
 

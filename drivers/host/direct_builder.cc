@@ -90,10 +90,10 @@ Status PartBuilder::BuildDirect(bool* built) {
   constexpr int64_t kMostAcc = int64_t{8} << 10, kMostAddresses = int64_t{4} << 10;  // floats; addresses
   out_->block_rows = kMostAcc / out_->acc_row;
   if (out_->block_rows > kMostAddresses / out_->taps) out_->block_rows = kMostAddresses / out_->taps;
-  if (out_->block_rows > rows) out_->block_rows = rows;
-  const int64_t blocks = (rows + out_->block_rows - 1) / out_->block_rows;
-  out_->block_rows = (rows + blocks - 1) / blocks;
-  out_->tasks = blocks * nest.points[kOuter];
+  constexpr int64_t kExtra = 2;
+  out_->block_rows =
+      RowsOfBlock({rows, out_->block_rows, 1, kExtra, nest.points[kOuter]}, sharing_.Shares(out_->work));
+  out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * nest.points[kOuter];
   out_->acc_stride = out_->block_rows * out_->acc_row * 4;
   out_->acc_at = Take(out_->acc_stride);
   out_->taps_at = Take(Bytes(out_->block_rows, out_->taps, sizeof(float*)));

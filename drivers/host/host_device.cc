@@ -72,7 +72,7 @@ HostDevice::HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions
       allocator_(options.allocator),
       hooks_(options.thread_hooks),
       ops_(options.ops),
-      work_per_thread_(options.work_per_thread),
+      sharing_{pool.threads(), options.work_per_thread > 1 ? options.work_per_thread : 1},
       book_(book),
       index_(index),
       one_device_(options.devices == 1),
@@ -170,7 +170,7 @@ Status HostDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t element
 Result<Module*> HostDevice::LoadModule(const PlanData& plan) {
   Status status = faults_.Before(HostCall::kLoadModule);
   if (!status.ok()) return status;
-  HostModule* module = HostModule::Create(plan, engine_, ops_, &status);
+  HostModule* module = HostModule::Create(plan, engine_, sharing_, ops_, &status);
   if (module == nullptr) return status;
   std::lock_guard<std::mutex> lock(mutex_);
   for (const rondo::Program& program : plan.programs) {
@@ -186,7 +186,7 @@ void HostDevice::DestroyModule(Module* module) { delete ToHost(module); }
 
 Result<Stream*> HostDevice::CreateStream() {
   RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCreateStream));
-  auto* stream = new (std::nothrow) HostStream(pool_, allocator_, work_per_thread_, faults_, collectives_);
+  auto* stream = new (std::nothrow) HostStream(pool_, allocator_, sharing_, faults_, collectives_);
   if (stream == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for a stream");
   return reinterpret_cast<Stream*>(stream);
 }

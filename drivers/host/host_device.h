@@ -9,6 +9,7 @@
 #include "drivers/host/faults.h"
 #include "drivers/host/host_driver.h"
 #include "drivers/host/memory_book.h"
+#include "drivers/host/sharing.h"
 #include "drivers/host/thread_pool.h"
 
 namespace rondo::host {
@@ -73,7 +74,7 @@ class HostDevice final : public Device {
   const HostAllocator allocator_;
   const ThreadHooks hooks_;
   const OpRegistry* const ops_;
-  const double work_per_thread_;
+  const Sharing sharing_;
   MemoryBook& book_;
   const uint32_t index_;
   const bool one_device_;

@@ -76,7 +76,10 @@ void PartBuilder::BuildLines(BytesProgram* bytes) {
   most = most < 12 ? 12 : most > kMostRows ? kMostRows : most;
   const int64_t parts = (along + most - 1) / most;
   int64_t block = parts > 1 ? (along + parts - 1) / parts : most / along * along;
-  if (block > rows) block = rows;
+  constexpr int64_t kStep = 4, kExtra = 4;
+  const int64_t others = Bytes(nest.points[0], out_->tiling.tiles), shares = sharing_.Shares(out_->work);
+  block = block < along ? RowsOfBlock({rows, block, kStep, kExtra, others}, shares)
+                        : along * RowsOfBlock({rows / along, block / along, 1, 0, others}, shares);
   out_->block_rows = block;
   const int64_t pieces = block / along + 2;
   const int64_t points = block < along ? block : along;

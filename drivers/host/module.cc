@@ -27,14 +27,14 @@ void PickEngine(uint32_t level, Engine* engine) {
   baseline::FillEngine(engine);
 }
 
-HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const OpRegistry* ops,
-                               Status* status) {
+HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const Sharing& sharing,
+                               const OpRegistry* ops, Status* status) {
   HostModule* module = new (std::nothrow) HostModule;
   if (module == nullptr) {
     *status = Status::Error(Code::kOutOfMemory, "host driver: no memory for the kernels of a plan");
     return nullptr;
   }
-  *status = module->Build(plan, engine);
+  *status = module->Build(plan, engine, sharing);
   if (status->ok()) *status = module->calls_.Build(plan, ops, module->arena_);
   if (status->ok()) return module;
   delete module;
@@ -42,17 +42,17 @@ HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const
 }
 
 Status HostModule::BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
-                             PartProgram* out) {
-  PartBuilder builder(kernel, part, engine, arena_, false);
+                             const Sharing& sharing, PartProgram* out) {
+  PartBuilder builder(kernel, part, engine, sharing, arena_, false);
   Status status = builder.Build(out);
   if (!status.ok() && builder.overflow()) {
-    status = PartBuilder(kernel, part, engine, arena_, true).Build(out);
+    status = PartBuilder(kernel, part, engine, sharing, arena_, true).Build(out);
   }
   out->kernel_index = index;
   return status;
 }
 
-Status HostModule::Build(const PlanData& plan, const Engine& engine) {
+Status HostModule::Build(const PlanData& plan, const Engine& engine, const Sharing& sharing) {
   const Status no_memory =
       Status::Error(Code::kOutOfMemory, "host driver: no memory for the kernels of a plan");
   Span<KernelProgram> kernels = arena_.New<KernelProgram>(plan.kernels.size());
@@ -62,7 +62,7 @@ Status HostModule::Build(const PlanData& plan, const Engine& engine) {
     Span<PartProgram> parts = arena_.New<PartProgram>(kernel.parts.size());
     if (parts.data() == nullptr) return no_memory;
     for (size_t p = 0; p < parts.size(); ++p) {
-      RONDO_RETURN_IF_ERROR(BuildPart(kernel, k, kernel.parts[p], engine, &parts[p]));
+      RONDO_RETURN_IF_ERROR(BuildPart(kernel, k, kernel.parts[p], engine, sharing, &parts[p]));
       if (parts[p].scratch_bytes > kernels[k].scratch_bytes) {
         kernels[k].scratch_bytes = parts[p].scratch_bytes;
       }

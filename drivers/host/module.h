@@ -6,6 +6,7 @@
 #include "core/plan.h"
 #include "core/status.h"
 #include "drivers/host/program.h"
+#include "drivers/host/sharing.h"
 #include "drivers/ops/calls.h"
 
 namespace rondo::host {
@@ -20,9 +21,9 @@ struct KernelProgram {
 class HostModule {
  public:
   // Null when out of memory (then *status says so, as it does for a kernel that cannot be run).
-  // `ops` may be null, and must outlive the module.
-  static HostModule* Create(const PlanData& plan, const Engine& engine, const OpRegistry* ops,
-                            Status* status);
+  // `sharing`: of the launches that it is for; `ops` may be null, and must outlive the module.
+  static HostModule* Create(const PlanData& plan, const Engine& engine, const Sharing& sharing,
+                            const OpRegistry* ops, Status* status);
 
   const KernelProgram* kernel(uint32_t index) const {
     return index < kernels_.size() ? &kernels_[index] : nullptr;
@@ -30,9 +31,9 @@ class HostModule {
   const CallProgram* call(uint32_t index) const { return calls_.at(index); }
 
  private:
-  Status Build(const PlanData& plan, const Engine& engine);
+  Status Build(const PlanData& plan, const Engine& engine, const Sharing& sharing);
   Status BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
-                   PartProgram* out);
+                   const Sharing& sharing, PartProgram* out);
   Arena arena_;
   Span<const KernelProgram> kernels_;
   CallTable calls_;

@@ -7,6 +7,7 @@
 #include "core/status.h"
 #include "drivers/host/nest.h"
 #include "drivers/host/program.h"
+#include "drivers/host/sharing.h"
 
 namespace rondo::host {
 
@@ -30,8 +31,9 @@ inline bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 class PartBuilder {
  public:
   // `linear`: see MakeTiling.
-  PartBuilder(const Kernel& kernel, const Part& part, const Engine& engine, Arena& arena, bool linear)
-      : kernel_(kernel), part_(part), engine_(engine), arena_(arena), linear_(linear) {}
+  PartBuilder(const Kernel& kernel, const Part& part, const Engine& engine, const Sharing& sharing,
+              Arena& arena, bool linear)
+      : kernel_(kernel), part_(part), engine_(engine), sharing_(sharing), arena_(arena), linear_(linear) {}
 
   Status Build(PartProgram* out);
   // After a failed Build: the part can be built with `linear`.
@@ -101,6 +103,10 @@ class PartBuilder {
   Status BuildOneRow(Span<StageProgram> stages);
   Status FindWritten();
   Status BuildProduct();
+  int LanesOfTile(double work) const;
+  // Rows of a block of a product or window operation of out_->work, in whole lines of points if `most` has
+  // one.
+  int64_t RowsOfLines(int64_t most) const;
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);
   Status BuildLeft();
@@ -155,6 +161,7 @@ class PartBuilder {
   const Kernel& kernel_;
   Part part_;
   const Engine& engine_;
+  const Sharing& sharing_;
   Arena& arena_;
   const bool linear_;
   bool overflow_ = false;

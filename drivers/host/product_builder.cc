@@ -137,13 +137,17 @@ Status PartBuilder::BuildProduct() {
   const bool pool = convolution && part_.combine != Combine::kProduct;
   if (!pool && part_.rhs.empty()) return Fail("a product without a right-hand side");
 
-  out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], kLanes, linear_);
   const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(nest.points[kM]) *
                         static_cast<double>(nest.points[kN]);
   const double products = points * static_cast<double>(nest.points[kK]);
+  const bool bytes = FitsBytes(), packed = part_.packed.type != PackedType::kNone;
+  const double blocked_work = points * 0.5 + products * 0.02,
+               byte_work = points * (1 + 0.005 * static_cast<double>(nest.points[kK]));
+  const int lanes = packed ? kLanes : LanesOfTile(bytes ? byte_work : blocked_work);
+  out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], lanes, linear_);
   out_->has_lhs = !pool;
   out_->work = points * 0.5 + products * 0.5;
-  if (part_.packed.type != PackedType::kNone) {
+  if (packed) {
     const GrowingList<TapeInst> left = LhsTape();
     if (!left.ok()) return NoMemory();
     if (TapeDepends(Tape(left.data(), left.size()), kN))
@@ -151,15 +155,20 @@ Status PartBuilder::BuildProduct() {
     out_->work = points * 0.5 + products * 0.05;
     return BuildPacked();
   }
-  if (FitsBytes()) return BuildBytes();
+  if (bytes) {
+    out_->work = byte_work;
+    return BuildBytes();
+  }
   const bool one = part_.rhs.size() <= 1;  // which convolutions mostly have
   if (one && FitsChannelBytes()) return BuildChannelBytes();
   if (one && FitsChannels()) return BuildChannels();
   if (!pool && one && FitsDirect()) {
     bool built = false;
+    const double work = out_->work;
+    out_->work = blocked_work;
     RONDO_RETURN_IF_ERROR(BuildDirect(&built));
-    if (built) out_->work = points * 0.5 + products * 0.02;
     if (built) return Status::Ok();
+    out_->work = work;
   }
   if (one && FitsPlanes()) {
     bool built = false;
@@ -184,8 +193,38 @@ Status PartBuilder::BuildProduct() {
   fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
   if (!fast || (convolution && !channels_ && nest.points[kM] == 1)) return BuildAccumulate();
   if (products < 512 && nest.points[kK] < 8) return BuildAccumulate();
-  out_->work = points * 0.5 + products * 0.02;
+  out_->work = blocked_work;
   return BuildBlocked(convolution && !channels_);
+}
+
+// Lanes of a tile of columns: fewer where all tiles, and rows, would leave threads without work.
+int PartBuilder::LanesOfTile(double work) const {
+  const Nest& nest = out_->nest;
+  const int64_t shares = sharing_.Shares(work);
+  constexpr int kLeast = 64, kExtra = 16;  // what a tile takes besides its lanes, in lanes
+  const int64_t some_rows = 2 * engine_.rows, row_blocks = nest.points[kM] / some_rows,
+                blocks = Bytes(nest.points[kOuter], row_blocks < 1 ? 1 : row_blocks);
+  int best = kLanes;
+  int64_t least_time = 0;
+  for (int lanes = kLanes; lanes >= kLeast; lanes /= 2) {
+    const Tiling tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], lanes, linear_);
+    const int64_t time =
+        (Bytes(blocks, tiling.tiles) + shares - 1) / shares * (tiling.chunk * tiling.inner + kExtra);
+    if (lanes == kLanes || time < least_time) {
+      best = lanes;
+      least_time = time;
+    }
+    if (shares == 1) break;
+  }
+  return best;
+}
+
+int64_t PartBuilder::RowsOfLines(int64_t most) const {
+  const Nest& nest = out_->nest;
+  const int64_t rows = nest.points[kM], line = nest.extent[nest.first[kM + 1] - 1],
+                others = Bytes(nest.points[kOuter], out_->tiling.tiles), shares = sharing_.Shares(out_->work);
+  if (most < line) return RowsOfBlock({rows, most, 1, 1, others}, shares);
+  return line * RowsOfBlock({rows / line, most / line, 1, 0, others}, shares);
 }
 
 // The epilogue, over a tile of n or, where all of n is short, over several rows at once.
@@ -305,11 +344,11 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     constexpr int64_t kMostBytes = int64_t{8} << 20;
     int64_t blocks = kMostBytes / (padded * 4 * engine_.rows);
     blocks = blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
-    out_->block_rows = blocks * engine_.rows;
-    if (out_->block_rows > rows) out_->block_rows = rows;
-    const int64_t row_blocks = (rows + out_->block_rows - 1) / out_->block_rows;
-    out_->block_rows = (rows + row_blocks - 1) / row_blocks;
-    out_->tasks = nest.points[kOuter] * row_blocks * out_->tiling.tiles;
+    constexpr int64_t kExtra = 6;  // rows' time to pack the right side
+    const int64_t others = Bytes(nest.points[kOuter], out_->tiling.tiles);
+    out_->block_rows =
+        RowsOfBlock({rows, blocks * engine_.rows, engine_.rows, kExtra, others}, sharing_.Shares(out_->work));
+    out_->tasks = others * ((rows + out_->block_rows - 1) / out_->block_rows);
     out_->rhs_at = Take(kLanes * (kLanes + 64) * 4);
     out_->temp_at = Take(kLanes * 16 * 4);
   }

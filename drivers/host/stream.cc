@@ -71,8 +71,7 @@ void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
     launching.part = &part;
     launching.worker.scratch = launching.worker.shared = scratch_;
     launching.scratch_bytes = scratch_bytes_;
-    const double worth = part.work / work_per_thread_;
-    uint32_t shares = worth >= kMaxThreads ? kMaxThreads : static_cast<uint32_t>(worth) + 1;
+    uint32_t shares = sharing_.Shares(part.work);
     if (static_cast<int64_t>(shares) > part.tasks) shares = static_cast<uint32_t>(part.tasks);
     for (int phase = 0; phase < part.phases && !stop_->Known(); ++phase) {
       launching.worker.phase = phase;

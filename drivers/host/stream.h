@@ -7,6 +7,7 @@
 #include "drivers/host/collectives.h"
 #include "drivers/host/faults.h"
 #include "drivers/host/module.h"
+#include "drivers/host/sharing.h"
 #include "drivers/host/thread_pool.h"
 
 namespace rondo::host {
@@ -85,13 +86,9 @@ uint64_t Nanoseconds();
 // it, and the launches outside of graphs, have needed so far; it is given back with the stream.
 class HostStream {
  public:
-  HostStream(ThreadPool& pool, const HostAllocator& allocator, double work_per_thread, Faults& faults,
+  HostStream(ThreadPool& pool, const HostAllocator& allocator, const Sharing& sharing, Faults& faults,
              CollectiveStream& collectives)
-      : pool_(pool),
-        allocator_(allocator),
-        work_per_thread_(work_per_thread > 1 ? work_per_thread : 1),
-        faults_(faults),
-        collectives_(collectives) {}
+      : pool_(pool), allocator_(allocator), sharing_(sharing), faults_(faults), collectives_(collectives) {}
   ~HostStream();
 
   // Ends what executes from now on early, once it is asked to.
@@ -119,7 +116,7 @@ class HostStream {
 
   ThreadPool& pool_;
   const HostAllocator allocator_;
-  const double work_per_thread_;  // nanoseconds
+  const Sharing sharing_;
   Faults& faults_;
   CollectiveStream& collectives_;
   // Of the launch at hand: where its workers keep the range of what they write; null: nowhere.

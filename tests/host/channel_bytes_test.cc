@@ -190,7 +190,7 @@ TEST(GreatestBytes, MatchTheReference) {
       plan.Add(maker);
       Status status = Status::Ok();
       const std::unique_ptr<host::HostModule> module(
-          host::HostModule::Create(plan.data, Engines().back(), nullptr, &status));
+          host::HostModule::Create(plan.data, Engines().back(), {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
       const host::PartProgram& program = module->kernel(0)->parts[0];
       EXPECT_EQ(program.path, host::Path::kBytePool) << "seed " << seed;

@@ -145,7 +145,7 @@ TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
       plan.Add(maker);
       Status status = Status::Ok();
       const std::unique_ptr<host::HostModule> module(
-          host::HostModule::Create(plan.data, engine, nullptr, &status));
+          host::HostModule::Create(plan.data, engine, {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
       const host::PartProgram& built = module->kernel(0)->parts[0];
       ASSERT_NE(built.bytes, nullptr);
@@ -208,7 +208,7 @@ TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
       plan.Add(maker);
       Status status = Status::Ok();
       const std::unique_ptr<host::HostModule> module(
-          host::HostModule::Create(plan.data, engine, nullptr, &status));
+          host::HostModule::Create(plan.data, engine, {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
       const host::Program& program = module->kernel(0)->parts[0].program;
       int tables = 0;

@@ -24,7 +24,7 @@ class Prepared {
     host::Engine engine = Engines().back();
     engine.bytes = engine.bytes_widened;
     Status status = Status::Ok();
-    module_.reset(host::HostModule::Create(plan_.data, engine, nullptr, &status));
+    module_.reset(host::HostModule::Create(plan_.data, engine, {}, nullptr, &status));
     EXPECT_TRUE(status.ok()) << status.message();
   }
   const host::PartProgram& operator*() const { return module_->kernel(0)->parts[0]; }
