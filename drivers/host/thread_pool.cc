@@ -5,7 +5,9 @@
 namespace rondo::host {
 namespace {
 
-constexpr int kSpins = 4000;  // a few tens of microseconds before a worker sleeps
+constexpr int kSpins = 4000;  // some tens or hundreds of microseconds before a worker sleeps
+constexpr uint64_t kRound = 1024;
+static_assert(kMaxThreads < kRound);
 
 void Pause() {
 #if defined(__x86_64__)
@@ -42,28 +44,37 @@ void* ThreadPool::Main(void* pool) {
   return nullptr;
 }
 
-// Waits until there is a round after `seen`. False: stop.
-bool ThreadPool::Sleep(uint64_t seen) {
+uint64_t ThreadPool::AwaitRound(uint32_t index, uint64_t seen) {
+  const auto is_mine = [&](uint64_t round) { return round != seen && index < round % kRound; };
   for (int i = 0; i < kSpins; ++i) {
-    if (round_.load(std::memory_order_acquire) != seen) return true;
-    if (stop_.load(std::memory_order_relaxed)) return false;
+    const uint64_t round = round_.load(std::memory_order_acquire);
+    if (is_mine(round)) return round;
+    if (stop_.load(std::memory_order_relaxed)) return 0;
     Pause();
   }
   pthread_mutex_lock(&mutex_);
-  sleeping_.fetch_add(1);
-  while (round_.load() == seen && !stop_.load()) pthread_cond_wait(&wake_, &mutex_);
-  sleeping_.fetch_sub(1);
+  asleep_[index].store(true);
+  uint64_t round = round_.load();
+  while (!is_mine(round) && !stop_.load()) {
+    pthread_cond_wait(&wake_, &mutex_);
+    round = round_.load();
+  }
+  asleep_[index].store(false);
   pthread_mutex_unlock(&mutex_);
-  return !stop_.load();
+  return stop_.load() ? 0 : round;
 }
 
 void ThreadPool::Serve(uint32_t index) {
-  uint64_t seen = 0;
-  while (Sleep(seen)) {
-    ++seen;  // every worker takes part in every round, so it never misses one
-    if (index < shares_) work_(context_, index, shares_);
+  for (uint64_t round = 0; (round = AwaitRound(index, round)) != 0;) {
+    work_(context_, index, static_cast<uint32_t>(round % kRound));
     pending_.fetch_sub(1, std::memory_order_acq_rel);
   }
+}
+
+bool ThreadPool::AnyAsleep(uint32_t shares) const {
+  bool any = false;
+  for (uint32_t i = 1; i < shares; ++i) any |= asleep_[i].load();
+  return any;
 }
 
 void ThreadPool::Run(Work work, void* context, uint32_t shares) {
@@ -75,10 +86,9 @@ void ThreadPool::Run(Work work, void* context, uint32_t shares) {
   }
   work_ = work;
   context_ = context;
-  shares_ = shares;
-  pending_.store(workers_, std::memory_order_relaxed);
-  round_.fetch_add(1);
-  if (sleeping_.load() != 0) {
+  pending_.store(shares - 1, std::memory_order_relaxed);
+  round_.store((round_.load(std::memory_order_relaxed) / kRound + 1) * kRound + shares);
+  if (AnyAsleep(shares)) {
     pthread_mutex_lock(&mutex_);
     pthread_cond_broadcast(&wake_);
     pthread_mutex_unlock(&mutex_);

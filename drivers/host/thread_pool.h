@@ -35,21 +35,24 @@ class ThreadPool {
  private:
   static void* Main(void* pool);
   void Serve(uint32_t index);
-  bool Sleep(uint64_t seen);
+  // Waits for a round in which worker `index` has a share, other than `seen`. 0: stop.
+  uint64_t AwaitRound(uint32_t index, uint64_t seen);
+  bool AnyAsleep(uint32_t shares) const;
 
   uint32_t workers_ = 0;
   ThreadHooks hooks_;
   void* handles_[kMaxThreads] = {};
   std::atomic<uint32_t> next_index_{1};
 
-  std::atomic<bool> busy_{false};     // a caller owns the workers
-  std::atomic<uint64_t> round_{0};    // counts pieces of work
+  std::atomic<bool> busy_{false};  // a caller owns the workers
+  // Counts pieces of work, kRound each; the rest: into how many shares the last one is split. Who has none
+  // reads nothing else, and may miss rounds; the caller waits for all others.
+  std::atomic<uint64_t> round_{0};
   std::atomic<uint32_t> pending_{0};  // workers that have not finished this round
-  std::atomic<uint32_t> sleeping_{0};
+  std::atomic<bool> asleep_[kMaxThreads] = {};
   std::atomic<bool> stop_{false};
   Work work_ = nullptr;
   void* context_ = nullptr;
-  uint32_t shares_ = 1;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
 };
