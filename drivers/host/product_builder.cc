@@ -202,14 +202,14 @@ int PartBuilder::LanesOfTile(double work) const {
   const Nest& nest = out_->nest;
   const int64_t shares = sharing_.Shares(work);
   constexpr int kLeast = 64, kExtra = 16;  // what a tile takes besides its lanes, in lanes
-  const int64_t some_rows = 2 * engine_.rows, row_blocks = nest.points[kM] / some_rows,
-                blocks = Bytes(nest.points[kOuter], row_blocks < 1 ? 1 : row_blocks);
+  const int64_t row_blocks = nest.points[kM] / (2 * engine_.rows);
+  const int64_t blocks = Bytes(nest.points[kOuter], row_blocks < 1 ? 1 : row_blocks);
   int best = kLanes;
-  int64_t least_time = 0;
+  double least_time = 0;
   for (int lanes = kLanes; lanes >= kLeast; lanes /= 2) {
     const Tiling tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], lanes, linear_);
-    const int64_t time =
-        (Bytes(blocks, tiling.tiles) + shares - 1) / shares * (tiling.chunk * tiling.inner + kExtra);
+    const int64_t each = (Bytes(blocks, tiling.tiles) + shares - 1) / shares;
+    const double time = static_cast<double>(each) * static_cast<double>(tiling.chunk * tiling.inner + kExtra);
     if (lanes == kLanes || time < least_time) {
       best = lanes;
       least_time = time;
@@ -348,7 +348,8 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     const int64_t others = Bytes(nest.points[kOuter], out_->tiling.tiles);
     out_->block_rows =
         RowsOfBlock({rows, blocks * engine_.rows, engine_.rows, kExtra, others}, sharing_.Shares(out_->work));
-    out_->tasks = others * ((rows + out_->block_rows - 1) / out_->block_rows);
+    const int64_t row_blocks = (rows + out_->block_rows - 1) / out_->block_rows;
+    out_->tasks = nest.points[kOuter] * row_blocks * out_->tiling.tiles;
     out_->rhs_at = Take(kLanes * (kLanes + 64) * 4);
     out_->temp_at = Take(kLanes * 16 * 4);
   }

@@ -1,5 +1,7 @@
 #include "drivers/host/sharing.h"
 
+#include <cmath>
+
 namespace rondo::host {
 namespace {
 
@@ -12,14 +14,16 @@ int64_t RowsOfBlock(const RowBlocks& of, int64_t shares) {
   const int64_t fewest = Pieces(rows, most), best_alone = Pieces(rows, fewest);
   if (shares <= 1) return best_alone;
   const auto time = [&](int64_t block) {
-    const int64_t tasks = Pieces(rows, block) * of.others;
-    return Pieces(tasks, shares) * (Pieces(block, of.step) * of.step + of.extra);
+    const double tasks = static_cast<double>(Pieces(rows, block)) * static_cast<double>(of.others);
+    return std::ceil(tasks / static_cast<double>(shares)) *
+           static_cast<double>(Pieces(block, of.step) * of.step + of.extra);
   };
-  int64_t best = best_alone, least_time = time(best);
+  int64_t best = best_alone;
+  double least_time = time(best);
   for (int64_t blocks = fewest; blocks <= fewest + 2 * shares && blocks <= rows; ++blocks) {
     int64_t block = Pieces(Pieces(rows, blocks), of.step) * of.step;
     if (block > most) block = most;
-    const int64_t needed = time(block);
+    const double needed = time(block);
     if (needed >= least_time) continue;
     best = block;
     least_time = needed;
