@@ -51,8 +51,7 @@ struct ChannelStrip {
   const uint8_t* columns = nullptr;
   int64_t point_step = 0, tap_step = 0;  // bytes from point to point, and from one horizontal tap to the next
   const uint8_t* weights = nullptr;
-  const uint8_t* high =
-      nullptr;  // bytes of weights of 16 bits, `weights` being the low ones; null: signed bytes
+  const uint8_t* high = nullptr;  // of weights of 16 bits, `weights` being the low ones; null: signed bytes
   int taps = 1, fours = 1, points = 1;
   int channels = 0;        // at most a step
   int32_t* acc = nullptr;  // of a point, one a channel
