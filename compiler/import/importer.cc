@@ -435,6 +435,12 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
   }
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (c.InValue(i).bits == 0 || row.takes_narrow) continue;
+    if (c.InValue(i).narrow != nullptr && c.InValue(i).narrow->is_power) {
+      return Status::Error(Code::kUnsupported,
+                           "input %d is of FLOAT8E8M0, which rondo knows as scales (DequantizeLinear, "
+                           "QuantizeLinear, QMoE): put a Cast between",
+                           i);
+    }
     return Status::Error(Code::kUnsupported,
                          "input %d is a weight of %d bits, which rondo knows only where it is dequantised "
                          "(DequantizeLinear, GatherBlockQuantized): put one of them between",

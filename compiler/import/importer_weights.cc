@@ -62,8 +62,8 @@ Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   Value narrow;
   narrow.node = Widened(builder_, builder_.Constant(data), packed);
   narrow.bits = packed.bits;
-  narrow.narrow = std::make_shared<NarrowCodes>(
-      NarrowCodes{data, packed.shape, packed.bits, packed.is_signed, packed.type, packed.is_fnuz});
+  narrow.narrow = std::make_shared<NarrowCodes>(NarrowCodes{data, packed.shape, packed.bits, packed.is_signed,
+                                                            packed.type, packed.is_fnuz, packed.is_power});
   return narrow;
 }
 

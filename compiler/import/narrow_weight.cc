@@ -15,25 +15,16 @@ struct NarrowType {
   int data_type, bits;
   bool is_signed;
   PackedType type;
-  bool is_fnuz = false;
+  bool is_fnuz = false, is_power = false;
 };
 constexpr NarrowType kNarrow[] = {
     {21, 4, false, PackedType::kU4},         {22, 4, true, PackedType::kU4},
     {25, 2, false, PackedType::kU2},         {26, 2, true, PackedType::kU2},
     {17, 8, false, PackedType::kE4M3},       {19, 8, false, PackedType::kE5M2},
     {18, 8, false, PackedType::kE4M3, true}, {20, 8, false, PackedType::kE5M2, true},
-    {23, 4, false, PackedType::kE2M1}};
+    {23, 4, false, PackedType::kE2M1},       {24, 8, false, PackedType::kNone, false, true}};
 
-// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none; of FNUZ types
-// what would be -0 is none, and nothing else.
-double NumberOf(PackedType type, bool is_fnuz, uint32_t code) {
-  const uint32_t rest = code & 0x7f;
-  if (is_fnuz) return code == 0x80 ? NAN : double{PackedValue(type, code)} / 2;
-  if (type == PackedType::kE4M3 && rest == 0x7f) return NAN;
-  if (type == PackedType::kE5M2 && rest >= 0x7c)
-    return rest > 0x7c ? NAN : code > 0x7f ? -INFINITY : INFINITY;
-  return double{PackedValue(type, code)};
-}
+constexpr int kPowerBias = 127, kPowers = 255;
 
 // The type that a plan has for it; none of FNUZ types and FP4.
 std::optional<DType> Fp8Of(PackedType type, bool is_fnuz) {
@@ -79,6 +70,19 @@ const NarrowType* Find(int data_type) {
 
 }  // namespace
 
+// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none; of FNUZ types
+// what would be -0 is none, and nothing else.
+double NumberOf(const NarrowCodes& narrow, uint32_t code) {
+  const PackedType type = narrow.type;
+  const uint32_t rest = code & 0x7f;
+  if (narrow.is_power) return code == kPowers ? NAN : std::ldexp(1.0, static_cast<int>(code) - kPowerBias);
+  if (narrow.is_fnuz) return code == 0x80 ? NAN : double{PackedValue(type, code)} / 2;
+  if (type == PackedType::kE4M3 && rest == 0x7f) return NAN;
+  if (type == PackedType::kE5M2 && rest >= 0x7c)
+    return rest > 0x7c ? NAN : code > 0x7f ? -INFINITY : INFINITY;
+  return double{PackedValue(type, code)};
+}
+
 int NarrowBits(int data_type) {
   const NarrowType* type = Find(data_type);
   return type == nullptr ? 0 : type->bits;
@@ -92,6 +96,7 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor) {
   packed.is_signed = type.is_signed;
   packed.type = type.type;
   packed.is_fnuz = type.is_fnuz;
+  packed.is_power = type.is_power;
   RONDO_ASSIGN_OR_RETURN(packed.shape, onnx::ShapeOf(tensor, DType::kU8));
   packed.bytes.set_data_type(onnx::TensorProto::UINT8);
   packed.bytes.clear_dims();
@@ -102,9 +107,8 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor) {
 ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed) {
   const int64_t count = packed.shape.elements();
   if (count == 0) {
-    const DType dtype = packed.type > PackedType::kU8 ? DType::kF32
-                        : packed.is_signed            ? DType::kI8
-                                                      : DType::kU8;
+    const bool real = packed.type > PackedType::kU8 || packed.is_power;
+    const DType dtype = real ? DType::kF32 : packed.is_signed ? DType::kI8 : DType::kU8;
     return b.Constant(ir::ConstantData::Own(dtype, packed.shape, {}));
   }
   ir::NodeId x = b.Reshape(b.Slice(UnpackBits(b, bytes, packed.bits), 0, 0, 1, count), packed.shape);
@@ -118,10 +122,11 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
     b.FoldConstants(true);
     return wide;
   }
-  if (packed.type > PackedType::kU8) {
+  if (packed.type > PackedType::kU8 || packed.is_power) {
+    NarrowCodes type;
+    type.type = packed.type, type.is_fnuz = packed.is_fnuz, type.is_power = packed.is_power;
     std::vector<double> numbers;
-    for (uint32_t code = 0; code < 1u << packed.bits; ++code)
-      numbers.push_back(NumberOf(packed.type, packed.is_fnuz, code));
+    for (uint32_t code = 0; code < 1u << packed.bits; ++code) numbers.push_back(NumberOf(type, code));
     const ir::NodeId table = b.Floats(DType::kF32, {static_cast<int64_t>(numbers.size())}, numbers);
     return b.Gather(table, b.Cast(x, DType::kI64), 0, false);
   }
@@ -135,13 +140,15 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
 std::optional<NarrowCodes> NarrowTypeOf(int data_type) {
   const NarrowType* type = Find(data_type);
   if (type == nullptr) return std::nullopt;
-  return NarrowCodes{nullptr, Shape{}, type->bits, type->is_signed, type->type, type->is_fnuz};
+  return NarrowCodes{nullptr,    Shape{},       type->bits,    type->is_signed,
+                     type->type, type->is_fnuz, type->is_power};
 }
 
 // Multiples of a unit that doubles with every power of two from the least one on. It is a power of two
 // itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
 // which it is rounded to with either unit.
 ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bool saturates) {
+  if (narrow.is_power) return RoundedToPower(b, x, PowerRounding::kUp, saturates);
   if (const std::optional<DType> fp8 = Fp8Of(narrow.type, narrow.is_fnuz))
     return Fp8Numbers(b, x, *fp8, saturates);
   struct Grid {
@@ -169,6 +176,40 @@ ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bo
     instead = b.Select(negative, b.Scalar(DType::kF32, -INFINITY), instead);
   }
   return b.Select(beyond, instead, y);
+}
+
+// The power below x by its logarithm, which may be off by one, and then by comparing: no function is exact.
+ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool saturates) {
+  std::vector<double> powers;
+  for (int i = 0; i < kPowers; ++i) powers.push_back(std::ldexp(1.0, i - kPowerBias));
+  const ir::NodeId table = b.Floats(DType::kF32, {kPowers}, powers);
+  const auto number = [&](double value) { return b.Scalar(DType::kF32, value); };
+  const auto at = [&](ir::NodeId i) {
+    return b.Gather(table, b.Cast(Clamp(b, i, 0, kPowers - 1), DType::kI64), 0, false);
+  };
+  const auto one_if = [&](ir::NodeId condition) { return b.Select(condition, number(1), number(0)); };
+  const auto twice = [&](ir::NodeId y) { return b.BinaryScalar(TapeOp::kMul, y, 2); };
+  const ir::NodeId least = number(powers.front()), most = number(powers.back());
+  const ir::NodeId above = b.Binary(TapeOp::kLess, least, x), beyond = b.Binary(TapeOp::kLess, most, x);
+  const ir::NodeId y = b.Select(beyond, most, b.Select(above, x, least));
+  ir::NodeId i = b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kLog, y), 1 / std::log(2.0));
+  i = b.BinaryScalar(TapeOp::kAdd, b.Unary(TapeOp::kFloor, i), kPowerBias);
+  i = Clamp(b, i, 0, kPowers - 1);
+  ir::NodeId power = at(i);
+  i = b.Sub(i, one_if(b.Binary(TapeOp::kLess, y, power)));
+  i = b.Add(i, one_if(b.Binary(TapeOp::kLessEqual, twice(power), y)));
+  power = at(i);
+  if (mode == PowerRounding::kUp) power = b.Select(b.Binary(TapeOp::kLess, power, y), twice(power), power);
+  if (mode == PowerRounding::kNearest) {
+    const ir::NodeId middle = b.BinaryScalar(TapeOp::kMul, power, 1.5);
+    power = b.Select(b.Binary(TapeOp::kLessEqual, middle, y), twice(power), power);
+  }
+  ir::NodeId none = b.Unary(TapeOp::kIsNan, x);
+  if (!saturates) {
+    const ir::NodeId below = b.Binary(TapeOp::kLess, x, least);
+    none = b.Binary(TapeOp::kBitOr, none, b.Binary(TapeOp::kBitOr, below, beyond));
+  }
+  return b.Select(none, number(NAN), power);
 }
 
 Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type) {

@@ -1,6 +1,6 @@
 // ONNX types that the plan knows only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
-// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2 and both of FNUZ. What a run computes of such a type
-// lies in a wider one.
+// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2 and both of FNUZ; and FLOAT8E8M0, powers of two that
+// scale such weights. What a run computes of such a type lies in a wider one.
 #ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 #define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 
@@ -22,6 +22,7 @@ struct PackedTensor {
   bool is_signed = false;
   PackedType type = PackedType::kNone;
   bool is_fnuz = false;
+  bool is_power = false;
 };
 
 // kCorrupt or kUnsupported for shapes that are none.
@@ -35,10 +36,21 @@ std::optional<NarrowCodes> NarrowTypeOf(int data_type);
 
 // x (f32) rounded to the nearest number of a float type, ties to even, in f32. What is beyond its range
 // becomes its greatest number, or, without `saturates`, infinite or (where the type has no infinity) no
-// number.
+// number. To a power of two it is rounded up.
 ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& type, bool saturates = true);
 
-inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8; }
+// How Cast rounds to FLOAT8E8M0 (`round_mode`).
+enum class PowerRounding { kUp, kDown, kNearest };  // kNearest: up from the middle on
+
+// x (f32) rounded to 2^-127, 2^-126, ..., 2^127, in f32; what is no number stays so. What is less (0 and
+// negative numbers, too) or more than those becomes the nearest of them, or, without `saturates`, no number:
+// as ONNX Runtime's Cast does where ONNX leaves it open.
+ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool saturates);
+
+// The number that a code of a float type or FLOAT8E8M0 stands for: infinite, or none, where it is so.
+double NumberOf(const NarrowCodes& type, uint32_t code);
+
+inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8 || type.is_power; }
 
 // `numbers`, as Widened gives them, as a value of such a type.
 Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type);

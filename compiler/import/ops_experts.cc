@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/import/decompose.h"
-#include "compiler/import/packed_blocks.h"
+#include "compiler/import/expert_weights.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -16,83 +16,10 @@ using ir::Builder;
 
 constexpr const char* kDomain = "com.microsoft";
 
-// One of the three matmuls of an expert: its inputs, and what is known of its weights.
-struct Layer {
-  const char* name;
-  int weights, scales, bias, zeros;
-};
-constexpr Layer kPlain[] = {{"fc1", 2, -1, 3, -1}, {"fc2", 4, -1, 5, -1}, {"fc3", 6, -1, 7, -1}};
-constexpr Layer kPacked[] = {{"fc1", 2, 3, 4, 11}, {"fc2", 5, 6, 7, 12}, {"fc3", 8, 9, 10, 13}};
-
-// Bits of a layer's weights, and of the node's where it does not say.
-int64_t BitsOf(const OpContext& c, const Layer& layer) {
-  return c.Int((std::string(layer.name) + "_expert_weight_bits").c_str(), c.Int("expert_weight_bits", 4));
-}
-
-// How the packed weights of the node lie. Builders for CUDA say nothing where they lie in CUTLASS's order,
-// [experts, k, n * bits / 8], others nothing where they lie by rows, [experts, n, k * bits / 8]: only shapes
-// tell, and of square weights those of another layer.
-Result<WeightOrder> OrderOf(const OpContext& c, const Layer* layers, int64_t experts) {
-  const int64_t said = c.Int("weights_prepacked", -1);
-  if (said >= 0) return said == 0 ? WeightOrder::kRows : WeightOrder::kMixedSm80;
-  bool square = false;
-  for (int i = 0; i < 3; ++i) {
-    const Layer& layer = layers[i];
-    const int64_t bits = BitsOf(c, layer);
-    if (!c.Has(layer.weights) || !c.Has(layer.scales) || (bits != 2 && bits != 4 && bits != 8)) continue;
-    const Shape w = c.shape(layer.weights), scales = c.shape(layer.scales);
-    if (w.rank != 3 || scales.rank < 2 || w[0] != experts || scales[0] != experts) continue;
-    const int64_t n = scales[1], k = w.elements() * 8 / bits / std::max<int64_t>(experts * n, 1);
-    if (w[1] == n && w[1] != k) return WeightOrder::kRows;
-    if (w[1] == k && w[1] != n) return WeightOrder::kMixedSm80;
-    square = square || n == k;
-  }
-  if (square && c.dtype(0) != DType::kF32) {
-    return Status::Error(Code::kUnsupported,
-                         "whether its square weights are prepacked for CUDA cannot be told: export the model "
-                         "with weights_prepacked 0 or 1");
-  }
-  return WeightOrder::kRows;
-}
-
-// Weights [experts, n, k] as f32.
-Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_t k, WeightOrder lie) {
-  RONDO_RETURN_IF_ERROR(c.RequireRank(layer.weights, 3, 3));
-  const Shape s = c.shape(layer.weights);
-  if (s[0] != experts || s.elements() == 0)
-    return Status::Error(Code::kCorrupt, "%s of shape %s for %lld experts", layer.name, Text(s).c_str(),
-                         static_cast<long long>(experts));
-  if (layer.scales < 0) {
-    RONDO_RETURN_IF_ERROR(c.RequireFloat(layer.weights));
-    if (s[2] == k) return c.b.Cast(c.In(layer.weights), DType::kF32);
-    return Status::Error(Code::kUnsupported,
-                         "%s of shape %s for %lld inputs: [experts, outputs, inputs] is needed", layer.name,
-                         Text(s).c_str(), static_cast<long long>(k));
-  }
-  const int64_t block = c.Int("block_size", 0), bits = BitsOf(c, layer);
-  const bool by_rows = lie == WeightOrder::kRows;
-  const int64_t n = by_rows ? s[1] : s[2] * 8 / std::max<int64_t>(bits, 1);
-  if ((bits != 2 && bits != 4 && bits != 8) || block < 0 || (by_rows ? s[2] * 8 != k * bits : s[1] != k) ||
-      (block > 0 && k % block != 0) || (block > 0 && block * bits % 8 != 0)) {
-    return Status::Error(
-        Code::kUnsupported,
-        "%s of shape %s, of %lld bits in blocks of %lld, for %lld inputs: rondo reads 2, 4 and 8 bits "
-        "in whole bytes and blocks",
-        layer.name, Text(s).c_str(), static_cast<long long>(bits), static_cast<long long>(block),
-        static_cast<long long>(k));
-  }
-  PackedBlocks blocks = {s[0] * n, k, bits, block == 0 ? k : block};
-  if (block == 0) blocks.zero_rows = n;  // of the columns of an expert
-  blocks.lie = lie, blocks.matrices = experts;
-  RONDO_ASSIGN_OR_RETURN(NodeId w,
-                         Dequantised(c, blocks, layer.weights, layer.scales, layer.zeros, DType::kF32));
-  return c.b.Reshape(w, {s[0], n, k});
-}
-
 // x [1 or experts, tokens, k] through one layer of every expert: [experts, tokens, n].
-Result<NodeId> Through(OpContext& c, const Layer& layer, NodeId x, int64_t experts, WeightOrder lie) {
+Result<NodeId> Through(OpContext& c, const ExpertLayer& layer, NodeId x, int64_t experts, WeightOrder lie) {
   Builder& b = c.b;
-  RONDO_ASSIGN_OR_RETURN(NodeId w, Weights(c, layer, experts, b.shape(x)[2], lie));
+  RONDO_ASSIGN_OR_RETURN(NodeId w, ExpertWeights(c, layer, experts, b.shape(x)[2], lie));
   NodeId y = b.MatMul(x, b.Transpose(w, {0, 2, 1}));
   if (!c.Has(layer.bias)) return y;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(layer.bias));
@@ -116,7 +43,8 @@ NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
 }
 
 // What goes into fc2.
-Result<NodeId> Activated(OpContext& c, const Layer* layers, NodeId x, int64_t experts, WeightOrder lie) {
+Result<NodeId> Activated(OpContext& c, const ExpertLayer* layers, NodeId x, int64_t experts,
+                         WeightOrder lie) {
   Builder& b = c.b;
   const std::string name = c.String("activation_type", "relu");
   const int64_t fusion = c.Int("swiglu_fusion", 0);
@@ -155,11 +83,10 @@ NodeId Routing(Builder& b, NodeId scores, NodeId values, int64_t k) {
   return b.Select(AmongLargest(b, scores, k), values, b.Scalar(DType::kF32, 0));
 }
 
-Status Check(OpContext& c, const Layer* layers) {
+Status Check(OpContext& c, const ExpertLayer* layers) {
   for (int layer : {0, 1}) {
-    for (int i : {layers[layer].weights, layers[layer].scales}) {
-      if (i >= 0 && !c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
-    }
+    if (!c.Has(layers[layer].weights))
+      return Status::Error(Code::kCorrupt, "input %d is missing", layers[layer].weights);
   }
   if (c.Int("use_sparse_mixer", 0) != 0 || c.Int("swiglu_limit_after_activation", 0) != 0) {
     return Status::Error(Code::kUnsupported,
@@ -175,20 +102,13 @@ Status Check(OpContext& c, const Layer* layers) {
                          Text(x).c_str());
   }
   if (layers[0].scales < 0) return Status::Ok();
-  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 1 || c.Has(15) ||
-      c.Has(16)) {
-    return Status::Error(
-        Code::kUnsupported,
-        "quant_type \"%.20s\", weights_prepacked %lld: rondo reads whole numbers (\"int\"), prepacked 0 or 1",
-        c.String("quant_type", "int").c_str(), static_cast<long long>(c.Int("weights_prepacked", -1)));
-  }
-  return Status::Ok();
+  return CheckQuantisation(c, layers);
 }
 
 template <bool kQuantised>
 Status Experts(OpContext& c) {
   Builder& b = c.b;
-  const Layer* layers = kQuantised ? kPacked : kPlain;
+  const ExpertLayer* layers = kQuantised ? kQuantisedExperts : kPlainExperts;
   RONDO_RETURN_IF_ERROR(Check(c, layers));
   const Shape s = c.shape(0);
   const int64_t width = s[s.rank - 1], tokens = s.elements() / width, experts = c.shape(1)[1];
@@ -210,8 +130,8 @@ Status Experts(OpContext& c) {
     shares = b.Div(shares, b.Reduce(ir::ReduceKind::kSum, shares, {1}, true));
   NodeId x = b.Cast(b.Reshape(c.In(0), {1, tokens, width}), DType::kF32);
   WeightOrder lie = WeightOrder::kRows;
-  if (kQuantised) {
-    RONDO_ASSIGN_OR_RETURN(lie, OrderOf(c, layers, experts));
+  if (kQuantised && c.String("quant_type", "int") == "int") {
+    RONDO_ASSIGN_OR_RETURN(lie, OrderOfExperts(c, layers, experts));
   }
   RONDO_ASSIGN_OR_RETURN(NodeId y, Activated(c, layers, x, experts, lie));
   RONDO_ASSIGN_OR_RETURN(y, Through(c, layers[1], y, experts, lie));
@@ -298,7 +218,7 @@ Status MoeGroupRouter(OpContext& c) {
 constexpr OpRow kOps[] = {
     {"MoE", 3, Experts<false>, 1, kLatest, kDomain},
     {"MoEGroupRouter", 2, MoeGroupRouter, 1, kLatest, kDomain},
-    {"QMoE", 4, Experts<true>, 1, kLatest, kDomain},
+    {"QMoE", 3, Experts<true>, 1, kLatest, kDomain, false, true},
 };
 
 }  // namespace

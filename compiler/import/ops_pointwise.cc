@@ -219,12 +219,28 @@ Status IsInf(OpContext& c) {
   return Status::Ok();
 }
 
+Result<PowerRounding> ReadPowerRounding(const OpContext& c) {
+  const std::string mode = c.String("round_mode", "up");
+  if (mode == "up") return PowerRounding::kUp;
+  if (mode == "down") return PowerRounding::kDown;
+  if (mode == "nearest") return PowerRounding::kNearest;
+  return Status::Error(Code::kCorrupt, "round_mode \"%.40s\": up, down or nearest is needed", mode.c_str());
+}
+
 Status Cast(OpContext& c) {
   const int type = static_cast<int>(c.Int("to", 0));
   const std::optional<NarrowCodes> narrow = NarrowTypeOf(type);
   if (narrow && IsReal(*narrow) && c.dtype(0) != DType::kBool) {
     const NodeId x = c.b.Cast(c.In(0), DType::kF32);
-    c.SetValue(0, NarrowValue(c.b, RoundedTo(c.b, x, *narrow, c.Int("saturate", 1) != 0), *narrow));
+    const bool saturates = c.Int("saturate", 1) != 0;
+    NodeId y = kNoNode;
+    if (narrow->is_power) {
+      RONDO_ASSIGN_OR_RETURN(const PowerRounding mode, ReadPowerRounding(c));
+      y = RoundedToPower(c.b, x, mode, saturates);
+    } else {
+      y = RoundedTo(c.b, x, *narrow, saturates);
+    }
+    c.SetValue(0, NarrowValue(c.b, y, *narrow));
     return Status::Ok();
   }
   RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(type));

@@ -144,16 +144,23 @@ Result<Target> ReadTarget(const OpContext& c, Target otherwise) {
   return Target{dtype, std::nullopt};
 }
 
+// Whether input `i` is of FLOAT8E8M0.
+bool IsPower(const OpContext& c, int i) {
+  return c.Has(i) && c.InValue(i).narrow != nullptr && c.InValue(i).narrow->is_power;
+}
+
 Status QuantiseTo(OpContext& c, const Target& target) {
   ir::Builder& b = c.b;
   const bool real = target.narrow && IsReal(*target.narrow);
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   for (int i : {0, 1}) {
-    if (c.InValue(i).bits == 0) continue;
+    if (c.InValue(i).bits == 0 || (i == 1 && IsPower(c, i))) continue;
     return Status::Error(Code::kUnsupported,
                          "input %d has numbers of %d bits: put a DequantizeLinear between", i,
                          c.InValue(i).bits);
   }
+  if (target.narrow && target.narrow->is_power)
+    return Status::Error(Code::kUnsupported, "quantisation to FLOAT8E8M0: a Cast rounds to it");
   if (!real && !Narrow(target.dtype))
     return Status::Error(Code::kUnsupported, "quantisation to %s", Name(target.dtype));
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
@@ -228,6 +235,12 @@ Status DynamicQuantizeFp4(OpContext& c) {
 
 // A weight stays what it is until it is known who reads it: nothing is folded into it yet.
 Status DequantizeLinear(OpContext& c) {
+  if (IsPower(c, 0))
+    return Status::Error(Code::kUnsupported, "input 0 of type FLOAT8E8M0: a Cast reads its numbers");
+  if (IsPower(c, 1) && c.Int("output_dtype", 0) == 0)
+    return Status::Error(Code::kUnsupported,
+                         "scales of FLOAT8E8M0 without output_dtype, which would make the numbers of that "
+                         "type: export the model with output_dtype FLOAT (1), FLOAT16 (10) or BFLOAT16 (16)");
   RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
   if (packed != kNoNode) {
     c.Set(0, packed);

@@ -111,20 +111,6 @@ std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weigh
   return out;
 }
 
-// The narrowest type that holds all of them.
-DType ScaleType(DType given, const std::vector<float>& scales) {
-  if (given != DType::kF32) return given == DType::kF64 ? DType::kF32 : given;
-  for (DType type : {DType::kF16, DType::kBF16}) {
-    const bool holds = std::all_of(scales.begin(), scales.end(), [&](float x) {
-      uint8_t bytes[2];
-      scalar::Store<float>(type, bytes, 0, x);
-      return scalar::Load<float>(type, bytes, 0) == x;
-    });
-    if (holds) return type;
-  }
-  return DType::kF32;
-}
-
 // The weights in the form that kernels read; null where they do not fit it (zero points that are no whole
 // numbers, too few weights for a tile).
 std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const DataPointer& weights,
@@ -148,10 +134,23 @@ std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const
                           : blocks.bits == 4 ? PackedType::kU4
                                              : PackedType::kU8;
   return ir::Pack(type, blocks.n, k, blocks.block(), codes, scale, zero,
-                  static_cast<int32_t>(blocks.middle()), ScaleType(scales->dtype, scale));
+                  static_cast<int32_t>(blocks.middle()), NarrowestScale(scales->dtype, scale));
 }
 
 }  // namespace
+
+DType NarrowestScale(DType given, std::span<const float> scales) {
+  if (given != DType::kF32) return given == DType::kF64 ? DType::kF32 : given;
+  for (DType type : {DType::kF16, DType::kBF16}) {
+    const bool holds = std::all_of(scales.begin(), scales.end(), [&](float x) {
+      uint8_t bytes[2];
+      scalar::Store<float>(type, bytes, 0, x);
+      return scalar::Load<float>(type, bytes, 0) == x || std::isnan(x);
+    });
+    if (holds) return type;
+  }
+  return DType::kF32;
+}
 
 Status CheckBlocks(const PackedBlocks& blocks) {
   if (blocks.bits != 2 && blocks.bits != 4 && blocks.bits != 8) {

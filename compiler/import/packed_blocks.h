@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_IMPORT_PACKED_BLOCKS_H_
 #define RONDO_COMPILER_IMPORT_PACKED_BLOCKS_H_
 
+#include <span>
 #include <vector>
 
 #include "compiler/import/mixed_gemm_order.h"
@@ -34,6 +35,9 @@ struct PackedBlocks {
   int64_t zero_bytes() const { return (zero_row() * bits + 7) / 8; }
   double middle() const { return static_cast<double>(int64_t{1} << (bits - 1)); }
 };
+
+// The narrowest type that holds all scales; `given` where that is none of f32 and f64.
+DType NarrowestScale(DType given, std::span<const float> scales);
 
 // Whether they are blocks that rondo reads: kUnsupported for other bits, kCorrupt for sizes that are none.
 Status CheckBlocks(const PackedBlocks& blocks);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "compiler/import/packed_blocks.h"
 #include "compiler/ir/packed.h"
 #include "compiler/ir/shares.h"
 #include "core/scalar.h"
@@ -131,10 +132,12 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
     }
   }
   if (!whole) zero.clear();  // all 0: they say only which type it is
+  const bool powers = c.InValue(1).narrow != nullptr && c.InValue(1).narrow->is_power;
+  const DType scale_type = powers ? NarrowestScale(scales->dtype, scale) : scales->dtype;
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
   const std::shared_ptr<const ir::PackedMatrix> matrix =
       ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle,
-               codes->is_fnuz ? DType::kF32 : scales->dtype);
+               codes->is_fnuz ? DType::kF32 : scale_type);
   NodeId w = c.b.Constant(ir::PackedConstant(matrix, type, codes->data->name));
   return layout.k_stride == 1 ? w : c.b.Transpose(w, {1, 0});
 }

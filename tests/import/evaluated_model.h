@@ -88,6 +88,16 @@ inline std::vector<Numbers> Evaluate(ModelMaker& m, const ir::Values& inputs) {
   return all;
 }
 
+inline bool HasPacked(ModelMaker& m) {
+  const auto graph = ImportModel(m.Make(), {}, nullptr);
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& node = graph->node(id);
+    if (!node.dead && node.op == ir::Op::kConstant && node.As<ir::ConstantAttrs>().data->packed != nullptr)
+      return true;
+  }
+  return false;
+}
+
 inline void ExpectNear(const Numbers& got, const Numbers& expected) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << "at " << i;

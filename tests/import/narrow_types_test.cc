@@ -165,16 +165,6 @@ TEST(NarrowNumbers, WithoutSaturationWhatIsTooLargeIsInfiniteOrNoNumber) {
   }
 }
 
-bool HasPacked(ModelMaker& m) {
-  const auto graph = ImportModel(m.Make(), {}, nullptr);
-  for (ir::NodeId id = 0; id < graph->size(); ++id) {
-    const ir::Node& node = graph->node(id);
-    if (!node.dead && node.op == ir::Op::kConstant && node.As<ir::ConstantAttrs>().data->packed != nullptr)
-      return true;
-  }
-  return false;
-}
-
 // 0x40 is 2, or, of FNUZ types, 1; 0x7f is a number of these alone, which packed weights do not have; 0x80 is
 // none of theirs.
 TEST(NarrowWeights, OfFp8StayPackedBehindACastAndInEveryType) {
@@ -315,6 +305,137 @@ TEST(NarrowNumbers, ScalesMayBeDequantisedThemselves) {
   ExpectNear(got[0], expected);
   ExpectNear(got[1], Numbers(32, 0.5f * (-6 * (12 - 3) + 6 + 0.75f)));
   EXPECT_TRUE(HasPacked(m));
+}
+
+// Powers of two, as a Cast rounds to them: what ONNX Runtime 1.32 gives.
+TEST(PowersOfTwo, AreRoundedToUpDownOrToTheNearest) {
+  const float none = NAN, least = 0x1p-127f, most = 0x1p127f;
+  const Numbers given = {0,         1,           1.1f,        1.5f,  1.6f,     2,   3,  0x1p-130f, least,
+                         0x1p-126f, 0x1.8p-126f, 0x1.8p-127f, 3e38f, INFINITY, NAN, -3, 0.1f,      1e30f};
+  struct Case {
+    const char* mode;
+    Numbers expected;
+  };
+  const Case cases[] = {
+      {"up",
+       {least, 1, 2, 2, 2, 2, 4, least, least, 0x1p-126f, 0x1p-125f, 0x1p-126f, most, most, none, least,
+        0.125f, 0x1p100f}},
+      {"down",
+       {least, 1, 1, 1, 1, 2, 2, least, least, 0x1p-126f, 0x1p-126f, least, most, most, none, least, 0.0625f,
+        0x1p99f}},
+      {"nearest",
+       {least, 1, 1, 2, 2, 2, 4, least, least, 0x1p-126f, 0x1p-125f, 0x1p-126f, most, most, none, least,
+        0.125f, 0x1p100f}},
+  };
+  const auto shape = Shape({static_cast<int64_t>(given.size())});
+  for (const Case& c : cases) {
+    for (const int64_t saturate : {1, 0}) {
+      ModelMaker m(24);
+      m.Input("x", {static_cast<int64_t>(given.size())});
+      onnx::NodeProto* to = m.Node("Cast", {"x"}, {"power"});
+      Set(to, "to", int64_t{24});
+      Set(to, "round_mode", std::string(c.mode));
+      Set(to, "saturate", saturate);
+      Set(m.Node("Cast", {"power"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+      m.Output("y");
+      const Numbers got = Evaluate(m, {Data(DType::kF32, shape, given)})[0];
+      for (size_t i = 0; i < given.size(); ++i) {
+        const bool outside = !(given[i] >= least && given[i] <= most);
+        const float expected = outside && saturate == 0 ? none : c.expected[i];
+        if (std::isnan(expected)) {
+          EXPECT_TRUE(std::isnan(got[i])) << c.mode << " " << given[i];
+        } else {
+          EXPECT_EQ(got[i], expected) << c.mode << " " << given[i];
+        }
+      }
+    }
+  }
+}
+
+// Next to a power, where a logarithm rounds to it.
+TEST(PowersOfTwo, AreExactNextToThem) {
+  Numbers given, expected;
+  for (int i = -126; i <= 127; ++i) {
+    const float power = std::ldexp(1.0f, i);
+    for (const float x : {std::nextafter(power, 0.0f), power, std::nextafter(power, INFINITY)}) {
+      given.push_back(x);
+      expected.push_back(x > power && i < 127 ? 2 * power : power);
+    }
+  }
+  const auto count = static_cast<int64_t>(given.size());
+  ModelMaker m(24);
+  m.Input("x", {count});
+  Set(m.Node("Cast", {"x"}, {"power"}), "to", int64_t{24});
+  Set(m.Node("Cast", {"power"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  m.Output("y");
+  EXPECT_EQ(Evaluate(m, {Data(DType::kF32, {count}, given)})[0], expected);
+}
+
+// Each of them from a file, by every way of reading it: 255 is no number.
+TEST(PowersOfTwo, AreReadFromTheirCodes) {
+  ModelMaker m(25);
+  Bytes(m, "powers", {2, 3}, std::string("\x00\x01\x7f\x80\xfe\xff", 6), 24);
+  Set(m.Node("Cast", {"powers"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  m.Output("y");
+  const Numbers y = Evaluate(m, {})[0];
+  EXPECT_EQ(Numbers(y.begin(), y.begin() + 5), Numbers({0x1p-127f, 0x1p-126f, 1, 2, 0x1p127f}));
+  EXPECT_TRUE(std::isnan(y[5]));
+}
+
+// MXFP4: blocks of 32 with such scales, of what a run rounds and of a weight, which stays packed.
+TEST(PowersOfTwo, ScaleBlocks) {
+  ModelMaker m(25);
+  m.Input("x", {1, 64});
+  Bytes(m, "w", {32, 64}, std::string(1024, '\x2f'), 23);  // -6, 1
+  std::string powers;
+  for (int i = 0; i < 32; ++i) powers += i == 9 ? "\x20\x20" : "\x80\x7d";  // 2^-95; 2, 1/4
+  Bytes(m, "scales", {32, 2}, powers, 24);
+  Bytes(m, "of_x", {1, 2}, std::string("\x7e\x81", 2), 24);  // 1/2, 4
+  onnx::NodeProto* weight = m.Node("DequantizeLinear", {"w", "scales"}, {"wide"});
+  onnx::NodeProto* quantize = m.Node("QuantizeLinear", {"x", "of_x"}, {"q"});
+  onnx::NodeProto* back = m.Node("DequantizeLinear", {"q", "of_x"}, {"rounded"});
+  for (onnx::NodeProto* node : {weight, quantize, back}) {
+    Set(node, "axis", int64_t{-1});
+    Set(node, "block_size", int64_t{32});
+  }
+  Set(quantize, "output_dtype", int64_t{23});
+  for (onnx::NodeProto* node : {weight, back}) Set(node, "output_dtype", int64_t{onnx::TensorProto::FLOAT});
+  m.Node("Transpose", {"wide"}, {"turned"});
+  m.Node("MatMul", {"rounded", "turned"}, {"y"});
+  m.Output("rounded");
+  m.Output("y");
+  Numbers x(64), expected(64);
+  x[0] = 0.7f, x[1] = 5, x[32] = -9, x[33] = 1.1f;
+  expected[0] = 0.75f, expected[1] = 3, expected[32] = -8, expected[33] = 2;
+  const auto got = Evaluate(m, {Data(DType::kF32, {1, 64}, x)});
+  ExpectNear(got[0], expected);
+  Numbers y(32, 2 * (-6 * 0.75f + 3) + 0.25f * (-6 * -8 + 2));
+  EXPECT_EQ(got[1][9], std::ldexp(-6 * 0.75f + 3 - 6 * -8 + 2, -95));
+  y[9] = got[1][9];
+  ExpectNear(got[1], y);
+  EXPECT_TRUE(HasPacked(m));
+}
+
+TEST(PowersOfTwo, WhatDoesNotScaleIsRefused) {
+  const auto says = [](const std::string& op, const std::vector<std::string>& inputs,
+                       const std::string& attribute, int64_t value,
+                       std::initializer_list<const char*> parts) {
+    ModelMaker m(25);
+    m.Input("x", {2, 3});
+    Bytes(m, "powers", {2, 3}, std::string(6, '\x7f'), 24);
+    Bytes(m, "scale", {}, std::string(1, '\x7f'), 24);
+    Bytes(m, "q", {2, 3}, std::string(6, '\1'), onnx::TensorProto::INT8);
+    onnx::NodeProto* node = m.Node(op, inputs, {"y"});
+    if (!attribute.empty()) Set(node, attribute.c_str(), value);
+    m.Output("y");
+    const Status status = ImportModel(m.Make(), {}, nullptr).status();
+    EXPECT_TRUE(Says(status, {(op + " \"" + op + "_y\"").c_str()}));
+    EXPECT_TRUE(Says(status, parts));
+  };
+  says("Add", {"powers", "powers"}, "", 0, {"input 0", "FLOAT8E8M0", "Cast"});
+  says("DequantizeLinear", {"q", "scale"}, "", 0, {"FLOAT8E8M0", "output_dtype"});
+  says("DequantizeLinear", {"powers", "scale"}, "output_dtype", 1, {"input 0", "FLOAT8E8M0", "Cast"});
+  says("QuantizeLinear", {"x", "scale"}, "output_dtype", 24, {"quantisation to FLOAT8E8M0", "Cast"});
 }
 
 }  // namespace
