@@ -156,6 +156,8 @@ int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
       return which < std::ssize(sizes) ? sizes[static_cast<size_t>(which)] : 0;
     }
     if (made->op_type() == "MatMulNBits") return IntOf(*made, "N", 0);
+    if (made->op_type().starts_with("MatMulBlockQuantized") && made->input_size() >= 2)
+      return ColumnsOfWeight(graph, made->input(1), true);
     const char* products[] = {"MatMul", "Gemm", "MatMulInteger", "MatMulIntegerToFloat",
                               "DynamicQuantizeMatMul"};
     if (Contains(products, made->op_type())) {

@@ -147,8 +147,8 @@ Result<NodeId> FloatWeights(OpContext& c, const ExpertLayer& layer, const Quanti
   blocks.block = fp4 ? quantisation.block : square > 0 ? square : k;
   if (c.host.shapes_only()) {
     auto data = std::make_shared<ir::ConstantData>();
-    data->dtype = DType::kF32, data->shape = {experts, n, k}, data->synthetic = true;
-    return c.b.Constant(data);
+    data->dtype = DType::kF32, data->shape = {experts * n, k}, data->synthetic = true;
+    return c.b.Reshape(c.b.Constant(data), {experts, n, k});
   }
   RONDO_ASSIGN_OR_RETURN(blocks.scales, FloatScales(c, layer, experts, blocks, square > 0 ? square : 1));
   RONDO_ASSIGN_OR_RETURN(const DataPointer codes, CodesOf(c, layer.weights));

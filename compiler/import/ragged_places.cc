@@ -133,6 +133,8 @@ constexpr Rule kRules[] = {
     {"Log", EachPlace},
     {"LogSoftmax", Behind},
     {"MatMul", Rows},
+    {"MatMulBlockQuantizedFp4Weight", Rows},
+    {"MatMulBlockQuantizedFp8Weight", Rows},
     {"MatMulNBits", Rows},
     {"Max", EachPlace},
     {"Min", EachPlace},

@@ -10,15 +10,20 @@ using Table = std::map<std::pair<std::string, std::string>, std::vector<const Op
 
 Table MakeTable() {
   Table table;
-  for (Span<const OpRow> part :
-       {PointwiseOps(),     ActivationOps(),       ReduceOps(),    MovementOps(),      ShapeOps(),
-        PadOps(),           ContractionOps(),      EinsumOps(),    ConvolutionOps(),   PoolingOps(),
-        NormalisationOps(), AttentionOps(),        RecurrentOps(), IndexingOps(),      SortingOps(),
-        ResizeOps(),        QuantisationOps(),     ControlOps(),   SequenceOps(),      MicrosoftOps(),
-        CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), MaskedDecoderOps(), BlockwiseOps(),
-        QLinearOps(),       QuantisedMatMulOps(),  FusedOps(),     ExpertOps(),        LinearAttentionOps(),
-        GatedDeltaOps(),    SparseAttentionOps(),  BranchOps(),    ProjectionOps(),    SamplingOps(),
-        FourierOps(),       ColumnsOps(),          LossOps(),      PackingOps(),       ContribOps()}) {
+  for (Span<const OpRow> part : {PointwiseOps(),        ActivationOps(),    ReduceOps(),
+                                 MovementOps(),         ShapeOps(),         PadOps(),
+                                 ContractionOps(),      EinsumOps(),        ConvolutionOps(),
+                                 PoolingOps(),          NormalisationOps(), AttentionOps(),
+                                 RecurrentOps(),        IndexingOps(),      SortingOps(),
+                                 ResizeOps(),           QuantisationOps(),  ControlOps(),
+                                 SequenceOps(),         MicrosoftOps(),     CollectiveOps(),
+                                 GroupedAttentionOps(), MultiHeadOps(),     MaskedDecoderOps(),
+                                 BlockwiseOps(),        FloatBlockOps(),    QLinearOps(),
+                                 QuantisedMatMulOps(),  FusedOps(),         ExpertOps(),
+                                 LinearAttentionOps(),  GatedDeltaOps(),    SparseAttentionOps(),
+                                 BranchOps(),           ProjectionOps(),    SamplingOps(),
+                                 FourierOps(),          ColumnsOps(),       LossOps(),
+                                 PackingOps(),          ContribOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;

@@ -50,6 +50,7 @@ Span<const OpRow> GroupedAttentionOps();
 Span<const OpRow> MultiHeadOps();
 Span<const OpRow> MaskedDecoderOps();
 Span<const OpRow> BlockwiseOps();
+Span<const OpRow> FloatBlockOps();
 Span<const OpRow> ProjectionOps();
 Span<const OpRow> QLinearOps();
 Span<const OpRow> QuantisedMatMulOps();

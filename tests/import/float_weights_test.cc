@@ -195,5 +195,111 @@ TEST(FloatExperts, WhatDoesNotFitIsRefused) {
        {"fc1 of type", "FLOAT8E4M3FN"});
 }
 
+// Whether weights have values or only shapes, the graph is the same: caches of a fixed length compare such.
+TEST(FloatExperts, HaveOneGraphWithAndWithoutValues) {
+  for (const Kind& kind : {Kind{"fp4"}, Kind{"nvfp4"}, Kind{"fp8"}, Kind{"fp8", 32}}) {
+    Pair pair;
+    Make(kind, &pair);
+    ImportOptions options;
+    const auto whole = ImportModel(pair.quantised.Make(), options, nullptr);
+    options.shapes_only = true;
+    const auto shapes = ImportModel(pair.quantised.Make(), options, nullptr);
+    ASSERT_TRUE(whole.ok() && shapes.ok()) << shapes.status().message();
+    ASSERT_EQ(whole->size(), shapes->size()) << kind.name;
+    for (ir::NodeId id = 0; id < whole->size(); ++id)
+      EXPECT_EQ(whole->node(id).op, shapes->node(id).op) << id;
+  }
+}
+
+constexpr int64_t kN = 32, kK = 72;
+
+// A matmul of FP4 or FP8: its weight's numbers [kN, kK] are written to `numbers`.
+void Product(bool fp4, int64_t block, float of_activations, bool bias, ModelMaker* m, Numbers* numbers) {
+  const int64_t blocks = (kK + block - 1) / block;
+  const Kind kind = {fp4 ? "fp4" : "fp8"};
+  std::string codes, scales;
+  Numbers floats, biases(kN, 0.5f);
+  for (int64_t i = 0; i < kN * blocks; ++i) {
+    scales.push_back(static_cast<char>(0x28 + i % 9));
+    floats.push_back(0.125f * static_cast<float>(1 + i % 5));
+  }
+  for (int64_t i = 0; i < kN * kK; ++i) {
+    const auto at = static_cast<size_t>(i / kK * blocks + i % kK / block);
+    const float scale =
+        fp4 ? 0.25f * PackedValue(PackedType::kE4M3, static_cast<uint8_t>(scales[at])) : floats[at];
+    numbers->push_back(PackedValue(fp4 ? PackedType::kE2M1 : PackedType::kE4M3, CodeOf(kind, i)) * scale);
+    if (!fp4) codes.push_back(static_cast<char>(CodeOf(kind, i)));
+    if (fp4 && i % 2 == 0) codes.push_back(static_cast<char>(CodeOf(kind, i) | CodeOf(kind, i + 1) << 4));
+  }
+  m->Input("a", {2, kK});
+  Bytes(*m, "b", {kN, fp4 ? kK / 2 : kK}, codes, fp4 ? onnx::TensorProto::UINT8 : kE4M3);
+  if (fp4) Bytes(*m, "scales", {kN, blocks}, scales);
+  if (!fp4) m->Floats("scales", {kN, blocks}, floats);
+  m->Floats("all", {}, {0.25f});
+  m->Floats("of_a", {}, {of_activations});
+  m->Floats("bias", {kN}, biases);
+  std::vector<std::string> names = {"a", "b", "scales"};
+  if (fp4) names.insert(names.end(), {"all", ""});
+  if (!fp4) names.push_back(of_activations > 0 ? "of_a" : "");
+  if (bias) names.push_back("bias");
+  onnx::NodeProto* node =
+      Microsoft(*m, fp4 ? "MatMulBlockQuantizedFp4Weight" : "MatMulBlockQuantizedFp8Weight", names, {"y"});
+  if (block != (fp4 ? 16 : 128)) Set(node, "block_size", block);
+  m->Output("y");
+}
+
+TEST(FloatBlocks, MultiplyByTheNumbersThatTheyMean) {
+  for (const bool fp4 : {true, false}) {
+    for (const int64_t block : {16, 32, 128}) {
+      for (const float of_activations : {0.0f, 0.5f}) {
+        ModelMaker m;
+        Numbers w;
+        Product(fp4, block, of_activations, block != 32, &m, &w);
+        const auto whole = [](int64_t i) { return static_cast<float>(i % 7 - 3); };
+        Numbers a, expected;
+        // Behind the first, numbers that FP8 has: 8.75 is 17.5 of 0.5, which becomes 18.
+        for (int64_t i = 0; i < 2 * kK; ++i) a.push_back(i == 0 ? 8.75f : whole(i));
+        const float first = !fp4 && of_activations > 0 ? 9 : 8.75f;
+        for (int64_t i = 0; i < 2 * kN; ++i) {
+          double sum = block != 32 ? 0.5 : 0;
+          for (int64_t k = 0; k < kK; ++k) {
+            const int64_t at = i / kN * kK + k;
+            sum += double{at == 0 ? first : a[static_cast<size_t>(at)]} *
+                   w[static_cast<size_t>(i % kN * kK + k)];
+          }
+          expected.push_back(static_cast<float>(sum));
+        }
+        const Numbers got = Evaluate(m, {Data(DType::kF32, {2, kK}, a)})[0];
+        ASSERT_EQ(got.size(), expected.size());
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_NEAR(got[i], expected[i], 1e-4f * (1 + std::abs(expected[i])))
+              << fp4 << ", " << block << ", " << i;
+        EXPECT_TRUE(HasPacked(m));
+      }
+    }
+  }
+}
+
+TEST(FloatBlocks, WhatDoesNotFitIsRefused) {
+  const auto says = [](bool fp4, const std::function<void(onnx::GraphProto*)>& change,
+                       std::initializer_list<const char*> parts) {
+    ModelMaker m;
+    Numbers w;
+    Product(fp4, 16, 0.5f, true, &m, &w);
+    change(m.graph());
+    const Status status = ImportModel(m.Make(), {}, nullptr).status();
+    EXPECT_TRUE(Says(status, {"MatMulBlockQuantizedFp"}));
+    EXPECT_TRUE(Says(status, parts));
+  };
+  for (const bool fp4 : {true, false}) {
+    says(fp4, [](auto* g) { g->mutable_node(0)->set_input(2, "all"); },
+         {fp4 ? "scales" : "scales of shape []"});
+    says(fp4, [](auto* g) { g->mutable_initializer(0)->set_data_type(onnx::TensorProto::INT8); },
+         {"B of type"});
+    says(fp4, [](auto* g) { g->mutable_node(0)->set_input(g->node(0).input_size() - 1, "all"); }, {"bias"});
+    says(fp4, [](auto* g) { g->mutable_node(0)->set_input(3, "bias"); }, {"input 3", "one number"});
+  }
+}
+
 }  // namespace
 }  // namespace rondo

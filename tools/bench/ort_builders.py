@@ -30,6 +30,8 @@ NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 TYPES = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
 # Of weights behind a DequantizeLinear, too, ONNX Runtime rounds what is multiplied by them to 8 bits, unless told.
 WHOLE = {"session.qdq_matmulnbits_accuracy_level": "0"}
+# What the codes of E2M1 stand for.
+FP4 = np.array([sign * x for sign in (1, -1) for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)], np.float32)
 
 
 def every_graph(graph):
@@ -41,12 +43,13 @@ def every_graph(graph):
 
 
 def experts_of_numbers(model):
-    """QMoE of 8 and 2 bits as MoE of the numbers that they stand for: ONNX Runtime rounds what goes into those of 8 bits to 8 bits."""
+    """QMoE of 8 and 2 bits, and of FP4, as MoE of the numbers that they stand for: ONNX Runtime rounds what goes into those of 8 bits
+    to 8 bits, and has no FP4 for CPUs."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        bits = given.get("expert_weight_bits", 4)
-        if node.op_type != "QMoE" or bits == 4:
+        bits, fp4 = given.get("expert_weight_bits", 4), given.get("quant_type", b"int") in (b"fp4", b"nvfp4")
+        if node.op_type != "QMoE" or (bits == 4 and not fp4):
             continue
         inputs = list(node.input)[:2]
         for layer in (2, 5, 8):
@@ -54,9 +57,15 @@ def experts_of_numbers(model):
             if names[0]:
                 codes, scales = (numpy_helper.to_array(tensors[name]) for name in names[:2])
                 parts = [(codes >> at) & ((1 << bits) - 1) for at in range(0, 8, bits)]
-                codes = np.stack(parts, -1).reshape(*codes.shape[:2], -1).astype(np.float32) - (1 << (bits - 1))
+                codes = np.stack(parts, -1).reshape(*codes.shape[:2], -1)
+                if fp4:  # in rows of outputs, one for each input
+                    codes = FP4[codes.swapaxes(1, 2)] * numpy_helper.to_array(tensors[node.input[layer // 3 + 15]])[:, None, None]
+                else:
+                    codes = codes.astype(np.float32) - (1 << (bits - 1))
+                scales = scales.astype(np.float32)
                 scales = np.repeat(scales.reshape(*codes.shape[:2], -1), codes.shape[2] // scales.reshape(*codes.shape[:2], -1).shape[2], 2)
-                model.graph.initializer.append(numpy_helper.from_array(codes * scales.astype(np.float32), f"{names[0]}_numbers"))
+                weights = (codes * scales).astype(np.float32)
+                model.graph.initializer.append(numpy_helper.from_array(weights, f"{names[0]}_numbers"))
                 names[0] += "_numbers"
             inputs += [names[0], names[2]]
         while not inputs[-1]:
@@ -254,7 +263,8 @@ CASES += [
     "gpt oss: int4 cpu qmoe_block_size=64", "gpt oss: int4 cpu qmoe_block_size=0", "gpt oss: int4 cpu is_symmetric=false",
     "gpt oss, all experts: int4 cuda moe_quant_type=int8", "gpt oss, all experts: int4 cuda qmoe_block_size=64",
     "gpt oss, all experts: int4 cuda qmoe_block_size=0", "gpt oss, all experts: int4 cuda moe_quant_type=int2 qmoe_block_size=64",
-    "gpt oss, all experts: int4 cuda use_cuda_bf16=true", "lfm2 moe: int4 cuda", "qwen3.5 moe: int4 cuda",
+    "gpt oss, all experts: int4 cuda use_cuda_bf16=true", "gpt oss, all experts: int4 cuda moe_quant_type=mxfp4",
+    "gpt oss, all experts: int4 cuda moe_quant_type=mxfp4 use_cuda_bf16=true", "lfm2 moe: int4 cuda", "qwen3.5 moe: int4 cuda",
     "qwen3.5 moe: int4 cpu moe_quant_type=int8", "qwen3.5: fp16 cuda linear_attn_op=gated_delta_net"]
 
 
