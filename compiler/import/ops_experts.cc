@@ -29,17 +29,31 @@ Result<NodeId> Through(OpContext& c, const ExpertLayer& layer, NodeId x, int64_t
   return b.Add(y, b.Reshape(b.Cast(c.In(layer.bias), DType::kF32), {experts, 1, n}));
 }
 
-// G * sigmoid(alpha * G) * (L + beta), both clamped: G from above, L on both sides.
+// G * sigmoid(alpha * G) * (L + beta), both clamped: G from above, before that or after, L on both sides.
 NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
   Builder& b = c.b;
-  if (const double limit = c.Float("swiglu_limit", std::numeric_limits<float>::infinity());
-      std::isfinite(limit)) {
-    gate = b.BinaryScalar(TapeOp::kMin, gate, limit);
-    line = Clamp(b, line, -limit, limit);
+  const double limit = c.Float("swiglu_limit", std::numeric_limits<float>::infinity());
+  const bool after = c.Int("swiglu_limit_after_activation", 0) != 0, finite = std::isfinite(limit);
+  if (finite && !after) gate = b.BinaryScalar(TapeOp::kMin, gate, limit);
+  if (finite) line = Clamp(b, line, -limit, limit);
+  NodeId y = b.Mul(gate, Sigmoid(b, b.BinaryScalar(TapeOp::kMul, gate, c.Float("activation_alpha", 1))));
+  if (finite && after) y = b.BinaryScalar(TapeOp::kMin, y, limit);
+  return b.Mul(y, b.BinaryScalar(TapeOp::kAdd, line, c.Float("activation_beta", 0)));
+}
+
+// How the rows of fc1 hold gates and lines. A QMoE without fc3 that does not say has them in turns, as ONNX
+// Runtime takes models that were written before there was swiglu_fusion.
+Result<int64_t> FusionOf(OpContext& c, const ExpertLayer* layers) {
+  const int64_t fusion = c.Int("swiglu_fusion", 0);
+  const bool apart = c.Has(layers[2].weights);
+  if (fusion == 0 && !apart && layers == kQuantisedExperts) {
+    c.host.Remark(
+        "QMoE with swiglu_fusion 0 and no fc3: gates and lines are taken as lying in turns, as with 1");
+    return 1;
   }
-  NodeId sigmoid = Sigmoid(b, b.BinaryScalar(TapeOp::kMul, gate, c.Float("activation_alpha", 1)));
-  line = b.BinaryScalar(TapeOp::kAdd, line, c.Float("activation_beta", 0));
-  return b.Mul(b.Mul(gate, sigmoid), line);
+  if ((fusion == 0) == apart && fusion >= 0 && fusion <= 2) return fusion;
+  return Status::Error(Code::kCorrupt, "swiglu_fusion %lld does not fit the weights",
+                       static_cast<long long>(fusion));
 }
 
 // What goes into fc2.
@@ -47,32 +61,34 @@ Result<NodeId> Activated(OpContext& c, const ExpertLayer* layers, NodeId x, int6
                          WeightOrder lie) {
   Builder& b = c.b;
   const std::string name = c.String("activation_type", "relu");
-  const int64_t fusion = c.Int("swiglu_fusion", 0);
   RONDO_ASSIGN_OR_RETURN(NodeId y, Through(c, layers[0], x, experts, lie));
   NodeId other = kNoNode;
   if (c.Has(layers[2].weights)) {
     RONDO_ASSIGN_OR_RETURN(other, Through(c, layers[2], x, experts, lie));
     if (!(b.shape(other) == b.shape(y))) return Status::Error(Code::kCorrupt, "fc3 does not fit fc1");
   }
-  if (name == "swiglu") {
+  if (name == "swiglu" || name == "geglu") {
+    RONDO_ASSIGN_OR_RETURN(const int64_t fusion, FusionOf(c, layers));
     const int64_t half = b.shape(y)[2] / 2;
-    if ((fusion == 0) != (other != kNoNode) || (fusion != 0 && b.shape(y)[2] % 2 != 0) || fusion < 0 ||
-        fusion > 2)
-      return Status::Error(Code::kCorrupt, "swiglu_fusion %lld does not fit the weights",
-                           static_cast<long long>(fusion));
-    if (fusion == 1) return SwiGlu(c, b.Slice(y, 2, 0, 2, half), b.Slice(y, 2, 1, 2, half));
-    if (fusion == 2) return SwiGlu(c, b.Slice(y, 2, 0, 1, half), b.Slice(y, 2, half, 1, half));
-    return SwiGlu(c, y, other);
+    if (fusion != 0 && b.shape(y)[2] % 2 != 0)
+      return Status::Error(Code::kCorrupt, "fc1 of %lld rows: gates and lines are as many",
+                           static_cast<long long>(b.shape(y)[2]));
+    NodeId gate = y;
+    if (fusion == 1) gate = b.Slice(y, 2, 0, 2, half), other = b.Slice(y, 2, 1, 2, half);
+    if (fusion == 2) gate = b.Slice(y, 2, 0, 1, half), other = b.Slice(y, 2, half, 1, half);
+    return name == "swiglu" ? SwiGlu(c, gate, other) : b.Mul(GeluTanh(b, gate), other);
   }
-  NodeId out = name == "relu"       ? Relu(b, y)
-               : name == "gelu"     ? GeluTanh(b, y)
-               : name == "silu"     ? Silu(b, y)
-               : name == "identity" ? y
-                                    : kNoNode;
+  NodeId out = kNoNode;
+  if (name == "relu" || name == "relu2") out = Relu(b, y);
+  if (name == "relu2") out = b.Mul(out, out);
+  if (name == "gelu") out = GeluTanh(b, y);
+  if (name == "silu") out = Silu(b, y);
+  if (name == "identity") out = y;
   if (out == kNoNode) {
-    return Status::Error(Code::kUnsupported,
-                         "activation_type \"%.40s\": rondo knows relu, gelu, silu, swiglu and identity",
-                         name.c_str());
+    return Status::Error(
+        Code::kUnsupported,
+        "activation_type \"%.40s\": rondo knows relu, relu2, gelu, silu, swiglu, geglu and identity",
+        name.c_str());
   }
   return other == kNoNode ? out : b.Mul(out, other);
 }
@@ -88,10 +104,8 @@ Status Check(OpContext& c, const ExpertLayer* layers) {
     if (!c.Has(layers[layer].weights))
       return Status::Error(Code::kCorrupt, "input %d is missing", layers[layer].weights);
   }
-  if (c.Int("use_sparse_mixer", 0) != 0 || c.Int("swiglu_limit_after_activation", 0) != 0) {
-    return Status::Error(Code::kUnsupported,
-                         "use_sparse_mixer and swiglu_limit_after_activation: export the model without");
-  }
+  if (c.Int("use_sparse_mixer", 0) != 0)
+    return Status::Error(Code::kUnsupported, "use_sparse_mixer: export the model without");
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 3));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "tests/import/evaluated_model.h"
 
@@ -129,6 +130,63 @@ TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {
     m.Output("y");
     EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {one.op, one.says})) << one.op;
   }
+}
+
+// Of one expert: fc1 gives what x holds, fc2 adds it up.
+Numbers OneExpert(const char* op, const std::string& activation, int64_t fusion, bool after) {
+  constexpr int64_t kInner = 4;
+  const int64_t rows = fusion < 0 ? kInner : 2 * kInner, x_size = rows;
+  const bool quantised = std::string(op) == "QMoE";
+  ModelMaker m;
+  m.Input("x", {1, x_size});
+  m.Floats("router", {1, 1}, {0});
+  Numbers unit(static_cast<size_t>(rows * x_size)), sums(static_cast<size_t>(x_size * kInner));
+  for (int64_t i = 0; i < rows; ++i) unit[static_cast<size_t>(i * x_size + i)] = 1;
+  for (int64_t i = 0; i < kInner; ++i) sums[static_cast<size_t>(i * kInner + i)] = 1;  // row i: number i
+  std::vector<std::string> names = {"x", "router"};
+  for (const auto& [name, numbers, n, k] :
+       {std::tuple("fc1", unit, rows, x_size), std::tuple("fc2", sums, x_size, kInner)}) {
+    if (quantised) {
+      std::string bytes;
+      for (const float x : numbers) bytes.push_back(static_cast<char>(x == 1 ? 129 : 128));
+      Bytes(m, name, {1, n, k}, bytes);
+      m.Floats(std::string(name) + "_scale", {1, n}, Numbers(static_cast<size_t>(n), 1));
+      names.insert(names.end(), {name, std::string(name) + "_scale", ""});
+    } else {
+      m.Floats(name, {1, n, k}, numbers);
+      names.insert(names.end(), {name, ""});
+    }
+  }
+  onnx::NodeProto* node = Microsoft(m, op, names, {"y"});
+  Set(node, "activation_type", activation);
+  if (quantised) Set(node, "expert_weight_bits", int64_t{8});
+  if (fusion >= 0) Set(node, "swiglu_fusion", fusion);
+  if (after) Set(node, "swiglu_limit_after_activation", int64_t{1});
+  if (activation == "swiglu") Set(node, "swiglu_limit", 1.5f);
+  m.Output("y");
+  Numbers x = {-2, -1, 1.25f, 3, -0.5f, 1, 2, -3};
+  x.resize(static_cast<size_t>(x_size));
+  Numbers y = Evaluate(m, {Data(DType::kF32, {1, x_size}, x)})[0];
+  y.resize(kInner);
+  return y;
+}
+
+TEST(MixtureOfExpertsTest, ActivationsAreWhatTheirNamesMean) {
+  ExpectNear(OneExpert("MoE", "relu2", -1, false), {0, 0, 1.5625f, 9});
+  const auto gelu = [](float x) {
+    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+  };
+  const Numbers geglu = {gelu(-2) * -1, gelu(1.25f) * 3, gelu(-0.5f) * 1, gelu(2) * -3};
+  ExpectNear(OneExpert("QMoE", "geglu", 1, false), geglu);
+  ExpectNear(OneExpert("QMoE", "geglu", 2, false),
+             {gelu(-2) * -0.5f, gelu(-1) * 1, gelu(1.25f) * 2, gelu(3) * -3});
+  const auto silu = [](float x) { return x / (1 + std::exp(-x)); };
+  const Numbers before = {silu(-2) * -1, silu(1.25f) * 1.5f, silu(-0.5f) * 1, silu(1.5f) * -1.5f};
+  ExpectNear(OneExpert("QMoE", "swiglu", 1, false), before);
+  ExpectNear(OneExpert("QMoE", "swiglu", 0, false), before);  // as with 1
+  Numbers after = before;
+  after[3] = 1.5f * -1.5f;  // silu(2) is more
+  ExpectNear(OneExpert("QMoE", "swiglu", 1, true), after);
 }
 
 }  // namespace

@@ -4,9 +4,10 @@ from .blockwise import CASES as BLOCKWISE
 from .contrib import CASES as CONTRIB
 from .experts import CASES as EXPERTS
 from .fused import CASES as FUSED
+from .narrow_floats import CASES as NARROW_FLOATS
 from .projections import CASES as PROJECTIONS
 from .quantised import CASES as QUANTISED
 from .standard import CASES as STANDARD
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE, **CONTRIB, **EXPERTS, **FUSED, **PROJECTIONS, **QUANTISED, **STANDARD}
+ALL = {**ATTENTION, **BLOCKWISE, **CONTRIB, **EXPERTS, **FUSED, **NARROW_FLOATS, **PROJECTIONS, **QUANTISED, **STANDARD}
