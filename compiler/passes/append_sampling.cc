@@ -13,7 +13,8 @@
 // log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
 // top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
 // As soon as it holds one logit, or if nothing is asked for, the range is empty, and rounds change nothing
-// more: a kernel may leave them out. All of it is one chain of reductions over rows, which becomes one
+// more: a kernel may leave them out. Where a logit is no number, the token is -1: the host, which reads the
+// token in any case, sees it at the step. All of it is one chain of reductions over rows, which becomes one
 // kernel; but for u, which is there before.
 #include <algorithm>
 #include <limits>
@@ -49,7 +50,8 @@ class Sampler {
       : b_(b), words_(b.shape(logits)[1]), draws_(draws) {
     grain_ = type == DType::kBF16 ? 1.0 / 512 : type == DType::kF16 ? 1.0 / 4096 : 0;
     raw_ = logits;
-    logits_ = b.BinaryScalar(TapeOp::kMax, logits, kLeast);
+    const NodeId within = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, logits, kLeast), kMost);
+    logits_ = b.Select(b.Unary(TapeOp::kIsNan, logits), F32(std::numeric_limits<float>::infinity()), within);
     greatest_ = Reduce(ReduceKind::kMax, logits_);
     temperature_ = b.Slice(sampling, 1, 0, 1, 1);
     count_ = b.Slice(sampling, 1, 1, 1, 1);
@@ -58,13 +60,14 @@ class Sampler {
     rate_ = b.BinaryScalar(TapeOp::kMin, b.Div(F32(1), b.Select(warm_, temperature_, F32(1))), 1e30);
   }
 
-  // [rows, 1]
+  // [rows, 1]; -1 where a logit is no number.
   NodeId Token() {
     const NodeId noise = Noise();
     const NodeId scaled = b_.Mul(b_.Sub(logits_, greatest_), rate_);
     const NodeId kept = b_.Binary(TapeOp::kLessEqual, TopP(TopK(), scaled), logits_);
     const NodeId score = b_.Select(kept, b_.Add(scaled, noise), F32(kLeast));
-    return Reduce(ReduceKind::kArgMax, b_.Select(warm_, score, logits_));
+    const NodeId token = Reduce(ReduceKind::kArgMax, b_.Select(warm_, score, logits_));
+    return b_.Select(b_.Binary(TapeOp::kLess, F32(kMost), greatest_), b_.Scalar(b_.dtype(token), -1), token);
   }
 
  private:
@@ -183,8 +186,9 @@ class Sampler {
   Builder& b_;
   const int64_t words_;
   const NodeId draws_;
-  NodeId raw_ = kNoNode, logits_ = kNoNode;  // [rows, words]: as they are, and finite
-  double grain_ = 0;  // times a logit, less than what its neighbours differ from it; 0: not known
+  NodeId raw_ = kNoNode,
+         logits_ = kNoNode;  // [rows, words]: as they are; finite, what is no number alone infinite
+  double grain_ = 0;         // times a logit, less than what its neighbours differ from it; 0: not known
   NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode, warm_ = kNoNode,
          rate_ = kNoNode;  // [rows, 1]
 };

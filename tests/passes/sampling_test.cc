@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/passes/philox.h"
 #include "tests/ir/data.h"
@@ -189,6 +190,31 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   const std::vector<float> logits = {0, 1, 3, 3, kNone, -9, kNone, kNone};
   EXPECT_EQ(drawn.Draw(logits, {0, 3, 0.5f, 0, 0, 0}, &draws), (std::vector<int64_t>{2, 1}));
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
+}
+
+// What is no number gives a token that is none, wherever it lies, and leaves other texts as they are; what is
+// infinite is the greatest.
+TEST(AppendSamplingTest, FromWhatIsNoNumberNoTokenIsDrawn) {
+  const float infinite = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
+  for (const DType type : {DType::kI32, DType::kI64}) {
+    for (const size_t at : {size_t{0}, size_t{2}, size_t{3}}) {
+      Drawn drawn(Shape({3, 4}), type);
+      std::vector<float> logits = {0, 1, 3, -1, 0, 9, 3, kNone, 0, infinite, 3, kNone};
+      logits[at] = nan;
+      for (const auto& [temperature, k, p] : {std::tuple(0.0f, 0.0f, 0.0f), std::tuple(0.1f, 0.0f, 1.0f),
+                                              std::tuple(0.1f, 2.0f, 0.9f), std::tuple(0.1f, 0.0f, 0.5f)}) {
+        std::vector<int64_t> draws = {1, 7, 2, 9, 3, 1};
+        const std::vector<float> sampling = {temperature, k, p, temperature, k, p, temperature, k, p};
+        EXPECT_EQ(drawn.Draw(logits, sampling, &draws), (std::vector<int64_t>{-1, 1, 1}))
+            << temperature << " " << k;
+      }
+    }
+    Drawn all(Shape({1, 3}), type);
+    std::vector<int64_t> draws = {1, 7};
+    EXPECT_EQ(all.Draw({nan, nan, nan}, {0.5f, 2, 0.9f}, &draws), std::vector<int64_t>{-1});
+    EXPECT_EQ(all.Draw({nan, infinite, kNone}, {0, 0, 0}, &draws), std::vector<int64_t>{-1});
+  }
 }
 
 TEST(AppendSamplingTest, LargeVocabulariesAreDrawnFromAlike) {

@@ -478,8 +478,45 @@ TEST_F(Generate, LogitsThatAreNoNumbersAreAnError) {
       if (*how != 0 && std::string(options).find("sample") == std::string::npos) continue;
       const Outcome said = Run("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + Adapter() + how);
       EXPECT_EQ(said.status, 1) << options << how;
-      EXPECT_PRINTS(said, "program \"a\": the logit of token 0, behind the 2 tokens of text 1");
+      EXPECT_PRINTS(said, "program \"a\": a logit behind the 2 tokens of text 1");
       EXPECT_PRINTS(said, "is no number (NaN)");
+    }
+  }
+}
+
+// A token of 20 says that what follows is no number: seen at that step, of whichever text, wherever drawn.
+TEST_F(Generate, LogitsThatBecomeNoNumbersEndTheTextThere) {
+  ModelMaker m;
+  m.Input("words", {2, 1}, onnx::TensorProto::INT64);
+  m.Input("h", {2, 50, 1});
+  m.Floats("none", {1}, {0});
+  m.Node("Mul", {"h", "none"}, {"h_out"});
+  std::vector<float> numbers(60);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  m.Floats("numbers", {1, 60}, numbers);
+  m.Floats("one", {1}, {1});
+  m.Floats("last", {1}, {19});
+  EncoderAndDecoder::Cast(&m, "words", "word");
+  m.Node("Add", {"word", "one"}, {"count"});
+  m.Node("Sub", {"last", "word"}, {"left"});
+  m.Node("Sqrt", {"left"}, {"real"});
+  m.Node("Mul", {"real", "none"}, {"nothing"});
+  m.Node("Sub", {"numbers", "count"}, {"apart"});
+  m.Node("Mul", {"apart", "apart"}, {"square"});
+  m.Node("Sub", {"nothing", "square"}, {"scores"});
+  m.Output("scores");
+  m.Output("h_out");
+  const std::string model = Text("becomes.onnx", m.proto.SerializeAsString());
+  for (const char* options : {"--state h:h_out", "--state h:h_out --sample scores:words"}) {
+    Compile(" a=" + model, options);
+    for (const char* how : {"", " --temperature 0.01", " --temperature 0.01 --top-k 3 --top-p 0.9"}) {
+      if (*how != 0 && std::string(options).find("sample") == std::string::npos) continue;
+      const std::string texts = "--ids --prompt \"3 14\" --prompt \"3 15\" --max-tokens ";
+      EXPECT_EQ(Say(texts + "5" + how), "15 16 17 18 19 \n16 17 18 19 20 \n") << options << how;
+      const Outcome said = Run(texts + "9" + how);
+      EXPECT_EQ(said.status, 1) << options << how;
+      EXPECT_PRINTS(said,
+                    "program \"a\": a logit behind the 7 tokens of text 2 of the session is no number (NaN)");
     }
   }
 }

@@ -167,24 +167,21 @@ bool Decoder::AllHave(const Program& program, uint32_t port) const {
   return std::find(has.begin(), has.end(), false) == has.end();
 }
 
-// Runs, and reads the outputs that are wanted; `other` where this process has it.
-Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result,
-                       Wanted other) const {
+// Runs, and reads the output that is wanted.
+Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program];
   std::vector<Output> outputs;
   bool here = false;
-  for (const Wanted& wanted : {other, result}) {
-    if (wanted.bytes == nullptr) continue;
+  if (result.bytes != nullptr) {
     Output output;
-    output.index = OwnPort(of, wanted.port);
+    output.index = OwnPort(of, result.port);
     const Buffer& buffer = plan.buffers[of.outputs[output.index].buffer];
     here = session_->device(buffer.device) != nullptr;
-    if (!here) continue;
     output.dtype = buffer.dtype;
-    output.data = wanted.bytes->data();
-    output.bytes = wanted.bytes->size();
-    outputs.push_back(output);
+    output.data = result.bytes->data();
+    output.bytes = result.bytes->size();
+    if (here) outputs.push_back(output);
   }
   RONDO_RETURN_IF_ERROR(
       session_->Run(program, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()}));
@@ -229,21 +226,24 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
   }
   AddGiven(program.program, &inputs);
   if (next == nullptr) return RunFor(program.program, inputs, {program.logits, nullptr});
-  const bool drawn = program.next != kNone;
-  Wanted looked_at{program.logits, nullptr};
-  if (drawn && chunk.sampling != nullptr && processes_ == nullptr) {
-    buffers.logits.resize(plan.buffers[of.outputs[program.logits].buffer].bytes);
-    looked_at.bytes = &buffers.logits;
-  }
-  RONDO_RETURN_IF_ERROR(
-      RunFor(program.program, inputs, {drawn ? program.next : program.logits, &buffers.result}, looked_at));
-  if (!drawn) RONDO_RETURN_IF_ERROR(CheckLogits(program, chunk, buffers.result));
-  if (looked_at.bytes != nullptr) RONDO_RETURN_IF_ERROR(CheckLogits(program, chunk, buffers.logits));
-  TakeResult(program, chunk, buffers, next);
-  return Status::Ok();
+  const uint32_t wanted = program.next != kNone ? program.next : program.logits;
+  RONDO_RETURN_IF_ERROR(RunFor(program.program, inputs, {wanted, &buffers.result}));
+  return TakeResult(program, chunk, buffers, next);
 }
 
 namespace {
+
+// The number of the greatest of `words` logits from `first` on; -1 where one is no number.
+int64_t Greatest(DType type, const uint8_t* logits, int64_t first, int64_t words) {
+  int64_t best = 0;
+  float greatest = -std::numeric_limits<float>::infinity();
+  for (int64_t word = 0; word < words; ++word) {
+    const float logit = scalar::Load<float>(type, logits, first + word);
+    if (std::isnan(logit)) return -1;
+    if (logit > greatest) best = word, greatest = logit;
+  }
+  return best;
+}
 
 // A mask [..., s, context] of queries from `position` on.
 void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* bytes) {
@@ -331,29 +331,10 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
   return false;
 }
 
-// What is no number is neither the greatest nor drawn with any probability: no token follows from it.
-Status Decoder::CheckLogits(const DecoderProgram& program, const Chunk& chunk,
-                            const std::vector<uint8_t>& logits) const {
-  const PlanData& plan = session_->plan().data();
-  const Program& of = plan.programs[program.program];
-  const DType type = plan.buffers[of.outputs[program.logits].buffer].dtype;
-  for (int64_t text = 0; text < form_->texts; ++text) {
-    const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
-    for (int64_t word = 0; word < form_->words; ++word) {
-      if (!std::isnan(scalar::Load<float>(type, logits.data(), row * form_->words + word))) continue;
-      return Status::Error(
-          Code::kOutOfRange,
-          "program \"%s\": the logit of token %lld, behind the %lld tokens of text %lld of the "
-          "session, is no number (NaN)",
-          std::string(of.name).c_str(), static_cast<long long>(word), static_cast<long long>(chunk.text),
-          static_cast<long long>(text + 1));
-    }
-  }
-  return Status::Ok();
-}
-
-void Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
-                         Tokens* next) const {
+// What is no number is neither the greatest nor drawn with any probability: no token follows from it. On a
+// device -1 is drawn (compiler/passes/append_sampling.cc).
+Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
+                           Tokens* next) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program.program];
   const bool drawn = program.next != kNone;
@@ -363,19 +344,18 @@ void Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, cons
   for (int64_t text = 0; text < form_->texts; ++text) {
     if (drawn) {
       next->push_back(scalar::Load<int64_t>(type, bytes, text));
-      continue;
+    } else {
+      const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
+      next->push_back(Greatest(type, bytes, row * form_->words, form_->words));
     }
-    const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
-    int64_t best = 0;
-    float greatest = scalar::Load<float>(type, bytes, row * form_->words);
-    for (int64_t word = 1; word < form_->words; ++word) {
-      const float logit = scalar::Load<float>(type, bytes, row * form_->words + word);
-      if (!(logit > greatest)) continue;
-      best = word;
-      greatest = logit;
-    }
-    next->push_back(best);
+    if (next->back() >= 0) continue;
+    return Status::Error(
+        Code::kOutOfRange,
+        "program \"%s\": a logit behind the %lld tokens of text %lld of the session is no number "
+        "(NaN): no token follows from it",
+        std::string(of.name).c_str(), static_cast<long long>(chunk.text), static_cast<long long>(text + 1));
   }
+  return Status::Ok();
 }
 
 }  // namespace rondo::tools

@@ -43,9 +43,8 @@ class Decoder {
   // or none where its inputs are given. kInvalidArgument for one that does not fit it.
   Status Encode(const std::vector<Tokens>& sources);
   // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
-  // follows each, drawn as `sampling` says from the first draw on. kOutOfRange where its logits are no
-  // numbers: always where tokens are found on the host, and of those that the device draws, here (so does
-  // Next with `sampling`).
+  // follows each, drawn as `sampling` says from the first draw on. kOutOfRange where one of its logits is no
+  // number (so do others below).
   Status Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next);
   // Reads what follows the last ones and gives the next. `last` must be what was given before.
   Status Next(const Tokens& last, Tokens* next);
@@ -59,7 +58,6 @@ class Decoder {
   struct Buffers {
     std::vector<std::vector<uint8_t>> inputs;  // of DecoderProgram::inputs
     std::vector<uint8_t> result;               // tokens drawn, or logits
-    std::vector<uint8_t> logits;               // that tokens were drawn from, where they are looked at
   };
   // A run of some tokens of each text, from `first` of the texts on.
   struct Chunk {
@@ -76,8 +74,7 @@ class Decoder {
     uint32_t port;
     std::vector<uint8_t>* bytes;  // of its size; null: not read
   };
-  Status RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result,
-                Wanted other = {kNone, nullptr}) const;
+  Status RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result) const;
   uint32_t OwnPort(const Program& program, uint32_t port) const;
   bool AllHave(const Program& program, uint32_t port) const;
   Status Tell(bool here, std::vector<uint8_t>* bytes) const;
@@ -88,10 +85,8 @@ class Decoder {
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
             std::vector<uint8_t>* bytes) const;
-  Status CheckLogits(const DecoderProgram& program, const Chunk& chunk,
-                     const std::vector<uint8_t>& logits) const;
-  void TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
-                  Tokens* next) const;
+  Status TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
+                    Tokens* next) const;
 
   Session* session_;
   const DecoderForm* form_;
