@@ -10,9 +10,11 @@ namespace rondo {
 
 namespace {
 
-// A shape given for an input must be one that the model allows; it also says what its symbols are.
+// A shape given for an input must be one that the model allows; it also says what its symbols are. Not of an
+// input that is `own` where a symbol is, too: each is what it is given as.
 Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
-                 std::map<std::string, int64_t>* symbols) {
+                 const std::set<std::string>& own, std::map<std::string, int64_t>* symbols,
+                 std::vector<std::string>* remarks) {
   const auto& declared = input.type().tensor_type().shape();
   if (!input.type().tensor_type().has_shape()) return Status::Ok();
   if (static_cast<size_t>(declared.dim_size()) != given.size()) {
@@ -25,9 +27,21 @@ Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& 
     long long fixed = dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : value;
     if (!dim.dim_param().empty()) fixed = symbols->emplace(dim.dim_param(), value).first->second;
     if (fixed == value) continue;
-    const std::string symbol = dim.dim_param().empty() ? "" : " (\"" + dim.dim_param() + "\")";
-    return Status::Error(Code::kInvalidArgument, "shape \"%s\": dimension %d%s is given as %lld, but is %lld",
-                         input.name().c_str(), d, symbol.c_str(), value, fixed);
+    const std::string& name = dim.dim_param();
+    if (own.count(input.name()) != 0 && own.count(name) != 0) {
+      remarks->push_back("dimension " + std::to_string(d) + " of \"" + input.name() + "\" is " +
+                         std::to_string(value) + " as given, where what else is \"" + name + "\" is " +
+                         std::to_string(fixed));
+      continue;
+    }
+    return Status::Error(
+        Code::kInvalidArgument, "shape \"%s\": dimension %d%s is given as %lld, but is %lld%s",
+        input.name().c_str(), d, name.empty() ? "" : (" (\"" + name + "\")").c_str(), value, fixed,
+        name.empty() ? ""
+                     : ("; where a model has one name for two lengths, give both for its program: "
+                        "--shape PROGRAM:" +
+                        input.name() + "=..., --shape PROGRAM:" + name + "=...")
+                           .c_str());
   }
   return Status::Ok();
 }
@@ -54,7 +68,8 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
 }  // namespace
 
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
-                   ImportOptions* options, std::vector<std::string>* found) {
+                   const std::set<std::string>& own, ImportOptions* options, std::vector<std::string>* found,
+                   std::vector<std::string>* remarks) {
   std::set<std::string> inputs, symbols, constants;
   for (const onnx::TensorProto& value : model.proto().graph().initializer()) {
     if (std::find(value.dims().begin(), value.dims().end(), 0) == value.dims().end())
@@ -91,7 +106,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     const auto given = options->input_shapes.find(input.name());
     if (given == options->input_shapes.end()) continue;
-    RONDO_RETURN_IF_ERROR(BindShape(input, given->second, &options->symbols));
+    RONDO_RETURN_IF_ERROR(BindShape(input, given->second, own, &options->symbols, remarks));
   }
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     const auto given = options->input_shapes.find(input.name());

@@ -1,6 +1,7 @@
 #include "compiler/program_passes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
@@ -34,11 +35,13 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
 
 // The shapes given for one program, and for all.
 Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
-                ImportOptions* import) {
+                ImportOptions* import, std::vector<std::string>* remarks) {
   std::map<std::string, std::vector<int64_t>> shapes = source.shapes;
   shapes.insert(compilation->options.shapes.begin(), compilation->options.shapes.end());
   std::vector<std::string> found;
-  RONDO_RETURN_IF_ERROR(SplitShapes(model, shapes, import, &found));
+  std::set<std::string> own;
+  for (const auto& [name, dims] : source.shapes) own.insert(name);
+  RONDO_RETURN_IF_ERROR(SplitShapes(model, shapes, own, import, &found, remarks));
   for (const auto& [name, dims] : source.shapes) {
     if (Contains(found, name)) continue;
     return Status::Error(Code::kInvalidArgument,
@@ -148,7 +151,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   ImportOptions import;
   import.devices = options.devices;
   import.rank = program->device;
-  RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
+  ImportReport report;
+  RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import, &report.remarks));
   RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
   RONDO_RETURN_IF_ERROR(StatesOf(*model, compilation, &program->states));
   import.position_masks = options.position_masks;
@@ -158,7 +162,6 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.annotations = options.annotations;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
-  ImportReport report;
   if (options.cache_length > 0) {
     std::vector<std::pair<std::string, std::string>> states;
     for (const StateName& state : program->states) states.emplace_back(state.input, state.output);

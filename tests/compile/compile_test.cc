@@ -306,6 +306,30 @@ TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {
   ASSERT_TRUE(compiled.ok()) << "x's shape says what N is: " << compiled.status().message();
 }
 
+// Exporters have one name for two lengths: who gives both for a program means both, and is told.
+TEST_F(Compiling, OneNameMayBeTwoLengthsOfAProgram) {
+  ModelMaker m;
+  m.Input("mask", {-1, 1});
+  m.Input("z", {-1, 1});
+  m.Ints("axis", {0});
+  m.Node("ReduceSum", {"mask", "axis"}, {"count"});
+  m.Node("Add", {"count", "z"}, {"y"});
+  m.Output("y");
+  std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  CompileOptions options;
+  options.models = {{"main", File("m.onnx")}};
+  options.models[0].shapes = {{"mask", {7, 1}}, {"N", {2}}};
+  auto compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const Program& program = compiled->plan.programs[0];
+  EXPECT_EQ(compiled->plan.buffers[program.inputs[0].buffer].shape, Shape({7, 1}));
+  EXPECT_EQ(compiled->plan.buffers[program.inputs[1].buffer].shape, Shape({2, 1}));
+  options.models[0].shapes.erase("N");
+  options.shapes = {{"N", {2}}};
+  EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("--shape PROGRAM:mask=..., --shape PROGRAM:N=..."),
+            std::string::npos);
+}
+
 TEST_F(Compiling, EveryPassReportsAndCanBeDumped) {
   CompileOptions options = Pycoder();
   options.models.erase(options.models.begin());

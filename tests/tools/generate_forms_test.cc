@@ -399,6 +399,72 @@ TEST_F(Generate, WhatAnEncoderGaveMayBeHandedOn) {
   EXPECT_EQ(Say("--ids --context 50 --max-tokens 4 --start 0 --source \"1 2 3\""), "13 14 15 16 \n");
 }
 
+// As Speech2Text, whose decoder makes of the mask of what goes into the encoder that of what comes out of it.
+TEST_F(Generate, ADecoderMayReadTheMaskThatItsEncoderIsGiven) {
+  const auto integers = [&](const std::string& name, const std::vector<int64_t>& values) {
+    std::string file("\x93NUMPY\x01\x00\x76\x00", 10);
+    file += "{'descr': '<i8', 'fortran_order': False, 'shape': (1, " + std::to_string(values.size()) + "), }";
+    file.resize(127, ' ');
+    file += '\n';
+    for (const int64_t value : values)
+      file += std::string(1, static_cast<char>(value)) + std::string(7, '\0');
+    return " --input " + name + "=" + Text(name + ".npy", file);
+  };
+  ModelMaker encoder;
+  encoder.Input("input_features", {1, 4}, onnx::TensorProto::INT64);
+  encoder.Input("attention_mask", {1, 4}, onnx::TensorProto::INT64);
+  encoder.Node("Mul", {"input_features", "attention_mask"}, {"real"});
+  EncoderAndDecoder::Cast(&encoder, "real", "flat");
+  encoder.Ints("halves", {1, 2, 2});
+  encoder.Ints("last", {2});
+  encoder.Node("Reshape", {"flat", "halves"}, {"pairs"});
+  encoder.Node("ReduceSum", {"pairs", "last"}, {"last_hidden_state"});
+  encoder.Output("last_hidden_state");
+  const auto decoder = [&](int64_t mask) {
+    ModelMaker m;
+    EncoderAndDecoder::Ids(&m, {1, 1});
+    m.Input("encoder_hidden_states", {1, 2, 1});
+    m.Input("encoder_attention_mask", {1, mask}, onnx::TensorProto::INT64);
+    m.Input("h", {1, 50, 1});
+    m.Floats("none", {1}, {0});
+    m.Floats("ten", {1}, {10});
+    m.Node("Mul", {"h", "none"}, {"h_out"});
+    EncoderAndDecoder::Cast(&m, "input_ids", "read");
+    EncoderAndDecoder::Cast(&m, "encoder_attention_mask", "mask");
+    m.Ints("row", {1, 1});
+    m.Node("ReduceSum", {"mask"}, {"count"});
+    m.Node("Mul", {"count", "ten"}, {"tens"});
+    m.Node("ReduceSum", {"encoder_hidden_states"}, {"all"});
+    m.Node("Add", {"all", "tens"}, {"sum"});
+    m.Node("Reshape", {"sum", "row"}, {"one"});
+    m.Node("Mul", {"read", "none"}, {"nothing"});
+    m.Node("Add", {"one", "nothing"}, {"said"});
+    std::vector<float> numbers(60);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    m.Floats("numbers", {1, 60}, numbers);
+    m.Node("Sub", {"numbers", "said"}, {"apart"});
+    m.Node("Mul", {"apart", "apart"}, {"square"});
+    m.Node("Neg", {"square"}, {"logits"});
+    m.Output("logits");
+    m.Output("h_out");
+    return m.proto.SerializeAsString();
+  };
+  const std::string encode = " encode=" + Text("encode.onnx", encoder.proto.SerializeAsString());
+  const std::string features = integers("input_features", {1, 2, 3, 4});
+  const std::string go = "--ids --max-tokens 2 --start 0" + features;
+  for (const char* options : {"--state h:h_out", "--state h:h_out --sample logits"}) {
+    Compile(encode + " next=" + Text("next.onnx", decoder(4)), options);
+    EXPECT_EQ(Say(go + integers("attention_mask", {1, 1, 1, 0})), "36 36 \n") << options;
+    EXPECT_PRINTS(Run(go),
+                  "generate does not know what to give the input \"encoder_attention_mask\" (i64[1, 4])");
+    Compile(encode + " next=" + Text("short.onnx", decoder(2)), options);
+    const std::string mask = integers("attention_mask", {1, 1, 1, 0});
+    EXPECT_PRINTS(Run(go + mask),
+                  "is not as the mask that its encoder is given, \"attention_mask\" (i64[1, 4])");
+    EXPECT_EQ(Say(go + mask + integers("encoder_attention_mask", {1, 1})), "26 26 \n");
+  }
+}
+
 // As a model whose angles depend on how long the text is: it says how many positions its mask has.
 TEST_F(Generate, ALastChunkThatAProgramIsTooLongForEndsWithTheText) {
   const auto model = [](int64_t length) {

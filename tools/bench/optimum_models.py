@@ -85,6 +85,9 @@ PAIRS = {
     "whisper": lambda: t.WhisperForConditionalGeneration(t.WhisperConfig(
         **{k: v for k, v in _PAIR.items() if k != "max_position_embeddings"}, max_target_positions=128, max_source_positions=1500,
         num_mel_bins=8)),
+    "speech_to_text": lambda: t.Speech2TextForConditionalGeneration(t.Speech2TextConfig(
+        **{k: v for k, v in _PAIR.items() if k != "max_position_embeddings"}, max_target_positions=128, max_source_positions=200,
+        input_feat_per_channel=8, input_channels=1, conv_channels=32)),
     "vision-encoder-decoder": lambda: t.VisionEncoderDecoderModel(t.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
         t.ViTConfig(**_IMAGE, patch_size=8), t.GPT2Config(**_GPT, add_cross_attention=True), decoder_start_token_id=1, pad_token_id=0)),
     "trocr": lambda: t.VisionEncoderDecoderModel(t.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
@@ -246,6 +249,8 @@ def checkpoint(name, model, folder):
     write_tokenizer(folder, WORDS)
     if name == "whisper":
         t.WhisperFeatureExtractor(feature_size=8).save_pretrained(folder)
+    if name == "speech_to_text":
+        t.SequenceFeatureExtractor(feature_size=8, sampling_rate=16000, padding_value=0.0).save_pretrained(folder)
 
 
 def export(name, model, task, folder, *options):
@@ -269,6 +274,6 @@ SIZES = {name: _SMALL for name in ("vit", "deit", "beit", "data2vec-vision", "di
 
 
 def task_of(name):
-    if name == "whisper":
+    if name in ("whisper", "speech_to_text"):
         return "automatic-speech-recognition-with-past"
     return "image-to-text-with-past" if name in ("vision-encoder-decoder", "trocr") else "text2text-generation-with-past"

@@ -176,6 +176,9 @@ def pair(arguments, made, start, merged):
                 if isinstance(d, str) and "past" not in d:
                     size = {"batch_size": 2, "decoder_sequence_length": 1}.get(d, encoded)
                     names |= {f"first:{d}": size, f"decode:{d}": size}
+    mask = given.get("attention_mask")
+    if mask is not None and mask.shape[1] != encoded:  # of what goes into the encoder, under the name of what comes out
+        names |= {f"{program}:encoder_attention_mask": "x".join(map(str, mask.shape)) for program in ("first", "decode")}
     shapes = [word for d, n in names.items() for word in ("--shape", f"{d}={n}")]
     plan = made / "plan.rondo"
     run([arguments.binaries / "rondo", "compile", f"encode={made / 'encoder_model.onnx'}", *programs, "-o", plan, "--cache-length",

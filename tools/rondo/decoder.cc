@@ -263,6 +263,17 @@ void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* byt
 
 }  // namespace
 
+// The mask that the encoder has read, which is of the port's type and shape.
+bool Decoder::CopyGivenMask(std::vector<uint8_t>* bytes) const {
+  const PlanData& plan = session_->plan().data();
+  const std::string_view name = plan.programs[form_->encoder.program].inputs[form_->encoder.given_mask].name;
+  const auto given =
+      std::find_if(given_->begin(), given_->end(), [&](const Tensor& tensor) { return tensor.name == name; });
+  if (given == given_->end() || given->bytes.size() != bytes->size()) return false;
+  *bytes = given->bytes;
+  return true;
+}
+
 // What the input is given in this run; false: nothing.
 bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk,
                    int64_t position, std::vector<uint8_t>* bytes) const {
@@ -304,6 +315,7 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
     case PortRole::kTextLength: store(0, chunk.text); return true;
     case PortRole::kEncoded: *bytes = encoded_; return true;
     case PortRole::kSourceMask:
+      if (form_->encoder.given_mask != kNone) return CopyGivenMask(bytes);
       for (int64_t i = 0; i < elements; ++i) {
         const int64_t at = form_->encoder.length;
         store(i, i % at < source_lengths_[static_cast<size_t>(i / at)] ? 1 : 0);

@@ -85,6 +85,7 @@ class Decoder {
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
             std::vector<uint8_t>* bytes) const;
+  bool CopyGivenMask(std::vector<uint8_t>* bytes) const;
   Status TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
                     Tokens* next) const;
 

@@ -121,7 +121,7 @@ class Finder {
   bool HasSource(PortRole role) const {
     const EncoderProgram& encoder = form_->encoder;
     return role == PortRole::kEncoded      ? encoder.program != kNone
-           : role == PortRole::kSourceMask ? encoder.tokens != kNone
+           : role == PortRole::kSourceMask ? encoder.tokens != kNone || encoder.given_mask != kNone
                                            : true;
   }
 
@@ -141,7 +141,9 @@ class Finder {
   bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
     const auto fits = [&](uint32_t i) {
       const Shape& shape = ShapeOf(i);
-      return !IsGiven(i) && IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least &&
+      PortRole known;
+      const bool another = Look(kKnown, program_.inputs[i].name, &known) && !HasSource(known);
+      return !IsGiven(i) && !another && IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least &&
              shape[rank - 1] <= most;
     };
     if (std::count_if(unknown_.begin(), unknown_.end(), fits) != 1) return false;
@@ -206,7 +208,10 @@ class Finder {
       case PortRole::kDraws: good = good && count == 2 * texts; break;
       case PortRole::kLastTokens: good = good && count == texts; break;
       case PortRole::kTextLength: good = good && count == 1; break;
-      case PortRole::kSourceMask: good = good && count == texts * form_->encoder.length; break;
+      case PortRole::kSourceMask:
+        if (form_->encoder.given_mask != kNone) return CheckGivenMask(input.port);
+        good = good && count == texts * form_->encoder.length;
+        break;
       case PortRole::kEncoded: {
         const Program& encoder = plan_.programs[form_->encoder.program];
         const Buffer &from = BufferOf(encoder.outputs[form_->encoder.out]),
@@ -219,6 +224,18 @@ class Finder {
     return Refuse("the input " + Text(program_.inputs[input.port]) + " does not fit " +
                   std::to_string(texts) + " texts of " + std::to_string(length) + " tokens" +
                   (form_->context > 0 ? " and " + std::to_string(form_->context) + " positions" : ""));
+  }
+
+  // A decoder reads the mask that the encoder is given only where that is one of its type and shape.
+  Status CheckGivenMask(uint32_t input) const {
+    const EncoderProgram& encoder = form_->encoder;
+    const Port& given = plan_.programs[encoder.program].inputs[encoder.given_mask];
+    const Buffer &mask = BufferOf(given), &own = BufferOf(program_.inputs[input]);
+    if (mask.dtype == own.dtype && mask.shape == own.shape) return Status::Ok();
+    return Refuse("the input " + Text(program_.inputs[input]) +
+                  " is not as the mask that its encoder is given, " + Text(given) +
+                  ": compile it of that shape (--shape " + std::string(program_.name) + ":" +
+                  std::string(program_.inputs[input].name) + "=...), or give it (--input NAME=FILE)");
   }
 
   Status FindOutputs() {
@@ -288,6 +305,12 @@ void TakeEncoder(const PlanData& plan, const FormOptions& options, uint32_t numb
   encoder->mask = InputNamed(program, PortRole::kMask, options);
   const uint32_t read = encoder->tokens;
   if (read != kNone) encoder->length = plan.buffers[program.inputs[read].buffer].shape[1];
+  for (uint32_t i = 0; i < program.inputs.size() && read == kNone; ++i) {
+    PortRole role;
+    const std::string name(program.inputs[i].name);
+    if (options.given.count(name) != 0 && Look(kKnown, name, &role) && role == PortRole::kMask)
+      encoder->given_mask = i;
+  }
 }
 
 // The program whose states are what others attend to and nothing else, if there is one: an encoder that

@@ -61,6 +61,7 @@ struct DecoderProgram {
 struct EncoderProgram {
   uint32_t program = kNone;               // none: there is no encoder
   uint32_t tokens = kNone, mask = kNone;  // no tokens: its inputs are given
+  uint32_t given_mask = kNone;            // a mask that is: decoders that read a source's read it as well
   uint32_t out = kNone;                   // none: what it computes are states alone
   int64_t length = 0;                     // tokens of a source at most
 };
