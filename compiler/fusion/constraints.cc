@@ -1,5 +1,7 @@
 #include "compiler/fusion/constraints.h"
 
+#include <set>
+
 namespace rondo::fusion {
 
 using ir::Op;
@@ -69,8 +71,10 @@ Status Constraints::Add(const std::vector<Obstacle>& obstacles) {
   // Node by node takes as many rounds as the worst part has nodes: after a few, all of it is taken apart.
   constexpr int kPatience = 6;
   const bool patient = rounds_++ < kPatience;
+  std::set<NodeId> written;  // several kernels may write parts of one state
   for (const Obstacle& obstacle : obstacles) {
     if (obstacle.written != ir::kNoNode) {
+      if (!written.insert(obstacle.written).second) continue;
       char& through_copy = c_.through_copy[static_cast<size_t>(obstacle.written)];
       if (through_copy != 0) {
         return Status::Error(Code::kInternal,

@@ -1,5 +1,7 @@
 #include "compiler/import/linear_recurrence.h"
 
+#include <algorithm>
+
 #include "compiler/import/decompose.h"
 
 namespace rondo::importer {
@@ -48,11 +50,45 @@ RecurrenceResult Recur(ir::Builder& b, const Recurrence& r) {
     out.deltas.push_back(add);
     state = b.Add(state, b.Mul(ColumnAt(b, r.k, t), add));
     all = mine == kNoNode ? state : b.Select(mine, state, all);
+    out.states.push_back(all);
     ys.push_back(b.MatMul(RowAt(b, r.q, t), repeats > 1 ? RepeatEach(b, state, 1, repeats) : state));
   }
   out.y = b.BinaryScalar(TapeOp::kMul, b.Concat(ys, 2), r.scale);
   out.state = all;
   return out;
+}
+
+Result<int64_t> ReadStateWindow(const OpContext& c) {
+  constexpr int64_t kMost = 8;
+  const int64_t window = c.Int("state_window", 0);
+  if (window >= 0 && window <= kMost) return window;
+  return Status::Error(Code::kCorrupt, "state_window %lld: from 0 to %lld are possible",
+                       static_cast<long long>(window), static_cast<long long>(kMost));
+}
+
+Result<NodeId> PastOfWindow(OpContext& c, int i, int64_t window, const Shape& held) {
+  Shape all = held;
+  if (window > 0) {
+    all = Shape{};
+    all.dims[all.rank++] = window;
+    for (const int64_t d : held) all.dims[all.rank++] = d;
+  }
+  if (!(c.shape(i) == all))
+    return Status::Error(Code::kCorrupt, "past_state of shape %s; %s is needed", Text(c.shape(i)).c_str(),
+                         Text(all).c_str());
+  if (window == 0) return c.In(i);
+  return c.b.Squeeze(c.b.Slice(c.In(i), 0, window - 1, 1, 1), 0);
+}
+
+NodeId StatesOfWindow(ir::Builder& b, const std::vector<NodeId>& states, int64_t window) {
+  if (window == 0) return states.back();
+  std::vector<NodeId> slots;
+  for (int64_t at = std::ssize(states) - window; at < std::ssize(states); ++at) {
+    const NodeId state = states[static_cast<size_t>(std::max<int64_t>(at, 0))];
+    const NodeId none = b.Expand(b.Scalar(b.dtype(state), 0), b.shape(state));
+    slots.push_back(b.Unsqueeze(at < 0 ? none : state, 0));
+  }
+  return b.Concat(slots, 0);
 }
 
 }  // namespace rondo::importer

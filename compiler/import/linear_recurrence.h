@@ -36,9 +36,20 @@ struct Recurrence {
 struct RecurrenceResult {
   NodeId y = kNoNode;          // [b, heads of q, rows, d_v]
   NodeId state = kNoNode;      // after the last position
+  std::vector<NodeId> states;  // after each
   std::vector<NodeId> deltas;  // [b, heads, 1, d_v] a position: what its key has put into the state
 };
 RecurrenceResult Recur(ir::Builder& b, const Recurrence& r);
+
+// The attribute state_window: how many states operators hold, of the last positions of a run in order; 0: the
+// last alone, without an axis for them. kCorrupt beyond what operators allow.
+Result<int64_t> ReadStateWindow(const OpContext& c);
+// What input `i` holds of the state that a run begins with: all of it, or the last of a window, which is to
+// be of shape `held`. kCorrupt for another shape.
+Result<NodeId> PastOfWindow(OpContext& c, int i, int64_t window, const Shape& held);
+// The states after each position of a run, one at least, as the operator gives them: the last alone, or
+// [window, ...], with zeros where the run has fewer positions.
+NodeId StatesOfWindow(ir::Builder& b, const std::vector<NodeId>& states, int64_t window);
 
 }  // namespace rondo::importer
 

@@ -1,6 +1,7 @@
 // Operators of com.microsoft that are others with something put on: norms of sums, activations, embeddings.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/linear_recurrence.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -136,13 +137,15 @@ Status CausalConvWithState(OpContext& c) {
   const int64_t dilation = c.Int("dilation", 1);
   const bool last = c.Int("channels_last", 0) != 0;
   const std::string activation = c.String("activation", "none");
-  if (c.Int("ndim", 1) != 1 || c.Int("state_window", 0) != 0 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
+  RONDO_ASSIGN_OR_RETURN(const int64_t window, ReadStateWindow(c));
+  if (c.Int("ndim", 1) != 1 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
       c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 ||
       c.Int("state_channels_last", -1) != -1 || c.rank(0) != 3 || c.rank(1) != 3 || dilation < 1 ||
       dilation > (1 << 20)) {
     return Status::Error(Code::kUnsupported,
                          "rondo knows one spatial dimension, without the attributes that are for CUDA only "
-                         "(state_window, state_length, input_channels): export the model without them");
+                         "(state_length, state_channels_last, state_update_capacity, input_channels): export "
+                         "the model without them");
   }
   if (activation != "none" && activation != "silu" && activation != "swish")
     return Status::Error(Code::kUnsupported,
@@ -157,9 +160,9 @@ Status CausalConvWithState(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   if (c.Has(3)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 3));
-    NodeId past = c.rank(3) == 3 ? turned(c.In(3)) : c.In(3);
-    if (!(b.shape(past) == Shape({s[0], s[1], before})))
-      return Status::Error(Code::kCorrupt, "past_state of shape %s", Text(c.shape(3)).c_str());
+    const Shape held = last ? Shape({s[0], before, s[1]}) : Shape({s[0], s[1], before});
+    RONDO_ASSIGN_OR_RETURN(NodeId past, PastOfWindow(c, 3, window, held));
+    past = turned(past);
     if (before > 0) x = b.Concat({past, x}, 2);
   } else {
     x = b.PadConstant(x, b.Scalar(c.dtype(0), 0), {0, 0, before}, {0, 0, 0});
@@ -172,7 +175,10 @@ Status CausalConvWithState(OpContext& c) {
   }
   if (activation != "none") y = Silu(b, y);
   c.Set(0, turned(y));
-  c.Set(1, turned(b.Slice(x, 2, s[2], 1, before)));
+  std::vector<NodeId> states;
+  for (int64_t at = std::max<int64_t>(s[2] - std::max<int64_t>(window, 1), 0); at < s[2]; ++at)
+    states.push_back(turned(b.Slice(x, 2, at + 1, 1, before)));
+  c.Set(1, StatesOfWindow(b, states, window));
   return Status::Ok();
 }
 

@@ -16,13 +16,13 @@ struct Linear {
   int64_t batch = 0, rows = 0, q_heads = 0, k_heads = 0, heads = 0, key = 0, value = 0;
   UpdateRule rule;
   double scale = 0;
+  int64_t window = 0;
 };
 
 Result<Linear> ReadLinear(OpContext& c) {
   Linear l;
   RONDO_ASSIGN_OR_RETURN(l.rule, ReadUpdateRule(c));
-  if (c.Int("state_window", 0) != 0)
-    return Status::Error(Code::kUnsupported, "state_window: export the model with the last state only (0)");
+  RONDO_ASSIGN_OR_RETURN(l.window, ReadStateWindow(c));
   for (int i : {kQuery, kKey, kValue}) {
     RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
     RONDO_RETURN_IF_ERROR(c.RequireRank(i, 3, 3));
@@ -87,16 +87,16 @@ Status LinearAttention(OpContext& c) {
   r.state = b.Expand(b.Scalar(DType::kF32, 0), held);
   if (c.Has(kPast)) {
     RONDO_RETURN_IF_ERROR(c.RequireFloat(kPast));
-    if (!(c.shape(kPast) == held))
-      return Status::Error(Code::kCorrupt, "past_state of shape %s", Text(c.shape(kPast)).c_str());
-    r.state = b.Cast(c.In(kPast), DType::kF32);
+    RONDO_ASSIGN_OR_RETURN(const NodeId past, PastOfWindow(c, kPast, l.window, held));
+    r.state = b.Cast(past, DType::kF32);
   }
   r.scale = l.scale;
   const RecurrenceResult out = Recur(b, r);
   const Shape s = b.shape(out.y);
   const NodeId y = b.Reshape(b.Transpose(out.y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
   c.Set(0, b.Cast(y, c.dtype(kQuery)));
-  c.Set(1, b.Cast(out.state, c.Has(kPast) ? c.dtype(kPast) : c.dtype(kQuery)));
+  const NodeId states = StatesOfWindow(b, out.states, l.window);
+  c.Set(1, b.Cast(states, c.Has(kPast) ? c.dtype(kPast) : c.dtype(kQuery)));
   return Status::Ok();
 }
 

@@ -114,6 +114,21 @@ TEST(State, AStateInAnotherOrderGoesThroughACopy) {
   s.Check();
 }
 
+// Of which each is made of the one before it, and something else reads each.
+TEST(State, PiecesOfANewStateMayAllReadOneRowOfTheOld) {
+  States s;
+  NodeId a = s.State("a"), last = s.Rows(a, kRows - 1, 1);
+  std::vector<NodeId> pieces = {s.b_.Expand(s.b_.Scalar(DType::kF32, 0), {1, kColumns})};
+  NodeId row = last;
+  for (int64_t i = 1; i < kRows; ++i) {
+    row = s.b_.Add(s.b_.Mul(row, s.Rows(s.x_, i, 1)), s.Rows(s.x_, 0, 1));
+    s.Output(s.b_.MatMul(row, s.x_));
+    pieces.push_back(row);
+  }
+  s.Pair(a, s.b_.Concat(pieces, 0));
+  for (uint32_t seed = 0; seed < 4; ++seed) s.Check(seed);
+}
+
 TEST(State, TwoStatesMaySwap) {
   States s;
   NodeId a = s.State("a"), b = s.State("b");

@@ -159,6 +159,84 @@ TEST(GatedDeltaNetTest, WhatDoesNotFitIsRefused) {
 
 // Blocks of 2: a query sees its own block, or by the second layout all blocks. Position 3 is the second of
 // its block, so that the first is a window of 2.
+// A window holds what runs of the first positions alone leave behind, and zeros where there are too few; the
+// last of the one that comes in is where a run begins.
+TEST(StateWindowTest, HoldsTheStatesOfTheLastPositions) {
+  constexpr int64_t kRows = 3, kSize = 4, kWindow = 4;
+  const Numbers q = Random(kRows * kSize, 1), k = Random(kRows * kSize, 2), v = Random(kRows * kSize, 3),
+                decay(kRows, -0.3f), beta(kRows, 0.4f), x = Random(kRows * kSize, 5);
+  const Numbers past = Random(kWindow * kSize * kSize, 4), columns = Random(kWindow * kSize * 2, 6);
+  for (const bool convolves : {false, true}) {
+    const auto run = [&](int64_t rows, int64_t window) {
+      ModelMaker m;
+      const auto held = [&](int64_t last) {
+        std::vector<int64_t> dims =
+            convolves ? std::vector<int64_t>{1, kSize, last} : std::vector<int64_t>{1, 1, kSize, last};
+        if (window > 0) dims.insert(dims.begin(), window);
+        return dims;
+      };
+      const auto given = [&](const Numbers& all, const std::vector<int64_t>& dims) {
+        int64_t count = 1;
+        for (const int64_t d : dims) count *= d;
+        return Data(DType::kF32, Shape(Span<const int64_t>(dims.data(), dims.size())),
+                    Numbers(all.end() - count, all.end()));
+      };
+      const auto first = [&](const Numbers& all, int64_t each) {
+        return Data(DType::kF32, Shape({1, rows, each}), Numbers(all.begin(), all.begin() + rows * each));
+      };
+      onnx::NodeProto* node = nullptr;
+      ir::Values values;
+      if (convolves) {
+        m.Input("x", {1, rows, kSize});
+        m.Floats("w", {kSize, 1, 3}, Random(kSize * 3, 7));
+        std::vector<int64_t> dims = held(2);
+        std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+        m.Input("past", dims);
+        node = Microsoft(m, "CausalConvWithState", {"x", "w", "", "past"}, {"y", "present"});
+        Set(node, "channels_last", int64_t{1});
+        values = {first(x, kSize), given(columns, dims)};
+      } else {
+        for (const char* name : {"q", "k", "v"}) m.Input(name, {1, rows, kSize});
+        m.Input("past", held(kSize));
+        for (const char* name : {"decay", "beta"}) m.Input(name, {1, rows, 1});
+        node = Microsoft(m, "LinearAttention", {"q", "k", "v", "past", "decay", "beta"}, {"y", "present"});
+        Set(node, "q_num_heads", int64_t{1});
+        Set(node, "kv_num_heads", int64_t{1});
+        values = {first(q, kSize),          first(k, kSize), first(v, kSize),
+                  given(past, held(kSize)), first(decay, 1), first(beta, 1)};
+      }
+      if (window > 0) Set(node, "state_window", window);
+      m.Output("y");
+      m.Output("present");
+      return Evaluate(m, values);
+    };
+    const auto all = run(kRows, kWindow);
+    ExpectNear(all[0], run(kRows, 0)[0]);
+    const size_t slot = all[1].size() / kWindow;
+    Numbers expected(slot);
+    for (int64_t rows = 1; rows <= kRows; ++rows) {
+      const Numbers one = run(rows, 0)[1];
+      expected.insert(expected.end(), one.begin(), one.end());
+    }
+    ExpectNear(all[1], expected);
+    const Numbers two = run(kRows, 2)[1];
+    ExpectNear(two, Numbers(expected.end() - static_cast<std::ptrdiff_t>(2 * slot), expected.end()));
+  }
+  ModelMaker m;
+  for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 1, 4});
+  m.Input("past", {1, 1, 4, 4});
+  onnx::NodeProto* node = Microsoft(m, "LinearAttention", {"q", "k", "v", "past"}, {"y", "present"});
+  Set(node, "q_num_heads", int64_t{1});
+  Set(node, "kv_num_heads", int64_t{1});
+  Set(node, "update_rule", std::string("linear"));
+  Set(node, "state_window", int64_t{2});
+  m.Output("present");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(),
+                   {"past_state of shape [1, 1, 4, 4]", "[2, 1, 1, 4, 4] is needed"}));
+  node->mutable_attribute(3)->set_i(9);
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"state_window 9", "from 0 to 8"}));
+}
+
 TEST(SparseAttentionTest, QueriesSeeTheBlocksOfTheirLayout) {
   constexpr int64_t kCache = 6, kSize = 8;
   const Numbers q = Random(2 * kSize, 1), row = Random(kSize, 2), cache = Random(kCache * kSize, 3);

@@ -4,7 +4,7 @@ import copy
 import numpy as np
 from onnx import helper
 
-from .case import MICROSOFT, Case
+from .case import MICROSOFT, Case, windowed
 
 
 def angles(positions, half):
@@ -250,14 +250,17 @@ def linear_attention(draw):
     k /= np.linalg.norm(k, axis=-1, keepdims=True)
     decay = -draw.positive(batch, rows, draw.pick(heads, heads * key), low=0.01, high=1) if "gated" in rule else None
     beta = draw.positive(batch, rows, draw.pick(1, heads), low=0.1, high=0.9) if "delta" in rule else None
-    past = draw.floats(batch, heads, key, value) if draw.chance() else None
+    window = draw.pick(0, 0, 1, 4)
+    past = draw.floats(*([window] if window else []), batch, heads, key, value) if draw.chance() else None
     names = [case.input("query", draw.floats(batch, rows, queries * key)), case.input("key", k.reshape(batch, rows, -1)),
              case.input("value", draw.floats(batch, rows, heads * value)), case.input("past_state", past),
              case.input("decay", decay), case.input("beta", beta)]
     case.node("LinearAttention", names, ["y", "present_state"], MICROSOFT, q_num_heads=queries, kv_num_heads=heads,
-              update_rule=rule, scale=draw.pick(None, 0.4))
+              update_rule=rule, scale=draw.pick(None, 0.4), state_window=window or None)
     case.output("y")
     case.output("present_state")
+    if window:
+        case.oracle = windowed(case, window, rows, "past_state", dict.fromkeys(("query", "key", "value", "decay", "beta"), 1))
     return case
 
 

@@ -98,3 +98,32 @@ class Case:
         graph = helper.make_graph(self.nodes, "case", ports, made, self.constants)
         return helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", self.opset),
                                                                       helper.make_opsetid(MICROSOFT, 1)])
+
+
+def windowed(case, window, rows, past, along):
+    """A Case of one operator with state_window as ONNX Runtime's CPU provider can compute it: the operator without it on every
+    beginning of the rows that a slot is about. `past` is the input with the states, `along` the axis of rows of each other input."""
+    node = case.nodes[0]
+    plain = Case(case.opset, case.tolerance)
+    plain.constants = list(case.constants)
+    plain.inputs = {name: array[-1].copy() if name == past else array for name, array in case.inputs.items()}
+    options = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "state_window"}
+    axis = plain.constant("axis", np.zeros(1, np.int64))
+    slots = []
+    for end in range(rows - window + 1, rows + 1):
+        if end <= 0:
+            slots.append(None)
+            continue
+        names = []
+        for name in node.input:
+            if name in along and end < rows:
+                ends = [plain.constant(f"{what}_{name}_{end}", np.array([n], np.int64))
+                        for what, n in (("from", 0), ("to", end), ("along", along[name]))]
+                name = plain.node("Slice", [name, *ends], [f"{name}_{end}"])
+            names.append(name)
+        plain.node(node.op_type, names, [node.output[0] if end == rows else f"y_{end}", f"state_{end}"], MICROSOFT, **options)
+        slots.append(plain.node("Unsqueeze", [f"state_{end}", axis], [f"slot_{end}"]))
+    none = plain.node("Sub", [slots[-1], slots[-1]], ["nothing"])
+    plain.node("Concat", [slot or none for slot in slots], [node.output[1]], axis=0)
+    plain.outputs = dict(case.outputs)
+    return plain

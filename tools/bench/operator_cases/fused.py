@@ -4,7 +4,7 @@ import copy
 import numpy as np
 from onnx import helper
 
-from .case import MICROSOFT, Case
+from .case import MICROSOFT, Case, windowed
 
 
 def activation(draw, listed):
@@ -108,14 +108,18 @@ def causal_conv(draw):
     case = Case(tolerance=(1e-3, 1e-4))
     batch, channels, rows, taps, dilation = draw.whole(1, 3), draw.whole(1, 6), draw.whole(1, 7), draw.whole(2, 4), draw.pick(1, 1, 2)
     last = draw.pick(0, 0, 1)
-    turn = (lambda x: x.transpose(0, 2, 1).copy()) if last else (lambda x: x)
+    turn = (lambda x: x.swapaxes(-1, -2).copy()) if last else (lambda x: x)
+    window = draw.pick(0, 0, 1, 4)
+    past = turn(draw.floats(*([window] if window else []), batch, channels, (taps - 1) * dilation))
     names = [case.input("x", turn(draw.floats(batch, channels, rows))), case.constant("w", draw.floats(channels, 1, taps)),
              case.constant("b", draw.floats(channels) if draw.chance() else None),
-             case.input("past", turn(draw.floats(batch, channels, (taps - 1) * dilation)) if draw.chance() else None)]
+             case.input("past", past if draw.chance() else None)]
     case.node("CausalConvWithState", names, ["y", "present"], MICROSOFT, activation=draw.pick(None, "silu", "swish"),
-              dilation=None if dilation == 1 else dilation, channels_last=last or None)
+              dilation=None if dilation == 1 else dilation, channels_last=last or None, state_window=window or None)
     case.output("y")
     case.output("present")
+    if window:
+        case.oracle = windowed(case, window, rows, "past", {"x": 1 if last else 2})
     return case
 
 
