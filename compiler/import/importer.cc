@@ -192,6 +192,9 @@ constexpr const char* kPages =
     "session keeps";
 constexpr const char* kLayouts =
     "; its numbers lie as cuBLASLt has them: export the model with QuantizeLinear and DequantizeLinear";
+constexpr const char* kPacks =
+    "; its weights are in blocks as GGUF files have them: export the model with MatMulNBits, "
+    "GatherBlockQuantized and QMoE";
 constexpr const char* kReplays =
     "; it takes back tokens that were guessed: export the model without speculative decoding";
 constexpr Instead kInstead[] = {
@@ -199,10 +202,13 @@ constexpr Instead kInstead[] = {
     {"ConvStateReplay", kReplays},
     {"DequantizeWithOrder", kLayouts},
     {"GatedDeltaNetStateReplay", kReplays},
+    {"GatherPacked", kPacks},
     {"GreedySearch", kSearches},
     {"Mamba2Verify", kReplays},
     {"MatMulFpQ4",
      "; its bytes are packed for ONNX Runtime's own kernels: export the model with MatMulNBits"},
+    {"MatMulPacked", kPacks},
+    {"MoEPacked", kPacks},
     {"PagedAttention", kPages},
     {"QOrderedAttention", kLayouts},
     {"QOrderedGelu", kLayouts},

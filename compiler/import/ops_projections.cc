@@ -18,18 +18,24 @@ struct Projection {
   const char* outputs;
 };
 
+// x @ weights, whose numbers are input `weights` and their scales the one behind.
+Result<NodeId> ProjectBy(OpContext& c, NodeId x, const PackedBlocks& blocks, int weights) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(CheckBlocks(blocks));
+  if (const Shape a = b.shape(x); a.rank < 1 || a[a.rank - 1] != blocks.k || a.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
+                         static_cast<long long>(blocks.k));
+  }
+  RONDO_ASSIGN_OR_RETURN(const NodeId w, Dequantised(c, blocks, weights, weights + 1, -1, c.dtype(0)));
+  return b.MatMul(x, b.Transpose(w, {1, 0}));
+}
+
 // x @ weights + bias.
 Result<NodeId> Project(OpContext& c, NodeId x, const Projection& by) {
   Builder& b = c.b;
   const PackedBlocks blocks = {c.Int(by.outputs, 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
-  RONDO_RETURN_IF_ERROR(CheckBlocks(blocks));
-  if (const Shape a = c.shape(0); a[a.rank - 1] != blocks.k || a.elements() == 0) {
-    return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
-                         static_cast<long long>(blocks.k));
-  }
   const int bias = by.inputs + 2;
-  RONDO_ASSIGN_OR_RETURN(const NodeId w, Dequantised(c, blocks, by.inputs, by.inputs + 1, -1, c.dtype(0)));
-  NodeId y = b.MatMul(x, b.Transpose(w, {1, 0}));
+  RONDO_ASSIGN_OR_RETURN(const NodeId y, ProjectBy(c, x, blocks, by.inputs));
   if (!c.Has(bias)) return y;
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, bias));
   if (!(c.shape(bias) == Shape({blocks.n})))
@@ -94,6 +100,34 @@ Status MatMulNBitsQkv(OpContext& c) {
   return Status::Ok();
 }
 
+// X @ W + X @ lora_A @ lora_B, all in blocks. An adapter may have no numbers: without those of lora_B it adds
+// nothing, without those of lora_A only what lora_B makes of zeros.
+Status MatMulNBitsQLoRA(OpContext& c) {
+  enum { kX, kW, kScales, kLoraA, kLoraAScales, kLoraB, kLoraBScales };
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kX));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kX, 1, kMaxRank));
+  const PackedBlocks base = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
+  RONDO_ASSIGN_OR_RETURN(NodeId y, ProjectBy(c, c.In(kX), base, kW));
+  if (c.shape(kLoraB).elements() > 0) {
+    RONDO_RETURN_IF_ERROR(c.RequireRank(kLoraAScales, 2, 2));
+    const int64_t rank = c.shape(kLoraAScales)[0], bits = c.Int("lora_bits", 4),
+                  block = c.Int("lora_block_size", 0);
+    const PackedBlocks down = {rank, base.k, bits, block}, up = {base.n, rank, bits, block};
+    RONDO_RETURN_IF_ERROR(CheckBlocks(down));
+    Shape between = c.shape(kX);
+    between[between.rank - 1] = rank;
+    NodeId low = b.Expand(b.Scalar(c.dtype(kX), 0), between);
+    if (c.shape(kLoraA).elements() > 0) {
+      RONDO_ASSIGN_OR_RETURN(low, ProjectBy(c, c.In(kX), down, kLoraA));
+    }
+    RONDO_ASSIGN_OR_RETURN(const NodeId more, ProjectBy(c, low, up, kLoraB));
+    y = b.Add(y, more);
+  }
+  c.Set(0, y);
+  return Status::Ok();
+}
+
 // The first router_size columns of X @ W, and of the others the gate's half, activated, times the other.
 Status RouterGateUpProj(OpContext& c) {
   Builder& b = c.b;
@@ -126,6 +160,7 @@ Status RouterGateUpProj(OpContext& c) {
 
 constexpr OpRow kOps[] = {
     {"MatMulNBitsMlp", 1, MatMulNBitsMlp, 1, kLatest, kDomain},
+    {"MatMulNBitsQLoRA", 7, MatMulNBitsQLoRA, 1, kLatest, kDomain},
     {"MatMulNBitsQkv", 1, MatMulNBitsQkv, 1, kLatest, kDomain},
     {"RouterGateUpProj", 2, RouterGateUpProj, 1, kLatest, kDomain},
 };

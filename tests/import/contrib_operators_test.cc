@@ -120,6 +120,7 @@ TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {
       {"VarlenCausalConvWithState", {"x", "three", "three"}, "input 4 is missing"},
       {"PagedAttention", {"x"}, "export the model with GroupQueryAttention"},
       {"QOrderedMatMul", {"x"}, "export the model with QuantizeLinear"},
+      {"MatMulPacked", {"x"}, "export the model with MatMulNBits"},
   };
   for (const auto& one : cases) {
     ModelMaker m;

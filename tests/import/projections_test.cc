@@ -59,6 +59,46 @@ void ExpectAlike(ModelMaker& fused, ModelMaker& pieces) {
   for (size_t i = 0; i < got.size(); ++i) ExpectNear(got[i], expected[i]);
 }
 
+// What of the adapter has no numbers adds nothing.
+TEST(ProjectionsTest, AQuantisedAdapterIsTwoMatMulsBesideTheOne) {
+  constexpr int64_t kOut = 5, kRank = 3;
+  for (const std::string empty : {"", "down", "up"}) {
+    ModelMaker fused, pieces;
+    std::vector<std::string> base, down;
+    for (ModelMaker* m : {&fused, &pieces}) {
+      AddInputs(*m);
+      base = AddWeights(*m, "base", kOut, 3), down = AddWeights(*m, "down", kRank, 5);
+      std::string codes;  // of one block of 16, of which 3 count
+      for (int64_t i = 0; i < kOut * kBlock / 2; ++i) codes += static_cast<char>(i * 29);
+      Bytes(*m, "up_B", {kOut, 1, kBlock / 2}, codes);
+      m->Floats("up_s", {kOut, 1}, Random(kOut, 8));
+      Bytes(*m, "none", {0, kIn / kBlock, kBlock / 2}, "");
+    }
+    onnx::NodeProto* node = Microsoft(fused, "MatMulNBitsQLoRA",
+                                      {"a", base[0], base[1], empty == "down" ? "none" : down[0], down[1],
+                                       empty == "up" ? "none" : "up_B", "up_s"},
+                                      {"y"});
+    SetBlocks(node);
+    Set(node, "N", kOut);
+    Set(node, "lora_block_size", kBlock);
+    const auto matmul = [&](const std::string& x, const std::vector<std::string>& w, int64_t k, int64_t n,
+                            const std::string& y) {
+      onnx::NodeProto* of = Microsoft(pieces, "MatMulNBits", {x, w[0], w[1]}, {y});
+      Set(of, "K", k);
+      Set(of, "N", n);
+      Set(of, "block_size", kBlock);
+    };
+    matmul("a", base, kIn, kOut, empty.empty() ? "first" : "y");
+    if (empty.empty()) {
+      matmul("a", down, kIn, kRank, "low");
+      matmul("low", {"up_B", "up_s"}, kRank, kOut, "more");
+      pieces.Node("Add", {"first", "more"}, {"y"});
+    }
+    for (ModelMaker* m : {&fused, &pieces}) m->Output("y");
+    ExpectAlike(fused, pieces);
+  }
+}
+
 TEST(ProjectionsTest, AnMlpIsItsTwoMatMuls) {
   ModelMaker fused, pieces;
   std::vector<std::string> gate, up;

@@ -1,7 +1,7 @@
 """Several matmuls of one input, choices of experts and quantised embeddings. What ONNX Runtime has for GPUs only is compared with
 a model of the same meaning."""
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from .blockwise import pack
 from .case import MICROSOFT, Case
@@ -167,5 +167,34 @@ def quantised_embeddings(draw):
     return case
 
 
-CASES = {"projections of one input": projections, "RouterGateUpProj": router_gate_up, "MoEGroupRouter": group_router,
+def adapters(draw):
+    """MatMulNBitsQLoRA: adapters may be inputs, and may have no numbers."""
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    both = Both(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (3e-2, 1))  # of sums of hundreds
+    n, k, rank = draw.whole(1, 40), draw.pick(32, 40, 64), draw.pick(3, 8, 16, 40)
+    bits, block, lora_bits, lora_block = draw.pick(2, 4, 8), draw.pick(16, 32), draw.pick(4, 8), draw.pick(16, 32)
+    x = both.input("X", draw.floats(*draw.pick((3,), (1, 1), (2, 3)), k, dtype=dtype))
+    given, empty = draw.chance(), draw.pick("", "", "", "A", "B")
+    base, down, up = ([*w[:2], ""] for w in (
+        weights_of(both, draw, "W", n, k, bits, block, dtype), weights_of(both, draw, "A", rank, k, lora_bits, lora_block, dtype),
+        weights_of(both, draw, "B", n, rank, lora_bits, lora_block, dtype)))
+    left = {name: both.constant(name + "_none", np.zeros(shape, np.uint8)) for name, shape in (
+        ("A", (0, -(-k // lora_block), lora_block * lora_bits // 8)), ("B", (n, 0, lora_block * lora_bits // 8)))}
+    if given and not empty:
+        for name in ("A_B", "B_B"):
+            held = next(c for c in both.case.constants if c.name == name)
+            for one in (both.case, both.oracle):
+                one.constants = [c for c in one.constants if c.name != name]
+            both.input(name, numpy_helper.to_array(held))
+    both.case.node("MatMulNBitsQLoRA", [x, *base[:2], left["A"] if empty == "A" else down[0], down[1], left["B"] if empty == "B" else up[0], up[1]],
+                   ["Y"], MICROSOFT, N=n, K=k, bits=bits, block_size=block, lora_bits=lora_bits, lora_block_size=lora_block)
+    last = projected(both.oracle, x, base, n, k, bits, block, "first" if not empty else "Y")
+    if not empty:
+        low = projected(both.oracle, x, down, rank, k, lora_bits, lora_block, "low")
+        both.oracle.node("Add", [last, projected(both.oracle, low, up, n, rank, lora_bits, lora_block, "more")], ["Y"])
+    both.output("Y")
+    return both.case
+
+
+CASES = {"projections of one input": projections, "MatMulNBitsQLoRA": adapters, "RouterGateUpProj": router_gate_up, "MoEGroupRouter": group_router,
          "QEmbedLayerNormalization": quantised_embeddings}
