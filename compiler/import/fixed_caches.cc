@@ -22,7 +22,10 @@
 #include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/growth.h"
+#include "compiler/import/kept_rows.h"
 #include "compiler/import/moved_views.h"
+#include "compiler/import/place_by_place.h"
+#include "compiler/import/uncached_positions.h"
 #include "compiler/ir/port_names.h"
 #include "compiler/ir/walk.h"
 
@@ -59,6 +62,7 @@ class Fixer : Growth {
     b_.SetSources({"--cache-length"});
     b_.SetAnnotations({});
     for (size_t i = 0; i < g_->outputs.size(); ++i) RONDO_RETURN_IF_ERROR(FixOutput(i));
+    RONDO_RETURN_IF_ERROR(DropWhereRounded());
     ChooseByTextLength(&b_, count_, rows_, totals_);
     FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
@@ -68,14 +72,18 @@ class Fixer : Growth {
     return Status::Ok();
   }
 
-  const FixedNotes& notes() const { return notes_; }
+  FixedNotes notes() const {
+    FixedNotes notes = notes_;
+    notes.asks_for_mask = asks_for_mask_;
+    return notes;
+  }
 
  private:
   // Views of all of their base in order, which were kept so that the three graphs are alike.
   void DropIdentities() {
     for (NodeId id = 0; id < g_->size(); ++id) {
       const Node& n = g_->node(id);
-      if (!n.dead && IsIdentity(n) && !g_->IsOutput(id)) g_->Replace(id, n.inputs[0]);
+      if (!n.dead && IsIdentity(*g_, id) && !g_->IsOutput(id)) g_->Replace(id, n.inputs[0]);
     }
   }
 
@@ -92,10 +100,12 @@ class Fixer : Growth {
     g_->Replace(placeholder, b_.Scalar(DType::kI64, 0));
   }
 
-  Status CheckMasks() const {
+  Status CheckMasks() {
     for (const std::string& name : ports_.MasksToShow()) {
       const int at = ir::FindPort(g_->inputs, name);
-      if (at >= 0 && !MasksCaches(g_->inputs[static_cast<size_t>(at)].node)) return UnclearMask(name);
+      if (at < 0 || MasksCaches(g_->inputs[static_cast<size_t>(at)].node)) continue;
+      asks_for_mask_ = true;
+      return UnclearMask(name);
     }
     return Status::Ok();
   }
@@ -226,6 +236,25 @@ class Fixer : Growth {
     g_->SetOutput(at, shown);
     notes_.grown.push_back(name);
     return Status::Ok();
+  }
+
+  // Attention whose numbers are rounded on their way (uncached_positions.h).
+  Status DropWhereRounded() {
+    std::vector<MaximumOfPositions> maxima;
+    for (NodeId id = 0; id < second_.size(); ++id) {
+      const Node& n = second(id);
+      if (n.dead || g_->node(id).dead || n.op != Op::kReduce) continue;
+      const ir::ReduceAttrs& attrs = n.As<ir::ReduceAttrs>();
+      const bool found = attrs.kind == ir::ReduceKind::kMax && attrs.axes.size() == 1 &&
+                         IsOfCache(n.inputs[0]) && IsFloat(second(n.inputs[0]).dtype);
+      if (found && extent(n.inputs[0], attrs.axes[0]) == Extent::kTotal)
+        maxima.push_back({id, attrs.axes[0]});
+    }
+    if (maxima.empty()) return Status::Ok();
+    g_->RemoveDead();
+    const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(rows_));
+    const NotShown not_shown = DropUncached(&b_, maxima, real);
+    return not_shown.node == kNoNode ? Status::Ok() : Named(Refuse(not_shown.why), not_shown.node);
   }
 
   // ------------------------------------------------------------------------------------ the rules
@@ -516,42 +545,27 @@ class Fixer : Growth {
            std::all_of(readers.begin(), readers.end(), writes);
   }
 
-  // What a cast to `to` casts, identities left out; kNoNode if `id` is something else.
-  NodeId CastOf(NodeId id, DType to) const {
-    const Node* n = &g_->node(id);
-    if (n->op != Op::kPointwise || n->As<ir::PointwiseAttrs>().op != TapeOp::kCast || n->dtype != to)
-      return kNoNode;
-    n = &g_->node(n->inputs[0]);
-    while (IsIdentity(*n)) n = &g_->node(n->inputs[0]);
-    return n->id;
-  }
-  bool IsIdentity(const Node& n) const {
-    return n.op == Op::kView && n.shape == g_->node(n.inputs[0]).shape &&
-           ir::IsDense(n.As<ir::ViewAttrs>().view, n.shape.elements());
-  }
-
-  // Whether `present`, what cache number `at` becomes, is `id` cast to the cache's own type.
-  bool IsWidened(int at, NodeId id) const {
-    const ir::GraphInput& input = g_->inputs[static_cast<size_t>(at)];
-    const auto named = [&](const GrowingCache& cache) { return cache.past == input.name; };
-    const auto cache = std::find_if(ports_.caches.begin(), ports_.caches.end(), named);
-    return std::any_of(g_->outputs.begin(), g_->outputs.end(), [&](const ir::GraphOutput& output) {
-      NodeId present = output.node;
-      while (IsIdentity(g_->node(present))) present = g_->node(present).inputs[0];
-      return output.name == cache->present && CastOf(present, g_->node(input.node).dtype) == id;
-    });
-  }
-
-  // A cache kept in a wider type than it is made and read in, as converters to f16 leave ports. What is in it
-  // came out of runs, and so is no more than the narrow type has: rows are written as they are kept, and a
-  // cast of all positions back to that type is what is kept.
-  void KeepWide(NodeId id, NodeId cache, NodeId rows, NodeId places, int axis) {
-    const DType narrow = g_->node(id).dtype, wide = b_.dtype(cache);
-    const NodeId written = WriteRows(b_, cache, b_.Cast(rows, wide), places, axis);
-    for (NodeId reader = id + 1; reader < second_.size(); ++reader) {
-      if (!g_->node(reader).dead && CastOf(reader, wide) == id) g_->Replace(reader, written);
+  // Node `id` of the cached positions with all `length` instead: what a cache is made by casts, scalar
+  // operations with numbers, and views that only grow. kNoNode if it is made otherwise.
+  NodeId Whole(NodeId id) {
+    if (const int at = CacheAt(id); at >= 0) return FullCache(at);
+    const Node& n = g_->node(id);
+    if (n.op == Op::kView) {
+      const auto map = [](const Node& view) -> const ir::View& { return view.As<ir::ViewAttrs>().view; };
+      const std::optional<ir::View> whole =
+          step_ > 0 ? Grown(map(n), map(n), map(second(id))) : Grown(map(n), map(second(id)), map(n));
+      const NodeId base = whole ? Whole(n.inputs[0]) : kNoNode;
+      return base == kNoNode ? kNoNode : b_.ViewNode(base, *whole);
     }
-    g_->Replace(id, b_.Cast(written, narrow));
+    if (n.op != Op::kPointwise) return kNoNode;
+    std::vector<NodeId> inputs;
+    for (NodeId in : n.inputs) {
+      const std::shared_ptr<const ir::ConstantData> number = OneNumberOf(*g_, in);
+      inputs.push_back(number != nullptr ? b_.Constant(number) : Whole(in));
+      if (inputs.back() == kNoNode) return kNoNode;
+    }
+    const ir::PointwiseAttrs attrs = g_->node(id).As<ir::PointwiseAttrs>();
+    return b_.Pointwise(attrs, g_->node(id).dtype, std::move(inputs));
   }
 
   // Cached positions and new ones behind them: the new ones are written where the cached ones end.
@@ -572,22 +586,20 @@ class Fixer : Growth {
         g_->node(n.inputs[1]).shape[axis] != rows_) {
       return Refuse("a concatenation along the cached positions that is not cached ones before new ones");
     }
+    Shape line;
+    line.rank = n.shape.rank;
+    std::fill(line.dims, line.dims + line.rank, 1);
+    line[axis] = rows_;
     const NodeId rows = n.inputs[1], base = second_.BaseOf(old);
+    if (const std::optional<KeptRows> kept = FindKeptRows(g_, ports_, id)) {
+      WriteAsKept(b_, *kept, id, FullCache(kept->cache), b_.Add(b_.Iota(line, axis), count_), axis);
+      return Status::Ok();
+    }
     NodeId cache = kNoNode;
-    const NodeId narrowed = CastOf(n.inputs[0], n.dtype);
-    const int kept_wide = narrowed == kNoNode ? -1 : CacheAt(narrowed);
-    if (kept_wide >= 0 && IsWidened(kept_wide, id)) {
-      cache = FullCache(kept_wide);
-    } else if (const int at = CacheAt(base); at >= 0) {
+    if (const int at = CacheAt(base); at >= 0 && base == old) {
       cache = FullCache(at);
-      if (base != old) {
-        const ir::View &here = g_->node(old).As<ir::ViewAttrs>().view,
-                       &then = second(old).As<ir::ViewAttrs>().view;
-        const std::optional<ir::View> whole = step_ > 0 ? Grown(here, here, then) : Grown(here, then, here);
-        if (!whole) return Refuse("the cache is shown in a form that depends on the number of its positions");
-        cache = b_.ViewNode(cache, *whole);
-      }
-    } else {
+    } else if (cache = Whole(n.inputs[0]); cache == kNoNode) {
+      if (at >= 0) return Refuse("the cache is shown in a form that depends on the number of its positions");
       std::vector<int64_t> before(static_cast<size_t>(n.shape.rank)), after = before;
       after[static_cast<size_t>(axis)] = rows_;
       cache = b_.PadConstant(n.inputs[0], b_.Scalar(n.dtype, 0), before, after);
@@ -596,16 +608,8 @@ class Fixer : Growth {
       g_->Replace(id, cache);
       return Status::Ok();
     }
-    Shape line;
-    line.rank = n.shape.rank;
-    std::fill(line.dims, line.dims + line.rank, 1);
-    line[axis] = rows_;
     const NodeId places = b_.Add(b_.Iota(line, axis), count_);
-    if (b_.dtype(cache) != n.dtype) {
-      KeepWide(id, cache, rows, places, axis);
-    } else {
-      g_->Replace(id, WriteRows(b_, cache, rows, places, axis));
-    }
+    g_->Replace(id, WriteRows(b_, cache, rows, places, axis));
     return Status::Ok();
   }
 
@@ -650,8 +654,9 @@ Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, con
                             FixedNotes* notes) {
   ir::Graph fixed = graph;
   Fixer fixer(&fixed, second, third, ports, length, rows, step);
-  RONDO_RETURN_IF_ERROR(fixer.Run());
+  const Status status = fixer.Run();
   *notes = fixer.notes();
+  RONDO_RETURN_IF_ERROR(status);
   return fixed;
 }
 

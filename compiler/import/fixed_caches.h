@@ -11,7 +11,8 @@ namespace rondo::importer {
 struct FixedNotes {
   // Outputs with an element for every position, which have `length` of them and 0 behind the last real one.
   std::vector<std::string> grown;
-  bool begins = false;  // no cache is read: a run's rows are the first of all
+  bool begins = false;         // no cache is read: a run's rows are the first of all
+  bool asks_for_mask = false;  // where it fails: the sentence asks which input is a mask over positions
 };
 
 // `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's

@@ -267,15 +267,16 @@ bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
   }
 }
 
-Status Growth::CheckReduce(NodeId id) const {
+Status Growth::CheckReduce(NodeId id) {
   const ir::ReduceAttrs& attrs = second(id).As<ir::ReduceAttrs>();
   const NodeId in = second(id).inputs[0];
   for (int axis : attrs.axes) {
     if (extent(in, axis) == Extent::kFixed || cached_[static_cast<size_t>(in)]) continue;
-    if (attrs.kind != ir::ReduceKind::kSum || !ZeroBeyond(in, axis))
-      return Refuse(
-          "a reduction over the positions of something that is no mask (if an input is one, say so: "
-          "--position-mask INPUT)");
+    if (attrs.kind == ir::ReduceKind::kSum && ZeroBeyond(in, axis)) continue;
+    asks_for_mask_ = true;
+    return Refuse(
+        "a reduction over the positions of something that is no mask (if an input is one, say so: "
+        "--position-mask INPUT)");
   }
   return Status::Ok();
 }

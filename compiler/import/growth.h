@@ -36,6 +36,8 @@ class Growth {
     return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
   }
   bool Grows(ir::NodeId id) const;
+  // Whether some element along positions is of a cache.
+  bool IsOfCache(ir::NodeId id) const { return cached_[static_cast<size_t>(id)]; }
   // Whether several rows of positions are one dim of it.
   bool HasRowsInOne(ir::NodeId id) const;
 
@@ -57,7 +59,7 @@ class Growth {
   // kUnsupported if node `id` adds positions up that may hold nothing: behind the last real one a mask has
   // zeros, and what is of a cache is looked at again once attention is known
   // (compiler/passes/limit_to_cached.cc).
-  Status CheckReduce(ir::NodeId id) const;
+  Status CheckReduce(ir::NodeId id);
   Status CheckMatMul(ir::NodeId id) const;
 
   // Whether adding up along dim `axis` counts elements of a mask, which are 0 behind the last real position.
@@ -68,6 +70,10 @@ class Growth {
   Status Named(const Status& status, ir::NodeId id) const;
 
  protected:
+  // Whether what is refused may be right once it is known which input is a mask over positions; its sentence
+  // says so.
+  bool asks_for_mask_ = false;
+
   ir::Graph* g_;
   const ir::Graph &second_, &third_;
   const CachePorts& ports_;

@@ -41,11 +41,15 @@ class ImportThree {
     }
     if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
     // Shorter, where the model's own tables end.
-    const bool only_shorter = tables_end_;
+    const bool only_shorter = tables_end_, asked = asks_for_mask_;
     Result<ir::Graph> shorter = Fix(-rows_);
     if (shorter.ok() || only_shorter) return shorter;
+    asks_for_mask_ = asked;
     return fixed;
   }
+
+  // Whether Fixed's sentence asks which input is a mask over positions.
+  bool asks_for_mask() const { return asks_for_mask_; }
 
  private:
   Result<ir::Graph> Import(int64_t total, bool shapes_only, ImportReport* said) {
@@ -230,13 +234,14 @@ class ImportThree {
   }
 
   Result<ir::Graph> Fix(int64_t step) {
-    tables_end_ = false;
+    tables_end_ = asks_for_mask_ = false;
     options_.known_in_run.clear();
     Result<ir::Graph> fixed = Status::Error(Code::kInternal, "nothing is imported");
     // What is decided by a number hides what is decided by that; more than a few times over is no model's.
     constexpr int kMostRounds = 16;
     for (int round = 0; round < kMostRounds; ++round) {
       ImportReport said[3];
+      asks_for_mask_ = false;
       RONDO_ASSIGN_OR_RETURN(const ir::Graph graph, Import(length_, false, &said[0]));
       const Result<ir::Graph> second = Import(length_ + step, true, &said[1]),
                               third = Import(length_ + 2 * step, true, &said[2]);
@@ -250,6 +255,7 @@ class ImportThree {
       FixedNotes notes;
       fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step, &notes);
       begins_ = notes.begins;
+      asks_for_mask_ = notes.asks_for_mask;
       for (const std::string& name : notes.grown) {
         said[0].remarks.push_back("the output \"" + name + "\" has an element for each of " +
                                   std::to_string(length_) +
@@ -268,7 +274,8 @@ class ImportThree {
   const int64_t length_, rows_;
   ImportReport* report_;
   bool tables_end_ = false;
-  bool begins_ = false;  // nothing is read of caches, whose first rows a run makes
+  bool begins_ = false;         // nothing is read of caches, whose first rows a run makes
+  bool asks_for_mask_ = false;  // the last sentence asks which input is a mask
 };
 
 }  // namespace
@@ -322,11 +329,12 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   }
   growing.growing.insert(caches->inputs.begin(), caches->inputs.end());
   growing.rows_of_run = rows;
-  Result<ir::Graph> fixed = importer::ImportThree(model, growing, ports, length, rows, report).Fixed();
+  importer::ImportThree imports(model, growing, ports, length, rows, report);
+  Result<ir::Graph> fixed = imports.Fixed();
   if (fixed.ok()) return fixed;
   const Status& why = fixed.status();
   const std::vector<std::string> unclear = ports.MasksToShow();
-  if (!unclear.empty() && std::string_view(why.message()).find("--position-mask") == std::string_view::npos) {
+  if (!unclear.empty() && !imports.asks_for_mask()) {
     const Status status = Status::Error(why.code(),
                                         "%s; if \"%s\" is no mask over cached positions, say so by "
                                         "--position-mask NAME (none, where there is none)",

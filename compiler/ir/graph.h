@@ -104,6 +104,9 @@ struct ViewAttrs {
 struct PointwiseAttrs {
   TapeOp op = TapeOp::kAdd;
   int64_t immediate = 0;
+  // Of a kSelect: its third input, one number, is in the place of all positions of a cache that hold nothing,
+  // and who reads it is known to come to the same for any number of those.
+  bool drops_uncached = false;
 };
 struct IotaAttrs {
   int axis = 0;

@@ -57,7 +57,10 @@ std::string AttrText(const Node& n) {
       return data.synthetic ? "synthetic " + data.name : data.name;
     }
     case Op::kView: return ToString(n.As<ViewAttrs>().view);
-    case Op::kPointwise: return Name(n.As<PointwiseAttrs>().op);
+    case Op::kPointwise: {
+      const PointwiseAttrs& a = n.As<PointwiseAttrs>();
+      return std::string(Name(a.op)) + (a.drops_uncached ? " drops_uncached" : "");
+    }
     case Op::kIota: return Text("axis %d", n.As<IotaAttrs>().axis);
     case Op::kReduce: {
       std::string out = kReduceNames[static_cast<int>(n.As<ReduceAttrs>().kind)];

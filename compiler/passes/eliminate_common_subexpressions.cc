@@ -81,6 +81,7 @@ struct AddAttrs {
   void operator()(const ir::PointwiseAttrs& a) {
     key->Add(a.op);
     key->Add(a.immediate);
+    key->Add(a.drops_uncached);
   }
   void operator()(const ir::IotaAttrs& a) { key->Add(a.axis); }
   void operator()(const ir::ReduceAttrs& a) {

@@ -11,6 +11,7 @@
 
 #include "compiler/ir/port_names.h"
 #include "compiler/ir/versions.h"
+#include "compiler/ir/view_axis.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 
@@ -57,10 +58,10 @@ class Follower {
       const NodeId from = work.back();
       work.pop_back();
       for (NodeId reader : g_->UsersOf(from)) {
-        if (g_->node(reader).dead) continue;
+        if (g_->node(reader).dead || Drops(from, reader)) continue;
         if (!HandsOn(from, reader, &found)) return Refuse(*g_, cache, reader);
         const Op op = g_->node(reader).op;
-        if (op == Op::kAttention || op == Op::kReduce) continue;
+        if (op == Op::kAttention || (op == Op::kReduce && !KeepsPositions(from, reader))) continue;
         if (op == Op::kMatMul) products_.emplace(reader, cache);
         if (shows_.insert(reader).second) work.push_back(reader);
       }
@@ -82,13 +83,25 @@ class Follower {
   }
 
  private:
+  // Whether `reader` has of `from` the positions that are cached, and one number behind them, as import has
+  // shown that all that is computed from it may (compiler/import/uncached_positions.h).
+  bool Drops(NodeId from, NodeId reader) const {
+    const Node& n = g_->node(reader);
+    return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().drops_uncached && n.inputs[1] == from &&
+           n.inputs[0] != from && n.inputs[2] != from;
+  }
+
   // The dim of `id` along which positions run; -1 if that is not known.
   int AxisOf(NodeId id, int depth = 0) const {
     constexpr int kMostSteps = 64;
     const Node& n = g_->node(id);
     if (depth > kMostSteps || shows_.count(id) == 0) return -1;
     if (n.op == Op::kIndexedWrite) return AxisOfWrite(n);
-    if (n.op == Op::kView) return AxisOfView(n, AxisOf(n.inputs[0], depth + 1));
+    if (n.op == Op::kView || n.op == Op::kReduce) {
+      const int axis = AxisOf(n.inputs[0], depth + 1);
+      if (axis < 0 || n.op == Op::kReduce) return axis;  // whose other dims are what is reduced
+      return ir::AxisThrough(n.As<ir::ViewAttrs>().view, g_->node(n.inputs[0]).shape, axis);
+    }
     if (n.op != Op::kPointwise && n.op != Op::kMatMul) return -1;
     int found = -1;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
@@ -112,22 +125,6 @@ class Follower {
     return -1;
   }
 
-  // Of a view of something whose positions run along dim `axis`.
-  int AxisOfView(const Node& n, int axis) const {
-    const ir::View& view = n.As<ir::ViewAttrs>().view;
-    const Shape& base = g_->node(n.inputs[0]).shape;
-    if (axis < 0 || !view.affine()) return -1;
-    int64_t stride = 1;
-    for (int d = base.rank - 1; d > axis; --d) stride *= base[d];
-    int found = -1;
-    for (int d = 0; d < n.shape.rank; ++d) {
-      if (n.shape[d] != base[axis] || view.steps.back().strides[d] != stride) continue;
-      if (found >= 0) return -1;
-      found = d;
-    }
-    return found;
-  }
-
   // Whether `reader` reads positions of `from` each by itself, or is attention or part of a softmax.
   bool HandsOn(NodeId from, NodeId reader, Followed* found) const {
     const Node& n = g_->node(reader);
@@ -140,13 +137,20 @@ class Follower {
         if (n.inputs[0] == from && !placed) found->place = n.inputs[2];
         return n.inputs[0] == from || (placed && n.inputs[1] == from);
       }
-      case Op::kReduce: return IsOfSoftmax(from, reader, found);
+      case Op::kReduce: return KeepsPositions(from, reader) || IsOfSoftmax(from, reader, found);
       case Op::kView:
       case Op::kPointwise:
       case Op::kConcat:
       case Op::kMatMul: return true;
       default: return false;
     }
+  }
+
+  // A reduction of each position by itself.
+  bool KeepsPositions(NodeId from, NodeId reader) const {
+    const std::vector<int>& axes = g_->node(reader).As<ir::ReduceAttrs>().axes;
+    const int axis = AxisOf(from);
+    return axis >= 0 && std::find(axes.begin(), axes.end(), axis) == axes.end();
   }
 
   // A maximum over the positions, or a sum over exp(x - something), whose x has one.

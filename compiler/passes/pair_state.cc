@@ -127,7 +127,10 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
       NodeId node = graph->outputs[static_cast<size_t>(out)].node;
       const Node &a = graph->node(input.node), &b = graph->node(node);
       if (!(a.shape == b.shape) || a.dtype != b.dtype) continue;
-      if (!SaysState(input.name) && !IsUpdateOf(*graph, node, input.node)) continue;
+      // A cache whose rows are made anew in each run is one as well.
+      const bool is_cache = std::find(options.fixed_caches.begin(), options.fixed_caches.end(), input.name) !=
+                            options.fixed_caches.end();
+      if (!is_cache && !SaysState(input.name) && !IsUpdateOf(*graph, node, input.node)) continue;
       pair(static_cast<int>(i), out);
     }
   }

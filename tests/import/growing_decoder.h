@@ -58,12 +58,23 @@ enum class Masks {
 };
 inline bool IsGrouped(Masks masks) { return masks >= Masks::kGrouped; }
 
+// Where a model rounds to 8 bits and back (QuantizeLinear, DequantizeLinear), each by its scale; 0: not
+// there.
+struct Quantised {
+  float past = 0, present = 0;   // the caches before new rows are put behind them, and all afterwards
+  float queries = 0, read = 0;   // the sides of the product that gives scores; and the values
+  float scores = 0, masked = 0;  // before and after they are masked
+  float weights = 0;             // of the softmax
+  bool is_signed = false;        // s8, of which 3 is 0, instead of u8, of which 131 is 0
+};
+
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
 struct Decoder : ModelMaker {
   // `projected`: what is cached of keys is multiplied by a weight where it is read.
-  explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false)
-      : masks(masks), batch(masks == Masks::kGathered ? 2 : 1) {
+  explicit Decoder(Masks masks, bool positions = true, int table = 32, bool projected = false,
+                   const Quantised& quantised = {})
+      : masks(masks), batch(masks == Masks::kGathered ? 2 : 1), quantised(quantised) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads), texts = std::to_string(batch);
     DescribePort(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
@@ -108,16 +119,42 @@ struct Decoder : ModelMaker {
       DescribePort(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
   }
 
+  // `from` in 8 bits and back, as `to` if that is given; `from` itself if the scale is 0.
+  std::string Rounded(const std::string& from, float scale, std::string to = "") {
+    if (scale == 0) return from;
+    if (to.empty()) to = from + "_rounded";
+    Floats(to + "_scale", {}, {scale});
+    Byte(to + "_zero", quantised.is_signed ? 3 : 131);
+    Node("QuantizeLinear", {from, to + "_scale", to + "_zero"}, {to + "_bytes"});
+    Node("DequantizeLinear", {to + "_bytes", to + "_scale", to + "_zero"}, {to});
+    return to;
+  }
+
+  void Byte(const std::string& name, int32_t value) {
+    onnx::TensorProto* t = graph()->add_initializer();
+    t->set_name(name);
+    t->set_data_type(quantised.is_signed ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8);
+    t->add_int32_data(value);
+  }
+
   void Join(Masks masks, int table, bool projected) {
-    Set(Node("Concat", {"past_key", "now"}, {"present_key"}), "axis", {2});
-    Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
+    for (const char* part : {"key", "value"}) {
+      const std::string name = part, now = name == "key" ? "now" : "x";
+      const bool as_it_is = quantised.present == 0;
+      const std::string joined = as_it_is ? "present_" + name : name + "_joined";
+      Set(Node("Concat", {Rounded("past_" + name, quantised.past), now}, {joined}), "axis", {2});
+      if (!as_it_is) Rounded(joined, quantised.present, "present_" + name);
+    }
     if (projected) {
       Floats("projection", {kSize, kSize}, Random(kSize * kSize, 7));
       Node("MatMul", {"present_key", "projection"}, {"keys_read"});
     }
     Set(Node("Transpose", {projected ? "keys_read" : "present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
-    Node("MatMul", {"now", "turned"}, {"scores"});
-    Node("Softmax", {Masked(masks, table)}, {masks == Masks::kSink ? "of_all" : "softmax"});
+    const std::string products = quantised.scores == 0 ? "scores" : "products";
+    Node("MatMul", {Rounded("now", quantised.queries), Rounded("turned", quantised.read)}, {products});
+    Rounded(products, quantised.scores, "scores");
+    Node("Softmax", {Rounded(Masked(masks, table), quantised.masked)},
+         {masks == Masks::kSink ? "of_all" : "softmax"});
     if (masks == Masks::kSink) {
       Node("Slice", {"of_all", "zero", "total", "three"}, {"weights"});
     } else {
@@ -125,7 +162,7 @@ struct Decoder : ModelMaker {
       Floats("nothing", {1}, {0});
       Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
     }
-    Node("MatMul", {"weights", "present_value"}, {"y"});
+    Node("MatMul", {Rounded("weights", quantised.weights), Rounded("present_value", quantised.read)}, {"y"});
   }
 
   void Group(Masks masks) {
@@ -230,6 +267,7 @@ struct Decoder : ModelMaker {
 
   const Masks masks;
   const int64_t batch;
+  const Quantised quantised;
 };
 
 inline ImportOptions Rows(int64_t rows) {
@@ -246,8 +284,8 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   passes::PassOptions options;
   options.fixed_caches = caches.inputs;
   for (const passes::PassFunction pass :
-       {passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention, passes::RecogniseCausal,
-        passes::LimitToCached}) {
+       {passes::IntegerProducts, passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
+        passes::RecogniseCausal, passes::LimitToCached}) {
     RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
     EXPECT_EQ(ir::Validate(graph), "");
   }
@@ -256,18 +294,20 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
 }
 
 // A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
-// large numbers wherever nothing is cached.
-inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows) {
+// large numbers, or `behind`, wherever nothing is cached. What is cached came out of runs.
+inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows,
+                          float behind = 1e3f) {
   ImportOptions options = Rows(rows);
   options.symbols["past_sequence_length"] = past;
   if (m.batch == 2) options.symbols["all_positions"] = past + rows;
   auto growing = ImportModel(m.Make(), options, nullptr);
   ASSERT_TRUE(growing.ok()) << growing.status().message();
   const auto cache_of = [&](uint32_t seed, int64_t length) {
-    Numbers cache(static_cast<size_t>(m.batch * kHeads * length * kSize), 1e3f);
+    Numbers cache(static_cast<size_t>(m.batch * kHeads * length * kSize), behind);
     for (int64_t h = 0; h < m.batch * kHeads; ++h) {
       Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
-      for (float& x : held) x = std::round(64 * x) / 64;  // that f16 has as well
+      const float each = m.quantised.present != 0 ? m.quantised.present : 1.0f / 64;  // that f16 has as well
+      for (float& x : held) x = std::round(x / each) * each;
       std::copy(held.begin(), held.end(), cache.begin() + h * length * kSize);
     }
     return Data(Shape({m.batch, kHeads, length, kSize}), cache);

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "compiler/ir/view_axis.h"
 #include "compiler/ir/walk.h"
 
 namespace rondo::ir {
@@ -198,6 +199,48 @@ TEST(ViewTest, EmptyTensorsHaveViews) {
   View view = Slice(DenseView(Shape({3, 4})), 0, 0, 1, 0);
   EXPECT_EQ(Reshape(view, Shape({4, 0})).shape().elements(), 0);
   EXPECT_TRUE(ByWalk(view).empty());
+}
+
+TEST(ViewTest, AnAxisThatIsFoundShowsEachPlaceAtItsOwn) {
+  Rng rng(9);
+  int found = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const Shape base = RandomShape(rng);
+    View view = DenseView(base);
+    Explicit e{base, std::vector<int64_t>(static_cast<size_t>(base.elements()))};
+    std::iota(e.elements.begin(), e.elements.end(), 0);
+    for (int64_t moves = Pick(rng, 1, 4); moves > 0; --moves) RandomMove(rng, &view, &e);
+    for (int axis = 0; axis < base.rank; ++axis) {
+      const int d = AxisThrough(view, base, axis);
+      if (d < 0) continue;
+      ++found;
+      ASSERT_EQ(e.shape[d], base[axis]);
+      int64_t stride = 1, run = 1;
+      for (int k = base.rank - 1; k > axis; --k) stride *= base[k];
+      for (int k = e.shape.rank - 1; k > d; --k) run *= e.shape[k];
+      for (size_t i = 0; i < e.elements.size(); ++i) {
+        ASSERT_EQ(e.elements[i] / stride % base[axis], static_cast<int64_t>(i) / run % e.shape[d])
+            << ToString(view) << " of " << axis;
+      }
+    }
+  }
+  EXPECT_GT(found, 1000);
+}
+
+TEST(ViewTest, AnAxisIsFoundWhereAllItsPlacesAreShownInOrder) {
+  const Shape base({2, 3, 7, 4});
+  const View dense = DenseView(base);
+  EXPECT_EQ(AxisThrough(dense, base, 2), 2);
+  const int perm[] = {0, 2, 3, 1};
+  EXPECT_EQ(AxisThrough(Transpose(dense, perm), base, 2), 1);
+  // Each head twice, as one dim.
+  const View repeated = Expand(Reshape(dense, {2, 3, 1, 7, 4}), {2, 3, 2, 7, 4});
+  EXPECT_EQ(AxisThrough(Reshape(repeated, {2, 6, 7, 4}), base, 2), 2);
+  EXPECT_EQ(AxisThrough(Reshape(dense, {6, 28}), base, 2), -1);
+  EXPECT_EQ(AxisThrough(Slice(dense, 2, 1, 1, 6), base, 2), -1);
+  EXPECT_EQ(AxisThrough(Slice(dense, 2, 6, -1, 7), base, 2), -1);
+  EXPECT_EQ(AxisThrough(Slice(dense, 3, 1, 1, 2), base, 2), 2);
+  EXPECT_EQ(AxisThrough(Expand(Slice(dense, 2, 0, 1, 1), base), base, 2), -1);
 }
 
 TEST(ViewTest, ExtentsOfOneDoNotTellViewsApart) {

@@ -1,0 +1,61 @@
+#include "compiler/import/kept_rows.h"
+
+#include "compiler/import/cached_attention.h"
+#include "compiler/ir/port_names.h"
+
+namespace rondo::importer {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, NodeId concat) {
+  KeptRows kept;
+  for (const GrowingCache& cache : ports.caches) {
+    const int at = ir::FindPort(graph->inputs, cache.past),
+              present = ir::FindPort(graph->outputs, cache.present);
+    if (at < 0 || present < 0) continue;
+    const auto before =
+        Between(*graph, graph->inputs[static_cast<size_t>(at)].node, graph->node(concat).inputs[0]);
+    if (!before) continue;
+    const auto after = Between(*graph, concat, graph->outputs[static_cast<size_t>(present)].node);
+    if (!after || (before->empty() && after->empty())) continue;
+    NodeId narrow = concat;
+    auto next = after->begin();
+    // Others than what is kept may read what lies between only from there on.
+    while (ByteSize(graph->node(narrow).dtype) > 2 && next != after->end()) {
+      if (graph->UsersOf(narrow).size() != 1 || graph->IsOutput(narrow)) return std::nullopt;
+      narrow = *next++;
+    }
+    kept.cache = at;
+    kept.before = *before;
+    kept.first.assign(after->begin(), next);
+    kept.second.assign(next, after->end());
+    if (GivesBackAll(*graph, graph->node(narrow).dtype, kept.second, kept.before, kept.first)) return kept;
+  }
+  return std::nullopt;
+}
+
+void WriteAsKept(ir::Builder& b, const KeptRows& kept, NodeId concat, NodeId cache, NodeId places, int axis) {
+  Graph& graph = b.graph();
+  const NodeId narrow = Apply(b, graph, kept.first, graph.node(concat).inputs[1]);
+  const NodeId written = WriteRows(b, cache, Apply(b, graph, kept.second, narrow), places, axis);
+  const NodeId read = Apply(b, graph, kept.first, Apply(b, graph, kept.before, written));
+  const NodeId read_from = kept.first.empty() ? concat : kept.first.back();
+  if (kept.second.empty()) {
+    graph.Replace(read_from, written);
+    return;
+  }
+  const NodeId last = kept.second.back();
+  const Node& n = graph.node(last);
+  for (NodeId other : graph.UsersOf(n.inputs[0])) {  // whoever does the same
+    const Node& same = graph.node(other);
+    if (other > last && same.op == n.op && same.inputs == n.inputs && same.dtype == n.dtype &&
+        same.As<ir::PointwiseAttrs>().op == n.As<ir::PointwiseAttrs>().op)
+      graph.Replace(other, written);
+  }
+  graph.Replace(last, written);
+  graph.Replace(read_from, read);
+}
+
+}  // namespace rondo::importer

@@ -1,0 +1,95 @@
+#include "compiler/import/place_by_place.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/ir/evaluate.h"
+#include "core/scalar.h"
+
+namespace rondo::importer {
+
+using ir::ConstantData;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+bool IsIdentity(const ir::Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  return n.op == Op::kView && n.shape == graph.node(n.inputs[0]).shape &&
+         ir::IsDense(n.As<ir::ViewAttrs>().view, n.shape.elements());
+}
+
+std::shared_ptr<const ConstantData> OneNumberOf(const ir::Graph& graph, NodeId id) {
+  const Node& base = graph.node(graph.BaseOf(id));
+  if (base.op != Op::kConstant || base.shape.elements() != 1) return nullptr;
+  const ConstantData& data = *base.As<ir::ConstantAttrs>().data;
+  if (data.synthetic) return nullptr;
+  return ConstantData::Own(data.dtype, Shape{}, {data.bytes.begin(), data.bytes.end()});
+}
+
+std::optional<PlaceByPlace> Between(const ir::Graph& graph, NodeId from, NodeId to) {
+  PlaceByPlace operations;
+  while (to != from) {
+    const Node& n = graph.node(to);
+    NodeId next = kNoNode;
+    if (IsIdentity(graph, to)) {
+      to = n.inputs[0];
+      continue;
+    }
+    if (n.op != Op::kPointwise) return std::nullopt;
+    for (NodeId in : n.inputs) {
+      if (OneNumberOf(graph, in) != nullptr) continue;
+      if (next != kNoNode) return std::nullopt;
+      next = in;
+    }
+    if (next == kNoNode) return std::nullopt;
+    operations.push_back(to);
+    to = next;
+  }
+  std::reverse(operations.begin(), operations.end());
+  return operations;
+}
+
+NodeId Apply(ir::Builder& b, const ir::Graph& graph, const PlaceByPlace& operations, NodeId x) {
+  for (NodeId id : operations) {
+    std::vector<NodeId> inputs;
+    for (NodeId in : graph.node(id).inputs) {
+      const std::shared_ptr<const ConstantData> number = OneNumberOf(graph, in);
+      inputs.push_back(number == nullptr ? x : b.Constant(number));
+    }
+    const ir::PointwiseAttrs attrs = graph.node(id).As<ir::PointwiseAttrs>();
+    x = b.Pointwise(attrs, graph.node(id).dtype, std::move(inputs));
+  }
+  return x;
+}
+
+bool GivesBackAll(const ir::Graph& graph, DType dtype, const PlaceByPlace& first, const PlaceByPlace& second,
+                  const PlaceByPlace& third) {
+  if (ByteSize(dtype) > 2 || dtype == DType::kBool) return false;
+  const auto each = static_cast<size_t>(ByteSize(dtype));
+  const size_t count = size_t{1} << (8 * each);
+  std::vector<uint8_t> bytes(count * each);
+  for (size_t v = 0; v < count; ++v) {
+    for (size_t k = 0; k < each; ++k) bytes[v * each + k] = static_cast<uint8_t>(v >> (8 * k));
+  }
+  const Shape shape{static_cast<int64_t>(count)};
+  ir::Graph all;
+  ir::Builder b(&all);
+  b.FoldConstants(false);
+  NodeId x = b.Input("x", dtype, shape);
+  for (const PlaceByPlace* operations : {&first, &second, &third}) x = Apply(b, graph, *operations, x);
+  all.outputs.push_back({"y", x});
+  if (b.dtype(x) != dtype) return false;
+  const auto given = ConstantData::Own(dtype, shape, bytes);
+  const Result<ir::Values> back = ir::EvaluateGraph(all, {given});
+  if (!back.ok()) return false;
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    const auto was = scalar::Load<double>(dtype, given->bytes.data(), i);
+    const auto is = scalar::Load<double>(dtype, (*back)[0]->bytes.data(), i);
+    if (was != is && !(std::isnan(was) && std::isnan(is))) return false;
+  }
+  return true;
+}
+
+}  // namespace rondo::importer

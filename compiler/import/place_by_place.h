@@ -1,0 +1,35 @@
+// What a model does to a cache, or to what it becomes, place by place: casts, scales, quantisation.
+#ifndef RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
+#define RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
+
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+
+namespace rondo::importer {
+
+// Whether `id` shows all of what it shows, as it is.
+bool IsIdentity(const ir::Graph& graph, ir::NodeId id);
+
+// The one number that `id`, a constant or a view of one, has everywhere, as a constant of shape []. Null if
+// it is something else.
+std::shared_ptr<const ir::ConstantData> OneNumberOf(const ir::Graph& graph, ir::NodeId id);
+
+// Scalar operations, one after another, each of what the one before gave and of numbers.
+using PlaceByPlace = std::vector<ir::NodeId>;
+
+// The operations that make `to` of `from`, in order; none where they are one. nullopt if `to` is made in
+// another way.
+std::optional<PlaceByPlace> Between(const ir::Graph& graph, ir::NodeId from, ir::NodeId to);
+
+// The same operations, which are nodes of `graph`, on `x`.
+ir::NodeId Apply(ir::Builder& b, const ir::Graph& graph, const PlaceByPlace& operations, ir::NodeId x);
+
+// Whether `first`, then `second`, then `third` give back every number of `dtype`, a type of at most 16 bits.
+bool GivesBackAll(const ir::Graph& graph, DType dtype, const PlaceByPlace& first, const PlaceByPlace& second,
+                  const PlaceByPlace& third);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_

@@ -1,0 +1,37 @@
+// Attention in its pieces whose numbers are rounded on their way, over caches of a fixed length: what stands
+// in positions that hold nothing is put in order before it is rounded.
+//
+// Scores that a model quantises, or products of quantised numbers, are no attention that passes recognise and
+// limit. A softmax over such scores gets -inf where nothing is cached, and what its weights are multiplied by
+// gets 0 there (both are kSelects with `drops_uncached`). From these on it is shown, node by node, what
+// positions that hold nothing have: one number, known here, which quantisation keeps (0 is the zero point,
+// and 0 again), and which sums and products over all positions do not notice. Nothing else is let through.
+#ifndef RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_
+#define RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_
+
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "core/status.h"
+
+namespace rondo::importer {
+
+// A maximum over positions, each of which is an element along dim `axis` of what it is of.
+struct MaximumOfPositions {
+  ir::NodeId node = ir::kNoNode;
+  int axis = 0;
+};
+
+// What cannot be shown: the node, and why. kNoNode: nothing.
+struct NotShown {
+  ir::NodeId node = ir::kNoNode;
+  const char* why = "";
+};
+
+// Masks the scores of those `maxima` whose scores or weights are rounded, and what the weights multiply.
+// `real`: how many positions hold something, i64 []. Maxima of other scores stay as they are.
+NotShown DropUncached(ir::Builder* b, const std::vector<MaximumOfPositions>& maxima, ir::NodeId real);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_

@@ -1,0 +1,15 @@
+// Where an axis of a tensor is in a view of it.
+#ifndef RONDO_COMPILER_IR_VIEW_AXIS_H_
+#define RONDO_COMPILER_IR_VIEW_AXIS_H_
+
+#include "compiler/ir/view.h"
+
+namespace rondo::ir {
+
+// The dim of `view`, of something of shape `base`, whose places are those along `axis` of the base, each at
+// its own; -1 if there is none.
+int AxisThrough(const View& view, const Shape& base, int axis);
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_VIEW_AXIS_H_
