@@ -202,6 +202,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
   options.states = program->shared_caches;
+  options.fixed_caches = program->caches.inputs;
   for (const StateName& state : program->states) {
     const auto& inputs = program->graph.inputs;
     const auto& outputs = program->graph.outputs;

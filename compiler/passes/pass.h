@@ -27,7 +27,7 @@ struct PassOptions {
   bool auto_state = true;
   // pair_state: inputs whose memory their user gives away.
   std::vector<std::string> donations;
-  // limit_to_cached: inputs that are caches of which only the first positions hold something.
+  // limit_to_cached, pair_state: inputs that are caches of which only the first positions hold something.
   std::vector<std::string> fixed_caches;
   // append_sampling: the output that tokens are drawn from (empty: none are), and the input that has tokens
   // (empty: the one that can be it). Unless tokens_stay, drawn tokens are an output, and no state.
