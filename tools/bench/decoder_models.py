@@ -146,14 +146,17 @@ def repeated(m, x):
     return m.op("Reshape", wide, shape)
 
 
-def causal(m, past, total):
-    """[1, 1, s, total] floats: the least one where a key is later than the query, in positions."""
+LEAST = np.finfo(np.float32).min
+
+
+def causal(m, past, total, least=LEAST):
+    """[1, 1, s, total] floats: `least` where a key is later than the query, in positions."""
     zero, one = (m.weight(np.array(i, np.int64)) for i in (0, 1))
     scalar = m.ints()
     rows = m.op("Range", m.op("Reshape", past, scalar), m.op("Reshape", total, scalar), one)
     columns = m.op("Range", zero, m.op("Reshape", total, scalar), one)
     late = m.op("Greater", m.op("Unsqueeze", columns, m.ints(0)), m.op("Unsqueeze", rows, m.ints(1)))
-    mask = m.op("Where", late, m.weight(np.array(np.finfo(np.float32).min)), m.weight(np.array(0, np.float32)))
+    mask = m.op("Where", late, m.weight(np.array(least, np.float32)), m.weight(np.array(0, np.float32)))
     return m.op("Unsqueeze", mask, m.ints(0, 1))
 
 
@@ -193,8 +196,9 @@ def rates_of_length(m, form, total):
     return m.op("Reciprocal", m.op("Pow", base, powers))
 
 
-def optimum(positions=True, mask=True, window=None, gathered=False, slower=None):
-    """Optimum's past_key_values: attention in its pieces, caches that are concatenated. `slower`: as rates_of_length has it."""
+def optimum(positions=True, mask=True, window=None, gathered=False, slower=None, least=LEAST):
+    """Optimum's past_key_values: attention in its pieces, caches that are concatenated. `slower`: as rates_of_length has it. `least`: what
+    is in masks."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
@@ -206,13 +210,13 @@ def optimum(positions=True, mask=True, window=None, gathered=False, slower=None)
     x = m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids")
     past = m.dim("past_key_values.0.key", 2)
     total = m.op("Add", past, m.dim("input_ids", 1))
-    added = causal(m, past, total)
+    added = causal(m, past, total, least)
     if window is not None:
         rows = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
         columns = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
         age = m.op("Sub", m.op("Unsqueeze", rows, m.ints(1)), m.op("Unsqueeze", columns, m.ints(0)))
         old = m.op("Greater", age, m.ints(window))
-        added = m.op("Where", old, m.weight(np.array(np.finfo(np.float32).min)), added)
+        added = m.op("Where", old, m.weight(np.array(least, np.float32)), added)
     if mask:
         kept = m.op("Unsqueeze", "attention_mask", m.ints(1, 2))
         if gathered:  # of every batch entry and key, by number
@@ -224,7 +228,7 @@ def optimum(positions=True, mask=True, window=None, gathered=False, slower=None)
                      for line, to in ((entries, (-1, 1, 1, 1, 1)), (keys, (1, 1, 1, -1, 1)))]
             kept = m.op("GatherND", "attention_mask", m.op("Concat", *index, axis=-1))
         dropped = m.op("Equal", kept, m.ints(0))
-        added = m.op("Where", dropped, m.weight(np.array(np.finfo(np.float32).min)), added)
+        added = m.op("Where", dropped, m.weight(np.array(least, np.float32)), added)
     if positions == "of the mask":  # the last of a running sum, 1 where nothing counts
         sums = m.op("Sub", m.op("CumSum", "attention_mask", m.weight(np.array(1, np.int64))), m.ints(1))
         sums = m.op("Where", m.op("Equal", "attention_mask", m.ints(0)), m.ints(1), sums)
@@ -245,6 +249,91 @@ def optimum(positions=True, mask=True, window=None, gathered=False, slower=None)
     m.nodes.append(helper.make_node("MatMul", [m.norm(x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
     m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
     return m.build()
+
+
+def biased(m, rows, columns, x):
+    return m.op("Add", m.product(rows, columns, x), m.numbers(columns, scale=0.3))
+
+
+def layer_norm(m, x):
+    return m.op("LayerNormalization", x, m.numbers(HIDDEN, scale=1), m.numbers(HIDDEN, scale=1))
+
+
+def cached(m, layer, k, v):
+    return (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2, outputs=[f"present.{layer}.{part}"])
+            for part, now in (("key", k), ("value", v)))
+
+
+def masked_ports(m):
+    """Tokens, a mask and caches of all heads: what is cached, and that with a run's tokens."""
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    both = "past_sequence_length + sequence_length"
+    m.input("attention_mask", INT64, "batch_size", both)
+    caches(m, "past_sequence_length", both, HEADS)
+    past = m.dim("past_key_values.0.key", 2)
+    return past, m.op("Add", past, m.dim("input_ids", 1))
+
+
+def with_padding(m, added, least):
+    dropped = m.op("Equal", m.op("Unsqueeze", "attention_mask", m.ints(1, 2)), m.ints(0))
+    return m.op("Where", dropped, m.weight(np.array(least, np.float32)), added)
+
+
+def with_logits(m, x):
+    m.nodes.append(helper.make_node("MatMul", [layer_norm(m, x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
+def opt(least=LEAST):
+    """As Optimum exports OPT: learned positions counted by the mask, biases, queries scaled before the product, Relu."""
+    m = Model()
+    past, total = masked_ports(m)
+    added = with_padding(m, causal(m, past, total, least), least)
+    counted = m.op("Mul", m.op("CumSum", "attention_mask", m.weight(np.array(1, np.int64))), "attention_mask")
+    places = m.op("Add", m.op("Slice", counted, past, m.ints(2 ** 62), m.ints(1)), m.ints(1))
+    x = m.op("Add", m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids"), m.op("Gather", m.numbers(MOST + 2, HIDDEN, scale=1), places))
+    for layer in range(LAYERS):
+        y = layer_norm(m, x)
+        q, k, v = (biased(m, HIDDEN, HEADS * SIZE, y) for _ in range(3))
+        q = m.heads(m.op("Mul", q, m.weight(np.array(SIZE ** -0.5, np.float32))), HEADS)
+        k, v = cached(m, layer, m.heads(k, HEADS), m.heads(v, HEADS))
+        scores = m.op("Add", m.op("MatMul", q, m.op("Transpose", k, perm=[0, 1, 3, 2])), added)
+        scores = m.op("Max", scores, m.weight(np.array(least, np.float32)))
+        y = m.joined(m.op("MatMul", m.op("Softmax", scores, axis=-1), v))
+        x = m.op("Add", x, biased(m, HEADS * SIZE, HIDDEN, y))
+        x = m.op("Add", x, biased(m, WIDE, HIDDEN, m.op("Relu", biased(m, HIDDEN, WIDE, layer_norm(m, x)))))
+    return with_logits(m, x)
+
+
+def neox(least=LEAST):
+    """As Optimum exports GPT-NeoX: half of each head is turned, by tables; attention and MLP beside one another."""
+    m = Model()
+    past, total = masked_ports(m)
+    m.input("position_ids", INT64, "batch_size", "sequence_length")
+    added = with_padding(m, causal(m, past, total, least), least)
+    half = SIZE // 2
+    line = np.arange(MOST)[:, None] / 10000.0 ** (np.arange(half // 2) / (half // 2))
+    tables = (m.weight(f(np.concatenate([line, line], 1)).astype(np.float32)) for f in (np.cos, np.sin))
+    cosine, sine = (m.op("Unsqueeze", m.op("Gather", table, "position_ids"), m.ints(1)) for table in tables)
+
+    def turn(x):
+        part, rest = (m.op("Slice", x, m.ints(a), m.ints(b), m.ints(3)) for a, b in ((0, half), (half, 2 ** 62)))
+        low, high = (m.op("Slice", part, m.ints(a), m.ints(b), m.ints(3)) for a, b in ((0, half // 2), (half // 2, 2 ** 62)))
+        turned = m.op("Concat", m.op("Neg", high), low, axis=-1)
+        return m.op("Concat", m.op("Add", m.op("Mul", part, cosine), m.op("Mul", turned, sine)), rest, axis=-1)
+
+    x = m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids")
+    for layer in range(LAYERS):
+        qkv = biased(m, HIDDEN, 3 * HEADS * SIZE, layer_norm(m, x))
+        q, k, v = (m.heads(m.op("Slice", qkv, m.ints(i * HEADS * SIZE), m.ints((i + 1) * HEADS * SIZE), m.ints(2)), HEADS) for i in range(3))
+        k, v = cached(m, layer, turn(k), v)
+        scores = m.op("MatMul", m.op("Mul", turn(q), m.weight(np.array(SIZE ** -0.5, np.float32))), m.op("Transpose", k, perm=[0, 1, 3, 2]))
+        y = m.joined(m.op("MatMul", m.op("Softmax", m.op("Add", scores, added), axis=-1), v))
+        wide = biased(m, HIDDEN, WIDE, layer_norm(m, x))
+        gelu = m.op("Mul", wide, m.op("Sigmoid", m.op("Mul", wide, m.weight(np.array(1.702, np.float32)))))
+        x = m.op("Add", x, m.op("Add", biased(m, HEADS * SIZE, HIDDEN, y), biased(m, WIDE, HIDDEN, gelu)))
+    return with_logits(m, x)
 
 
 def gpt2(form="pieces"):
@@ -372,6 +461,8 @@ ALL = {
     "optimum, angles worked out of the length": lambda: optimum(slower="NTK"),
     "Attention of opset 23": lambda: attention_operator(23),
     "whisper": whisper,
+    "opt": opt,
+    "neox": neox,
     "gpt2": gpt2,
     "gpt2, MultiHeadAttention": lambda: gpt2("MultiHeadAttention"),
     "gpt2, Attention": lambda: gpt2("Attention"),
