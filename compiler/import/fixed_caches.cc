@@ -10,7 +10,7 @@
 //   - slices that begin where the cached positions end begin at the real count;
 //   - constants that look the same from the end on (causal masks) are moved to the real end.
 // Whatever differs in another way is refused. compiler/passes/limit_to_cached.cc lets attention see real
-// positions only.
+// positions only; where its numbers are rounded on their way, uncached_positions.h does.
 #include "compiler/import/fixed_caches.h"
 
 #include <algorithm>
@@ -545,11 +545,12 @@ class Fixer : Growth {
            std::all_of(readers.begin(), readers.end(), writes);
   }
 
-  // Node `id` of the cached positions with all `length` instead: what a cache is made by casts, scalar
-  // operations with numbers, and views that only grow. kNoNode if it is made otherwise.
+  // Node `id`, of the cached positions, for all `length`: made of a cache by casts, by scalar operations with
+  // numbers, and by views that only grow. kNoNode if it is made otherwise.
   NodeId Whole(NodeId id) {
     if (const int at = CacheAt(id); at >= 0) return FullCache(at);
     const Node& n = g_->node(id);
+    if (id >= second_.size()) return kNoNode;  // moved with the count
     if (n.op == Op::kView) {
       const auto map = [](const Node& view) -> const ir::View& { return view.As<ir::ViewAttrs>().view; };
       const std::optional<ir::View> whole =

@@ -137,35 +137,77 @@ class Dropper {
     }
   }
 
-  // What `factor` is computed from place by place, along what is its dim `axis`: as near to the cache as may
-  // be, but for outputs, which keep what they have.
+  // A node on the way from a cache to a product, with the dim of positions, and who reads it on that way.
+  struct OnTheWay {
+    NodeId node, reader;
+    int axis;
+  };
+
+  // What `factor` is computed from place by place, along what is its dim `axis`, is masked, as near to the
+  // cache as may be, so that `factor` is 0 there; but for outputs, which keep what they have.
   void MaskFactor(NodeId reader, NodeId factor, int axis) {
-    for (;;) {
-      const Node& n = g_.node(factor);
-      NodeId next = kNoNode;
-      if (g_.IsOutput(factor) || (n.op != Op::kView && n.op != Op::kPointwise)) break;
-      if (n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().drops_uncached) return;
-      int along = axis;
-      if (n.op == Op::kView) {
-        const Shape& base = g_.node(n.inputs[0]).shape;
-        next = n.inputs[0];
-        along = -1;
-        for (int d = 0; d < base.rank && along < 0; ++d) {
-          if (ir::AxisThrough(n.As<ir::ViewAttrs>().view, base, d) == axis) along = d;
-        }
-      } else {
-        for (NodeId in : n.inputs) {
-          if (OneNumberOf(g_, in) != nullptr) continue;
-          along = next == kNoNode ? along : -1;
-          next = in;
-        }
-      }
-      if (along < 0 || next == kNoNode) break;
-      reader = factor;
-      factor = next;
-      axis = along;
+    std::vector<OnTheWay> way = {{factor, reader, axis}};
+    while (const std::optional<OnTheWay> next = Nearer(way.back())) way.push_back(*next);
+    for (size_t k = way.size(); k-- > 0;) {
+      const Number value = BecomesZero(way, k);
+      if (value == nullptr) continue;
+      const double number = scalar::Load<double>(value->dtype, value->bytes.data(), 0);
+      Mask(way[k].node, way[k].axis, number, {way[k].reader});
+      return;
     }
-    Mask(factor, axis, 0, {reader});
+  }
+
+  std::optional<OnTheWay> Nearer(const OnTheWay& at) {
+    const Node& n = g_.node(at.node);
+    if (g_.IsOutput(at.node) || Dropped(at.node)) return std::nullopt;
+    if (n.op == Op::kView) {
+      const Shape& base = g_.node(n.inputs[0]).shape;
+      for (int d = 0; d < base.rank; ++d) {
+        if (ir::AxisThrough(n.As<ir::ViewAttrs>().view, base, d) == at.axis)
+          return OnTheWay{n.inputs[0], at.node, d};
+      }
+    }
+    if (n.op != Op::kPointwise) return std::nullopt;
+    NodeId next = kNoNode;
+    for (NodeId in : n.inputs) {
+      if (OneNumberOf(g_, in) != nullptr) continue;
+      if (next != kNoNode) return std::nullopt;
+      next = in;
+    }
+    return next == kNoNode ? std::nullopt : std::optional<OnTheWay>({next, at.node, at.axis});
+  }
+
+  // The number in the place of way[k] of which the first of `way` has 0: 0 of floats, of 8-bit integers what
+  // their zero point is. Null if there is none.
+  Number BecomesZero(const std::vector<OnTheWay>& way, size_t k) {
+    const DType dtype = g_.node(way[k].node).dtype;
+    const bool integer = dtype == DType::kI8 || dtype == DType::kU8;
+    if (!integer && !IsFloat(dtype)) return nullptr;
+    const int low = dtype == DType::kI8 ? -128 : 0;
+    for (int i = 0; i < (integer ? 256 : 1); ++i) {
+      const Number value = NumberOf(dtype, integer ? low + i : 0);
+      Number x = value;
+      for (size_t above = k; above-- > 0 && x != nullptr;) {
+        const Node& n = g_.node(way[above].node);
+        if (n.op == Op::kView) continue;
+        ir::Values inputs;
+        for (NodeId in : n.inputs) {
+          const Number number = OneNumberOf(g_, in);
+          inputs.push_back(number == nullptr ? x : number);
+        }
+        x = Evaluated(n, inputs);
+      }
+      if (Is(x, 0)) return value;
+    }
+    return nullptr;
+  }
+
+  // What a scalar operation makes of one element of each input; null if that is an error.
+  static Number Evaluated(const Node& n, const ir::Values& inputs) {
+    Node one = n;
+    one.shape = Shape{};
+    const auto value = ir::EvaluateNode(one, inputs);
+    return value.ok() ? *value : nullptr;
   }
 
   // ------------------------------------------------------------------------- what can be shown
@@ -238,10 +280,7 @@ class Dropper {
       out.axis = it->second.axis;
     }
     if (all) {
-      Node one = n;
-      one.shape = Shape{};
-      const auto value = ir::EvaluateNode(one, ir::Values(given, given + n.inputs.size()));
-      if (value.ok()) out.behind = *value;
+      out.behind = Evaluated(n, ir::Values(given, given + n.inputs.size()));
       return out;
     }
     // With numbers that a run finds, the greatest score and the sum of the weights of a row: they are finite,

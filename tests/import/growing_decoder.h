@@ -65,6 +65,7 @@ struct Quantised {
   float queries = 0, read = 0;   // the sides of the product that gives scores; and the values
   float scores = 0, masked = 0;  // before and after they are masked
   float weights = 0;             // of the softmax
+  bool bytes = false;            // caches are of such numbers, by the scale `present`
   bool is_signed = false;        // s8, of which 3 is 0, instead of u8, of which 131 is 0
 };
 
@@ -85,7 +86,7 @@ struct Decoder : ModelMaker {
                    {texts, "all_positions"});
     for (const char* part : {"key", "value"}) {
       const std::string name = part;
-      DescribePort(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
+      DescribePort(graph()->add_input(), "past_" + name, CacheType(),
                    {texts, heads, "past_sequence_length", size});
     }
     Ints("zero", {0});
@@ -116,7 +117,12 @@ struct Decoder : ModelMaker {
     }
     Output("y");
     for (const char* name : {"present_key", "present_value"})
-      DescribePort(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
+      DescribePort(graph()->add_output(), name, CacheType(), {texts, heads, both, size});
+  }
+
+  int CacheType() const {
+    if (!quantised.bytes) return onnx::TensorProto::FLOAT;
+    return quantised.is_signed ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8;
   }
 
   // `from` in 8 bits and back, as `to` if that is given; `from` itself if the scale is 0.
@@ -140,16 +146,25 @@ struct Decoder : ModelMaker {
   void Join(Masks masks, int table, bool projected) {
     for (const char* part : {"key", "value"}) {
       const std::string name = part, now = name == "key" ? "now" : "x";
+      if (quantised.bytes) {  // `read` of them is what they say
+        Rounded(now, quantised.present, name + "_new");
+        Set(Node("Concat", {"past_" + name, name + "_new_bytes"}, {"present_" + name}), "axis", {2});
+        Node("DequantizeLinear", {"present_" + name, name + "_new_scale", name + "_new_zero"},
+             {name + "_read"});
+        continue;
+      }
       const bool as_it_is = quantised.present == 0;
       const std::string joined = as_it_is ? "present_" + name : name + "_joined";
       Set(Node("Concat", {Rounded("past_" + name, quantised.past), now}, {joined}), "axis", {2});
       if (!as_it_is) Rounded(joined, quantised.present, "present_" + name);
     }
+    const std::string keys = quantised.bytes ? "key_read" : "present_key",
+                      values = quantised.bytes ? "value_read" : "present_value";
     if (projected) {
       Floats("projection", {kSize, kSize}, Random(kSize * kSize, 7));
       Node("MatMul", {"present_key", "projection"}, {"keys_read"});
     }
-    Set(Node("Transpose", {projected ? "keys_read" : "present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
+    Set(Node("Transpose", {projected ? "keys_read" : keys}, {"turned"}), "perm", {0, 1, 3, 2});
     const std::string products = quantised.scores == 0 ? "scores" : "products";
     Node("MatMul", {Rounded("now", quantised.queries), Rounded("turned", quantised.read)}, {products});
     Rounded(products, quantised.scores, "scores");
@@ -162,7 +177,7 @@ struct Decoder : ModelMaker {
       Floats("nothing", {1}, {0});
       Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
     }
-    Node("MatMul", {Rounded("weights", quantised.weights), Rounded("present_value", quantised.read)}, {"y"});
+    Node("MatMul", {Rounded("weights", quantised.weights), Rounded(values, quantised.read)}, {"y"});
   }
 
   void Group(Masks masks) {
@@ -307,10 +322,17 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
     for (int64_t h = 0; h < m.batch * kHeads; ++h) {
       Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
       const float each = m.quantised.present != 0 ? m.quantised.present : 1.0f / 64;  // that f16 has as well
-      for (float& x : held) x = std::round(x / each) * each;
+      for (float& x : held) {
+        x = std::round(x / each);
+        x = m.quantised.bytes ? (m.quantised.is_signed ? 3 : 131) + x : x * each;
+      }
       std::copy(held.begin(), held.end(), cache.begin() + h * length * kSize);
     }
-    return Data(Shape({m.batch, kHeads, length, kSize}), cache);
+    const Shape shape({m.batch, kHeads, length, kSize});
+    if (!m.quantised.bytes) return Data(shape, cache);
+    std::vector<uint8_t> bytes;
+    for (float x : cache) bytes.push_back(static_cast<uint8_t>(x == behind ? 200 : static_cast<int>(x)));
+    return ir::ConstantData::Own(m.quantised.is_signed ? DType::kI8 : DType::kU8, shape, bytes);
   };
   const auto inputs_of = [&](const ir::Graph& graph, int64_t length, int64_t total) {
     ir::Values inputs;
@@ -345,9 +367,7 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   ASSERT_TRUE(got.ok()) << got.status().message();
   const auto at = [](const DataPointer& data, int64_t i) {
-    float x;
-    std::memcpy(&x, data->bytes.data() + 4 * i, 4);
-    return x;
+    return scalar::Load<float>(data->dtype, data->bytes.data(), i);
   };
   for (int64_t i = 0; i < (*expected)[0]->shape.elements(); ++i)
     ASSERT_NEAR(at((*got)[0], i), at((*expected)[0], i), 1e-4) << "y[" << i << "] with " << past << " cached";

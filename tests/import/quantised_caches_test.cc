@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Scales by which nothing saturates; but for the last of a cache, that of `past` is another than `present`'s.
+// What is cached changes when it is rounded to kCache's grid after kOther's, or beyond the range of kFiner.
 constexpr float kCache = 1.0f / 14, kOther = 1.0f / 12, kFiner = 1.0f / 16, kScores = 0.75f,
                 kWeights = 1.0f / 120;
 
@@ -39,6 +39,9 @@ TEST(QuantisedCachesTest, MeanWhatGrowingOnesDoWhereverNumbersAreRounded) {
       {.past = kFiner, .present = kCache, .scores = kScores},
       {.present = kCache, .weights = kWeights},
       {.past = kCache, .weights = kWeights},
+      {.present = kCache, .bytes = true},
+      {.present = kCache, .scores = kScores, .weights = kWeights, .bytes = true},
+      {.present = kCache, .queries = kCache, .bytes = true},
       {.past = kCache,
        .present = kCache,
        .queries = kCache,
@@ -89,7 +92,7 @@ TEST(QuantisedCachesTest, AreWrittenInPlaceWhereRoundingAgainChangesNothing) {
   }
 }
 
-// A product of rounded weights by itself, over the positions of one cache, would count what is not there.
+// A sum over positions that counts those that hold nothing: each would add what 0 is moved by.
 TEST(QuantisedCachesTest, SumsOfRoundedNumbersAreRefusedWithTheirNode) {
   Decoder m(Masks::kRanges, true, 32, false, {.scores = kScores, .weights = kWeights});
   m.Floats("half", {}, {0.5f});

@@ -113,8 +113,8 @@ def present_of(past):
 class Growing:
     """ONNX Runtime: what came out as `present` goes in as `past`."""
 
-    def __init__(self, path, batch):
-        self.session = cpu_session(path, 1, WHOLE)
+    def __init__(self, path, batch, optimised=True):
+        self.session = cpu_session(path, 1, WHOLE, optimised)
         self.ports = {port.name: port for port in self.session.get_inputs()}
         self.outputs = [port.name for port in self.session.get_outputs()]
         self.past = {}
@@ -140,9 +140,9 @@ def compile_model(arguments, path, plan, more=()):
     run(command)
 
 
-def text(arguments, peer, session, random, words=built_models.WORDS, hidden=built_models.HEADS * built_models.SIZE):
-    """One text through both: how far each step's results are apart at most, of the greatest."""
-    growing = Growing(peer, arguments.batch)
+def text(arguments, peer, session, random, words=built_models.WORDS, hidden=built_models.HEADS * built_models.SIZE, optimised=True):
+    """One text through both: how far each step's results are apart at most, of the greatest. `optimised`: as cpu_session has it."""
+    growing = Growing(peer, arguments.batch, optimised)
     embedded = np.random.default_rng(5).standard_normal((words, hidden)).astype(np.float32)
     tokens = random.integers(3, words, (arguments.batch, arguments.prompt))
     session.reset()

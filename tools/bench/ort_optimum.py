@@ -114,13 +114,13 @@ def peer_inputs(peer, given):
             for port in peer.get_inputs()}
 
 
-def decoder(arguments, path, peer):
+def decoder(arguments, path, peer, optimised=True):
     plan = path.with_suffix(".rondo")
     run([arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan, "--cache-length", arguments.length,
          "--shape", f"batch_size={arguments.batch}", "--shape", f"prefill:sequence_length={arguments.prompt}", "--shape",
          "decode:sequence_length=1", *arguments.compile.split()])
     session, random = Session(arguments.binaries.parent / "lib", plan), np.random.default_rng(arguments.seed)
-    worst = max(step for _ in range(2) for step in text(arguments, peer, session, random, optimum_models.WORDS, optimum_models.HIDDEN))
+    worst = max(step for _ in range(2) for step in text(arguments, peer, session, random, optimum_models.WORDS, optimum_models.HIDDEN, optimised))
     session.close()
     return worst
 
