@@ -77,13 +77,25 @@ Result<NodeId> FusedActivation(OpContext& c, NodeId x) {
     NodeId line = b.BinaryScalar(TapeOp::kMul, x, number(0, "activation_alpha", 0.2f));
     return Clamp(b, b.BinaryScalar(TapeOp::kAdd, line, number(1, "activation_beta", 0.5f)), 0, 1);
   }
+  if (name == "HardSwish") {
+    NodeId line = b.BinaryScalar(TapeOp::kMul, x, number(0, "activation_alpha", 1.0f / 6));
+    return b.Mul(x, Clamp(b, b.BinaryScalar(TapeOp::kAdd, line, number(1, "activation_beta", 0.5f)), 0, 1));
+  }
+  if (name == "ScaledTanh") {
+    NodeId y = b.BinaryScalar(TapeOp::kMul, x, number(1, "activation_beta", 1));
+    return b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kTanh, y), number(0, "activation_alpha", 1));
+  }
+  if (name == "ParametricSoftplus") {
+    NodeId y = b.BinaryScalar(TapeOp::kMul, x, number(1, "activation_beta", 1));
+    return b.BinaryScalar(TapeOp::kMul, Softplus(b, y), number(0, "activation_alpha", 1));
+  }
   for (const char* op : kByName) {
     if (name == op && listed.empty()) return ActivationByName(c, op, x);
   }
   return Status::Error(
       Code::kUnsupported,
-      "the activation \"%.40s\"%s: rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip and "
-      "HardSigmoid here, and by name (not with activation_params) Elu, Selu, Softsign and ThresholdedRelu; "
+      "the activation \"%.40s\"%s: rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip, HardSigmoid, "
+      "HardSwish, ScaledTanh and ParametricSoftplus here, and by name (not with activation_params) Elu, Selu, Softsign and ThresholdedRelu; "
       "export the model without fused activations",
       name.c_str(), listed.empty() ? "" : " with activation_params");
 }

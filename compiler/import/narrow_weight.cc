@@ -122,19 +122,34 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
     b.FoldConstants(true);
     return wide;
   }
-  if (packed.type > PackedType::kU8 || packed.is_power) {
-    NarrowCodes type;
-    type.type = packed.type, type.is_fnuz = packed.is_fnuz, type.is_power = packed.is_power;
+  return NumbersOf(b, x,
+                   {nullptr, packed.shape, packed.bits, packed.is_signed, packed.type, packed.is_fnuz,
+                    packed.is_power});
+}
+
+ir::NodeId NumbersOf(ir::Builder& b, ir::NodeId codes, const NarrowCodes& type) {
+  if (IsReal(type)) {
     std::vector<double> numbers;
-    for (uint32_t code = 0; code < 1u << packed.bits; ++code) numbers.push_back(NumberOf(type, code));
+    for (uint32_t code = 0; code < 1u << type.bits; ++code) numbers.push_back(NumberOf(type, code));
     const ir::NodeId table = b.Floats(DType::kF32, {static_cast<int64_t>(numbers.size())}, numbers);
-    return b.Gather(table, b.Cast(x, DType::kI64), 0, false);
+    return b.Gather(table, b.Cast(codes, DType::kI64), 0, false);
   }
-  if (!packed.is_signed) return x;
+  if (!type.is_signed) return codes;
   // The sign bit counts negative.
-  const double sign = static_cast<double>(1 << (packed.bits - 1));
-  x = b.BinaryScalar(TapeOp::kBitXor, b.Cast(x, DType::kI32), sign);
+  const double sign = static_cast<double>(1 << (type.bits - 1));
+  const ir::NodeId x = b.BinaryScalar(TapeOp::kBitXor, b.Cast(codes, DType::kI32), sign);
   return b.Cast(b.BinaryScalar(TapeOp::kSub, x, sign), DType::kI8);
+}
+
+ir::NodeId RowsOfBytes(ir::Builder& b, const NarrowCodes& codes) {
+  if (codes.data == nullptr || codes.shape.rank == 0) return ir::kNoNode;
+  Shape bytes = codes.shape;
+  int64_t& row = bytes[bytes.rank - 1];
+  if (row * codes.bits % 8 != 0) return ir::kNoNode;
+  row = row * codes.bits / 8;
+  auto data = std::make_shared<ir::ConstantData>(*codes.data);
+  data->shape = bytes;
+  return b.Constant(std::move(data));
 }
 
 std::optional<NarrowCodes> NarrowTypeOf(int data_type) {

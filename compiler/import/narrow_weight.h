@@ -31,6 +31,13 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor);
 // `bytes` (u8, those of `packed`) as i8, u8 or (of float types) f32 numbers of packed.shape.
 ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed);
 
+// Codes (u8, one number each) of such a type as what they stand for, as Widened gives them.
+ir::NodeId NumbersOf(ir::Builder& b, ir::NodeId codes, const NarrowCodes& type);
+
+// The bytes of known numbers as they lie in the file, u8 [..., n * bits / 8] for numbers [..., n]; kNoNode
+// where a row is no whole bytes, or a run computes them.
+ir::NodeId RowsOfBytes(ir::Builder& b, const NarrowCodes& codes);
+
 // Such a TensorProto.DataType as codes that are not there; none for all other types.
 std::optional<NarrowCodes> NarrowTypeOf(int data_type);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/packed_bits.h"
 #include "compiler/import/packed_blocks.h"
 #include "compiler/import/registry.h"
@@ -191,56 +192,84 @@ enum GatherInput { kData, kIndices, kGatherScales, kGatherZeroPoints };
 
 struct Table {
   int gather_axis = 0, quantize_axis = 0;
-  int64_t block = 0, bits = 8;
-  bool packed = false;  // several numbers a byte, along the last dim
-  Shape shape;          // of the numbers
+  int64_t block = 0, bits = 8;      // of a number where it lies
+  bool packed = false;              // u8 with several numbers a byte, along the last dim
+  const NarrowCodes* type = nullptr;  // of ONNX types of few bits; null for u8
+  bool real = false;                // FP8 or FP4
+  NodeId data = kNoNode;            // bytes with `bits` each, or numbers
+  bool coded = false;               // the bytes are codes of `type`
+  Shape shape;                      // of the numbers
 };
+
+// Codes of few bits stay as they lie in the file where rows of them can be read.
+void KeepCodes(OpContext& c, Table* table) {
+  if (table->type == nullptr || table->gather_axis == table->shape.rank - 1) return;
+  const NodeId bytes = RowsOfBytes(c.b, *table->type);
+  if (bytes == kNoNode) return;
+  table->data = bytes, table->bits = table->type->bits, table->coded = true;
+}
 
 Result<Table> ReadTable(OpContext& c) {
   Table table;
   table.block = c.Int("block_size", 128);
   RONDO_RETURN_IF_ERROR(c.RequireRank(kData, 1, kMaxRank - 1));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kGatherScales));
-  if (c.dtype(kData) == DType::kI8 && c.InValue(kData).bits == 0)
+  table.type = c.InValue(kData).narrow.get();
+  table.real = table.type != nullptr && IsReal(*table.type);
+  if (c.dtype(kData) == DType::kI8 && table.type == nullptr)
     return Status::Error(Code::kCorrupt, "a table of type i8: int4, uint4 or packed uint8 is needed");
-  table.packed = c.dtype(kData) == DType::kU8 && c.InValue(kData).bits == 0;
-  table.bits = table.packed ? c.Int("bits", 4) : 8;
-  if ((c.dtype(kData) != DType::kU8 && c.dtype(kData) != DType::kI8) || !PowerOfTwo(table.block) ||
+  table.packed = c.dtype(kData) == DType::kU8 && table.type == nullptr;
+  if (table.packed) table.bits = c.Int("bits", 4);
+  RONDO_ASSIGN_OR_RETURN(table.gather_axis, c.Axis(c.Int("gather_axis", 0), c.rank(kData)));
+  RONDO_ASSIGN_OR_RETURN(table.quantize_axis, c.Axis(c.Int("quantize_axis", 1), c.rank(kData)));
+  if (table.real && table.block == 0) table.block = std::max<int64_t>(c.shape(kData)[table.quantize_axis], 1);
+  const bool known = table.packed || table.type != nullptr;
+  const bool whole = table.real && c.Int("block_size", 128) == 0;
+  if (!known || !(PowerOfTwo(table.block) || whole) ||
       (table.bits != 2 && table.bits != 4 && table.bits != 8)) {
     return Status::Error(
         Code::kUnsupported,
-        "a table of %s of %lld bits in blocks of %lld: rondo reads whole numbers of 2, 4 and 8 "
-        "bits in blocks of a power of two",
+        "a table of %s of %lld bits in blocks of %lld: rondo reads bytes of 2, 4 and 8 bits, INT4, UINT4, FP8 "
+        "and FP4 in blocks of a power of two",
         Name(c.dtype(kData)), static_cast<long long>(table.bits), static_cast<long long>(table.block));
   }
-  RONDO_ASSIGN_OR_RETURN(table.gather_axis, c.Axis(c.Int("gather_axis", 0), c.rank(kData)));
-  RONDO_ASSIGN_OR_RETURN(table.quantize_axis, c.Axis(c.Int("quantize_axis", 1), c.rank(kData)));
   if (table.gather_axis == table.quantize_axis || (table.packed && table.gather_axis != 0))
     return Status::Error(
         Code::kUnsupported,
         "a gather along axis %d of blocks along axis %d: the axes must differ, and a table of "
         "bytes with several numbers each is gathered from along axis 0",
         table.gather_axis, table.quantize_axis);
+  table.data = c.In(kData);
   table.shape = c.shape(kData);
   table.shape[table.shape.rank - 1] *= 8 / table.bits;
-  Shape scales = table.shape;
-  scales[table.quantize_axis] = (scales[table.quantize_axis] + table.block - 1) / table.block;
-  if (!(c.shape(kGatherScales) == scales) || scales.elements() == 0) {
-    return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed",
-                         Text(c.shape(kGatherScales)).c_str(), Text(scales).c_str());
-  }
+  if (table.real && c.Has(kGatherZeroPoints))
+    return Status::Error(Code::kCorrupt, "zero points for a table of FP8 or FP4, which has none");
+  KeepCodes(c, &table);
   return table;
 }
 
-// Rows `index` of a tensor, with numbers unpacked if its last dim has `packed` numbers a byte, as f32.
-NodeId Rows(Builder& b, NodeId x, NodeId index, const Table& table, bool packed) {
-  NodeId rows = b.Gather(x, index, table.gather_axis, false);
-  return b.Cast(packed ? UnpackBits(b, rows, table.bits) : rows, DType::kF32);
+// Scales as one for each block; those of FP8 and FP4 may have one for all along an axis.
+Result<NodeId> ReadScales(OpContext& c, const Table& table) {
+  Shape all = table.shape;
+  all[table.quantize_axis] = (all[table.quantize_axis] + table.block - 1) / table.block;
+  const Shape given = c.shape(kGatherScales);
+  bool fits = given.rank == all.rank && given.elements() != 0;
+  for (int d = 0; fits && d < all.rank; ++d)
+    fits = given[d] == all[d] || (table.real && given[d] == 1 && d != table.quantize_axis);
+  if (fits) return c.b.Expand(c.In(kGatherScales), all);
+  return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed", Text(given).c_str(), Text(all).c_str());
+}
+
+// Rows `index` of the table's numbers, or of zero points or scales, as f32. `bits` of each: 8, or several
+// along the last dim.
+NodeId Rows(Builder& b, NodeId x, NodeId index, const Table& table, int64_t bits) {
+  return UnpackBits(b, b.Gather(x, index, table.gather_axis, false), bits);
 }
 
 Status GatherBlockQuantized(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(Table table, ReadTable(c));
+  RONDO_ASSIGN_OR_RETURN(const NodeId scales, ReadScales(c, table));
   if ((c.dtype(kIndices) != DType::kI64 && c.dtype(kIndices) != DType::kI32))
     return Status::Error(Code::kCorrupt, "indices of type %s", Name(c.dtype(kIndices)));
   std::vector<int64_t> dims(table.shape.begin(), table.shape.end());
@@ -263,23 +292,25 @@ Status GatherBlockQuantized(OpContext& c) {
   const auto spread = [&](NodeId x) {
     return b.Slice(RepeatEach(b, x, axis, std::min(table.block, out[axis])), axis, 0, 1, out[axis]);
   };
-  NodeId y = Rows(b, c.In(kData), safe, table, table.packed);
+  NodeId y = Rows(b, table.data, safe, table, table.bits);
+  if (table.coded) y = NumbersOf(b, y, *table.type);
+  y = b.Cast(y, DType::kF32);
   if (c.Has(kGatherZeroPoints)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(kData, kGatherZeroPoints));
-    Shape zeros = c.shape(kGatherScales);
-    zeros[zeros.rank - 1] =
-        table.packed ? (zeros[zeros.rank - 1] * table.bits + 7) / 8 : zeros[zeros.rank - 1];
+    const int64_t bits = table.packed ? table.bits : 8;
+    Shape zeros = b.shape(scales);
+    zeros[zeros.rank - 1] = (zeros[zeros.rank - 1] * bits + 7) / 8;
     if (!(c.shape(kGatherZeroPoints) == zeros))
       return Status::Error(Code::kCorrupt, "zero points of shape %s",
                            Text(c.shape(kGatherZeroPoints)).c_str());
-    NodeId zero = Rows(b, c.In(kGatherZeroPoints), safe, table, table.packed);
+    NodeId zero = b.Cast(Rows(b, c.In(kGatherZeroPoints), safe, table, bits), DType::kF32);
     zero = b.Slice(zero, b.shape(zero).rank - 1, 0, 1,
-                   axis == out.rank - 1 ? c.shape(kGatherScales)[table.quantize_axis] : out[out.rank - 1]);
+                   axis == out.rank - 1 ? b.shape(scales)[table.quantize_axis] : out[out.rank - 1]);
     y = b.Sub(y, spread(zero));
   } else if (table.packed) {
     y = b.BinaryScalar(TapeOp::kSub, y, static_cast<double>(int64_t{1} << (table.bits - 1)));
   }
-  y = b.Mul(y, spread(Rows(b, c.In(kGatherScales), safe, table, false)));
+  y = b.Mul(y, spread(b.Cast(Rows(b, scales, safe, table, 8), DType::kF32)));
   Shape aligned = out;
   for (int d = 0; d < out.rank; ++d) {
     if (d < table.gather_axis || d > table.gather_axis + moved) aligned[d] = 1;

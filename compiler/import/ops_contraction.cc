@@ -66,7 +66,7 @@ Status Gemm(OpContext& c) {
 }
 
 // x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b).
-Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
+Result<NodeId> CentredNow(OpContext& c, int x, int zero, bool per_row) {
   NodeId value = c.b.Cast(c.In(x), DType::kI32);
   if (!c.Has(zero)) return value;
   RONDO_RETURN_IF_ERROR(c.RequireSameType(x, zero));
@@ -79,6 +79,14 @@ Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
                          Text(shape).c_str());
   }
   return c.b.Sub(value, z);
+}
+
+// A constant stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
+Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
+  c.b.FoldConstants(false);
+  Result<NodeId> value = CentredNow(c, x, zero, per_row);
+  c.b.FoldConstants(true);
+  return value;
 }
 
 Status MatMulInteger(OpContext& c) {

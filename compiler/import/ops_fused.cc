@@ -1,4 +1,6 @@
 // Operators of com.microsoft that are others with something put on: norms of sums, activations, embeddings.
+#include <algorithm>
+
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/linear_recurrence.h"
@@ -130,7 +132,8 @@ Status EmbedLayerNormalization(OpContext& c) {
 // ------------------------------------------------------------------------ state-space decoders
 
 // x [b, channels, l] after `past` [b, channels, (k - 1) * dilation] (zeros if there is none), each channel
-// with the kernel of its own; what the next run needs is output 1.
+// with the kernel of its own; what the next run needs is output 1. With channels_last x is [b, l, d1, ...],
+// and a channel is a place in d1 * d2 * ...
 Status CausalConvWithState(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -140,30 +143,40 @@ Status CausalConvWithState(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const int64_t window, ReadStateWindow(c));
   if (c.Int("ndim", 1) != 1 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
       c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 ||
-      c.Int("state_channels_last", -1) != -1 || c.rank(0) != 3 || c.rank(1) != 3 || dilation < 1 ||
-      dilation > (1 << 20)) {
+      c.Int("state_channels_last", -1) != -1 || c.rank(0) < 3 || (c.rank(0) > 3 && !last) ||
+      c.rank(1) != 3 || dilation < 1 || dilation > (1 << 20)) {
     return Status::Error(Code::kUnsupported,
-                         "rondo knows one spatial dimension, without the attributes that are for CUDA only "
-                         "(state_length, state_channels_last, state_update_capacity, input_channels): export "
-                         "the model without them");
+                         "rondo knows one spatial dimension (with channels_last, channels along several), "
+                         "without the attributes that are for CUDA only (state_length, state_channels_last, "
+                         "state_update_capacity, input_channels): export the model without them");
   }
   if (activation != "none" && activation != "silu" && activation != "swish")
     return Status::Error(Code::kUnsupported,
                          "the activation \"%.40s\": rondo knows silu, swish and none here",
                          activation.c_str());
-  const auto turned = [&](NodeId x) { return last ? b.Transpose(x, {0, 2, 1}) : x; };
+  const Shape given = c.shape(0);
+  const auto turned = [&](NodeId x) {
+    if (!last) return x;
+    const Shape from = b.shape(x);
+    const int64_t channels = given.elements() / std::max<int64_t>(given[0] * given[1], 1);
+    return b.Transpose(b.Reshape(x, {from[0], from[1], channels}), {0, 2, 1});
+  };
+  // [b, channels, l] as x is given, with so many positions.
+  const auto turned_back = [&](NodeId x, int64_t positions) {
+    return last ? b.Reshape(b.Transpose(x, {0, 2, 1}), WithDim(given, 1, positions)) : x;
+  };
+  if (given.elements() == 0) return Status::Error(Code::kCorrupt, "an input of shape %s", Text(given).c_str());
   NodeId x = turned(c.In(0));
   const Shape s = b.shape(x), w = c.shape(1);
   const int64_t before = (w[2] - 1) * dilation;
-  if (w[0] != s[1] || w[1] != 1 || w[2] < 1 || s.elements() == 0 || before > (1 << 28))
+  if (w[0] != s[1] || w[1] != 1 || w[2] < 1 || before > (1 << 28))
     return Status::Error(Code::kCorrupt, "a kernel of shape %s for %s", Text(w).c_str(), Text(s).c_str());
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   if (c.Has(3)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 3));
-    const Shape held = last ? Shape({s[0], before, s[1]}) : Shape({s[0], s[1], before});
-    RONDO_ASSIGN_OR_RETURN(NodeId past, PastOfWindow(c, 3, window, held));
-    past = turned(past);
-    if (before > 0) x = b.Concat({past, x}, 2);
+    const Shape held = last ? WithDim(given, 1, before) : WithDim(given, 2, before);
+    RONDO_ASSIGN_OR_RETURN(const NodeId past, PastOfWindow(c, 3, window, held));
+    if (before > 0) x = b.Concat({turned(past), x}, 2);
   } else {
     x = b.PadConstant(x, b.Scalar(c.dtype(0), 0), {0, 0, before}, {0, 0, 0});
   }
@@ -174,10 +187,10 @@ Status CausalConvWithState(OpContext& c) {
     y = b.Add(y, b.Reshape(c.In(2), {1, s[1], 1}));
   }
   if (activation != "none") y = Silu(b, y);
-  c.Set(0, turned(y));
+  c.Set(0, turned_back(y, s[2]));
   std::vector<NodeId> states;
   for (int64_t at = std::max<int64_t>(s[2] - std::max<int64_t>(window, 1), 0); at < s[2]; ++at)
-    states.push_back(turned(b.Slice(x, 2, at + 1, 1, before)));
+    states.push_back(turned_back(b.Slice(x, 2, at + 1, 1, before), before));
   c.Set(1, StatesOfWindow(b, states, window));
   return Status::Ok();
 }

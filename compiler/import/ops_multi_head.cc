@@ -1,5 +1,6 @@
 // MultiHeadAttention and Attention of com.microsoft: every query head has keys and values of its own.
 #include <cmath>
+#include <limits>
 
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
@@ -119,7 +120,13 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h, NodeId* qk) {
   }
   if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
   RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, h.held, k[2]));
-  if (qk != nullptr) *qk = Scores(b, h.q, h.k, request, ScoreStage::kMasked);
+  if (qk != nullptr) {  // what a query does not see has the least number
+    const double least = b.dtype(h.q) == DType::kF16    ? -65504
+                         : b.dtype(h.q) == DType::kBF16 ? -0x1.fep127
+                                                        : double{std::numeric_limits<float>::lowest()};
+    const NodeId x = Scores(b, h.q, h.k, request, ScoreStage::kMasked);
+    *qk = request.limit == kNoNode ? x : b.Binary(TapeOp::kMax, x, b.Scalar(b.dtype(x), least));
+  }
   return JoinHeads(b, Attend(b, h.q, h.k, h.v, request));
 }
 
