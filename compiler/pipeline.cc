@@ -28,6 +28,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"import", Import, kEach, kNeeded, kAny, Leaves::kGraph, kWellFormed,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on",
      ImportNamesWereFound},
+    {"read_tables_first", GraphAndBodies<passes::ReadTablesFirst>, kEach, kOptional, kAny, Leaves::kGraph,
+     kGraphs, "rows of tables in few bits are read before they are widened and scaled"},
     {"integer_products", GraphAndBodies<passes::IntegerProducts>, kEach, kOptional, kAny, Leaves::kGraph,
      kGraphs,
      "products of quantised numbers multiply 8-bit integers; scales and zero points follow the sums"},

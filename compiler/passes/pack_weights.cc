@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/ir/packed_parts.h"
+#include "compiler/ir/rebase.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unpack.h"
@@ -24,13 +25,13 @@ using Matrix = std::shared_ptr<const PackedMatrix>;
 bool Is16Bit(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
 // Rows of the matrix: what a view shows of it as the right side of a matmul.
-struct Rows {
+struct ShownRows {
   int64_t first = 0, count = 0;
-  auto operator<=>(const Rows&) const = default;
+  auto operator<=>(const ShownRows&) const = default;
 };
 
 // None unless the view shows whole rows as columns [..., k, n], in tiles that can be taken by themselves.
-std::optional<Rows> RowsShown(const PackedMatrix& matrix, const ir::View& view) {
+std::optional<ShownRows> RowsShown(const PackedMatrix& matrix, const ir::View& view) {
   if (!view.affine()) return std::nullopt;
   const ir::ViewStep& step = view.steps[0];
   const int r = step.shape.rank;
@@ -38,12 +39,12 @@ std::optional<Rows> RowsShown(const PackedMatrix& matrix, const ir::View& view) 
   for (int d = 0; d < r - 2; ++d) {
     if (step.shape[d] != 1 && step.strides[d] != 0) return std::nullopt;
   }
-  const Rows rows = {step.offset / matrix.k, step.shape[r - 1]};
+  const ShownRows rows = {step.offset / matrix.k, step.shape[r - 1]};
   const bool all = rows.first == 0 && rows.count == matrix.n;
   const bool tiles = rows.first % 16 == 0 && rows.count % 16 == 0 && rows.count >= 16;
   const bool fits = step.strides[r - 1] == matrix.k && step.offset % matrix.k == 0 && step.offset >= 0 &&
                     rows.first + rows.count <= matrix.n;
-  return fits && (all || tiles) ? std::optional<Rows>(rows) : std::nullopt;
+  return fits && (all || tiles) ? std::optional<ShownRows>(rows) : std::nullopt;
 }
 
 class Packing {
@@ -54,16 +55,17 @@ class Packing {
     id = AlongReaders(id);
     const Matrix matrix = g_->node(id).As<ir::ConstantAttrs>().data->packed;
     bytes_ += matrix->byte_size();
-    std::map<Rows, std::vector<NodeId>> inputs;  // constants of each run of rows
+    std::map<ShownRows, std::vector<NodeId>> inputs;  // constants of each run of rows
     for (NodeId reader : MatMulsOf(id)) {
       const Node& n = g_->node(reader);
-      const std::optional<Rows> rows = RowsShown(*matrix, g_->ViewOf(n.inputs[1]));
+      const std::optional<ShownRows> rows = RowsShown(*matrix, g_->ViewOf(n.inputs[1]));
       if (!rows || g_->BaseOf(n.inputs[0]) == id || !Suits(n, *matrix, g_->node(id).dtype)) continue;
       const auto [entry, added] = inputs.try_emplace(*rows);
       if (added)
         entry->second = Constants(id, *ir::CutPacked(*matrix, {rows->first, rows->count}, {0, matrix->k}));
       Replace(reader, *matrix, g_->node(id).dtype, entry->second);
     }
+    if (!g_->node(id).dead) Reads(id, *matrix);
     if (g_->node(id).dead || (g_->UsersOf(id).empty() && !g_->IsOutput(id))) return;
     ir::Builder b = BuilderLike(g_, id);
     g_->Replace(id, Unpack(b, *matrix, g_->node(id).dtype));
@@ -73,8 +75,9 @@ class Packing {
   PassResult Result() const {
     PassResult result;
     result.changes = packed_;
-    if (packed_ + unpacked_ == 0) return result;
+    if (packed_ + read_ + unpacked_ == 0) return result;
     result.text = Count(packed_, "matmul") + " by packed weights of " + std::to_string(bytes_) + " bytes";
+    if (read_ > 0) result.text += ", rows read by " + Count(read_, "lookup");
     if (unpacked_ > 0) result.text += ", " + Count(unpacked_, "weight") + " unpacked in every run";
     return result;
   }
@@ -117,6 +120,30 @@ class Packing {
       if (g_->node(user).op == Op::kView) look(user);
     }
     return found;
+  }
+
+  // Whoever takes rows of the matrix, fewer than it has, unpacks those.
+  void Reads(NodeId id, const PackedMatrix& matrix) {
+    std::vector<NodeId> shown = {id};
+    for (NodeId user : g_->UsersOf(id)) {
+      if (g_->node(user).op == Op::kView) shown.push_back(user);
+    }
+    for (NodeId at : shown) {
+      for (NodeId user : g_->UsersOf(at)) {
+        const Node& n = g_->node(user);
+        const std::vector<NodeId> inputs = n.inputs;
+        if (n.op != Op::kIndexedRead || inputs[0] != at || n.shape.elements() > matrix.n * matrix.k / 2) continue;
+        ir::IndexedAttrs attrs = n.As<ir::IndexedAttrs>();
+        if (g_->node(at).op == Op::kView && !ir::Rebase(g_->ViewOf(at), &attrs)) continue;
+        ir::Builder b = BuilderLike(g_, user);
+        const std::vector<NodeId> indices(inputs.begin() + 1, inputs.end());
+        const NodeId read = UnpackRead(b, matrix, g_->node(id).dtype, attrs, indices);
+        if (read == ir::kNoNode) continue;
+        g_->Replace(user, read);
+        g_->RemoveUnused({at});
+        ++read_;
+      }
+    }
   }
 
   // Whether kernels of the target are better off with the codes than with numbers unpacked before.
@@ -166,7 +193,7 @@ class Packing {
   static constexpr int64_t kMostRowsOnHost = 64, kMostRowsOnGpu = 16;
   Graph* g_;
   const PassOptions& options_;
-  int64_t packed_ = 0, unpacked_ = 0, bytes_ = 0;
+  int64_t packed_ = 0, read_ = 0, unpacked_ = 0, bytes_ = 0;
 };
 
 }  // namespace

@@ -13,6 +13,9 @@ Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options)
 // With options.fp8, products of numbers of FP8, each times a scale, are products of the numbers: constants
 // with k contiguous, scales behind the sums.
 Result<PassResult> Fp8Products(ir::Graph* graph, const PassOptions& options);
+// Rows of a constant table that is widened and scaled (quantised embeddings) are read first, and the work is
+// done for them alone. Tables that are small and read otherwise as well are left to be folded.
+Result<PassResult> ReadTablesFirst(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.

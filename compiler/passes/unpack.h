@@ -2,6 +2,8 @@
 #ifndef RONDO_COMPILER_PASSES_UNPACK_H_
 #define RONDO_COMPILER_PASSES_UNPACK_H_
 
+#include <vector>
+
 #include "compiler/ir/builder.h"
 #include "compiler/ir/packed.h"
 
@@ -10,6 +12,11 @@ namespace rondo::passes {
 // The matrix as [n, k] of `dtype`: views of its bytes, shifts and masks, so that fusion has it as it has all
 // other arithmetic.
 ir::NodeId Unpack(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype);
+
+// The numbers that a kIndexedRead of the matrix (as a tensor [n, k]) takes: those alone are unpacked. kNoNode
+// where it moves other than along rows and columns of it.
+ir::NodeId UnpackRead(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype, const ir::IndexedAttrs& read,
+                      const std::vector<ir::NodeId>& indices);
 
 }  // namespace rondo::passes
 

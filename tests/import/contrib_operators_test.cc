@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "tests/import/evaluated_model.h"
@@ -102,6 +103,19 @@ TEST(SharedBufferTest, WhatIsBehindThePastAndTheRunIsNotSeen) {
     ExpectNear(out[0], {causal != 0 ? 2.5f : 4.0f, 4});
     ExpectNear(out[2], {1, 4, 7, 900});
   }
+}
+
+// As ONNX Runtime gives them: what a query does not see is the least number, and not infinite.
+TEST(MultiHeadAttentionTest, ScoresOfKeysThatAreNotSeenAreTheLeastNumber) {
+  ModelMaker m;
+  for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 1});
+  onnx::NodeProto* node = Microsoft(m, "MultiHeadAttention", {"q", "k", "v"}, {"y", "", "", "scores"});
+  Set(node, "num_heads", int64_t{1});
+  Set(node, "unidirectional", int64_t{1});
+  m.Output("scores");
+  const auto one = [](const Numbers& x) { return Data(DType::kF32, {1, 2, 1}, x); };
+  const Numbers scores = Evaluate(m, {one({1, 2}), one({3, 4}), one({0, 0})})[0];
+  EXPECT_EQ(scores, (Numbers{3, std::numeric_limits<float>::lowest(), 6, 8}));
 }
 
 TEST(ContribOperatorsTest, WhatDoesNotFitIsRefused) {

@@ -91,6 +91,22 @@ TEST(CausalConvWithStateTest, GoesOnWhereTheLastRunEnded) {
   ExpectNear(out[1], {3, 4});
 }
 
+// channels_last with two axes of channels: [b, l, 2, 1].
+TEST(CausalConvWithStateTest, ChannelsMayLieAlongSeveralAxes) {
+  ModelMaker m;
+  m.Input("x", {1, 2, 2, 1});
+  m.Input("past", {1, 1, 2, 1});
+  m.Floats("w", {2, 1, 2}, {1, 10, 2, 20});
+  onnx::NodeProto* node = Microsoft(m, "CausalConvWithState", {"x", "w", "", "past"}, {"y", "present"});
+  Set(node, "channels_last", int64_t{1});
+  m.Output("y");
+  m.Output("present");
+  const auto out = Evaluate(m, {Data(DType::kF32, {1, 2, 2, 1}, Numbers{1, 2, 3, 4}),
+                                Data(DType::kF32, {1, 1, 2, 1}, Numbers{5, 6})});
+  ExpectNear(out[0], {15, 52, 31, 84});
+  ExpectNear(out[1], {3, 4});
+}
+
 TEST(ExpertsTest, TheBestOnesShareATokenByTheirScores) {
   ModelMaker m;
   m.Input("x", {1, 1});

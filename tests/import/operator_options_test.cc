@@ -31,6 +31,11 @@ TEST(FusedOperators, AnActivationTakesItsOwnNumbersByName) {
   ExpectNear(Activated("Selu", {{"activation_alpha", 2}, {"activation_gamma", 3}}, {-1, 1}), {6 * e, 3});
   ExpectNear(Activated("ThresholdedRelu", {{"activation_alpha", 2}}, {1.5f, 2.5f}), {0, 2.5f});
   ExpectNear(Activated("Softsign", {{"alpha", 3}}, {-1, 1}), {-0.75f, 0.75f});
+  ExpectNear(Activated("HardSwish", {}, {-1, 2, 4}), {-1.0f / 3, 2 * (2.0f / 6 + 0.5f), 4});
+  ExpectNear(Activated("ScaledTanh", {{"activation_alpha", 2}, {"activation_beta", 0.5f}}, {1}),
+             {2 * std::tanh(0.5f)});
+  ExpectNear(Activated("ParametricSoftplus", {{"activation_alpha", 2}, {"activation_beta", 0.5f}}, {1}),
+             {2 * std::log1p(std::exp(0.5f))});
 }
 
 // Softmax's own axis is 1 before opset 13; this operator's is the last.

@@ -171,6 +171,102 @@ TEST(GatherBlockQuantizedTest, RowsBeyondTheTableAreZeros) {
   }
 }
 
+// The constants of `elements` numbers that the outputs need.
+std::vector<const ir::Node*> ConstantsOf(const ir::Graph& graph, int64_t elements) {
+  std::vector<ir::NodeId> reached;
+  for (const auto& output : graph.outputs) reached.push_back(output.node);
+  std::vector<const ir::Node*> found;
+  std::vector<bool> seen(static_cast<size_t>(graph.size()));
+  while (!reached.empty()) {
+    const ir::Node& n = graph.node(reached.back());
+    reached.pop_back();
+    if (seen[static_cast<size_t>(n.id)]) continue;
+    seen[static_cast<size_t>(n.id)] = true;
+    if (n.op == ir::Op::kConstant && n.shape.elements() == elements) found.push_back(&n);
+    reached.insert(reached.end(), n.inputs.begin(), n.inputs.end());
+  }
+  return found;
+}
+
+// A table of FP8 or FP4 has no zero points, and may have one scale for all along an axis; what it takes in the
+// plan is what it takes in the file.
+TEST(GatherBlockQuantizedTest, TablesOfFewBitsStayAsTheyLie) {
+  const struct {
+    int type;
+    std::string bytes;  // 2 rows of 32 numbers: 1, and in the second row at first 1.5
+    Numbers first;
+  } cases[] = {
+      {onnx::TensorProto::FLOAT8E4M3FN, std::string(32, '\x38') + "\x3c" + std::string(31, '\x38'), {1, 1.5f}},
+      {onnx::TensorProto::FLOAT8E5M2FNUZ, std::string(32, '\x40') + "\x42" + std::string(31, '\x40'), {1, 1.5f}},
+      {onnx::TensorProto::FLOAT4E2M1, std::string(16, '\x22') + "\x23" + std::string(15, '\x22'), {1, 1.5f}},
+      {onnx::TensorProto::INT4, std::string(16, '\x11') + "\x1e" + std::string(15, '\x11'), {1, -2}},
+      {onnx::TensorProto::UINT4, std::string(16, '\x11') + "\x1e" + std::string(15, '\x11'), {1, 14}}};
+  for (const auto& one : cases) {
+    const bool real = one.type != onnx::TensorProto::INT4 && one.type != onnx::TensorProto::UINT4;
+    ModelMaker m;
+    m.Input("index", {2}, onnx::TensorProto::INT64);
+    Bytes(m, "table", {2, 32}, one.bytes, one.type);
+    if (real) {
+      m.Floats("scales", {1, 1}, {2});
+    } else {
+      m.Floats("scales", {2, 1}, {2, 2});
+    }
+    onnx::NodeProto* node = Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales"}, {"y"});
+    Set(node, "block_size", int64_t{real ? 0 : 32});
+    m.Output("y");
+    const Numbers y = Evaluate(m, {Data(DType::kI64, {2}, std::vector<int64_t>{0, -1})})[0];
+    ASSERT_EQ(y.size(), 64u);
+    EXPECT_EQ(y[0], 2 * one.first[0]);
+    EXPECT_EQ(y[32], 2 * one.first[1]);
+    EXPECT_EQ(y[63], 2 * one.first[0]);
+    const auto graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_TRUE(graph.ok());
+    const auto tables = ConstantsOf(*graph, static_cast<int64_t>(one.bytes.size()));
+    ASSERT_EQ(tables.size(), 1u);
+    EXPECT_EQ(ByteSize(tables[0]->dtype), 1);
+    EXPECT_EQ(ConstantsOf(*graph, 64).size(), one.bytes.size() == 64 ? 1u : 0u);
+  }
+}
+
+TEST(GatherBlockQuantizedTest, ZeroPointsOfFp8AreRefused) {
+  ModelMaker m;
+  m.Input("index", {1}, onnx::TensorProto::INT64);
+  Bytes(m, "table", {1, 16}, std::string(16, '\x38'), onnx::TensorProto::FLOAT8E4M3FN);
+  Bytes(m, "zero", {1, 1}, "\x38", onnx::TensorProto::FLOAT8E4M3FN);
+  m.Floats("scales", {1, 1}, {2});
+  Set(Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales", "zero"}, {"y"}), "block_size", int64_t{16});
+  m.Output("y");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"zero points for a table of FP8 or FP4"}));
+}
+
+// Small weights were folded into i32, which no kernel for bytes reads.
+TEST(MatMulIntegerTest, WeightsStayTheBytesThatTheyAre) {
+  for (const char* op : {"MatMulInteger", "QLinearMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat"}) {
+    ModelMaker m;
+    const bool floats = std::string(op) == "DynamicQuantizeMatMul";
+    m.Input("a", {3, 32}, floats ? onnx::TensorProto::FLOAT : onnx::TensorProto::UINT8);
+    Bytes(m, "w", {32, 16}, std::string(512, '\x05'), onnx::TensorProto::INT8);
+    Bytes(m, "zero", {}, "\x07");
+    Bytes(m, "w_zero", {}, std::string(1, '\0'), onnx::TensorProto::INT8);
+    m.Floats("scale", {}, {0.5f});
+    if (std::string(op) == "MatMulInteger") {
+      m.Node(op, {"a", "w", "zero", "w_zero"}, {"y"});
+    } else if (std::string(op) == "QLinearMatMul") {
+      m.Node(op, {"a", "scale", "zero", "w", "scale", "w_zero", "scale", "zero"}, {"y"});
+    } else if (floats) {
+      Microsoft(m, op, {"a", "w", "scale", "w_zero"}, {"y"});
+    } else {
+      Microsoft(m, op, {"a", "w", "scale", "scale", "zero", "w_zero"}, {"y"});
+    }
+    m.Output("y");
+    const auto graph = ImportModel(m.Make(), {}, nullptr);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    const auto weights = ConstantsOf(*graph, 512);
+    ASSERT_EQ(weights.size(), 1u) << op;
+    EXPECT_EQ(weights[0]->dtype, DType::kI8) << op;
+  }
+}
+
 // 2 rows of 17 numbers, one after the other in blocks of 16: the first code of a byte is in its high bits.
 TEST(MatMulBnb4Test, CodesAreOfATypesTable) {
   for (const int64_t type : {0, 1}) {

@@ -304,6 +304,49 @@ TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
   ExpectAlike(Output(s, 1), b);
 }
 
+// Embeddings: rows are unpacked as they are taken, from a matrix that lies along either dim, beside matmuls
+// that read its codes.
+TEST(PackedWeights, WhoTakesRowsUnpacksThoseAlone) {
+  constexpr int64_t kN = 70, kK = 100, kTaken = 3;
+  for (const PackedType type : kTypes) {
+    for (const bool zeros : {false, true}) {
+      if (zeros && type > PackedType::kU8) continue;
+      for (const bool turned : {false, true}) {
+        SmallGraph s;
+        std::vector<uint8_t> codes(kN * kK);
+        std::vector<float> scales(kN * 4), zero(zeros ? kN * 4 : 0);
+        for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i * 37 % 3 + i / 7 % 2);
+        for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.01f * static_cast<float>(i % 29 + 1);
+        for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<float>(i % 3);
+        const auto matrix = ir::Pack(type, kN, kK, 32, codes, scales, zero, 1, DType::kF32);
+        std::vector<double> plain;
+        for (const float x : ir::Unpacked(*matrix)) plain.push_back(x);
+        const NodeId index = s.In("index", {1, kTaken}, DType::kI64), x = s.In("x", {2, kK});
+        SmallGraph same;
+        const NodeId same_index = same.In("index", {1, kTaken}, DType::kI64), same_x = same.In("x", {2, kK});
+        const auto build = [&](SmallGraph& to, NodeId w, NodeId at, NodeId left) {
+          to.Out("rows", to.b.Gather(turned ? to.b.Transpose(w, {1, 0}) : w, at, 0));
+          to.Out("product", to.b.MatMul(left, to.b.Transpose(w, {1, 0})));
+        };
+        build(s, s.b.Constant(ir::PackedConstant(matrix, DType::kF32, "table")), index, x);
+        build(same, same.b.Floats(DType::kF32, {kN, kK}, plain), same_index, same_x);
+        PassOptions options;
+        options.host = true;
+        ASSERT_TRUE(PackWeights(&s.g, options).ok());
+        EXPECT_EQ(ir::Validate(s.g), "");
+        for (NodeId id = 0; id < s.g.size(); ++id) {
+          const ir::Node& n = s.g.node(id);
+          EXPECT_TRUE(n.dead || n.op == ir::Op::kConstant || n.op == ir::Op::kView ||
+                      n.shape.elements() < kN * kK)
+              << ir::Dump(s.g);
+        }
+        ExpectAlike(Output(s), Output(same));
+        ExpectAlike(Output(s, 1), Output(same, 1));
+      }
+    }
+  }
+}
+
 TEST(PackedWeights, SyntheticWeightsStaySynthetic) {
   SmallGraph s;
   auto data = std::make_shared<ir::ConstantData>();
