@@ -307,7 +307,7 @@ TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
 // Embeddings: rows are unpacked as they are taken, from a matrix that lies along either dim, beside matmuls
 // that read its codes.
 TEST(PackedWeights, WhoTakesRowsUnpacksThoseAlone) {
-  constexpr int64_t kN = 70, kK = 100, kTaken = 3;
+  constexpr int64_t kN = 700, kK = 100, kTaken = 3;  // more than is folded at once
   for (const PackedType type : kTypes) {
     for (const bool zeros : {false, true}) {
       if (zeros && type > PackedType::kU8) continue;
