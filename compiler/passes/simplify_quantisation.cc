@@ -192,20 +192,20 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
-  // The greatest or least of all of an image, which is found along its third axis first: on the host of all
-  // at once, which threads share.
+  // The greatest or least of all of a tensor, which is found line by line first (of images along their third
+  // axis): on the host of all at once, which threads share.
   NodeId AtOnce() {
-    constexpr int kLine = 2;
     const Node& node = g_.node(id_);
     const ir::ReduceAttrs attrs = node.As<ir::ReduceAttrs>();
     const bool extreme = attrs.kind == ir::ReduceKind::kMax || attrs.kind == ir::ReduceKind::kMin;
     const NodeId first = g_.BaseOf(node.inputs[0]);
     const Node& along = g_.node(first);
-    if (!extreme || node.shape.elements() != 1 || along.op != Op::kReduce || along.shape.rank < 4 ||
+    if (!extreme || node.shape.elements() != 1 || along.op != Op::kReduce || along.shape.rank < 2 ||
         g_.node(node.inputs[0]).shape.elements() != along.shape.elements())
       return kNoNode;
     const ir::ReduceAttrs before = along.As<ir::ReduceAttrs>();
-    if (before.kind != attrs.kind || before.axes != std::vector<int>{kLine}) return kNoNode;
+    const int line = along.shape.rank >= 4 ? 2 : along.shape.rank - 1;
+    if (before.kind != attrs.kind || before.axes != std::vector<int>{line}) return kNoNode;
     std::vector<int> all;
     for (int d = 0; d < along.shape.rank; ++d) all.push_back(d);
     return b_.Reshape(b_.Reduce(attrs.kind, along.inputs[0], all, true), node.shape);

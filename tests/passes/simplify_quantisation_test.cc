@@ -106,13 +106,18 @@ TEST(SimplifyQuantisation, PiecesOfOneFormArePutTogetherAsNumbers) {
 }
 
 // On the host, whose threads share what is reduced; GPUs read many lines at once.
-TEST(SimplifyQuantisation, RangesOfImagesAreFoundAtOnceOnTheHost) {
+TEST(SimplifyQuantisation, RangesAreFoundAtOnceOnTheHost) {
   for (const bool host : {true, false}) {
-    for (const ir::ReduceKind kind : {ir::ReduceKind::kMax, ir::ReduceKind::kMin, ir::ReduceKind::kSum}) {
+    for (const auto& [kind, shape, line] :
+         {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2}, {ir::ReduceKind::kMin, Shape({2, 3, 5, 7}), 2},
+          {ir::ReduceKind::kMax, Shape({2, 3, 5}), 2}, {ir::ReduceKind::kMin, Shape({9, 4}), 1},
+          {ir::ReduceKind::kSum, Shape({9, 4}), 1}, {ir::ReduceKind::kSum, Shape({2, 3, 5, 7}), 2}}) {
       SmallGraph s;
-      const NodeId x = s.In("x", Shape({2, 3, 5, 7}));
-      const NodeId along = s.b.Reduce(kind, x, {2}, true);
-      s.Out("y", s.b.Reduce(kind, along, {0, 1, 2, 3}, false));
+      const NodeId x = s.In("x", shape);
+      const NodeId along = s.b.Reduce(kind, x, {line}, true);
+      std::vector<int> all;
+      for (int d = 0; d < shape.rank; ++d) all.push_back(d);
+      s.Out("y", s.b.Reduce(kind, along, all, false));
       PassOptions options;
       options.host = host;
       const bool expected = host && kind != ir::ReduceKind::kSum;
