@@ -99,6 +99,39 @@ def group_query_attention(draw):
     return case
 
 
+def grouped_chunks(draw):
+    """Chunks of a prompt that are padded to one length (query_seqlens), of texts of any lengths; and what sees all keys."""
+    case = Case(tolerance=(1e-3, 3e-5))
+    batch, rows, groups, size = draw.whole(1, 4), draw.pick(1, 3, 9, 66), draw.pick(1, 2, 3, 5, 7), draw.pick(16, 48, 80, 128)
+    heads, causal = groups * draw.pick(1, 2, 3, 5), draw.chance(0.8)
+    capacity = rows + draw.pick(0, 1, 7, 50, 260)
+    now, before = draw.whole(0, rows, (batch,)), draw.whole(0, capacity - rows, (batch,))
+    now = np.where(before + now == 0, 1, now) if causal else np.full(batch, rows)
+    if not causal:
+        batch, before, now = 1, before[:1], now[:1]
+    after = before + now
+    total = draw.pick(max(rows, int(after.max())), capacity) if causal else int(after.max())
+    names = [case.input(name, draw.floats(batch, rows, count * size)) for name, count in
+             (("query", heads), ("key", groups), ("value", groups))]
+    names += [case.input(name, draw.floats(batch, groups, capacity, size)) for name in ("past_key", "past_value")]
+    names += [case.input("seqlens_k", (after - 1).astype(np.int32)), case.either(draw, "total", np.array(total, np.int32))]
+    tables = angles(capacity + rows, size // 2) if draw.chance() else (None, None)
+    names += [case.either(draw, name, table) for name, table in zip(("cos", "sin"), tables)] + [""]
+    bias = draw.floats(draw.pick(1, batch), draw.pick(1, heads), rows, total) if draw.chance(0.2) else None
+    names += [case.input("bias", bias), case.constant("sink", draw.floats(heads) if draw.chance(0.3) else None)]
+    names += ["", "", "", "", case.input("query_seqlens", now.astype(np.int32) if causal else None)]
+    case.node("GroupQueryAttention", names, ["output", "present_key", "present_value"], MICROSOFT, num_heads=heads,
+              kv_num_heads=groups, do_rotary=int(tables[0] is not None), causal=None if causal and draw.chance() else int(causal),
+              local_window_size=draw.pick(None, -1, 1, 4, 20) if causal else None, softcap=draw.pick(None, 30.0),
+              scale=draw.pick(None, 0.05), smooth_softmax=draw.pick(None, 0, 1, -1))
+    held = (np.arange(capacity)[None] < after[:, None])[:, None, :, None]
+    for name, counts in (("output", (np.arange(rows)[None] < now[:, None])[:, :, None]), ("present_key", held),
+                         ("present_value", held)):
+        zero = case.constant(name + "_0", np.float32(0))
+        case.output(case.node("Where", [case.constant(name + "_counts", counts), name, zero], [name + "_kept"]))
+    return case
+
+
 def normalised_before(case, parts, norms, size):
     """The same without the norms of queries and keys, which ONNX Runtime has for GPUs only: done to the inputs."""
     def norm(x, weight):
@@ -167,10 +200,12 @@ def multi_head_attention(draw):
     past = draw.floats(batch, heads, before, size) if before else None
     names += [case.input("past_key", past), case.input("past_value", None if past is None else past[::-1].copy())]
     outputs = ["output"] + (["present_key", "present_value"] if form == "past" else [])
+    if draw.chance(0.2) and not form.startswith("packed"):
+        outputs = [*outputs, "", ""][:3] + ["scores"]
     case.node("MultiHeadAttention", names, outputs, MICROSOFT, num_heads=heads, scale=draw.pick(None, 0.2),
               unidirectional=draw.pick(None, None, 1) if keys == rows else None,
               mask_filter_value=draw.pick(None, -50000.0))
-    for name in outputs:
+    for name in filter(None, outputs):
         case.output(name)
     if form.startswith("packed"):  # which ONNX Runtime has for GPUs only
         case.oracle = copy.deepcopy(case)
@@ -357,5 +392,6 @@ def sparse_attention(draw):
 
 
 CASES = {"LinearAttention": linear_attention, "GatedDeltaNet": gated_delta_net,
-         "SparseAttention": sparse_attention, "GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
+         "SparseAttention": sparse_attention, "GroupQueryAttention": group_query_attention,
+         "GroupQueryAttention of padded chunks": grouped_chunks, "MultiHeadAttention": multi_head_attention,
          "Attention": attention}

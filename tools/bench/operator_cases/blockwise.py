@@ -1,4 +1,5 @@
 """Weights of 2, 4 and 8 bits in blocks."""
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -18,8 +19,8 @@ def matmul_nbits(draw):
     dtype = draw.pick(np.float32, np.float32, np.float16)
     case = Case(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (2e-2, 2e-2))
     bits, block = draw.pick(2, 4, 4, 8), draw.pick(16, 32, 64, 128, 256)
-    k, n = draw.pick(16, 40, 64, 100, 128, 256), draw.whole(1, 40)
-    rows = draw.pick((1,), (3,), (1, 1), (2, 5), (2, 1, 3))
+    k, n = draw.pick(1, 16, 33, 40, 64, 100, 128, 129, 256), draw.pick(draw.whole(1, 40), 130)
+    rows = draw.pick((1,), (3,), (70,), (1, 1), (2, 5), (2, 1, 3))
     level = draw.pick(None, 0, 1, 2, 3, 4)
     if level == 4:  # ONNX Runtime rounds activations to 8 bits, in blocks: of numbers up to 4, by weights up to 0.1 * 2^bits
         case.tolerance = (5e-2, 4 * 4 / 254 * k ** 0.5 * 0.05 * 2 ** bits)
@@ -52,6 +53,34 @@ def narrow(case, name, numbers, data_type):
     return name
 
 
+def index_into(draw, size):
+    """From the end, too, and now and then one that is out of range, which gives zeros."""
+    index = draw.whole(-size, size - 1, draw.pick((3,), (2, 2), (1,), ()), draw.pick(np.int32, np.int64))
+    return np.where(draw.random.random(np.shape(index)) < 0.1, draw.pick(size, -size - 1), index).astype(np.asarray(index).dtype)
+
+
+FLOATS = {TensorProto.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn, TensorProto.FLOAT8E5M2: ml_dtypes.float8_e5m2,
+          TensorProto.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz, TensorProto.FLOAT8E5M2FNUZ: ml_dtypes.float8_e5m2fnuz,
+          TensorProto.FLOAT4E2M1: ml_dtypes.float4_e2m1fn}
+
+
+def gather_floats(draw, case, dtype, gather, quantize, shape):
+    """A table of FP8 or FP4: perhaps one block along its axis, and one scale for all along others."""
+    case.opset = 23
+    data_type, block = draw.pick(*FLOATS), draw.pick(0, 16, 32)
+    blocks = [draw.pick(1, n) for n in shape]
+    blocks[quantize] = -(-shape[quantize] // block) if block else 1
+    numbers = draw.floats(*shape, scale=2).astype(FLOATS[data_type])
+    codes = numbers.view(np.uint8)
+    raw = pack(codes.reshape(1, -1), 4) if data_type == TensorProto.FLOAT4E2M1 else codes
+    case.constants.append(helper.make_tensor("data", data_type, shape, raw.tobytes(), raw=True))
+    case.node("GatherBlockQuantized", ["data", case.input("indices", index_into(draw, shape[gather])),
+                                       case.constant("scales", draw.positive(*blocks, dtype=dtype))], ["output"], MICROSOFT,
+              block_size=block, gather_axis=gather, quantize_axis=quantize)
+    case.as_float("output")
+    return case
+
+
 def gather_block_quantized(draw):
     dtype = draw.pick(np.float32, np.float16)
     case = Case(tolerance=(1e-3, 1e-5) if dtype == np.float32 else (1e-2, 1e-2))
@@ -65,6 +94,8 @@ def gather_block_quantized(draw):
     shape[-1] = draw.pick(16, 48, 64)
     if quantize != rank - 1:
         shape[quantize] = draw.whole(1, 40)
+    if draw.chance(0.3):
+        return gather_floats(draw, case, dtype, gather, quantize, shape)
     blocks = list(shape)
     blocks[quantize] = -(-shape[quantize] // block)
     low, high = (-8, 7) if form == "int4" else (0, 2 ** bits - 1)
@@ -77,8 +108,7 @@ def gather_block_quantized(draw):
             names.append(case.constant(name, pack(values, bits)))
         else:
             names.append(narrow(case, name, values, TensorProto.INT4 if form == "int4" else TensorProto.UINT4))
-    size = shape[gather]
-    index = draw.whole(-size, size - 1, draw.pick((3,), (2, 2), (1,)), draw.pick(np.int32, np.int64))
+    index = index_into(draw, shape[gather])
     case.node("GatherBlockQuantized", [names[0], case.input("indices", index),
                                        case.constant("scales", draw.positive(*blocks, dtype=dtype)), names[1]],
               ["output"], MICROSOFT, bits=bits if form == "bytes" else None, block_size=block,

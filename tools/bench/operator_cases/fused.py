@@ -8,10 +8,12 @@ from .case import MICROSOFT, Case, windowed
 
 
 def activation(draw, listed):
-    more = ["Clip"] if listed else ["Softplus", "Elu", "Selu", "Softsign", "ThresholdedRelu"]
+    more = ["Clip", "HardSwish"] if listed else ["Softplus", "Elu", "Selu", "Softsign", "ThresholdedRelu", "ScaledTanh",
+                                                 "ParametricSoftplus"]
     name = draw.pick("Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", *more)
     numbers = {"LeakyRelu": [0.1], "HardSigmoid": [0.3, 0.4], "Clip": [-0.5, 0.7], "Elu": [0.5],
-               "ThresholdedRelu": [0.2]}.get(name, [])
+               "ThresholdedRelu": [0.2], "HardSwish": [1 / 6, 0.5], "ScaledTanh": [0.7, 1.5],
+               "ParametricSoftplus": [0.7, 1.5]}.get(name, [])
     if listed:
         return {"activation": name, "activation_params": numbers or None}
     return {"activation": name, **dict(zip(("activation_alpha", "activation_beta"), numbers))}
@@ -36,7 +38,7 @@ def fused_gemm(draw):
     turn_a, turn_b = draw.pick(None, 1), draw.pick(None, 1)
     names = [case.input("a", draw.floats(*((k, m) if turn_a else (m, k)))),
              case.constant("b", draw.floats(*((n, k) if turn_b else (k, n)))),
-             case.constant("c", draw.floats(*draw.pick((n,), (m, n), (1,))) if draw.chance() else None)]
+             case.constant("c", draw.floats(*draw.pick((n,), (m, n), (m, 1), (1,))) if draw.chance() else None)]
     case.node("FusedGemm", names, ["y"], MICROSOFT, transA=turn_a, transB=turn_b, alpha=draw.pick(None, 0.5),
               beta=draw.pick(None, 2.0), **activation(draw, False))
     case.output("y")
@@ -108,7 +110,10 @@ def causal_conv(draw):
     case = Case(tolerance=(1e-3, 1e-4))
     batch, channels, rows, taps, dilation = draw.whole(1, 3), draw.whole(1, 6), draw.whole(1, 7), draw.whole(2, 4), draw.pick(1, 1, 2)
     last = draw.pick(0, 0, 1)
-    turn = (lambda x: x.swapaxes(-1, -2).copy()) if last else (lambda x: x)
+    # With channels_last they may lie along several axes.
+    axes = draw.pick((), (2,), (1, 3)) if last else ()
+    channels *= int(np.prod(axes, dtype=np.int64))
+    turn = (lambda x: x.swapaxes(-1, -2).reshape(*x.shape[:-2], x.shape[-1], *axes, -1).copy()) if last else (lambda x: x)
     window = draw.pick(0, 0, 1, 4)
     past = turn(draw.floats(*([window] if window else []), batch, channels, (taps - 1) * dilation))
     names = [case.input("x", turn(draw.floats(batch, channels, rows))), case.constant("w", draw.floats(channels, 1, taps)),

@@ -140,6 +140,28 @@ def dequantized_weight(draw):
     return case
 
 
+def rows_of_a_table(draw):
+    """A quantised embedding, of which rows are read; perhaps a matmul reads it as well."""
+    data_type = draw.pick(*NUMBERS)
+    case = Case(tolerance=(1e-3, 2e-4))
+    low, high = NUMBERS[data_type]
+    shape = (draw.pick(2, 17, 40, 300), draw.pick(1, 5, 16, 33, 96))
+    scales, attributes = scales_for(draw, shape)
+    names = [integers(case, "table", data_type, draw.whole(low, high, shape)),
+             case.constant("scale", (draw.positive(*scales, low=-5, high=5) / (high - low)).astype(np.float32).reshape(scales))]
+    if draw.chance():
+        names.append(integers(case, "zero", data_type, zero_points(draw, data_type, scales)))
+    wide = case.node("DequantizeLinear", names, ["wide"], **attributes)
+    axis = draw.pick(0, 0, 1)
+    index = draw.whole(-shape[axis], shape[axis] - 1, draw.pick((1,), (2, 3), (70,)))
+    rows = case.node("Gather", [wide, case.input("index", index)], ["rows"], axis=axis)
+    case.output(rows)
+    if axis == 0 and draw.chance(0.4):
+        case.node("MatMul", [rows, case.node("Transpose", [wide], ["turned"], perm=[1, 0])], ["scores"])
+        case.output("scores")
+    return case
+
+
 def matmul_integer(draw):
     case, kinds = Case(tolerance=(0, 0)), [draw.pick(np.uint8, np.int8) for _ in range(2)]
     m, k, n = draw.pick(1, 2, 17, 70), draw.pick(1, 3, 32, 65, 300), draw.pick(1, 5, 16, 70)
@@ -184,4 +206,5 @@ def qlinear_matmul(draw):
 
 CASES = {"Attention of ai.onnx": attention, "RotaryEmbedding": rotary_embedding,
          "QuantizeLinear and DequantizeLinear": quantize_dequantize, "DequantizeLinear of a weight": dequantized_weight,
+         "rows of a dequantised table": rows_of_a_table,
          "MatMulInteger": matmul_integer, "ConvInteger": conv_integer, "QLinearMatMul": qlinear_matmul}
