@@ -92,12 +92,13 @@ Result<NodeId> FusedActivation(OpContext& c, NodeId x) {
   for (const char* op : kByName) {
     if (name == op && listed.empty()) return ActivationByName(c, op, x);
   }
-  return Status::Error(
-      Code::kUnsupported,
-      "the activation \"%.40s\"%s: rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip, HardSigmoid, "
-      "HardSwish, ScaledTanh and ParametricSoftplus here, and by name (not with activation_params) Elu, Selu, Softsign and ThresholdedRelu; "
-      "export the model without fused activations",
-      name.c_str(), listed.empty() ? "" : " with activation_params");
+  return Status::Error(Code::kUnsupported,
+                       "the activation \"%.40s\"%s: rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, "
+                       "LeakyRelu, Clip, HardSigmoid, "
+                       "HardSwish, ScaledTanh and ParametricSoftplus here, and by name (not with "
+                       "activation_params) Elu, Selu, Softsign and ThresholdedRelu; "
+                       "export the model without fused activations",
+                       name.c_str(), listed.empty() ? "" : " with activation_params");
 }
 
 NodeId ChannelsFirst(ir::Builder& b, NodeId x) {

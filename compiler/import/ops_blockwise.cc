@@ -192,13 +192,13 @@ enum GatherInput { kData, kIndices, kGatherScales, kGatherZeroPoints };
 
 struct Table {
   int gather_axis = 0, quantize_axis = 0;
-  int64_t block = 0, bits = 8;      // of a number where it lies
-  bool packed = false;              // u8 with several numbers a byte, along the last dim
+  int64_t block = 0, bits = 8;        // of a number where it lies
+  bool packed = false;                // u8 with several numbers a byte, along the last dim
   const NarrowCodes* type = nullptr;  // of ONNX types of few bits; null for u8
-  bool real = false;                // FP8 or FP4
-  NodeId data = kNoNode;            // bytes with `bits` each, or numbers
-  bool coded = false;               // the bytes are codes of `type`
-  Shape shape;                      // of the numbers
+  bool real = false;                  // FP8 or FP4
+  NodeId data = kNoNode;              // bytes with `bits` each, or numbers
+  bool coded = false;                 // the bytes are codes of `type`
+  Shape shape;                        // of the numbers
 };
 
 // Codes of few bits stay as they lie in the file where rows of them can be read.
@@ -227,11 +227,12 @@ Result<Table> ReadTable(OpContext& c) {
   const bool whole = table.real && c.Int("block_size", 128) == 0;
   if (!known || !(PowerOfTwo(table.block) || whole) ||
       (table.bits != 2 && table.bits != 4 && table.bits != 8)) {
-    return Status::Error(
-        Code::kUnsupported,
-        "a table of %s of %lld bits in blocks of %lld: rondo reads bytes of 2, 4 and 8 bits, INT4, UINT4, FP8 "
-        "and FP4 in blocks of a power of two",
-        Name(c.dtype(kData)), static_cast<long long>(table.bits), static_cast<long long>(table.block));
+    return Status::Error(Code::kUnsupported,
+                         "a table of %s of %lld bits in blocks of %lld: rondo reads bytes of 2, 4 and 8 "
+                         "bits, INT4, UINT4, FP8 "
+                         "and FP4 in blocks of a power of two",
+                         Name(c.dtype(kData)), static_cast<long long>(table.bits),
+                         static_cast<long long>(table.block));
   }
   if (table.gather_axis == table.quantize_axis || (table.packed && table.gather_axis != 0))
     return Status::Error(
@@ -257,7 +258,8 @@ Result<NodeId> ReadScales(OpContext& c, const Table& table) {
   for (int d = 0; fits && d < all.rank; ++d)
     fits = given[d] == all[d] || (table.real && given[d] == 1 && d != table.quantize_axis);
   if (fits) return c.b.Expand(c.In(kGatherScales), all);
-  return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed", Text(given).c_str(), Text(all).c_str());
+  return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed", Text(given).c_str(),
+                       Text(all).c_str());
 }
 
 // Rows `index` of the table's numbers, or of zero points or scales, as f32. `bits` of each: 8, or several

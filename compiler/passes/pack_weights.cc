@@ -132,7 +132,8 @@ class Packing {
       for (NodeId user : g_->UsersOf(at)) {
         const Node& n = g_->node(user);
         const std::vector<NodeId> inputs = n.inputs;
-        if (n.op != Op::kIndexedRead || inputs[0] != at || n.shape.elements() > matrix.n * matrix.k / 2) continue;
+        if (n.op != Op::kIndexedRead || inputs[0] != at || n.shape.elements() > matrix.n * matrix.k / 2)
+          continue;
         ir::IndexedAttrs attrs = n.As<ir::IndexedAttrs>();
         if (g_->node(at).op == Op::kView && !ir::Rebase(g_->ViewOf(at), &attrs)) continue;
         ir::Builder b = BuilderLike(g_, user);

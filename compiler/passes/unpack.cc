@@ -53,7 +53,9 @@ NodeId Values(Builder& b, PackedType type, NodeId codes) {
 // Whole numbers (i64, not negative) and what follows from them by powers of two: PackedShape's formulas.
 struct Whole {
   Builder& b;
-  NodeId Times(NodeId x, int64_t by) const { return b.BinaryScalar(TapeOp::kMul, x, static_cast<double>(by)); }
+  NodeId Times(NodeId x, int64_t by) const {
+    return b.BinaryScalar(TapeOp::kMul, x, static_cast<double>(by));
+  }
   NodeId Over(NodeId x, int64_t by) const {
     if (by == 1) return x;
     if ((by & (by - 1)) != 0) return b.BinaryScalar(TapeOp::kDiv, x, static_cast<double>(by));

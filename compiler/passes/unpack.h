@@ -15,8 +15,8 @@ ir::NodeId Unpack(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype);
 
 // The numbers that a kIndexedRead of the matrix (as a tensor [n, k]) takes: those alone are unpacked. kNoNode
 // where it moves other than along rows and columns of it.
-ir::NodeId UnpackRead(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype, const ir::IndexedAttrs& read,
-                      const std::vector<ir::NodeId>& indices);
+ir::NodeId UnpackRead(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype,
+                      const ir::IndexedAttrs& read, const std::vector<ir::NodeId>& indices);
 
 }  // namespace rondo::passes
 

@@ -188,16 +188,20 @@ std::vector<const ir::Node*> ConstantsOf(const ir::Graph& graph, int64_t element
   return found;
 }
 
-// A table of FP8 or FP4 has no zero points, and may have one scale for all along an axis; what it takes in the
-// plan is what it takes in the file.
+// A table of FP8 or FP4 has no zero points, and may have one scale for all along an axis; what it takes in
+// the plan is what it takes in the file.
 TEST(GatherBlockQuantizedTest, TablesOfFewBitsStayAsTheyLie) {
   const struct {
     int type;
     std::string bytes;  // 2 rows of 32 numbers: 1, and in the second row at first 1.5
     Numbers first;
   } cases[] = {
-      {onnx::TensorProto::FLOAT8E4M3FN, std::string(32, '\x38') + "\x3c" + std::string(31, '\x38'), {1, 1.5f}},
-      {onnx::TensorProto::FLOAT8E5M2FNUZ, std::string(32, '\x40') + "\x42" + std::string(31, '\x40'), {1, 1.5f}},
+      {onnx::TensorProto::FLOAT8E4M3FN,
+       std::string(32, '\x38') + "\x3c" + std::string(31, '\x38'),
+       {1, 1.5f}},
+      {onnx::TensorProto::FLOAT8E5M2FNUZ,
+       std::string(32, '\x40') + "\x42" + std::string(31, '\x40'),
+       {1, 1.5f}},
       {onnx::TensorProto::FLOAT4E2M1, std::string(16, '\x22') + "\x23" + std::string(15, '\x22'), {1, 1.5f}},
       {onnx::TensorProto::INT4, std::string(16, '\x11') + "\x1e" + std::string(15, '\x11'), {1, -2}},
       {onnx::TensorProto::UINT4, std::string(16, '\x11') + "\x1e" + std::string(15, '\x11'), {1, 14}}};
@@ -234,7 +238,8 @@ TEST(GatherBlockQuantizedTest, ZeroPointsOfFp8AreRefused) {
   Bytes(m, "table", {1, 16}, std::string(16, '\x38'), onnx::TensorProto::FLOAT8E4M3FN);
   Bytes(m, "zero", {1, 1}, "\x38", onnx::TensorProto::FLOAT8E4M3FN);
   m.Floats("scales", {1, 1}, {2});
-  Set(Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales", "zero"}, {"y"}), "block_size", int64_t{16});
+  Set(Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales", "zero"}, {"y"}), "block_size",
+      int64_t{16});
   m.Output("y");
   EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"zero points for a table of FP8 or FP4"}));
 }

@@ -56,7 +56,8 @@ TEST(ReadTablesFirst, ASmallTableThatAMatmulReadsAsWellIsLeftToBeFolded) {
 TEST(ReadTablesFirst, WhatIsNoWideningStaysAsItIs) {
   SmallGraph s;
   s.b.FoldConstants(false);
-  const NodeId angles = s.b.Unary(TapeOp::kCos, s.b.Floats(DType::kF32, {kRows, 1}, std::vector<double>(kRows, 0.5)));
+  const NodeId angles =
+      s.b.Unary(TapeOp::kCos, s.b.Floats(DType::kF32, {kRows, 1}, std::vector<double>(kRows, 0.5)));
   s.Out("y", s.b.Gather(angles, s.In("index", {kTaken}, DType::kI64), 0));
   EXPECT_EQ(ExpectSame(&s, ReadTablesFirst, {}, kRows - 1).changes, 0);
 }

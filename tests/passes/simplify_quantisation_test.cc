@@ -108,10 +108,12 @@ TEST(SimplifyQuantisation, PiecesOfOneFormArePutTogetherAsNumbers) {
 // On the host, whose threads share what is reduced; GPUs read many lines at once.
 TEST(SimplifyQuantisation, RangesAreFoundAtOnceOnTheHost) {
   for (const bool host : {true, false}) {
-    for (const auto& [kind, shape, line] :
-         {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2}, {ir::ReduceKind::kMin, Shape({2, 3, 5, 7}), 2},
-          {ir::ReduceKind::kMax, Shape({2, 3, 5}), 2}, {ir::ReduceKind::kMin, Shape({9, 4}), 1},
-          {ir::ReduceKind::kSum, Shape({9, 4}), 1}, {ir::ReduceKind::kSum, Shape({2, 3, 5, 7}), 2}}) {
+    for (const auto& [kind, shape, line] : {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2},
+                                            {ir::ReduceKind::kMin, Shape({2, 3, 5, 7}), 2},
+                                            {ir::ReduceKind::kMax, Shape({2, 3, 5}), 2},
+                                            {ir::ReduceKind::kMin, Shape({9, 4}), 1},
+                                            {ir::ReduceKind::kSum, Shape({9, 4}), 1},
+                                            {ir::ReduceKind::kSum, Shape({2, 3, 5, 7}), 2}}) {
       SmallGraph s;
       const NodeId x = s.In("x", shape);
       const NodeId along = s.b.Reduce(kind, x, {line}, true);
