@@ -187,14 +187,16 @@ TEST(StateWindowTest, HoldsTheStatesOfTheLastPositions) {
       onnx::NodeProto* node = nullptr;
       ir::Values values;
       if (convolves) {
-        m.Input("x", {1, rows, kSize});
+        m.Input("x", {1, rows, 2, kSize / 2});  // channels of two axes
         m.Floats("w", {kSize, 1, 3}, Random(kSize * 3, 7));
         std::vector<int64_t> dims = held(2);
         std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+        dims.back() = 2, dims.push_back(kSize / 2);
         m.Input("past", dims);
         node = Microsoft(m, "CausalConvWithState", {"x", "w", "", "past"}, {"y", "present"});
         Set(node, "channels_last", int64_t{1});
-        values = {first(x, kSize), given(columns, dims)};
+        values = {Data(DType::kF32, {1, rows, 2, kSize / 2}, Numbers(x.begin(), x.begin() + rows * kSize)),
+                  given(columns, dims)};
       } else {
         for (const char* name : {"q", "k", "v"}) m.Input(name, {1, rows, kSize});
         m.Input("past", held(kSize));
