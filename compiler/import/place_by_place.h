@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
 #define RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
 
+#include <memory>
 #include <optional>
 #include <vector>
 
