@@ -68,9 +68,6 @@ Result<int64_t> ReadStateWindow(const OpContext& c) {
 
 Result<NodeId> PastOfWindow(OpContext& c, int i, int64_t window, const Shape& held) {
   Shape all = held;
-  if (window > 0 && held.rank == kMaxRank)
-    return Status::Error(Code::kUnsupported, "state_window beside a state of %d dimensions: %d are possible",
-                         held.rank, kMaxRank - 1);
   if (window > 0) {
     all = Shape{};
     all.dims[all.rank++] = window;

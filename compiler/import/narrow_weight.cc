@@ -122,9 +122,9 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
     b.FoldConstants(true);
     return wide;
   }
-  return NumbersOf(b, x,
-                   {nullptr, packed.shape, packed.bits, packed.is_signed, packed.type, packed.is_fnuz,
-                    packed.is_power});
+  return NumbersOf(
+      b, x,
+      {nullptr, packed.shape, packed.bits, packed.is_signed, packed.type, packed.is_fnuz, packed.is_power});
 }
 
 ir::NodeId NumbersOf(ir::Builder& b, ir::NodeId codes, const NarrowCodes& type) {

@@ -143,8 +143,8 @@ Status CausalConvWithState(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const int64_t window, ReadStateWindow(c));
   if (c.Int("ndim", 1) != 1 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
       c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 ||
-      c.Int("state_channels_last", -1) != -1 || c.rank(0) < 3 || (c.rank(0) > 3 && !last) || c.rank(1) != 3 ||
-      dilation < 1 || dilation > (1 << 20)) {
+      c.Int("state_channels_last", -1) != -1 || c.rank(0) < 3 || c.rank(0) > (last ? kMaxRank - 1 : 3) ||
+      c.rank(1) != 3 || dilation < 1 || dilation > (1 << 20)) {
     return Status::Error(Code::kUnsupported,
                          "rondo knows one spatial dimension (with channels_last, channels along several), "
                          "without the attributes that are for CUDA only (state_length, state_channels_last, "
