@@ -65,26 +65,25 @@ Status Gemm(OpContext& c) {
   return Status::Ok();
 }
 
-// x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b).
-Result<NodeId> CentredNow(OpContext& c, int x, int zero, bool per_row) {
-  NodeId value = c.b.Cast(c.In(x), DType::kI32);
-  if (!c.Has(zero)) return value;
-  RONDO_RETURN_IF_ERROR(c.RequireSameType(x, zero));
-  NodeId z = c.b.Cast(c.In(zero), DType::kI32);
-  if (c.shape(zero).elements() == 1) return c.b.Sub(value, c.b.Reshape(z, Shape{}));
-  if (per_row && c.rank(zero) == 1) z = c.b.Unsqueeze(z, 1);
-  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.b.shape(value), c.b.shape(z)));
-  if (!(shape == c.b.shape(value))) {
-    return Status::Error(Code::kCorrupt, "zero point %s does not fit %s", Text(c.shape(zero)).c_str(),
-                         Text(shape).c_str());
-  }
-  return c.b.Sub(value, z);
-}
-
-// A constant stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
+// x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A constant
+// x stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
 Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
+  NodeId z = c.Has(zero) ? c.b.Cast(c.In(zero), DType::kI32) : kNoNode;
+  if (c.Has(zero)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(x, zero));
+    if (c.shape(zero).elements() == 1) {
+      z = c.b.Reshape(z, Shape{});
+    } else {
+      if (per_row && c.rank(zero) == 1) z = c.b.Unsqueeze(z, 1);
+      RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(x), c.b.shape(z)));
+      if (!(shape == c.shape(x)))
+        return Status::Error(Code::kCorrupt, "zero point %s does not fit %s", Text(c.shape(zero)).c_str(),
+                             Text(c.shape(x)).c_str());
+    }
+  }
   c.b.FoldConstants(false);
-  Result<NodeId> value = CentredNow(c, x, zero, per_row);
+  NodeId value = c.b.Cast(c.In(x), DType::kI32);
+  if (z != kNoNode) value = c.b.Sub(value, z);
   c.b.FoldConstants(true);
   return value;
 }

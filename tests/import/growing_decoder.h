@@ -67,6 +67,7 @@ struct Quantised {
   float weights = 0;             // of the softmax
   bool bytes = false;            // caches are of such numbers, by the scale `present`
   bool is_signed = false;        // s8, of which 3 is 0, instead of u8, of which 131 is 0
+  bool linear = false;           // weights and values, both rounded, meet in a QLinearMatMul
 };
 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
@@ -177,7 +178,19 @@ struct Decoder : ModelMaker {
       Floats("nothing", {1}, {0});
       Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
     }
-    Node("MatMul", {Rounded("weights", quantised.weights), Rounded(values, quantised.read)}, {"y"});
+    const std::string left = Rounded("weights", quantised.weights), right = Rounded(values, quantised.read);
+    if (!quantised.linear) {
+      Node("MatMul", {left, right}, {"y"});
+      return;
+    }
+    Floats("y_scale", {}, {1.0f / 16});
+    Byte("y_zero", quantised.is_signed ? 3 : 131);
+    std::vector<std::string> given;
+    for (const std::string& side : {left, right})
+      for (const char* part : {"_bytes", "_scale", "_zero"}) given.push_back(side + part);
+    given.insert(given.end(), {"y_scale", "y_zero"});
+    Node("QLinearMatMul", given, {"y_bytes"});
+    Node("DequantizeLinear", {"y_bytes", "y_scale", "y_zero"}, {"y"});
   }
 
   void Group(Masks masks) {

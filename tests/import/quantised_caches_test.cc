@@ -42,6 +42,7 @@ TEST(QuantisedCachesTest, MeanWhatGrowingOnesDoWhereverNumbersAreRounded) {
       {.present = kCache, .bytes = true},
       {.present = kCache, .scores = kScores, .weights = kWeights, .bytes = true},
       {.present = kCache, .queries = kCache, .bytes = true},
+      {.read = kCache, .weights = kWeights, .linear = true},
       {.past = kCache,
        .present = kCache,
        .queries = kCache,
