@@ -51,12 +51,27 @@ int GrowingAxis(const onnx::ValueInfoProto& past, const onnx::ValueInfoProto& pr
 }
 
 // Nodes that read each name, those of functions left out.
-std::map<std::string, std::vector<const onnx::NodeProto*>> Readers(const onnx::GraphProto& graph) {
-  std::map<std::string, std::vector<const onnx::NodeProto*>> readers;
+using Readers = std::map<std::string, std::vector<const onnx::NodeProto*>>;
+Readers ReadersOf(const onnx::GraphProto& graph) {
+  Readers readers;
   for (const onnx::NodeProto& node : graph.node()) {
     for (const std::string& name : node.input()) readers[name].push_back(&node);
   }
   return readers;
+}
+
+// `cache` under all its names: as it is, and through casts, as converters to f16 leave them at ports.
+std::vector<std::string> NamesOf(const std::string& cache, const Readers& readers) {
+  std::vector<std::string> names = {cache};
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = readers.find(names[i]);
+    if (found == readers.end()) continue;
+    for (const onnx::NodeProto* node : found->second) {
+      const bool same = node->op_type() == "Cast" || node->op_type() == "Identity";
+      if (same && node->output_size() == 1) AddOnce(&names, node->output(0));
+    }
+  }
+  return names;
 }
 
 // Whether a mask or its length is named for what a decoder attends to in an encoder's output
@@ -169,11 +184,11 @@ int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
   return 0;
 }
 
-// The size of a head of `cache`, which `reader` reads, by what is put behind the cached keys or values: those
-// of an attention operator, which may be packed with its queries, or the other part of a concatenation. 0 if
-// that is not known.
+// The size of a head of `cache`, which `reader` reads by one of its `names`, by what is put behind the cached
+// keys or values: those of an attention operator, which may be packed with its queries, or the other part of
+// a concatenation. 0 if that is not known.
 int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& reader,
-                   const onnx::ValueInfoProto& cache) {
+                   const onnx::ValueInfoProto& cache, const std::vector<std::string>& names) {
   int64_t heads = 0;
   std::string rows;
   if (IsOperatorWithCache(reader)) {
@@ -185,7 +200,7 @@ int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& reader,
   } else if (reader.op_type() == "MultiHeadAttention" && reader.input_size() > 1) {
     heads = IntOf(reader, "num_heads", 0);
     rows = reader.input(1);
-  } else if (reader.op_type() == "Concat" && reader.input_size() == 2 && reader.input(0) == cache.name()) {
+  } else if (reader.op_type() == "Concat" && reader.input_size() == 2 && Contains(names, reader.input(0))) {
     heads = ShapeOf(cache).dim(1).dim_value();
     rows = reader.input(1);
   }
@@ -224,7 +239,7 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
   std::map<std::string, const onnx::ValueInfoProto*> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) outputs.emplace(output.name(), &output);
   CachePorts ports;
-  const auto readers = Readers(graph);
+  const Readers readers = ReadersOf(graph);
   for (const onnx::ValueInfoProto& input : graph.input()) {
     std::vector<std::string> names = ir::StateOutputNames(input.name());
     for (const auto& [in, out] : states) {
@@ -242,13 +257,16 @@ CachePorts FindGrowingCaches(const onnx::Model& model,
     if (!past.empty()) AddOnce(&ports.past_symbols, past);
     if (axis < ShapeOf(output).dim_size() && !ShapeOf(output).dim(axis).dim_param().empty())
       AddOnce(&ports.total_texts, ShapeOf(output).dim(axis).dim_param());
-    const auto found = readers.find(input.name());
     const std::string& size = ShapeOf(input).dim(ShapeOf(input).dim_size() - 1).dim_param();
-    for (const onnx::NodeProto* reader :
-         found == readers.end() ? std::vector<const onnx::NodeProto*>() : found->second) {
-      if (IsOperatorWithCache(*reader)) ports.lengths = LengthsOf(graph, *reader);
-      const int64_t known = size.empty() ? 0 : HeadSizeOf(graph, *reader, input);
-      if (known > 0) ports.head_sizes.emplace(size, known);
+    const std::vector<std::string> forms = NamesOf(input.name(), readers);
+    for (const std::string& form : forms) {
+      const auto found = readers.find(form);
+      if (found == readers.end()) continue;
+      for (const onnx::NodeProto* reader : found->second) {
+        if (IsOperatorWithCache(*reader)) ports.lengths = LengthsOf(graph, *reader);
+        const int64_t known = size.empty() ? 0 : HeadSizeOf(graph, *reader, input, forms);
+        if (known > 0) ports.head_sizes.emplace(size, known);
+      }
     }
   }
   std::set<std::string> caches;

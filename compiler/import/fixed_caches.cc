@@ -326,7 +326,11 @@ class Fixer : Growth {
       case Op::kView:
         return HasRowsInOne(id) || HasRowsInOne(second(id).inputs[0]) ? CheckRowsInOne(id) : FixMap(id);
       case Op::kIndexedRead: return HasRowsInOne(second(id).inputs[0]) ? FixRowsInOne(id) : FixMap(id);
-      case Op::kIndexedWrite: return !Grows(id) && Grows(second(id).inputs[1]) ? FixFilled(id) : FixMap(id);
+      case Op::kIndexedWrite:
+        if (!Grows(id) && Grows(second(id).inputs[1])) return FixFilled(id);
+        RONDO_RETURN_IF_ERROR(FixMap(id));
+        KeepWritten(id);
+        return Status::Ok();
       case Op::kConcat: return FixConcat(id);
       case Op::kReduce: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckReduce(id);
       case Op::kMatMul: RONDO_RETURN_IF_ERROR(CheckFirst(id)); return CheckMatMul(id);
@@ -535,14 +539,28 @@ class Fixer : Growth {
   }
 
   // Whether what stands behind the cached positions is no more than room for what the same operator writes.
-  bool HasRoom(const Node& concat) {
-    const auto writes = [&](NodeId id) {
+  // `writes`: where it does.
+  bool HasRoom(const Node& concat, std::vector<NodeId>* writes) {
+    const auto is_write = [&](NodeId id) {
       const Node& n = g_->node(id);
       return n.op == Op::kIndexedWrite && n.inputs[0] == concat.id && n.sources == concat.sources;
     };
-    const std::vector<NodeId> readers = g_->UsersOf(concat.id);
+    *writes = g_->UsersOf(concat.id);
     return second(second_.BaseOf(concat.inputs[1])).op == Op::kConstant &&
-           std::all_of(readers.begin(), readers.end(), writes);
+           std::all_of(writes->begin(), writes->end(), is_write);
+  }
+
+  // Rows that an operator writes to a cache that is kept otherwise than it reads it.
+  void KeepWritten(NodeId id) {
+    const auto found = kept_.find(id);
+    if (found == kept_.end() || g_->node(id).dead) return;
+    const KeptRows& kept = found->second;
+    const NodeId cache = FullCache(kept.cache);
+    const Node& n = g_->node(id);
+    const std::vector<NodeId> places(n.inputs.begin() + 2, n.inputs.end());
+    WriteAsKept(b_, kept, n.inputs[1], [&](NodeId rows) {
+      return b_.IndexedWrite(cache, rows, places, g_->node(id).As<ir::IndexedAttrs>());
+    });
   }
 
   // Node `id`, of the cached positions, for all `length`: made of a cache by casts, by scalar operations with
@@ -592,9 +610,17 @@ class Fixer : Growth {
     std::fill(line.dims, line.dims + line.rank, 1);
     line[axis] = rows_;
     const NodeId rows = n.inputs[1], base = second_.BaseOf(old);
-    if (const std::optional<KeptRows> kept = FindKeptRows(g_, ports_, id)) {
-      WriteAsKept(b_, *kept, id, FullCache(kept->cache), b_.Add(b_.Iota(line, axis), count_), axis);
+    if (const std::optional<KeptRows> kept = FindKeptRows(g_, ports_, n.inputs[0], id)) {
+      const NodeId places = b_.Add(b_.Iota(line, axis), count_), whole = FullCache(kept->cache);
+      WriteAsKept(b_, *kept, rows,
+                  [&](NodeId as_kept) { return WriteRows(b_, whole, as_kept, places, axis); });
       return Status::Ok();
+    }
+    std::vector<NodeId> writes;
+    const bool has_room = HasRoom(n, &writes);
+    if (has_room && writes.size() == 1) {
+      if (const std::optional<KeptRows> kept = FindKeptRows(g_, ports_, n.inputs[0], writes[0]))
+        kept_.emplace(writes[0], *kept);
     }
     NodeId cache = kNoNode;
     if (const int at = CacheAt(base); at >= 0 && base == old) {
@@ -605,7 +631,7 @@ class Fixer : Growth {
       after[static_cast<size_t>(axis)] = rows_;
       cache = b_.PadConstant(n.inputs[0], b_.Scalar(n.dtype, 0), before, after);
     }
-    if (HasRoom(n)) {
+    if (has_room) {
       g_->Replace(id, cache);
       return Status::Ok();
     }
@@ -616,11 +642,12 @@ class Fixer : Growth {
 
   ir::Builder b_;
   FixedNotes notes_;
-  std::map<int, NodeId> full_;     // by number of an input
-  std::set<NodeId> behind_;        // that have something behind all positions, where the last of them ends
-  std::set<NodeId> first_;         // that have the first positions, as many as a number says, of no cache
-  std::set<NodeId> of_cache_;      // that are computed from one, up to what adds up over its positions
-  std::vector<ElementOf> totals_;  // the number of positions up to the run's end
+  std::map<int, NodeId> full_;       // by number of an input
+  std::map<NodeId, KeptRows> kept_;  // by what writes them
+  std::set<NodeId> behind_;          // that have something behind all positions, where the last of them ends
+  std::set<NodeId> first_;           // that have the first positions, as many as a number says, of no cache
+  std::set<NodeId> of_cache_;        // that are computed from one, up to what adds up over its positions
+  std::vector<ElementOf> totals_;    // the number of positions up to the run's end
   NodeId count_ = kNoNode;
   NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };

@@ -7,6 +7,7 @@
 #include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
+#include "compiler/import/place_by_place.h"
 #include "compiler/import/ragged.h"
 #include "formats/onnx/tensor.h"
 
@@ -465,8 +466,11 @@ void Importer::Remark(std::string text) {
 
 int64_t Importer::RowsAdded(NodeId cache) {
   const ir::Graph& graph = builder_.graph();
-  const ir::Node& base = graph.node(graph.BaseOf(cache));
-  const bool grows = base.op == ir::Op::kInput && options_.growing.count(base.name) != 0;
+  NodeId base = graph.BaseOf(cache);
+  for (NodeId from = OperandOf(graph, base); from != kNoNode; from = OperandOf(graph, base))
+    base = graph.BaseOf(from);
+  const ir::Node& n = graph.node(base);
+  const bool grows = n.op == ir::Op::kInput && options_.growing.count(n.name) != 0;
   return grows ? options_.rows_of_run : 0;
 }
 

@@ -1,6 +1,5 @@
 #include "compiler/import/kept_rows.h"
 
-#include "compiler/import/cached_attention.h"
 #include "compiler/ir/port_names.h"
 
 namespace rondo::importer {
@@ -9,18 +8,20 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
-std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, NodeId concat) {
+std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, NodeId cached, NodeId all) {
   KeptRows kept;
   for (const GrowingCache& cache : ports.caches) {
     const int at = ir::FindPort(graph->inputs, cache.past),
               present = ir::FindPort(graph->outputs, cache.present);
     if (at < 0 || present < 0) continue;
-    const auto before =
-        Between(*graph, graph->inputs[static_cast<size_t>(at)].node, graph->node(concat).inputs[0]);
+    const NodeId input = graph->inputs[static_cast<size_t>(at)].node,
+                 output = graph->outputs[static_cast<size_t>(present)].node;
+    if (graph->node(input).dtype != graph->node(output).dtype) continue;
+    const auto before = Between(*graph, input, cached);
     if (!before) continue;
-    const auto after = Between(*graph, concat, graph->outputs[static_cast<size_t>(present)].node);
+    const auto after = Between(*graph, all, output);
     if (!after || (before->empty() && after->empty())) continue;
-    NodeId narrow = concat;
+    NodeId narrow = all;
     auto next = after->begin();
     // Others than what is kept may read what lies between only from there on.
     while (ByteSize(graph->node(narrow).dtype) > 2 && next != after->end()) {
@@ -28,6 +29,7 @@ std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, Node
       narrow = *next++;
     }
     kept.cache = at;
+    kept.all = all;
     kept.before = *before;
     kept.first.assign(after->begin(), next);
     kept.second.assign(next, after->end());
@@ -36,12 +38,13 @@ std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, Node
   return std::nullopt;
 }
 
-void WriteAsKept(ir::Builder& b, const KeptRows& kept, NodeId concat, NodeId cache, NodeId places, int axis) {
+void WriteAsKept(ir::Builder& b, const KeptRows& kept, NodeId rows,
+                 const std::function<NodeId(NodeId rows)>& write) {
   Graph& graph = b.graph();
-  const NodeId narrow = Apply(b, graph, kept.first, graph.node(concat).inputs[1]);
-  const NodeId written = WriteRows(b, cache, Apply(b, graph, kept.second, narrow), places, axis);
+  const NodeId narrow = Apply(b, graph, kept.first, rows);
+  const NodeId written = write(Apply(b, graph, kept.second, narrow));
   const NodeId read = Apply(b, graph, kept.first, Apply(b, graph, kept.before, written));
-  const NodeId read_from = kept.first.empty() ? concat : kept.first.back();
+  const NodeId read_from = kept.first.empty() ? kept.all : kept.first.back();
   if (kept.second.empty()) {
     graph.Replace(read_from, written);
     return;

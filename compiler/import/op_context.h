@@ -80,8 +80,8 @@ class Host {
   // Whether all that reads the value `name` of the model's main graph are rotary operators, as cosines or
   // sines: of those they read rows by position alone.
   virtual bool IsRotaryCache(const std::string& name) const = 0;
-  // How many positions a run adds to what `cache` shows, if that is an input of ImportOptions::growing; else
-  // 0.
+  // How many positions a run adds to what `cache` shows, if that is an input of ImportOptions::growing, or
+  // made of one place by place (casts, scales); else 0.
   virtual int64_t RowsAdded(NodeId cache) = 0;
   // A sentence that people should read of the plan; one text is said once.
   virtual void Remark(std::string text) = 0;

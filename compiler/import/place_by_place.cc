@@ -28,21 +28,26 @@ std::shared_ptr<const ConstantData> OneNumberOf(const ir::Graph& graph, NodeId i
   return ConstantData::Own(data.dtype, Shape{}, {data.bytes.begin(), data.bytes.end()});
 }
 
+NodeId OperandOf(const ir::Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  NodeId operand = kNoNode;
+  if (n.op != Op::kPointwise) return kNoNode;
+  for (NodeId in : n.inputs) {
+    if (OneNumberOf(graph, in) != nullptr) continue;
+    if (operand != kNoNode) return kNoNode;
+    operand = in;
+  }
+  return operand;
+}
+
 std::optional<PlaceByPlace> Between(const ir::Graph& graph, NodeId from, NodeId to) {
   PlaceByPlace operations;
   while (to != from) {
-    const Node& n = graph.node(to);
-    NodeId next = kNoNode;
     if (IsIdentity(graph, to)) {
-      to = n.inputs[0];
+      to = graph.node(to).inputs[0];
       continue;
     }
-    if (n.op != Op::kPointwise) return std::nullopt;
-    for (NodeId in : n.inputs) {
-      if (OneNumberOf(graph, in) != nullptr) continue;
-      if (next != kNoNode) return std::nullopt;
-      next = in;
-    }
+    const NodeId next = OperandOf(graph, to);
     if (next == kNoNode) return std::nullopt;
     operations.push_back(to);
     to = next;

@@ -20,6 +20,9 @@ std::shared_ptr<const ir::ConstantData> OneNumberOf(const ir::Graph& graph, ir::
 // Scalar operations, one after another, each of what the one before gave and of numbers.
 using PlaceByPlace = std::vector<ir::NodeId>;
 
+// What `id`, a scalar operation of one thing and of numbers, is made of. kNoNode if it is something else.
+ir::NodeId OperandOf(const ir::Graph& graph, ir::NodeId id);
+
 // The operations that make `to` of `from`, in order; none where they are one. nullopt if `to` is made in
 // another way.
 std::optional<PlaceByPlace> Between(const ir::Graph& graph, ir::NodeId from, ir::NodeId to);

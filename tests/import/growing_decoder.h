@@ -321,6 +321,16 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   return graph;
 }
 
+// The numbers of `data`, where they are f32, in a type of floats.
+inline DataPointer As(DType dtype, const DataPointer& data) {
+  if (data->dtype != DType::kF32 || dtype == DType::kF32) return data;
+  const int64_t count = data->shape.elements();
+  std::vector<uint8_t> bytes(static_cast<size_t>(count * ByteSize(dtype)));
+  for (int64_t i = 0; i < count; ++i)
+    scalar::Store(dtype, bytes.data(), i, scalar::Load<float>(DType::kF32, data->bytes.data(), i));
+  return ir::ConstantData::Own(dtype, data->shape, std::move(bytes));
+}
+
 // A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
 // large numbers, or `behind`, wherever nothing is cached. What is cached came out of runs.
 inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows,
@@ -370,7 +380,8 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
         std::memcpy(bytes.data(), &last, bytes.size());
         inputs.push_back(ir::ConstantData::Own(DType::kI32, Shape({1}), bytes));
       } else {
-        inputs.push_back(cache_of(input.name == "past_key" ? 20 : 30, length));
+        const DataPointer cache = cache_of(input.name == "past_key" ? 20 : 30, length);
+        inputs.push_back(As(graph.node(input.node).dtype, cache));
       }
     }
     return inputs;

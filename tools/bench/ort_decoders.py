@@ -13,6 +13,7 @@ with ONNX Runtime's greedy ones; models whose caller looks the embeddings up hav
   build/venv/bin/python tools/bench/ort_decoders.py
   build/venv/bin/python tools/bench/ort_decoders.py --generate
   build/venv/bin/python tools/bench/ort_decoders.py --drawn 60 --seed 100 --batch 3 --prompt 7
+  build/venv/bin/python tools/bench/ort_decoders.py --type f16 --keep-io-types
 """
 import argparse
 import copy
@@ -26,6 +27,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.transformers import float16
 
 import builder_models
 import decoder_models
@@ -33,8 +35,8 @@ from ort_peer import ROOT, cpu_session
 from rondo_session import Session
 
 
-class NoTokens(Exception):
-    """The model's input is no tokens."""
+class LeftOut(Exception):
+    """Why a model is not compared."""
 
 
 ALL = decoder_models.ALL | builder_models.ALL
@@ -80,6 +82,17 @@ def narrowed(model, kind):
 
     graph(wide.graph, narrow.graph)
     return narrow, wide
+
+
+def converted(model, path):
+    """The model as ONNX Runtime's converter to f16 leaves it, with ports of f32: casts stand between them and the rest."""
+    narrow = float16.convert_float_to_float16(copy.deepcopy(model), keep_io_types=True, disable_shape_infer=True)
+    onnx.save(narrow, path)
+    try:
+        cpu_session(path, 1)
+    except Exception:  # of no common base
+        raise LeftOut("left out: ONNX Runtime refuses what its converter makes") from None
+    return narrow
 
 
 def numbers(array):
@@ -157,9 +170,11 @@ def compare(arguments, name):
     folder.mkdir(parents=True, exist_ok=True)
     model = peer = ALL[name]()
     if arguments.type == "f16" and name in BEYOND_F16:
-        raise NoTokens("left out: f16 does not hold its numbers")
+        raise LeftOut("left out: f16 does not hold its numbers")
     if arguments.type != "f32":
         model, peer = narrowed(model, arguments.type)
+    if arguments.keep_io_types:
+        model = converted(peer, folder / "model.onnx")
     onnx.save(model, folder / "model.onnx")
     onnx.save(peer, folder / "peer.onnx")
     random = np.random.default_rng(arguments.seed)
@@ -177,7 +192,7 @@ def greedy(arguments, path, prompt):
     """What ONNX Runtime continues the prompt with: [batch, steps]."""
     growing = Growing(path, arguments.batch)
     if "inputs_embeds" in growing.names:
-        raise NoTokens("left out: its input is embeddings, no tokens")
+        raise LeftOut("left out: its input is embeddings, no tokens")
     tokens, done, texts = prompt, 0, []
     for _ in range(arguments.steps):
         total = done + tokens.shape[1]
@@ -242,6 +257,8 @@ def main():
                         help="instead of models named: N as the builder writes them, of sizes and options drawn from --seed on")
     parser.add_argument("--type", choices=["f32", "f16", "bf16"], default="f32",
                         help="what is f32 in the models becomes this; ONNX Runtime has the same numbers in f32")
+    parser.add_argument("--keep-io-types", action="store_true",
+                        help="with --type f16: converted by ONNX Runtime's own converter, which leaves ports and caches f32")
     parser.add_argument("--tolerance", type=float, help="by default 1e-4; of nine steps in ten, for f16 1e-2, for bf16 6e-2")
     parser.add_argument("--generate", action="store_true", help="compare the tokens of `rondo generate`")
     parser.add_argument("--compile", default="", help="more options of rondo compile, with --generate: '--tp 2'")
@@ -251,6 +268,8 @@ def main():
     arguments.tolerance = arguments.tolerance or {"f32": 1e-4, "f16": 1e-2, "bf16": 6e-2}[arguments.type]
     if arguments.generate and arguments.type != "f32":
         parser.error("--generate compares tokens, which in narrower types may be others: leave --type out")
+    if arguments.keep_io_types and arguments.type != "f16":
+        parser.error("--keep-io-types is of a converter to f16: give --type f16")
     if arguments.drawn:
         families = {f"drawn {seed}": builder_models.drawn(seed) for seed in range(arguments.seed, arguments.seed + arguments.drawn)}
         for family in families.values():
@@ -277,7 +296,7 @@ def main():
     for name in arguments.models or ALL:
         try:
             worst = generate(arguments, name) if arguments.generate else compare(arguments, name)
-        except NoTokens as error:
+        except LeftOut as error:
             print(f"| {name} | {error} |", flush=True)
             continue
         except RuntimeError as error:
