@@ -35,6 +35,8 @@ constexpr PipelineEntry kPipeline[] = {
      "products of quantised numbers multiply 8-bit integers; scales and zero points follow the sums"},
     {"fp8_products", GraphAndBodies<passes::Fp8Products>, kEach, kOptional, kGpus, Leaves::kGraph, kGraphs,
      "products of numbers of FP8 multiply them as they are; scales follow the sums"},
+    {"pack_bytes", GraphAndBodies<passes::PackBytes>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
+     "on the host, weights that are widened from 8 bits keep them where matmuls read them"},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"fold_weight_scales", GraphAndBodies<passes::FoldWeightScales>, kEach, kOptional, kAny, Leaves::kGraph,

@@ -151,7 +151,7 @@ class Packing {
   bool Suits(const Node& n, const PackedMatrix& matrix, DType dtype) const {
     const int64_t rows = n.shape.elements() / std::max<int64_t>(1, n.shape[n.shape.rank - 1]);
     if (n.shape.elements() == 0) return false;
-    if (options_.host) return rows <= kMostRowsOnHost;
+    if (options_.host) return true;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
     return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.wgmma) && matrix.k % 8 == 0 &&
            (power || matrix.block >= matrix.k);
@@ -191,7 +191,7 @@ class Packing {
     ++packed_;
   }
 
-  static constexpr int64_t kMostRowsOnHost = 64, kMostRowsOnGpu = 16;
+  static constexpr int64_t kMostRowsOnGpu = 16;
   Graph* g_;
   const PassOptions& options_;
   int64_t packed_ = 0, read_ = 0, unpacked_ = 0, bytes_ = 0;

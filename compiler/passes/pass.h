@@ -40,7 +40,7 @@ struct PassOptions {
   int64_t quantize_block = 0;
   // simplify_windows, pad_few_channels: the target keeps 16-bit images with their channels last.
   bool channels_last = false;
-  // simplify_windows, order_convolution_weights, pack_weights: for CPUs, else for GPUs.
+  // simplify_windows, order_convolution_weights, pack_bytes, pack_weights: for CPUs, else for GPUs.
   bool host = false;
   // pack_weights: every GPU of the target has wgmma, by which matmuls of any number of rows read packed
   // weights.

@@ -16,6 +16,10 @@ Result<PassResult> Fp8Products(ir::Graph* graph, const PassOptions& options);
 // Rows of a constant table that is widened and scaled (quantised embeddings) are read first, and the work is
 // done for them alone. Tables that are small and read otherwise as well are left to be folded.
 Result<PassResult> ReadTablesFirst(ir::Graph* graph, const PassOptions& options);
+// With options.host, constants of 8-bit integers that are widened and scaled by column, by blocks or at once,
+// and that matmuls alone read, are packed: neither folded to floats nor widened in every run. Their products
+// are multiplied by what is not rounded to f16 or bf16 in between.
+Result<PassResult> PackBytes(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.

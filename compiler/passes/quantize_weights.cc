@@ -100,39 +100,7 @@ class Quantising {
         g_->IsOutput(id) || (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) ||
         data.synthetic_run != 0)
       return std::nullopt;
-    std::optional<WeightLayout> found;
-    for (NodeId user : g_->UsersOf(id)) {
-      if (g_->node(user).op != Op::kView) {
-        if (!Read(user, id, data, &found)) return std::nullopt;
-        continue;
-      }
-      for (NodeId reader : g_->UsersOf(user)) {
-        if (!Read(reader, user, data, &found)) return std::nullopt;
-      }
-    }
-    if (found && (found->n < 16 || found->k < 32)) return std::nullopt;
-    return found;
-  }
-  bool Read(NodeId reader, NodeId shown, const ConstantData& data, std::optional<WeightLayout>* found) const {
-    const Node& n = g_->node(reader);
-    if (n.op != Op::kMatMul || n.inputs[1] != shown || n.inputs[0] == shown) return false;
-    const ir::View view = g_->ViewOf(shown);
-    if (!view.affine()) return false;
-    const ir::ViewStep& step = view.steps[0];
-    const int r = step.shape.rank;
-    const int64_t columns = data.shape[1];
-    WeightLayout layout;
-    if (step.strides[r - 2] == 1 && step.strides[r - 1] == columns && step.shape[r - 2] == columns) {
-      layout = {data.shape[0], columns, columns, 1};
-    } else if (step.strides[r - 2] == columns && step.strides[r - 1] == 1 &&
-               step.shape[r - 2] == data.shape[0]) {
-      layout = {columns, data.shape[0], 1, columns};
-    } else {
-      return false;
-    }
-    if (*found && (*found)->k_stride != layout.k_stride) return false;
-    *found = layout;
-    return true;
+    return WeightLayoutOf(g_, id);
   }
 
   Graph* g_;

@@ -5,13 +5,9 @@
 #include <memory>
 
 #include "compiler/ir/packed.h"
+#include "compiler/passes/weight_layout.h"
 
 namespace rondo::passes {
-
-// A weight as a matrix whose rows are n: element (n, k) is number n * n_stride + k * k_stride.
-struct WeightLayout {
-  int64_t n = 0, k = 0, n_stride = 0, k_stride = 0;
-};
 
 struct WeightBlocks {
   PackedType type = PackedType::kNone;

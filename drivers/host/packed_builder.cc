@@ -4,8 +4,8 @@
 namespace rondo::host {
 
 Status PartBuilder::BuildPacked() {
-  constexpr int kM = 1, kN = 2, kK = 3;  // groups of the nest
-  constexpr int64_t kMostRows = 64;      // at a time, of the left side
+  constexpr int kM = 1, kN = 2, kK = 3;             // groups of the nest
+  constexpr int64_t kMostBytes = int64_t{8} << 20;  // of a block of the left side
   const Nest& nest = out_->nest;
   const PackedShape shape = {nest.points[kN], nest.points[kK], part_.packed.block, BitsOf(part_.packed.type)};
   PackedProgram* packed = arena_.New<PackedProgram>(1).data();
@@ -54,13 +54,28 @@ Status PartBuilder::BuildPacked() {
   out_->path = Path::kPacked;
   out_->packed = packed;
   const int64_t rows = nest.points[kM];
-  out_->block_rows = rows < kMostRows ? rows : kMostRows;
-  out_->tasks = nest.points[0] * ((rows + out_->block_rows - 1) / out_->block_rows) * out_->tiling.tiles;
-  out_->lhs_row = (nest.points[kK] + kLanes - 1) / kLanes * kLanes + 16;
-  out_->lhs_at = Take(Bytes(out_->block_rows, out_->lhs_row, 4));
-  packed->rows_at = Take(
-      Bytes(rows < kPackedRows ? rows : kPackedRows, shape.pieces(), 32 / shape.bits + packed->groups, 64));
-  out_->rhs_at = Take(kPackedColumns * kPackedDepth * 4);
+  const int64_t depths = (shape.k + kPackedDepth - 1) / kPackedDepth,
+                row_bytes = depths * (kPackedDepth + 16) * 4;
+  out_->lhs_row = (shape.k + kLanes - 1) / kLanes * kLanes + 16;
+  out_->block_rows = rows;
+  if (rows > kMostInRegisters) {
+    int64_t blocks = kMostBytes / (row_bytes * engine_.rows);
+    blocks = blocks < 2 ? 2 : blocks > 16 ? 16 : blocks;
+    constexpr int64_t kExtra = 12;  // rows' time to unpack the right side
+    const int64_t others = Bytes(nest.points[0], out_->tiling.tiles);
+    out_->block_rows =
+        RowsOfBlock({rows, blocks * engine_.rows, engine_.rows, kExtra, others}, sharing_.Shares(out_->work));
+  }
+  out_->tasks = Bytes(nest.points[0], (rows + out_->block_rows - 1) / out_->block_rows, out_->tiling.tiles);
+  if (rows > kMostInRegisters) {
+    out_->lhs_at = Take(Bytes(out_->block_rows, row_bytes));
+    out_->temp_at = Take(Bytes(out_->lhs_row, 4));
+    out_->rhs_at = Take(kMostPanelColumns * kPackedDepth * 4);
+  } else {
+    out_->lhs_at = Take(Bytes(out_->block_rows, out_->lhs_row, 4));
+    packed->rows_at = Take(Bytes(out_->block_rows, shape.pieces(), 32 / shape.bits + packed->groups, 64));
+    out_->rhs_at = Take(kPackedColumns * kPackedDepth * 4);
+  }
   out_->acc_stride = Bytes(out_->block_rows, kLanes, 4);
   out_->acc_at = Take(Bytes(out_->acc_stride, out_->num_rhs));
   return Status::Ok();

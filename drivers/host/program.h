@@ -163,6 +163,9 @@ struct PlanesProgram {
 // kPacked. How codes lie: core/packed_weights.h.
 inline constexpr int64_t kPackedDepth = 256;  // of k, whole pieces, and columns that are unpacked at a time
 inline constexpr int kPackedColumns = 16;
+inline constexpr int kMostPanelColumns = 32;
+// Of more rows in all it takes less time to unpack codes once, into memory, than for every kPackedRows.
+inline constexpr int64_t kMostInRegisters = 16;
 inline constexpr int kPackedRows = 16;  // that are multiplied together
 struct PackedProgram {
   const Access* codes[kMaxSlots] = {};  // lanes along n; `stride` from one n to the next

@@ -181,6 +181,13 @@ TEST(Contraction, ByPackedWeightsOfSixteenRowsAndLessMatchesTheReference) {
     PackedContraction(seed, kRows[seed / 6 % 3]);
 }
 
+// Of more, codes are unpacked into panels: blocks of rows, and rows that are left.
+TEST(Contraction, ByPackedWeightsOfManyRowsMatchesTheReference) {
+  constexpr int64_t kRows[] = {17, 40, 61};
+  for (uint32_t seed = 0; seed < 36 && !testing::Test::HasFatalFailure(); ++seed)
+    PackedContraction(seed, kRows[seed / 6 % 3]);
+}
+
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
 // with those of all but the input last, as in a network's first layer.
 enum class Channels { kFirst, kLast, kLastButInput };

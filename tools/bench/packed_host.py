@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Two matmuls of a decoder's layer on the host by weights of 4 bits (MatMulNBits), beside the same in f32, in Rondo and
 in ONNX Runtime, at its accuracy levels 0 (sums of f32) and 4 (activations rounded to 8 bits): medians of runs by turns.
+With --int8, weights of 8 bits behind DequantizeLinear, a scale a column (block 0) or in blocks; ONNX Runtime has no
+levels there.
 
   build/venv/bin/python tools/bench/packed_host.py --rows 1 4 16 --block 32 128
 """
@@ -28,6 +30,35 @@ def packed(weight, block):
     codes = np.clip(np.rint(blocks / scale) + 8, 0, 15).astype(np.uint8)
     stands_for = ((codes.astype(np.float32) - 8) * scale).reshape(n, k).T
     return codes[:, :, 0::2] | codes[:, :, 1::2] << 4, scale.reshape(-1).astype(np.float32), stands_for
+
+
+def dequantised(weight, block):
+    """Bytes and scales as DequantizeLinear has them, by blocks along k (0: by column); and what they stand for."""
+    k, n = weight.shape
+    blocks = weight.reshape(-1, block or k, n)
+    scale = np.abs(blocks).max(axis=1, keepdims=True) / 127
+    codes = np.clip(np.rint(blocks / scale), -128, 127).astype(np.int8)
+    return codes.reshape(k, n), scale[:, 0, :] if block else scale.reshape(n), (codes * scale).reshape(k, n)
+
+
+def int8_model(rows, block, level, path):
+    """level None: in f32, of the same weights."""
+    random = np.random.default_rng(0)
+    nodes, weights, x = [], [], "x"
+    for name, (k, n) in {"up": (HIDDEN, WIDE), "down": (WIDE, HIDDEN)}.items():
+        codes, scales, stands_for = dequantised((random.standard_normal((k, n)) / k**0.5).astype(np.float32), block)
+        if level is None:
+            weights.append(numpy_helper.from_array(stands_for.astype(np.float32), name))
+        else:
+            weights += [numpy_helper.from_array(codes, f"{name}_codes"), numpy_helper.from_array(scales, f"{name}_scales")]
+            blocks = {"block_size": block} if block else {}
+            nodes.append(helper.make_node("DequantizeLinear", [f"{name}_codes", f"{name}_scales"], [name],
+                                          axis=0 if block else 1, **blocks))
+        nodes.append(helper.make_node("MatMul", [x, name], [f"{name}_out"]))
+        x = f"{name}_out"
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, HIDDEN]) for name in ("x", x)]
+    graph = helper.make_graph(nodes, "packed", ports[:1], ports[1:], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
 
 
 def model(rows, block, level, path):
@@ -69,6 +100,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--block", type=int, nargs="+", default=[32, 128])
+    parser.add_argument("--int8", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--binary", type=pathlib.Path, nargs="+", default=[ROOT / "build/release/bin/rondo"],
@@ -76,32 +108,38 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/packed_host")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    others = [f"int4 {binary}" for binary in arguments.binary[1:]]
-    head = ["rows", "block", "f32", "int4", *others, "ORT f32", "ORT level 0", "ORT level 4", "int4 to f32", "largest difference to ORT level 0"]
+    bits, make = ("int8", int8_model) if arguments.int8 else ("int4", model)
+    exact = None if arguments.int8 else 0  # ONNX Runtime rounds activations where weights have 8 bits
+    levels = {None: "ORT f32", 0: "ORT int8"} if arguments.int8 else {None: "ORT f32", 0: "ORT level 0", 4: "ORT level 4"}
+    others = [f"{bits} {binary}" for binary in arguments.binary[1:]]
+    head = ["rows", "block", "f32", bits, *others, *levels.values(), f"{bits} to f32", f"largest difference to {levels[exact]}"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|")
     for rows in arguments.rows:
         for block in arguments.block:
-            paths = {level: arguments.folder / f"{rows}_{block}_{level}.onnx" for level in (None, 0, 4)}
+            paths = {level: arguments.folder / f"{bits}_{rows}_{block}_{level}.onnx" for level in levels}
             for level, path in paths.items():
-                model(rows, block, level, path)
+                make(rows, block, level, path)
             plans = {level: paths[level].with_suffix(".rondo") for level in (None, 0)}
-            for level, plan in plans.items():
-                subprocess.run([str(arguments.binary[0]), "compile", str(paths[level]), "-o", str(plan)], check=True,
+            compiled = {(binary, level): plan.with_suffix(f".{i}.rondo") for level, plan in plans.items()
+                        for i, binary in enumerate(arguments.binary)}
+            for (binary, level), plan in compiled.items():
+                subprocess.run([str(binary), "compile", str(paths[level]), "-o", str(plan)], check=True,
                                stdout=subprocess.DEVNULL)
+            first = arguments.binary[0]
             options = ort.SessionOptions()
             options.intra_op_num_threads = arguments.threads
             sessions = {level: ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
                         for level, path in paths.items()}
             x = np.random.default_rng(1).standard_normal((rows, HIDDEN)).astype(np.float32)
             np.save(arguments.folder / "x.npy", x)
-            subprocess.run([str(arguments.binary[0]), "run", str(plans[0]), "--input", f"x={arguments.folder / 'x.npy'}",
+            subprocess.run([str(arguments.binary[0]), "run", str(compiled[first, 0]), "--input", f"x={arguments.folder / 'x.npy'}",
                             "--output", str(arguments.folder / "out")], check=True, stdout=subprocess.DEVNULL)
-            apart = np.abs(np.load(arguments.folder / "out/down_out.npy") - sessions[0].run(None, {"x": x})[0]).max()
+            apart = np.abs(np.load(arguments.folder / "out/down_out.npy") - sessions[exact].run(None, {"x": x})[0]).max()
             times = {}
             for _ in range(arguments.turns):
-                found = [rondo(arguments.binary[0], plans[None], arguments.threads)]
-                found += [rondo(binary, plans[0], arguments.threads) for binary in arguments.binary]
-                found += [peer(sessions[level], x) for level in (None, 0, 4)]
+                found = [rondo(first, compiled[first, None], arguments.threads)]
+                found += [rondo(binary, compiled[binary, 0], arguments.threads) for binary in arguments.binary]
+                found += [peer(sessions[level], x) for level in levels]
                 for i, value in enumerate(found):
                     times.setdefault(i, []).append(value)
             medians = [statistics.median(values) for values in times.values()]

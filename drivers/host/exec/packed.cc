@@ -1,7 +1,9 @@
 // The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked in registers
-// (packed_sums.h). Where there are more rows, or columns do not lie as tiles have them, into a few rows of
-// floats that stay in the nearest cache, and every row of the left side is multiplied by them there.
+// (packed_sums.h). Where there are more rows, into panels (packed_panels.h), which all rows of a block are
+// multiplied by as by those of floats. Few rows by columns that do not lie as tiles have them: into a few
+// rows of floats that stay in the nearest cache.
 #include "drivers/host/exec/exec.h"
+#include "drivers/host/exec/packed_panels.h"
 #include "drivers/host/exec/packed_sums.h"
 #include "drivers/host/exec/product.h"
 
@@ -83,9 +85,6 @@ class Unpacking {
   float scale_at_[kPackedDepth + 16], zero_at_[kPackedDepth + 16];
 };
 
-// Of more rows it takes less time to unpack codes once, into memory, than for every kPackedRows.
-constexpr int64_t kMostInRegisters = 16;
-
 // Columns [first, first + columns) of the tile at pos.
 struct Columns {
   int64_t row;  // of the weights, that of the first
@@ -102,7 +101,7 @@ bool AreTile(const PackedProgram& packed, const Access& access, const Columns& a
   return true;
 }
 
-// All rows times the columns, by way of memory.
+// Few rows times the columns, by way of memory.
 void MultiplyUnpacked(const PartProgram& part, Worker& w, const Columns& columns, int64_t base, int64_t rows,
                       int j, float* acc) {
   const PackedProgram& packed = *part.packed;
@@ -135,7 +134,7 @@ void MultiplyTile(const PartProgram& part, Worker& w, const int64_t* pos, int n,
     const Columns columns = {(base + LaneOffset(access.lane, first)) / packed.stride, first,
                              Least(kPackedColumns, n - first)};
     const int64_t tile = columns.row / 16, blocks = tile * packed.blocks * 16 * packed.scales[j]->size;
-    if (rows > kMostInRegisters || !AreTile(packed, access, columns)) {
+    if (!AreTile(packed, access, columns)) {
       if (first_row == 0) MultiplyUnpacked(part, w, columns, base, rows, j, acc);
       continue;
     }
@@ -144,6 +143,35 @@ void MultiplyTile(const PartProgram& part, Worker& w, const int64_t* pos, int n,
                {Pointer(access, w, 0) + tile * packed.pieces * 512, Pointer(*packed.scales[j], w, 0) + blocks,
                 zeros == nullptr ? nullptr : Pointer(*zeros, w, 0) + blocks, packed.scales[j]},
                columns.columns, acc + first_row * kLanes + first, kLanes);
+  }
+}
+
+// The left side of a block of many rows, as MultiplyPanels reads it: kPackedDepth of k after another.
+void PackBlock(const PartProgram& part, Worker& w, int64_t* pos, int64_t row, int64_t rows) {
+  float* const line = reinterpret_cast<float*>(w.scratch + part.temp_at);
+  float* const out = reinterpret_cast<float*>(w.scratch + part.lhs_at);
+  const int64_t k = part.nest.points[3];
+  for (int64_t r = 0; r < rows && !Stopped(w); ++r) {
+    PackLhs(part, w, pos, row + r, 1, line, 0, part.lhs_row);
+    for (int64_t at = 0; at < k; at += kPackedDepth)
+      CopyFloats(line + at, Least(kPackedDepth, k - at), out + (at / kPackedDepth * rows + r) * kLhsRow);
+  }
+}
+
+// All rows of a block times the n columns of the tile at pos.
+void MultiplyBlock(const PartProgram& part, Worker& w, const int64_t* pos, int n, int64_t rows, int j) {
+  const float* const a = reinterpret_cast<const float*>(w.scratch + part.lhs_at);
+  float* const panels = reinterpret_cast<float*>(w.scratch + part.rhs_at);
+  float* const acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
+  const int64_t base = BaseOf(*part.packed->codes[j], pos), k = part.nest.points[3];
+  for (int64_t at = 0; at < k; at += kPackedDepth) {
+    const int depth = static_cast<int>(Least(kPackedDepth, k - at));
+    for (int first = 0; first < n && !Stopped(w); first += kPanelColumns) {
+      const int columns = Least(kPanelColumns, n - first);
+      UnpackPanels(*part.packed, j, w, base, first, columns, at, depth, panels);
+      MultiplyPanels(a + at / kPackedDepth * rows * kLhsRow, static_cast<int>(rows), panels, depth, columns,
+                     acc + first, kLanes, at > 0);
+    }
   }
 }
 
@@ -166,15 +194,16 @@ void RunPacked(const PartProgram& part, Worker& w, int64_t first, int64_t last) 
     const int64_t rows = Least(part.block_rows, nest.points[1] - row);
     for (int64_t& p : pos) p = 0;
     Decode(nest, 0, nest.first[1], block / blocks, pos);
-    const bool other = packed_block != block;
-    if (other)
+    const bool other = packed_block != block, many = nest.points[1] > kMostInRegisters;
+    if (other && many) PackBlock(part, w, pos, row, rows);
+    if (other && !many)
       PackLhs(part, w, pos, row, rows, reinterpret_cast<float*>(w.scratch + part.lhs_at), 0, part.lhs_row);
     packed_block = block;
     for (int d = nest.first[1]; d < nest.loops; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
-    const int64_t together = rows > kMostInRegisters ? rows : kPackedRows;
-    for (int64_t from = 0; from < rows && !Stopped(w); from += together) {
-      if (rows <= kMostInRegisters && (other || rows > kPackedRows)) arrange(from, rows);
+    for (int j = 0; many && j < part.num_rhs; ++j) MultiplyBlock(part, w, pos, n, rows, j);
+    for (int64_t from = 0; !many && from < rows && !Stopped(w); from += kPackedRows) {
+      if (other || rows > kPackedRows) arrange(from, rows);
       for (int j = 0; j < part.num_rhs; ++j) MultiplyTile(part, w, pos, n, arranged, from, rows, j);
     }
     RunEpilogue(part, w, pos, row, rows, n);

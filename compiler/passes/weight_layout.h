@@ -1,0 +1,22 @@
+// WeightLayout: how matmuls read a matrix as their right side. Internal to compiler/passes.
+#ifndef RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_
+#define RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_
+
+#include <optional>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::passes {
+
+// A weight as a matrix whose rows are n: element (n, k) is number n * n_stride + k * k_stride.
+struct WeightLayout {
+  int64_t n = 0, k = 0, n_stride = 0, k_stride = 0;
+};
+
+// How matmuls read node `id`, a matrix, as their right side, all of it; none if anything else reads it, if
+// they differ, or if it is smaller than packed weights are (16 columns, 32 numbers each).
+std::optional<WeightLayout> WeightLayoutOf(ir::Graph* graph, ir::NodeId id);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_
