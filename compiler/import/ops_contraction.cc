@@ -65,8 +65,8 @@ Status Gemm(OpContext& c) {
   return Status::Ok();
 }
 
-// x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A constant
-// x stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
+// x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A
+// constant x stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
 Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
   NodeId z = c.Has(zero) ? c.b.Cast(c.In(zero), DType::kI32) : kNoNode;
   if (c.Has(zero)) {
