@@ -1,6 +1,7 @@
 // PackBytes: weights of 8 bits that matmuls of floats read stay 8 bits (DequantizeLinear of a constant: what
 // quantisers of weights alone write). By themselves they would be folded to floats, or widened in every run.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -103,6 +104,7 @@ class Packer {
     if (block == 0 || (block % 16 != 0 && block < layout->k)) return false;
     const DType dtype = g_->node(id).dtype;
     const std::shared_ptr<const ir::PackedMatrix> matrix = MatrixOf(*widened, *layout, block, dtype);
+    if (matrix == nullptr) return false;
     ir::Builder b = BuilderLike(g_, id);
     bytes_ += matrix->byte_size();
     NodeId packed = b.Constant(ir::PackedConstant(matrix, dtype, DataOf(*g_, widened->codes).name));
@@ -120,7 +122,7 @@ class Packer {
     return scalar::Load<float>(data.dtype, data.bytes.data(), ir::Resolve(g_->ViewOf(id), index));
   }
 
-  // Codes of signed bytes count from the least one.
+  // Codes of signed bytes count from the least one. Null where a zero point is no code.
   std::shared_ptr<const ir::PackedMatrix> MatrixOf(const Widened& w, const WeightLayout& layout,
                                                    int64_t block, DType dtype) const {
     const uint8_t flip = g_->node(w.codes).dtype == DType::kI8 ? 0x80 : 0;
@@ -131,6 +133,8 @@ class Packer {
       for (int64_t i = 0; i < blocks; ++i) {
         scales.push_back(At(w.scale, layout, n, i * block));
         zeros.push_back((w.zero == ir::kNoNode ? 0 : At(w.zero, layout, n, i * block)) + flip);
+        if (!(zeros.back() >= 0 && zeros.back() <= 255 && zeros.back() == std::floor(zeros.back())))
+          return nullptr;
         one_zero &= zeros.back() == zeros[0];
         uint8_t rounded[4] = {};
         scalar::Store<float>(dtype, rounded, 0, scales.back());

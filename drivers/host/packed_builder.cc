@@ -66,7 +66,7 @@ Status PartBuilder::BuildPacked() {
     out_->block_rows =
         RowsOfBlock({rows, blocks * engine_.rows, engine_.rows, kExtra, others}, sharing_.Shares(out_->work));
   }
-  out_->tasks = Bytes(nest.points[0], (rows + out_->block_rows - 1) / out_->block_rows, out_->tiling.tiles);
+  out_->tasks = nest.points[0] * ((rows + out_->block_rows - 1) / out_->block_rows) * out_->tiling.tiles;
   if (rows > kMostInRegisters) {
     out_->lhs_at = Take(Bytes(out_->block_rows, row_bytes));
     out_->temp_at = Take(Bytes(out_->lhs_row, 4));

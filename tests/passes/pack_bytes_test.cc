@@ -16,6 +16,7 @@ struct BytesCase {
   bool zeros = false;
   bool transposed = false;
   DType dtype = DType::kF32;
+  double more = 0;  // than a whole number, of zero points
 };
 constexpr int64_t kK = 96, kN = 48;
 
@@ -39,21 +40,18 @@ SmallGraph Dequantised(const BytesCase& c, int64_t rows) {
   const Shape shape = c.transposed ? Shape{kN, kK} : Shape{kK, kN};
   const int64_t blocks = c.block == 0 ? 1 : kK / c.block, columns = c.columns ? kN : 1;
   const Shape of_scales = c.transposed ? Shape{columns, blocks} : Shape{blocks, columns};
-  std::vector<int64_t> codes, zeros;
-  std::vector<double> scales;
+  std::vector<int64_t> codes;
+  std::vector<double> scales, zeros;
   const int64_t least = c.codes == DType::kI8 ? -128 : 0;
   for (int64_t i = 0; i < shape.elements(); ++i) codes.push_back(least + i * 37 % 256);
   for (int64_t i = 0; i < of_scales.elements(); ++i) {
     scales.push_back(0.25 + static_cast<double>(i % 5) / 8);
-    zeros.push_back(least + 100 + i % 7);
+    zeros.push_back(static_cast<double>(least + 100 + i % 7) + c.more);
   }
   const NodeId x = s.In("x", {rows, kK}, c.dtype);
   s.b.FoldConstants(false);
   NodeId w = s.b.Cast(s.b.Ints(c.codes, shape, codes), DType::kF32);
-  if (c.zeros)
-    w = s.b.Sub(
-        w, RepeatedInBlocks(
-               s.b, s.b.Floats(DType::kF32, of_scales, std::vector<double>(zeros.begin(), zeros.end())), c));
+  if (c.zeros) w = s.b.Sub(w, RepeatedInBlocks(s.b, s.b.Floats(DType::kF32, of_scales, zeros), c));
   w = s.b.Cast(s.b.Mul(w, RepeatedInBlocks(s.b, s.b.Floats(DType::kF32, of_scales, scales), c)), c.dtype);
   if (c.transposed) w = s.b.Transpose(w, {1, 0});
   s.Out("y", s.b.MatMul(x, w));
@@ -118,6 +116,13 @@ TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
 TEST(PackBytes, WhatElseIsWidenedStaysAsItIs) {
   SmallGraph odd = Dequantised({DType::kI8, 8}, 1);
   EXPECT_EQ(PackBytes(&odd.g, OnHost())->changes, 0);
+  // Zero points between codes, and beyond them: one for all, and one for each block.
+  for (const double more : {0.5, -300.0}) {
+    for (const bool columns : {false, true}) {
+      SmallGraph between = Dequantised({DType::kU8, 0, columns, true, false, DType::kF32, more}, 1);
+      EXPECT_EQ(PackBytes(&between.g, OnHost())->changes, 0) << more;
+    }
+  }
   SmallGraph gpu = Dequantised({}, 1);
   EXPECT_EQ(PackBytes(&gpu.g, {})->changes, 0);
   SmallGraph shown = Dequantised({}, 1);
