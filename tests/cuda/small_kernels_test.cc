@@ -1,6 +1,6 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER
-// writes what it should be: `RONDO_WRITE_PTX=drivers/cuda/small cuda_test --gtest_filter=SmallKernels.*` from
-// the root.
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER writes
+// FOLDER/ptx.tar.xz as it should be: `RONDO_WRITE_PTX=drivers/cuda/small build/release/bin/cuda_test
+// --gtest_filter=SmallKernels.*` from the root.
 #include "drivers/cuda/small/small_kernels.h"
 
 #include <gtest/gtest.h>
@@ -76,18 +76,29 @@ TEST(SmallKernels, PtxIsThatOfTheSource) {
   for (size_t i = 0; i < names.size(); ++i) headers.push_back({names[i].c_str(), texts[i].c_str()});
   const Result<Nvrtc> nvrtc = Nvrtc::Open("");
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
+  const char* const to = std::getenv("RONDO_WRITE_PTX");
+  const TemporaryFolder written;
+  std::string files;
   for (const Made& made : AllMade()) {
     const Result<std::vector<uint8_t>> bytes =
         nvrtc->Compile(made.before + TextOf(folder + made.source), headers, "compute_80");
     ASSERT_TRUE(bytes.ok()) << bytes.status().message();
     const std::string ptx(bytes->begin(), bytes->end() - 1);
-    if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
-      std::ofstream(std::string(to) + "/" + made.file) << WithoutItsMaker(ptx);
+    if (to != nullptr) {
+      std::ofstream(written.File(made.file)) << WithoutItsMaker(ptx);
+      files += " " + made.file;
+      continue;
+    }
     if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
       GTEST_SKIP() << "NVRTC is not the one that made the files";
     EXPECT_TRUE(WithoutItsMaker(ptx) == made.carried)
         << made.file << " is not made of " << made.source << " any more";
   }
+  if (to == nullptr) return;
+  const std::string archive = std::filesystem::absolute(to).string() + "/ptx.tar.xz";
+  const std::string command = "cd '" + written.string() + "' && cmake -E tar cJf '" + archive +
+                              "' --format=gnutar --mtime=2026-01-01" + files;
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
 // The NVIDIA driver compiles them when a session is made: here what a toolkit's assembler says.
