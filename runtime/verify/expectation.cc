@@ -30,6 +30,40 @@ uint64_t ElementsOf(const check::Box& box) {
   return bytes;
 }
 
+uint64_t StepsOf(const PlanData& plan, uint32_t program) {
+  uint64_t sum = 0;
+  for (uint32_t s = 0; s < plan.programs[program].steps.size(); ++s)
+    sum += RoundsOf(plan.programs[program], s);
+  return sum;
+}
+
+uint64_t LaunchesOf(const PlanData& plan, uint32_t program) {
+  const Program& of = plan.programs[program];
+  uint64_t sum = 0;
+  for (uint32_t s = 0; s < of.steps.size(); ++s) {
+    if (of.steps[s].kind == StepKind::kLaunch) sum += RoundsOf(of, s);
+  }
+  return sum;
+}
+
+uint64_t PartitionsOf(const PlanData& plan, uint32_t program) {
+  return plan.programs[program].partitions.size();
+}
+
+uint64_t TouchedBytes(const PlanData& plan, uint32_t program) {
+  const ProgramAccesses accesses(plan, program);
+  uint64_t sum = 0;
+  for (uint32_t s = 0; s < plan.programs[program].steps.size(); ++s) {
+    uint64_t bytes = 0;
+    for (const StepAccess& access : accesses.of(s)) {
+      const uint64_t once = ElementsOf(access.print.box);
+      bytes += (access.print.reads ? once : 0) + (access.print.writes ? once : 0);
+    }
+    sum += bytes * RoundsOf(plan.programs[program], s);
+  }
+  return sum;
+}
+
 // Bytes that step `s` writes by only moving them.
 uint64_t CopiedBy(const Program& program, const ProgramAccesses& accesses, uint32_t s) {
   uint64_t bytes = 0;
@@ -56,6 +90,10 @@ class Expecter {
       case ExpectationKind::kUpdatedInPlace: return OfUpdate();
       case ExpectationKind::kCopiesAtMost: return OfCopies();
       case ExpectationKind::kPeakAtMost: return OfPeak();
+      default: break;
+    }
+    for (const RunCount& count : RunCounts()) {
+      if (count.kind == e_.kind) return OfCount(count);
     }
     return "an expectation of an unknown kind";
   }
@@ -71,6 +109,7 @@ class Expecter {
   std::string Update(uint32_t program, uint32_t buffer);
   std::string OfCopies();
   std::string OfPeak();
+  std::string OfCount(const RunCount& count);
   std::string In(uint32_t program) const { return "program " + Quoted(plan_.programs[program].name) + ": "; }
   std::string Neighbours(uint32_t program, uint32_t buffer) const;
 
@@ -255,6 +294,16 @@ std::string Expecter::OfCopies() {
   return "";
 }
 
+std::string Expecter::OfCount(const RunCount& count) {
+  for (uint32_t p : programs_) {
+    const uint64_t found = count.of(plan_, p);
+    if (found <= e_.bytes) continue;
+    return In(p) + "expected at most " + std::to_string(e_.bytes) + " " + count.what + " in a run; found " +
+           std::to_string(found);
+  }
+  return "";
+}
+
 std::string Expecter::OfPeak() {
   const uint64_t peak = PeakBytes(plan_);
   if (peak <= e_.bytes) return "";
@@ -270,6 +319,15 @@ std::string Expecter::OfPeak() {
 }
 
 }  // namespace
+
+Span<const RunCount> RunCounts() {
+  static constexpr RunCount kCounts[] = {
+      {ExpectationKind::kStepsAtMost, "steps", StepsOf},
+      {ExpectationKind::kLaunchesAtMost, "kernel launches", LaunchesOf},
+      {ExpectationKind::kPartitionsAtMost, "partitions", PartitionsOf},
+      {ExpectationKind::kTouchedAtMost, "bytes read and written by steps", TouchedBytes}};
+  return kCounts;
+}
 
 std::string Mismatch(const PlanData& plan, const MemoryExpectation& expectation) {
   return Expecter(plan, expectation).Mismatch();
@@ -303,8 +361,11 @@ std::vector<MemoryExpectation> ExpectationsOf(const PlanData& plan) {
     if (Mismatch(plan, expectation).empty()) found.push_back(std::move(expectation));
   };
   keep({ExpectationKind::kPeakAtMost, "", "", "", PeakBytes(plan)});
-  for (uint32_t p = 0; p < plan.programs.size(); ++p)
-    keep({ExpectationKind::kCopiesAtMost, "", "", std::string(plan.programs[p].name), CopiedBytes(plan, p)});
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+    const std::string program(plan.programs[p].name);
+    for (const RunCount& count : RunCounts()) keep({count.kind, "", "", program, count.of(plan, p)});
+    keep({ExpectationKind::kCopiesAtMost, "", "", program, CopiedBytes(plan, p)});
+  }
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     const std::string name(buffer.name);

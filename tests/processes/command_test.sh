@@ -62,6 +62,18 @@ if command -v mpirun >/dev/null; then
   done
   expect 1 "generate with a prompt that is too long, under mpirun" "${mpi[@]}" -np 2 "$rondo" generate text.rondo --prompt-file "$rondo" --threads 1
   says "exceed the model's context of 256"
+  # What measures is one process's; what compiles or checks is each process's own, and files are whole.
+  for command in profile tune; do
+    expect 2 "$command under mpirun" "${mpi[@]}" -np 2 "$rondo" $command plan2.rondo -o measured.json
+    says "start rondo $command once, without mpirun"
+    [ ! -e measured.json ] || fail "$command under mpirun writes"
+  done
+  cp plan2.rondo before.rondo
+  expect 0 "compile under mpirun" "${mpi[@]}" -np 2 "$rondo" compile "$source/tests/data/pycoder/decode.onnx" --tp 2 -o plan2.rondo
+  cmp before.rondo plan2.rondo || fail "compile under mpirun: another plan"
+  "$rondo" check plan2.rondo --write-expect before.json >/dev/null
+  expect 0 "check under mpirun" "${mpi[@]}" -np 2 "$rondo" check plan2.rondo --write-expect expected.json
+  cmp before.json expected.json || fail "check --write-expect under mpirun: another file"
   expect 1 "test for other numbers than there are processes" "${mpi[@]}" -np 2 "$rondo" test "$source/tests/data/fixtures" --tp 4
   says "needs 4 devices; this runtime has 2"
   # mpirun itself ends the others when one is killed, unless it is told not to.
@@ -119,6 +131,10 @@ expect 1 "one that never comes" "$launch" -n 2 bash -c "[ \$RANK = 1 ] || exec $
 says '0 err: .*process 1 of 2 has not come to process 0 within 1.0 s'
 expect 2 "--verify of several processes" "$launch" -n 2 "$rondo" run plan2.rondo --verify
 says 'all devices of a plan in one process'
+for command in profile tune; do
+  expect 2 "$command of several processes" "$launch" -n 2 "$rondo" $command plan2.rondo -o measured.json
+  says "0 err: rondo $command: this is process 0 of 2, as WORLD_SIZE is 2 in the environment.*without torchrun"
+done
 RANK=x WORLD_SIZE=2 expect 1 "a rank that is no number" "$rondo" run plan2.rondo
 says 'RANK is "x" in the environment'
 RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost expect 1 "no port" "$rondo" run plan2.rondo

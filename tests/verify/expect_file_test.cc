@@ -26,6 +26,10 @@ TEST(ExpectFile, EveryKindIsReadAsItIsWritten) {
                                               {ExpectationKind::kDiesAfter, "a", "n", "", 0},
                                               {ExpectationKind::kUpdatedInPlace, "c", "", "", 0},
                                               {ExpectationKind::kCopiesAtMost, "", "", "p", 7},
+                                              {ExpectationKind::kStepsAtMost, "", "", "p", 1},
+                                              {ExpectationKind::kLaunchesAtMost, "", "", "", 2},
+                                              {ExpectationKind::kPartitionsAtMost, "", "", "", 3},
+                                              {ExpectationKind::kTouchedAtMost, "", "", "p", 4},
                                               {ExpectationKind::kPeakAtMost, "", "", "", UINT64_MAX}};
   const auto read = ParseExpectations(ExpectationsText(all));
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -98,6 +102,23 @@ TEST_F(ExpectCommand, WhatIsWrittenHolds) {
   const Outcome held = Rondo("check " + plan_ + " --expect " + file_);
   EXPECT_EQ(held.status, 0) << held.text;
   EXPECT_PRINTS(held, "expectations of " + file_ + " hold");
+}
+
+// The same model with two more steps a run, and with one more partition.
+TEST_F(ExpectCommand, MoreStepsLaunchesPartitionsAndBytesThanWereWrittenAreSaid) {
+  ASSERT_EQ(Rondo("check " + plan_ + " --write-expect " + file_).status, 0);
+  const std::string compile =
+      "compile " + SourceFolder() + "/tests/data/fixtures/llama_decode_op23/model.onnx -o " + plan_;
+  ASSERT_EQ(Rondo(compile + " --skip-pass split_contractions").status, 0);
+  const Outcome steps = Rondo("check " + plan_ + " --expect " + file_);
+  EXPECT_EQ(steps.status, 1);
+  EXPECT_PRINTS(steps, "program \"main\": expected at most 19 steps in a run; found 21");
+  EXPECT_PRINTS(steps, "expected at most 19 kernel launches in a run; found 21");
+  EXPECT_PRINTS(steps, "bytes read and written by steps in a run; found");
+  ASSERT_EQ(Rondo(compile + " --break-before node_linear_2").status, 0);
+  const Outcome partitions = Rondo("check " + plan_ + " --expect " + file_);
+  EXPECT_EQ(partitions.status, 1);
+  EXPECT_PRINTS(partitions, "expected at most 1 partitions in a run; found 2");
 }
 
 TEST_F(ExpectCommand, WhatDoesNotHoldIsSaidAndTheExitStatusIsOne) {

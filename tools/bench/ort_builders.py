@@ -24,7 +24,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument as NotRu
 import built_models
 from checkpoints import ToolError
 from ort_peer import ROOT, cpu_session
-from rondo_session import Session
+from rondo_session import Session, run_fitted
 
 NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 TYPES = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8}
@@ -157,7 +157,7 @@ def text(arguments, peer, session, random, words=built_models.WORDS, hidden=buil
         inputs = {"input_ids": tokens, "position_ids": positions, "inputs_embeds": embedded[tokens],
                   "past_sequence_length": np.array([done], np.int64)}
         results = growing.run(inputs | {"attention_mask": mask[:, :total]})
-        got = session.run("prefill" if step == 0 else "decode", inputs | {"attention_mask": mask})
+        got = run_fitted(session, "prefill" if step == 0 else "decode", inputs | {"attention_mask": mask})
         ends = {name: np.nan_to_num(np.abs(numbers(array) - results[name]), nan=np.inf).max() / np.abs(results[name]).max()
                 for name, array in got.items() if name in results}
         apart.append(float(max(ends.values())))

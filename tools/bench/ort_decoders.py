@@ -32,7 +32,7 @@ from onnxruntime.transformers import float16
 import builder_models
 import decoder_models
 from ort_peer import ROOT, cpu_session
-from rondo_session import Session
+from rondo_session import Session, run_fitted
 
 
 class LeftOut(Exception):
@@ -157,7 +157,7 @@ def text(arguments, path, session, prompt, random):
         if arguments.type == "bf16":  # as its bits
             given = {name: array.astype(ml_dtypes.bfloat16).view(np.uint16) if array.dtype == np.float32 else array
                      for name, array in given.items()}
-        got = session.run("prefill" if step == 0 else "decode", given)["logits"]
+        got = run_fitted(session, "prefill" if step == 0 else "decode", given)["logits"]
         got = numbers(got)
         apart.append(float(np.nan_to_num(np.abs(got - expected), nan=np.inf).max()))
         size = max(size, float(np.abs(expected).max()))

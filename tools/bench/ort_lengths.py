@@ -18,7 +18,7 @@ import length_models
 from decoder_models import WORDS
 from ort_decoders import Growing, compile_model
 from ort_peer import ROOT
-from rondo_session import Session
+from rondo_session import Session, run_fitted
 
 
 def text(arguments, path, session, random):
@@ -37,7 +37,7 @@ def text(arguments, path, session, random):
                  "seqlens_k": np.full(arguments.batch, total - 1, np.int32), "total_sequence_length": np.array(total, np.int32)}
         grown = fixed | {"attention_mask": mask[:, :total], "attention_bias": bias[..., :total]}
         expected = growing.run({name: array for name, array in grown.items() if name in growing.names})
-        results = session.run("prefill" if step == 0 else "decode", fixed)
+        results = run_fitted(session, "prefill" if step == 0 else "decode", fixed)
         got = [results["logits"]]
         wanted = [expected]
         if "shown" in growing.results:  # 0 behind the last real position

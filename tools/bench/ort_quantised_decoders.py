@@ -24,7 +24,7 @@ import decoder_models
 import quantised_statically
 from ort_decoders import compile_model
 from ort_peer import ROOT, cpu_session
-from rondo_session import Session
+from rondo_session import Session, run_fitted
 
 ALL = decoder_models.ALL | {f"{name}, masks of {least:g}": lambda f=f, least=least: f(least=least) for least in (-1e4, -30) for name, f in
                             (("optimum", decoder_models.optimum), ("opt", decoder_models.opt), ("neox", decoder_models.neox))}
@@ -108,7 +108,7 @@ def text(arguments, peer, session, length, random):
     for step in range(arguments.steps + 1):
         total = done + tokens.shape[1]
         expected = growing.run(inputs_of(arguments, tokens, done, total))
-        got = session.run("decode" if step else "prefill", inputs_of(arguments, tokens, done, length) | growing.encoded)["logits"]
+        got = run_fitted(session, "decode" if step else "prefill", inputs_of(arguments, tokens, done, length) | growing.encoded)["logits"]
         off = np.abs(got - expected)
         if step == 0:  # of what is padding, no position is attended to
             off[0, :arguments.pads] = 0
@@ -124,7 +124,7 @@ def again(arguments, session, length, encoded, runs):
     """What a plan gives for those tokens, run by run."""
     given, done = [], 0
     for step, tokens in enumerate(runs):
-        given.append(session.run("decode" if step else "prefill", inputs_of(arguments, tokens, done, length) | encoded)["logits"])
+        given.append(run_fitted(session, "decode" if step else "prefill", inputs_of(arguments, tokens, done, length) | encoded)["logits"])
         done += tokens.shape[1]
     return given
 

@@ -4,8 +4,9 @@ import ctypes
 import numpy as np
 
 MAX_RANK = 8
+# By number of rondo_dtype; of bf16 and FP8 the bits.
 DTYPES = [np.float32, np.float16, np.uint16, np.float64, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16,
-          np.uint32, np.uint64, np.bool_]
+          np.uint32, np.uint64, np.bool_, np.uint8, np.uint8]
 
 
 class Port(ctypes.Structure):
@@ -46,7 +47,7 @@ class Session:
         for index in range(self.lib.rondo_plan_port_count(self.plan, program, direction)):
             port = Port(size=ctypes.sizeof(Port))
             self.check(self.lib.rondo_plan_get_port(self.plan, program, direction, index, ctypes.byref(port)))
-            ports.append((port.name.decode(), DTYPES[port.dtype], tuple(port.dims[:port.rank]), bool(port.is_state)))
+            ports.append((port.name.decode(), port.dtype, tuple(port.dims[:port.rank]), bool(port.is_state)))
         return ports
 
     def program(self, name):
@@ -57,28 +58,61 @@ class Session:
     def reset(self):
         self.check(self.lib.rondo_session_reset_state(self.session))
 
+    def fitted(self, program, arrays):
+        """Of `arrays` those that the program takes, in its types: integers and bools where every value stays what it is, floats
+        rounded to other floats. ValueError, naming the input, for what does not fit. A bf16 is given as its bits."""
+        fitted = {}
+        for name, dtype, _, _ in self.ports(self.program(program), 0):
+            if name not in arrays:
+                continue
+            array, wanted = np.asarray(arrays[name]), np.dtype(DTYPES[dtype])
+            cast = array.astype(wanted)
+            rounds = array.dtype.kind == "f" and wanted.kind == "f"
+            if not rounds and not (array.dtype.kind != "f" and np.array_equal(cast, array)):
+                raise ValueError(f"input {name!r} is {wanted}: values of {array.dtype} do not fit it as they are")
+            fitted[name] = cast
+        return fitted
+
     def run(self, program, inputs):
-        """The outputs by name, but for state; inputs are arrays by name."""
+        """The outputs by name, but for state; inputs are arrays by name. ValueError for one that the program does not take, and
+        for another type or shape than its: nothing is cast (see `fitted`)."""
         number = self.program(program)
-        outputs = {name: np.zeros(shape, dtype)
-                   for name, dtype, shape, is_state in self.ports(number, 1) if not is_state}
-        given = {name: np.ascontiguousarray(inputs[name], dtype).reshape(np.shape(inputs[name]))
-                 for name, dtype, _, _ in self.ports(number, 0) if name in inputs}
+        given_ports, taken_ports = self.ports(number, 0), [port for port in self.ports(number, 1) if not port[3]]
+        dtypes = {name: dtype for name, dtype, _, _ in given_ports}
+        for name in inputs:
+            if name not in dtypes:
+                raise ValueError(f"program {program!r} has no input {name!r}; it has: {', '.join(dtypes)}")
+        given = {}
+        for name, dtype, shape, _ in given_ports:
+            if name not in inputs:
+                continue
+            array = np.asarray(inputs[name])
+            if array.dtype != DTYPES[dtype] or array.shape != shape:
+                raise ValueError(f"input {name!r} of program {program!r} is {np.dtype(DTYPES[dtype])}{list(shape)}, "
+                                 f"not {array.dtype}{list(array.shape)}")
+            given[name] = np.ascontiguousarray(array).reshape(shape)
+        outputs = {name: np.zeros(shape, DTYPES[dtype]) for name, dtype, shape, _ in taken_ports}
         kept = []
 
-        def tensors(arrays):
+        def tensors(arrays, numbers):
             out = (Tensor * len(arrays))()
             for at, (name, array) in zip(out, arrays.items()):
                 dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
                 kept.append(dims)
-                at.size, at.name, at.dtype = ctypes.sizeof(Tensor), name.encode(), DTYPES.index(array.dtype)
+                at.size, at.name, at.dtype = ctypes.sizeof(Tensor), name.encode(), numbers[name]
                 at.rank, at.dims, at.data, at.bytes = array.ndim, dims, array.ctypes.data, array.nbytes
             return out
 
-        self.check(self.lib.rondo_session_run(self.session, number, tensors(given), ctypes.c_size_t(len(given)),
-                                              tensors(outputs), ctypes.c_size_t(len(outputs)), None))
+        taken = {name: dtype for name, dtype, _, _ in taken_ports}
+        self.check(self.lib.rondo_session_run(self.session, number, tensors(given, dtypes), ctypes.c_size_t(len(given)),
+                                              tensors(outputs, taken), ctypes.c_size_t(len(outputs)), None))
         return outputs
 
     def close(self):
         for name, handle in (("session", self.session), ("runtime", self.runtime), ("plan", self.plan)):
             getattr(self.lib, f"rondo_{name}_destroy")(handle)
+
+
+def run_fitted(session, program, arrays):
+    """A run on what of `arrays` the program takes, in its types."""
+    return session.run(program, session.fitted(program, arrays))

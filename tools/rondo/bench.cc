@@ -54,7 +54,9 @@ class BenchCommand : public Command {
   void Declare(OptionSet& options) override {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
-        .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
+        .Texts("--input", &inputs_,
+               "an input, or state before the first run, from a .npy or .pb file; others: integers 0, floats "
+               "synthetic",
                "NAME=FILE")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
@@ -110,7 +112,8 @@ class BenchCommand : public Command {
  private:
   Status Measure(Session& session, uint32_t program, const std::vector<Tensor>& given) {
     const PlanData& plan = session.plan().data();
-    const std::vector<Tensor> tensors = FillInputs(plan, program, given);
+    std::vector<Tensor> tensors = FillInputs(plan, program, given);
+    RONDO_RETURN_IF_ERROR(SetStates(session, program, &tensors));
     const std::vector<Input> inputs = InputsOf(plan, program, tensors);
     Measured measured;
     RONDO_RETURN_IF_ERROR(MeasureRuns(session, program, inputs, &measured));

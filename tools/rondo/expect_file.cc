@@ -16,7 +16,8 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMostFileBytes = uint64_t{64} << 20;
 
 // What follows an expectation's key.
-enum class Takes { kBytes, kName, kTrue };
+enum class Takes { kBytes, kCount, kName, kTrue };
+constexpr bool IsNumber(Takes takes) { return takes == Takes::kBytes || takes == Takes::kCount; }
 struct Key {
   ExpectationKind kind;
   const char* name;
@@ -26,6 +27,10 @@ constexpr Key kKeys[] = {{ExpectationKind::kReusesMemory, "reuses_memory_of", Ta
                          {ExpectationKind::kSharesMemory, "shares_memory_with", Takes::kName},
                          {ExpectationKind::kDiesAfter, "dies_after", Takes::kName},
                          {ExpectationKind::kUpdatedInPlace, "updated_in_place", Takes::kTrue},
+                         {ExpectationKind::kStepsAtMost, "steps_at_most", Takes::kCount},
+                         {ExpectationKind::kLaunchesAtMost, "launches_at_most", Takes::kCount},
+                         {ExpectationKind::kPartitionsAtMost, "partitions_at_most", Takes::kCount},
+                         {ExpectationKind::kTouchedAtMost, "touched_bytes_at_most", Takes::kBytes},
                          {ExpectationKind::kCopiesAtMost, "copied_bytes_at_most", Takes::kBytes},
                          {ExpectationKind::kPeakAtMost, "peak_bytes_at_most", Takes::kBytes}};
 
@@ -55,7 +60,10 @@ Status Take(const Key& key, const Json& field, size_t entry, MemoryExpectation* 
   expectation->kind = key.kind;
   switch (key.takes) {
     case Takes::kBytes:
-      if (!field.is_number_unsigned()) return Wrong(entry, name + "is no whole number of bytes, 0 or more");
+    case Takes::kCount:
+      if (!field.is_number_unsigned())
+        return Wrong(entry, name + "is no whole number" + (key.takes == Takes::kBytes ? " of bytes" : "") +
+                                ", 0 or more");
       expectation->bytes = field.get<uint64_t>();
       return Status::Ok();
     case Takes::kName:
@@ -89,7 +97,7 @@ Result<MemoryExpectation> ParseEntry(const Json& json, size_t entry) {
   }
   if (kind == nullptr)
     return Wrong(entry, "it says nothing that is expected, as \"dies_after\" or \"peak_bytes_at_most\"");
-  const bool has_value = json.contains("value"), needs_value = kind->takes != Takes::kBytes;
+  const bool has_value = json.contains("value"), needs_value = !IsNumber(kind->takes);
   if (needs_value && !has_value)
     return Wrong(entry, std::string("\"") + kind->name + "\" needs a \"value\" that it is said of");
   if (!needs_value && has_value)
@@ -142,8 +150,8 @@ std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations)
     if (!e.program.empty()) entry["program"] = e.program;
     for (const Key& key : kKeys) {
       if (key.kind != e.kind) continue;
-      if (key.takes != Takes::kBytes) entry["value"] = e.value;
-      entry[key.name] = key.takes == Takes::kBytes  ? Json(e.bytes)
+      if (!IsNumber(key.takes)) entry["value"] = e.value;
+      entry[key.name] = IsNumber(key.takes)         ? Json(e.bytes)
                         : key.takes == Takes::kName ? Json(e.other)
                                                     : Json(true);
     }

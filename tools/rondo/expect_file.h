@@ -4,6 +4,10 @@
 //    "expect": [
 //      {"peak_bytes_at_most": 1048576},
 //      {"program": "decode", "copied_bytes_at_most": 0},
+//      {"program": "decode", "steps_at_most": 21},
+//      {"program": "decode", "launches_at_most": 20},
+//      {"program": "decode", "partitions_at_most": 1},
+//      {"program": "decode", "touched_bytes_at_most": 4096},
 //      {"value": "k_cache", "updated_in_place": true},
 //      {"value": "add_3", "reuses_memory_of": "embedding"},
 //      {"value": "a", "shares_memory_with": "b"},

@@ -15,14 +15,16 @@ using Variables = const char* (*)(const char* name);
 // Which variables one launcher sets.
 struct Names {
   Launcher launcher;
+  const char* command;
   const char *rank, *size, *local, *locals;
 };
 constexpr Names kLaunchers[] = {
-    {Launcher::kMpirun, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {Launcher::kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {Launcher::kMpirun, "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {Launcher::kTorchrun, "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
     // Of a step of srun's: a batch script has SLURM_PROCID, too, and is one process.
-    {Launcher::kSrun, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
+    {Launcher::kSrun, "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+     "SLURM_STEP_TASKS_PER_NODE"},
 };
 
 std::string TextOf(Variables value, const char* name) {
@@ -140,6 +142,19 @@ Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string&
   if (store != nullptr && !store->status().ok()) return store->status();
   if (!met.ok()) return met.status();
   return std::unique_ptr<Processes>(*met);
+}
+
+Status MeasuresAlone(const char* command) {
+  RONDO_ASSIGN_OR_RETURN(const Launch launch, ReadLaunch());
+  for (const Names& names : kLaunchers) {
+    if (names.launcher != launch.launcher) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "this is process %u of %u, as %s is %u in the environment, and processes that "
+                         "measure at once disturb one another: start rondo %s once, without %s; one process "
+                         "measures all devices of a plan",
+                         launch.rank, launch.size, names.size, launch.size, command, names.command);
+  }
+  return Status::Ok();
 }
 
 Status JoinOthers(LoadOptions* load) {

@@ -39,6 +39,10 @@ Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string&
 // but process 0 print nothing but errors: what goes to standard output is dropped.
 Status JoinOthers(LoadOptions* load);
 
+// For a command that measures a plan from one process: kInvalidArgument, with the remedy, where a launcher
+// has started several.
+Status MeasuresAlone(const char* command);
+
 }  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_LAUNCH_H_

@@ -358,6 +358,24 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
   return tensors;
 }
 
+void DropStates(const PlanData& plan, uint32_t program, std::vector<Tensor>* tensors) {
+  const auto& ports = plan.programs[program].inputs;
+  std::erase_if(*tensors, [&](const Tensor& tensor) {
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const Port& port) { return port.is_state && port.name == tensor.name; });
+  });
+}
+
+Status SetStates(Session& session, uint32_t program, std::vector<Tensor>* tensors) {
+  const PlanData& plan = session.plan().data();
+  std::vector<Tensor> others = *tensors;
+  DropStates(plan, program, &others);
+  if (others.size() == tensors->size()) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(session.Run(program, InputsOf(plan, program, *tensors), {}));
+  *tensors = std::move(others);
+  return Status::Ok();
+}
+
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given) {
   for (const Port& port : plan.programs[program].inputs) {
     const bool have = std::any_of(given.begin(), given.end(),

@@ -129,6 +129,12 @@ std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const T
 Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
                                          const std::vector<Tensor>& inputs, const RunOptions& options = {});
 
+// Sets the states of `program` that are among `tensors`, by one run with all of them, and takes them off the
+// list: the runs that follow carry the state on. No run where no state is given.
+Status SetStates(Session& session, uint32_t program, std::vector<Tensor>* tensors);
+// Takes the states of `program` off the list.
+void DropStates(const PlanData& plan, uint32_t program, std::vector<Tensor>* tensors);
+
 // A tensor for each input that is not state and not among `given` (whose names are kept): integers 0, floats
 // small synthetic numbers. `given` come first.
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given);

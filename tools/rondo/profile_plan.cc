@@ -16,6 +16,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/estimates.h"
 #include "tools/rondo/kernel_timer.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/measured_program.h"
@@ -39,7 +40,9 @@ class ProfileCommand : public Command {
         .Text("-o,--output", &output_, "the profile to write", "F.json", true)
         .Flag("--merge", &merge_, "keep what the profile already says of other kernels and collectives")
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
-        .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
+        .Texts("--input", &inputs_,
+               "an input, or state before the first run, from a .npy or .pb file; others: integers 0, floats "
+               "synthetic",
                "NAME=FILE")
         .Integer("--runs", &runs_, 3, 10000, "runs measured whole, and as many step by step (50)")
         .Flag("--alone", &alone_,
@@ -57,6 +60,7 @@ class ProfileCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("profile", wrong);
     if (alone_ && (!inputs_.empty() || !program_.empty()))
       return Misuse("profile", "--alone does not go with --input and --program");
+    if (Status status = MeasuresAlone("profile"); !status.ok()) return Misuse("profile", status.message());
     std::error_code ignored;
     if (merge_ && std::filesystem::exists(output_, ignored)) {
       Result<TuningProfile> before = ReadProfile(output_);
@@ -205,7 +209,8 @@ class ProfileCommand : public Command {
   Status Measure(Session& session, uint32_t program, const std::vector<Tensor>& given) {
     const PlanData& plan = session.plan().data();
     progress_.Show("program %s ...", std::string(plan.programs[program].name).c_str());
-    const std::vector<Tensor> tensors = FillInputs(plan, program, given);
+    std::vector<Tensor> tensors = FillInputs(plan, program, given);
+    RONDO_RETURN_IF_ERROR(SetStates(session, program, &tensors));
     const std::vector<Input> inputs = InputsOf(plan, program, tensors);
     CostModel costs = CostModelOf(plan);
     costs.measured = std::make_shared<const MeasuredTimes>(MeasuredTimes{"", {}, swept_});

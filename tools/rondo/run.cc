@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -34,11 +35,13 @@ class RunCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Texts("--input", &inputs_, "an input, or state before the run, from a .npy or .pb file", "NAME=FILE")
+        .Texts("--input", &inputs_, "an input, or state before the first run, from a .npy or .pb file",
+               "NAME=FILE")
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
-        .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
+        .Integer("--repeat", &repeat_, 1, 1000000000,
+                 "run so often; state, given or not, carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
         .Flag("--verify", &verify_,
               "replay every program (or --program) step by step with poisoned memory, compare with graph "
@@ -78,6 +81,7 @@ class RunCommand : public Command {
       Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs, options);
       if (!result.ok()) return Fail("run", result.status());
       outputs = result.Take();
+      if (i == 0) DropStates((*loaded)->data(), *program, &*inputs);
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     progress.Clear();
@@ -89,7 +93,7 @@ class RunCommand : public Command {
                      {"runs", repeat_},
                      {"milliseconds", took.count() * 1e3}};
     if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok()) return Fail("run", status);
-    return out_.Finish(WriteOutputs(outputs));
+    return out_.Finish(WriteOutputs((*loaded)->data().programs[*program], outputs));
   }
 
  private:
@@ -108,19 +112,23 @@ class RunCommand : public Command {
     return WriteTrace(plan, {{program, TimerDetail::kSteps, intervals}}, trace_);
   }
 
-  int WriteOutputs(const std::vector<Tensor>& outputs) {
+  // The files of several processes lie in one folder: names are those that all outputs of the program have.
+  int WriteOutputs(const Program& program, const std::vector<Tensor>& outputs) {
+    std::set<std::string> taken;
+    std::map<std::string, std::string> files;
+    for (const Port& port : program.outputs)
+      files[std::string(port.name)] = FileNameOf(std::string(port.name), &taken);
     std::error_code error;
     if (!output_.empty()) std::filesystem::create_directories(output_, error);
     if (error) {
       return Fail("run", Status::Error(Code::kIo, "cannot make folder %s: %s", output_.c_str(),
                                        error.message().c_str()));
     }
-    std::set<std::string> taken;
     for (const Tensor& tensor : outputs) {
       char shape[256];
       std::string where = "(not written: no --output)";
       if (!output_.empty()) {
-        where = output_ + "/" + FileNameOf(tensor.name, &taken) + "." + format_;
+        where = output_ + "/" + files[tensor.name] + "." + format_;
         if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
       }
       out_.Line("%s %s%s %s", tensor.name.c_str(), Name(tensor.dtype),

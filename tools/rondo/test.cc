@@ -115,9 +115,15 @@ class TestCommand : public Command {
     out_.object()["passed"] = passed_;
     out_.object()["failed"] = failed_;
     out_.object()["skipped"] = skipped_;
+    // Nothing that ran is no success: a wrong path or a type that is not read must not pass unnoticed.
+    if (passed_ + failed_ == 0) {
+      Fail("test", Status::Error(Code::kNotFound,
+                                 "no data set was run: all %d that were found were skipped, as said above; "
+                                 "name folders with model.onnx and test_data_set_*/{input,output}_i.pb",
+                                 skipped_));
+    }
     out_.Line("%d passed, %d failed, %d skipped", passed_, failed_, skipped_);
-    // Nothing to run is no success: a path that is wrong must not pass unnoticed.
-    return out_.Finish(failed_ == 0 && !cases.empty() ? 0 : 1);
+    return out_.Finish(failed_ == 0 && passed_ > 0 ? 0 : 1);
   }
 
  private:

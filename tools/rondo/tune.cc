@@ -12,6 +12,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/kernel_check.h"
 #include "tools/rondo/kernel_timer.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
@@ -117,6 +118,7 @@ class TuneCommand : public Command {
   }
 
   int Run() override {
+    if (Status status = MeasuresAlone("tune"); !status.ok()) return Misuse("tune", status.message());
     TuningProfile profile;
     std::error_code ignored;
     if (merge_ && std::filesystem::exists(output_, ignored)) {
