@@ -267,4 +267,9 @@ bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
   return std::adjacent_find(rows.begin(), rows.end()) != rows.end();
 }
 
+NodeId Unreadable(ir::Builder& b, DType dtype, const Shape& shape) {
+  const NodeId one = b.Expand(b.Scalar(dtype, 0), {1});
+  return b.Expand(b.Reshape(b.Gather(one, b.I64({1}), 0), Shape{}), shape);
+}
+
 }  // namespace rondo::importer

@@ -73,6 +73,10 @@ NodeId RotatePairs(ir::Builder& b, NodeId x, NodeId cosine, NodeId sine, bool in
 bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
                        const std::vector<int64_t>& extents);
 
+// A tensor that ends a run with an index out of range where the builder lets faults count: what a branch
+// reads that has no such element.
+NodeId Unreadable(ir::Builder& b, DType dtype, const Shape& shape);
+
 }  // namespace rondo::importer
 
 #endif  // RONDO_COMPILER_IMPORT_DECOMPOSE_H_

@@ -74,6 +74,20 @@ Result<Span<const CustomAttribute>> TakeAttributes(OpContext& c, Arena* arena) {
 
 Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs,
                   OpContext& c) {
+  const bool chosen = c.b.faults_where() != kNoNode, effects = (info.op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
+  if (chosen && effects) {
+    return Status::Error(
+        Code::kUnsupported,
+        "a custom op with side effects lies in a branch of an If whose condition depends on the "
+        "model's inputs: both branches are computed in every run. Take it out of the If, or say "
+        "which branch is meant where one input decides it (--bind INPUT=VALUE)");
+  }
+  if (chosen) {
+    c.host.Remark(
+        "custom op " + node +
+        " lies in a branch of an If that a run decides: it is called in every run, also when the branch "
+        "is not taken, and an error of it ends the run");
+  }
   auto arena = ir::NewArena();
   RONDO_ASSIGN_OR_RETURN(const Span<const CustomAttribute> attributes, TakeAttributes(c, arena.get()));
   std::vector<CustomArgument> arguments;
@@ -101,7 +115,7 @@ Status ImportCall(const OpInfo& info, const std::string& node, std::string_view 
     call->op.graph_safe = false;
     call->op.reason = arena->CopyText(outside_graphs);
   }
-  call->side_effects = (info.op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
+  call->side_effects = effects;
   call->key = ir::KeyOf(call->op);
   call->keep = arena;
   const std::vector<NodeId> outputs = c.b.Call(call, std::move(inputs));

@@ -43,11 +43,22 @@ bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
   return true;
 }
 
-// Both branches are computed and one is kept: allowed because operators have no effects.
+// A branch of an If that a run decides, computed in every run: its faults count where `taken` holds, and the
+// branches around it are taken as well.
+Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph, NodeId taken) {
+  const NodeId outer = c.b.faults_where();
+  const NodeId no = c.b.Ints(DType::kBool, Shape{}, {0});
+  c.b.FaultOnlyWhere(outer == kNoNode ? taken : c.b.Select(outer, taken, no));
+  Result<std::vector<Value>> values = c.host.RunSubgraph(graph, {});
+  c.b.FaultOnlyWhere(outer);
+  return values;
+}
+
+// Both branches are computed and one is kept. What the other one computes has no effect and ends no run.
 Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<Value> yes, c.host.RunSubgraph(then_graph, {}));
-  RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, c.host.RunSubgraph(else_graph, {}));
   NodeId condition = c.b.Reshape(c.In(0), Shape{});
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> yes, RunBranch(c, then_graph, condition));
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, RunBranch(c, else_graph, c.b.Unary(TapeOp::kNot, condition)));
   for (size_t i = 0; i < yes.size() && i < no.size() && static_cast<int>(i) < c.num_outputs(); ++i) {
     Value &a = yes[i], &d = no[i];
     if (a.is_sequence || d.is_sequence || a.node == kNoNode || d.node == kNoNode ||

@@ -17,6 +17,14 @@ Status RequireIndex(const OpContext& c, int i) {
   return Status::Error(Code::kCorrupt, "indices of type %s", Name(c.dtype(i)));
 }
 
+// A result of `shape` whose indices name an axis of the data without elements, so that none of them is valid.
+Status SetUnreadable(OpContext& c, const Shape& shape, int axis) {
+  if (c.b.faults_where() == kNoNode)
+    return Status::Error(Code::kCorrupt, "axis %d has no elements, so no index is valid", axis);
+  c.Set(0, Unreadable(c.b, c.dtype(0), shape));
+  return Status::Ok();
+}
+
 Status Gather(OpContext& c) {
   RONDO_RETURN_IF_ERROR(RequireIndex(c, 1));
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
@@ -28,7 +36,7 @@ Status Gather(OpContext& c) {
     c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})));
     return Status::Ok();
   }
-  if (c.shape(0)[axis] == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements", axis);
+  if (c.shape(0)[axis] == 0) return SetUnreadable(c, shape, axis);
   c.Set(0, c.b.Gather(c.In(0), c.In(1), axis));
   return Status::Ok();
 }
@@ -74,6 +82,7 @@ Status GatherElements(OpContext& c) {
     c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), c.shape(1), {})));
     return Status::Ok();
   }
+  if (c.rank(0) == c.rank(1) && c.shape(0)[axis] == 0) return SetUnreadable(c, c.shape(1), axis);
   RONDO_ASSIGN_OR_RETURN(ir::IndexedAttrs attrs, ElementsAttrs(c, axis));
   c.Set(0, c.b.IndexedRead(c.In(0), {c.In(1)}, attrs, c.shape(1)));
   return Status::Ok();
@@ -114,6 +123,7 @@ struct NdIndex {
   std::vector<NodeId> index;
   std::vector<int64_t> extents;
   ir::IndexedAttrs attrs;
+  int empty_axis = -1;  // that indices name and that has no elements
 };
 
 Result<NdIndex> ReadNdIndex(OpContext& c, int batch) {
@@ -145,7 +155,10 @@ Result<NdIndex> ReadNdIndex(OpContext& c, int batch) {
   for (int d = places; d < aligned.rank; ++d) aligned.dims[d] = 1;
   for (int k = 0; k < depth; ++k) {
     int64_t extent = data[batch + k];
-    if (extent == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements", batch + k);
+    if (extent == 0) {
+      nd.empty_axis = batch + k;
+      return nd;
+    }
     NodeId one = c.b.Reshape(c.b.Slice(c.In(1), indices.rank - 1, k, 1, 1), aligned);
     nd.index.push_back(one);
     nd.extents.push_back(extent);
@@ -163,6 +176,7 @@ Status GatherND(OpContext& c) {
     c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), nd.shape, {})));
     return Status::Ok();
   }
+  if (nd.empty_axis >= 0) return SetUnreadable(c, nd.shape, nd.empty_axis);
   c.Set(0, c.b.IndexedRead(c.In(0), nd.index, nd.attrs, nd.shape));
   return Status::Ok();
 }
@@ -179,6 +193,8 @@ Status ScatterND(OpContext& c) {
     c.Set(0, c.In(0));
     return Status::Ok();
   }
+  if (nd.empty_axis >= 0)
+    return Status::Error(Code::kCorrupt, "axis %d has no elements, so no index is valid", nd.empty_axis);
   RONDO_ASSIGN_OR_RETURN(nd.attrs.combine, ReadCombine(c));
   nd.attrs.may_collide = IndicesMayCollide(c.b.graph(), nd.index, nd.extents);
   c.Set(0, c.b.IndexedWrite(c.In(0), c.In(2), nd.index, nd.attrs));

@@ -64,8 +64,11 @@ Status SequenceErase(OpContext& c) {
 
 Status SequenceAt(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
-  RONDO_ASSIGN_OR_RETURN(size_t at, Position(c, 1, list.size(), list.size()));
-  c.Set(0, list[at]);
+  const Result<size_t> at = Position(c, 1, list.size(), list.size());
+  // In a branch that a run chooses, a position out of range is a fault where that is taken.
+  const bool counts = c.b.faults_where() == kNoNode || list.empty() || at.status().code() != Code::kCorrupt;
+  if (!at.ok() && counts) return at.status();
+  c.Set(0, at.ok() ? list[*at] : Unreadable(c.b, c.b.dtype(list[0]), c.b.shape(list[0])));
   return Status::Ok();
 }
 

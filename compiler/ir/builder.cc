@@ -328,17 +328,40 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   return IndexedRead(data, {Expand(Reshape(index, aligned), out)}, attrs, out);
 }
 
+// Whether no value of `index` is out of range: constants, and counters.
+bool Builder::AlwaysInside(NodeId index, const IndexedDim& dim) const {
+  const Node& base = graph_->node(graph_->BaseOf(index));
+  if (base.op == Op::kIota && base.shape.rank == 1) return base.shape[0] <= dim.extent;
+  std::vector<int64_t> values;
+  if (!ConstantInts(index, &values)) return false;
+  const int64_t least = dim.wrap ? -dim.extent : 0;
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least && v < dim.extent; });
+}
+
+NodeId Builder::Guarded(NodeId index, const IndexedDim& dim) {
+  if (faults_where_ == kNoNode || !dim.fault || shape(index).elements() == 0) return index;
+  // What is repeated is chosen once.
+  const Shape whole = shape(index);
+  const View view = graph_->ViewOf(index);
+  for (int d = 0; d < whole.rank; ++d) {
+    if (whole[d] > 1 && view.steps.back().strides[d] == 0) index = Slice(index, d, 0, 1, 1);
+  }
+  if (!AlwaysInside(index, dim)) index = Select(faults_where_, index, Scalar(dtype(index), 0));
+  return Expand(index, whole);
+}
+
 NodeId Builder::IndexedRead(NodeId data, const std::vector<NodeId>& index, const IndexedAttrs& attrs,
                             const Shape& s) {
   std::vector<NodeId> inputs = {data};
-  for (NodeId i : index) inputs.push_back(Expand(i, s));
+  for (size_t k = 0; k < index.size(); ++k) inputs.push_back(Expand(Guarded(index[k], attrs.dims[k]), s));
   return Finish(Op::kIndexedRead, dtype(data), s, attrs, std::move(inputs));
 }
 
 NodeId Builder::IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                              const IndexedAttrs& attrs) {
   std::vector<NodeId> inputs = {data, Expand(updates, attrs.map.shape())};
-  for (NodeId i : index) inputs.push_back(Expand(i, attrs.map.shape()));
+  for (size_t k = 0; k < index.size(); ++k)
+    inputs.push_back(Expand(Guarded(index[k], attrs.dims[k]), attrs.map.shape()));
   return Finish(Op::kIndexedWrite, dtype(data), shape(data), attrs, std::move(inputs));
 }
 

@@ -36,6 +36,11 @@ class Builder {
   // the same nodes.
   void KeepIdentities() { keep_identities_ = true; }
 
+  // Reads and writes made from now on end a run by an index out of range only where `condition` (bool [])
+  // holds: elsewhere they take index 0. kNoNode: always, as without. For branches that a run chooses between.
+  void FaultOnlyWhere(NodeId condition) { faults_where_ = condition; }
+  NodeId faults_where() const { return faults_where_; }
+
   const Shape& shape(NodeId id) const { return graph_->node(id).shape; }
   DType dtype(NodeId id) const { return graph_->node(id).dtype; }
 
@@ -108,11 +113,15 @@ class Builder {
 
  private:
   NodeId Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std::vector<NodeId> inputs);
+  // `index`, or 0 where faults do not count.
+  NodeId Guarded(NodeId index, const IndexedDim& dim);
+  bool AlwaysInside(NodeId index, const IndexedDim& dim) const;
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
   bool keep_identities_ = false;
   bool fold_ = true;
+  NodeId faults_where_ = kNoNode;
   NodeId last_collective_ = kNoNode;
   NodeId last_effect_ = kNoNode;
 };

@@ -69,6 +69,25 @@ TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   EXPECT_EQ(compiled_->plan.custom_ops[0].reason, "it runs on the host");
 }
 
+// Both branches are computed in every run, but an effect must happen in one of them only.
+TEST_F(CompiledCalls, WithSideEffectsAreRefusedInABranchThatARunDecides) {
+  model_.Input("x", {4});
+  model_.Input("c", {}, onnx::TensorProto::BOOL);
+  onnx::NodeProto* node = model_.Node("If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto* branch = node->add_attribute();
+    branch->set_name(name);
+    branch->set_type(onnx::AttributeProto::GRAPH);
+    const std::string value = std::string(name) + "_value";
+    onnx::NodeProto* inner =
+        ModelMaker::Node(branch->mutable_g(), *name == 't' ? "Tap" : "Neg", {"x"}, {value});
+    if (*name == 't') inner->set_domain("test");
+    branch->mutable_g()->add_output()->set_name(value);
+  }
+  model_.Output("y");
+  EXPECT_TRUE(Says(Compile(), {"Tap_then_branch_value", "side effects", "branch of an If", "--bind"}));
+}
+
 TEST_F(CompiledCalls, WithSideEffectsRunThoughNothingReadsThem) {
   model_.Input("x", {4});
   model_.Node("Neg", {"x"}, {"n"});
