@@ -54,10 +54,13 @@ inline T rondo_init() {
 #endif
 
 typedef struct rondo_error rondo_error;
-typedef struct rondo_driver rondo_driver;
 typedef struct rondo_plan rondo_plan;
 typedef struct rondo_runtime rondo_runtime;
 typedef struct rondo_session rondo_session;
+#ifndef RONDO_DRIVER_DECLARED /* the headers of drivers name it, too, and C99 takes a typedef once */
+#define RONDO_DRIVER_DECLARED
+typedef struct rondo_driver rondo_driver;
+#endif
 
 /* major << 16 | minor of the library in use. */
 RONDO_API uint32_t rondo_version(void);

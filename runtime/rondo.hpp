@@ -1,5 +1,5 @@
-// Rondo in C++: a thin, header-only wrapper of rondo.h. Needs no exceptions and no RTTI, and adds nothing
-// to what rondo.h says of lifetimes and threads: objects own their C handle and are movable.
+// Rondo in C++ (C++17 or later): a thin, header-only wrapper of rondo.h. Needs no exceptions and no RTTI, and
+// adds nothing to what rondo.h says of lifetimes and threads: objects own their C handle and are movable.
 //
 //   rondo::Plan plan;
 //   if (rondo::Error e = rondo::Plan::Open("model.rondo", &plan)) return Complain(e.message());
@@ -19,16 +19,77 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <new>
-#include <span>
 #include <type_traits>
 #include <utility>
 
 #include "runtime/rondo.h"
 
+#if __cplusplus < 201703L
+#error "rondo.hpp needs C++17 or later; rondo.h is plain C, and every C++ can include it"
+#elif __cplusplus >= 202002L
+#include <span>  // for callers, who may hand in std::span
+#endif
+
 namespace rondo {
 inline namespace api {  // keeps these symbols apart from the library's own
+
+namespace internal {
+// Whether C has data(), pointing to elements that a view of T can show, and size().
+template <typename C, typename T, typename = void>
+struct Holds : std::false_type {};
+template <typename C, typename T>
+struct Holds<
+    C, T,
+    std::enable_if_t<
+        std::is_convertible_v<std::remove_pointer_t<decltype(std::declval<C&>().data())> (*)[], T (*)[]> &&
+        std::is_convertible_v<decltype(std::declval<C&>().size()), size_t>>> : std::true_type {};
+}  // namespace internal
+
+// A view of `size` elements one after another, which it borrows: what C++17 has instead of std::span. It is
+// made implicitly from containers with data() and size(), std::span among them, and from arrays. C++20 uses
+// the same type, so that the files of one program may be compiled for different standards.
+template <typename T>
+class span {
+ public:
+  using element_type = T;
+
+  constexpr span() = default;
+  constexpr span(T* data, size_t size) : data_(data), size_(size) {}
+  template <size_t N>
+  constexpr span(T (&array)[N]) : data_(array), size_(N) {}
+  template <typename C, typename = std::enable_if_t<internal::Holds<C, T>::value>>
+  constexpr span(C& container) : data_(container.data()), size_(container.size()) {}
+  // Of a temporary container: to be read only, or a view itself.
+  template <typename C, typename = std::enable_if_t<internal::Holds<const C, T>::value>>
+  constexpr span(const C& container) : data_(container.data()), size_(container.size()) {}
+
+  constexpr T* data() const { return data_; }
+  constexpr size_t size() const { return size_; }
+  constexpr size_t size_bytes() const { return size_ * sizeof(T); }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr T* begin() const { return data_; }
+  constexpr T* end() const { return data_ + size_; }
+  constexpr T& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The bytes of a container's or an array's elements, as ReadState, WriteState and Plan::Open take them.
+template <typename C>
+span<const std::byte> AsBytes(const C& elements) {
+  return {reinterpret_cast<const std::byte*>(std::data(elements)),
+          std::size(elements) * sizeof(*std::data(elements))};
+}
+template <typename C>
+span<std::byte> AsWritableBytes(C&& elements) {
+  return {reinterpret_cast<std::byte*>(std::data(elements)),
+          std::size(elements) * sizeof(*std::data(elements))};
+}
 
 // An error, or none: true when there is one. Owns its text.
 class [[nodiscard]] Error {
@@ -54,6 +115,8 @@ class [[nodiscard]] Error {
 // The rondo_dtype of a C++ element type. 16-bit floats have none: use the Tensor constructor below.
 template <typename T>
 constexpr rondo_dtype DTypeOf() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_integral_v<T>,
+                "elements are float, double, bool or integers; for others, make a rondo::Tensor");
   if constexpr (std::is_same_v<T, float>) return RONDO_F32;
   if constexpr (std::is_same_v<T, double>) return RONDO_F64;
   if constexpr (std::is_same_v<T, bool>) return RONDO_BOOL;
@@ -69,7 +132,7 @@ constexpr rondo_dtype DTypeOf() {
 // RONDO_DEVICE_MEMORY, `data` is an address in the memory of the port's device.
 class Tensor {
  public:
-  Tensor(const char* name, rondo_dtype dtype, std::span<const int64_t> dims, void* data, uint64_t bytes,
+  Tensor(const char* name, rondo_dtype dtype, span<const int64_t> dims, void* data, uint64_t bytes,
          rondo_memory memory = RONDO_HOST_MEMORY) {
     tensor_.name = name;
     tensor_.dtype = dtype;
@@ -94,18 +157,17 @@ class Tensor {
 // An input: a contiguous container or array of elements, read only.
 template <typename C>
 Tensor In(const char* name, const C& elements, std::initializer_list<int64_t> dims) {
-  std::span span(elements);
-  using T = std::remove_cv_t<typename decltype(span)::element_type>;
-  return Tensor(name, DTypeOf<T>(), {dims.begin(), dims.size()}, const_cast<T*>(span.data()),
-                span.size_bytes());
+  using T = std::remove_cv_t<std::remove_reference_t<decltype(*std::data(elements))>>;
+  return Tensor(name, DTypeOf<T>(), {dims.begin(), dims.size()}, const_cast<T*>(std::data(elements)),
+                std::size(elements) * sizeof(T));
 }
 
 // Where an output goes: a contiguous container or array of exactly its elements.
 template <typename C>
 Tensor Out(const char* name, C&& elements) {
-  std::span span(elements);
-  using T = typename decltype(span)::element_type;
-  return Tensor(name, DTypeOf<T>(), {}, span.data(), span.size_bytes());
+  using T = std::remove_reference_t<decltype(*std::data(elements))>;
+  static_assert(!std::is_const_v<T>, "an output's elements are written, and these are const");
+  return Tensor(name, DTypeOf<T>(), {}, std::data(elements), std::size(elements) * sizeof(T));
 }
 
 // An input or output of `count` elements in the memory of the port's device: see rondo_memory.
@@ -136,8 +198,7 @@ class Plan {
     return error;
   }
   // `bytes` must outlive the plan and its sessions.
-  static Error Open(std::span<const std::byte> bytes, Plan* plan,
-                    const rondo_plan_options* options = nullptr) {
+  static Error Open(span<const std::byte> bytes, Plan* plan, const rondo_plan_options* options = nullptr) {
     rondo_plan* opened = nullptr;
     Error error(rondo_plan_open_bytes(bytes.data(), bytes.size(), options, &opened));
     if (!error) *plan = Plan(opened);
@@ -220,7 +281,7 @@ class Runtime {
     return Error(rondo_runtime_get_metrics(runtime_, metrics));
   }
   // Prometheus text; returns the bytes that all of it has.
-  size_t WriteMetrics(std::span<char> text) const {
+  size_t WriteMetrics(span<char> text) const {
     return rondo_runtime_write_metrics(runtime_, text.data(), text.size());
   }
   rondo_runtime* get() const { return runtime_; }
@@ -254,7 +315,7 @@ class Session {
   }
 
   // Allocates only for programs with more than 32 tensors one way.
-  Error Run(uint32_t program, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+  Error Run(uint32_t program, span<const Tensor> inputs, span<const Tensor> outputs,
             const rondo_run_options* options = nullptr) {
     Views in(inputs), out(outputs);
     return Error(
@@ -262,13 +323,12 @@ class Session {
   }
   Error Run(uint32_t program, std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs,
             const rondo_run_options* options = nullptr) {
-    return Run(program, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()),
-               options);
+    return Run(program, span(inputs.begin(), inputs.size()), span(outputs.begin(), outputs.size()), options);
   }
   // `done` is called with `user` and the error, if any, when the run has ended: see rondo_run_done. The data
   // of the tensors must stay until then, the Tensor objects need not.
   using Done = void (*)(void* user, rondo_error* error);
-  Error RunAsync(uint32_t program, std::span<const Tensor> inputs, std::span<const Tensor> outputs, Done done,
+  Error RunAsync(uint32_t program, span<const Tensor> inputs, span<const Tensor> outputs, Done done,
                  void* user, const rondo_run_options* options = nullptr) {
     Views in(inputs), out(outputs);
     return Error(rondo_session_run_async(session_, program, in.data(), inputs.size(), out.data(),
@@ -277,8 +337,8 @@ class Session {
   Error RunAsync(uint32_t program, std::initializer_list<Tensor> inputs,
                  std::initializer_list<Tensor> outputs, Done done, void* user,
                  const rondo_run_options* options = nullptr) {
-    return RunAsync(program, std::span(inputs.begin(), inputs.size()),
-                    std::span(outputs.begin(), outputs.size()), done, user, options);
+    return RunAsync(program, span(inputs.begin(), inputs.size()), span(outputs.begin(), outputs.size()), done,
+                    user, options);
   }
   // Returns when no asynchronous run is under way; not for completions to call: see rondo_session_wait.
   Error Wait() { return Error(rondo_session_wait(session_)); }
@@ -291,10 +351,10 @@ class Session {
   Error CopyPositions(const Session& from, int64_t length, int64_t first, uint64_t* copied = nullptr) {
     return Error(rondo_session_copy_positions(session_, from.get(), length, first, copied));
   }
-  Error WriteState(const char* name, std::span<const std::byte> from) {
+  Error WriteState(const char* name, span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));
   }
-  Error ReadState(const char* name, std::span<std::byte> to) {
+  Error ReadState(const char* name, span<std::byte> to) {
     return Error(rondo_session_read_state(session_, name, to.data(), to.size()));
   }
   Error StateAddress(const char* name, void** address) {
@@ -308,7 +368,7 @@ class Session {
   // The C views of some tensors; null data when out of memory, which the library reports.
   class Views {
    public:
-    explicit Views(std::span<const Tensor> tensors) {
+    explicit Views(span<const Tensor> tensors) {
       if (tensors.size() > kInline) {
         heap_.reset(new (std::nothrow) rondo_tensor[tensors.size()]);
         data_ = heap_.get();

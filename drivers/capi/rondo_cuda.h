@@ -16,7 +16,10 @@
 extern "C" {
 #endif
 
+#ifndef RONDO_DRIVER_DECLARED /* rondo.h has it as well */
+#define RONDO_DRIVER_DECLARED
 typedef struct rondo_driver rondo_driver;
+#endif
 
 /* A driver that runs plans compiled for NVIDIA GPUs, on all GPUs of the machine. The NVIDIA driver, and
  * for plans that need them NCCL and cuBLASLt, are opened at run time; `library_path` names folders, separated

@@ -17,7 +17,10 @@
 extern "C" {
 #endif
 
+#ifndef RONDO_DRIVER_DECLARED /* rondo.h has it as well */
+#define RONDO_DRIVER_DECLARED
 typedef struct rondo_driver rondo_driver;
+#endif
 
 /* A driver that runs plans on CPU threads: `threads` per launch, the caller included (1 to 256; 0: 1),
  * and `devices` virtual devices (1 to 64; 0: 1). Give it to rondo_runtime_create, which takes it over and

@@ -1,5 +1,6 @@
 # cmake -D BUILD=... -D SOURCE=... -D PLAN=... -P install_test.cmake: installs Rondo into a folder of the build,
-# builds the projects of consumer/ against it with CMake and with pkg-config, and runs them.
+# builds the projects of consumer/ against it with CMake and with pkg-config, and runs them. What Rondo itself is built
+# with is not to be found meanwhile.
 cmake_minimum_required(VERSION 3.25)
 set(work ${BUILD}/install_test)
 set(stage ${work}/stage)
@@ -19,12 +20,53 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${stage} --component rondo)
 file(RENAME ${stage} ${work}/moved)
 set(stage ${work}/moved)
 
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${stage} -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX})
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G ${GENERATOR}
+    -DCMAKE_PREFIX_PATH=${stage} -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
+    -DCMAKE_DISABLE_FIND_PACKAGE_Protobuf=ON -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON)
 run(${CMAKE_COMMAND} --build ${work}/build -j 2)
-foreach(program consumer_c consumer_cpp consumer_static consumer_test)
+foreach(program consumer_c99 consumer_cpp17 consumer_cpp20 consumer_static consumer_mixed consumer_test)
   run(${work}/build/${program} ${PLAN})
   message("${program}: ${output}")
+endforeach()
+
+# Every header, alone and with all others, as each language and by each compiler there is.
+file(GLOB_RECURSE headers RELATIVE ${stage}/include ${stage}/include/rondo/*.h ${stage}/include/rondo/*.hpp)
+set(plain_c)
+foreach(header ${headers})
+  if(NOT header MATCHES "hpp$|/(testing|matchers|peak|lifecycle|allocation_counter|allocation_watch)\\.h$")
+    list(APPEND plain_c ${header})
+  endif()
+endforeach()
+foreach(header rondo/rondo.h rondo/rondo_host.h rondo/rondo_processes.h rondo/rondo_op.h)
+  if(NOT header IN_LIST plain_c)
+    message(FATAL_ERROR "${header} is not installed: ${headers}")
+  endif()
+endforeach()
+set(all_c)
+foreach(header ${plain_c})
+  string(APPEND all_c "#include <${header}>\n")
+  string(MAKE_C_IDENTIFIER ${header} name)
+  file(WRITE ${work}/headers/${name}.c "#include <${header}>\ntypedef int not_empty;\n")
+  list(APPEND c_files ${work}/headers/${name}.c)
+endforeach()
+file(WRITE ${work}/headers/all.c "${all_c}${all_c}int main(void) { rondo_tensor t = RONDO_INIT(rondo_tensor); return (int)t.rank; }\n")
+file(WRITE ${work}/headers/all.cc "#include <rondo/rondo.hpp>\n${all_c}int main() { rondo::Plan plan; return plan.get() != nullptr; }\n")
+list(APPEND c_files ${work}/headers/all.c)
+find_program(clang NAMES clang clang-16)
+find_program(clangxx NAMES clang++ clang++-16)
+set(strict -pedantic -Wall -Wextra -Werror -fsyntax-only -I ${stage}/include)
+foreach(standard c99 c11 c17)
+  run(${CC} -std=${standard} ${strict} ${c_files})
+  if(clang)
+    run(${clang} -std=${standard} ${strict} ${c_files})
+  endif()
+endforeach()
+foreach(standard c++17 c++20)
+  run(${CXX} -std=${standard} ${strict} ${work}/headers/all.cc)
+  if(clangxx)
+    run(${clangxx} -std=${standard} ${strict} ${work}/headers/all.cc)
+  endif()
 endforeach()
 
 # The example of runtime/testing/README.md, copied: it holds of this plan; with other expectations it says why not.
@@ -42,7 +84,7 @@ set(example ${work}/example)
 file(WRITE ${example}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)\nproject(example LANGUAGES CXX)\n${cmake}")
 file(WRITE ${example}/memory_test.cc "${cpp}")
 file(COPY_FILE ${PLAN} ${example}/model.rondo)
-run(${CMAKE_COMMAND} -S ${example} -B ${example}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
+run(${CMAKE_COMMAND} -S ${example} -B ${example}/build -G ${GENERATOR}
     -DCMAKE_PREFIX_PATH=${stage} -DCMAKE_CXX_COMPILER=${CXX})
 run(${CMAKE_COMMAND} --build ${example}/build)
 run(${CMAKE_COMMAND} -E chdir ${example} ${example}/build/memory_test)
@@ -73,6 +115,6 @@ get_filename_component(libraries ${folder} DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${folder})
 run(${pkg_config} --cflags --libs rondo-host)
 separate_arguments(flags UNIX_COMMAND "${output}")
-run(${CC} -std=c11 -Wall -Werror ${SOURCE}/consumer.c -o ${work}/by_pkg_config ${flags} -Wl,-rpath,${libraries})
+run(${CC} -std=c99 -pedantic -Wall -Wextra -Werror ${SOURCE}/consumer.c -o ${work}/by_pkg_config ${flags} -Wl,-rpath,${libraries})
 run(${work}/by_pkg_config ${PLAN})
 message("by pkg-config: ${output}")

@@ -112,14 +112,11 @@ function(rondo_install)
 "include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(\"\${CMAKE_CURRENT_LIST_DIR}/rondo-targets.cmake\")
-# rondo.hpp is C++20; projects in C alone need no C++ compiler.
+# The runtime and the drivers ask nothing of a program's C++: their libraries are finished, rondo.h is C99, and rondo.hpp
+# takes C++17 or later as it comes. GoogleTest's headers need C++17. Projects in C alone need no C++ compiler.
 get_property(rondo_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-if(CXX IN_LIST rondo_languages)
-  foreach(rondo_target runtime runtime_static testing)
-    if(TARGET rondo::\${rondo_target})
-      target_compile_features(rondo::\${rondo_target} INTERFACE cxx_std_20)
-    endif()
-  endforeach()
+if(CXX IN_LIST rondo_languages AND TARGET rondo::testing)
+  target_compile_features(rondo::testing INTERFACE cxx_std_17)
 endif()
 ")
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rondo-config-version.cmake

@@ -1,9 +1,11 @@
-// consumer PLAN: a C++ program of an embedder, on the plan that make_plan writes.
+// consumer PLAN: a C++ program of an embedder, on the plan that make_plan writes, in C++17 and in C++20.
 #include <rondo/rondo_host.h>
 
 #include <cstdio>
 #include <rondo/rondo.hpp>
 #include <vector>
+
+static_assert(__cplusplus == CONSUMER_STANDARD, "linking Rondo has changed the program's standard");
 
 namespace {
 
