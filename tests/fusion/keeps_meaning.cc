@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/ir/evaluate.h"
+#include "compiler/schedule/expand_loops.h"
 #include "core/scalar.h"
 #include "core/synthetic.h"
 #include "formats/plan/check/checker.h"
@@ -89,15 +91,26 @@ Memory MakeMemory(const LoweredProgram& program) {
   return memory;
 }
 
-// All kernels in order.
+// One op, in round `round` of its loop.
+void RunOp(const LoweredOp& op, int64_t round, Memory* memory) {
+  std::vector<Span<char>> params;
+  for (const LoweredBinding& binding : op.params) {
+    const Span<char> value = (*memory)[static_cast<size_t>(binding.value)];
+    const size_t offset = binding.byte_offset + static_cast<size_t>(round * binding.stride);
+    params.push_back(value.subspan(offset, value.size() - offset));
+  }
+  EXPECT_FALSE(test::RunReference(op.kernel, params)) << "an index out of range";
+}
+
+// All kernels in order; those of a loop, which are neighbours, as often as it has rounds.
 void Run(const LoweredProgram& program, Memory* memory) {
-  for (const LoweredOp& op : program.ops) {
-    std::vector<Span<char>> params;
-    for (const LoweredBinding& binding : op.params) {
-      const Span<char> value = (*memory)[static_cast<size_t>(binding.value)];
-      params.push_back(value.subspan(binding.byte_offset, value.size() - binding.byte_offset));
+  for (size_t first = 0, end = 0; first < program.ops.size(); first = end) {
+    const int loop = program.ops[first].loop;
+    for (end = first + 1; loop >= 0 && end < program.ops.size() && program.ops[end].loop == loop;) ++end;
+    const int64_t rounds = loop < 0 ? 1 : program.loops[static_cast<size_t>(loop)];
+    for (int64_t round = 0; round < rounds; ++round) {
+      for (size_t i = first; i < end; ++i) RunOp(program.ops[i], round, memory);
     }
-    EXPECT_FALSE(test::RunReference(op.kernel, params)) << "an index out of range";
   }
 }
 
@@ -155,6 +168,15 @@ LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed, c
   if (!fused.ok() || !expected.ok()) return {};
   LoweredProgram program = fused.Take();
   const std::string what = "seed " + std::to_string(seed) + "\n" + ir::Dump(graph);
+  const bool has_loops = std::any_of(program.ops.begin(), program.ops.end(),
+                                     [](const LoweredOp& op) { return op.kind == LoweredKind::kLoop; });
+  if (has_loops) {
+    LoweredProgram expanded = program;
+    ExpandLoops(&expanded);
+    ExpectSame(expanded, inputs, *expected, what);
+    ExpectProven(expanded, what);
+    return program;  // the ops of a loop have no other order
+  }
   ExpectSame(program, inputs, *expected, what);
   ExpectProven(program, what);
   const LoweredProgram latest = LatestFirst(program);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/memory/numbers.h"
+
 namespace rondo {
 namespace {
 
@@ -80,18 +82,6 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
     EXPECT_LE(static_cast<double>(solution.height), 1.10 * static_cast<double>(solution.lower_bound));
   }
 }
-
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : state_(seed * 77 + 1) {}
-  int64_t Below(int64_t n) {
-    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
-    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
-  }
-
- private:
-  uint64_t state_;
-};
 
 // A box of `times` x `bytes` cut into `count` pieces: they can be packed without any gap. With `slack`, some
 // pieces are then made shorter or smaller, or left out: they still fit.
