@@ -20,6 +20,7 @@ ELSEWHERE = {
     r"\./tools/quickstart": "minutes of building; tools/quickstart builds what it runs",
     r"\./tools/test": "runs this test",
     r"tools/fuzz ": "builds with sanitizers for minutes; fuzz_test runs its targets",
+    r"tests/mutation/mutate.py (?!.*--list)": "builds and tests for minutes; mutation_self_test runs its parts",
     r"cmake --build ": "the build that this test is part of",
     r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
     r"python3 tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",

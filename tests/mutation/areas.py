@@ -1,0 +1,57 @@
+"""Which folders of C++ code there are to change, and which tests are a folder's own."""
+import os
+
+AREAS = ('core', 'formats', 'compiler', 'runtime', 'drivers', 'tools')
+ENDINGS = ('.cc', '.h', '.hpp')
+
+# Of each folder, the ctest labels (folders of tests/) of its own tests, nearest first. The longest folder that a file
+# lies in counts.
+OWN = {
+    'core': ['conformance', 'runtime', 'scalar', 'ops', 'plan'],
+    'core/scalar.h': ['scalar', 'ir', 'host'],
+    'core/tape_ops.h': ['scalar', 'plan', 'host'],
+    'formats/plan': ['plan', 'verify'],
+    'formats/plan/check': ['plan', 'verify', 'streams'],
+    'formats/onnx': ['onnx', 'import'],
+    'formats/tensor': ['tensor'],
+    'formats/machine_code': ['cuda'],
+    'compiler': ['compile', 'passes'],
+    'compiler/memory': ['memory', 'streams', 'compile'],
+    'compiler/schedule': ['schedule', 'streams', 'compile'],
+    'compiler/fusion': ['fusion', 'compile', 'passes', 'streams'],
+    'compiler/passes': ['passes', 'fusion', 'import'],
+    'compiler/import': ['import', 'onnx', 'ops'],
+    'compiler/ir': ['ir', 'scalar', 'passes'],
+    'compiler/shard': ['shard'],
+    'compiler/codegen': ['cuda', 'emulated', 'compile'],
+    'runtime': ['runtime', 'collectives', 'ops'],
+    'runtime/verify': ['verify'],
+    'runtime/testing': ['verify'],
+    'drivers': ['conformance', 'processes'],
+    'drivers/host': ['host', 'conformance', 'collectives'],
+    'drivers/cuda': ['cuda', 'conformance'],
+    'drivers/nccl': ['cuda', 'collectives'],
+    'drivers/ops': ['ops'],
+    'drivers/processes': ['processes'],
+    'tools': ['tools'],
+}
+
+
+def own_labels(path):
+    while path and path not in OWN:
+        path = os.path.dirname(path)
+    return OWN[path]
+
+
+def files_of(source, area):
+    """The C++ files of an area, by their paths in the tree, in order. Not what runs on a GPU alone."""
+    if area.endswith(ENDINGS):
+        return [area] if area.split('/')[0] in AREAS and os.path.isfile(os.path.join(source, area)) else []
+    files = []
+    for folder in AREAS if area == 'all' else [area.rstrip('/')]:
+        if folder.split('/')[0] not in AREAS:
+            continue
+        for at, folders, names in os.walk(os.path.join(source, folder)):
+            folders[:] = [f for f in folders if os.path.join(at, f) != os.path.join(source, 'compiler/codegen/cuda/device')]
+            files += [os.path.relpath(os.path.join(at, n), source) for n in names if n.endswith(ENDINGS)]
+    return sorted(files)

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Changes the C++ code in one place at random and sees whether a test fails. README.md says how to use it."""
+import argparse
+import difflib
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass, field
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import areas
+import changes
+import records
+import workplace
+
+DRAWN_PER_CHANGE = 12  # places kept of a draw for each change wanted: some do not compile, some are equivalent
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+@dataclass
+class Totals:
+    tried: int = 0
+    found: int = 0
+    found_at_first: int = 0
+    not_compiled: int = 0
+    equivalent: int = 0
+    survivors: list = field(default_factory=list)
+
+    def text(self, area, seed):
+        percent = 100.0 * self.found / self.tried if self.tried else 100.0
+        text = (f'{area}, seed {seed}: {self.tried} changes, {self.found} found, {len(self.survivors)} survived, '
+                f'{percent:.0f} %')
+        if self.found_at_first != self.found:
+            text += f' ({self.found_at_first} found when they were first tried)'
+        return text + (f'; {self.equivalent} equivalent ones skipped, {self.not_compiled} did not compile')
+
+
+def draw(source, area, seed, count):
+    """`count` places of an area in random order, each with one of what it can become."""
+    files = areas.files_of(source, area)
+    everything = []
+    for path in files:
+        text = workplace.read(source, path)
+        everything += [(path, text, site) for site in changes.find_sites(text, path.endswith(('.h', '.hpp')))]
+    numbers = random.Random(f'{area} {seed}')
+    numbers.shuffle(everything)
+    drawn = []
+    for path, text, site in everything[:count]:
+        becomes = numbers.choice(site.becomes)
+        line, was, new = changes.lines_changed(text, site.at, site.end, becomes)
+        drawn.append(records.Change(path, line, site.kind, was, new))
+    return drawn, len(everything)
+
+
+def locate(text, change):
+    """The file's text with the change made; None if the lines that it changes are no longer there."""
+    places, at = [], text.find(change.was)
+    while at >= 0:
+        whole = (at == 0 or text[at - 1] == '\n') and text[at + len(change.was):at + len(change.was) + 1] in ('', '\n')
+        if whole:
+            places.append(at)
+        at = text.find(change.was, at + 1)
+    if not places:
+        return None
+    nearest = min(places, key=lambda at: abs(changes.line_of(text, at) - change.line))
+    return text[:nearest] + change.becomes + text[nearest + len(change.was):]
+
+
+def diff_text(text, changed, path):
+    lines = difflib.unified_diff(text.splitlines(), changed.splitlines(), f'a/{path}', f'b/{path}', lineterm='', n=2)
+    return '\n'.join(lines)
+
+
+def try_change(place, change, own_only):
+    """('found', by which test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build."""
+    text = workplace.read(place.tree, change.path)
+    changed = locate(text, change)
+    own = place.tests_of(areas.own_labels(change.path))
+    if not place.measure(own):
+        return None
+    try:
+        place.write(change.path, changed)
+        if not place.build(own):
+            return 'not compiled', ''
+        by = place.first_failure(own)
+        if by or own_only:
+            return ('found', by) if by else ('survived', '')
+        rest = place.tests_of(None, without=own)
+        place.write(change.path, text)
+        if not place.measure(rest):
+            return None
+        place.write(change.path, changed)
+        if not place.build(rest):
+            return 'not compiled', ''
+        by = place.first_failure(rest)
+        return ('found', by) if by else ('survived', '')
+    finally:
+        place.write(change.path, text)  # it is built again with the next change
+
+
+def run(place, drawn, args, kept, equivalents, say):
+    totals = Totals()
+    for change in drawn:
+        if totals.tried == args.count:
+            break
+        if locate(workplace.read(place.tree, change.path), change) is None:
+            continue  # the code has moved on since the draw
+        if equivalents.reason(change):
+            totals.equivalent += 1
+            continue
+        before = kept.get(change)
+        if before is None or (args.again and before.outcome == 'survived'):
+            tried = try_change(place, change, args.own)
+            if tried is None:
+                return None
+            kept.add(change, *tried)
+        now = kept.get(change)
+        if now.outcome == 'not compiled':
+            totals.not_compiled += 1
+            continue
+        totals.tried += 1
+        totals.found += now.outcome == 'found'
+        totals.found_at_first += now.first == 'found'
+        by = f' by {now.by}' if now.by else ''
+        say(f'{totals.tried}/{args.count} {change.path}:{change.line} {change.kind}: {now.outcome}{by}')
+        if now.outcome == 'survived':
+            totals.survivors.append(change)
+            text = workplace.read(place.tree, change.path)
+            say(diff_text(text, locate(text, change), change.path))
+    return totals
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('area', help='a folder such as compiler/memory, a file of it, or all')
+    parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--count', type=int, default=20, metavar='N', help='changes to try (20)')
+    parser.add_argument('--own', action='store_true', help="run the area's own tests alone (areas.py says which these are)")
+    parser.add_argument('--again', action='store_true', help='try those that survived before once more')
+    parser.add_argument('--list', action='store_true', help='print the changes drawn, try none')
+    parser.add_argument('--work', default=os.path.join(os.environ.get('TMPDIR', '/tmp'), 'rondo-mutation'), metavar='DIR',
+                        help='copy of the tree, build folder and results; kept (%(default)s)')
+    parser.add_argument('--equivalent', default=os.path.join(SOURCE, 'tests/mutation/equivalent.txt'), metavar='FILE',
+                        help='changes that no test can find, each with the reason (%(default)s)')
+    parser.add_argument('--jobs', type=int, default=1, metavar='N', help='of the build (1)')
+    return parser.parse_args(argv)
+
+
+def main(argv):
+    args = parse(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it started is ended, too
+    say = lambda text: print(text, flush=True)
+    if not areas.files_of(SOURCE, args.area):
+        print(f'mutate: no C++ file of {areas.AREAS} is in "{args.area}"', file=sys.stderr)
+        return 2
+    equivalents = records.Equivalents(args.equivalent)
+    kept = records.Results(args.work, args.area, args.seed)
+    drawn = kept.drawn()
+    if len(drawn) < args.count * DRAWN_PER_CHANGE:
+        drawn, places = draw(SOURCE, args.area, args.seed, args.count * DRAWN_PER_CHANGE)
+        say(f'{args.area}, seed {args.seed}: {places} places')
+        if not args.list:
+            kept.keep_draw(drawn)
+    if args.list:
+        for change in drawn[:args.count]:
+            say(f'{change.path}:{change.line} {change.kind}\n- {change.was}\n+ {change.becomes}')
+        return 0
+    place = workplace.Workplace(SOURCE, args.work, args.jobs, say)
+    if not place.prepare():
+        return 1
+    totals = run(place, drawn, args, kept, equivalents, say)
+    if totals is None:
+        print('mutate: the tree does not build without a change', file=sys.stderr)
+        return 1
+    say(totals.text(args.area, args.seed))
+    return 0 if not totals.survivors else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,204 @@
+"""A copy of the tree with a build folder of its own, in which changes are made, built and tested."""
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+NOT_BY_DEFAULT = {'long', 'gpu'}
+BUILD_LIMIT_S = 1800
+MEMORY_LIMIT = 12 << 30  # of address space, a test: a change may ask for memory without end
+
+
+def read(tree, path):
+    with open(os.path.join(tree, path), encoding='utf-8', newline='') as file:
+        return file.read()
+
+
+class Workplace:
+    def __init__(self, source, work, jobs, say):
+        self.source, self.work, self.jobs, self.say = source, os.path.abspath(work), jobs, say
+        self.tree = os.path.join(self.work, 'tree')
+        self.build_folder = os.path.join(self.tree, 'build', 'release')
+        self.temporary = os.path.join(self.work, 'tmp')
+        self.tests = {}      # by name: labels, targets to build
+        self.seconds = {}    # by name: of the tree without changes; None: it fails
+        self.times = {}      # by name: what `seconds` was of the program with a certain digest
+        self.times_file = os.path.join(self.work, 'times.json')
+
+    def prepare(self):
+        """Copies what is new in the source tree and configures. False, with what went wrong printed, if that fails."""
+        self._copy()
+        configure = ['cmake', '--preset', 'release', '-DRONDO_PRECOMPILED_HEADERS=ON']
+        if shutil.which('ccache'):
+            configure.append('-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache')
+        done = subprocess.run(configure, cwd=self.tree, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            self.say(done.stdout)
+            return False
+        listed = self._output(['ctest', '--test-dir', self.build_folder, '--show-only=json-v1'])
+        targets = self._output(['cmake', '--build', self.build_folder, '--target', 'help'])
+        self._list_tests(json.loads(listed), set(re.findall(r'^(\w+): phony', targets, re.M)))
+        if os.path.exists(self.times_file):
+            with open(self.times_file) as file:
+                self.times = json.load(file)
+        return True
+
+    @staticmethod
+    def _output(command):
+        return subprocess.run(command, text=True, stdout=subprocess.PIPE, check=True).stdout
+
+    def _copy(self):
+        """The files that git knows or would take, as they stand; what did not change keeps its time."""
+        listed = subprocess.run(['git', '-C', self.source, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                                stdout=subprocess.PIPE, check=True).stdout.decode().split('\0')
+        names = sorted({n for n in listed if n and os.path.isfile(os.path.join(self.source, n))})
+        digest = hashlib.sha256()
+        for name in names:
+            with open(os.path.join(self.source, name), 'rb') as file:
+                data = file.read()
+            digest.update(name.encode() + b'\0' + hashlib.sha256(data).digest())
+            to = os.path.join(self.tree, name)
+            if os.path.isfile(to):
+                with open(to, 'rb') as file:
+                    if file.read() == data:
+                        continue
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copy(os.path.join(self.source, name), to)
+            os.utime(to)  # newer than what was built of the file before
+        for at, folders, files in os.walk(self.tree):
+            folders[:] = [f for f in folders if not (at == self.tree and f in ('build', '.git'))]
+            for name in files:
+                if os.path.relpath(os.path.join(at, name), self.tree) not in set(names):
+                    os.remove(os.path.join(at, name))
+        self.digest = digest.hexdigest()
+
+    def _list_tests(self, listed, targets):
+        binaries = os.path.join(self.build_folder, 'bin') + os.sep
+        for test in listed['tests']:
+            labels = next((set(p['value']) for p in test['properties'] if p['name'] == 'LABELS'), set())
+            if labels & NOT_BY_DEFAULT:
+                continue
+            command = test.get('command', [])
+            # The command of a program that is not built yet is not told.
+            programs = [word[len(binaries):] for word in command if word.startswith(binaries)]
+            if not command:
+                programs = [test['name'] if test['name'] in targets else 'all']
+            self.tests[test['name']] = (labels, programs)
+            # A test without a label is of the folder that its script, or its folder of the build, is in.
+            folder = re.search(r'/tests/(\w+)/', ' '.join(command))
+            if not labels and folder:
+                labels.add(folder[1])
+
+    def tests_of(self, labels, without=()):
+        """Names of the tests with these labels, in the labels' order and the quickest first; all for None."""
+        if labels is None:
+            return sorted(set(self.tests) - set(without), key=lambda n: (self.seconds.get(n) or 0, n))
+        names = []
+        for label in labels:
+            of_label = [n for n in self.tests if label in self.tests[n][0] and n not in names]
+            names += sorted(of_label, key=lambda n: (self.seconds.get(n) or 0, n))
+        return names
+
+    def write(self, path, text):
+        with open(os.path.join(self.tree, path), 'w', encoding='utf-8', newline='') as file:
+            file.write(text)
+
+    def build(self, names, keep=False):
+        """Builds the programs of these tests. Objects of changed code are not kept in the compiler's cache."""
+        targets = sorted({t for n in names for t in self.tests[n][1] or ['all']})
+        # What another checkout has compiled, with a base of its own, is not compiled again.
+        environment = dict(os.environ, CCACHE_BASEDIR=self.tree, CCACHE_NOHASHDIR='1')
+        if not keep:
+            environment['CCACHE_READONLY'] = '1'
+        command = ['cmake', '--build', self.build_folder, '-j', str(self.jobs), '--target', *targets]
+        status, output = self._run(command, BUILD_LIMIT_S, environment)
+        if keep and status != 0:
+            self.say(output)
+        return status == 0
+
+    def _run(self, command, limit, environment, processor=None):
+        """(exit status, output); the status is None if `limit` seconds passed. `processor`: seconds that any one process may
+        compute, with the limit of memory. Ends all that the command started."""
+        def start():
+            os.setsid()
+            if processor:
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+                resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
+                                   preexec_fn=start, text=True, errors='replace')
+        try:
+            output, _ = process.communicate(timeout=limit)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, ''
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.communicate()
+
+    def _test(self, name, limit, processor):
+        """Seconds, or None if it fails or does not end."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        os.makedirs(self.temporary)
+        environment = dict(os.environ, TMPDIR=self.temporary)
+        command = ['ctest', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$', '-LE', '^(long|gpu)$', '--timeout',
+                   str(int(limit) + 5)]
+        started = time.monotonic()
+        status, _ = self._run(command, limit, environment, processor)
+        return time.monotonic() - started if status == 0 else None
+
+    def _stamp(self, name):
+        """Changes with the test's programs; of a test without one, with any file of the tree."""
+        digest = hashlib.sha256()
+        for program in self.tests[name][1] or ['']:
+            path = os.path.join(self.build_folder, 'bin', program)
+            if os.path.isfile(path):
+                with open(path, 'rb') as file:
+                    digest.update(file.read())
+            else:
+                digest.update(self.digest.encode())
+        return digest.hexdigest()
+
+    def measure(self, names):
+        """Builds the tree as it is and learns how long these tests take in it. False if it does not build."""
+        new = [n for n in names if n not in self.seconds]
+        if not new:
+            return True
+        if not self.build(new, keep=True):
+            return False
+        for name in new:
+            stamp = self._stamp(name)
+            if self.times.get(name, [''])[0] != stamp:
+                self.say(f'unchanged tree: {name}')
+                self.times[name] = [stamp, self._test(name, 900, 900)]
+                with open(self.times_file, 'w') as file:
+                    json.dump(self.times, file)
+            self.seconds[name] = self.times[name][1]
+            if self.seconds[name] is None:
+                self.say(f'{name} fails without a change: left out')
+        return True
+
+    def first_failure(self, names):
+        """The first of these tests that fails twice, or does not end in many times its time; else ''."""
+        for name in names:
+            usual = self.seconds.get(name)
+            if usual is None:
+                continue
+            # A busy machine makes it take longer, but hardly compute more.
+            started = time.monotonic()
+            limits = 60 + 20 * usual, int(10 + 3 * usual)
+            if self._test(name, *limits) is not None:
+                continue
+            if time.monotonic() - started >= min(limits):
+                return f'{name} (may not end)'
+            if self._test(name, *limits) is None:
+                return name
+        return ''
