@@ -89,6 +89,43 @@ TEST(Boxes, RemaindersAreExactOnSlicesOfOneTensor) {
   }
 }
 
+// Loops that begin anywhere and may pass the end of what the next larger stride spans.
+Box RandomLoops(std::mt19937& random) {
+  std::vector<BoxDim> loops;
+  for (int64_t stride : {4, 20, 40, 160}) {
+    if (random() % 3 != 0) loops.push_back({stride, 1 + static_cast<int64_t>(random() % 7)});
+  }
+  const int64_t base = 4 * static_cast<int64_t>(random() % 60);
+  return StridedBox(base, 4, loops.data(), static_cast<int>(loops.size()));
+}
+
+TEST(Boxes, WhatCarriesIntoTheNextDigitIsExactToo) {
+  std::mt19937 random(3);
+  int shared = 0, apart = 0, whole = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const Box a = RandomLoops(random), b = RandomLoops(random);
+    const std::set<int64_t> in_a = Bytes(a), in_b = Bytes(b);
+    bool share = false;
+    std::set<int64_t> left = in_a;
+    for (int64_t byte : in_b) share |= left.erase(byte) != 0;
+    Work work((PlanData()));
+    ASSERT_EQ(MayShare(a, b, work), share) << "round " << round;
+    ++(share ? shared : apart);
+    Grid grid;
+    if (!grid.Add(a) || !grid.Add(b)) continue;
+    Remainder rest(grid, 0, a, work);
+    rest.Subtract(b);
+    ASSERT_EQ(rest.empty(), left.empty()) << "round " << round;
+    if (!rest.empty()) {
+      ASSERT_EQ(left.count(rest.FirstByte()), 1u);
+    }
+    whole += left.empty();
+  }
+  EXPECT_GT(shared, 100);
+  EXPECT_GT(apart, 100);
+  EXPECT_GT(whole, 10);
+}
+
 TEST(Boxes, StridesThatDoNotDivideOneAnotherMayShare) {
   const BoxDim twelve = {12, 4}, eight = {8, 4};
   Work work((PlanData()));

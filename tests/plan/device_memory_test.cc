@@ -68,6 +68,26 @@ TEST(DeviceMemoryTest, IsNoneWithoutMachineCode) {
   EXPECT_EQ(memory.first_session + memory.each_session + memory.code + memory.graphs, 0u);
 }
 
+TEST(DeviceMemoryTest, CountsTheLibraryWhereAnyKernelIsComputedByIt) {
+  Plan plan(kMeasured[0]);
+  KernelImage function, library;
+  library.kind = ImageKind::kLibraryMatmul;
+  DeviceMemoryRates rates;
+  rates.library = 5 * kMiB;
+  const DeviceMemory without = EstimateDeviceMemory(NeedsOn(plan.data, 0), rates);
+  EXPECT_EQ(without.library, 0u);
+  for (const auto& images : {std::vector<KernelImage>{function, library}, {library, function}, {library}}) {
+    plan.module.images = images;
+    EXPECT_TRUE(NeedsOn(plan.data, 0).library);
+    const DeviceMemory with = EstimateDeviceMemory(NeedsOn(plan.data, 0), rates);
+    EXPECT_EQ(with.library, 5 * kMiB);
+    EXPECT_EQ(with.first_session - without.first_session, with.library);
+    EXPECT_EQ(with.each_session, without.each_session);
+  }
+  plan.module.images = {&function, 1};
+  EXPECT_FALSE(NeedsOn(plan.data, 0).library);
+}
+
 TEST(DeviceMemoryTest, CountsTheLargestModuleAndOnlyTheDevicesOwnSteps) {
   Plan plan(kMeasured[0]);
   const DeviceMemory one = EstimateDeviceMemory(plan.data, 0);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "formats/plan/encode.h"
 #include "formats/plan/format.h"
 #include "formats/plan/reader.h"
 #include "tests/plan/broken.h"
@@ -51,9 +52,26 @@ TEST(MachineCode, LiesInASectionOfItsOwn) {
       << plan.status().message();
 }
 
+TEST(MachineCode, NextCodeBeginsAtTheNextMultipleOf64) {
+  for (uint64_t end = 0; end < 200; ++end) {
+    const uint64_t next = NextCode(end);
+    EXPECT_GE(next, end);
+    EXPECT_LT(next, end + 64);
+    EXPECT_EQ(next % 64, 0u);
+  }
+}
+
 TEST(Matmuls, TheSampleIsGood) {
   const Sample s = MakeProductSample();
   ExpectVerifiedAndProven(s.data);
+}
+
+// What is added may lie where the result does, if it is laid out the same.
+TEST(Matmuls, TheAddendMayBeInPlace) {
+  Sample s = MakeProductSample();
+  Edit(StepOf(s, 0).bindings, 2) = {kProductY, 0};
+  const Status status = VerifyPlan(s.data);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 TEST(Matmuls, RoundTripKeepsEverything) {
