@@ -22,7 +22,10 @@ inline Status Join(const rondo_processes* given, std::unique_ptr<Processes>* joi
   ProcessOptions options;
   options.rank = full.rank;
   options.size = full.count;
-  options.place = {full.all_gather, full.user, full.address};
+  options.place.all_gather = full.all_gather;
+  options.place.user = full.user;
+  options.place.address = full.address;
+  if (full.secret != nullptr) options.secret = full.secret;
   if (full.timeout_nanoseconds != 0) options.timeout_ns = full.timeout_nanoseconds;
   RONDO_ASSIGN_OR_RETURN(Processes * made, Processes::Connect(options));
   joined->reset(made);

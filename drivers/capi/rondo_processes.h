@@ -25,13 +25,19 @@ typedef struct rondo_processes {
   uint32_t count;
   /* How they learn one another's addresses, as whatever has started them can: gives each what all give, so
    * that all + r * bytes is what rank r gave (MPI_Allgather, say). Called while the driver is made, on that
-   * thread, with the same `bytes` (a few hundred) everywhere. Returns 0, or another number, which the error
-   * repeats. */
+   * thread, twice, with the same `bytes` (a few hundred) everywhere. Returns 0, or another number, which the
+   * error repeats. */
   int (*all_gather)(void* user, const void* mine, size_t bytes, void* all);
   void* user;
-  /* Without all_gather: "host:port", where rank 0 listens while they meet and all others come to. */
+  /* Without all_gather: "host:port", where rank 0 listens while they meet and all others come to. It listens
+   * at the addresses of its machine that `host` names, and at no others. */
   const char* address;
   uint64_t timeout_nanoseconds; /* until all have come; 0: a minute */
+  /* The same 16 to 4096 characters in all; NULL or "": none. Only processes that know it take part: both
+   * sides of every connection prove so by a keyed hash over fresh random numbers, and who cannot is turned
+   * away. Without it, whoever reaches `address` while they meet can take part; with all_gather they prove
+   * that they know what it carried. What is sent later is neither encrypted nor sealed. Copied. */
+  const char* secret;
 } rondo_processes;
 
 #ifdef __cplusplus

@@ -37,7 +37,7 @@ int AllGather(void* user, const void* mine, size_t bytes, void* all) {
 
 }  // namespace
 
-Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns) {
+Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns, std::string_view secret) {
   Api api = {};
   RONDO_RETURN_IF_ERROR(OpenLibrary(kLibrary, library_path, &api));
   int begun = 0;
@@ -57,6 +57,7 @@ Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_
   options.place.all_gather = AllGather;
   options.place.user = &api;
   options.timeout_ns = timeout_ns;
+  options.secret = secret;
   Result<Processes*> connected = Processes::Connect(options);
   api.finalize();
   return connected;

@@ -2,6 +2,9 @@
 #ifndef RONDO_DRIVERS_MPI_MPI_MEETING_H_
 #define RONDO_DRIVERS_MPI_MPI_MEETING_H_
 
+#include <cstdint>
+#include <string_view>
+
 #include "core/status.h"
 #include "drivers/processes/processes.h"
 
@@ -9,10 +12,10 @@ namespace rondo {
 
 // Opens Open MPI's library (4 or 5; looked for first in the folders of `library_path`, null: none), begins
 // MPI, has the processes of MPI_COMM_WORLD meet and connect, and ends MPI again: what they say to one another
-// from then on goes over connections of their own, so that the end of one is seen by the others. Options'
-// rank, size and place come from MPI. For programs that do not use MPI themselves: those pass an all_gather
-// of theirs.
-Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns);
+// from then on goes over connections of their own, so that the end of one is seen by the others. Rank,
+// size and place come from MPI; `secret` is that of ProcessOptions. For programs that do not use MPI
+// themselves: those pass an all_gather of theirs.
+Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns, std::string_view secret);
 
 }  // namespace rondo
 

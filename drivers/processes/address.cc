@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,13 +17,6 @@
 
 namespace rondo::processes {
 namespace {
-
-// One a network namespace of a machine.
-uint64_t NetworkNumber() {
-  struct stat of = {};
-  const uint64_t machine = MachineNumber();
-  return machine == 0 || stat("/proc/self/ns/net", &of) != 0 ? 0 : machine ^ of.st_ino << 1;
-}
 
 Place PlaceOf(const Card::Known& known, uint16_t port) {
   Place place;
@@ -44,6 +36,14 @@ Place PlaceOf(const Card::Known& known, uint16_t port) {
   return place;
 }
 
+// Every address of the machine, as "0.0.0.0" and "::" are.
+bool IsEvery(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == htonl(INADDR_ANY);
+  }
+  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
 // Addresses that hold only within one link name an interface, too, and are left out.
 bool Know(const sockaddr* address, Card::Known* known) {
   if (address == nullptr) return false;
@@ -61,32 +61,115 @@ bool Know(const sockaddr* address, Card::Known* known) {
 
 }  // namespace
 
-Card MakeCard(uint16_t port) {
-  Card card;
-  if (getrandom(&card.nonce, sizeof(card.nonce), 0) != sizeof(card.nonce)) {
-    card.nonce = MonotonicNanoseconds() * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(getpid());
+uint64_t NetworkNumber() {
+  struct stat of = {};
+  const uint64_t machine = MachineNumber();
+  return machine == 0 || stat("/proc/self/ns/net", &of) != 0 ? 0 : machine ^ of.st_ino << 1;
+}
+
+Status MakeCard(const Listeners& listeners, Card* card) {
+  *card = Card();
+  RONDO_RETURN_IF_ERROR(Draw(&card->share));
+  card->machine = NetworkNumber();
+  card->everywhere = listeners.everywhere ? 1 : 0;
+  card->port = PortOf(PlaceOf(listeners.files[0]));
+  if (!listeners.everywhere) {
+    for (uint32_t i = 0; i < listeners.count; ++i) {
+      const Place place = PlaceOf(listeners.files[i]);
+      if (Know(reinterpret_cast<const sockaddr*>(&place.address), &card->known[card->count])) ++card->count;
+    }
+    return Status::Ok();
   }
-  card.machine = NetworkNumber();
-  card.port = port;
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return card;
-  for (const ifaddrs* one = all; one != nullptr && card.count < Card::kMost; one = one->ifa_next) {
+  if (getifaddrs(&all) != 0) return Status::Ok();
+  for (const ifaddrs* one = all; one != nullptr && card->count < Card::kMost; one = one->ifa_next) {
     if ((one->ifa_flags & IFF_UP) == 0 || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
-    if (Know(one->ifa_addr, &card.known[card.count])) ++card.count;
+    if (Know(one->ifa_addr, &card->known[card->count])) ++card->count;
   }
   freeifaddrs(all);
-  return card;
+  return Status::Ok();
+}
+
+Status ListenBeside(const Place& place, Listeners* listeners) {
+  Place beside = place;
+  auto* address = reinterpret_cast<sockaddr*>(&beside.address);
+  Card::Known known;
+  *listeners = Listeners();
+  listeners->everywhere = !Know(address, &known) || IsEvery(address);
+  if (address->sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = 0;
+  }
+  RONDO_ASSIGN_OR_RETURN(listeners->files[0], listeners->everywhere ? ListenEverywhere() : ListenAt(beside));
+  listeners->count = 1;
+  return Status::Ok();
+}
+
+Status ListenThere(const char* address, const Named& named, Listeners* listeners) {
+  if (named.count == 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "process 0 is to listen at %s, a name that is not known here", address);
+  }
+  Status status;
+  for (uint32_t i = 0; i < named.count; ++i) {
+    const auto* at = reinterpret_cast<const sockaddr*>(&named.places[i].address);
+    Card::Known known;
+    if (!Know(at, &known)) {
+      status = Status::Error(
+          Code::kInvalidArgument,
+          "process 0 is to listen at %s, which holds on one link alone: give another address", address);
+      continue;
+    }
+    Result<File> file = ListenAt(named.places[i]);
+    if (!file.ok() && file.status().code() != Code::kNotFound) return file.status();
+    if (!file.ok()) {
+      if (status.ok()) status = file.status();
+      continue;
+    }
+    listeners->everywhere = listeners->everywhere || IsEvery(at);
+    listeners->files[listeners->count++] = std::move(*file);
+  }
+  if (listeners->count != 0) return Status::Ok();
+  return status.At("process 0 listens at the address that all are given, %s, and not elsewhere", address);
 }
 
 uint32_t PlacesOf(const Card& card, const Card& mine, Place (&places)[Card::kMost + 1]) {
   uint32_t count = 0;
-  if (card.machine == mine.machine && card.machine != 0) {
+  if (card.everywhere != 0 && card.machine == mine.machine && card.machine != 0) {
     places[count++] = PlaceOf({4, {127, 0, 0, 1}}, card.port);
   }
   for (uint32_t i = 0; i < card.count && i < Card::kMost; ++i) {
     places[count++] = PlaceOf(card.known[i], card.port);
   }
   return count;
+}
+
+Result<Place> PlaceOfNumber(const char* number) {
+  Place place;
+  auto* four = reinterpret_cast<sockaddr_in*>(&place.address);
+  auto* six = reinterpret_cast<sockaddr_in6*>(&place.address);
+  if (inet_pton(AF_INET, number, &four->sin_addr) == 1) {
+    place.address.ss_family = AF_INET;
+    place.size = sizeof(*four);
+  } else if (inet_pton(AF_INET6, number, &six->sin6_addr) == 1) {
+    place.address.ss_family = AF_INET6;
+    place.size = sizeof(*six);
+  } else {
+    return Status::Error(Code::kInvalidArgument, "\"%s\" is no address in numbers to listen at", number);
+  }
+  return place;
+}
+
+bool LocalNumber(const File& file, char* number, size_t size) {
+  const Place place = PlaceOf(file);
+  if (place.address.ss_family == AF_INET) {
+    const in_addr& four = reinterpret_cast<const sockaddr_in*>(&place.address)->sin_addr;
+    return ntohl(four.s_addr) >> 24 != 127 && inet_ntop(AF_INET, &four, number, size) != nullptr;
+  }
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(&place.address)->sin6_addr;
+  return place.address.ss_family == AF_INET6 && !IN6_IS_ADDR_LOOPBACK(&six) && !IN6_IS_ADDR_LINKLOCAL(&six) &&
+         inet_ntop(AF_INET6, &six, number, size) != nullptr;
 }
 
 Result<Named> Resolve(const char* address) {
@@ -105,7 +188,7 @@ Result<Named> Resolve(const char* address) {
   addrinfo hints = {}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   if (getaddrinfo(host, colon + 1, &hints, &found) != 0) return named;
-  for (const addrinfo* one = found; one != nullptr && named.count < 8; one = one->ai_next) {
+  for (const addrinfo* one = found; one != nullptr && named.count < Listeners::kMost; one = one->ai_next) {
     Place& place = named.places[named.count++];
     std::memcpy(&place.address, one->ai_addr, one->ai_addrlen);
     place.size = one->ai_addrlen;

@@ -31,10 +31,12 @@ class Group final : public Processes {
   // False when there is no memory, or no descriptor.
   bool Prepare();
   Line* lines() { return lines_.get(); }
+  TurnedAway* turned() { return &turned_; }
   ~Group() override;
 
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return size_; }
+  uint32_t turned_away() const override { return turned_.all(); }
   Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override;
   Status Gather(const Status& so_far, const void* mine, void* all, size_t bytes, StopSignal* stop) override;
   Status Transfer(const Purpose& purpose, Span<const Parcel> parcels) override;
@@ -68,6 +70,7 @@ class Group final : public Processes {
   Status Mismatch(const Purpose& mine, uint32_t peer, const uint64_t* theirs) const;
 
   const uint32_t rank_, size_;
+  TurnedAway turned_;              // while they met
   std::unique_ptr<Line[]> lines_;  // by rank
   std::unique_ptr<Inbox[]> inboxes_;
   std::unique_ptr<Message> outgoing_;  // of Gather

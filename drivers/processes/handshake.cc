@@ -1,91 +1,96 @@
 #include "drivers/processes/handshake.h"
 
+#include <time.h>
+
 #include "core/stop.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo::processes {
 namespace {
 
-constexpr uint64_t kMagic = 0x31656e694c646e52;  // "RndLine1"
+constexpr uint64_t kMagic = 0x32656e694c646e52;  // "RndLine2"
 constexpr uint64_t kPatience = uint64_t{5} * 1000000000;
-
-// Who comes says whom it means; who is meant says that it is; who comes says that it has heard.
-struct Greeting {
-  uint64_t magic = kMagic;
-  uint64_t from = 0, to = 0;  // nonces
-  uint32_t rank = 0, channel = 0;
-};
 
 Deadline Sooner(Deadline deadline) {
   const Deadline soon = MonotonicNanoseconds() + kPatience;
   return soon < deadline ? soon : deadline;
 }
 
-File Reach(const Card& card, const Card& mine, uint32_t rank, uint32_t channel, Deadline deadline) {
+// The last word, by who listens: the connection counts.
+Digest Welcome(const Key& of_connection) { return Prove(of_connection, "welcome", {}); }
+
+File Reach(const Card& card, const Card& mine, Hello hello, const Key& key, Deadline deadline) {
   Place places[Card::kMost + 1];
   const uint32_t count = PlacesOf(card, mine, places);
-  Greeting greeting;
-  greeting.from = mine.nonce;
-  greeting.to = card.nonce;
-  greeting.rank = rank;
-  greeting.channel = channel;
   while (MonotonicNanoseconds() < deadline) {
     for (uint32_t i = 0; i < count; ++i) {
       File file = ConnectTo(places[i], Sooner(deadline));
-      uint64_t answer = 0;
-      if (file.valid() && SendAll(file, &greeting, sizeof(greeting), Sooner(deadline)) &&
-          TakeAll(file, &answer, sizeof(answer), Sooner(deadline)) && answer == card.nonce &&
-          SendAll(file, &greeting.from, sizeof(greeting.from), Sooner(deadline)))
+      Key connection;
+      Digest welcome;
+      if (file.valid() &&
+          Introduce(file, key, &hello, nullptr, 0, Sooner(deadline), &connection) == Met::kProved &&
+          TakeAll(file, &welcome, sizeof(welcome), Sooner(deadline)) && Same(welcome, Welcome(connection)))
         return file;
     }
+    const timespec moment{0, 5000000};
+    nanosleep(&moment, nullptr);
   }
   return File();
 }
 
-// Whether somebody who was waited for has come.
-bool Welcome(uint32_t rank, uint32_t size, const Card* cards, const File& listener, Deadline deadline,
-             Line* lines) {
-  File file = Accept(listener, deadline);
-  Greeting greeting;
-  if (!file.valid() || !TakeAll(file, &greeting, sizeof(greeting), Sooner(deadline))) return false;
-  const uint32_t from = greeting.rank;
-  if (greeting.magic != kMagic || greeting.to != cards[rank].nonce || from <= rank || from >= size ||
-      greeting.channel >= kChannels || greeting.from != cards[from].nonce)
-    return false;
-  uint64_t heard = 0;
-  if (!SendAll(file, &greeting.to, sizeof(greeting.to), Sooner(deadline)) ||
-      !TakeAll(file, &heard, sizeof(heard), Sooner(deadline)) || heard != cards[from].nonce)
-    return false;
-  File& place = lines[from].channels[greeting.channel];
-  const bool first = !place.valid();
-  place = std::move(file);
-  return first;
+Status NotConnected(uint32_t rank, uint32_t other, const TurnedAway& turned) {
+  return Status::Error(Code::kAborted, "process %u has found process %u, but no connection to it%s", rank,
+                       other, TextOf(turned).text);
 }
 
-Status NotConnected(uint32_t rank, uint32_t other) {
-  return Status::Error(Code::kAborted, "process %u has found process %u, but no connection to it", rank,
-                       other);
+// Those of higher ranks.
+Status Receive(uint32_t rank, uint32_t size, Deadline deadline, Reception* reception, Line* lines) {
+  RONDO_RETURN_IF_ERROR(reception->Prepare());
+  for (uint32_t left = (size - 1 - rank) * kChannels; left != 0;) {
+    Guest guest;
+    if (reception->Next(deadline, {}, &guest) == Reception::News::kNothing) {
+      uint32_t missing = rank + 1;
+      while (lines[missing].channels[kWords].valid() && lines[missing].channels[kData].valid()) ++missing;
+      return NotConnected(rank, missing, reception->turned());
+    }
+    const Hello& hello = guest.hello;
+    if (hello.from <= rank || hello.from >= size || hello.number >= kChannels) {
+      ++reception->turned().unwanted;
+      continue;
+    }
+    const Digest welcome = Welcome(guest.key);
+    if (!SendAll(guest.file, &welcome, sizeof(welcome), Sooner(deadline))) continue;
+    // One that was late to hear the welcome comes again.
+    File& place = lines[hello.from].channels[hello.number];
+    if (!place.valid()) --left;
+    place = std::move(guest.file);
+  }
+  return Status::Ok();
 }
 
 }  // namespace
 
-Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const File& listener, Deadline deadline,
-                  Line* lines) {
+Key KeyOfAll(const Key& secret, const Card* cards, uint32_t size) {
+  return Prove(secret, "group", {{&size, sizeof(size)}, {cards, size * sizeof(Card)}});
+}
+
+Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const Key& key, const Listeners& listeners,
+                  Deadline deadline, Line* lines, TurnedAway* turned) {
   for (uint32_t r = 0; r < rank; ++r) {
     for (uint32_t channel = 0; channel < kChannels; ++channel) {
-      lines[r].channels[channel] = Reach(cards[r], cards[rank], rank, channel, deadline);
-      if (!lines[r].channels[channel].valid()) return NotConnected(rank, r);
+      Hello hello;
+      hello.magic = kMagic;
+      hello.from = rank;
+      hello.to = r;
+      hello.number = channel;
+      lines[r].channels[channel] = Reach(cards[r], cards[rank], hello, key, deadline);
+      if (!lines[r].channels[channel].valid()) return NotConnected(rank, r, *turned);
     }
   }
-  for (uint32_t left = (size - 1 - rank) * kChannels; left != 0;) {
-    if (Welcome(rank, size, cards, listener, deadline, lines)) {
-      --left;
-    } else if (MonotonicNanoseconds() >= deadline) {
-      uint32_t missing = rank + 1;
-      while (lines[missing].channels[kWords].valid() && lines[missing].channels[kData].valid()) ++missing;
-      return NotConnected(rank, missing);
-    }
-  }
-  return Status::Ok();
+  Reception reception(kMagic, rank, key, 0, {listeners.files, listeners.count});
+  const Status status = Receive(rank, size, deadline, &reception, lines);
+  turned->Add(reception.turned());
+  return status;
 }
 
 }  // namespace rondo::processes

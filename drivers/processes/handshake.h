@@ -6,6 +6,7 @@
 
 #include "core/status.h"
 #include "drivers/processes/address.h"
+#include "drivers/processes/reception.h"
 #include "drivers/processes/sockets.h"
 
 namespace rondo::processes {
@@ -16,10 +17,14 @@ struct Line {
   File channels[kChannels];
 };
 
-// Connects process `rank` of `size` with all others: lines[r] is the one to r. `listener` is what cards[rank]
-// says. Higher ranks come to lower ones. kAborted, naming who, when one is not to be had by the deadline.
-Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const File& listener, Deadline deadline,
-                  Line* lines);
+// The key that exactly those have who know the secret and all cards.
+Key KeyOfAll(const Key& secret, const Card* cards, uint32_t size);
+
+// Connects process `rank` of `size` with all others: lines[r] is the one to r. `listeners` are what
+// cards[rank] says. Higher ranks come to lower ones; both sides prove that they know `key`, and who does not
+// is counted. kAborted, naming who, when one is not to be had by the deadline.
+Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const Key& key, const Listeners& listeners,
+                  Deadline deadline, Line* lines, TurnedAway* turned);
 
 }  // namespace rondo::processes
 

@@ -1,5 +1,6 @@
 #include "drivers/processes/meeting.h"
 
+#include <poll.h>
 #include <time.h>
 
 #include <cstdio>
@@ -10,84 +11,118 @@
 namespace rondo::processes {
 namespace {
 
-constexpr uint64_t kMagic = 0x317465654d646e52;  // "RndMeet1"
+constexpr uint64_t kMagic = 0x327465654d646e52;  // "RndMeet2"
 constexpr uint64_t kSecond = 1000000000;
 
-// What a process says to rank 0, and what it hears, the cards following.
-struct Coming {
-  uint64_t magic = kMagic;
-  uint32_t rank = 0, size = 0;
-  Card card;
-};
+// What a process hears from rank 0 once all have come, or it is refused; the cards follow, if it is not.
 struct Answer {
-  uint64_t magic = kMagic;
   uint32_t refused = 0;
   char why[252] = {};
+  Digest proof;
 };
+
+// Over the cards as well, where they follow.
+Digest ProofOf(const Answer& answer, const Key& key, const Card* cards, uint32_t size) {
+  return Prove(key, "answer",
+               {{&answer.refused, sizeof(answer.refused)},
+                {answer.why, sizeof(answer.why)},
+                {cards, answer.refused != 0 ? 0 : sizeof(Card) * size}});
+}
 
 // Rank 0's side.
 class Host {
  public:
-  Host(const ProcessOptions& options, Card* cards) : options_(options), cards_(cards) {}
+  Host(const ProcessOptions& options, const Key& key, const Listeners& listeners, Card* cards)
+      : options_(options),
+        cards_(cards),
+        reception_(kMagic, 0, key, sizeof(Card), {listeners.files, listeners.count}) {}
 
-  Status Receive(uint16_t port, Deadline deadline) {
-    RONDO_ASSIGN_OR_RETURN(File listener, Listen(&port));
+  Status Receive(Deadline deadline) {
+    RONDO_RETURN_IF_ERROR(reception_.Prepare());
     Status status;
     while (status.ok() && here_ + 1 < options_.size) {
-      File file = Accept(listener, deadline);
-      if (!file.valid()) {
-        status = Missing();
-      } else {
-        status = Take(std::move(file));
+      int watched[kMaxProcesses];
+      size_t count = 0;
+      for (const Guest& guest : guests_) {
+        if (guest.file.valid()) watched[count++] = guest.file.get();
+      }
+      Guest guest;
+      switch (reception_.Next(deadline, {watched, count}, &guest)) {
+        case Reception::News::kGuest: status = Take(std::move(guest)); break;
+        case Reception::News::kWatched: DropWhoLeft(); break;
+        case Reception::News::kNothing: status = Missing();
       }
     }
-    Answer answer;
-    answer.refused = status.ok() ? 0 : 1;
-    std::snprintf(answer.why, sizeof(answer.why), "%s", status.message());
-    const Deadline soon = MonotonicNanoseconds() + 5 * kSecond;
-    if (refused_.valid()) SendAll(refused_, &answer, sizeof(answer), soon);
     for (uint32_t r = 1; r < options_.size; ++r) {
-      if (!files_[r].valid() || !SendAll(files_[r], &answer, sizeof(answer), soon)) continue;
-      if (status.ok()) SendAll(files_[r], cards_, sizeof(Card) * options_.size, soon);
+      if (guests_[r].file.valid()) Tell(guests_[r], status);
     }
     return status;
   }
+  TurnedAway& turned() { return reception_.turned(); }
 
  private:
-  // Who comes with something else is a stranger, and sent away.
-  Status Take(File file) {
-    Coming coming;
-    const Deadline soon = MonotonicNanoseconds() + 5 * kSecond;
-    if (!TakeAll(file, &coming.magic, sizeof(coming.magic), soon) || coming.magic != kMagic ||
-        !TakeAll(file, reinterpret_cast<uint8_t*>(&coming) + sizeof(coming.magic),
-                 sizeof(coming) - sizeof(coming.magic), soon))
-      return Status::Ok();
-    const uint32_t r = coming.rank;
-    refused_ = std::move(file);
-    if (coming.size != options_.size || r == 0 || r >= options_.size) {
-      return Status::Error(Code::kInvalidArgument, "process %u of %u comes to process 0 of %u", r,
-                           coming.size, options_.size);
+  static_assert(sizeof(Card) <= Guest::kMaxBody);
+
+  void Tell(const Guest& guest, const Status& status) {
+    Answer answer;
+    answer.refused = status.ok() ? 0 : 1;
+    std::snprintf(answer.why, sizeof(answer.why), "%s", status.message());
+    answer.proof = ProofOf(answer, guest.key, cards_, options_.size);
+    const Deadline soon = MonotonicNanoseconds() + kSecond;
+    if (SendAll(guest.file, &answer, sizeof(answer), soon) && status.ok()) {
+      SendAll(guest.file, cards_, sizeof(Card) * options_.size, soon);
     }
-    if (files_[r].valid())
-      return Status::Error(Code::kInvalidArgument, "two processes say that they are %u", r);
-    files_[r] = std::move(refused_);
-    cards_[r] = coming.card;
+  }
+
+  // One who knows the key. Without a secret everybody does, so that one who cannot be meant ends nothing.
+  Status Take(Guest guest) {
+    const uint32_t r = guest.hello.from;
+    Status wrong;
+    if (guest.hello.number != options_.size || r == 0 || r >= options_.size) {
+      wrong = Status::Error(Code::kInvalidArgument, "process %u of %u comes to process 0 of %u", r,
+                            guest.hello.number, options_.size);
+    } else if (guests_[r].file.valid()) {
+      wrong = Status::Error(Code::kInvalidArgument, "two processes say that they are %u", r);
+    }
+    if (!wrong.ok()) {
+      ++turned().unwanted;
+      Tell(guest, wrong);
+      last_wrong_ = wrong;
+      return options_.secret.empty() ? Status::Ok() : wrong;
+    }
+    std::memcpy(&cards_[r], guest.body, sizeof(Card));
+    guests_[r] = std::move(guest);
     ++here_;
     return Status::Ok();
   }
 
-  Status Missing() const {
+  // Who waits for the answer has nothing more to say: another may come in its place.
+  void DropWhoLeft() {
+    for (Guest& guest : guests_) {
+      if (!guest.file.valid()) continue;
+      pollfd one = {guest.file.get(), POLLIN, 0};
+      if (poll(&one, 1, 0) <= 0) continue;
+      guest = Guest();
+      --here_;
+      ++turned().closed;
+    }
+  }
+
+  Status Missing() {
     uint32_t first = 1;
-    while (files_[first].valid()) ++first;
-    return Status::Error(Code::kAborted,
-                         "process %u of %u has not come to process 0 within %.1f s (%u of the others have)",
-                         first, options_.size, static_cast<double>(options_.timeout_ns) * 1e-9, here_);
+    while (guests_[first].file.valid()) ++first;
+    return Status::Error(
+        Code::kAborted,
+        "process %u of %u has not come to process 0 within %.1f s (%u of the others have)%s%s%s", first,
+        options_.size, static_cast<double>(options_.timeout_ns) * 1e-9, here_, TextOf(turned()).text,
+        last_wrong_.ok() ? "" : "; ", last_wrong_.message());
   }
 
   const ProcessOptions& options_;
   Card* const cards_;
-  File files_[kMaxProcesses];
-  File refused_;  // who came with wrong numbers
+  Reception reception_;
+  Guest guests_[kMaxProcesses];
+  Status last_wrong_;
   uint32_t here_ = 0;
 };
 
@@ -96,45 +131,93 @@ void Pause() {
   nanosleep(&moment, nullptr);
 }
 
-Status Come(const ProcessOptions& options, Card* cards, Deadline deadline) {
+Status Come(const ProcessOptions& options, const Key& key, Deadline deadline, Card* cards,
+            Listeners* listeners) {
   const char* const address = options.place.address;
-  Coming coming;
-  coming.rank = options.rank;
-  coming.size = options.size;
-  coming.card = cards[options.rank];
+  const Deadline patience = deadline < ~uint64_t{0} - 5 * kSecond ? deadline + 5 * kSecond : deadline;
+  Hello hello;
+  hello.magic = kMagic;
+  hello.from = options.rank;
+  hello.number = options.size;
+  bool stranger = false;
   for (; MonotonicNanoseconds() < deadline; Pause()) {
     RONDO_ASSIGN_OR_RETURN(const Named named, Resolve(address));
     for (uint32_t i = 0; i < named.count; ++i) {
       const Deadline attempt = MonotonicNanoseconds() + 2 * kSecond;
       const File file = ConnectTo(named.places[i], attempt < deadline ? attempt : deadline);
-      Answer answer;
+      if (!file.valid()) continue;
+      // The others reach this process where this connection begins.
+      Card& mine = cards[options.rank];
+      RONDO_RETURN_IF_ERROR(ListenBeside(PlaceOf(file), listeners));
+      RONDO_RETURN_IF_ERROR(MakeCard(*listeners, &mine));
+      const Card sent = mine;
+      Key connection;
+      const Deadline soon = MonotonicNanoseconds() + 5 * kSecond;
+      const Met met =
+          Introduce(file, key, &hello, &sent, sizeof(sent), soon < deadline ? soon : deadline, &connection);
+      stranger = stranger || met == Met::kStranger;
       // Rank 0 answers when all have come; who else may listen there does not, or closes.
-      if (!file.valid() || !SendAll(file, &coming, sizeof(coming), deadline) ||
-          !TakeAll(file, &answer, sizeof(answer), deadline + 5 * kSecond) || answer.magic != kMagic)
+      Answer answer;
+      if (met != Met::kProved || !TakeAll(file, &answer, sizeof(answer), patience)) continue;
+      if (answer.refused == 0 && !TakeAll(file, cards, sizeof(Card) * options.size, patience)) continue;
+      if (!Same(answer.proof, ProofOf(answer, connection, cards, options.size))) {
+        stranger = true;
         continue;
+      }
       answer.why[sizeof(answer.why) - 1] = 0;
       if (answer.refused != 0) return Status::Error(Code::kAborted, "process 0 says: %s", answer.why);
-      if (TakeAll(file, cards, sizeof(Card) * options.size, deadline + 5 * kSecond)) return Status::Ok();
+      if (std::memcmp(&cards[options.rank], &sent, sizeof(sent)) == 0) return Status::Ok();
     }
   }
-  return Status::Error(Code::kAborted, "process 0 of %u was not to be found at %s within %.1f s",
-                       options.size, address, static_cast<double>(options.timeout_ns) * 1e-9);
+  return Status::Error(Code::kAborted, "process 0 of %u was not to be found at %s within %.1f s%s",
+                       options.size, address, static_cast<double>(options.timeout_ns) * 1e-9,
+                       !stranger ? ""
+                       : options.secret.empty()
+                           ? ": who listens there has a secret, and this process has none"
+                           : ": who listens there does not know this process's secret");
+}
+
+Status GatherAll(const ProcessOptions& options, const void* mine, size_t bytes, void* all) {
+  const int error = options.place.all_gather(options.place.user, mine, bytes, all);
+  if (error == 0) return Status::Ok();
+  return Status::Error(Code::kAborted, "process %u of %u: all_gather failed (%d)", options.rank, options.size,
+                       error);
+}
+
+// On one machine nobody beyond it needs to reach them.
+Status MeetThroughOthers(const ProcessOptions& options, Card* cards, Listeners* listeners) {
+  const uint64_t machine = NetworkNumber();
+  uint64_t machines[kMaxProcesses];
+  RONDO_RETURN_IF_ERROR(GatherAll(options, &machine, sizeof(machine), machines));
+  bool together = machine != 0;
+  for (uint32_t r = 0; r < options.size; ++r) together = together && machines[r] == machine;
+  const char* const listen = together ? "127.0.0.1" : options.place.listen;
+  if (listen == nullptr) {
+    RONDO_ASSIGN_OR_RETURN(listeners->files[0], ListenEverywhere());
+    listeners->count = 1;
+    listeners->everywhere = true;
+  } else {
+    RONDO_ASSIGN_OR_RETURN(const Place place, PlaceOfNumber(listen));
+    RONDO_RETURN_IF_ERROR(ListenBeside(place, listeners));
+  }
+  RONDO_RETURN_IF_ERROR(MakeCard(*listeners, &cards[options.rank]));
+  const Card mine = cards[options.rank];
+  return GatherAll(options, &mine, sizeof(mine), cards);
 }
 
 }  // namespace
 
-Status Meet(const ProcessOptions& options, Card* cards, Deadline deadline) {
-  const MeetingPlace& place = options.place;
-  if (place.all_gather != nullptr) {
-    const Card mine = cards[options.rank];
-    const int error = place.all_gather(place.user, &mine, sizeof(mine), cards);
-    if (error == 0) return Status::Ok();
-    return Status::Error(Code::kAborted, "process %u of %u: all_gather failed (%d)", options.rank,
-                         options.size, error);
-  }
-  RONDO_ASSIGN_OR_RETURN(const Named named, Resolve(place.address));
-  if (options.rank != 0) return Come(options, cards, deadline);
-  return Host(options, cards).Receive(named.port, deadline);
+Status Meet(const ProcessOptions& options, const Key& key, Deadline deadline, Card* cards,
+            Listeners* listeners, TurnedAway* turned) {
+  if (options.place.all_gather != nullptr) return MeetThroughOthers(options, cards, listeners);
+  RONDO_ASSIGN_OR_RETURN(const Named named, Resolve(options.place.address));
+  if (options.rank != 0) return Come(options, key, deadline, cards, listeners);
+  RONDO_RETURN_IF_ERROR(ListenThere(options.place.address, named, listeners));
+  RONDO_RETURN_IF_ERROR(MakeCard(*listeners, &cards[0]));
+  Host host(options, key, *listeners, cards);
+  const Status status = host.Receive(deadline);
+  turned->Add(host.turned());
+  return status;
 }
 
 }  // namespace rondo::processes

@@ -17,8 +17,8 @@ namespace rondo {
 
 using processes::Card;
 using processes::Deadline;
-using processes::File;
 using processes::Group;
+using processes::Key;
 
 Result<Processes*> Processes::Connect(const ProcessOptions& options) {
   if (options.size < 1 || options.size > kMaxProcesses || options.rank >= options.size) {
@@ -29,6 +29,13 @@ Result<Processes*> Processes::Connect(const ProcessOptions& options) {
     return Status::Error(Code::kInvalidArgument, "%u processes need an all_gather or an address to meet at",
                          options.size);
   }
+  if (!options.secret.empty() && (options.secret.size() < ProcessOptions::kMinSecret ||
+                                  options.secret.size() > ProcessOptions::kMaxSecret)) {
+    return Status::Error(Code::kInvalidArgument,
+                         "process %u of %u: a secret of %zu characters; it has %zu to %zu", options.rank,
+                         options.size, options.secret.size(), ProcessOptions::kMinSecret,
+                         ProcessOptions::kMaxSecret);
+  }
   std::unique_ptr<Group> group(new (std::nothrow) Group(options.rank, options.size));
   std::unique_ptr<Card[]> cards(new (std::nothrow) Card[options.size]);
   if (group == nullptr || cards == nullptr || !group->Prepare()) {
@@ -37,12 +44,12 @@ Result<Processes*> Processes::Connect(const ProcessOptions& options) {
   if (options.size == 1) return static_cast<Processes*>(group.release());
   const uint64_t now = MonotonicNanoseconds();
   const Deadline deadline = options.timeout_ns < ~now ? now + options.timeout_ns : ~uint64_t{0};
-  uint16_t port = 0;
-  RONDO_ASSIGN_OR_RETURN(const File listener, processes::Listen(&port));
-  cards[options.rank] = processes::MakeCard(port);
-  RONDO_RETURN_IF_ERROR(processes::Meet(options, cards.get(), deadline));
-  RONDO_RETURN_IF_ERROR(
-      processes::ConnectAll(options.rank, options.size, cards.get(), listener, deadline, group->lines()));
+  const Key secret = processes::KeyOf(options.secret);
+  processes::Listeners listeners;
+  RONDO_RETURN_IF_ERROR(processes::Meet(options, secret, deadline, cards.get(), &listeners, group->turned()));
+  const Key key = processes::KeyOfAll(secret, cards.get(), options.size);
+  RONDO_RETURN_IF_ERROR(processes::ConnectAll(options.rank, options.size, cards.get(), key, listeners,
+                                              deadline, group->lines(), group->turned()));
   return static_cast<Processes*>(group.release());
 }
 

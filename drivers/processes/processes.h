@@ -33,13 +33,26 @@ struct MeetingPlace {
   // repeats.
   int (*all_gather)(void* user, const void* mine, size_t bytes, void* all) = nullptr;
   void* user = nullptr;
-  // "host:port", "[v6]:port": where rank 0 listens, while they meet, and all others come to.
+  // "host:port", "[v6]:port": where rank 0 listens, while they meet, and all others come to. Rank 0 listens
+  // at the addresses of its machine that `host` names, and at no others; the others listen where they came to
+  // rank 0 from.
   const char* address = nullptr;
+  // With `all_gather`, where this process listens for the others if not all are on one machine: an address of
+  // this machine in numbers; null: all of them. On one machine they listen at 127.0.0.1.
+  const char* listen = nullptr;
 };
 
+// What a secret is for: only processes that know it take part. Both sides of every connection prove so by a
+// keyed hash (BLAKE2s) over random numbers of both, before anything else is read; it is never sent. Without
+// one, whoever reaches `address` while they meet can take part, or a place; with `all_gather` the key is made
+// of what that carries, and is as secret as that. It does not hide or seal what is sent afterwards: a network
+// that others can read or change needs a tunnel.
 struct ProcessOptions {
+  static constexpr size_t kMinSecret = 16, kMaxSecret = 4096;  // characters
+
   uint32_t rank = 0, size = 1;  // size at most kMaxProcesses
   MeetingPlace place;
+  std::string_view secret;                          // the same in all; empty: none. Not kept
   uint64_t timeout_ns = uint64_t{60} * 1000000000;  // until all have come; with `all_gather`, from then on
 };
 
@@ -61,14 +74,18 @@ struct Purpose {
 
 class Processes {
  public:
-  // Returns when all are connected with all. kInvalidArgument for options out of range; kAborted, naming who,
-  // when some have not come in time.
+  // Returns when all are connected with all. Strangers are served side by side, each for 2 s at most and 256
+  // at once; they are dropped and counted, and end nothing. kInvalidArgument for options out of range, or
+  // when one that knows the secret comes with other numbers; kAborted, naming who, when some have not come in
+  // time.
   static Result<Processes*> Connect(const ProcessOptions& options);
   // Says goodbye; what the others still have from this one stays valid.
   virtual ~Processes() = default;
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
+  // How many connections came to this process while they met, and were turned away.
+  virtual uint32_t turned_away() const = 0;
 
   // As Driver::Agree says.
   virtual Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) = 0;

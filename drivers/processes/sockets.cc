@@ -1,12 +1,13 @@
 #include "drivers/processes/sockets.h"
 
-#include <fcntl.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "core/stop.h"
@@ -28,27 +29,6 @@ void Prepare(int socket) {
   Set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 20000);
 }
 
-// On every address of IPv6 and IPv4, or where there is no IPv6, of IPv4.
-int Bound(bool six, uint16_t port) {
-  const int made = socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (made < 0) return -1;
-  Set(made, SOL_SOCKET, SO_REUSEADDR, 1);
-  Set(made, IPPROTO_TCP, TCP_DEFER_ACCEPT, 30);  // who comes speaks first: who says nothing holds nobody up
-  if (six) Set(made, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  sockaddr_in6 any6 = {};
-  any6.sin6_family = AF_INET6;
-  any6.sin6_port = htons(port);
-  sockaddr_in any4 = {};
-  any4.sin_family = AF_INET;
-  any4.sin_port = htons(port);
-  const auto* any = six ? reinterpret_cast<const sockaddr*>(&any6) : reinterpret_cast<const sockaddr*>(&any4);
-  if (bind(made, any, six ? sizeof(any6) : sizeof(any4)) == 0 && listen(made, 256) == 0) return made;
-  const int error = errno;
-  close(made);
-  errno = error;
-  return -1;
-}
-
 }  // namespace
 
 void File::Close() {
@@ -68,29 +48,67 @@ bool WaitFor(const File& file, short events, Deadline deadline) {
   }
 }
 
-Result<File> Listen(uint16_t* port) {
-  int made = Bound(true, *port);
-  if (made < 0) made = Bound(false, *port);
-  if (made < 0) {
-    return Status::Error(Code::kIo, "listening at port %u: %s", *port, std::strerror(errno));
+Result<File> ListenAt(const Place& place) {
+  const int family = place.address.ss_family;
+  File file(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (file.valid()) {
+    Set(file.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    const bool any =
+        family == AF_INET6 &&
+        IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(&place.address)->sin6_addr);
+    if (family == AF_INET6) Set(file.get(), IPPROTO_IPV6, IPV6_V6ONLY, any ? 0 : 1);
+    if (bind(file.get(), reinterpret_cast<const sockaddr*>(&place.address), place.size) == 0 &&
+        listen(file.get(), 1024) == 0)
+      return file;
   }
-  File file(made);
-  sockaddr_storage at = {};
-  socklen_t size = sizeof(at);
-  getsockname(made, reinterpret_cast<sockaddr*>(&at), &size);
-  *port = ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&at)->sin6_port
-                                         : reinterpret_cast<sockaddr_in*>(&at)->sin_port);
-  return file;
+  const bool elsewhere = errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT;
+  return Status::Error(elsewhere ? Code::kNotFound : Code::kIo, "listening at %s: %s", TextOf(place).text,
+                       std::strerror(errno));
 }
 
-File Accept(const File& listener, Deadline deadline) {
-  while (WaitFor(listener, POLLIN, deadline)) {
-    const int taken = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (taken < 0) continue;
-    Prepare(taken);
-    return File(taken);
+Result<File> ListenEverywhere() {
+  Place place;
+  place.address.ss_family = AF_INET6;
+  place.size = sizeof(sockaddr_in6);
+  Result<File> both = ListenAt(place);
+  if (both.ok()) return both;
+  place.address.ss_family = AF_INET;
+  place.size = sizeof(sockaddr_in);
+  return ListenAt(place);
+}
+
+Place PlaceOf(const File& file) {
+  Place place;
+  place.size = sizeof(place.address);
+  if (getsockname(file.get(), reinterpret_cast<sockaddr*>(&place.address), &place.size) != 0) return Place();
+  return place;
+}
+
+uint16_t PortOf(const Place& place) {
+  return ntohs(place.address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&place.address)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&place.address)->sin_port);
+}
+
+PlaceText TextOf(const Place& place) {
+  PlaceText text;
+  char host[INET6_ADDRSTRLEN] = "?";
+  const bool six = place.address.ss_family == AF_INET6;
+  if (six) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&place.address)->sin6_addr, host,
+              sizeof(host));
+  } else {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&place.address)->sin_addr, host, sizeof(host));
   }
-  return File();
+  std::snprintf(text.text, sizeof(text.text), six ? "[%s]:%u" : "%s:%u", host, PortOf(place));
+  return text;
+}
+
+File Accepted(const File& listener) {
+  const int taken = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (taken < 0) return File();
+  Prepare(taken);
+  return File(taken);
 }
 
 File ConnectTo(const Place& place, Deadline deadline) {

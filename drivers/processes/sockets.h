@@ -43,10 +43,22 @@ using Deadline = uint64_t;
 // Waits until `file` has what `events` (of poll) ask for. False at the deadline.
 bool WaitFor(const File& file, short events, Deadline deadline);
 
-// A socket that listens on every address of this machine, at `port` (0: any); *port becomes where.
-Result<File> Listen(uint16_t* port);
-// The next connection of `listener`; an invalid one when none has come by the deadline. Non-blocking.
-File Accept(const File& listener, Deadline deadline);
+// A socket that listens at `place` alone (port 0: any port). Naming the place: kNotFound where that is no
+// address of this machine, kIo where it is taken.
+Result<File> ListenAt(const Place& place);
+// The same on every address of this machine, at any port.
+Result<File> ListenEverywhere();
+// This side's end of a connection, or where a listener listens.
+Place PlaceOf(const File& file);
+uint16_t PortOf(const Place& place);
+// "10.0.0.1:29500", "[::1]:29500".
+struct PlaceText {
+  char text[64] = {};
+};
+PlaceText TextOf(const Place& place);
+
+// The next connection that waits at `listener`; an invalid one, and errno, where there is none. Non-blocking.
+File Accepted(const File& listener);
 // A connection, non-blocking; an invalid one when there is none to be had by the deadline.
 File ConnectTo(const Place& place, Deadline deadline);
 // All of `bytes`, or false: closed, or too late.

@@ -38,6 +38,7 @@ class Store final : public TorchStore {
       return self->status_.ok() ? 0 : 1;
     };
     place.user = this;
+    place.listen = local_[0] == 0 ? nullptr : local_;
     return place;
   }
   const Status& status() const override { return status_; }
@@ -50,6 +51,9 @@ class Store final : public TorchStore {
         file_ = processes::ConnectTo(named.places[i], deadline_);
       }
       if (file_.valid()) {
+        // The others reach this process where it reaches the store; on the store's own machine that may be
+        // its loop.
+        if (!processes::LocalNumber(file_, local_, sizeof(local_))) local_[0] = 0;
         Add<uint8_t>(kValidate);
         Add(kValidation);
         return Send() ? Status::Ok() : Ended("saying hello");
@@ -134,6 +138,7 @@ class Store final : public TorchStore {
   const uint32_t rank_, size_;
   const uint64_t timeout_ns_;
   char job_[128];
+  char local_[64] = {};
   File file_;
   Deadline deadline_ = 0;
   uint32_t gathered_ = 0;

@@ -95,9 +95,13 @@ launch=$here/launcher.py
 for n in 2 4; do
   expect 0 "$n processes with torchrun's environment" "$launch" -n $n "$rondo" run "plan$n.rondo" "${inputs[@]}" --output "torch$n" --threads 1
   says "0 out: 1 run in .* $n processes"
+  says "0 err: rondo: $n processes meet at 127.0.0.1:[0-9]+ without a secret"
   silent "^[1-9]"
   same_outputs $n "torch$n"
 done
+RONDO_SECRET=0123456789abcdef expect 0 "processes with a secret" "$launch" -n 2 "$rondo" run plan2.rondo "${inputs[@]}" --output secret2 --threads 1
+silent "without a secret"
+same_outputs 2 secret2
 expect 0 "2 processes at torchrun's store" "$launch" --store -n 2 "$rondo" run plan2.rondo "${inputs[@]}" --output store2 --threads 1
 same_outputs 2 store2
 expect 0 "2 processes with srun's environment" "$launch" --srun -n 2 "$rondo" run plan2.rondo "${inputs[@]}" --output srun2 --threads 1
@@ -135,6 +139,11 @@ for command in profile tune; do
   expect 2 "$command of several processes" "$launch" -n 2 "$rondo" $command plan2.rondo -o measured.json
   says "0 err: rondo $command: this is process 0 of 2, as WORLD_SIZE is 2 in the environment.*without torchrun"
 done
+expect 1 "two secrets" "$launch" -n 2 bash -c "RONDO_SECRET=0123456789abcde\$RANK exec $rondo run plan2.rondo --timeout 1 ${inputs[*]}"
+says '0 err: .*process 1 of 2 has not come to process 0 within 1.0 s'
+says "1 err: .*who listens there does not know this process's secret"
+RONDO_SECRET=short expect 1 "a short secret" "$launch" -n 2 "$rondo" run plan2.rondo "${inputs[@]}"
+says 'RONDO_SECRET has 5 characters in the environment: a secret has 16 to 4096'
 RANK=x WORLD_SIZE=2 expect 1 "a rank that is no number" "$rondo" run plan2.rondo
 says 'RANK is "x" in the environment'
 RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost expect 1 "no port" "$rondo" run plan2.rondo

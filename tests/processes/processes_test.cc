@@ -1,7 +1,4 @@
 // Processes as such: how they meet, what they say, what they send, how they end.
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/processes/strangers.h"
 #include "tests/processes/together.h"
 #include "tests/says.h"
 
@@ -26,19 +24,6 @@ Purpose PurposeOf(uint64_t number) {
   purpose.words[0] = number;
   purpose.describe = Describe;
   return purpose;
-}
-
-// A port that nobody listens at.
-uint16_t FreePort() {
-  const int made = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_storage at = {};
-  at.ss_family = AF_INET;
-  socklen_t size = sizeof(at);
-  EXPECT_EQ(bind(made, reinterpret_cast<sockaddr*>(&at), 16), 0);
-  EXPECT_EQ(getsockname(made, reinterpret_cast<sockaddr*>(&at), &size), 0);
-  close(made);
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&at);
-  return static_cast<uint16_t>(bytes[2] << 8 | bytes[3]);
 }
 
 Status Connect(uint32_t rank, uint32_t size, const char* address, double seconds) {
@@ -119,69 +104,6 @@ TEST(MeetingTest, WhoDoesNotComeIsNamedInTime) {
   second.join();
   EXPECT_SAYS(Connect(1, 2, address.c_str(), 0.3), "process 0 of 2 was not to be found at 127.0.0.1:");
   EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 30);
-}
-
-TEST(MeetingTest, OthersNumbersAreRefusedOnAllSides) {
-  const std::string address = "127.0.0.1:" + std::to_string(FreePort());
-  std::thread other(
-      [&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 10), "process 1 of 3 comes to process 0 of 2"); });
-  EXPECT_SAYS(Connect(0, 2, address.c_str(), 10), "process 1 of 3 comes to process 0 of 2");
-  other.join();
-}
-
-// Who comes to a port by chance neither counts nor keeps others waiting for long.
-TEST(MeetingTest, StrangersAreSentAway) {
-  const uint16_t port = FreePort();
-  const std::string address = "localhost:" + std::to_string(port);
-  std::atomic<bool> done{false};
-  std::thread stranger([&] {
-    while (!done) {
-      const int made = socket(AF_INET, SOCK_STREAM, 0);
-      uint8_t at[16] = {AF_INET, 0, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 127, 0,
-                        0,       1};
-      const std::string words(1000, 'x');
-      if (connect(made, reinterpret_cast<sockaddr*>(at), 16) == 0) {
-        [[maybe_unused]] const ssize_t sent = send(made, words.data(), words.size(), MSG_NOSIGNAL);
-      }
-      close(made);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
-  std::thread second([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const Status status = Connect(1, 2, address.c_str(), 30);
-    EXPECT_TRUE(status.ok()) << status.message();
-  });
-  const Status status = Connect(0, 2, address.c_str(), 30);
-  EXPECT_TRUE(status.ok()) << status.message();
-  second.join();
-  done = true;
-  stranger.join();
-}
-
-// Connections that stay open, some after a word or two, and none after a whole greeting.
-TEST(MeetingTest, StrangersThatSayLittleHoldNobodyUp) {
-  const uint16_t port = FreePort();
-  const std::string address = "localhost:" + std::to_string(port);
-  std::vector<int> strangers;
-  std::thread others([&] {
-    const uint8_t at[16] = {AF_INET, 0, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 127, 0,
-                            0,       1};
-    const std::string words(64, 'x');
-    while (strangers.size() < 12) {
-      const int made = socket(AF_INET, SOCK_STREAM, 0);
-      while (connect(made, reinterpret_cast<const sockaddr*>(at), 16) != 0) std::this_thread::yield();
-      const size_t said = strangers.size() % 2 == 0 ? 0 : words.size();
-      EXPECT_EQ(send(made, words.data(), said, MSG_NOSIGNAL), static_cast<ssize_t>(said));
-      strangers.push_back(made);
-    }
-    const Status status = Connect(1, 2, address.c_str(), 20);
-    EXPECT_TRUE(status.ok()) << status.message();
-  });
-  const Status status = Connect(0, 2, address.c_str(), 20);
-  EXPECT_TRUE(status.ok()) << status.message();
-  others.join();
-  for (int stranger : strangers) close(stranger);
 }
 
 TEST(MeetingTest, OptionsOutOfRangeAreRefused) {

@@ -83,6 +83,27 @@ Status FindAddress(Variables value, Launch* launch) {
   return Status::Ok();
 }
 
+// Set, but to nothing: somebody meant to give one.
+Status FindSecret(Variables value, Launch* launch) {
+  const char* secret = value("RONDO_SECRET");
+  if (secret == nullptr) return Status::Ok();
+  launch->secret = secret;
+  const size_t size = launch->secret.size();
+  if (size >= ProcessOptions::kMinSecret && size <= ProcessOptions::kMaxSecret) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument,
+                       "RONDO_SECRET has %zu characters in the environment: a secret has %zu to %zu", size,
+                       ProcessOptions::kMinSecret, ProcessOptions::kMaxSecret);
+}
+
+// To whoever reads the errors of process 0.
+void SayWhoCanTakePart(const Launch& launch) {
+  if (launch.rank != 0 || launch.store || !launch.secret.empty()) return;
+  std::fprintf(stderr,
+               "rondo: %u processes meet at %s without a secret: whoever reaches that address can take part "
+               "(set RONDO_SECRET to the same text for all)\n",
+               launch.size, launch.address.c_str());
+}
+
 }  // namespace
 
 Result<Launch> ReadLaunch(Variables value) {
@@ -102,6 +123,7 @@ Result<Launch> ReadLaunch(Variables value) {
       RONDO_ASSIGN_OR_RETURN(launch.local, NumberOf(value, names.local, 0, launch.size - 1));
     }
     launch.locals = static_cast<uint32_t>(std::strtoul(TextOf(value, names.locals).c_str(), nullptr, 10));
+    RONDO_RETURN_IF_ERROR(FindSecret(value, &launch));
     if (launch.launcher != Launcher::kMpirun) RONDO_RETURN_IF_ERROR(FindAddress(value, &launch));
     return launch;
   }
@@ -117,7 +139,7 @@ Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string&
   std::unique_ptr<Processes> none;
   if (launch.launcher == Launcher::kNone) return none;
   if (launch.launcher == Launcher::kMpirun) {
-    Result<Processes*> met = ConnectThroughMpi(library_path.c_str(), timeout_ns);
+    Result<Processes*> met = ConnectThroughMpi(library_path.c_str(), timeout_ns, launch.secret);
     if (!met.ok()) return met.status().At("process %u of %u, started by mpirun", launch.rank, launch.size);
     return std::unique_ptr<Processes>(*met);
   }
@@ -126,6 +148,7 @@ Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string&
   options.size = launch.size;
   options.timeout_ns = timeout_ns;
   options.place.address = launch.address.c_str();
+  options.secret = launch.secret;
   std::unique_ptr<TorchStore> store;
   if (launch.store) {
     TorchStoreOptions at;
@@ -138,6 +161,7 @@ Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string&
     store.reset(connected);
     options.place = store->place();
   }
+  SayWhoCanTakePart(launch);
   Result<Processes*> met = Processes::Connect(options);
   if (store != nullptr && !store->status().ok()) return store->status();
   if (!met.ok()) return met.status();
@@ -162,6 +186,10 @@ Status JoinOthers(LoadOptions* load) {
   if (launch.launcher == Launcher::kNone) return Status::Ok();
   const uint64_t timeout = load->timeout > 0 ? TimeoutOf(*load) : kDefaultWatchdogNs;
   RONDO_ASSIGN_OR_RETURN(std::unique_ptr<Processes> met, Meet(launch, load->library_path, timeout));
+  if (const uint32_t strangers = met->turned_away(); strangers != 0) {
+    std::fprintf(stderr, "rondo: process %u turned away %u connection%s while the processes met\n",
+                 launch.rank, strangers, strangers == 1 ? "" : "s");
+  }
   load->processes = std::move(met);
   load->local_process = launch.local;
   load->local_processes = launch.locals;

@@ -23,6 +23,7 @@ struct Launch {
   std::string address;   // of kTorchrun and kSrun: "host:port"
   bool store = false;    // torchrun's own store listens there
   std::string job = "";  // at the store
+  std::string secret;    // RONDO_SECRET: what all of them know and no one else; empty: none
 };
 
 // What `value` says of a variable: null where it is not set. A process of its own where nothing is said, or
