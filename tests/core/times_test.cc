@@ -1,0 +1,89 @@
+// Small formulas that compiler, runtime and drivers share.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/collective_time.h"
+#include "core/device_steps.h"
+#include "core/packed_weights.h"
+
+namespace rondo {
+namespace {
+
+TEST(CollectiveTimes, AreTheTablesAndInProportionBetween) {
+  const std::vector<AllReduceTime> table = {{1000, 10, 30}, {2000, 20, 40, 26}, {6000, 60, 100}};
+  const auto of = [&](double bytes, double ranks) {
+    return AllReduceMicroseconds({table.data(), table.size()}, bytes, ranks);
+  };
+  for (const AllReduceTime& row : table) {
+    EXPECT_NEAR(of(row.bytes, 2), row.us2, 1e-9);
+    EXPECT_NEAR(of(row.bytes, 8), row.us8, 1e-9);
+    EXPECT_NEAR(of(row.bytes, 4), row.us4 != 0 ? row.us4 : (row.us2 + row.us8) / 2, 1e-9);
+    EXPECT_NEAR(of(row.bytes, 1), row.us2, 1e-9);
+    EXPECT_NEAR(of(row.bytes, 64), row.us8, 1e-9);
+  }
+  EXPECT_NEAR(of(1500, 2), 15, 1e-9);
+  EXPECT_NEAR(of(3000, 8), 55, 1e-9);
+  EXPECT_NEAR(of(2000, 2 * std::sqrt(2.0)), 23, 1e-9);  // half a doubling from 2 to 4 devices
+  EXPECT_NEAR(of(2000, 4 * std::sqrt(2.0)), 33, 1e-9);  // and from 4 to 8
+  EXPECT_NEAR(of(10'000, 2), 100, 1e-9);                // on as between the last two
+  EXPECT_NEAR(of(0, 2), 10, 1e-9);                      // never below the first
+  EXPECT_NEAR(AllReduceMicroseconds({table.data(), 1}, 5000, 2), 10, 1e-9);
+}
+
+TEST(CollectiveTimes, ATwoShotIsForManyBytesAmongMoreThanTwo) {
+  EXPECT_FALSE(TwoShotIsQuicker(1e12, 2));  // sends as much
+  EXPECT_FALSE(TwoShotIsQuicker(4096, 8));
+  EXPECT_TRUE(TwoShotIsQuicker(1 << 20, 8));
+  EXPECT_TRUE(TwoShotIsQuicker(1 << 20, 4));
+  // Where 1.8 us are what sending the difference takes: 2 * bytes * 7 * 3/4 at 250 GB/s.
+  const double even = 1.8 * 2.5e5 / (2 * 7 * 0.75);
+  EXPECT_FALSE(TwoShotIsQuicker(even * 0.999, 8));
+  EXPECT_TRUE(TwoShotIsQuicker(even * 1.001, 8));
+}
+
+TEST(DeviceSteps, AreTheLeastWholeUnits) {
+  for (uint64_t unit : {1u, 4u, 4096u}) {
+    for (uint64_t bytes : {0u, 1u, 2u, 4u, 5u, 4095u, 4096u, 4097u, 8192u}) {
+      const uint64_t units = InUnits(bytes, unit);
+      EXPECT_EQ(units % unit, 0u);
+      EXPECT_GE(units, bytes);
+      EXPECT_LT(units, bytes + unit);
+    }
+  }
+  EXPECT_EQ(InDeviceSteps(1), kDeviceStep);
+  EXPECT_EQ(InDeviceSteps(kDeviceStep + 1), 2 * kDeviceStep);
+}
+
+// Sign, exponent and mantissa, by the formats' definition; codes that stand for no number are any.
+TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
+  struct Format {
+    PackedType type;
+    int exponent_bits, mantissa_bits, bias;
+    uint32_t first_without;  // below the sign
+  };
+  const Format kFormats[] = {{PackedType::kE4M3, 4, 3, 7, 0x7f},
+                             {PackedType::kE5M2, 5, 2, 15, 0x7c},
+                             {PackedType::kE2M1, 2, 1, 1, 8}};
+  for (const Format& f : kFormats) {
+    const int sign = f.exponent_bits + f.mantissa_bits;
+    EXPECT_EQ(BitsOf(f.type), sign + 1);
+    for (uint32_t code = 0; code < f.first_without; ++code) {
+      const int exponent = static_cast<int>(code >> f.mantissa_bits);
+      const double mantissa = static_cast<double>(code % (1u << f.mantissa_bits)) / (1 << f.mantissa_bits);
+      const double value =
+          exponent == 0 ? std::ldexp(mantissa, 1 - f.bias) : std::ldexp(1 + mantissa, exponent - f.bias);
+      EXPECT_EQ(PackedValue(f.type, code), static_cast<float>(value)) << Name(f.type) << " " << code;
+      EXPECT_EQ(PackedValue(f.type, code | 1u << sign), static_cast<float>(-value))
+          << Name(f.type) << " " << code;
+    }
+  }
+  for (PackedType type : {PackedType::kU2, PackedType::kU4, PackedType::kU8}) {
+    for (uint32_t code = 0; code < 1u << BitsOf(type); ++code)
+      EXPECT_EQ(PackedValue(type, code), static_cast<float>(code));
+  }
+}
+
+}  // namespace
+}  // namespace rondo
