@@ -153,14 +153,13 @@ bool OneValue(OpContext& c, int i, double* value) {
   return true;
 }
 
-// x to a constant power that plain arithmetic gives; kNoNode if there is none.
+// x to a constant power that one or two products, or a quotient, give; kNoNode if there is none. Roots, which
+// differ at -0 and -inf, are for the pass `simplify`.
 NodeId SimplePower(ir::Builder& b, NodeId x, double exponent) {
   if (exponent == 1) return x;
   if (exponent == 2) return b.Mul(x, x);
   if (exponent == 3) return b.Mul(b.Mul(x, x), x);
   if (!IsFloat(b.dtype(x))) return kNoNode;
-  if (exponent == 0.5) return b.Unary(TapeOp::kSqrt, x);
-  if (exponent == -0.5) return b.Unary(TapeOp::kRsqrt, x);
   if (exponent == -1) return b.Unary(TapeOp::kReciprocal, x);
   return kNoNode;
 }

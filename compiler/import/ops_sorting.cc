@@ -12,13 +12,16 @@ using ir::Builder;
 
 constexpr int64_t kMaxRow = 8192;
 
-// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order. What is
-// no number counts as infinity: no two elements have one place.
+// NaN counts as infinity: so all elements have an order.
+NodeId Ordered(Builder& b, NodeId x) {
+  if (!IsFloat(b.dtype(x))) return x;
+  const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());
+  return b.Select(b.Unary(TapeOp::kIsNan, x), infinity, x);
+}
+
+// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order: no two
+// elements have one place.
 NodeId Ranks(Builder& b, NodeId x, bool largest) {
-  if (IsFloat(b.dtype(x))) {
-    const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());
-    x = b.Select(b.Unary(TapeOp::kIsNan, x), infinity, x);
-  }
   int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
   Shape square{rows, n, n};
   NodeId own = b.Expand(b.Unsqueeze(x, 2), square);    // element i
@@ -65,11 +68,11 @@ Status TopK(OpContext& c) {
   NodeId x = b.Reshape(moved, {rows, n});
   NodeId index = kNoNode;
   if (k == 1) {
-    index = b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, x, {1}, true);
+    index = b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, Ordered(b, x), {1}, true);
   } else {
     // The index whose rank is r, for each r below k.
     Shape cube{rows, k, n};
-    NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, x, largest), 1), cube);
+    NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, Ordered(b, x), largest), 1), cube);
     NodeId here = b.Binary(TapeOp::kEqual, rank, b.Iota(cube, 1));
     NodeId place = b.Select(here, b.Iota(cube, 2), b.Scalar(DType::kI64, 0));
     index = b.Reduce(ir::ReduceKind::kSum, place, {2}, false);

@@ -57,7 +57,7 @@ std::optional<double> UniformValue(const Graph& graph, NodeId id) {
   bool same = true;
   ir::ForEachElement(once, [&](int64_t, int64_t at) {
     if (!found) found = value(at);
-    same = same && value(at) == *found;
+    same = same && value(at) == *found && std::signbit(value(at)) == std::signbit(*found);
   });
   return same ? found : std::nullopt;
 }

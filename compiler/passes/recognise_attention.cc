@@ -226,7 +226,7 @@ class Matcher {
         next = Multiplied(mul->x, mul->value, &out);
       } else if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
         std::optional<double> by = UniformValue(*g_, div->inputs[1]);
-        if (by && *by != 0) next = Multiplied(div->inputs[0], 1 / *by, &out);
+        if (by && std::isfinite(1 / *by)) next = Multiplied(div->inputs[0], 1 / *by, &out);
         if (!by) next = TakeFactor(id, &out);
       } else if (TakesFactor(id)) {
         next = TakeFactor(id, &out);
@@ -362,7 +362,7 @@ class Matcher {
         factor = mul->value;
       } else if (const Node* div = AsPointwise(*g_, base, TapeOp::kDiv)) {
         std::optional<double> by = UniformValue(*g_, div->inputs[1]);
-        if (!by || *by == 0) return id;
+        if (!by || !std::isfinite(1 / *by)) return id;
         x = div->inputs[0];
         factor = 1 / *by;
       }

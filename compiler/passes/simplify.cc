@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/ir/rebase.h"
 #include "compiler/ir/walk.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/sign_facts.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -65,9 +67,10 @@ struct Rules {
         if (std::optional<ScalarUse> s = WithScalar(*g, id, op)) return Scaled(*s);
         return kNoNode;
       case TapeOp::kAdd:
-        if (std::optional<ScalarUse> s = WithScalar(*g, id, op); s && s->value == 0) return s->x;
+        if (std::optional<ScalarUse> s = WithScalar(*g, id, op); s && IsNothing(s->x, s->value, true))
+          return s->x;
         return kNoNode;
-      case TapeOp::kSub: return uniform(1) == 0.0 ? in[0] : kNoNode;
+      case TapeOp::kSub: return uniform(1) && IsNothing(in[0], *uniform(1), false) ? in[0] : kNoNode;
       case TapeOp::kDiv:
         if (uniform(1) == 1.0) return in[0];
         if (uniform(0) == 1.0 && IsFloat(n.dtype)) return Reciprocal(in[1]);
@@ -99,13 +102,27 @@ struct Rules {
     return static_cast<size_t>(x) < users->size() && (*users)[static_cast<size_t>(x)].size() == 1;
   }
 
+  // Whether x + zero, or x - zero, is x: -0 + 0 and -0 - -0 are +0.
+  bool IsNothing(NodeId x, double zero, bool added) const {
+    return zero == 0 && (!IsFloat(node().dtype) || std::signbit(zero) == added || IsNeverMinusZero(*g, x));
+  }
+
   // x * c, when x is itself a product with a constant that nothing else reads.
   NodeId Scaled(const ScalarUse& use) const {
     if (use.value == 1) return use.x;
     if (node().dtype != DType::kF32 && node().dtype != DType::kF64) return kNoNode;
     std::optional<ScalarUse> inner = WithScalar(*g, use.x, TapeOp::kMul);
-    if (!inner || !HasOneUser(use.x)) return kNoNode;
+    if (!inner || !HasOneUser(use.x) || !AreOneFactor(inner->value, use.value)) return kNoNode;
     return Make().BinaryScalar(TapeOp::kMul, inner->x, inner->value * use.value);
+  }
+
+  // Whether (x * a) * b overflows, and comes to 0, for the same x as x * (a * b): both take x the same way.
+  bool AreOneFactor(double a, double b) const {
+    const double both = std::abs(a * b), x = std::abs(a), y = std::abs(b);
+    const bool is_wide = node().dtype == DType::kF64;
+    const double least = is_wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min(),
+                 most = is_wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+    return ((x >= 1 && y >= 1) || (x <= 1 && y <= 1)) && both >= least && both <= most;
   }
 
   NodeId Reciprocal(NodeId x) const {
@@ -124,10 +141,20 @@ struct Rules {
     if (e == 2) return b.Mul(x, x);
     if (e == 3) return b.Mul(b.Mul(x, x), x);
     if (!IsFloat(node().dtype)) return kNoNode;
-    if (e == 0.5) return b.Unary(TapeOp::kSqrt, x);
-    if (e == -0.5) return b.Unary(TapeOp::kRsqrt, x);
+    if (e == 0.5 || e == -0.5) return RootPower(x, e);
     if (e == -1) return b.Unary(TapeOp::kReciprocal, x);
     return kNoNode;
+  }
+
+  // The root of -0 is -0, and of -inf NaN; powers of both are +0 or +inf.
+  NodeId RootPower(NodeId x, double e) const {
+    Builder b = Make();
+    const NodeId root = b.Unary(e > 0 ? TapeOp::kSqrt : TapeOp::kRsqrt, x);
+    if (IsNeverNegative(*g, x)) return root;
+    constexpr int64_t kMinus = 2;
+    const double of_minus_infinity = e > 0 ? std::numeric_limits<double>::infinity() : 0;
+    return b.Select(b.Unary(TapeOp::kIsInf, x, kMinus), b.Scalar(node().dtype, of_minus_infinity),
+                    b.Unary(TapeOp::kAbs, root));
   }
 
   // x -> wider -> anything is x -> anything.

@@ -156,7 +156,7 @@ class PartBuilder::SumsWay {
   // The greatest with a number, then the least; either may be missing.
   bool Clamp(const TapeInst& inst, size_t at, Requantisation* to) const {
     float number = 0;
-    if (!OtherNumber(inst, at, &number) || to->high != __builtin_inff()) return false;
+    if (!OtherNumber(inst, at, &number) || number != number || to->high != __builtin_inff()) return false;
     if (inst.op == TapeOp::kMax && to->low != -__builtin_inff()) return false;
     to->clamps = true;
     (inst.op == TapeOp::kMax ? to->low : to->high) = number;

@@ -22,7 +22,7 @@ uint32_t TakeSlot(TapeOp op, uint32_t slot, GrowingList<uint32_t>* free, uint32_
   return at;
 }
 
-// Powers by a constant that one cheaper instruction computes.
+// Powers by a constant that one cheaper instruction computes. Not roots: those of -0 and -inf are no powers.
 void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
   const TapeInst& exponent = tape[inst.b];
   if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
@@ -31,10 +31,6 @@ void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
     inst.b = inst.a;
   } else if (exponent.imm.f == -1) {
     inst.op = TapeOp::kReciprocal;
-  } else if (exponent.imm.f == -0.5) {
-    inst.op = TapeOp::kRsqrt;
-  } else if (exponent.imm.f == 0.5) {
-    inst.op = TapeOp::kSqrt;
   }
 }
 

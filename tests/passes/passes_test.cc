@@ -55,8 +55,9 @@ TEST(CommonSubexpressionsTest, ControlEdgesThatWouldBecomeACycleKeepBothNodes) {
 TEST(SimplifyTest, IdentitiesVanishAndPowersAreCheap) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({4}));
-  NodeId y = s.b.BinaryScalar(TapeOp::kAdd, s.b.BinaryScalar(TapeOp::kMul, x, 1), 0);
+  NodeId y = s.b.BinaryScalar(TapeOp::kSub, s.b.BinaryScalar(TapeOp::kMul, x, 1), 0);
   y = s.b.BinaryScalar(TapeOp::kPow, y, 2);
+  y = s.b.BinaryScalar(TapeOp::kAdd, y, 0);
   y = s.b.Unary(TapeOp::kReciprocal, s.b.BinaryScalar(TapeOp::kPow, y, 0.5));
   y = s.b.BinaryScalar(TapeOp::kMul, s.b.BinaryScalar(TapeOp::kMul, y, 3), 5);
   y = s.b.Cast(s.b.Cast(s.b.Cast(y, DType::kF16), DType::kF32), DType::kF16);
@@ -64,9 +65,27 @@ TEST(SimplifyTest, IdentitiesVanishAndPowersAreCheap) {
   ExpectSame(&s, Simplify);
   EXPECT_EQ(s.CountOf(TapeOp::kPow), 0);
   EXPECT_EQ(s.CountOf(TapeOp::kAdd), 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kSub), 0);
   EXPECT_EQ(s.CountOf(TapeOp::kRsqrt), 1);
   EXPECT_EQ(s.CountOf(TapeOp::kMul), 2);
   EXPECT_EQ(s.CountOf(TapeOp::kCast), 2);
+}
+
+// What would make another number of -0, -inf, or a product that overflows: -0 + 0 is +0, and (x * 1e30) *
+// 1e-30 is inf where x * 1 is not.
+TEST(SimplifyTest, WhatIsNoIdentityStays) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4}));
+  s.Out("sum", s.b.BinaryScalar(TapeOp::kAdd, x, 0));
+  s.Out("difference", s.b.BinaryScalar(TapeOp::kSub, x, -0.0));
+  s.Out("product", s.b.BinaryScalar(TapeOp::kMul, s.b.BinaryScalar(TapeOp::kMul, x, 1e30), 1e-30));
+  EXPECT_EQ(ExpectSame(&s, Simplify).changes, 0);
+  // A root of what may be negative costs three instructions more, and no power.
+  SmallGraph root;
+  root.Out("y", root.b.BinaryScalar(TapeOp::kPow, root.In("x", Shape({4})), -0.5));
+  ExpectSame(&root, Simplify);
+  EXPECT_EQ(root.CountOf(TapeOp::kPow), 0);
+  EXPECT_EQ(root.CountOf(TapeOp::kSelect), 1);
 }
 
 TEST(SimplifyTest, NarrowingCastsStay) {
