@@ -77,6 +77,8 @@ struct ImportOptions {
   std::optional<std::string> open_dims_hint;
   // Report nodes of which all inputs are known (ImportReport::known_nodes).
   bool list_known = false;
+  // Report what handlers read of attributes (ImportReport::attributes).
+  bool list_attributes = false;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
   // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
@@ -106,6 +108,20 @@ struct KnownNode {
   bool reverse = false;
 };
 
+// That the handler of an operator asked for an attribute of a node.
+struct AttributeRead {
+  enum Kind {
+    kPresence,  // only whether the node has it
+    kWhole,     // a tensor or graph, or whatever it holds
+    kValue,     // numbers or texts, which have a default
+  };
+  std::string domain, op;  // of the model's node, whatever other handlers its own calls
+  std::string name;
+  Kind kind = kValue;
+  bool is_other = false;  // kValue: the node says something else than the default; else: it has the attribute
+  int line = 0;           // of the handler's file, where it asks
+};
+
 struct ImportReport {
   int64_t onnx_nodes = 0;                  // imported, after inlining and unrolling
   int64_t skipped_nodes = 0;               // of the main graph, that no output needs
@@ -115,6 +131,7 @@ struct ImportReport {
   std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
   std::vector<KnownNode> known_nodes;      // in order, if asked for
+  std::vector<AttributeRead> attributes;   // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it
 };

@@ -51,6 +51,9 @@ class Importer : public Host {
   bool IsRotaryCache(const std::string& name) const override;
   int64_t RowsAdded(NodeId cache) override;
   void Remark(std::string text) override;
+  std::vector<AttributeRead>* attribute_reads() override {
+    return options_.list_attributes && report_ != nullptr ? &report_->attributes : nullptr;
+  }
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;

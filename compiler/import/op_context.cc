@@ -95,40 +95,69 @@ void OpContext::SetValue(int i, Value value) {
   if (i < num_outputs()) outputs_[static_cast<size_t>(i)] = std::move(value);
 }
 
-const onnx::AttributeProto* OpContext::Attribute(const char* name) const {
+const onnx::AttributeProto* OpContext::Find(const char* name) const {
   auto found = attributes_.find(name);
   return found == attributes_.end() ? nullptr : found->second;
 }
 
-int64_t OpContext::Int(const char* name, int64_t otherwise) const {
-  const onnx::AttributeProto* a = Attribute(name);
-  return a != nullptr && a->has_i() ? a->i() : otherwise;
+void OpContext::Note(const char* name, AttributeRead::Kind kind, bool is_other, int line) const {
+  if (std::vector<AttributeRead>* reads = host.attribute_reads())
+    reads->push_back({proto.domain(), proto.op_type(), name, kind, is_other, line});
 }
 
-float OpContext::Float(const char* name, float otherwise) const {
-  const onnx::AttributeProto* a = Attribute(name);
-  return a != nullptr && a->has_f() ? a->f() : otherwise;
+const onnx::AttributeProto* OpContext::Attribute(const char* name, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  Note(name, AttributeRead::kWhole, a != nullptr, line);
+  return a;
 }
 
-std::string OpContext::String(const char* name, const char* otherwise) const {
-  const onnx::AttributeProto* a = Attribute(name);
-  return a != nullptr && a->has_s() ? a->s() : otherwise;
+bool OpContext::HasAttribute(const char* name, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  Note(name, AttributeRead::kPresence, a != nullptr, line);
+  return a != nullptr;
 }
 
-std::vector<int64_t> OpContext::Ints(const char* name) const {
-  const onnx::AttributeProto* a = Attribute(name);
-  if (a == nullptr) return {};
-  return {a->ints().begin(), a->ints().end()};
+int64_t OpContext::Int(const char* name, int64_t otherwise, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  const int64_t value = a != nullptr && a->has_i() ? a->i() : otherwise;
+  Note(name, AttributeRead::kValue, value != otherwise, line);
+  return value;
 }
 
-std::vector<float> OpContext::Floats(const char* name) const {
-  const onnx::AttributeProto* a = Attribute(name);
+float OpContext::Float(const char* name, float otherwise, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  const float value = a != nullptr && a->has_f() ? a->f() : otherwise;
+  Note(name, AttributeRead::kValue, value != otherwise, line);
+  return value;
+}
+
+std::string OpContext::String(const char* name, const char* otherwise, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  std::string value = a != nullptr && a->has_s() ? a->s() : otherwise;
+  Note(name, AttributeRead::kValue, value != otherwise, line);
+  return value;
+}
+
+std::vector<int64_t> OpContext::Ints(const char* name, int64_t each, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  std::vector<int64_t> values;
+  if (a != nullptr) values = {a->ints().begin(), a->ints().end()};
+  const bool is_other =
+      std::any_of(values.begin(), values.end(), [each](int64_t value) { return value != each; });
+  Note(name, AttributeRead::kValue, is_other, line);
+  return values;
+}
+
+std::vector<float> OpContext::Floats(const char* name, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  Note(name, AttributeRead::kValue, a != nullptr && a->floats_size() != 0, line);
   if (a == nullptr) return {};
   return {a->floats().begin(), a->floats().end()};
 }
 
-std::vector<std::string> OpContext::Strings(const char* name) const {
-  const onnx::AttributeProto* a = Attribute(name);
+std::vector<std::string> OpContext::Strings(const char* name, int line) const {
+  const onnx::AttributeProto* a = Find(name);
+  Note(name, AttributeRead::kValue, a != nullptr && a->strings_size() != 0, line);
   if (a == nullptr) return {};
   return {a->strings().begin(), a->strings().end()};
 }
@@ -169,10 +198,11 @@ Result<std::vector<double>> OpContext::ConstantFloats(int i) const {
   return values;
 }
 
-Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given) const {
+Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given,
+                                                 int line) const {
   *given = true;
   if (Has(i)) return ConstantInts(i);
-  if (attribute != nullptr && HasAttribute(attribute)) return Ints(attribute);
+  if (attribute != nullptr && HasAttribute(attribute, line)) return Ints(attribute, 0, line);
   *given = false;
   return std::vector<int64_t>();
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/import/import.h"
 #include "compiler/ir/builder.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
@@ -85,6 +86,8 @@ class Host {
   virtual int64_t RowsAdded(NodeId cache) = 0;
   // A sentence that people should read of the plan; one text is said once.
   virtual void Remark(std::string text) = 0;
+  // ImportReport::attributes if they are asked for, else null.
+  virtual std::vector<AttributeRead>* attribute_reads() = 0;
 };
 
 class OpContext {
@@ -113,16 +116,17 @@ class OpContext {
   void SetValue(int i, Value value);
   const std::vector<Value>& outputs() const { return outputs_; }
 
-  // --- attributes.
+  // --- attributes. `otherwise` is the default; `line`, where the handler asks, is for AttributeRead alone.
   const AttributeMap& attributes() const { return attributes_; }
-  const onnx::AttributeProto* Attribute(const char* name) const;
-  bool HasAttribute(const char* name) const { return Attribute(name) != nullptr; }
-  int64_t Int(const char* name, int64_t otherwise) const;
-  float Float(const char* name, float otherwise) const;
-  std::string String(const char* name, const char* otherwise) const;
-  std::vector<int64_t> Ints(const char* name) const;
-  std::vector<float> Floats(const char* name) const;
-  std::vector<std::string> Strings(const char* name) const;
+  const onnx::AttributeProto* Attribute(const char* name, int line = __builtin_LINE()) const;
+  bool HasAttribute(const char* name, int line = __builtin_LINE()) const;
+  int64_t Int(const char* name, int64_t otherwise, int line = __builtin_LINE()) const;
+  float Float(const char* name, float otherwise, int line = __builtin_LINE()) const;
+  std::string String(const char* name, const char* otherwise, int line = __builtin_LINE()) const;
+  // Empty when left out, which means `each` in every element.
+  std::vector<int64_t> Ints(const char* name, int64_t each = 0, int line = __builtin_LINE()) const;
+  std::vector<float> Floats(const char* name, int line = __builtin_LINE()) const;
+  std::vector<std::string> Strings(const char* name, int line = __builtin_LINE()) const;
   Result<NodeId> Tensor(const onnx::TensorProto& tensor) const;
 
   // --- constants. The values of input `i`, evaluated from constants if need be; kUnsupported when they
@@ -130,7 +134,8 @@ class OpContext {
   Result<std::vector<int64_t>> ConstantInts(int i) const;
   Result<std::vector<double>> ConstantFloats(int i) const;
   // Ints from input `i` if present, else from the attribute, else empty; `given` says whether either was.
-  Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given) const;
+  Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given,
+                                        int line = __builtin_LINE()) const;
 
   // --- checks.
   // `axis` counted from the front.
@@ -147,6 +152,9 @@ class OpContext {
   Status RequireRank(int i, int least, int most) const;
 
  private:
+  const onnx::AttributeProto* Find(const char* name) const;
+  void Note(const char* name, AttributeRead::Kind kind, bool is_other, int line) const;
+
   std::vector<Value> inputs_;
   std::vector<Value> outputs_;
   AttributeMap attributes_;

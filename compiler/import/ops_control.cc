@@ -112,7 +112,7 @@ Result<NodeId> Stack(OpContext& c, const std::vector<NodeId>& parts, int axis, b
     if (axis > shape.rank) return Status::Error(Code::kCorrupt, "axis %d is out of range", axis);
     list.push_back(c.b.Unsqueeze(p, axis));
   }
-  if (reversed) list.assign(list.rbegin(), list.rend());
+  if (reversed) std::reverse(list.begin(), list.end());
   return c.b.Concat(list, axis);
 }
 

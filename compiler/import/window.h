@@ -25,8 +25,8 @@ struct WindowAttrs {
 Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel, bool ceil_mode);
 
 // Attribute `name` with one entry a spatial axis, or all `otherwise`.
-Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial,
-                                         int64_t otherwise);
+Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial, int64_t otherwise,
+                                         int line = __builtin_LINE());
 
 }  // namespace rondo::importer
 

@@ -142,6 +142,15 @@ Values Exchanged(const std::vector<Values>& in, size_t device) {
   }
   return out;
 }
+// The devices' shares side by side in each row.
+Values JoinedInRows(const std::vector<Values>& in, size_t) {
+  Values out;
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (const Values& values : in)
+      out.insert(out.end(), values.begin() + row * kColumns, values.begin() + (row + 1) * kColumns);
+  }
+  return out;
+}
 Expected Of(size_t device) {
   return [device](const std::vector<Values>& in, size_t) { return in[device]; };
 }
@@ -150,6 +159,7 @@ TEST_P(CollectiveOpsTest, OfMicrosoft) {
   const Attribute size = Number("group_size", GetParam());
   Check({"AllReduce", "com.microsoft", {size}, Combined(std::plus<float>())});
   Check({"AllGather", "com.microsoft", {size}, Joined});
+  Check({"AllGather", "com.microsoft", {size, Number("axis", 1)}, JoinedInRows});
   Check({"AllToAll", "com.microsoft", {size}, Exchanged});
 }
 

@@ -1,4 +1,6 @@
-// evaluate_cases [--model M] [--import-only] FOLDER...: imports and evaluates model cases; one line each.
+// evaluate_cases [--model M] [--import-only | --attributes] FOLDER...: imports and evaluates model cases; one
+// line each. --attributes: imports models, and prints what their handlers read of attributes (AttributeRead),
+// a line each.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -8,7 +10,7 @@
 
 int main(int argc, char** argv) {
   rondo::CaseOptions options;
-  bool import_only = false;
+  bool import_only = false, attributes = false;
   int passed = 0, failed = 0, refused = 0;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--model") == 0 && i + 1 < argc) {
@@ -19,8 +21,23 @@ int main(int argc, char** argv) {
       import_only = true;
       continue;
     }
+    if (std::strcmp(argv[i], "--attributes") == 0) {
+      attributes = true;
+      continue;
+    }
     rondo::Status status;
-    if (import_only) {
+    if (attributes) {
+      auto model = rondo::onnx::Model::Open(argv[i]);
+      rondo::ImportOptions import;
+      import.list_attributes = true;
+      rondo::ImportReport report;
+      status = model.status();
+      if (model.ok()) status = rondo::ImportModel(*model, import, &report).status();
+      for (const rondo::AttributeRead& read : report.attributes) {
+        std::printf("%s\t%s\t%s\t%s\t%d\t%d\t%d\n", argv[i], read.domain.c_str(), read.op.c_str(),
+                    read.name.c_str(), read.kind, read.is_other ? 1 : 0, read.line);
+      }
+    } else if (import_only) {
       auto model = rondo::onnx::Model::Open(argv[i]);
       rondo::ImportOptions import;
       import.allow_synthetic = true;
