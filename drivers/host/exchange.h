@@ -6,7 +6,7 @@
 
 #include "core/driver.h"
 #include "core/plan.h"
-#include "drivers/host/program.h"
+#include "drivers/host/engine.h"
 #include "drivers/host/thread_pool.h"
 
 namespace rondo::host {

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "drivers/host/exec/engine.h"
-#include "drivers/host/part_builder.h"
+#include "drivers/host/part_context.h"
 
 namespace rondo::host {
 
@@ -42,13 +42,16 @@ HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const
 }
 
 Status HostModule::BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
-                             const Sharing& sharing, PartProgram* out) {
-  PartBuilder builder(kernel, part, engine, sharing, arena_, false);
-  Status status = builder.Build(out);
-  if (!status.ok() && builder.overflow()) {
-    status = PartBuilder(kernel, part, engine, sharing, arena_, true).Build(out);
+                             const Sharing& sharing, const PartProgram** out) {
+  PartProgram* made = nullptr;
+  PartContext context(kernel, part, engine, sharing, arena_, false);
+  Status status = host::BuildPart(context, &made);
+  if (!status.ok() && context.overflow) {
+    PartContext linear(kernel, part, engine, sharing, arena_, true);
+    status = host::BuildPart(linear, &made);
   }
-  out->kernel_index = index;
+  if (status.ok()) made->kernel_index = index;
+  *out = made;
   return status;
 }
 
@@ -59,12 +62,12 @@ Status HostModule::Build(const PlanData& plan, const Engine& engine, const Shari
   if (kernels.data() == nullptr) return no_memory;
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
     const Kernel& kernel = plan.kernels[k];
-    Span<PartProgram> parts = arena_.New<PartProgram>(kernel.parts.size());
+    Span<const PartProgram*> parts = arena_.New<const PartProgram*>(kernel.parts.size());
     if (parts.data() == nullptr) return no_memory;
     for (size_t p = 0; p < parts.size(); ++p) {
       RONDO_RETURN_IF_ERROR(BuildPart(kernel, k, kernel.parts[p], engine, sharing, &parts[p]));
-      if (parts[p].scratch_bytes > kernels[k].scratch_bytes) {
-        kernels[k].scratch_bytes = parts[p].scratch_bytes;
+      if (parts[p]->scratch_bytes > kernels[k].scratch_bytes) {
+        kernels[k].scratch_bytes = parts[p]->scratch_bytes;
       }
     }
     kernels[k].num_params = kernel.num_params;

@@ -5,7 +5,7 @@
 #include "core/arena.h"
 #include "core/plan.h"
 #include "core/status.h"
-#include "drivers/host/program.h"
+#include "drivers/host/engine.h"
 #include "drivers/host/sharing.h"
 #include "drivers/ops/calls.h"
 
@@ -14,7 +14,7 @@ namespace rondo::host {
 struct KernelProgram {
   uint32_t num_params = 0;
   int64_t scratch_bytes = 0;  // that each worker of a launch needs
-  Span<const PartProgram> parts;
+  Span<const PartProgram* const> parts;
 };
 
 // Owns everything its kernels point to. Immutable once built; any number of threads may run it.
@@ -33,7 +33,7 @@ class HostModule {
  private:
   Status Build(const PlanData& plan, const Engine& engine, const Sharing& sharing);
   Status BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
-                   const Sharing& sharing, PartProgram* out);
+                   const Sharing& sharing, const PartProgram** out);
   Arena arena_;
   Span<const KernelProgram> kernels_;
   CallTable calls_;

@@ -67,7 +67,8 @@ void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   launching.worker.kernel = index;
   launching.worker.stop = stop_;
   launching.worker.range = range_;
-  for (const PartProgram& part : kernel.parts) {
+  for (const PartProgram* const each : kernel.parts) {
+    const PartProgram& part = *each;
     launching.part = &part;
     launching.worker.scratch = launching.worker.shared = scratch_;
     launching.scratch_bytes = scratch_bytes_;
@@ -208,7 +209,7 @@ namespace {
 // The one part of a launch; null: it is something else, or has several.
 const PartProgram* OnlyPart(const GraphEntry& entry) {
   const bool one = entry.kind == GraphEntry::Kind::kLaunch && entry.program->parts.size() == 1;
-  return one ? &entry.program->parts[0] : nullptr;
+  return one ? entry.program->parts[0] : nullptr;
 }
 
 DeviceAddress StartOf(const Access& access, const DeviceAddress* addresses) {
@@ -234,8 +235,7 @@ bool HostGraph::WritesWhatIsRead(size_t index) const {
   if (!entries[index].gives_range) return false;
   const PartProgram &writer = *OnlyPart(entries[index]), &reader = *OnlyPart(entries[index + 1]);
   return StartOf(*writer.written, addresses.data() + entries[index].first_address) ==
-         StartOf(*reader.stages[reader.phase_stage[0]].floats,
-                 addresses.data() + entries[index + 1].first_address);
+         StartOf(*reader.ranged, addresses.data() + entries[index + 1].first_address);
 }
 
 bool HostGraph::PrepareOrder() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/module.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_plan.h"
@@ -192,9 +193,9 @@ TEST(GreatestBytes, MatchTheReference) {
       const std::unique_ptr<host::HostModule> module(
           host::HostModule::Create(plan.data, Engines().back(), {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
-      const host::PartProgram& program = module->kernel(0)->parts[0];
-      EXPECT_EQ(program.path, host::Path::kBytePool) << "seed " << seed;
-      EXPECT_NE(program.of_bytes, nullptr);
+      const host::PartProgram& program = *module->kernel(0)->parts[0];
+      ASSERT_EQ(program.variant, host::Variant::kBytePool) << "seed " << seed;
+      EXPECT_NE(static_cast<const host::BytePoolPart&>(program).of_bytes, nullptr);
     }
     Memory memory;
     FillNumbers(maker, random, &memory);

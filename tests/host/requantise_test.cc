@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "drivers/host/map/map_program.h"
+#include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/module.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_plan.h"
@@ -147,9 +149,10 @@ TEST(SumsOfBytes, FloatsOfThemAreComputedOnWhereTheyAreStored) {
       const std::unique_ptr<host::HostModule> module(
           host::HostModule::Create(plan.data, engine, {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
-      const host::PartProgram& built = module->kernel(0)->parts[0];
-      ASSERT_NE(built.bytes, nullptr);
-      EXPECT_EQ(built.bytes->tail.out != nullptr, !turned) << engine.name << " seed " << seed;
+      const host::PartProgram& part = *module->kernel(0)->parts[0];
+      ASSERT_EQ(part.variant, host::Variant::kBytes);
+      const auto& built = static_cast<const host::BytesPart&>(part);
+      EXPECT_EQ(built.tail.out != nullptr, !turned) << engine.name << " seed " << seed;
     }
     Memory memory;
     FillBytes(maker, random, &memory);
@@ -210,7 +213,8 @@ TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
       const std::unique_ptr<host::HostModule> module(
           host::HostModule::Create(plan.data, engine, {}, nullptr, &status));
       ASSERT_TRUE(status.ok()) << status.message();
-      const host::Program& program = module->kernel(0)->parts[0].program;
+      const auto& map = static_cast<const host::MapPart&>(*module->kernel(0)->parts[0]);
+      const host::Program& program = map.program;
       int tables = 0;
       for (uint32_t k = 0; k < program.num_body; ++k) tables += program.body[k].fn == engine.table;
       EXPECT_EQ(tables, dear ? 1 : 0) << engine.name;

@@ -6,7 +6,10 @@
 #include <cmath>
 #include <string>
 
+#include "drivers/host/map/map_program.h"
+#include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/module.h"
+#include "drivers/host/reduction/reduction_program.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_plan.h"
 #include "tests/host/random_layout.h"
@@ -27,7 +30,11 @@ class Prepared {
     module_.reset(host::HostModule::Create(plan_.data, engine, {}, nullptr, &status));
     EXPECT_TRUE(status.ok()) << status.message();
   }
-  const host::PartProgram& operator*() const { return module_->kernel(0)->parts[0]; }
+  const host::PartProgram& operator*() const { return *module_->kernel(0)->parts[0]; }
+  template <typename T>
+  const T& As() const {
+    return static_cast<const T&>(**this);
+  }
 
  private:
   KernelPlan plan_;
@@ -71,8 +78,8 @@ TEST(LinesOfBytes, AreReadWhereTapsLieBesideEachOther) {
     PartMaker maker(&arena);
     Convolution(maker, image);
     const Prepared part(maker);
-    EXPECT_EQ((*part).path, host::Path::kBytes);
-    return (*part).bytes->lines;
+    EXPECT_EQ((*part).variant, host::Variant::kBytes);
+    return part.As<host::BytesPart>().lines;
   };
   if (Engines().back().bytes_widened.multiply_lines == nullptr) GTEST_SKIP() << "no instructions for it";
   const host::ByteLines square = lines({16, 20, 3, 1, 1, 1});
@@ -105,8 +112,8 @@ TEST(LinesOfBytes, AreMultipliedByColumnsThatLieBesideEachOther) {
       maker.StoreAccumulators(maker.Operand(DType::kI32, Mode::kWrite, {0, 1}), TapeType::kI64);
       {
         const Prepared part(maker);
-        EXPECT_EQ((*part).bytes->lines.how.lines, 1);
-        EXPECT_EQ((*part).bytes->lines.k_step[0], order[0] == 2 ? columns : 0);
+        EXPECT_EQ(part.As<host::BytesPart>().lines.how.lines, 1);
+        EXPECT_EQ(part.As<host::BytesPart>().lines.k_step[0], order[0] == 2 ? columns : 0);
       }
       Random random(5);
       ExpectMatches(maker, 5, random);
@@ -265,10 +272,11 @@ TEST(StraightFloats, OfChannelsNeedNoTape) {
       maker.loops = {30, 24};
       RangeByChannel(maker, scaled, gap, DType::kU8);
       const Prepared part(maker);
-      ASSERT_EQ((*part).path, host::Path::kOneRow);
+      ASSERT_EQ((*part).variant, host::Variant::kOneRow);
       ASSERT_EQ((*part).phases, 2);
       for (int phase = 0; phase < 2; ++phase) {
-        const host::StageProgram& stage = (*part).stages[(*part).phase_stage[phase]];
+        const host::StageProgram& stage =
+            part.As<host::ReductionPart>().stages[part.As<host::ReductionPart>().phase_stage[phase]];
         EXPECT_EQ(stage.floats != nullptr, scaled != Scaled::kSquaredAsWell);
         EXPECT_EQ(stage.factors != nullptr, scaled != Scaled::kNot && scaled != Scaled::kSquaredAsWell);
         EXPECT_EQ(stage.terms != nullptr,
@@ -348,9 +356,9 @@ TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
     }
     {
       const Prepared quick(makers[0]), slow(makers[1]);
-      if (loops[0] == 1 || (*quick).path != host::Path::kRows) continue;
-      EXPECT_NE((*quick).softmax, nullptr) << "seed " << seed;
-      EXPECT_EQ((*slow).softmax, nullptr);
+      if (loops[0] == 1 || (*quick).variant != host::Variant::kRows) continue;
+      EXPECT_NE(quick.As<host::ReductionPart>().softmax, nullptr) << "seed " << seed;
+      EXPECT_EQ(slow.As<host::ReductionPart>().softmax, nullptr);
     }
     Memory memory, also;
     FillBytes(makers[0], random, &memory);
@@ -413,8 +421,8 @@ TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
     maker.part.body = maker.Keep(tape);
     if (maker.loops[0] > 1 && maker.loops[1] > 300) {
       const Prepared part(maker);
-      EXPECT_EQ((*part).fills != nullptr, fills);
-      EXPECT_EQ((*part).in_runs, !fills);
+      EXPECT_EQ(part.As<host::MapPart>().fills != nullptr, fills);
+      EXPECT_EQ(part.As<host::MapPart>().in_runs, !fills);
     }
     Memory memory;
     FillBytes(maker, random, &memory);
@@ -484,10 +492,11 @@ TEST(BytesTurned, AreMadeByChannelAndStoredByPoint) {
          Between(random, 0, 1) * 4);
     {
       const Prepared part(maker);
-      const host::TurnProgram* turn = (*part).turn;
+      const host::TurnProgram* turn =
+          (*part).variant == host::Variant::kMap ? part.As<host::MapPart>().turn : nullptr;
       if (what == Turned::kByRange) {
-        ASSERT_EQ((*part).path, host::Path::kOneRow);
-        turn = (*part).stages[2].turn;
+        ASSERT_EQ((*part).variant, host::Variant::kOneRow);
+        turn = part.As<host::ReductionPart>().stages[2].turn;
       }
       ASSERT_NE(turn, nullptr) << "seed " << seed;
       EXPECT_EQ(turn->channels, maker.loops[1] * maker.loops[2]);

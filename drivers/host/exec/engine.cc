@@ -24,24 +24,23 @@ void FillEngine(Engine* engine) {
   engine->requantise = RowsRequantiser();
   engine->look_up = ByteLookUp();
   FillBytes(engine);
-  engine->run[static_cast<int>(Path::kMap)] = RunMap;
-  engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
-  engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
-  engine->run[static_cast<int>(Path::kOneRow)] = RunOneRow;
+  engine->run[static_cast<int>(Variant::kMap)] = RunMap;
+  engine->run[static_cast<int>(Variant::kRows)] = RunRowReduction;
+  engine->run[static_cast<int>(Variant::kColumns)] = RunColumnReduction;
+  engine->run[static_cast<int>(Variant::kOneRow)] = RunOneRow;
   engine->end_one_row = EndOneRow;
   engine->take_range = TakeRangeOf;
-  engine->run[static_cast<int>(Path::kAccumulate)] = RunAccumulate;
-  engine->run[static_cast<int>(Path::kFewRows)] = RunFewRows;
-  engine->run[static_cast<int>(Path::kPacked)] = RunPacked;
-  engine->run[static_cast<int>(Path::kGemm)] = RunGemm;
-  engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
-  engine->run[static_cast<int>(Path::kAttention)] = RunAttention;
-  engine->run[static_cast<int>(Path::kChannels)] = RunChannels;
-  engine->run[static_cast<int>(Path::kPlanes)] = RunPlanes;
-  engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
-  engine->run[static_cast<int>(Path::kBytes)] = RunBytes;
-  engine->run[static_cast<int>(Path::kChannelBytes)] = RunChannelBytes;
-  engine->run[static_cast<int>(Path::kBytePool)] = RunBytePool;
+  engine->run[static_cast<int>(Variant::kAccumulate)] = RunAccumulate;
+  engine->run[static_cast<int>(Variant::kFewRows)] = RunFewRows;
+  engine->run[static_cast<int>(Variant::kPacked)] = RunPacked;
+  engine->run[static_cast<int>(Variant::kGemm)] = RunGemm;
+  engine->run[static_cast<int>(Variant::kAttention)] = RunAttention;
+  engine->run[static_cast<int>(Variant::kChannels)] = RunChannels;
+  engine->run[static_cast<int>(Variant::kPlanes)] = RunPlanes;
+  engine->run[static_cast<int>(Variant::kDirect)] = RunDirect;
+  engine->run[static_cast<int>(Variant::kBytes)] = RunBytes;
+  engine->run[static_cast<int>(Variant::kChannelBytes)] = RunChannelBytes;
+  engine->run[static_cast<int>(Variant::kBytePool)] = RunBytePool;
 }
 
 }  // namespace RONDO_ISA

@@ -2,7 +2,7 @@
 #ifndef RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
 #define RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
 
-#include "drivers/host/program.h"
+#include "drivers/host/engine.h"
 
 namespace rondo::host {
 

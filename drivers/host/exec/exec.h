@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "drivers/host/program.h"
+#include "drivers/host/engine.h"
 
 #ifndef RONDO_ISA
 #error "exec/ is compiled with RONDO_ISA set to the name of an instruction set"
@@ -100,7 +100,7 @@ struct TapeFrame {
   int acc_lanes = kLanes;    // of a row of accumulators (of 4 bytes), or of sums, where lanes are several
   int64_t acc_row = kLanes;  // accumulators from row to row
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
-  const PartProgram* part = nullptr;
+  int64_t kept_stride = 0;
   bool columns = false;         // lanes across rows: scalars are arrays; else lane 0 only
   char* scalars = nullptr;      // that are reduced, and set
   const char* known = nullptr;  // that are read
@@ -116,20 +116,6 @@ static inline char* RegisterOf(const Program& program, const Worker& w, uint32_t
 // Sets the constants of a program; before its first RunTape in a launch.
 void BeginTape(const Program& program, Worker& w);
 void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n);
-// The `share`-th to before the `end`-th of `shares` parts of what is turned (turn.cc).
-void RunTurn(const PartProgram& part, const TurnProgram& turn, TapeFrame& frame, int64_t share, int64_t end,
-             int64_t shares);
-
-// Row scalars (reduce.cc).
-enum { kValue = 0, kCompared = 1, kSum = 2 };
-static inline char* ScalarAt(char* scalars, int slot, int which) {
-  return scalars + (static_cast<int64_t>(slot) * 3 + which) * kLanes * 8;
-}
-void StartScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes);
-void EndScalars(const PartProgram& part, uint32_t which, char* scalars, bool columns, int lanes);
-void ReduceLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
-void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
-
 // --------------------------------------------------------------------------------- walking a nest
 
 // Sets pos[first..end) to the `index`-th point of those loops.
@@ -164,24 +150,6 @@ static inline int NextTile(const Nest& nest, const Tiling& t, int64_t* pos) {
   return static_cast<int>(Least(t.chunk, nest.extent[t.split] - pos[t.split]) * t.inner);
 }
 
-// ------------------------------------------------------------------------- products (rows.cc, gemm.cc)
-
-// acc[m][j] (rows `acc_row` floats apart) = (add ? acc : 0) + sum over k of a[m * a_row + k] * b(k, j) for
-// m < rows (at most kFewRows) and j < columns. WalkRows: b(k, j) = b[k * b_step + j]; Dots:
-// b(k, j) = b[j * b_step + k]. b_step in elements of `dtype` (f32, f16, bf16). `fetch`: how many elements
-// ahead to ask memory for.
-void WalkRows(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
-              int columns, float* acc, int64_t acc_row, bool add, int64_t fetch);
-void Dots(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
-          int columns, float* acc, int64_t acc_row, bool add);
-
-// acc[m][j] += sum over k < depth of a[m * kLhsRow + k] * panel(k, j); panels of kBlockColumns columns:
-// panel(k, j) = b[(j / kBlockColumns * depth + k) * kBlockColumns + j % kBlockColumns].
-inline constexpr int kLhsRow = kLanes + 16;  // floats from one row of a packed lhs tile to the next
-// Rows of acc are acc_row floats apart, and are written up to the next multiple of kWidth.
-void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
-                    int64_t acc_row, bool add);
-
 // n floats, of which many are few.
 static inline void CopyFloats(const float* from, int64_t n, float* to) {
   int64_t i = 0;
@@ -200,10 +168,10 @@ static inline void CopyFloats(const float* from, int64_t n, float* to) {
 // f32 from n contiguous elements of a float dtype of at most 32 bits.
 void WidenRow(const char* from, DType dtype, int64_t n, float* out);
 
-// Paths.
+// --------------------------------------------------------------------------- variants, by room
+
 void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
-void RunSoftmax(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunOneRow(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void EndOneRow(const PartProgram& part, Worker& w, uint32_t shares, int64_t scratch_bytes);
 void TakeRangeOf(const PartProgram& part, Worker& w, const char* range, uint32_t shares);
@@ -212,7 +180,6 @@ void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t la
 void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunPacked(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
-void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunPlanes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);

@@ -1,0 +1,222 @@
+// Convolutions of few output channels a group (Variant::kDirect). Packing the input, as the packed product
+// does, would cost about as much as the products themselves: here every point has a list of where its taps
+// lie, made once for all groups, and register blocks of points by output channels read the input through it.
+// A tap that is absent lies in a row of zeros. After M. Dukhan, "The Indirect Convolution Algorithm" (2019).
+#include "drivers/host/convolution/convolution_program.h"
+#include "drivers/host/convolution/taps.h"
+#include "drivers/host/exec/exec.h"
+#include "drivers/host/matmul/product.h"
+
+namespace rondo::host::RONDO_ISA {
+namespace {
+
+// What the register blocks of one group have in common.
+struct Block {
+  const float* const* at;  // [point][tap]: the first input channel of group 0
+  int64_t shift;           // floats from there to this group's
+  const float* weight;     // packed: [tap][channel][vectors]
+  int64_t taps;
+  int64_t run, step;  // input channels of a tap, and floats from one to the next
+  float* acc;
+  int64_t acc_row;
+};
+
+template <int kPoints, int kVectors>
+void TakeBlock(const Block& b) {
+  Vector sum[kPoints][kVectors];
+#pragma GCC unroll 16
+  for (int p = 0; p < kPoints; ++p) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[p][v] = Vector{};
+  }
+  const float* weight = b.weight;
+  for (int64_t t = 0; t < b.taps; ++t) {
+    const float* from[kPoints];
+#pragma GCC unroll 16
+    for (int p = 0; p < kPoints; ++p) from[p] = b.at[p * b.taps + t] + b.shift;
+    int64_t at = 0;
+    for (int64_t c = 0; c < b.run; ++c, at += b.step) {
+      Vector w[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const Vector*>(weight + v * kWidth);
+#pragma GCC unroll 16
+      for (int p = 0; p < kPoints; ++p) {
+        const float x = from[p][at];
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[p][v] += w[v] * x;
+      }
+      weight += kVectors * kWidth;
+    }
+  }
+#pragma GCC unroll 16
+  for (int p = 0; p < kPoints; ++p) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      *reinterpret_cast<Vector*>(b.acc + p * b.acc_row + v * kWidth) = sum[p][v];
+    }
+  }
+}
+
+// Points of a block: as many as have their addresses in general registers, and their sums in vector
+// registers.
+#if defined(RONDO_SMALL_BLOCKS)
+constexpr int kPointsAtOnce = 2;
+#elif defined(__AVX512F__)
+constexpr int kPointsAtOnce = 12;
+#elif defined(__AVX2__)
+constexpr int kPointsAtOnce = 6;
+#else
+constexpr int kPointsAtOnce = 4;
+#endif
+
+using TakeFn = void (*)(const Block& block);
+template <int kPoints, int kVectors>
+constexpr TakeFn TakeOf() {
+  if constexpr (kPoints <= kPointsAtOnce) {
+    return TakeBlock<kPoints, kVectors>;
+  } else {
+    return nullptr;
+  }
+}
+// By vectors, then by points.
+#define RONDO_BLOCKS(v)                                                                                      \
+  {                                                                                                          \
+    nullptr, TakeOf<1, v>(), TakeOf<2, v>(), TakeOf<3, v>(), TakeOf<4, v>(), TakeOf<5, v>(), TakeOf<6, v>(), \
+        TakeOf<7, v>(), TakeOf<8, v>(), TakeOf<9, v>(), TakeOf<10, v>(), TakeOf<11, v>(), TakeOf<12, v>()    \
+  }
+constexpr TakeFn kTake[kBlockVectors][13] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)};
+#undef RONDO_BLOCKS
+
+class Direct {
+ public:
+  Direct(const DirectPart& part, Worker& w)
+      : part_(part),
+        nest_(part.nest),
+        w_(w),
+        input_(*part.rhs[0].by_n),
+        weight_(*part.weight),
+        guards_(part, part.taps),
+        inner_(part.nest.first[2] - 1),
+        at_(reinterpret_cast<const float**>(w.scratch + part.taps_at)),
+        zeros_(reinterpret_cast<float*>(w.scratch + part.zeros_at)),
+        packed_(reinterpret_cast<float*>(w.scratch + part.weights_at)) {
+    for (int i = 0; i < input_.num_loops; ++i) {
+      if (input_.loop[i] == inner_) step_ = input_.step[i];
+    }
+    if (part.zeros > 0) PutZeros();
+  }
+
+  // Finds the taps of points [row, row + rows) of group m; pos is at group 0.
+  void FindTaps(int64_t* pos, int64_t row, int64_t rows) {
+    Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
+    const float** to = at_;
+    for (int64_t r = 0; r < rows;) {
+      const float* from = reinterpret_cast<const float*>(Pointer(input_, w_, BaseOf(input_, pos)));
+      int64_t count = guards_.Whole(pos, Least(rows - r, nest_.extent[inner_] - pos[inner_]));
+      for (int64_t i = 0; i < count; ++i, from += step_, to += part_.taps.count) {
+        for (int64_t t = 0; t < part_.taps.count; ++t) to[t] = from + part_.taps.at[t];
+      }
+      if (count == 0) {
+        guards_.Place(pos);
+        for (int64_t t = 0; t < part_.taps.count; ++t)
+          *to++ = guards_.Present(t) ? from + part_.taps.at[t] : zeros_;
+        count = 1;
+      }
+      r += count;
+      pos[inner_] += count - 1;
+      Advance(nest_, nest_.first[1], nest_.first[2], pos);
+    }
+    for (int d = nest_.first[1]; d < nest_.first[2]; ++d) pos[d] = 0;
+    first_ = BaseOf(input_, pos);
+  }
+
+  // The sums of those points over the n output channels of the group at pos.
+  void Run(const int64_t* pos, int64_t rows, int n) {
+    Block block;
+    block.shift = BaseOf(input_, pos) - first_;
+    block.taps = part_.taps.count;
+    block.run = part_.run;
+    block.step = part_.run_step;
+    block.acc_row = part_.acc_row;
+    const float* weight = reinterpret_cast<const float*>(Pointer(weight_, w_, BaseOf(weight_, pos)));
+    const int64_t blocks = (rows + kPointsAtOnce - 1) / kPointsAtOnce;
+    for (int j = 0; j < n && !Stopped(w_); j += kBlockColumns) {
+      const int vectors = n - j <= kWidth ? 1 : 2;
+      Pack(weight + j, Least(n - j, kBlockColumns), vectors * kWidth);
+      block.weight = packed_;
+      int64_t row = 0;
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t count = (rows - row + (blocks - i) - 1) / (blocks - i);
+        block.at = at_ + row * part_.taps.count;
+        block.acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at) + row * part_.acc_row + j;
+        kTake[vectors - 1][count](block);
+        row += count;
+      }
+    }
+  }
+
+ private:
+  // Where the channels of any group are looked for from an absent tap on.
+  void PutZeros() {
+    int64_t pos[kMaxNest] = {};
+    const int64_t first = BaseOf(input_, pos);
+    for (int64_t g = 0; g < nest_.points[0] && !Stopped(w_); ++g) {
+      float* const zeros = zeros_ + BaseOf(input_, pos) - first;
+      for (int64_t c = 0; c < part_.run; ++c) zeros[c * part_.run_step] = 0;
+      Advance(nest_, 0, nest_.first[1], pos);
+    }
+  }
+
+  // The weights of n output channels, each row of them filled up with zeros.
+  void Pack(const float* weight, int n, int row) {
+    float* to = packed_;
+    for (int64_t t = 0; t < part_.taps.count; ++t) {
+      const float* from = weight + part_.taps.weight[t];
+      for (int64_t c = 0; c < part_.run; ++c, to += row, from += part_.run_weight_step) {
+        if (n < row) *reinterpret_cast<Vector*>(to + row - kWidth) = Vector{};
+        CopyFloats(from, n, to);
+      }
+    }
+  }
+
+  const DirectPart& part_;
+  const Nest& nest_;
+  Worker& w_;
+  const Access& input_;
+  const Access& weight_;
+  TapGuards guards_;
+  const int inner_;         // the innermost loop of group m
+  int64_t step_ = 0;        // floats of the input from point to point along it
+  const float** const at_;  // [point][tap]
+  float* const zeros_;
+  float* const packed_;
+  int64_t first_ = 0;  // element of the input that the first point of group 0 is at
+};
+
+}  // namespace
+
+void RunDirect(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
+  const DirectPart& part = static_cast<const DirectPart&>(base);
+  const Nest& nest = part.nest;
+  const int64_t groups = nest.points[0], rows = nest.points[1];
+  BeginTape(part.epilogue, w);
+  Direct direct(part, w);
+  int64_t pos[kMaxNest] = {};
+  int64_t found = -1;
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
+    const int64_t block = task / groups, row = block * part.block_rows;
+    const int64_t some = Least(part.block_rows, rows - row);
+    if (block != found) {
+      Decode(nest, 0, nest.first[1], 0, pos);
+      direct.FindTaps(pos, row, some);
+    }
+    found = block;
+    Decode(nest, 0, nest.first[1], task % groups, pos);
+    for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
+    const int n = DecodeTile(nest, part.tiling, 0, pos);
+    direct.Run(pos, some, n);
+    RunEpilogue(part, w, pos, row, some, n);
+  }
+}
+
+}  // namespace rondo::host::RONDO_ISA

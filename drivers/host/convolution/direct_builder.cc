@@ -1,0 +1,105 @@
+// Convolutions of few output channels a group, read where they lie (Variant::kDirect).
+#include "drivers/host/convolution/convolution_builders.h"
+#include "drivers/host/matmul/operands.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr int64_t kMostColumns = 64;  // output channels of a group: with more, a packed input pays
+constexpr int64_t kMostPacked = int64_t{1} << 12;  // points of k
+constexpr int64_t kMostTaps = 64;                  // of a point: more are cheaper to pack
+constexpr int64_t kMostZeros = int64_t{1} << 20;   // floats, of which few are touched
+
+// The loop of k along which a tap runs, or -1: the longest that no guard depends on and that zeros can stand
+// for. `zeros`: how many, in a row, stand for it in all groups.
+int RunOfTaps(const PartContext& c, const Access& input, int64_t* zeros) {
+  const Nest& nest = c.nest;
+  const auto reach = [&](int loop) {
+    const int64_t step = StepAlong(input, loop);
+    return step < 0 ? kMostZeros + 1 : Bytes(step, nest.extent[loop] - 1);
+  };
+  int64_t groups = 1;
+  for (int d = nest.first[kOuter]; d < nest.first[kM]; ++d) groups += reach(d);
+  *zeros = groups;
+  int run = -1;
+  for (int d = nest.first[kK]; d < nest.first[kK + 1]; ++d) {
+    bool fits = run < 0 || nest.extent[d] > nest.extent[run];
+    for (int g = 0; g < input.num_guards; ++g) {
+      const GuardTest& guard = input.guards[g];
+      for (int i = 0; i < guard.loops; ++i) fits &= guard.loop[i] != d;
+    }
+    const int64_t all = groups + reach(d);
+    if (!fits || (input.num_guards > 0 && all > kMostZeros)) continue;
+    run = d;
+    *zeros = all;
+  }
+  if (input.num_guards == 0) *zeros = 0;
+  return run;
+}
+
+}  // namespace
+
+// f32, weights of one output channel beside the other, an input that is 0 where it is absent, and no index
+// from data.
+bool FitsDirect(const PartContext& c) {
+  const Nest& nest = c.nest;
+  if (!c.channels_last || c.part.skeleton != Skeleton::kConvolution || c.part.acc_type != TapeType::kF32 ||
+      !c.part.prologue.empty() || c.part.loops[2] == 1 || IsPool(c) || c.part.rhs.size() > 1) {
+    return false;
+  }
+  if (nest.points[kN] > kMostColumns || nest.points[kK] > kMostPacked) return false;
+  const Operand& input = c.part.operands[c.part.lhs];
+  const Operand& weight = c.part.operands[c.part.rhs[0]];
+  if (input.dtype != DType::kF32 || !input.indirects.empty() || input.absent != 0 || c.Depends(input, kN)) {
+    return false;
+  }
+  constexpr size_t kGroup = 1;
+  for (const Guard& guard : input.guards) {
+    if (guard.strides[kGroup] != 0) return false;
+  }
+  return weight.dtype == DType::kF32 && weight.indirects.empty() && weight.guards.empty() &&
+         !c.Depends(weight, kM);
+}
+
+Status BuildDirect(PartContext& c, PartProgram** out) {
+  const Nest& nest = c.nest;
+  const Access *input = nullptr, *weight = nullptr;
+  RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.lhs, c.tiling, &input));
+  RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.rhs[0], c.tiling, &weight));
+  int64_t zeros = 0;
+  const int run = RunOfTaps(c, *input, &zeros);
+  const int64_t taps = nest.points[kK] / (run < 0 ? 1 : nest.extent[run]);
+  if (zeros > kMostZeros || taps > kMostTaps) return Status::Ok();
+  DirectPart* p = c.New<DirectPart>(Variant::kDirect);
+  if (p == nullptr) return c.NoMemory();
+  *out = p;
+  p->tiling = c.tiling;
+  p->work = MatmulWork(nest).Blocked();
+  p->rhs[0].by_n = input;
+  p->weight = weight;
+  p->zeros = zeros;
+  if (run >= 0) {
+    p->run = nest.extent[run];
+    p->run_step = StepAlong(*input, run);
+    p->run_weight_step = StepAlong(*weight, run);
+  }
+  RONDO_RETURN_IF_ERROR(BuildTaps(c, *input, weight, run, &p->taps));
+  RONDO_RETURN_IF_ERROR(BuildEpilogue(c, p));
+  const int64_t vector = c.engine.columns / c.engine.vectors, rows = nest.points[kM];
+  p->acc_row = (nest.points[kN] + vector - 1) / vector * vector;
+  constexpr int64_t kMostAcc = int64_t{8} << 10, kMostAddresses = int64_t{4} << 10;  // floats; addresses
+  p->block_rows = kMostAcc / p->acc_row;
+  if (p->block_rows > kMostAddresses / taps) p->block_rows = kMostAddresses / taps;
+  constexpr int64_t kExtra = 2;
+  p->block_rows =
+      RowsOfBlock({rows, p->block_rows, 1, kExtra, nest.points[kOuter]}, c.sharing.Shares(p->work));
+  p->tasks = (rows + p->block_rows - 1) / p->block_rows * nest.points[kOuter];
+  p->acc_stride = p->block_rows * p->acc_row * 4;
+  p->acc_at = c.Take(p->acc_stride);
+  p->taps_at = c.Take(Bytes(p->block_rows, taps, sizeof(float*)));
+  p->zeros_at = c.Take(zeros * 4);
+  p->weights_at = c.Take(Bytes(nest.points[kK], c.engine.columns, 4));
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

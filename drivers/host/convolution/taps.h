@@ -1,0 +1,68 @@
+// Which points of a convolution's kernel (taps) lie inside the input, for paths that read it where it lies.
+#ifndef RONDO_DRIVERS_HOST_EXEC_TAPS_H_
+#define RONDO_DRIVERS_HOST_EXEC_TAPS_H_
+
+#include "drivers/host/convolution/convolution_program.h"
+#include "drivers/host/exec/exec.h"
+
+namespace rondo::host::RONDO_ISA {
+
+// The guards of a part's input, at points of group m.
+class TapGuards {
+ public:
+  TapGuards(const ProductPart& part, const Taps& taps)
+      : taps_(taps), input_(*part.rhs[0].by_n), inner_(part.nest.first[2] - 1) {}
+
+  // Whether all taps of `count` points from pos on, along the innermost loop of group m, are present.
+  bool All(const int64_t* pos, int64_t count) const {
+    for (int g = 0; g < input_.num_guards; ++g) {
+      const GuardTest& test = input_.guards[g];
+      int64_t step = 0;
+      const int64_t at = Coordinate(test, pos, &step), end = at + step * (count - 1);
+      if (Least(at, end) + test.least < 0 || (at < end ? end : at) + test.greatest >= test.extent)
+        return false;
+    }
+    return true;
+  }
+
+  // How many of the `most` points from pos on have all their taps: a good part of them, none only if the
+  // first has not.
+  int64_t Whole(const int64_t* pos, int64_t most) const {
+    while (most > 0 && !All(pos, most)) most /= 2;
+    return most;
+  }
+
+  // Before Present: the point it is asked about.
+  void Place(const int64_t* pos) {
+    int64_t step = 0;
+    for (int g = 0; g < input_.num_guards; ++g) at_[g] = Coordinate(input_.guards[g], pos, &step);
+  }
+  bool Present(int64_t tap) const {
+    bool present = true;
+    for (int g = 0; g < input_.num_guards; ++g) {
+      const int64_t c = at_[g] + taps_.coordinate[g * taps_.count + tap];
+      present &= c >= 0 && c < input_.guards[g].extent;
+    }
+    return present;
+  }
+
+ private:
+  int64_t Coordinate(const GuardTest& test, const int64_t* pos, int64_t* step) const {
+    int64_t at = test.offset;
+    *step = 0;
+    for (int i = 0; i < test.loops; ++i) {
+      at += test.step[i] * pos[test.loop[i]];
+      if (test.loop[i] == inner_) *step = test.step[i];
+    }
+    return at;
+  }
+
+  const Taps& taps_;
+  const Access& input_;
+  const int inner_;  // the innermost loop of group m
+  int64_t at_[kMaxLoops];
+};
+
+}  // namespace rondo::host::RONDO_ISA
+
+#endif  // RONDO_DRIVERS_HOST_EXEC_TAPS_H_

@@ -1,0 +1,16 @@
+// Bytes that are stored in another order than what they are made of is read: see TurnProgram.
+#ifndef RONDO_DRIVERS_HOST_MAP_TURN_H_
+#define RONDO_DRIVERS_HOST_MAP_TURN_H_
+
+#include "drivers/host/exec/exec.h"
+#include "drivers/host/map/map_program.h"
+
+namespace rondo::host::RONDO_ISA {
+
+// The `share`-th to before the `end`-th of `shares` parts of what is turned.
+void RunTurn(const PartProgram& part, const TurnProgram& turn, TapeFrame& frame, int64_t share, int64_t end,
+             int64_t shares);
+
+}  // namespace rondo::host::RONDO_ISA
+
+#endif  // RONDO_DRIVERS_HOST_MAP_TURN_H_

@@ -1,0 +1,183 @@
+// The packed product: a block of lhs rows (packed once for many tiles of n) times panels of the rhs, kLanes
+// of k by kLanes of n at a time, in register blocks of kBlockRows by kBlockColumns. After K. Goto and R. van
+// de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+#include "drivers/host/exec/exec.h"
+#include "drivers/host/matmul/blocks.h"
+#include "drivers/host/matmul/matmul_program.h"
+#include "drivers/host/matmul/product.h"
+
+namespace rondo::host::RONDO_ISA {
+namespace {
+
+template <int kRows, int kVectors>
+void MultiplyBlock(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add) {
+  Vector sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int m = 0; m < kRows; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      sum[m][v] = Vector{};
+      if (add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * acc_row + v * kWidth);
+    }
+  }
+  for (int k = 0; k < depth; ++k) {
+    Vector x[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) x[v] = *reinterpret_cast<const Vector*>(b + v * kWidth);
+#pragma GCC unroll 16
+    for (int m = 0; m < kRows; ++m) {
+      const float y = a[m * kLhsRow + k];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[m][v] += x[v] * y;
+    }
+    b += kBlockColumns;
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < kRows; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      *reinterpret_cast<Vector*>(acc + m * acc_row + v * kWidth) = sum[m][v];
+    }
+  }
+}
+
+using BlockFn = void (*)(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add);
+
+template <int kRows, int kVectors>
+constexpr BlockFn BlockOf() {
+  if constexpr (kRows <= kBlockRows) {
+    return MultiplyBlock<kRows, kVectors>;
+  } else {
+    return nullptr;
+  }
+}
+// By the vectors of a panel that have columns, then by rows.
+#define RONDO_BLOCKS(v)                                                                           \
+  {                                                                                               \
+    nullptr, BlockOf<1, v>(), BlockOf<2, v>(), BlockOf<3, v>(), BlockOf<4, v>(), BlockOf<5, v>(), \
+        BlockOf<6, v>(), BlockOf<7, v>(), BlockOf<8, v>(), BlockOf<9, v>(), BlockOf<10, v>(),     \
+        BlockOf<11, v>(), BlockOf<12, v>(), BlockOf<13, v>(), BlockOf<14, v>()                    \
+  }
+constexpr BlockFn kBlocks[kBlockVectors][15] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)};
+#undef RONDO_BLOCKS
+
+// Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0.
+// `ahead`: how many floats further memory is asked for.
+void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b) {
+  for (int i = 0; i < n; i += 16) __builtin_prefetch(from + ahead + i);
+  int j = 0;
+  for (; j + kBlockColumns <= n; j += kBlockColumns) {
+    float* to = b + (static_cast<int64_t>(j / kBlockColumns) * depth + k) * kBlockColumns;
+    for (int v = 0; v < kBlockVectors; ++v) {
+      *reinterpret_cast<Vector*>(to + v * kWidth) = *reinterpret_cast<const Vector*>(from + j + v * kWidth);
+    }
+  }
+  if (j == n) return;
+  float* to = b + (static_cast<int64_t>(j / kBlockColumns) * depth + k) * kBlockColumns;
+  for (int v = 0; v < kBlockVectors; ++v) *reinterpret_cast<Vector*>(to + v * kWidth) = Vector{};
+  CopyFloats(from + j, n - j, to);
+}
+
+// Packs rows of n whose k is contiguous: sixteen rows at a time, so that each line of the panels is written
+// while in cache.
+void PackByRows(const RhsProgram& rhs, const char* b, int depth, int n, float* out, float* temp) {
+  const Access& access = *rhs.by_n;
+  for (int j = 0; j < n; j += 16) {
+    const int rows = Least(16, n - j);
+    for (int r = 0; r < rows; ++r) {
+      WidenRow(b + LaneOffset(access.lane, j + r) * access.size, access.dtype, depth, temp + r * kLanes);
+    }
+    for (int r = rows; r < 16; ++r) std::memset(temp + r * kLanes, 0, static_cast<size_t>(depth) * 4);
+    for (int c = 0; c < 16; c += kBlockColumns < 16 ? kBlockColumns : 16) {
+      constexpr int kColumns = kBlockColumns < 16 ? kBlockColumns : 16;
+      const int at = j + c;
+      float* to = out + static_cast<int64_t>(at / kBlockColumns) * depth * kBlockColumns + at % kBlockColumns;
+      const float* from = temp + c * kLanes;
+      for (int k = 0; k < depth; ++k) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kColumns; ++i) to[k * kBlockColumns + i] = from[i * kLanes + k];
+      }
+    }
+  }
+}
+
+// Packs steps [0, depth) of k (pos is at the first) for n lanes.
+void PackRhs(const GemmPart& part, const RhsProgram& rhs, Worker& w, int64_t* pos, int depth, int n,
+             float* out, float* temp) {
+  const Nest& nest = part.nest;
+  const Access& access = *rhs.by_n;
+  if (rhs.k_unit) return PackByRows(rhs, Pointer(access, w, BaseOf(access, pos)), depth, n, out, temp);
+  const bool in_place = access.plain && access.dtype == DType::kF32 && access.lane.kind == LaneKind::kUnit;
+  for (int k = 0; k < depth; ++k) {
+    const float* lanes = temp;
+    if (in_place) {
+      lanes = reinterpret_cast<const float*>(Pointer(access, w, BaseOf(access, pos)));
+    } else {
+      LoadLanes(access, w, pos, n, temp);
+    }
+    PutStep(lanes, n, depth, k, in_place ? 6 * rhs.k_step : 0, out);
+    Advance(nest, nest.first[3], nest.first[4], pos);
+  }
+}
+
+}  // namespace
+
+void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
+                    int64_t acc_row, bool add) {
+  const int blocks = (rows + kBlockRows - 1) / kBlockRows;
+  for (int j = 0; j < columns; j += kBlockColumns) {
+    const BlockFn* block = kBlocks[columns - j <= kWidth ? 0 : 1];
+    int row = 0;
+    for (int i = 0; i < blocks; ++i) {
+      const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
+      block[count](a + row * kLhsRow, b, depth, acc + row * acc_row + j, acc_row, add);
+      row += count;
+    }
+    b += static_cast<int64_t>(depth) * kBlockColumns;
+  }
+}
+
+void RunGemm(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
+  const GemmPart& part = static_cast<const GemmPart&>(base);
+  const Nest& nest = part.nest;
+  const int64_t m = nest.points[1];
+  const int64_t tiles = part.tiling.tiles;
+  const int64_t row_blocks = (m + part.block_rows - 1) / part.block_rows;
+  float* packed = reinterpret_cast<float*>(w.scratch + part.left.at);
+  float* panels = reinterpret_cast<float*>(w.scratch + part.rhs_at);
+  float* temp = reinterpret_cast<float*>(w.scratch + part.temp_at);
+  BeginTape(part.left.program, w);
+  BeginTape(part.epilogue, w);
+  int64_t pos[kMaxNest] = {};
+  int64_t packed_block = -1, packed_panels = -1;
+  const bool one_panel = part.left.tiling.tiles == 1 && part.num_rhs == 1;
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
+    const int64_t block = task / tiles;
+    const int64_t row = block % row_blocks * part.block_rows;
+    const int64_t rows = Least(part.block_rows, m - row);
+    Decode(nest, 0, nest.first[1], block / row_blocks, pos);
+    if (block != packed_block) PackLhs(nest, part.left, w, pos, row, rows, packed, rows * kLhsRow, kLhsRow);
+    packed_block = block;
+    for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
+    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
+    for (int j = 0; j < part.num_rhs; ++j) {
+      float* acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
+      int depth = DecodeTile(nest, part.left.tiling, 0, pos);
+      for (int64_t t = 0;;) {
+        int64_t at[kMaxNest];
+        std::memcpy(at, pos, sizeof(pos));
+        const int64_t panel = block / row_blocks * tiles + task % tiles;
+        if (!one_panel || panel != packed_panels) PackRhs(part, part.rhs[j], w, at, depth, n, panels, temp);
+        packed_panels = panel;
+        MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc,
+                       part.acc_row, t > 0);
+        if (++t == part.left.tiling.tiles || Stopped(w)) break;
+        depth = NextTile(nest, part.left.tiling, pos);
+      }
+      for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
+    }
+    RunEpilogue(part, w, pos, row, rows, n);
+  }
+}
+
+}  // namespace rondo::host::RONDO_ISA

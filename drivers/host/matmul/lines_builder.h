@@ -1,0 +1,20 @@
+// Matmuls of bytes whose left side is read as lines of the image (ByteLines): each byte is widened once a
+// line of the kernel, not once a tap, and no row of k is put together for each point.
+#ifndef RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_
+#define RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_
+
+#include "drivers/host/matmul/byte_program.h"
+#include "drivers/host/part_context.h"
+
+namespace rondo::host {
+
+// Finds how the left side's runs are lines, if they are: taps that lie beside each other, whose presence goes
+// on from one to the next as it does from point to point.
+void FindLines(const PartContext& c, BytesPart* part);
+// Takes what the lines found need of scratch, and says how many rows are a block: whole lines of points, or
+// even parts of one.
+void BuildLines(PartContext& c, BytesPart* part);
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_

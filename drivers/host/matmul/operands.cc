@@ -1,0 +1,139 @@
+#include "drivers/host/matmul/operands.h"
+
+#include "drivers/host/tape/tape_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr DType WidestOf(TapeType t) {
+  return t == TapeType::kF32 ? DType::kF32 : t == TapeType::kF64 ? DType::kF64 : DType::kI64;
+}
+
+}  // namespace
+
+TapeInst MakeInst(TapeOp op, TapeType type, uint16_t arg, uint16_t a) {
+  TapeInst inst;
+  inst.op = op;
+  inst.type = type;
+  inst.arg = arg;
+  inst.a = a;
+  return inst;
+}
+
+uint16_t AppendCast(GrowingList<TapeInst>& tape, uint16_t from, TapeType type) {
+  if (!tape.ok() || tape[from].type == type) return from;
+  TapeInst cast = MakeInst(TapeOp::kCast, type, 0, from);
+  cast.imm.i = static_cast<int64_t>(WidestOf(type));
+  tape.push_back(cast);
+  return static_cast<uint16_t>(tape.size() - 1);
+}
+
+const Access* Direct(const Access* access, const Nest& nest, int group, int64_t* step) {
+  if (!access->plain || nest.first[group + 1] - nest.first[group] != 1) return nullptr;
+  *step = 0;
+  for (int i = 0; i < access->num_loops; ++i) {
+    if (access->loop[i] == nest.first[group]) *step = access->step[i];
+  }
+  return access;
+}
+
+int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine) {
+  const int64_t lanes = tiling.chunk * tiling.inner;
+  return (lanes + engine.columns - 1) / engine.columns * engine.columns;
+}
+
+uint16_t LeftOperand(const PartContext& c) {
+  return c.part.skeleton == Skeleton::kConvolution && !c.channels_last ? c.part.rhs[0] : c.part.lhs;
+}
+uint16_t RightOperand(const PartContext& c, int j) {
+  return c.part.skeleton == Skeleton::kConvolution && !c.channels_last ? c.part.lhs : c.part.rhs[j];
+}
+
+int NumRhs(const PartContext& c) {
+  return c.part.skeleton == Skeleton::kConvolution && !c.channels_last ? 1
+                                                                       : static_cast<int>(c.part.rhs.size());
+}
+
+GrowingList<TapeInst> LhsTape(const PartContext& c) {
+  const uint16_t lhs = LeftOperand(c);
+  GrowingList<TapeInst> tape;
+  uint16_t result = 0;
+  if (c.part.prologue.empty()) {
+    tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(c.part.operands[lhs].dtype), lhs, 0));
+  } else {
+    for (const TapeInst& inst : c.part.prologue) {
+      if (inst.op == TapeOp::kYield) {
+        result = inst.a;
+        break;
+      }
+      tape.push_back(inst);
+    }
+  }
+  result = AppendCast(tape, result, c.part.acc_type);
+  tape.push_back(MakeInst(TapeOp::kYield, c.part.acc_type, 0, result));
+  return tape;
+}
+
+int64_t RowsOfLines(const PartContext& c, double work, int64_t most) {
+  const Nest& nest = c.nest;
+  const int64_t rows = nest.points[kM], line = nest.extent[nest.first[kM + 1] - 1],
+                others = Bytes(nest.points[kOuter], c.tiling.tiles), shares = c.sharing.Shares(work);
+  if (most < line) return RowsOfBlock({rows, most, 1, 1, others}, shares);
+  return line * RowsOfBlock({rows / line, most / line, 1, 0, others}, shares);
+}
+
+Status BuildEpilogue(PartContext& c, ProductPart* p) {
+  const Nest& nest = c.nest;
+  Tiling tiling = c.tiling;
+  const int64_t n = nest.points[kN];
+  if (!c.linear && n * 2 <= kLanes && c.tiling.tiles == 1) {
+    tiling.first = nest.first[kM];
+    tiling.split = nest.first[kN] - 1;
+    tiling.inner = n;
+    tiling.chunk = kLanes / n < nest.extent[tiling.split] ? kLanes / n : nest.extent[tiling.split];
+    p->epilogue_rows = tiling.chunk;
+  }
+  return BuildTape(c, c.part.epilogue, tiling, {}, &p->epilogue);
+}
+
+Status BuildLeft(PartContext& c, LeftSide* left) {
+  const Nest& nest = c.nest;
+  left->tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, c.linear);
+  const GrowingList<TapeInst> lhs = LhsTape(c);
+  if (!lhs.ok()) return c.NoMemory();
+  RONDO_RETURN_IF_ERROR(BuildTape(c, Tape(lhs.data(), lhs.size()), left->tiling, {}, &left->program));
+  if (!c.part.prologue.empty() || !WidensToF32(c.part.operands[LeftOperand(c)].dtype)) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(c.BuildAccess(LeftOperand(c), left->tiling, &left->load));
+  constexpr int64_t kRowsAhead = 8;
+  Access& access = const_cast<Access&>(*left->load);  // made by this builder, not yet shared
+  for (int i = 0; i < access.num_loops; ++i) {
+    if (access.loop[i] + 1 == nest.first[kM + 1]) access.ahead = kRowsAhead * access.step[i];
+  }
+  return Status::Ok();
+}
+
+bool IsMatrix(const PartContext& c, const Access& access) {
+  const Nest& nest = c.nest;
+  int64_t row = 0, column = 0;
+  return access.dtype == DType::kF32 && access.plain && Linear(access, nest, kM, &row) &&
+         Linear(access, nest, kN, &column) && (row == nest.points[kN] || nest.points[kM] == 1) &&
+         (column == 1 || nest.points[kN] == 1);
+}
+
+Status FindWritten(PartContext& c, ProductPart* p) {
+  const Nest& nest = c.nest;
+  int found = -1;
+  for (size_t i = 0; i < c.part.operands.size(); ++i) {
+    const Operand& operand = c.part.operands[i];
+    if (operand.mode == Mode::kRead || !IsFloat(operand.dtype)) continue;
+    if (found >= 0 || operand.dtype != DType::kF32) return Status::Ok();
+    found = static_cast<int>(i);
+  }
+  if (found < 0 || nest.points[0] != 1) return Status::Ok();
+  const Access* access = nullptr;
+  RONDO_RETURN_IF_ERROR(c.BuildAccess(static_cast<uint16_t>(found), c.tiling, &access));
+  if (IsMatrix(c, *access)) p->written = access;
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

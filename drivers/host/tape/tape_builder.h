@@ -1,0 +1,27 @@
+// Compiles tapes: scalar operations over registers of kLanes values, for one nest and its tiles.
+#ifndef RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_
+#define RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_
+
+#include "drivers/host/part_context.h"
+
+namespace rondo::host {
+
+struct TapeUse {
+  int pinned = 0;                       // registers kept free at the front
+  GrowingList<uint16_t> keep;           // tape registers that stay valid to the end
+  GrowingList<uint32_t>* at = nullptr;  // out: byte offset of every tape register
+};
+Status BuildTape(PartContext& c, Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
+
+// One instruction of a tape. `moves`: a load or store of bytes that are not computed with.
+Status BuildInst(PartContext& c, const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
+                 Inst* out, bool moves = false);
+// Whether instruction `k` reads what is set, and names what exists.
+Status CheckInst(const PartContext& c, const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape);
+// Copies instructions into the arena.
+Status FinishProgram(PartContext& c, const GrowingList<Inst>& once, const GrowingList<Inst>& body,
+                     Program* out);
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_
