@@ -1,5 +1,5 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER writes
-// FOLDER/ptx.tar.xz as it should be: `RONDO_WRITE_PTX=drivers/cuda/small build/release/bin/cuda_test
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER
+// writes FOLDER/ptx.tar.xz as it should be: `RONDO_WRITE_PTX=drivers/cuda/small build/release/bin/cuda_test
 // --gtest_filter=SmallKernels.*` from the root.
 #include "drivers/cuda/small/small_kernels.h"
 
