@@ -114,5 +114,91 @@ TEST(Partition, AnOpAnnotatedGraphOffIsUnsafe) {
   EXPECT_EQ(partitions[0].reason, BreakReason::kUnsafeStep);
 }
 
+TEST(Partition, ABreakInALoopIsBeforeTheLoop) {
+  HandMade made;
+  const int x = made.Input("x", 8);
+  int last = x;
+  for (int i = 0; i < 6; ++i) {
+    const int next = i == 5 ? made.Output("y", 8) : made.Temporary(8);
+    made.Sum({last}, next, "node" + std::to_string(i));
+    last = next;
+  }
+  made.program().loops = {3, 4};
+  for (size_t i : {1, 2}) made.program().ops[i].loop = 0;
+  for (size_t i : {3, 4}) made.program().ops[i].loop = 1;
+  const struct {
+    const char* node;
+    size_t step;
+  } kCases[] = {{"node0", 0}, {"node1", 1}, {"node2", 1}, {"node3", 3}, {"node4", 3}, {"node5", 5}};
+  for (const auto& c : kCases) {
+    std::vector<std::string> found;
+    const auto steps = SeamSteps(made.program(), {c.node}, &found);
+    EXPECT_EQ(found, std::vector<std::string>{c.node});
+    for (size_t i = 0; i < steps.size(); ++i) {
+      EXPECT_EQ(steps[i].user_break,
+                i == c.step ? std::string("a break was asked for before node \"") + c.node + "\"" : "")
+          << c.node << ", step " << i;
+    }
+  }
+}
+
+// Two collectives in flight and a break: the one that it would cut waits at once, the other is left alone.
+TEST(Partition, ACollectiveIsNeverCut) {
+  HandMade made;
+  const int x = made.Input("x", 8), a = made.Temporary(8), b = made.Temporary(8), c = made.Temporary(8);
+  made.Sum({x}, a, "first");                                   // 0
+  const int one = made.Start(CollectiveOp::kAllReduce, a, b);  // 1
+  made.Sum({x}, c, "between");                                 // 2
+  made.Sum({x, c}, made.Output("w", 8), "break");              // 3
+  made.Wait(one);                                              // 4
+  const int d = made.Temporary(8);
+  const int two = made.Start(CollectiveOp::kAllReduce, c, d);  // 5
+  made.Sum({b}, made.Output("y", 8), "beside");                // 6
+  made.Wait(two);                                              // 7
+  made.Sum({d}, made.Output("z", 8), "last");                  // 8
+  const auto kinds = [](const LoweredProgram& program) {
+    std::string text;
+    for (const LoweredOp& op : program.ops) {
+      const bool start = op.kind == LoweredKind::kCollectiveStart,
+                 wait = op.kind == LoweredKind::kCollectiveWait;
+      text += (start  ? "start"
+               : wait ? "wait"
+                      : "") +
+              (start || wait ? std::to_string(op.collective) : op.sources.front()) + "; ";
+    }
+    return text;
+  };
+  const LoweredProgram given = made.program();
+  for (const char* node : {"break", "between"}) {
+    LoweredProgram program = given;
+    std::vector<std::string> found;
+    EXPECT_TRUE(CloseCollectives(SeamSteps(program, {node}, &found), &program));
+    EXPECT_EQ(
+        kinds(program),
+        "Sum \"first\"; start0; wait0; Sum \"between\"; Sum \"break\"; start1; Sum \"beside\"; wait1; Sum "
+        "\"last\"; ");
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      for (int dep : program.ops[i].deps) EXPECT_LT(dep, static_cast<int>(i));
+    }
+    EXPECT_FALSE(CloseCollectives(SeamSteps(program, {node}, &found), &program));  // nothing more to move
+  }
+  for (const char* node : {"first", "last"}) {
+    LoweredProgram program = given;
+    std::vector<std::string> found;
+    EXPECT_FALSE(CloseCollectives(SeamSteps(program, {node}, &found), &program));
+    EXPECT_EQ(kinds(program), kinds(given));
+  }
+}
+
+TEST(Partition, ASourceIsOfTheNodeThatItsQuotesHold) {
+  EXPECT_TRUE(IsSourceNode("MatMul \"a.b\"", "a.b"));
+  EXPECT_TRUE(IsSourceNode("\"a.b\"", "a.b"));
+  EXPECT_FALSE(IsSourceNode("MatMul \"a.b\"", "b"));
+  EXPECT_FALSE(IsSourceNode("MatMul \"a.b\"", "a"));
+  EXPECT_FALSE(IsSourceNode("MatMul \"x \"a.b\"\"", "a.b"));
+  EXPECT_FALSE(IsSourceNode("x\"a\"", "a"));
+  EXPECT_FALSE(IsSourceNode("\"", ""));
+}
+
 }  // namespace
 }  // namespace rondo
