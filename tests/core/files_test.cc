@@ -161,5 +161,24 @@ TEST(Descriptors, AreClosedOnce) {
   EXPECT_FALSE(Descriptor(number).Close());
 }
 
+// A process may have closed its standard input: files then get its number.
+TEST(Descriptors, ZeroIsOneLikeOthers) {
+  const TemporaryFolder folder;
+  const int kept = dup(0);
+  close(0);
+  {
+    auto file = OutputFile::Create(folder.File("out"), kText);
+    EXPECT_TRUE(file.ok());
+    EXPECT_TRUE(file.ok() && file->Append("TEXT", 4).ok() && file->Commit().ok());
+    EXPECT_EQ(fcntl(0, F_GETFD), -1);
+    EXPECT_TRUE(ReadInputFile(folder.File("out")).ok());
+    EXPECT_EQ(fcntl(0, F_GETFD), -1);
+  }
+  if (kept >= 0) {
+    dup2(kept, 0);
+    close(kept);
+  }
+}
+
 }  // namespace
 }  // namespace rondo

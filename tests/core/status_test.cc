@@ -2,11 +2,14 @@
 #include "core/status.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "tests/sanitized.h"
 
 namespace rondo {
 namespace {
@@ -60,6 +63,18 @@ TEST(Status, CopiesKeepTheTextAlive) {
   const char* const text = copy.message();
   assigned = Status();
   EXPECT_STREQ(text, "first");
+}
+
+TEST(Status, GivesItsMemoryBack) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers find leaks themselves";
+  const auto used = [] { return mallinfo2().uordblks; };
+  const size_t before = used();
+  for (int i = 0; i < 1000; ++i) {
+    const Status error = Status::Error(Code::kIo, "%01000d", i).At("step %d", i).FromNode("node");
+    Status copy = error;
+    copy = Status();
+  }
+  EXPECT_LT(used(), before + 100'000);
 }
 
 TEST(Status, EveryCodeHasAName) {
