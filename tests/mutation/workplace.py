@@ -78,16 +78,16 @@ class Workplace:
         self.digest = digest.hexdigest()
 
     def _list_tests(self, listed, targets):
-        binaries = os.path.join(self.build_folder, 'bin') + os.sep
+        built = re.compile(re.escape(self.build_folder + os.sep) + r'((?:bin|lib)/[\w.+-]+)')
         for test in listed['tests']:
             labels = next((set(p['value']) for p in test['properties'] if p['name'] == 'LABELS'), set())
             if labels & NOT_BY_DEFAULT:
                 continue
             command = test.get('command', [])
             # The command of a program that is not built yet is not told.
-            programs = [word[len(binaries):] for word in command if word.startswith(binaries)]
+            programs = [match[1] for match in map(built.fullmatch, command) if match]
             if not command:
-                programs = [test['name'] if test['name'] in targets else 'all']
+                programs = ['bin/' + test['name'] if test['name'] in targets else 'all']
             self.tests[test['name']] = (labels, programs)
             # A test without a label is of the folder that its script, or its folder of the build, is in.
             folder = re.search(r'/tests/(\w+)/', ' '.join(command))
@@ -159,8 +159,8 @@ class Workplace:
         """Changes with the test's programs; of a test without one, with any file of the tree."""
         digest = hashlib.sha256()
         for program in self.tests[name][1] or ['']:
-            path = os.path.join(self.build_folder, 'bin', program)
-            if os.path.isfile(path):
+            path = os.path.join(self.build_folder, program)
+            if program and os.path.isfile(path):
                 with open(path, 'rb') as file:
                     digest.update(file.read())
             else:
