@@ -119,6 +119,9 @@ struct CompileOptions {
   // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
   // `sample_text`: both, "LOGITS[:TOKENS]", parted as state_texts are.
   std::string sample_logits, sample_tokens, sample_text;
+  // Folders that symbolic links to the models' external data may lead to, beside the model's own and its
+  // repository's in Hugging Face's cache (formats/onnx/external_data.h).
+  std::vector<std::string> external_data;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;

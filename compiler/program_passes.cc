@@ -146,8 +146,9 @@ Status OnGraphAndBodies(passes::PassFunction pass, Compilation* compilation, Pro
 
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text) {
   const CompileOptions& options = compilation->options;
-  RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model,
-                         onnx::Model::Open(ModelPathOn(program->source.path, program->device)));
+  RONDO_ASSIGN_OR_RETURN(
+      std::shared_ptr<onnx::Model> model,
+      onnx::Model::Open(ModelPathOn(program->source.path, program->device), options.external_data));
   ImportOptions import;
   import.devices = options.devices;
   import.rank = program->device;

@@ -1,11 +1,15 @@
 #include "formats/onnx/external_data.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -21,15 +25,13 @@ class Descriptor {
   explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { Reset(-1); }
-  void Reset(int fd) {
+  ~Descriptor() {
     if (fd_ >= 0) close(fd_);
-    fd_ = fd;
   }
   int get() const { return fd_; }
 
  private:
-  int fd_;
+  const int fd_;
 };
 
 // The names of a relative path, or an error when it could leave its folder.
@@ -55,20 +57,73 @@ Result<std::vector<std::string>> PlainNames(const std::string& location) {
   return names;
 }
 
-Status OpenError(int error, const std::string& location, const std::string& folder) {
-  if (error == ENOENT) {
+// What opening an external file failed with; `is_link`: there is a symbolic link of that name.
+Status OpenError(int error, const std::string& location, const std::string& folder, bool is_link) {
+  if (error == ENOENT && !is_link) {
     return Status::Error(Code::kNotFound, "external data file \"%.200s\" does not exist in \"%.500s\"",
                          location.c_str(), folder.c_str());
+  }
+  if (error == ENOENT) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "external data location \"%.200s\" in \"%.500s\" is a symbolic link to a file that does "
+        "not exist; download it again",
+        location.c_str(), folder.c_str());
   }
   if (error == ELOOP || error == ENOTDIR) {
     return Status::Error(
         Code::kInvalidArgument,
-        "external data location \"%.200s\" passes through a symbolic link or a file; it must be "
-        "a plain file in \"%.500s\"",
+        "external data location \"%.200s\" in \"%.500s\" passes through a file, or through links "
+        "that lead nowhere",
         location.c_str(), folder.c_str());
   }
   return Status::Error(Code::kIo, "external data file \"%.200s\" in \"%.500s\" cannot be opened: %s",
                        location.c_str(), folder.c_str(), std::strerror(error));
+}
+
+// Opens `path` below the folder `at` without touching what it is, links followed; not those of /proc, which
+// lead to whatever a process has open.
+int OpenPath(int at, const std::string& path) {
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_MAGICLINKS;
+  const long fd = syscall(SYS_openat2, at, path.c_str(), &how, sizeof(how));
+  if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(fd);
+  return openat(at, path.c_str(),
+                O_PATH | O_CLOEXEC);  // an old kernel: the real path is checked all the same
+}
+
+// The file that `fd` is, as a path in /proc.
+std::string OpenFile(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+Result<std::string> RealPath(const std::string& path, const char* what) {
+  char* real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) {
+    return Status::Error(errno == ENOENT ? Code::kNotFound : Code::kIo,
+                         "%s \"%.500s\" cannot be resolved: %s", what, path.c_str(), std::strerror(errno));
+  }
+  std::string text = real;
+  std::free(real);
+  return text;
+}
+
+bool LiesBelow(const std::string& path, const std::string& folder) {
+  const std::string below = folder == "/" ? folder : folder + "/";
+  return path.size() > below.size() && path.compare(0, below.size(), below) == 0;
+}
+
+// Of .../models--ORG--NAME/snapshots/REVISION, or a folder in it: .../models--ORG--NAME/blobs. "": it is no
+// such folder.
+std::string BlobsOf(const std::string& folder) {
+  constexpr char kSnapshots[] = "/snapshots/", kModels[] = "models--";
+  for (size_t at = folder.find(kSnapshots); at != std::string::npos; at = folder.find(kSnapshots, at + 1)) {
+    const size_t name = folder.rfind('/', at - 1) + 1;
+    const bool revision = at + sizeof(kSnapshots) - 1 < folder.size();
+    if (at > 0 && revision && folder.compare(name, sizeof(kModels) - 1, kModels) == 0 &&
+        at > name + sizeof(kModels) - 1)
+      return folder.substr(0, at) + "/blobs";
+  }
+  return "";
 }
 
 }  // namespace
@@ -100,27 +155,63 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Map(int descriptor, const 
   return std::shared_ptr<const MappedFile>(std::move(mapped));
 }
 
+Status ExternalFiles::FindRoots() {
+  if (!roots_.empty()) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(const std::string own, RealPath(folder_, "the model's folder"));
+  std::vector<std::string> roots = {own};
+  if (std::string blobs = BlobsOf(own); !blobs.empty()) roots.push_back(std::move(blobs));
+  for (const std::string& folder : allowed_) {
+    RONDO_ASSIGN_OR_RETURN(std::string real, RealPath(folder, "the folder of external data"));
+    roots.push_back(std::move(real));
+  }
+  roots_ = std::move(roots);
+  return Status::Ok();
+}
+
 Result<std::shared_ptr<const MappedFile>> ExternalFiles::Open(const std::string& location) {
   if (auto found = files_.find(location); found != files_.end()) return found->second;
-  RONDO_ASSIGN_OR_RETURN(std::vector<std::string> names, PlainNames(location));
-  Descriptor at(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (at.get() < 0) return OpenError(errno, location, folder_);
-  for (size_t i = 0; i < names.size(); ++i) {
-    int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
-    // O_NONBLOCK: a pipe or device in place of the file must not stop us before it is refused.
-    flags |= i + 1 < names.size() ? O_DIRECTORY : O_NONBLOCK;
-    int next = openat(at.get(), names[i].c_str(), flags);
-    if (next < 0) return OpenError(errno, location, folder_);
-    at.Reset(next);
+  RONDO_ASSIGN_OR_RETURN(const std::vector<std::string> names, PlainNames(location));
+  RONDO_RETURN_IF_ERROR(FindRoots());
+  std::string path;
+  for (const std::string& name : names) path += (path.empty() ? "" : "/") + name;
+  const Descriptor folder(open(roots_[0].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return OpenError(errno, location, folder_, false);
+  const Descriptor found(OpenPath(folder.get(), path));
+  if (found.get() < 0) {
+    const int error = errno;
+    struct stat link;
+    const bool is_link = fstatat(folder.get(), path.c_str(), &link, AT_SYMLINK_NOFOLLOW) == 0;
+    return OpenError(error, location, folder_, is_link);
+  }
+  char real[PATH_MAX];
+  const ssize_t length = readlink(OpenFile(found.get()).c_str(), real, sizeof(real));
+  if (length < 0 || length >= static_cast<ssize_t>(sizeof(real))) {
+    return Status::Error(Code::kIo, "where external data file \"%.200s\" lies cannot be read from /proc: %s",
+                         location.c_str(), std::strerror(errno));
+  }
+  const std::string lies(real, static_cast<size_t>(length));
+  bool allowed = false;
+  for (const std::string& root : roots_) allowed = allowed || LiesBelow(lies, root);
+  if (!allowed) {
+    return Status::Error(Code::kInvalidArgument,
+                         "external data location \"%.200s\" in \"%.500s\" leads to \"%.500s\". It may be a "
+                         "hard link, or a symbolic "
+                         "link to a file below the model's folder, below \"blobs\" of the same repository in "
+                         "Hugging Face's cache, or "
+                         "below a folder given by --external-data DIR; else copy it to the model's folder",
+                         location.c_str(), folder_.c_str(), lies.c_str());
   }
   struct stat info;
-  if (fstat(at.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink > 1) {
+  if (fstat(found.get(), &info) != 0) return OpenError(errno, location, folder_, false);
+  if (!S_ISREG(info.st_mode)) {
     return Status::Error(Code::kInvalidArgument,
-                         "external data file \"%.200s\" has %llu hard links, so it may be a file outside the "
-                         "model's folder; copy it",
-                         location.c_str(), static_cast<unsigned long long>(info.st_nlink));
+                         "external data location \"%.200s\" in \"%.500s\" is no regular file",
+                         location.c_str(), folder_.c_str());
   }
-  auto mapped = MappedFile::Map(at.get(), location);
+  // The same file again, to be read: not by its path, which may be another's by now.
+  const Descriptor file(open(OpenFile(found.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return OpenError(errno, location, folder_, false);
+  auto mapped = MappedFile::Map(file.get(), location);
   if (!mapped.ok()) return mapped.status().At("external data");
   files_[location] = *mapped;
   return *mapped;

@@ -1,9 +1,16 @@
-// External data: the files next to a model that hold its large tensors, mapped read-only.
+// External data: the files beside a model that hold its large tensors, mapped read-only.
 //
-// Contained to the model's folder: a location is a relative path of plain names, every folder on the
-// way is a real folder (no symbolic link), the file is a regular file with one hard link (one that has
-// more may be a name for a file elsewhere). Files are opened and mapped on first use, once each, and
-// stay mapped as long as anyone holds the mapping.
+// A location in a model is a relative path of plain names in the model's folder. Hard links may lie there,
+// and symbolic links if what they end at, all links followed, is a regular file below
+//
+//   - the model's real folder,
+//   - `blobs` of the same cached repository, as Hugging Face's cache has it: the model's real folder is
+//     .../models--ORG--NAME/snapshots/REVISION or below, the file below .../models--ORG--NAME/blobs,
+//   - or a folder that the user names (`--external-data DIR`).
+//
+// Everything else is refused. What is checked is what is read: the file is opened once, and the path is that
+// of the open file. Files are opened and mapped on first use, once each, and stay mapped as long as anyone
+// holds the mapping.
 #ifndef RONDO_FORMATS_ONNX_EXTERNAL_DATA_H_
 #define RONDO_FORMATS_ONNX_EXTERNAL_DATA_H_
 
@@ -11,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/span.h"
 #include "core/status.h"
@@ -38,15 +46,20 @@ class MappedFile {
 // The external files of one model. Not thread-safe.
 class ExternalFiles {
  public:
-  // `folder` is the model's own.
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  // `folder` is the model's own, `allowed` are those that links may lead to besides.
+  ExternalFiles(std::string folder, std::vector<std::string> allowed)
+      : folder_(std::move(folder)), allowed_(std::move(allowed)) {}
 
-  // The file at `location` below the folder. kNotFound when it does not exist, kInvalidArgument when the
-  // location leaves the folder or is not a plain file, kIo when it cannot be read.
+  // The file at `location`. kNotFound when it does not exist, kInvalidArgument when it lies elsewhere than
+  // where it may, or is no regular file, kIo when it cannot be read.
   Result<std::shared_ptr<const MappedFile>> Open(const std::string& location);
 
  private:
+  Status FindRoots();
+
   std::string folder_;
+  std::vector<std::string> allowed_;
+  std::vector<std::string> roots_;  // real paths of folders below which files may lie, once one is asked for
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

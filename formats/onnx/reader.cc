@@ -59,10 +59,12 @@ std::string FolderOf(const std::string& path) {
 
 }  // namespace
 
-Model::Model(std::string folder) : proto_(std::make_unique<ModelProto>()), files_(std::move(folder)) {}
+Model::Model(std::string folder, std::vector<std::string> external_data)
+    : proto_(std::make_unique<ModelProto>()), files_(std::move(folder), std::move(external_data)) {}
 Model::~Model() = default;
 
-Result<std::shared_ptr<Model>> Model::Open(const std::string& path) {
+Result<std::shared_ptr<Model>> Model::Open(const std::string& path,
+                                           const std::vector<std::string>& external_data) {
   int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return Status::Error(errno == ENOENT ? Code::kNotFound : Code::kIo,
@@ -71,12 +73,13 @@ Result<std::shared_ptr<Model>> Model::Open(const std::string& path) {
   auto file = MappedFile::Map(descriptor, path);
   close(descriptor);
   if (!file.ok()) return file.status().At("model");
-  auto model = Parse((*file)->bytes(), FolderOf(path));
+  auto model = Parse((*file)->bytes(), FolderOf(path), external_data);
   if (!model.ok()) return model.status().At("model \"%.500s\"", path.c_str());
   return model;
 }
 
-Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std::string& folder) {
+Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std::string& folder,
+                                            const std::vector<std::string>& external_data) {
   if (bytes.empty()) return Status::Error(Code::kCorrupt, "the file is empty");
   if (bytes.size() > INT_MAX) {
     return Status::Error(Code::kUnsupported,
@@ -84,7 +87,7 @@ Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std
                          "an external data file",
                          bytes.size(), INT_MAX);
   }
-  std::shared_ptr<Model> model(new Model(folder));
+  std::shared_ptr<Model> model(new Model(folder, external_data));
   google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   stream.SetRecursionLimit(kMaxDepth);
   stream.SetTotalBytesLimit(INT_MAX);

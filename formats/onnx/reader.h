@@ -1,5 +1,5 @@
 // Reading ONNX model files. Nothing in a file is trusted: a damaged or hostile one gives an error, never
-// a crash, and external data cannot reach outside the model's folder (external_data.h).
+// a crash, and external data lies where it may (external_data.h).
 #ifndef RONDO_FORMATS_ONNX_READER_H_
 #define RONDO_FORMATS_ONNX_READER_H_
 
@@ -37,10 +37,13 @@ struct TensorValue {
 class Model : public std::enable_shared_from_this<Model> {
  public:
   // Reads and parses the file at `path`; nodes are in topological order afterwards (node_order.h). kNotFound,
-  // kIo, or kCorrupt when it is no ONNX model.
-  static Result<std::shared_ptr<Model>> Open(const std::string& path);
+  // kIo, or kCorrupt when it is no ONNX model. `external_data`: folders that links to external data may lead
+  // to, beside the model's own and its cache's.
+  static Result<std::shared_ptr<Model>> Open(const std::string& path,
+                                             const std::vector<std::string>& external_data = {});
   // Parses a model from memory; external data is looked for in `folder`.
-  static Result<std::shared_ptr<Model>> Parse(Span<const uint8_t> bytes, const std::string& folder);
+  static Result<std::shared_ptr<Model>> Parse(Span<const uint8_t> bytes, const std::string& folder,
+                                              const std::vector<std::string>& external_data = {});
   ~Model();
 
   const ModelProto& proto() const { return *proto_; }
@@ -51,7 +54,7 @@ class Model : public std::enable_shared_from_this<Model> {
   Result<TensorValue> Load(const TensorProto& tensor, bool allow_missing);
 
  private:
-  Model(std::string folder);
+  Model(std::string folder, std::vector<std::string> external_data);
   Result<TensorValue> LoadExternal(const TensorProto& tensor, TensorValue value, bool allow_missing);
 
   std::unique_ptr<ModelProto> proto_;

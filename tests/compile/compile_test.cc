@@ -49,6 +49,43 @@ class Compiling : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+// hub/models--org--name: the model and its weights are links from snapshots/ into blobs/.
+TEST_F(Compiling, ModelsInTheCacheOfHuggingFaceCompile) {
+  const fs::path repository = fs::path(folder_ / "hub") / "models--org--name",
+                 snapshot = repository / "snapshots" / "0123abcd" / "onnx", blobs = repository / "blobs";
+  fs::create_directories(snapshot);
+  fs::create_directories(blobs);
+  ModelMaker m;
+  m.Input("x", {4});
+  m.Node("Add", {"x", "w"}, {"y"});
+  m.Output("y");
+  onnx::TensorProto* w = m.graph()->add_initializer();
+  w->set_name("w");
+  w->set_data_type(onnx::TensorProto::FLOAT);
+  w->add_dims(4);
+  w->set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto* entry = w->add_external_data();
+  entry->set_key("location");
+  entry->set_value("model.onnx_data");
+  std::ofstream(blobs / "aaaa", std::ios::binary) << m.proto.SerializeAsString();
+  std::ofstream(blobs / "bbbb", std::ios::binary) << std::string(16, '\1');
+  fs::create_symlink("../../../blobs/aaaa", snapshot / "model.onnx");
+  fs::create_symlink("../../../blobs/bbbb", snapshot / "model.onnx_data");
+  CompileOptions options;
+  options.models = {{"main", (snapshot / "model.onnx").string()}};
+  const auto compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  EXPECT_EQ(compiled->report.weights_bytes, 16u);
+  // Elsewhere, only where the user says so.
+  fs::create_directories(folder_ / "weights");
+  fs::rename(blobs / "bbbb", folder_ / "weights" / "w");
+  fs::remove(snapshot / "model.onnx_data");
+  fs::create_symlink(folder_ / "weights" / "w", snapshot / "model.onnx_data");
+  EXPECT_NE(ErrorOf(options, Code::kInvalidArgument).find("--external-data"), std::string::npos);
+  options.external_data = {(folder_ / "weights").string()};
+  EXPECT_TRUE(CompileToMemory(options).ok());
+}
+
 TEST_F(Compiling, PrefillAndDecodeShareWeightsAndState) {
   auto compiled = CompileToMemory(Pycoder());
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();

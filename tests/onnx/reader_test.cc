@@ -74,12 +74,11 @@ TEST_F(ReaderTest, LocationsOutsideTheFolderAreRefused) {
   WriteFile(folder_ / "outside.bin", 16);
   fs::create_symlink(folder_ / "outside.bin", folder_ / "model" / "link.bin");
   fs::create_directory_symlink(folder_, folder_ / "model" / "up");
-  fs::create_hard_link(folder_ / "outside.bin", folder_ / "model" / "hard.bin");
   fs::create_directories(folder_ / "model" / "dir.bin");
   for (const std::string& location :
        {std::string("../outside.bin"), (folder_ / "outside.bin").string(), std::string("a/../../outside.bin"),
-        std::string("link.bin"), std::string("up/outside.bin"), std::string("hard.bin"),
-        std::string("dir.bin"), std::string(""), std::string("."), std::string("x\0y", 3)}) {
+        std::string("link.bin"), std::string("up/outside.bin"), std::string("dir.bin"), std::string(""),
+        std::string("."), std::string("x\0y", 3)}) {
     auto value = LoadExternal(location, nullptr, nullptr, true);
     ASSERT_FALSE(value.ok()) << location;
     EXPECT_EQ(value.status().code(), Code::kInvalidArgument) << value.status().message();

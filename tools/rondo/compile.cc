@@ -220,6 +220,8 @@ class CompileCommand : public Command {
                "temporaries, may lie there",
                "INPUT[,...]")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
+        .Texts("--external-data", &options_.external_data,
+               "symbolic links to external data may lead to this folder, too", "DIR")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
         .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
               "FILE")
