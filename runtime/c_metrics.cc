@@ -1,19 +1,30 @@
 // The C interface to metrics.
+#include <cstddef>
+
 #include "runtime/c_handles.h"
 #include "runtime/metrics.h"
 
 static_assert(RONDO_HISTOGRAM_BUCKETS == rondo::kHistogramBuckets);
 static_assert(RONDO_METRICS_CODES == rondo::kErrorCodes);
 
-namespace {
-
-void Convert(const rondo::HistogramData& from, rondo_histogram* to) {
-  to->count = from.count;
-  to->sum_nanoseconds = from.sum_nanoseconds;
-  std::memcpy(to->buckets, from.buckets, sizeof(to->buckets));
-}
-
-}  // namespace
+// What is counted has the layout of what callers see of it.
+static_assert(sizeof(rondo_metrics) == sizeof(size_t) + sizeof(rondo::MetricsData));
+static_assert(offsetof(rondo_metrics, runs) == sizeof(size_t));
+#define RONDO_SAME_PLACE(field) \
+  static_assert(offsetof(rondo_metrics, field) == sizeof(size_t) + offsetof(rondo::MetricsData, field))
+RONDO_SAME_PLACE(errors);
+RONDO_SAME_PLACE(input_bytes);
+RONDO_SAME_PLACE(output_bytes);
+RONDO_SAME_PLACE(sessions);
+RONDO_SAME_PLACE(plans);
+RONDO_SAME_PLACE(weight_bytes);
+RONDO_SAME_PLACE(arena_bytes);
+RONDO_SAME_PLACE(state_bytes);
+RONDO_SAME_PLACE(run_time);
+RONDO_SAME_PLACE(queue_wait);
+RONDO_SAME_PLACE(staging_bytes);
+static_assert(offsetof(rondo_histogram, sum_nanoseconds) == offsetof(rondo::HistogramData, sum_nanoseconds));
+static_assert(offsetof(rondo_histogram, buckets) == offsetof(rondo::HistogramData, buckets));
 
 extern "C" {
 
@@ -25,19 +36,8 @@ rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metri
   if (rondo_error* error = rondo::Refuse("rondo_runtime_get_metrics", runtime, "runtime")) return error;
   if (metrics == nullptr) return rondo::NullError("rondo_runtime_get_metrics", "metrics");
   const rondo::MetricsData from = runtime->runtime.metrics();
-  rondo_metrics full = {};
-  full.runs = from.runs;
-  std::memcpy(full.errors, from.errors, sizeof(full.errors));
-  full.input_bytes = from.input_bytes;
-  full.output_bytes = from.output_bytes;
-  full.sessions = from.sessions;
-  full.plans = from.plans;
-  full.weight_bytes = from.weight_bytes;
-  full.arena_bytes = from.arena_bytes;
-  full.state_bytes = from.state_bytes;
-  full.staging_bytes = from.staging_bytes;
-  Convert(from.run_time, &full.run_time);
-  Convert(from.queue_wait, &full.queue_wait);
+  rondo_metrics full;
+  std::memcpy(reinterpret_cast<char*>(&full) + sizeof(size_t), &from, sizeof(from));
   return rondo::FillStruct(full, metrics) ? nullptr : rondo::SizeError("rondo_metrics");
 }
 

@@ -60,7 +60,12 @@ rondo_error* OpenPlan(const char* path, Span<const uint8_t> bytes, const rondo_p
   rondo::PlanOptions options;
   options.allocator = &allocator;
   options.ignore_hashes = full.ignore_hashes != 0;
-  options.read_weights = full.read_weights != 0;
+  if (full.read_weights != 0 && full.map_weights != 0) {
+    return ToError(
+        Status::Error(Code::kInvalidArgument, "rondo_plan_options: both read_weights and map_weights"));
+  }
+  if (full.read_weights != 0) options.map_weights_from = rondo::kReadWeights;
+  if (full.map_weights != 0) options.map_weights_from = 0;
   if (full.name != nullptr) options.name = full.name;
   rondo::LogTarget target{full.log, full.log_user};
   options.log = target.Hook(full.least_log_level);

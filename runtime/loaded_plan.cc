@@ -181,6 +181,7 @@ Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignm
 }
 
 Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSignal* stop) {
+  RONDO_RETURN_IF_ERROR(plan.CheckUnchanged());  // before anything looks at weights
   std::lock_guard<std::mutex> lock(runtime->mutex);
   for (LoadedPlan* loaded = runtime->loaded; loaded != nullptr; loaded = loaded->next) {
     if (loaded->plan.same(plan)) {
@@ -191,6 +192,7 @@ Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSign
   LoadedPlan* loaded = NewObject<LoadedPlan>(runtime->allocator, plan, runtime->allocator);
   if (loaded == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory to load a plan");
   Status status = Load(runtime, loaded, stop);
+  if (status.ok()) status = plan.CheckUnchanged();  // while weights were copied
   if (!status.ok()) {
     Unload(runtime, loaded);
     return status;

@@ -20,7 +20,7 @@ namespace rondo {
 struct LoadedDevice {
   Device* device = nullptr;
   Module* module = nullptr;
-  DeviceAddress weights = 0;  // the block that holds the constants which are not mapped
+  DeviceAddress weights = 0;  // the block that holds the constants which are not used in the plan
   uint64_t weight_bytes = 0;  // of that block
 };
 

@@ -30,7 +30,8 @@ struct HistogramData {
   uint64_t buckets[kHistogramBuckets] = {};
 };
 
-// A reading of everything. Counters only grow; gauges (sessions, plans, bytes held) go both ways.
+// A reading of everything, laid out as rondo_metrics is behind its size. Counters only grow; gauges
+// (sessions, plans, bytes held) go both ways.
 struct MetricsData {
   uint64_t runs = 0;                  // that began, by Run or RunAsync, and have ended
   uint64_t errors[kErrorCodes] = {};  // calls of Run and RunAsync that failed, the caller's mistakes included
@@ -38,12 +39,12 @@ struct MetricsData {
   uint64_t output_bytes = 0;          // copied out, in all
   uint64_t sessions = 0;              // alive
   uint64_t plans = 0;                 // loaded
-  uint64_t weight_bytes = 0;          // device memory taken by weights (mapped weights take none)
-  uint64_t arena_bytes = 0;           // device memory taken by arenas
-  uint64_t state_bytes = 0;           // device memory taken by state
-  uint64_t staging_bytes = 0;         // page-locked host memory taken by sessions for their copies
-  HistogramData run_time;             // of runs: from the call, or the end of the wait in the queue
-  HistogramData queue_wait;           // of RunAsync: from the call until a worker took it up
+  uint64_t weight_bytes = 0;  // device memory taken by weights (those used where the plan has them take none)
+  uint64_t arena_bytes = 0;   // device memory taken by arenas
+  uint64_t state_bytes = 0;   // device memory taken by state
+  HistogramData run_time;     // of runs: from the call, or the end of the wait in the queue
+  HistogramData queue_wait;   // of RunAsync: from the call until a worker took it up
+  uint64_t staging_bytes = 0;  // page-locked host memory taken by sessions for their copies
 };
 
 // --- internal to runtime/: what is counted.

@@ -17,6 +17,7 @@ PlanImpl* NewImpl(const PlanOptions& options, std::string_view path = {}) {
   const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
   PlanImpl* impl = NewObject<PlanImpl>(allocator, allocator);
   if (impl == nullptr) return impl;
+  impl->ignore_hashes = options.ignore_hashes;
   impl->name = impl->memory.CopyText(!options.name.empty() ? options.name : path.substr(path.rfind('/') + 1));
   if (impl->name.data() != nullptr) return impl;
   DeleteObject(HostAllocator(allocator), impl);
@@ -25,26 +26,29 @@ PlanImpl* NewImpl(const PlanOptions& options, std::string_view path = {}) {
 
 Status NoMemory() { return Status::Error(Code::kOutOfMemory, "no host memory to open a plan"); }
 
-ReadOptions ReaderOptions(const PlanImpl& impl, const PlanOptions& options) {
+ReadOptions ReaderOptions(const PlanImpl& impl) {
   ReadOptions read;
-  read.ignore_hashes = options.ignore_hashes;
-  if (options.read_weights) read.hash_weights_up_to = 0;  // those that have been read are
+  read.ignore_hashes = impl.ignore_hashes;
   read.allocator = impl.allocator;
   return read;
 }
 
-// Weights are mapped once, here: costs address space only, and sessions may then read them from any thread.
-Status MapWeights(PlanImpl* impl, const PlanOptions& options = {}) {
+// Reads weights into memory, or maps them, once, here: that costs address space only, and sessions may then
+// read them from any thread.
+Status TakeWeights(PlanImpl* impl, uint64_t map_from) {
   PlanWeights& weights = impl->file.weights;
-  if (weights.bytes() == 0) return Status::Ok();
-  if (options.read_weights) {
-    void* memory = impl->memory.Allocate(weights.bytes(), 4096);
+  const uint64_t bytes = weights.bytes();
+  if (bytes == 0) return Status::Ok();
+  if (bytes < map_from) {
+    void* memory = impl->memory.Allocate(bytes, 4096);
     if (memory == nullptr) {
       return Status::Error(Code::kOutOfMemory, "no host memory for %zu bytes of weights",
-                           static_cast<size_t>(weights.bytes()));
+                           static_cast<size_t>(bytes));
     }
     RONDO_RETURN_IF_ERROR(weights.ReadTo(memory).At("weights"));
-    if (!options.ignore_hashes) RONDO_RETURN_IF_ERROR(weights.CheckHash());
+  }
+  if (!impl->ignore_hashes && (bytes < map_from || bytes <= kLargeWeights)) {
+    RONDO_RETURN_IF_ERROR(weights.CheckHash());
   }
   RONDO_ASSIGN_OR_RETURN(impl->weights, weights.Map());
   return Status::Ok();
@@ -70,15 +74,18 @@ Status Logged(const LogHook& log, const Status& status, const PlanImpl& impl) {
   return status;
 }
 
-Status OpenPath(PlanImpl* impl, const char* path, const PlanOptions& options) {
-  RONDO_ASSIGN_OR_RETURN(impl->file, LoadPlanFile(path, ReaderOptions(*impl, options), impl->memory));
-  return MapWeights(impl, options).At("%s", path);
+Status OpenPath(PlanImpl* impl, const char* path, uint64_t map_from) {
+  ReadOptions read = ReaderOptions(*impl);
+  read.hash_weights_up_to = 0;  // once it is known where they are
+  RONDO_RETURN_IF_ERROR(LoadPlanFile(path, read, impl->memory, &impl->file));
+  return TakeWeights(impl, map_from).At("%s", path);
 }
 
-Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes, const PlanOptions& options) {
-  RONDO_ASSIGN_OR_RETURN(impl->file, ReadPlan(bytes, ReaderOptions(*impl, options), impl->memory));
+Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes) {
+  RONDO_RETURN_IF_ERROR(ReadPlan(bytes, ReaderOptions(*impl), impl->memory, &impl->file));
   RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
-  return MapWeights(impl);
+  RONDO_ASSIGN_OR_RETURN(impl->weights, impl->file.weights.Map());
+  return Status::Ok();
 }
 
 }  // namespace
@@ -88,7 +95,7 @@ Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
   PlanImpl* impl = NewImpl(options, path);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
-  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenPath(impl, path, options), *impl));
+  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenPath(impl, path, options.map_weights_from), *impl));
   return plan;
 }
 
@@ -96,7 +103,7 @@ Result<Plan> Plan::Open(Span<const uint8_t> bytes, const PlanOptions& options) {
   PlanImpl* impl = NewImpl(options);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
-  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenBytes(impl, bytes, options), *impl));
+  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenBytes(impl, bytes), *impl));
   return plan;
 }
 
@@ -129,6 +136,12 @@ std::string_view Plan::name() const { return impl_->name; }
 const PlanData& Plan::data() const { return impl_->file.data; }
 
 Span<const uint8_t> Plan::weights() const { return impl_->weights; }
+
+Status Plan::CheckUnchanged() const {
+  const std::string_view file = data().weights_file.empty() ? name() : data().weights_file;
+  return impl_->file.weights.CheckUnchanged(impl_->ignore_hashes)
+      .At("%.*s", static_cast<int>(file.size()), file.data());
+}
 
 Result<uint32_t> Plan::FindProgram(std::string_view name) const {
   Span<const Program> programs = data().programs;

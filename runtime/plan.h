@@ -20,14 +20,17 @@ namespace rondo {
 
 struct PlanImpl;
 
+inline constexpr uint64_t kMapWeightsFrom = uint64_t{256} << 20;
+inline constexpr uint64_t kReadWeights = ~uint64_t{0};
+
 struct PlanOptions {
   // Where host memory comes from; null: RuntimeHostAllocator(). Copied; its `user` must outlive the plan.
   const HostAllocator* allocator = nullptr;
   LogHook log;                 // its `user` must outlive the call that the options are passed to
   bool ignore_hashes = false;  // read a damaged file anyway; everything else is still verified
-  // Weights are read into memory and hashed, whatever their size, instead of mapped: the file may then
-  // change.
-  bool read_weights = false;
+  // Weights of a file of fewer bytes than this are read into memory and hashed, and the file may change after
+  // that; others are mapped from it. 0: all are mapped; kReadWeights: all are read.
+  uint64_t map_weights_from = kMapWeightsFrom;
   // What metrics call the plan; copied. Empty: the file's own name, without its folder.
   std::string_view name;
 };
@@ -45,11 +48,12 @@ class Plan {
   ~Plan();
 
   // Reads, verifies and checks the plan in file `path`. A file that changes meanwhile is an error or the file
-  // as it was. Afterwards only weights are looked at, which are mapped (or PlanOptions::read_weights): what
-  // is written into the file (or its weights file, looked for beside it) while the plan lives shows in
+  // as it was. Afterwards only mapped weights (PlanOptions::map_weights_from) are looked at, in the plan's
+  // file or the weights file beside it: while the plan lives, what is written into that file shows in
   // results, and when it is shortened, the operating system ends the process with SIGBUS at the next look at
-  // what is gone. Errors: kIo, kCorrupt (with the section, offset and limit), kUnsupported (another major
-  // version), kOutOfMemory.
+  // what is gone. Session::Create refuses a plan whose mapped file has changed. A file that is renamed,
+  // replaced by renaming another over it, or unlinked stays as it is for whoever has it open. Errors: kIo,
+  // kCorrupt (with the section, offset and limit), kUnsupported (another major version), kOutOfMemory.
   static Result<Plan> Open(const char* path, const PlanOptions& options = {});
   // The same from `bytes` in memory, which stay the caller's and must outlive the plan. The plan's
   // weights must be in it, not in a separate file.
@@ -72,6 +76,9 @@ class Plan {
   Result<uint32_t> FindProgram(std::string_view name) const;
   // The bytes of the weights section (or file); empty when all weights are synthetic.
   Span<const uint8_t> weights() const;
+  // OK, or an error that names the file if weights are mapped from it and it has changed since Open: see
+  // PlanWeights::CheckUnchanged. Any thread.
+  Status CheckUnchanged() const;
   // The ONNX nodes that step `step` of `program` came from; "" when unknown or out of range.
   std::string_view StepSource(uint32_t program, uint32_t step) const;
 

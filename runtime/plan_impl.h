@@ -18,6 +18,7 @@ struct PlanImpl {
   HostAllocator allocator;
   Arena memory;  // what `file.data` points into
   std::string_view name;
+  bool ignore_hashes = false;
   PlanFile file;
   Span<const uint8_t> weights;
   std::atomic<uint32_t> refs{1};

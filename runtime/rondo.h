@@ -156,14 +156,19 @@ typedef struct rondo_plan_options {
   rondo_log_level least_log_level;
   rondo_log_function log; /* may be NULL; called while the plan is opened only */
   void* log_user;
-  int32_t read_weights; /* not 0: weights are read into memory and hashed instead of mapped */
-  const char* name;     /* what metrics call the plan; copied. NULL: its file's name, without the folder */
+  /* Weights of a file below 256 MiB are read into memory and hashed, larger ones are mapped. Not 0: all are
+   * read, or all are mapped; both together are RONDO_INVALID_ARGUMENT. */
+  int32_t read_weights;
+  const char* name; /* what metrics call the plan; copied. NULL: its file's name, without the folder */
+  int32_t map_weights;
 } rondo_plan_options;
 
 /* Reads, verifies and checks the plan in file `path`. `options` may be NULL. A file that changes meanwhile is
- * an error, or the file as it was. Afterwards, while the plan or a session of it lives, its weights are
- * mapped from it, or from the weights file beside it: what is written there shows in results, and a file that
- * is shortened ends the process with SIGBUS. With `read_weights`, files may change as they like. */
+ * an error, or the file as it was. Afterwards files whose weights were read may change as they like. A file
+ * whose weights are mapped (the plan's, or the weights file beside it) must stay as it is while the plan or a
+ * session of it lives: what is written there shows in results, and a file that is shortened ends the process
+ * with SIGBUS. To change a plan in use, rename a new file over it: the old one stays for those that have it.
+ */
 RONDO_API rondo_error* rondo_plan_open(const char* path, const rondo_plan_options* options,
                                        rondo_plan** plan);
 /* The same from `bytes` in memory, which stay the caller's and must outlive the plan and its sessions. */
@@ -213,7 +218,7 @@ RONDO_API rondo_error* rondo_plan_get_requirements(const rondo_plan* plan, rondo
 
 typedef struct rondo_device_bytes {
   size_t size;
-  uint64_t weights;      /* shared by the sessions of a plan; mapped, not taken, on the host */
+  uint64_t weights;      /* shared by the sessions of a plan; on the host they are the plan's own */
   uint64_t arena;        /* of each session */
   uint64_t state;        /* of each session */
   uint64_t workspace;    /* the part of the arena that is workspace */
@@ -317,7 +322,7 @@ typedef struct rondo_metrics {
   uint64_t output_bytes;                /* copied out by runs, in all */
   uint64_t sessions;                    /* alive now */
   uint64_t plans;                       /* loaded now */
-  uint64_t weight_bytes;                /* device memory held now; mapped weights take none */
+  uint64_t weight_bytes;                /* device memory held now; those used in the plan take none */
   uint64_t arena_bytes;                 /* device memory held now */
   uint64_t state_bytes;                 /* device memory held now */
   rondo_histogram run_time;
@@ -339,7 +344,9 @@ RONDO_API size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char*
 /* ---------------------------------------------------------------------------------------- sessions */
 
 /* Loads weights and kernels (once for all sessions of a plan), allocates and zeroes all memory that runs
- * need, and arms every program. */
+ * need, and arms every program. RONDO_FAILED_PRECONDITION if weights are mapped from a file whose size or
+ * time is no longer what it was when the plan was opened; where times leave that open, its contents are
+ * hashed, and RONDO_CORRUPT if they differ. */
 RONDO_API rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan,
                                             rondo_session** session);
 

@@ -72,7 +72,8 @@ class Runtime {
   Status Ready() const;
   // Sessions alive now.
   uint32_t session_count() const;
-  // Bytes of device memory that loaded weights take now, in all (mapped weights take none).
+  // Bytes of device memory that loaded weights take now, in all (those used where the plan has them take
+  // none).
   uint64_t weight_bytes() const;
   // What has been counted since Create.
   MetricsData metrics() const;

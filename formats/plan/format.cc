@@ -112,8 +112,12 @@ uint64_t HeaderHash(FileHeader header, const SectionEntry* sections) {
 }
 
 bool IsBaseName(std::string_view name) {
-  if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
-  return name.find('/') == name.npos && name.find('\0') == name.npos;
+  bool other = false;  // than dots, of which "." and ".." are no names
+  for (const char c : name) {
+    if (c == '/' || c == '\0') return false;
+    other |= c != '.';
+  }
+  return (other || name.size() > 2) && name.size() <= 255;
 }
 
 }  // namespace rondo

@@ -1,7 +1,6 @@
 #include "formats/plan/reader.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,19 +48,15 @@ struct Source {
   }
 };
 
-// Opens a regular file and says how long it is.
-Status OpenFile(const char* path, int* file, uint64_t* bytes) {
+// Opens a regular file and says how it stands.
+Status OpenFile(const char* path, int* file, FileStamp* stamp) {
   *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*file < 0) {
     return Status::Error(errno == ENOENT ? Code::kNotFound : Code::kIo, "%s: %s", path, std::strerror(errno));
   }
-  struct stat info;
-  if (fstat(*file, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(*file);
-    return Status::Error(Code::kIo, "%s: not a regular file", path);
-  }
-  *bytes = static_cast<uint64_t>(info.st_size);
-  return Status::Ok();
+  const Status status = StampOf(*file, stamp).At("%s", path);
+  if (!status.ok()) close(*file);
+  return status;
 }
 
 struct Container {
@@ -199,14 +194,14 @@ Status CheckWeightsEntry(const PlanData& plan, const SectionEntry* section) {
   return Status::Ok();
 }
 
-Status CheckWeightsHash(const ReadOptions& options, PlanWeights& weights) {
+Status CheckWeightsHash(const ReadOptions& options, const PlanWeights& weights) {
   if (options.ignore_hashes || weights.bytes() > options.hash_weights_up_to) return Status::Ok();
   return weights.CheckHash();
 }
 
 // The weights file beside `path`: its own header must say the size and hash that the plan recorded.
-Result<PlanWeights> OpenWeightsFile(const char* path, std::string_view name, const SectionEntry& section,
-                                    const ReadOptions& options) {
+Status OpenWeightsFile(const char* path, std::string_view name, const SectionEntry& section,
+                       const ReadOptions& options, PlanWeights* weights) {
   const char* slash = std::strrchr(path, '/');
   const size_t folder = slash == nullptr ? 0 : static_cast<size_t>(slash - path) + 1;
   Arena scratch(options.allocator);
@@ -217,11 +212,11 @@ Result<PlanWeights> OpenWeightsFile(const char* path, std::string_view name, con
   std::memcpy(full + folder, name.data(), name.size());
   full[folder + name.size()] = '\0';
 
-  int descriptor = -1;
   Source source;
-  RONDO_RETURN_IF_ERROR(OpenFile(full, &descriptor, &source.bytes).At("weights of the plan"));
-  File file(descriptor);
-  source.file = descriptor;
+  FileStamp stamp;
+  RONDO_RETURN_IF_ERROR(OpenFile(full, &source.file, &stamp).At("weights of the plan"));
+  File file(source.file);
+  source.bytes = stamp.bytes;
   if (section.offset != kPlanPage || source.bytes < kPlanPage || source.bytes - kPlanPage != section.bytes) {
     return Status::Error(Code::kCorrupt,
                          "%s: %" PRIu64 " bytes, but the plan's %" PRIu64 " bytes of weights need %" PRIu64,
@@ -240,9 +235,8 @@ Result<PlanWeights> OpenWeightsFile(const char* path, std::string_view name, con
                          ", but the plan was written for %" PRIu64 " bytes with hash %016" PRIx64,
                          full, header.bytes, header.hash, section.bytes, section.hash);
   }
-  PlanWeights weights = PlanWeights::FromFile(file.Release(), kPlanPage, section.bytes, section.hash);
-  RONDO_RETURN_IF_ERROR(CheckWeightsHash(options, weights).At("%s", full));
-  return Result<PlanWeights>(std::move(weights));
+  weights->UseFile(file.Release(), stamp, kPlanPage, section.bytes, section.hash);
+  return CheckWeightsHash(options, *weights).At("%s", full);
 }
 
 Status ReadDescription(const Source& source, const ReadOptions& options, Arena& arena, Container* container,
@@ -257,47 +251,42 @@ Status ReadDescription(const Source& source, const ReadOptions& options, Arena& 
 
 }  // namespace
 
-Result<PlanFile> ReadPlan(Span<const uint8_t> bytes, const ReadOptions& options, Arena& arena) {
+Status ReadPlan(Span<const uint8_t> bytes, const ReadOptions& options, Arena& arena, PlanFile* plan) {
   static constexpr uint8_t kNothing = 0;
   const Source source = {bytes.data() == nullptr ? &kNothing : bytes.data(), -1, bytes.size()};
   Container container;
-  PlanFile plan;
-  RONDO_RETURN_IF_ERROR(ReadDescription(source, options, arena, &container, &plan));
-  if (!plan.data.weights_file.empty()) {
+  RONDO_RETURN_IF_ERROR(ReadDescription(source, options, arena, &container, plan));
+  if (!plan->data.weights_file.empty()) {
     return Status::Error(Code::kUnsupported, "plan: its weights are in the file \"%s\": open it by its path",
-                         plan.data.weights_file.data());
+                         plan->data.weights_file.data());
   }
-  if (const SectionEntry* section = container.weights; section != nullptr) {
-    plan.weights = PlanWeights::FromMemory({bytes.data() + section->offset, section->bytes}, section->hash);
-    RONDO_RETURN_IF_ERROR(CheckWeightsHash(options, plan.weights));
-  }
-  return Result<PlanFile>(std::move(plan));
+  const SectionEntry* section = container.weights;
+  if (section == nullptr) return Status::Ok();
+  plan->weights.UseMemory({bytes.data() + section->offset, section->bytes}, section->hash);
+  return CheckWeightsHash(options, plan->weights);
 }
 
-Result<PlanFile> OpenPlanFile(const char* path, const ReadOptions& options, Arena& arena) {
+Status OpenPlanFile(const char* path, const ReadOptions& options, Arena& arena, PlanFile* plan) {
   Source source;
-  RONDO_RETURN_IF_ERROR(OpenFile(path, &source.file, &source.bytes).At("plan"));
+  FileStamp stamp;
+  RONDO_RETURN_IF_ERROR(OpenFile(path, &source.file, &stamp).At("plan"));
   File file(source.file);
+  source.bytes = stamp.bytes;
   Container container;
-  PlanFile plan;
-  if (Status status = ReadDescription(source, options, arena, &container, &plan); !status.ok()) {
-    return status.At("%s", path);
+  RONDO_RETURN_IF_ERROR(ReadDescription(source, options, arena, &container, plan).At("%s", path));
+  const SectionEntry* section = container.weights;
+  if (!plan->data.weights_file.empty()) {
+    return OpenWeightsFile(path, plan->data.weights_file, *section, options, &plan->weights);
   }
-  if (!plan.data.weights_file.empty()) {
-    RONDO_ASSIGN_OR_RETURN(plan.weights,
-                           OpenWeightsFile(path, plan.data.weights_file, *container.weights, options));
-  } else if (const SectionEntry* section = container.weights; section != nullptr) {
-    plan.weights = PlanWeights::FromFile(file.Release(), section->offset, section->bytes, section->hash);
-    RONDO_RETURN_IF_ERROR(CheckWeightsHash(options, plan.weights).At("%s", path));
-  }
-  return Result<PlanFile>(std::move(plan));
+  if (section == nullptr) return Status::Ok();
+  plan->weights.UseFile(file.Release(), stamp, section->offset, section->bytes, section->hash);
+  return CheckWeightsHash(options, plan->weights).At("%s", path);
 }
 
-Result<PlanFile> LoadPlanFile(const char* path, const ReadOptions& options, Arena& arena) {
-  RONDO_ASSIGN_OR_RETURN(PlanFile plan, OpenPlanFile(path, options, arena));
-  RONDO_RETURN_IF_ERROR(VerifyPlan(plan.data, options.allocator).At("%s", path));
-  RONDO_RETURN_IF_ERROR(CheckPlan(plan.data, options.allocator).At("%s", path));
-  return Result<PlanFile>(std::move(plan));
+Status LoadPlanFile(const char* path, const ReadOptions& options, Arena& arena, PlanFile* plan) {
+  RONDO_RETURN_IF_ERROR(OpenPlanFile(path, options, arena, plan));
+  RONDO_RETURN_IF_ERROR(VerifyPlan(plan->data, options.allocator).At("%s", path));
+  return CheckPlan(plan->data, options.allocator).At("%s", path);
 }
 
 }  // namespace rondo

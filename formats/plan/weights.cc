@@ -1,19 +1,32 @@
 #include "formats/plan/weights.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "formats/plan/format.h"
 
 namespace rondo {
+namespace {
+
+// Systems count file times in steps of up to 10 ms: a write so soon after another one may leave them as they
+// are.
+constexpr int64_t kTimeStep = 20'000'000;
+
+int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+}  // namespace
 
 PlanWeights::PlanWeights(PlanWeights&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
+      stamp_(other.stamp_),
       offset_(other.offset_),
       bytes_(std::exchange(other.bytes_, 0)),
       hash_(other.hash_),
@@ -35,21 +48,21 @@ void PlanWeights::Close() {
   if (file_ >= 0) close(file_);
 }
 
-PlanWeights PlanWeights::FromFile(int file, uint64_t offset, uint64_t bytes, uint64_t hash) {
-  PlanWeights weights;
-  weights.file_ = file;
-  weights.offset_ = offset;
-  weights.bytes_ = bytes;
-  weights.hash_ = hash;
-  return weights;
+void PlanWeights::UseFile(int file, const FileStamp& stamp, uint64_t offset, uint64_t bytes, uint64_t hash) {
+  file_ = file;
+  stamp_ = stamp;
+  offset_ = offset;
+  bytes_ = bytes;
+  hash_ = hash;
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (Nanoseconds(now) - stamp.modified < kTimeStep) stamp_.changed = 0;
 }
 
-PlanWeights PlanWeights::FromMemory(Span<const uint8_t> bytes, uint64_t hash) {
-  PlanWeights weights;
-  weights.data_ = bytes.data();
-  weights.bytes_ = bytes.size();
-  weights.hash_ = hash;
-  return weights;
+void PlanWeights::UseMemory(Span<const uint8_t> bytes, uint64_t hash) {
+  data_ = bytes.data();
+  bytes_ = bytes.size();
+  hash_ = hash;
 }
 
 Result<Span<const uint8_t>> PlanWeights::Map() {
@@ -63,6 +76,14 @@ Result<Span<const uint8_t>> PlanWeights::Map() {
     mapped_ = true;
   }
   return Span<const uint8_t>(data_, bytes_);
+}
+
+Status StampOf(int file, FileStamp* stamp) {
+  struct stat info;
+  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
+    return Status::Error(Code::kIo, "not a regular file");
+  *stamp = {static_cast<uint64_t>(info.st_size), Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim)};
+  return Status::Ok();
 }
 
 Status ReadFile(int file, uint64_t offset, uint64_t count, void* to) {
@@ -98,17 +119,36 @@ Status PlanWeights::ReadTo(void* memory) {
   return Status::Ok();
 }
 
-Status PlanWeights::CheckHash() {
+Status PlanWeights::CheckHash() const {
   const auto read = [](void* self, uint64_t offset, uint64_t count, void* to) {
-    return static_cast<PlanWeights*>(self)->Read(offset, count, to);
+    return static_cast<const PlanWeights*>(self)->Read(offset, count, to);
   };
-  RONDO_ASSIGN_OR_RETURN(const uint64_t hash, HashRead(bytes_, read, this));
+  RONDO_ASSIGN_OR_RETURN(const uint64_t hash, HashRead(bytes_, read, const_cast<PlanWeights*>(this)));
   if (hash != hash_) {
     return Status::Error(Code::kCorrupt,
                          "weights: their %" PRIu64 " bytes have hash %016" PRIx64
                          ", but the plan was written for weights with hash %016" PRIx64,
                          bytes_, hash, hash_);
   }
+  return Status::Ok();
+}
+
+Status PlanWeights::CheckUnchanged(bool ignore_hash) const {
+  if (!mapped_) return Status::Ok();
+  FileStamp now;
+  RONDO_RETURN_IF_ERROR(StampOf(file_, &now));
+  if (now.bytes != stamp_.bytes || now.modified != stamp_.modified) {
+    return Status::Error(
+        Code::kFailedPrecondition,
+        "the file has changed since the plan was opened (%" PRIu64 " bytes, now %" PRIu64 "; written %" PRId64
+        " ms later), and weights are mapped from it: open the plan again. To change a plan in "
+        "use, rename a new file over it, or read weights (read_weights, --read-weights)",
+        stamp_.bytes, now.bytes, (now.modified - stamp_.modified) / 1'000'000);
+  }
+  const std::atomic_ref<int64_t> same_until(stamp_.changed);
+  if (same_until.load(std::memory_order_relaxed) == now.changed || ignore_hash) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(CheckHash());
+  same_until.store(now.changed, std::memory_order_relaxed);
   return Status::Ok();
 }
 

@@ -21,7 +21,7 @@ FIELD(rondo_thread_hooks, start, 0);
 FIELD(rondo_thread_hooks, join, 8);
 FIELD(rondo_thread_hooks, user, 16);
 
-STRUCT(rondo_plan_options, 56);
+STRUCT(rondo_plan_options, 64);
 FIELD(rondo_plan_options, size, 0);
 FIELD(rondo_plan_options, allocator, 8);
 FIELD(rondo_plan_options, ignore_hashes, 16);
@@ -30,6 +30,7 @@ FIELD(rondo_plan_options, log, 24);
 FIELD(rondo_plan_options, log_user, 32);
 FIELD(rondo_plan_options, read_weights, 40);
 FIELD(rondo_plan_options, name, 48);
+FIELD(rondo_plan_options, map_weights, 56);
 
 STRUCT(rondo_port, 104);
 FIELD(rondo_port, size, 0);

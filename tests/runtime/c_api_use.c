@@ -274,6 +274,10 @@ static const char* MisusePlan(const void* bytes, size_t size) {
   rondo_plan_options unset = {0};
   EXPECT_FAILS(rondo_plan_open_bytes(bytes, size, &unset, &plan), RONDO_INVALID_ARGUMENT,
                "RONDO_INIT(rondo_plan_options)");
+  rondo_plan_options both = RONDO_INIT(rondo_plan_options);
+  both.read_weights = both.map_weights = 1;
+  EXPECT_FAILS(rondo_plan_open("nowhere.rondo", &both, &plan), RONDO_INVALID_ARGUMENT,
+               "both read_weights and map_weights");
   EXPECT(plan == NULL);
   TRY(rondo_plan_open_bytes(bytes, size, NULL, &plan));
   uint32_t index = 0;

@@ -185,5 +185,16 @@ TEST_F(Manners, AShapeCanBeOneProgramsOnly) {
   EXPECT_PRINTS(Rondo(models + " --shape b:tokens=1x2"), "program \"b\"");
 }
 
+TEST_F(Manners, WeightsAreReadOrMappedAsAsked) {
+  const std::string plan = Decode();
+  for (const char* how : {"", " --read-weights", " --map-weights"}) {
+    EXPECT_EQ(Rondo("bench " + plan + " --runs 1" + how).status, 0) << how;
+  }
+  const Outcome both = Rondo("bench " + plan + " --read-weights --map-weights");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_PRINTS(both, "--read-weights");
+  EXPECT_PRINTS(both, "--map-weights");
+}
+
 }  // namespace
 }  // namespace rondo

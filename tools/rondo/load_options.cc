@@ -28,7 +28,12 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
       .Number("--watchdog", &to->watchdog,
               "end a run whose devices make no progress with their collectives for so long; 0: never",
               "SECONDS")
-      .Flag("--read-weights", &to->read_weights, "read weights into memory instead of mapping them")
+      .Flag(
+          "--read-weights", &to->read_weights,
+          "read weights into memory, whatever their size, so that the file may change; without, those below "
+          "256 MiB")
+      .Flag("--map-weights", &to->map_weights, "map weights from the file, which must then stay as it is")
+      .NotTogether("--read-weights", "--map-weights")
       .Flag("--ignore-hashes", &to->ignore_hashes, "go on when a section's hash is wrong");
 }
 

@@ -125,6 +125,14 @@ uint64_t Nanoseconds(double seconds) {
 
 }  // namespace
 
+PlanOptions PlanOptionsOf(const LoadOptions& options) {
+  PlanOptions plan;
+  plan.ignore_hashes = options.ignore_hashes;
+  if (options.read_weights) plan.map_weights_from = kReadWeights;
+  if (options.map_weights) plan.map_weights_from = 0;
+  return plan;
+}
+
 uint64_t TimeoutOf(const LoadOptions& options) { return Nanoseconds(options.timeout); }
 
 Result<SessionOptions> LimitsOf(const LoadOptions& options) {
@@ -247,11 +255,8 @@ Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry) {
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& path,
                                                            const LoadOptions& options) {
-  PlanOptions plan_options;
-  plan_options.ignore_hashes = options.ignore_hashes;
-  plan_options.read_weights = options.read_weights;
   const auto start = Clock::now();
-  Result<Plan> opened = Plan::Open(path.c_str(), plan_options);
+  Result<Plan> opened = Plan::Open(path.c_str(), PlanOptionsOf(options));
   if (!opened.ok() && options.processes != nullptr) options.processes->Abort(opened.status());
   if (!opened.ok()) return opened.status();
   const Plan plan = opened.Take();

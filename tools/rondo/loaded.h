@@ -39,7 +39,8 @@ struct LoadOptions {
   // plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
-  bool read_weights = false;     // into memory, instead of mapping them
+  bool read_weights = false;     // into memory, whatever their size
+  bool map_weights = false;      // whatever their size
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   double watchdog = 60;          // seconds that the devices of a run may make no progress; 0: for ever
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
@@ -53,6 +54,8 @@ struct LoadOptions {
   uint32_t local_process = 0, local_processes = 0;
 };
 
+// How a plan is opened.
+PlanOptions PlanOptionsOf(const LoadOptions& options);
 // At least a nanosecond, of any seconds above 0; 0 for none.
 uint64_t TimeoutOf(const LoadOptions& options);
 // What `options` limit. kInvalidArgument, naming what is no number of seconds.

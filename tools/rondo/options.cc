@@ -98,6 +98,11 @@ OptionSet& OptionSet::Number(const char* names, double* value, const char* help,
   return *this;
 }
 
+OptionSet& OptionSet::NotTogether(const char* name, const char* other) {
+  app_->get_option(name)->excludes(app_->get_option(other));
+  return *this;
+}
+
 OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* values, int least, int most,
                                  const char* help) {
   CLI::Option* option = app_->add_option(name, *values, help)->type_name("");

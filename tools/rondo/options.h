@@ -29,6 +29,8 @@ class OptionSet {
   OptionSet& Integer(const char* names, int64_t* value, int64_t least, int64_t most, const char* help,
                      const char* form = "N");
   OptionSet& Number(const char* names, double* value, const char* help, const char* form = "X");
+  // Options that are declared already, and are not given together.
+  OptionSet& NotTogether(const char* name, const char* other);
   // Arguments without a name. `most` < 0: any number.
   OptionSet& Positional(const char* name, std::vector<std::string>* values, int least, int most,
                         const char* help);

@@ -82,10 +82,7 @@ class ProfileCommand : public Command {
  private:
   Status Profile() {
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> given, ReadNamedTensors(inputs_));
-    PlanOptions plan_options;
-    plan_options.ignore_hashes = load_.ignore_hashes;
-    plan_options.read_weights = load_.read_weights;
-    RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(plans_[0].c_str(), plan_options));
+    RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(plans_[0].c_str(), PlanOptionsOf(load_)));
     if (alone_) return MeasureAlone(plan.data());
     RONDO_RETURN_IF_ERROR(Sweep(plan.data()));
     RONDO_ASSIGN_OR_RETURN(std::unique_ptr<LoadedSession> loaded, LoadedSession::Create(plan, load_));

@@ -50,9 +50,7 @@ void Print(const VerifyReport& report, CommandOutput* out) {
 
 Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const std::string& program,
                        const std::vector<Tensor>& inputs, CommandOutput* out) {
-  PlanOptions plan_options;
-  plan_options.ignore_hashes = load.ignore_hashes;
-  plan_options.read_weights = load.read_weights;
+  const PlanOptions plan_options = PlanOptionsOf(load);
   RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(path.c_str(), plan_options));
   OpRegistry ops;
   RONDO_RETURN_IF_ERROR(LoadOps(load.ops, &ops));

@@ -1,6 +1,5 @@
 #include <rondo/rondo_host.h>
 
-
 #include "mixed.h"
 
 static_assert(__cplusplus == CONSUMER_STANDARD);
