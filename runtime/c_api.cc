@@ -96,6 +96,7 @@ Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
     options.threads = &threads;
   }
   options.async_workers = given.async_workers;
+  options.keep_plan_totals = given.keep_plan_totals != 0;
   RONDO_ASSIGN_OR_RETURN(handle->runtime, rondo::Runtime::Create(handle->driver->driver, options));
   return Status::Ok();
 }

@@ -133,6 +133,9 @@ void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {
       runtime->metrics.weight_bytes.fetch_sub(d.weight_bytes, std::memory_order_acq_rel);
     }
   }
+  for (RunCounters* counters : loaded->counters) {
+    if (counters != nullptr) runtime->metrics.Release(counters);
+  }
   DeleteObject(runtime->allocator, loaded);
 }
 
@@ -144,7 +147,7 @@ Status Load(RuntimeImpl* runtime, LoadedPlan* loaded, StopSignal* stop) {
   bool made = loaded->devices.data() != nullptr && loaded->constants.data() != nullptr &&
               loaded->counters.data() != nullptr;
   for (size_t i = 0; made && i < data.programs.size(); ++i) {
-    loaded->counters[i] = runtime->metrics.Of(loaded->plan.name(), data.programs[i].name, &runtime->counters);
+    loaded->counters[i] = runtime->metrics.Of(loaded->plan.name(), data.programs[i].name);
     made = loaded->counters[i] != nullptr;
   }
   if (!made) {

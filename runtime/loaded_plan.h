@@ -32,7 +32,7 @@ struct LoadedPlan {
   uint32_t sessions = 0;
   Span<LoadedDevice> devices;     // one per device of the plan
   Span<DeviceAddress> constants;  // one per buffer of the plan; 0 where it is not a constant
-  Span<RunCounters*> counters;    // one per program; the runtime's
+  Span<RunCounters*> counters;    // one per program, held here; the runtime's
   LoadedPlan* next = nullptr;
 };
 

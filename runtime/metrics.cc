@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 namespace rondo {
 namespace {
@@ -41,10 +42,16 @@ class Page {
               uint64_t number) {
     Add("rondo_%s{%s%s%s} %" PRIu64 "\n", name, runs.labels, label, value, number);
   }
+  // The same of what has been counted at all.
+  void Counted(const char* name, const RunCounters& runs, const char* label, const char* value,
+               uint64_t number) {
+    if (number != 0) Sample(name, runs, label, value, number);
+  }
   // Seconds without floating point, whose text depends on the process's locale.
   void Durations(const char* name, const RunCounters& runs, const Histogram& histogram) {
     HistogramData data;
     histogram.AddTo(&data);
+    if (data.count == 0) return;
     uint64_t below = 0;
     for (size_t i = 0; i < kHistogramBuckets; ++i) {
       below += data.buckets[i];
@@ -69,10 +76,6 @@ class Page {
   size_t bytes_ = 0;
 };
 
-const RunCounters* After(const RunCounters* counters) {
-  return counters->next.load(std::memory_order_acquire);
-}
-
 // What is said of runs: one family of samples each, in which every program has its own.
 struct Family {
   const char *name, *help, *type;
@@ -81,19 +84,19 @@ struct Family {
 
 constexpr Family kFamilies[] = {
     {"runs_total", "Runs that have ended.", "counter",
-     [](Page* page, const RunCounters& runs) { page->Sample("runs_total", runs, "", "", Load(runs.runs)); }},
+     [](Page* page, const RunCounters& runs) { page->Counted("runs_total", runs, "", "", Load(runs.runs)); }},
     {"run_errors_total", "Runs that failed, by kind of error.", "counter",
      [](Page* page, const RunCounters& runs) {
        for (size_t i = 1; i <= static_cast<size_t>(Code::kDeadlineExceeded); ++i) {
          char code[64];
          std::snprintf(code, sizeof(code), "%s\"", CodeName(static_cast<Code>(i)));
-         page->Sample("run_errors_total", runs, ",code=\"", code, Load(runs.errors[i]));
+         page->Counted("run_errors_total", runs, ",code=\"", code, Load(runs.errors[i]));
        }
      }},
     {"copied_bytes_total", "Bytes copied to and from devices by runs.", "counter",
      [](Page* page, const RunCounters& runs) {
-       page->Sample("copied_bytes_total", runs, ",direction=\"in\"", "", Load(runs.input_bytes));
-       page->Sample("copied_bytes_total", runs, ",direction=\"out\"", "", Load(runs.output_bytes));
+       page->Counted("copied_bytes_total", runs, ",direction=\"in\"", "", Load(runs.input_bytes));
+       page->Counted("copied_bytes_total", runs, ",direction=\"out\"", "", Load(runs.output_bytes));
      }},
     {"run_seconds", "Time of runs.", "histogram",
      [](Page* page, const RunCounters& runs) { page->Durations("run_seconds_bucket", runs, runs.run_time); }},
@@ -130,32 +133,69 @@ void Histogram::AddTo(HistogramData* to) const {
   to->sum_nanoseconds += Load(sum_);
 }
 
-RunCounters* Metrics::Of(std::string_view plan, std::string_view program, Arena* memory) {
+void RunTotals::AddTo(RunTotals* to) const {
+  using Number = std::atomic<uint64_t>;
+  const auto* from = reinterpret_cast<const Number*>(this);
+  auto* sum = reinterpret_cast<Number*>(to);
+  for (size_t i = 0; i < sizeof(RunTotals) / sizeof(Number); ++i) {
+    sum[i].fetch_add(Load(from[i]), std::memory_order_relaxed);
+  }
+}
+
+Metrics::~Metrics() {
+  while (RunCounters* first = unnamed.next) {
+    unnamed.next = first->next;
+    allocator_.deallocate(allocator_.user, first, first->bytes);
+  }
+}
+
+RunCounters* Metrics::Of(std::string_view plan, std::string_view program) {
   char labels[kMostLabels];
   char* end = AppendLabel(AppendLabel(labels, "plan=\"", plan), ",program=\"", program);
-  const std::string_view text(labels, static_cast<size_t>(end - labels));
+  *end++ = '\0';
+  const std::lock_guard<std::mutex> lock(mutex_);
   RunCounters* last = &unnamed;
-  for (;; last = last->next.load(std::memory_order_relaxed)) {
-    if (text == last->labels) return last;
-    if (last->next.load(std::memory_order_relaxed) == nullptr) break;
+  for (;; last = last->next) {
+    if (std::strcmp(last->labels, labels) == 0) {
+      ++last->users;
+      return last;
+    }
+    if (last->next == nullptr) break;
   }
-  const char* kept = memory->CopyText(text).data();
-  RunCounters* made = kept == nullptr ? nullptr : memory->New<RunCounters>(1).data();
-  if (made == nullptr) return nullptr;
-  made->labels = kept;
-  last->next.store(made, std::memory_order_release);
-  return made;
+  const auto size = static_cast<size_t>(end - labels), bytes = sizeof(RunCounters) + size;
+  void* memory = allocator_.allocate(allocator_.user, bytes, alignof(RunCounters));
+  if (memory == nullptr) return nullptr;
+  char* kept = static_cast<char*>(memory) + sizeof(RunCounters);
+  std::memcpy(kept, labels, size);
+  last->next = new (memory) RunCounters();
+  last->next->labels = kept;
+  last->next->bytes = bytes;
+  return last->next;
+}
+
+void Metrics::Release(RunCounters* counters) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--counters->users != 0 || keep_totals) return;
+  RunCounters** link = &unnamed.next;
+  while (*link != counters) link = &(*link)->next;
+  *link = counters->next;
+  counters->AddTo(&gone_);
+  allocator_.deallocate(allocator_.user, counters, counters->bytes);
 }
 
 void Metrics::Read(MetricsData* to) const {
-  for (const RunCounters* c = &unnamed; c != nullptr; c = After(c)) {
-    to->runs += Load(c->runs);
-    for (size_t i = 0; i < kErrorCodes; ++i) to->errors[i] += Load(c->errors[i]);
-    to->input_bytes += Load(c->input_bytes);
-    to->output_bytes += Load(c->output_bytes);
-    c->run_time.AddTo(&to->run_time);
-    c->queue_wait.AddTo(&to->queue_wait);
+  RunTotals sum;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    gone_.AddTo(&sum);
+    for (const RunCounters* c = &unnamed; c != nullptr; c = c->next) c->AddTo(&sum);
   }
+  to->runs = Load(sum.runs);
+  for (size_t i = 0; i < kErrorCodes; ++i) to->errors[i] = Load(sum.errors[i]);
+  to->input_bytes = Load(sum.input_bytes);
+  to->output_bytes = Load(sum.output_bytes);
+  sum.run_time.AddTo(&to->run_time);
+  sum.queue_wait.AddTo(&to->queue_wait);
   to->plans = Load(plans);
   to->weight_bytes = Load(weight_bytes);
   to->arena_bytes = Load(arena_bytes);
@@ -165,9 +205,12 @@ void Metrics::Read(MetricsData* to) const {
 
 size_t Metrics::Write(uint64_t sessions, char* text, size_t size) const {
   Page page(text, size);
-  for (const Family& family : kFamilies) {
-    page.Describe(family.name, family.help, family.type);
-    for (const RunCounters* c = &unnamed; c != nullptr; c = After(c)) family.add(&page, *c);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Family& family : kFamilies) {
+      page.Describe(family.name, family.help, family.type);
+      for (const RunCounters* c = &unnamed; c != nullptr; c = c->next) family.add(&page, *c);
+    }
   }
   page.Gauge("sessions", "Sessions alive.", sessions);
   page.Gauge("plans", "Plans loaded.", Load(plans));

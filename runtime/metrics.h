@@ -1,13 +1,15 @@
 // Metrics: what a runtime has done and holds, as numbers that a service watches.
 //
-// Counting is lock-free and allocates nothing; reading may happen at any time from any thread. A reading is
-// not one instant: numbers that are counted one after the other may be one run apart.
+// Counting is lock-free and allocates nothing; reading may happen at any time from any thread, and keeps
+// plans from being loaded and unloaded meanwhile, runs from nothing. A reading is not one instant: numbers
+// that are counted one after the other may be one run apart.
 #ifndef RONDO_RUNTIME_METRICS_H_
 #define RONDO_RUNTIME_METRICS_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 #include "core/arena.h"
@@ -64,36 +66,55 @@ class Histogram {
   std::atomic<uint64_t> sum_{0};
 };
 
-// What the runs of one program of one plan add up to.
-struct RunCounters {
-  const char* labels = "plan=\"\",program=\"\"";  // as they stand in the text
+// What runs add up to: nothing but atomic numbers, one after the other.
+struct RunTotals {
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> errors[kErrorCodes] = {};
   std::atomic<uint64_t> input_bytes{0};
   std::atomic<uint64_t> output_bytes{0};
   Histogram run_time;
   Histogram queue_wait;
-  std::atomic<RunCounters*> next{nullptr};
 
   void CountError(Code code) {
     errors[static_cast<size_t>(code) % kErrorCodes].fetch_add(1, std::memory_order_relaxed);
   }
+  void AddTo(RunTotals* to) const;
 };
 
-struct Metrics {
-  RunCounters unnamed;  // of calls that named no program; first in the list of all, which only grows
+// The counts of the programs of one name of the plans of one name.
+struct RunCounters : RunTotals {
+  const char* labels = "plan=\"\",program=\"\"";  // as they stand in the text
+  size_t bytes = 0;                               // of this object and the labels behind it
+  uint32_t users = 1;                             // programs of loaded plans
+  RunCounters* next = nullptr;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(const HostAllocator& allocator) : allocator_(allocator) {}
+  ~Metrics();
+
+  RunCounters unnamed;       // of calls that named no program
+  bool keep_totals = false;  // of programs that no loaded plan has any more, for when one has them again
   std::atomic<uint64_t> plans{0};
   std::atomic<uint64_t> weight_bytes{0};
   std::atomic<uint64_t> arena_bytes{0};
   std::atomic<uint64_t> state_bytes{0};
   std::atomic<uint64_t> staging_bytes{0};
 
-  // The counters of these names (their first 128 bytes; what is not ASCII as '?'), made in `memory` (which
-  // must outlive this) if there were none; null when out of memory. One caller at a time.
-  RunCounters* Of(std::string_view plan, std::string_view program, Arena* memory);
+  // The counters of these names (their first 128 bytes; what is not ASCII as '?'), made if there were none;
+  // null when out of memory. They live until each success was matched by one Release, or, with keep_totals,
+  // as long as this.
+  RunCounters* Of(std::string_view plan, std::string_view program);
+  void Release(RunCounters* counters);
   void Read(MetricsData* to) const;  // all but `sessions`
   // In Prometheus' text format (version 0.0.4), as Runtime::WriteMetrics says.
   size_t Write(uint64_t sessions, char* text, size_t size) const;
+
+ private:
+  const HostAllocator allocator_;
+  mutable std::mutex mutex_;  // of the list that begins with `unnamed`
+  RunTotals gone_;            // of what was released: totals only grow
 };
 
 }  // namespace rondo

@@ -286,6 +286,9 @@ typedef struct rondo_runtime_options {
   size_t num_devices;
   const rondo_thread_hooks* threads; /* copied; its `user` must outlive the runtime */
   uint32_t async_workers;            /* threads for rondo_session_run_async, at most 64; 0: it is refused */
+  /* Not 0: what rondo_runtime_write_metrics says of a plan's programs stays when its last session is gone,
+   * and goes on when a plan of its name is loaded again; text and memory then grow with every new name. */
+  uint64_t keep_plan_totals;
 } rondo_runtime_options;
 
 /* Opens devices through `driver`, which the runtime takes over, also when this fails: the caller never
@@ -336,9 +339,11 @@ RONDO_API uint64_t rondo_histogram_limit(uint32_t bucket);
 /* What has been counted since the runtime was made. Fills `metrics`, whose size is set. Allocates nothing. */
 RONDO_API rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metrics* metrics);
 /* The same in Prometheus' text format, runs with labels `plan` (rondo_plan_options) and `program`, both ""
- * for calls that named no program there is. Plans of one name are counted together; what was counted of a
- * plan stays when it is gone. Cut at `size` - 1 bytes and ended by a 0. Returns the bytes that all of it has,
- * without the 0 (`text` may be NULL if `size` is 0); 0 if `runtime` is NULL. Allocates nothing. */
+ * for calls that named no program there is. Plans of one name are counted together. A series is there once it
+ * has counted something. Those of a plan go with its last session, and one of its name that is loaded later
+ * begins at 0 (or see keep_plan_totals); rondo_runtime_get_metrics keeps its sums. Cut at `size` - 1 bytes
+ * and ended by a 0. Returns the bytes that all of it has, without the 0 (`text` may be NULL if `size` is 0);
+ * 0 if `runtime` is NULL. Allocates nothing. */
 RONDO_API size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char* text, size_t size);
 
 /* ---------------------------------------------------------------------------------------- sessions */

@@ -64,6 +64,7 @@ Result<Runtime> Runtime::Create(Driver* driver, const RuntimeOptions& options) {
   }
   Runtime runtime(impl);
   impl->log = options.log;
+  impl->metrics.keep_totals = options.keep_plan_totals;
   impl->driver = driver;
   RONDO_RETURN_IF_ERROR(ChooseDevices(impl, options.devices));
   impl->threads = options.threads != nullptr ? *options.threads : DefaultThreadHooks();

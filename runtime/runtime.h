@@ -42,6 +42,10 @@ struct RuntimeOptions {
   // Who starts these threads, and those that launch programs of several devices (one a device, shared by all
   // sessions, made by the first Session::Create that needs it); null: DefaultThreadHooks(). Copied.
   const ThreadHooks* threads = nullptr;
+  // What was counted of a plan's programs is kept when its last session is gone, and goes on when a plan of
+  // its name is loaded again: memory and WriteMetrics grow with every new name. Otherwise it goes with that
+  // session, and a plan of its name begins at 0.
+  bool keep_plan_totals = false;
 };
 
 class Runtime {
@@ -75,10 +79,11 @@ class Runtime {
   // Bytes of device memory that loaded weights take now, in all (those used where the plan has them take
   // none).
   uint64_t weight_bytes() const;
-  // What has been counted since Create.
+  // What has been counted since Create, of plans that are gone, too.
   MetricsData metrics() const;
-  // The same by plan and program in Prometheus' text format (version 0.0.4), cut at `size` - 1 bytes and
-  // ended by a 0. Returns the bytes that all of it has, without the 0. Allocates nothing.
+  // The same by plan and program in Prometheus' text format (version 0.0.4), of plans that have sessions (see
+  // RuntimeOptions::keep_plan_totals); a series is there once it has counted something. Cut at `size` - 1
+  // bytes and ended by a 0. Returns the bytes that all of it has, without the 0. Allocates nothing.
   size_t WriteMetrics(char* text, size_t size) const;
   // Whether the calling thread is one of the runtime's workers: it must not give up the last handle.
   bool on_worker() const;

@@ -26,7 +26,7 @@ struct LoadedPlan;
 inline constexpr uint64_t kPageBytes = 4096;
 
 struct RuntimeImpl {
-  explicit RuntimeImpl(const HostAllocator& a) : allocator(a), counters(a) {}
+  explicit RuntimeImpl(const HostAllocator& a) : allocator(a), metrics(a) {}
 
   // The device that a plan's device `index` is here, opened if it was not yet. Call with `mutex` held.
   Result<Device*> OpenDevice(uint32_t index);
@@ -38,7 +38,6 @@ struct RuntimeImpl {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> sessions{0};
   Metrics metrics;
-  Arena counters;                            // of `metrics`, taken from with the mutex held
   uint32_t device_count = 0;                 // plan devices that this runtime can serve
   uint64_t local = ~uint64_t{0};             // those that are this process's, one bit each
   uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each

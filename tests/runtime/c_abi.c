@@ -76,7 +76,7 @@ FIELD(rondo_buffer, offset, 64);
 FIELD(rondo_buffer, first_step, 72);
 FIELD(rondo_buffer, last_step, 76);
 
-STRUCT(rondo_runtime_options, 72);
+STRUCT(rondo_runtime_options, 80);
 FIELD(rondo_runtime_options, size, 0);
 FIELD(rondo_runtime_options, allocator, 8);
 FIELD(rondo_runtime_options, log, 16);
@@ -86,6 +86,7 @@ FIELD(rondo_runtime_options, devices, 40);
 FIELD(rondo_runtime_options, num_devices, 48);
 FIELD(rondo_runtime_options, threads, 56);
 FIELD(rondo_runtime_options, async_workers, 64);
+FIELD(rondo_runtime_options, keep_plan_totals, 72);
 
 STRUCT(rondo_histogram, 160);
 FIELD(rondo_histogram, count, 0);

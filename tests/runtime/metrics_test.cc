@@ -160,15 +160,14 @@ TEST_F(MetricsTest, ThePrometheusTextIsWellFormed) {
     last = value;
     ++buckets;
   }
-  const int labels = 4;  // three programs, and calls that named none
-  EXPECT_EQ(buckets, labels * 2 * static_cast<int>(kHistogramBuckets));
-  EXPECT_GT(samples, 40);
+  EXPECT_EQ(buckets, static_cast<int>(kHistogramBuckets))
+      << "of the run times of one program, the only one that ran";
+  EXPECT_GT(samples, 24);
   const std::string add = "{plan=\"tiny\",program=\"add\"";
   EXPECT_TRUE(Says("rondo_run_seconds_bucket" + add + ",le=\"0.00005\"} ")) << Text();
   EXPECT_TRUE(Says("rondo_run_seconds_bucket" + add + ",le=\"+Inf\"} 1\n"));
   EXPECT_TRUE(Says("rondo_run_seconds_count" + add + "} 1\n"));
   EXPECT_TRUE(Says("rondo_runs_total" + add + "} 1\n"));
-  EXPECT_TRUE(Says("rondo_run_errors_total" + add + ",code=\"out of range\"} 0\n"));
 }
 
 TEST_F(MetricsTest, ATextThatDoesNotFitIsCutAndItsLengthTold) {
@@ -192,16 +191,14 @@ TEST_F(MetricsTest, RunsAreCountedByPlanAndProgram) {
   ASSERT_TRUE(RunAdd(*second).ok());
   EXPECT_FALSE(second->Run(TinyPlan::kPick, {}, {}).ok());
   EXPECT_FALSE(second->Run(17, {}, {}).ok());
-  first = Session();
-  again = Session();  // what was counted of the plan stays
   const std::string label = "plan=\"a \\\"plan\\\"?" + std::string(119, 'x') + "\"";
   EXPECT_TRUE(Says("rondo_runs_total{plan=\"tiny\",program=\"add\"} 2\n")) << Text();
   EXPECT_TRUE(Says("rondo_runs_total{" + label + ",program=\"add\"} 1\n")) << Text();
-  EXPECT_TRUE(Says("rondo_runs_total{" + label + ",program=\"pick\"} 0\n")) << Text();
   EXPECT_TRUE(Says("rondo_run_errors_total{" + label + ",program=\"pick\",code=\"invalid argument\"} 1\n"))
       << Text();
   EXPECT_TRUE(Says("rondo_run_errors_total{plan=\"\",program=\"\",code=\"invalid argument\"} 1\n")) << Text();
-  EXPECT_TRUE(Says("rondo_copied_bytes_total{plan=\"tiny\",program=\"add\",direction=\"in\"} ")) << Text();
+  EXPECT_TRUE(Says("rondo_copied_bytes_total{plan=\"tiny\",program=\"add\",direction=\"in\"} 32\n"))
+      << Text();
   EXPECT_EQ(runtime_.metrics().runs, 3u);
   EXPECT_EQ(runtime_.metrics().run_time.count, 3u);
   EXPECT_EQ(runtime_.metrics().errors[static_cast<int>(Code::kInvalidArgument)], 2u);
