@@ -1,4 +1,5 @@
 # How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
+include(RondoChecks)
 include(RondoPrecompiled)
 include(RondoUnity)
 find_package(Threads REQUIRED)
