@@ -144,7 +144,7 @@ FIELD(rondo_host_options, op_libraries, 64);
 FIELD(rondo_host_options, num_op_libraries, 72);
 FIELD(rondo_host_options, processes, 80);
 
-STRUCT(rondo_processes, 48);
+STRUCT(rondo_processes, 56);
 FIELD(rondo_processes, size, 0);
 FIELD(rondo_processes, rank, 8);
 FIELD(rondo_processes, count, 12);
@@ -152,6 +152,7 @@ FIELD(rondo_processes, all_gather, 16);
 FIELD(rondo_processes, user, 24);
 FIELD(rondo_processes, address, 32);
 FIELD(rondo_processes, timeout_nanoseconds, 40);
+FIELD(rondo_processes, secret, 48);
 
 NUMBER(RONDO_OK, 0);
 NUMBER(RONDO_INVALID_ARGUMENT, 1);
