@@ -10,6 +10,32 @@ namespace rondo {
 
 namespace {
 
+constexpr int64_t kAsTheModelSays = -1;
+
+// Numbers for the dims of `given` that are left to the model.
+Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, int64_t>& symbols,
+                std::vector<int64_t>* given) {
+  const auto& declared = input.type().tensor_type().shape();
+  for (size_t d = 0; d < given->size(); ++d) {
+    if ((*given)[d] != kAsTheModelSays) continue;
+    std::vector<std::string> missing;
+    std::optional<int64_t> value;
+    if (static_cast<int>(d) < declared.dim_size()) {
+      const auto& dim = declared.dim(static_cast<int>(d));
+      if (dim.has_dim_value()) value = dim.dim_value();
+      if (!dim.dim_param().empty()) value = importer::EvaluateDim(dim.dim_param(), symbols, &missing);
+    }
+    if (!value || *value < 0) {
+      return Status::Error(Code::kInvalidArgument,
+                           "shape \"%s\": dimension %zu is -1, which leaves it to the model, and the model "
+                           "leaves it open: give a number",
+                           input.name().c_str(), d);
+    }
+    (*given)[d] = *value;
+  }
+  return Status::Ok();
+}
+
 // A shape given for an input must be one that the model allows; it also says what its symbols are. Not of an
 // input that is `own` where a symbol is, too: each is what it is given as.
 Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
@@ -24,6 +50,8 @@ Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& 
   for (int d = 0; d < declared.dim_size(); ++d) {
     const auto& dim = declared.dim(d);
     const long long value = given[static_cast<size_t>(d)];
+    if (value == kAsTheModelSays || (!dim.dim_param().empty() && importer::IsPlaceholder(dim.dim_param())))
+      continue;
     long long fixed = dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : value;
     if (!dim.dim_param().empty()) fixed = symbols->emplace(dim.dim_param(), value).first->second;
     if (fixed == value) continue;
@@ -52,7 +80,8 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
   const auto& declared = input.type().tensor_type().shape();
   for (int d = 0; d < declared.dim_size(); ++d) {
     const std::string& text = declared.dim(d).dim_param();
-    if (text.empty() || importer::SymbolsOf(text) == std::vector<std::string>{text}) continue;
+    if (importer::IsPlaceholder(text) || importer::SymbolsOf(text) == std::vector<std::string>{text})
+      continue;
     symbols.erase(text);
     std::vector<std::string> missing;
     const std::optional<int64_t> value = importer::EvaluateDim(text, symbols, &missing);
@@ -67,26 +96,38 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
 
 }  // namespace
 
-Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
-                   const std::set<std::string>& own, ImportOptions* options, std::vector<std::string>* found,
-                   std::vector<std::string>* remarks) {
-  std::set<std::string> inputs, symbols, constants;
+// `inputs` and `symbols` of a model's inputs; values that are constants have no symbols.
+void CollectNames(const onnx::Model& model, std::set<std::string>* inputs, std::set<std::string>* symbols) {
+  std::set<std::string> constants;
   for (const onnx::TensorProto& value : model.proto().graph().initializer()) {
     if (std::find(value.dims().begin(), value.dims().end(), 0) == value.dims().end())
       constants.insert(value.name());
   }
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
-    inputs.insert(input.name());
+    inputs->insert(input.name());
     if (constants.count(input.name()) != 0) continue;  // no input, unless it is named itself
     for (const auto& dim : input.type().tensor_type().shape().dim()) {
       if (!dim.has_dim_param()) continue;
-      symbols.insert(dim.dim_param());
-      for (const std::string& name : importer::SymbolsOf(dim.dim_param())) symbols.insert(name);
+      symbols->insert(dim.dim_param());
+      for (const std::string& name : importer::SymbolsOf(dim.dim_param())) symbols->insert(name);
     }
   }
+}
+
+std::set<std::string> ShapeNames(const onnx::Model& model) {
+  std::set<std::string> names;
+  CollectNames(model, &names, &names);
+  return names;
+}
+
+Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
+                   const std::set<std::string>& own, ImportOptions* options, std::vector<std::string>* found,
+                   std::vector<std::string>* remarks) {
+  std::set<std::string> inputs, symbols;
+  CollectNames(model, &inputs, &symbols);
   for (const auto& [name, dims] : shapes) {
     for (int64_t dim : dims) {
-      if (dim >= 1) continue;
+      if (dim >= 1 || dim == kAsTheModelSays) continue;
       return Status::Error(Code::kInvalidArgument, "shape \"%s\": dimension %lld is below 1", name.c_str(),
                            static_cast<long long>(dim));
     }
@@ -96,7 +137,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
     if (is_input) {
       options->input_shapes[name] = dims;
     } else if (dims.size() == 1) {
-      options->symbols[name] = dims[0];
+      if (dims[0] != kAsTheModelSays) options->symbols[name] = dims[0];
     } else {
       return Status::Error(Code::kInvalidArgument,
                            "shape \"%s\" is one dimension of the model's inputs; %zu values are given",
@@ -111,6 +152,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     const auto given = options->input_shapes.find(input.name());
     if (given == options->input_shapes.end()) continue;
+    RONDO_RETURN_IF_ERROR(FillDims(input, options->symbols, &given->second));
     RONDO_RETURN_IF_ERROR(CheckExpressions(input, given->second, options->symbols));
   }
   return Status::Ok();

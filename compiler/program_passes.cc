@@ -29,8 +29,33 @@ std::string NameOf(const CompileOptions& options, const ProgramInWork& program) 
 namespace program_passes {
 namespace {
 
+std::vector<std::string> NamesOf(const std::set<std::string>& names) { return {names.begin(), names.end()}; }
+
+Status UnknownShape(const std::set<std::string>& known, const std::string& name) {
+  return Status::Error(
+      Code::kInvalidArgument,
+      "shape \"%s\": no model has an input or a symbolic dimension of that name; nearest: %s", name.c_str(),
+      ir::NearNames(NamesOf(known), name).c_str());
+}
+
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// A name given to --shape that no model has is the mistake behind dims that are still open: `status` of an
+// import, or that.
+Status WithUnknownShape(const Compilation& compilation, const Status& status) {
+  if (status.code() != Code::kInvalidArgument) return status;
+  std::set<std::string> known;
+  for (const ProgramInWork& program : compilation.programs) {
+    const auto model = onnx::Model::Open(ModelPathOn(program.source.path, program.device));
+    if (!model.ok()) return status;
+    known.merge(ShapeNames(**model));
+  }
+  for (const auto& [name, dims] : compilation.options.shapes) {
+    if (known.count(name) == 0) return UnknownShape(known, name);
+  }
+  return status;
 }
 
 // The shapes given for one program, and for all.
@@ -44,9 +69,10 @@ Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation
   RONDO_RETURN_IF_ERROR(SplitShapes(model, shapes, own, import, &found, remarks));
   for (const auto& [name, dims] : source.shapes) {
     if (Contains(found, name)) continue;
-    return Status::Error(Code::kInvalidArgument,
-                         "shape \"%s\": the model has no input or symbolic dimension of that name",
-                         name.c_str());
+    return Status::Error(
+        Code::kInvalidArgument,
+        "shape \"%s\": the model has no input or symbolic dimension of that name; nearest: %s", name.c_str(),
+        ir::NearNames(NamesOf(ShapeNames(model)), name).c_str());
   }
   compilation->shapes_found.insert(compilation->shapes_found.end(), found.begin(), found.end());
   return Status::Ok();
@@ -166,11 +192,15 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   if (options.cache_length > 0) {
     std::vector<std::pair<std::string, std::string>> states;
     for (const StateName& state : program->states) states.emplace_back(state.input, state.output);
-    RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states,
-                                                                 &report, &program->caches));
+    auto imported =
+        ImportWithFixedCaches(model, import, options.cache_length, states, &report, &program->caches);
+    if (!imported.ok()) return WithUnknownShape(*compilation, imported.status());
+    program->graph = imported.Take();
   } else {
     import.shared_over = std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u);
-    RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
+    auto imported = ImportModel(model, import, &report);
+    if (!imported.ok()) return WithUnknownShape(*compilation, imported.status());
+    program->graph = imported.Take();
   }
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
@@ -450,9 +480,7 @@ Status ImportNamesWereFound(const Compilation& compilation) {
   }
   for (const auto& [name, dims] : compilation.options.shapes) {
     if (Contains(compilation.shapes_found, name)) continue;
-    return Status::Error(Code::kInvalidArgument,
-                         "shape \"%s\": no model has an input or a symbolic dimension of that name",
-                         name.c_str());
+    return WithUnknownShape(compilation, Status::Error(Code::kInvalidArgument, "%s", name.c_str()));
   }
   for (const auto& [name, number] : compilation.options.bound_inputs) {
     if (Contains(compilation.bound_found, name)) continue;

@@ -4,6 +4,7 @@
 
 #include "core/plan.h"
 #include "formats/machine_code/image_digest.h"
+#include "formats/plan/part_name.h"
 
 namespace rondo {
 
@@ -18,7 +19,7 @@ std::string KernelName(const Kernel& kernel, uint32_t number) {
   std::string name = "k";
   name += std::to_string(number);
   name += '_';
-  if (kernel.label.empty()) return name + Name(kernel.parts[0].skeleton);
+  if (kernel.label.empty()) return name + PartName(kernel.parts[0]);
   for (char c : kernel.label) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 }

@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "core/printable.h"
+
 namespace rondo {
 namespace {
 
@@ -129,12 +131,12 @@ std::string LoweredRulesBroken(const LoweredProgram& program) {
 
 std::string Dump(const LoweredProgram& program) {
   std::ostringstream out;
-  out << "program " << program.name << ": " << program.values.size() << " values, " << program.ops.size()
-      << " ops\n";
+  out << "program " << Printable(program.name) << ": " << program.values.size() << " values, "
+      << program.ops.size() << " ops\n";
   for (size_t i = 0; i < program.values.size(); ++i) {
     const LoweredValue& value = program.values[i];
     out << "  v" << i << " " << Name(value.kind) << " " << Name(value.dtype) << ShapeText(value.shape) << " "
-        << value.bytes << " bytes \"" << value.name << "\"\n";
+        << value.bytes << " bytes \"" << Printable(value.name) << "\"\n";
   }
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
@@ -144,7 +146,7 @@ std::string Dump(const LoweredProgram& program) {
     if (op.kind == LoweredKind::kLoop) {
       out << "loop over {\n" << Dump(op.rounds->body) << "  }";
     } else if (op.kind == LoweredKind::kCall) {
-      out << "call " << op.call->op.domain << "." << op.call->op.name;
+      out << "call " << Printable(op.call->op.domain) << "." << Printable(op.call->op.name);
     } else if (op.kind != LoweredKind::kKernel) {
       out << (op.kind == LoweredKind::kCollectiveStart ? "start " : "wait for ")
           << Name(program.collectives[static_cast<size_t>(op.collective)].op) << " " << op.collective;
@@ -155,7 +157,7 @@ std::string Dump(const LoweredProgram& program) {
       for (size_t l = 0; l < part.loops.size(); ++l) out << (l == 0 ? "" : " ") << part.loops[l];
       out << ")";
     }
-    if (!op.kernel.label.empty()) out << " " << op.kernel.label;
+    if (!op.kernel.label.empty()) out << " " << Printable(op.kernel.label);
     for (const LoweredBinding& param : op.params) {
       out << ", " << ModeText(param.mode) << " v" << param.value;
       if (param.byte_offset != 0) out << "+" << param.byte_offset;
@@ -164,15 +166,18 @@ std::string Dump(const LoweredProgram& program) {
     if (!op.deps.empty()) out << ", after";
     for (int d : op.deps) out << " op" << d;
     for (const InPlacePair& pair : op.in_place) out << ", p" << pair.write << " may take over p" << pair.read;
-    for (const auto& [key, value] : op.annotations) out << ", " << key << ": " << value;
-    for (size_t s = 0; s < op.sources.size(); ++s) out << (s == 0 ? "  // " : "; ") << op.sources[s];
+    for (const auto& [key, value] : op.annotations) out << ", " << Printable(key) << ": " << Printable(value);
+    for (size_t s = 0; s < op.sources.size(); ++s)
+      out << (s == 0 ? "  // " : "; ") << Printable(op.sources[s]);
     out << "\n";
   }
   for (const auto& port : program.inputs) {
-    out << "  input " << port.name << " v" << port.value << (port.is_state ? " state" : "") << "\n";
+    out << "  input " << Printable(port.name) << " v" << port.value << (port.is_state ? " state" : "")
+        << "\n";
   }
   for (const auto& port : program.outputs) {
-    out << "  output " << port.name << " v" << port.value << (port.is_state ? " state" : "") << "\n";
+    out << "  output " << Printable(port.name) << " v" << port.value << (port.is_state ? " state" : "")
+        << "\n";
   }
   return out.str();
 }

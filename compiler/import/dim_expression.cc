@@ -176,4 +176,13 @@ std::vector<std::string> SymbolsOf(const std::string& text) {
   return parser.failed() || parser.names.empty() ? std::vector<std::string>{text} : parser.names;
 }
 
+bool IsPlaceholder(const std::string& text) {
+  for (const char* none : {"-1", "None", "none", "null", "unknown", "Unknown"}) {
+    if (text == none) return true;
+  }
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || (static_cast<unsigned char>(c) & 0x80) != 0;
+  });
+}
+
 }  // namespace rondo::importer

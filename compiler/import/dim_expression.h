@@ -20,6 +20,10 @@ std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::
 // The symbols that `text` names; itself if it is no expression.
 std::vector<std::string> SymbolsOf(const std::string& text);
 
+// Whether `text` names no dimension: what exporters write where one has no name ("?", "", "-1", "None",
+// "unknown"). Two dimensions that both say so need not be the same.
+bool IsPlaceholder(const std::string& text);
+
 }  // namespace rondo::importer
 
 #endif  // RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_

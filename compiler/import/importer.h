@@ -12,6 +12,7 @@
 #include "compiler/import/control_edges.h"
 #include "compiler/import/import.h"
 #include "compiler/import/op_context.h"
+#include "compiler/import/open_dims.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/onnx.pb.h"
 
@@ -60,7 +61,7 @@ class Importer : public Host {
   using Names = std::unordered_set<std::string>;
 
   Status AddInputs(Scope* scope);
-  Result<Shape> InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown);
+  Result<Shape> InputShape(const onnx::ValueInfoProto& info, OpenDims* open);
   Status AddOutputs(Scope* scope);
   Status ReadHints(const Scope& scope);
   Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);

@@ -10,30 +10,30 @@
 
 namespace rondo::importer {
 
-Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown) {
+Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims* open) {
   std::vector<int64_t> dims;
   if (auto given = options_.input_shapes.find(info.name()); given != options_.input_shapes.end()) {
     dims = given->second;
   } else {
-    if (!info.type().tensor_type().has_shape())
-      unknown->push_back("the shape of input \"" + info.name() + "\"");
+    if (!info.type().tensor_type().has_shape()) open->AddInput(info.name());
     int axis = 0;
+    bool unnamed = false;
     for (const auto& dim : info.type().tensor_type().shape().dim()) {
+      const std::string& text = dim.dim_param();
       std::vector<std::string> missing;
       if (dim.has_dim_value()) {
         dims.push_back(dim.dim_value());
-      } else if (dim.dim_param().empty()) {
+      } else if (IsPlaceholder(text) && options_.symbols.count(text) == 0) {
         dims.push_back(1);
-        unknown->push_back("axis " + std::to_string(axis) + " of input \"" + info.name() + "\"");
+        unnamed = true;
+        open->AddAxis(info.name(), axis);
       } else {
-        dims.push_back(EvaluateDim(dim.dim_param(), options_.symbols, &missing).value_or(1));
+        dims.push_back(EvaluateDim(text, options_.symbols, &missing).value_or(1));
       }
-      for (const std::string& symbol : missing) {
-        unknown->push_back("\"" + symbol + "\" (input \"" + info.name() + "\", axis " + std::to_string(axis) +
-                           ")");
-      }
+      for (const std::string& symbol : missing) open->AddSymbol(symbol, info.name(), axis);
       ++axis;
     }
+    if (unnamed) open->AddShape(info.name(), dims);
   }
   if (dims.size() > static_cast<size_t>(kMaxRank)) {
     return Status::Error(Code::kUnsupported, "input \"%.200s\" has %zu dimensions; the limit is %d",
@@ -78,7 +78,7 @@ bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
 }  // namespace
 
 Status Importer::AddInputs(Scope* scope) {
-  std::vector<std::string> unknown;
+  OpenDims unknown;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
     if (const auto value = scope->initializers.find(info.name()); value != scope->initializers.end()) {
       if (!IsWanted(info, *value->second, options_)) continue;
@@ -103,10 +103,6 @@ Status Importer::AddInputs(Scope* scope) {
     scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
   }
   if (unknown.empty()) return Status::Ok();
-  std::string list;
-  for (const std::string& u : unknown) {
-    if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
-  }
   std::string hint = options_.open_dims_hint.value_or("");
   if (!options_.open_dims_hint) {
     const CachePorts ports = FindGrowingCaches(*model_, {});
@@ -114,9 +110,11 @@ Status Importer::AddInputs(Scope* scope) {
     if (!ports.caches.empty()) hint = ", or --cache-length N for the caches";
     if (!states.empty()) hint = ", or --cache-length N if it has caches that grow, with " + states;
   }
-  return Status::Error(Code::kInvalidArgument,
-                       "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s",
-                       hint.c_str(), list.c_str());
+  return Status::Error(
+      Code::kInvalidArgument,
+      "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s; to copy, with your "
+      "numbers: %s",
+      hint.c_str(), unknown.Text().c_str(), unknown.Line().c_str());
 }
 
 Status Importer::AddOutputs(Scope* scope) {

@@ -5,6 +5,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/text.h"
+#include "core/printable.h"
 
 namespace rondo::ir {
 
@@ -111,30 +112,33 @@ const char* Name(Op op) {
 }
 
 std::string Dump(const Graph& graph) {
-  std::string out = "graph " + graph.name + "\n";
+  std::string out = Printable("graph " + graph.name) + "\n";
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (n.dead) continue;
-    out += Text("%%%d = %s %s%s", n.id, Name(n.op), Name(n.dtype), ShapeText(n.shape).c_str());
-    if (std::string attrs = AttrText(n); !attrs.empty()) out += " {" + attrs + "}";
-    out += " (" + Ids(n.inputs) + ")";
-    if (!n.weak_after.empty()) out += " weak after " + Ids(n.weak_after);
-    if (!n.strong_after.empty()) out += " strong after " + Ids(n.strong_after);
-    if (!n.name.empty()) out += " \"" + n.name + "\"";
-    for (const auto& [key, value] : n.annotations) out += " @" + key + "=" + value;
-    if (!n.sources.empty()) out += "  ; " + n.sources[0];
-    if (n.sources.size() > 1) out += Text(" and %zu more", n.sources.size() - 1);
-    out += "\n";
+    std::string line = Text("%%%d = %s %s%s", n.id, Name(n.op), Name(n.dtype), ShapeText(n.shape).c_str());
+    if (std::string attrs = AttrText(n); !attrs.empty()) line += " {" + attrs + "}";
+    line += " (" + Ids(n.inputs) + ")";
+    if (!n.weak_after.empty()) line += " weak after " + Ids(n.weak_after);
+    if (!n.strong_after.empty()) line += " strong after " + Ids(n.strong_after);
+    if (!n.name.empty()) line += " \"" + n.name + "\"";
+    for (const auto& [key, value] : n.annotations) line += " @" + key + "=" + value;
+    if (!n.sources.empty()) line += "  ; " + n.sources[0];
+    if (n.sources.size() > 1) line += Text(" and %zu more", n.sources.size() - 1);
+    out += Printable(line) + "\n";
   }
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (!n.dead && n.op == Op::kLoop) out += Text("body of %%%d: ", id) + Dump(n.As<LoopAttrs>().info->body);
   }
-  for (const GraphInput& in : graph.inputs) out += "input " + in.name + " = " + Ids({in.node}) + "\n";
-  for (const GraphOutput& o : graph.outputs) out += "output " + o.name + " = " + Ids({o.node}) + "\n";
+  for (const GraphInput& in : graph.inputs)
+    out += Printable("input " + in.name) + " = " + Ids({in.node}) + "\n";
+  for (const GraphOutput& o : graph.outputs)
+    out += Printable("output " + o.name) + " = " + Ids({o.node}) + "\n";
   for (const StatePair& s : graph.states) {
-    out += "state " + graph.inputs[static_cast<size_t>(s.input)].name + " -> " +
-           graph.outputs[static_cast<size_t>(s.output)].name + "\n";
+    out += Printable("state " + graph.inputs[static_cast<size_t>(s.input)].name + " -> " +
+                     graph.outputs[static_cast<size_t>(s.output)].name) +
+           "\n";
   }
   return out;
 }

@@ -22,7 +22,6 @@ using ir::Node;
 using ir::NodeId;
 
 constexpr int64_t kWorthNaming = 256;  // bytes of a weight or state that is not shared out
-constexpr size_t kMostNames = 12;
 
 bool Divides(const Shape& shape, int64_t devices) {
   return std::any_of(shape.begin(), shape.end(), [&](int64_t dim) { return dim % devices == 0; });
@@ -116,10 +115,8 @@ std::string Describe(const Graph& whole, const Candidates& candidates, const std
                      " of " + BytesText(all.weights) + " of weights";
   if (all.states > 0) text += ", " + BytesText(each.states) + " of " + BytesText(all.states) + " of state";
   text += SharedBySeveral(whole, ranks[0], devices);
-  const std::vector<std::string> kept = NotShared(whole, candidates, ranks[0], devices);
-  for (size_t i = 0; i < kept.size() && i < kMostNames; ++i) text += "\non every device: " + kept[i];
-  if (kept.size() > kMostNames)
-    text += "\non every device: " + std::to_string(kept.size() - kMostNames) + " smaller ones";
+  for (const std::string& kept : NotShared(whole, candidates, ranks[0], devices))
+    text += "\non every device: " + kept;
   return text;
 }
 

@@ -78,6 +78,22 @@ Result<std::shared_ptr<Model>> Model::Open(const std::string& path,
   return model;
 }
 
+namespace {
+
+// Exporters write -1 for a dimension that they leave open: from here on it says nothing.
+void OpenNegativeDims(GraphProto* graph) {
+  for (auto* ports : {graph->mutable_input(), graph->mutable_output(), graph->mutable_value_info()}) {
+    for (ValueInfoProto& port : *ports) {
+      if (!port.type().tensor_type().has_shape()) continue;
+      for (auto& dim : *port.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+        if (dim.has_dim_value() && dim.dim_value() < 0) dim.clear_dim_value();
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std::string& folder,
                                             const std::vector<std::string>& external_data) {
   if (bytes.empty()) return Status::Error(Code::kCorrupt, "the file is empty");
@@ -102,6 +118,7 @@ Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std
                          model->proto_->has_graph() ? "opset_import" : "graph");
   }
   SortNodes(model->proto_.get());
+  OpenNegativeDims(model->proto_->mutable_graph());
   return model;
 }
 

@@ -1,10 +1,12 @@
 // librondo_verify: the functions of runtime/testing/rondo_verify.h. The plan is one that another copy of the
 // runtime has opened, librondo: their layouts are shared, and both must be of one release.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include "core/driver_handle.h"
+#include "core/printable.h"
 #include "runtime/c_handles.h"
 #include "runtime/testing/rondo_verify.h"
 #include "runtime/verify/expectation.h"
@@ -14,7 +16,13 @@ namespace rondo {
 namespace {
 
 // For the caller to free; "" gives NULL.
-char* Given(const std::string& text) {
+char* Given(const std::string& lines) {
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    text += Printable(std::string_view(lines).substr(at, end - at)) + (end < lines.size() ? "\n" : "");
+    at = end + 1;
+  }
   if (text.empty()) return nullptr;
   char* copy = static_cast<char*>(std::malloc(text.size() + 1));
   if (copy != nullptr) std::memcpy(copy, text.c_str(), text.size() + 1);

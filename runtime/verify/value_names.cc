@@ -49,6 +49,13 @@ std::string NearestNames(std::string_view name, const std::vector<std::string_vi
   return text;
 }
 
+std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& names) {
+  const auto nearest = std::min_element(
+      names.begin(), names.end(),
+      [&](std::string_view a, std::string_view b) { return Distance(name, a) < Distance(name, b); });
+  return nearest == names.end() ? std::string_view() : *nearest;
+}
+
 std::vector<std::string_view> LabelsOf(std::string_view sources) {
   std::vector<std::string_view> labels;
   while (!sources.empty()) {

@@ -40,6 +40,8 @@ class ValueNames {
 // What of `names` is nearest to `name` (Damerau and Levenshtein's distance), at most three, as a text: `"a",
 // "b"`; "" when nothing is near.
 std::string NearestNames(std::string_view name, const std::vector<std::string_view>& names);
+// The one that is nearest, however far it is; "" if there are none.
+std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& names);
 
 // The labels of a provenance text: `Op "node"; Op "node"`.
 std::vector<std::string_view> LabelsOf(std::string_view sources);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/generate: a prompt goes through a tokenizer.json into the model and comes back as text.
-# tokenizer_test.sh RONDO PYCODER; skipped (77) where Python has no tokenizers.
+# tokenizer_test.sh RONDO PYCODER CMAKE BUILD; skipped (77) where Python has no tokenizers.
 set -euo pipefail
-rondo=$1 model=$2
+rondo=$1 model=$2 cmake=$3 build=$4
 top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -57,6 +57,24 @@ cmp "$work/out" <(printf 'aé\357\277\275\n')
 grep -q '^== text 2$' "$work/two"
 "${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"
 "$python" -c 'import json, sys; assert len(json.load(sys.stdin)["texts"][0]["tokens"]) == 5' <"$work/json"
+# With --json, the text beside its tokens: what is written without, up to where it stops.
+"${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120 --json 2>"$work/error" >"$work/json"
+"${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120 --stop-text "$stop" --json 2>"$work/error" >"$work/stopped"
+"$python" - "$work/json" "$work/stopped" "$model/greedy.bytes" "$stop" <<'END'
+import json, sys
+whole, stopped = (json.load(open(path))["texts"][0] for path in sys.argv[1:3])
+greedy = open(sys.argv[3], encoding="latin-1").read()
+assert whole["text"] == greedy[32:] and whole["ended_by"] == "length", whole
+assert stopped["text"] == greedy[32:greedy.find(sys.argv[4], 32)] and stopped["ended_by"] == "stop", stopped
+END
+if "${generate[@]}" --prompt a --max-tokens 100000 --json 2>"$work/error" >"$work/json"; then exit 1; fi
+"$python" -c 'import json, sys; assert json.load(sys.stdin)["error"]["exit_status"] == 1' <"$work/json"
+# Installed, beside the command, in a place of which the sources know nothing.
+"$cmake" --install "$build" --component tools --prefix "$work/installed" >/dev/null
+(cd / && "$python" "$work/installed/bin/rondo-generate" "$work/plan" --tokenizer "$work/tokenizer.json" --prompt-file "$work/prompt" --max-tokens 120) >"$work/out"
+cmp <(cat "$work/prompt" "$work/out") <(cat "$model/greedy.bytes"; echo)
+if "$python" "$work/installed/bin/rondo-generate" "$work/plan" --tokenizer "$work/tokenizer.json" --prompt '' 2>"$work/error"; then exit 1; fi
+grep -q "^rondo-generate: the text '' gives no token" "$work/error"
 if "${generate[@]}" --prompt '' 2>"$work/error"; then exit 1; fi
 grep -q "^tools/generate: the text '' gives no token" "$work/error"
 if "${generate[@]}" --prompt a --rondo "$work/none" 2>"$work/error"; then exit 1; fi

@@ -1,5 +1,6 @@
 # What `cmake --install` gives: headers in include/rondo, librondo and librondo_host (shared and static), the
-# library for tests, a CMake package (find_package(rondo)), pkg-config files, and the rondo command.
+# library for tests, a CMake package (find_package(rondo)), pkg-config files, the rondo command and rondo-generate
+# (tools/generate).
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
@@ -125,5 +126,6 @@ endif()
           DESTINATION ${package} COMPONENT rondo)
   if(TARGET rondo)
     install(TARGETS rondo COMPONENT tools)
+    install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/generate DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME rondo-generate COMPONENT tools)
   endif()
 endfunction()

@@ -8,6 +8,7 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
+#include "tools/rondo/estimates.h"
 #include "tools/rondo/json_parts.h"
 #include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
@@ -72,19 +73,19 @@ class BenchCommand : public Command {
 
   int Run() override {
     if (auto devices = ParseDevices(load_.devices); !devices.ok())
-      return Misuse("bench", devices.status().message());
-    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
+      return out_.Misuse("bench", devices.status().message());
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return out_.Misuse("bench", wrong);
     if (memory_gbps_ != 0 && !(memory_gbps_ >= 1e-3 && memory_gbps_ <= 1e9))
-      return Misuse("bench", Printf("--memory-gbps %g is not a number from 0.001 to 1e9", memory_gbps_));
+      return out_.Misuse("bench", Printf("--memory-gbps %g is not a number from 0.001 to 1e9", memory_gbps_));
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
-    if (!inputs.ok()) return Fail("bench", inputs.status());
-    if (const Status joined = JoinOthers(&load_); !joined.ok()) return Fail("bench", joined);
+    if (!inputs.ok()) return out_.Fail("bench", inputs.status());
+    if (const Status joined = JoinOthers(&load_); !joined.ok()) return out_.Fail("bench", joined);
     if (device_memory_ && load_.processes != nullptr)
-      return Misuse("bench", "--device-memory wants all devices of a plan in one process");
+      return out_.Misuse("bench", "--device-memory wants all devices of a plan in one process");
     ReadyTimes ready;
     load_.ready = &ready;
     auto loaded = LoadedSession::Open(plans_[0], load_);
-    if (!loaded.ok()) return Fail("bench", loaded.status());
+    if (!loaded.ok()) return out_.Fail("bench", loaded.status());
     on_host_ = (*loaded)->on_host();
     if (!on_host_ && memory_gbps_ == 0) memory_gbps_ = kH200Gbps;
     out_.Line("on %s; ready in %s", (*loaded)->runs_on().Text().c_str(), ready.Text().c_str());
@@ -97,14 +98,15 @@ class BenchCommand : public Command {
     for (uint32_t p = 0; p < count; ++p) {
       if (!program_.empty()) {
         Result<uint32_t> named = (*loaded)->Program(program_);
-        if (!named.ok()) return Fail("bench", named.status());
+        if (!named.ok()) return out_.Fail("bench", named.status());
         if (*named != p) continue;
       }
-      if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok()) return Fail("bench", status);
+      if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok())
+        return out_.Fail("bench", status);
     }
     if (!trace_.empty() && (load_.processes == nullptr || load_.processes->rank() == 0)) {
       if (Status status = WriteTrace((*loaded)->data(), traced_, trace_); !status.ok())
-        return Fail("bench", status);
+        return out_.Fail("bench", status);
     }
     return out_.Finish(0);
   }
@@ -130,10 +132,12 @@ class BenchCommand : public Command {
     out_.Line("  wall time of a run: %s", wall.Text().c_str());
     out_.Line("  %s: %s", on_host_ ? "of it graph replay" : "device time of graph replay, by events",
               device.Text().c_str());
-    const double estimated = TimelineOf(plan, of).end;
-    out_.Line("  by estimate %.1f µs, %.2f times that: by %s", estimated, estimated / device.median(),
-              Printable(OriginsOf(CostModelOf(plan), plan).Text()).c_str());
-    json["estimated_us"] = estimated;
+    if (EstimatesAreTimes(plan)) {
+      const double estimated = TimelineOf(plan, of).end;
+      out_.Line("  by estimate %.1f µs, %.2f times that: by %s", estimated, estimated / device.median(),
+                OriginsOf(CostModelOf(plan), plan).Text().c_str());
+      json["estimated_us"] = estimated;
+    }
     PrintPartitions(of, measured, &json);
     const char* const places[] = {"host memory", "device memory", "other device memory each run"};
     for (size_t i = 0; i < measured.by_memory.size(); ++i) {
@@ -337,7 +341,7 @@ class BenchCommand : public Command {
   double memory_gbps_ = 0;  // 0: not known
   bool on_host_ = false;
   CommandOutput out_;
-  Progress progress_;
+  Progress progress_{&out_};
   std::vector<TracedReplay> traced_;
   int64_t runs_ = 50, top_ = 20;
   bool device_memory_ = false;

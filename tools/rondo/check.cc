@@ -99,7 +99,7 @@ class CheckCommand : public Command {
         .Text("--kernel", &kernel_check_.only, "with --kernels: only the kernel of this name", "NAME")
         .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: of the random inputs (1)")
         .Text("--driver", &load_.driver, "with --kernels: what to check: cuda, or host against itself",
-              "NAME")
+              "host|cuda")
         .Text("--expect", &expect_, "also hold the plan's memory against what a JSON file expects of it", "F")
         .Text("--write-expect", &write_expect_, "write such a file, of what holds of this plan now", "F")
         .Flag("--images", &images_,
@@ -113,27 +113,29 @@ class CheckCommand : public Command {
 
   int Run() override {
     if (!kernels_ && (seed_ >= 0 || !kernel_check_.only.empty() || !load_.driver.empty()))
-      return Misuse("check",
-                    "--kernel, --seed and --driver say how kernels are compared: give --kernels, too");
+      return out_.Misuse("check",
+                         "--kernel, --seed and --driver say how kernels are compared: give --kernels, too");
     if (load_.driver.empty()) load_.driver = "cuda";
     if (seed_ < 0) seed_ = 1;
     Arena arena;
     ReadOptions options;
     options.ignore_hashes = ignore_hashes_;
     Result<PlanFile> plan = OpenPlanFile(plans_[0].c_str(), options, arena);
-    if (!plan.ok()) return Fail("check", plan.status());
+    if (!plan.ok()) return out_.Fail("check", plan.status());
     if (!ignore_hashes_) {
-      if (Status status = plan->weights.CheckHash(); !status.ok()) return Fail("check", status.At("weights"));
+      if (Status status = plan->weights.CheckHash(); !status.ok())
+        return out_.Fail("check", status.At("weights"));
     }
-    if (Status status = VerifyPlan(plan->data); !status.ok()) return Fail("check", status);
+    if (Status status = VerifyPlan(plan->data); !status.ok()) return out_.Fail("check", status);
     CheckReport report;
     if (Status status = CheckPlan(plan->data, DefaultHostAllocator(), arena, &report); !status.ok()) {
-      return Fail("check", status);
+      return out_.Fail("check", status);
     }
     for (const CodeModule& module : plan->data.modules) {
-      if (Status status = CheckImages(plan->data, module, true); !status.ok()) return Fail("check", status);
+      if (Status status = CheckImages(plan->data, module, true); !status.ok())
+        return out_.Fail("check", status);
     }
-    if (Status status = CheckCalls(plan->data); !status.ok()) return Fail("check", status);
+    if (Status status = CheckCalls(plan->data); !status.ok()) return out_.Fail("check", status);
     out_.Line("%s: verified and proven", plans_[0].c_str());
     out_.object() = {{"plan", plans_[0]}, {"proven", true}};
     PrintProof(*plan, report, &out_);
@@ -143,7 +145,8 @@ class CheckCommand : public Command {
     }
     if (!write_expect_.empty()) {
       const std::vector<MemoryExpectation> now = ExpectationsOf(plan->data);
-      if (Status status = WriteExpectations(now, write_expect_); !status.ok()) return Fail("check", status);
+      if (Status status = WriteExpectations(now, write_expect_); !status.ok())
+        return out_.Fail("check", status);
       out_.Line("  %10zu  expectations written to %s", now.size(), write_expect_.c_str());
     }
     int compared = expect_.empty() ? 0 : CheckExpectations(plan->data);
@@ -154,7 +157,7 @@ class CheckCommand : public Command {
  private:
   int CheckExpectations(const PlanData& plan) {
     Result<std::vector<MemoryExpectation>> expectations = ReadExpectations(expect_);
-    if (!expectations.ok()) return Fail("check", expectations.status());
+    if (!expectations.ok()) return out_.Fail("check", expectations.status());
     std::vector<std::string> failures;
     for (size_t i = 0; i < expectations->size(); ++i) {
       const std::string mismatch = Mismatch(plan, (*expectations)[i]);
@@ -182,11 +185,12 @@ class CheckCommand : public Command {
 #if RONDO_HAVE_COMPILER
   int CompareImagesOf(const PlanData& plan) {
     if (plan.modules.empty())
-      return Fail("check", Status::Error(Code::kInvalidArgument, "--images: the plan has no machine code"));
+      return out_.Fail("check",
+                       Status::Error(Code::kInvalidArgument, "--images: the plan has no machine code"));
     bool same = true;
     for (const CodeModule& module : plan.modules) {
       Result<ImageComparison> compared = CompareImages(plan, module, load_.library_path);
-      if (!compared.ok()) return Fail("check", compared.status().At("--images"));
+      if (!compared.ok()) return out_.Fail("check", compared.status().At("--images"));
       out_.Line("%s: %u images compiled again from their contracts, %u codes by %s: %zu are not the same",
                 std::string(module.architecture).c_str(), compared->images, compared->codes,
                 Printable(std::string(module.compiler)).c_str(), compared->failures.size());
@@ -202,24 +206,24 @@ class CheckCommand : public Command {
   }
 #else
   int CompareImagesOf(const PlanData&) {
-    return Fail("check", Status::Error(Code::kUnsupported, "--images: this build has no compiler"));
+    return out_.Fail("check", Status::Error(Code::kUnsupported, "--images: this build has no compiler"));
   }
 #endif
 
   int CheckKernelsOf(const PlanData& plan) {
     Result<DriverHandle> tested = OpenDriver(plan, load_, {}, registry_);
-    if (!tested.ok()) return Fail("check", tested.status().At("--kernels"));
+    if (!tested.ok()) return out_.Fail("check", tested.status().At("--kernels"));
     LoadOptions host;
     host.driver = "host";
     Result<DriverHandle> believed = OpenDriver(plan, host, {}, registry_);
-    if (!believed.ok()) return Fail("check", believed.status());
+    if (!believed.ok()) return out_.Fail("check", believed.status());
     out_.Line("each kernel alone on driver %s, against the host driver, seed %lld", load_.driver.c_str(),
               static_cast<long long>(seed_));
     kernel_check_.seed = static_cast<uint64_t>(seed_);
     kernel_check_.progress = [&](const KernelVerdict& verdict) { Say(plan, verdict); };
     Result<std::vector<KernelVerdict>> verdicts =
         CheckKernels(plan, tested->get(), believed->get(), kernel_check_);
-    if (!verdicts.ok()) return Fail("check", verdicts.status());
+    if (!verdicts.ok()) return out_.Fail("check", verdicts.status());
     const auto failed = static_cast<size_t>(
         std::count_if(verdicts->begin(), verdicts->end(),
                       [](const KernelVerdict& verdict) { return !verdict.failures.empty(); }));
@@ -241,7 +245,7 @@ class CheckCommand : public Command {
                                         {"tolerance", verdict.tolerance},
                                         {"failures", verdict.failures}});
     for (const std::string& failure : verdict.failures)
-      std::fprintf(stderr, "rondo check: %s\n", failure.c_str());
+      std::fprintf(stderr, "rondo check: %s\n", Printable(failure).c_str());
   }
 
   std::vector<std::string> plans_, ops_;

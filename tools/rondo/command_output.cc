@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace rondo::tools {
 namespace {
@@ -40,7 +41,8 @@ CommandOutput::~CommandOutput() = default;
 
 void CommandOutput::Declare(OptionSet& options) {
   options.Flag("--json", &json_, "print one JSON object instead of text")
-      .Flag("--wide", &wide_, "do not cut lines to the width of the terminal");
+      .Flag("--wide", &wide_, "do not cut lines to the width of the terminal")
+      .Flag("-q,--quiet", &quiet_, "print results that are asked for, and errors; nothing else");
 }
 
 size_t CommandOutput::Width(size_t piped) const {
@@ -50,7 +52,7 @@ size_t CommandOutput::Width(size_t piped) const {
 }
 
 void CommandOutput::Line(const char* format, ...) {
-  if (json_) return;
+  if (json_ || quiet_) return;
   va_list args;
   va_start(args, format);
   std::fprintf(stdout, "%s\n", Wrapped(Printable(Formatted(format, args)), Width(kAnyWidth)).c_str());
@@ -59,24 +61,72 @@ void CommandOutput::Line(const char* format, ...) {
 }
 
 void CommandOutput::Print(const Report& report) {
-  if (!json_) PrintText(report, stdout, Width(kAnyWidth), Width(kPipeWidth));
+  if (!json_ && !quiet_) PrintText(report, stdout, Width(kAnyWidth), Width(kPipeWidth));
 }
 
 void CommandOutput::Print(const Section& section) { Print({"", {section}}); }
 
 int CommandOutput::Finish(int status) {
   // Names come from files that nobody vouches for: what is not UTF-8 is replaced.
-  if (json_) {
-    std::printf("%s\n",
-                object_->dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  if (json_ && !std::exchange(finished_, true)) {
+    std::printf(
+        "%s\n",
+        JsonText(object_->dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).c_str());
   }
   return status;
 }
 
-Progress::Progress() : terminal_(TerminalWidth(STDERR_FILENO) > 0), next_(Clock::now() + kQuiet) {}
+namespace {
+
+// The object of an error. Names come from files that nobody vouches for, and are shown as on a terminal.
+nlohmann::ordered_json ErrorObject(const std::string& command, const std::string& sentence, int status) {
+  return {{"command", command}, {"message", Printable(sentence)}, {"exit_status", status}};
+}
+
+// "rondo COMMAND: the sentence", and where to read on if the command was used wrongly.
+void PrintError(const std::string& command, const std::string& sentence, int status) {
+  std::fflush(stdout);
+  const std::string name = command.empty() ? "rondo" : "rondo " + command;
+  std::fprintf(stderr, "%s: %s\n", name.c_str(), Printable(sentence).c_str());
+  if (status == 2)
+    std::fprintf(stderr, "Run `%s --help` for %s.\n", name.c_str(),
+                 command.empty() ? "the commands" : "examples");
+}
+
+}  // namespace
+
+void CommandOutput::SayError(const char* command, const Status& status) {
+  PrintError(command, status.message(), 1);
+  object()["error"] = ErrorObject(command, status.message(), 1);
+}
+
+int CommandOutput::Fail(const char* command, const Status& status) {
+  SayError(command, status);
+  return Finish(1);
+}
+
+int CommandOutput::Misuse(const char* command, const std::string& sentence) {
+  PrintError(command, sentence, 2);
+  object()["error"] = ErrorObject(command, sentence, 2);
+  return Finish(2);
+}
+
+int SayUsageError(const std::string& command, const std::string& sentence, bool json, int status) {
+  PrintError(command, sentence, status);
+  if (json) {
+    const nlohmann::ordered_json object = {{"error", ErrorObject(command, sentence, status)}};
+    std::printf(
+        "%s\n",
+        JsonText(object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)).c_str());
+  }
+  return status;
+}
+
+Progress::Progress(const CommandOutput* output)
+    : output_(output), terminal_(TerminalWidth(STDERR_FILENO) > 0), next_(Clock::now() + kQuiet) {}
 
 void Progress::Show(const char* format, ...) {
-  if (!terminal_ || Clock::now() < next_) return;
+  if (!terminal_ || output_->quiet() || Clock::now() < next_) return;
   va_list args;
   va_start(args, format);
   std::string text = Printable(Formatted(format, args));

@@ -17,6 +17,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/target_words.h"
 #include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
@@ -35,9 +36,10 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
   return false;
 }
 
-// How a whole model was shared out, and what import has to say beside its counts: the passes' table has the
-// same with -v. What several devices say alike is said once.
-void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* out) {
+// How a whole model was shared out, and what import has to say beside its counts. What several devices say
+// alike is said once, and what lies on every device in one line, unless `verbose`.
+void PrintRemarks(const CompileReport& report, bool shared_out, bool verbose, CommandOutput* out) {
+  constexpr std::string_view kEveryDevice = "on every device: ";
   std::string last;
   for (const PassReport& pass : report.passes) {
     const bool imported = pass.pass == "import", gathered = pass.pass == "gather_weights";
@@ -46,12 +48,23 @@ void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* o
     last = pass.text;
     size_t at = imported ? pass.text.find('\n') : 0;
     if (at != std::string::npos && imported) ++at;
+    std::string largest;  // the first: they are sorted
+    size_t whole = 0;
     while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
       const std::string program = imported || gathered ? "program " + pass.program + ": " : "";
-      out->Line("%s%s", program.c_str(), pass.text.substr(at, end - at).c_str());
+      const std::string line = pass.text.substr(at, end - at);
       at = end + 1;
+      if (!verbose && line.rfind(kEveryDevice, 0) == 0) {
+        if (whole++ == 0) largest = line.substr(kEveryDevice.size());
+        continue;
+      }
+      out->Line("%s%s", program.c_str(), line.c_str());
     }
+    if (whole == 1) out->Line("%s%s", std::string(kEveryDevice).c_str(), largest.c_str());
+    if (whole > 1)
+      out->Line("%s%zu weights and states; the largest: %s; -v names all", std::string(kEveryDevice).c_str(),
+                whole, largest.c_str());
   }
 }
 
@@ -136,6 +149,12 @@ int ListPasses(CommandOutput* out) {
   return out->Finish(0);
 }
 
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const PipelineEntry& entry : Pipeline()) names.emplace_back(entry.name);
+  return names;
+}
+
 class CompileCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
@@ -147,19 +166,21 @@ class CompileCommand : public Command {
              "; or several, as in cuda:sm_80,cuda:sm_90a: the first GPU named decides how kernels are fused")
                 .c_str(),
             "TARGET")
+        .Suggest(TargetWords())
         .Text("--precision", &precision_,
               "what f32 matmuls, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
               "f16 and bf16 states are of that type, other inputs and outputs stay f32",
-              "TYPE")
+              "f32|tf32|f16|bf16")
         .Text("--quantize-weights", &quantize_,
               "rounds weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale for each column or, "
               "as in "
               "int4:32, for each block of 16 to 256 numbers; -v says what each weight lost",
               "TYPE[:BLOCK]")
+        .Suggest({"int4", "int8", "fp8", "int2", "fp4"})
         .Text("--matmuls,--products", &matmuls_,
               "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker by "
               "estimate (auto, the default)",
-              "WHICH")
+              "generated|library|auto")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
         .Text(
@@ -172,7 +193,7 @@ class CompileCommand : public Command {
         .Integer("--tp", &tensor_parallel_, 1, 64,
                  "share the whole model out over N devices: weights, states and work (tensor parallelism)",
                  "N")
-        .Text("--weights", &weights_, kWeightsHelp, "HOW")
+        .Text("--weights", &weights_, kWeightsHelp, "divide|gather")
         .Integer("--pp", &pipeline_parallel_, 1, 64,
                  "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
                  "each stage is shared out",
@@ -189,8 +210,8 @@ class CompileCommand : public Command {
             "ones loops",
             "N")
         .Texts("--shape", &shapes_,
-               "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
-               "in one (prefill:x=1x128)",
+               "of an input (x=1x128; -1: as the model says) or a symbolic dimension (batch=4), in every "
+               "program that has it, or in one (prefill:x=1x128)",
                "NAME=DIMS")
         .Texts(
             "--bind", &bound_,
@@ -243,7 +264,9 @@ class CompileCommand : public Command {
             "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
+        .Suggest(PassNames())
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
+        .Suggest(PassNames())
         .Flag("--check-passes", &options_.check_passes,
               "after every pass, check all that holds then; to find faults")
         .Flag("--list-passes", &list_passes_, "print the table of passes")
@@ -256,26 +279,26 @@ class CompileCommand : public Command {
 
   int Run() override {
     if (list_passes_) return ListPasses(&out_);
-    if (Status status = ReadTargets(); !status.ok()) return Fail("compile", status);
+    if (Status status = ReadTargets(); !status.ok()) return out_.Misuse("compile", status.message());
     if (int misuse = ReadArguments(); misuse != 0) return misuse;
     if (!write_synthetic_.empty()) {
       const Status status =
           WriteSynthetic(options_.models[0].path, *options_.synthetic_seed, write_synthetic_);
-      if (!status.ok()) return Fail("compile", status);
+      if (!status.ok()) return out_.Fail("compile", status);
       out_.Line("wrote %s", write_synthetic_.c_str());
       out_.object()["synthetic_weights"] = write_synthetic_;
       if (output_.empty()) return out_.Finish(0);
     }
     if (!profile_.empty()) {
       Result<TuningProfile> profile = ReadProfile(profile_);
-      if (!profile.ok()) return Fail("compile", profile.status());
+      if (!profile.ok()) return out_.Fail("compile", profile.status());
       options_.profile = ChoicesOf(*profile);
-      if (Status status = IsOfTarget(*profile); !status.ok()) return Fail("compile", status);
+      if (Status status = IsOfTarget(*profile); !status.ok()) return out_.Fail("compile", status);
     }
     OpRegistry registry;
-    if (Status status = LoadOps(ops_, &registry); !status.ok()) return Fail("compile", status);
+    if (Status status = LoadOps(ops_, &registry); !status.ok()) return out_.Fail("compile", status);
     options_.ops = &registry;
-    Progress progress;
+    Progress progress(&out_);
     options_.progress = [&](const std::string& program, const std::string& pass) {
       progress.Show("%s %s ...", program.c_str(), pass.c_str());
     };
@@ -284,12 +307,12 @@ class CompileCommand : public Command {
       if (out_.json()) {
         out_.object()["dumps"].push_back({{"program", program}, {"pass", pass}, {"text", text}});
       } else {
-        std::printf("== program %s after %s\n%s\n", program.c_str(), pass.c_str(), text.c_str());
+        std::printf("== program %s after %s\n%s\n", Printable(program).c_str(), pass.c_str(), text.c_str());
       }
     };
     Result<CompileReport> report = Compile(options_, output_);
     progress.Clear();
-    if (!report.ok()) return Fail("compile", report.status());
+    if (!report.ok()) return out_.Fail("compile", report.status());
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     for (const PassReport& pass : report->passes) {
@@ -297,7 +320,7 @@ class CompileCommand : public Command {
         out_.Line("program %s: %s", pass.program.c_str(), pass.text.substr(0, pass.text.find('\n')).c_str());
     }
     PrintSummary(*report, output_, &out_);
-    PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, &out_);
+    PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, verbose_, &out_);
     if (!options_.profile.choices.empty() || (!profile_.empty() && options_.profile.times == nullptr))
       PrintProfileUse(report->profile);
     if (options_.profile.times != nullptr)
@@ -435,7 +458,7 @@ class CompileCommand : public Command {
     for (const Read read :
          {&CompileCommand::ReadModels, &CompileCommand::ReadNames, &CompileCommand::ReadNumbers,
           &CompileCommand::ReadDevices, &CompileCommand::ReadKernels}) {
-      if (const std::string wrong = (this->*read)(); !wrong.empty()) return Misuse("compile", wrong);
+      if (const std::string wrong = (this->*read)(); !wrong.empty()) return out_.Misuse("compile", wrong);
     }
     return 0;
   }

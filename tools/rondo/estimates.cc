@@ -67,29 +67,46 @@ std::vector<Estimate> EstimatesOf(const PlanData& plan, const Program& program,
 
 Section EstimateSection(const PlanData& plan, const Program& program, const MeasuredTimes* measured) {
   Section section;
-  section.title = Printf("Program %s: a run takes %.1f µs by estimate", std::string(program.name).c_str(),
-                         TimelineOf(plan, program).end);
-  section.lines.push_back("by " + Printable(OriginsOf(CostModelOf(plan), plan).Text()));
+  const bool times = EstimatesAreTimes(plan);
+  const double run = TimelineOf(plan, program).end;
+  const std::string name(program.name), origin = OriginsOf(CostModelOf(plan), plan).Text();
+  section.title = times ? Printf("Program %s: a run takes %.1f µs by estimate", name.c_str(), run)
+                        : Printf("Program %s: what takes how much of a run, by estimate", name.c_str());
+  section.lines.push_back("by " + origin);
+  if (!times)
+    section.lines.push_back(
+        "a run takes other times on each machine: rondo bench measures them, and with compile --profile "
+        "estimates are by them");
   if (measured != nullptr) {
     CostModel costs = CostModelOf(plan);
     costs.measured = std::make_shared<const MeasuredTimes>(*measured);
     section.lines.push_back(Printf("by profile \"%s\" it takes %.1f µs", measured->profile.c_str(),
                                    EndWith(costs, plan, program)));
   }
-  section.table.head = {"what", "launches", "µs", "from", "in a run"};
-  if (measured != nullptr) section.table.head.insert(section.table.head.end(), {"measured", "times"});
+  section.table.head = {"what", "launches"};
+  if (times) section.table.head.push_back("µs");
+  section.table.head.insert(section.table.head.end(), {"from", times ? "in a run" : "% of a run"});
+  if (measured != nullptr) section.table.head.push_back("measured");
+  if (measured != nullptr && times) section.table.head.push_back("times");
   section.table.head.push_back("source nodes");
   for (const Estimate& e : EstimatesOf(plan, program, measured)) {
-    std::vector<std::string> row = {e.what, std::to_string(e.launches), Printf("%.2f", e.microseconds),
-                                    e.from_profile ? "profile" : "table", Printf("%.1f", InRun(e))};
+    std::vector<std::string> row = {e.what, std::to_string(e.launches)};
+    if (times) row.push_back(Printf("%.2f", e.microseconds));
+    row.push_back(e.from_profile ? "profile" : "table");
+    row.push_back(Printf("%.1f", times ? InRun(e) : 100 * InRun(e) / std::max(run, 1e-9)));
     if (measured != nullptr) {
       row.push_back(e.measured > 0 ? Printf("%.2f", e.measured) : "");
-      row.push_back(e.measured > 0 ? Printf("%.2f", e.microseconds / e.measured) : "");
+      if (times) row.push_back(e.measured > 0 ? Printf("%.2f", e.microseconds / e.measured) : "");
     }
     row.push_back(e.source);
     section.table.rows.push_back(std::move(row));
   }
   return section;
+}
+
+bool EstimatesAreTimes(const PlanData& plan) {
+  const EstimateOrigins origins = OriginsOf(CostModelOf(plan), plan);
+  return origins.gpu || !origins.profile.empty();
 }
 
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program) {

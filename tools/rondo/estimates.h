@@ -27,6 +27,10 @@ std::vector<Estimate> EstimatesOf(const PlanData& plan, const Program& program,
                                   const MeasuredTimes* measured);
 Section EstimateSection(const PlanData& plan, const Program& program, const MeasuredTimes* measured);
 
+// Whether estimates of a run are times of a machine that is known: by the table of a GPU, or measured. A
+// table of one core says what of a run takes long, and not how long on any other machine.
+bool EstimatesAreTimes(const PlanData& plan);
+
 // When a run ends by `costs`, microseconds.
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program);
 

@@ -155,7 +155,9 @@ std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations)
                         : key.takes == Takes::kName ? Json(e.other)
                                                     : Json(true);
     }
-    text += (first ? "\n    " : ",\n    ") + entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string line = JsonText(entry.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (ParseShallowJson(line) != entry) continue;  // a name that is no UTF-8 cannot be said
+    text += (first ? "\n    " : ",\n    ") + line;
     first = false;
   }
   return text + "\n  ]\n}\n";

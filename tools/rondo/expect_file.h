@@ -31,7 +31,7 @@ namespace rondo::tools {
 // Errors name the entry, counted from 1, its field and what is wrong with it (kInvalidArgument).
 Result<std::vector<MemoryExpectation>> ParseExpectations(std::string_view text);
 Result<std::vector<MemoryExpectation>> ReadExpectations(const std::string& path);
-// The file's text, one entry a line.
+// The file's text, one entry a line, without those whose names are no UTF-8, which JSON cannot say.
 std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations);
 // Replaces only a file of this kind.
 Status WriteExpectations(const std::vector<MemoryExpectation>& expectations, const std::string& path);

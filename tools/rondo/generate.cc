@@ -74,11 +74,11 @@ class GenerateCommand : public Command {
   }
 
   int Run() override {
-    if (const std::string wrong = ReadArguments(); !wrong.empty()) return Misuse("generate", wrong);
+    if (const std::string wrong = ReadArguments(); !wrong.empty()) return out_.Misuse("generate", wrong);
     const Status status = Generate();
     if (!status.ok() && load_.processes != nullptr) load_.processes->Abort(status);
     if (!status.ok() && std::ferror(stdout) != 0) return 1;  // which is said once, for all commands
-    if (!status.ok()) return Fail("generate", status);
+    if (!status.ok()) return out_.Fail("generate", status);
     return out_.Finish(0);
   }
 
@@ -131,7 +131,7 @@ class GenerateCommand : public Command {
     RONDO_ASSIGN_OR_RETURN(given_, ReadNamedTensors(inputs_));
     RONDO_RETURN_IF_ERROR(JoinOthers(&load_));
     if (load_.processes != nullptr) RONDO_RETURN_IF_ERROR(RefuseStandardInput());
-    silent_ = raw_ || (load_.processes != nullptr && load_.processes->rank() != 0);
+    silent_ = raw_ || out_.quiet() || (load_.processes != nullptr && load_.processes->rank() != 0);
     for (const Tensor& tensor : given_) form_.given.insert(tensor.name);
     RONDO_ASSIGN_OR_RETURN(loaded_, LoadedSession::Open(plans_[0], load_));
     RONDO_ASSIGN_OR_RETURN(decoder_, FindDecoderForm(loaded_->data(), form_));
@@ -369,7 +369,8 @@ class GenerateCommand : public Command {
       if (!raw_ && !ids_) out_.Line("== text %zu", group.first_text + t + 1);
       RONDO_RETURN_IF_ERROR(WritePrompt(group.prompts[t]));
       RONDO_RETURN_IF_ERROR(WriteTokens(group.generated[t], ids_));
-      if (ids_ || !raw_) out_.Line("%s", "");
+      if ((ids_ || !raw_) && std::putchar('\n') == EOF)
+        return Status::Error(Code::kIo, "standard output is closed");
     }
     out_.object()["sessions"].push_back({{"seconds_to_copy_prefix", group.copied},
                                          {"copied_bytes", group.copied_bytes},

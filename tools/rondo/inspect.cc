@@ -35,8 +35,8 @@ class InspectCommand : public Command {
     ReadOptions options;
     options.ignore_hashes = ignore_hashes_;
     Result<PlanFile> plan = LoadPlanFile(plans_[0].c_str(), options, arena);
-    if (!plan.ok()) return Fail("inspect", plan.status());
-    if (Status status = ReadTimes(); !status.ok()) return Fail("inspect", status);
+    if (!plan.ok()) return out_.Fail("inspect", plan.status());
+    if (Status status = ReadTimes(); !status.ok()) return out_.Fail("inspect", status);
     if (out_.json()) {
       std::fputs(PlanToJson(*plan, plans_[0]).c_str(), stdout);
     } else if (html_.empty()) {
@@ -45,7 +45,7 @@ class InspectCommand : public Command {
     if (!html_.empty()) {
       const std::string page = PlanPage(*plan, plans_[0]);
       if (Status status = ReplaceFile(html_, kPage, page.data(), page.size()); !status.ok())
-        return Fail("inspect", status);
+        return out_.Fail("inspect", status);
       out_.Line("wrote %s", html_.c_str());
     }
     return 0;

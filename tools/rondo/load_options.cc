@@ -5,7 +5,7 @@ namespace rondo::tools {
 void DeclareLoad(OptionSet& options, LoadOptions* to) {
   options
       .Text("--driver", &to->driver, "which driver runs it: host or cuda; by default what the plan is for",
-            "NAME")
+            "host|cuda")
       .Text("--library-path", &to->library_path,
             "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
       .Text(
@@ -17,11 +17,11 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
           "--collectives", &to->collectives,
           "on GPUs: nccl, small (kernels over peer memory where they can), fused (the same, and norms behind "
           "them), or auto (the quicker by estimate, which is what is done without)",
-          "WHO")
+          "nccl|small|fused|auto")
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
       .Text("--instructions", &to->instructions,
             "instructions of the host driver: avx512, avx2 or baseline; by default the best this machine has",
-            "SET")
+            "avx512|avx2|baseline")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
       .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",
               "SECONDS")

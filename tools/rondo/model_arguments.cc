@@ -8,7 +8,7 @@
 namespace rondo::tools {
 namespace {
 
-// "NAME=1x128", "NAME=1,128" or "NAME=" for a scalar.
+// "NAME=1x128", "NAME=1,128", "NAME=-1x128" or "NAME=" for a scalar.
 bool ParseShape(const std::string& argument, std::map<std::string, std::vector<int64_t>>* shapes) {
   const size_t equals = argument.rfind('=');
   if (equals == 0 || equals == std::string::npos) return false;
@@ -18,7 +18,7 @@ bool ParseShape(const std::string& argument, std::map<std::string, std::vector<i
   while (at < end) {
     int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 0) return false;
+    if (error != std::errc() || value < -1) return false;  // -1: as the model says
     dims.push_back(value);
     at = next;
     if (at == end) break;

@@ -15,6 +15,9 @@
 #include <vector>
 
 #include "formats/plan/format.h"
+#include "runtime/verify/value_names.h"
+#include "tools/rondo/command_output.h"
+#include "tools/rondo/completion.h"
 
 namespace rondo::tools {
 namespace {
@@ -32,6 +35,12 @@ CLI::Validator DecimalWithin(int64_t least, int64_t most) {
     return "";
   };
   return CLI::Validator(check, "INT in [" + std::to_string(least) + " - " + std::to_string(most) + "]");
+}
+
+std::string Joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
 }
 
 constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, and before what it says
@@ -61,6 +70,15 @@ std::string VersionText() {
          std::to_string(kPlanMinor);
 }
 
+// One of `words`; the message is the end of a sentence that begins with the option.
+CLI::Validator OneOf(const std::vector<std::string>& words) {
+  const auto check = [words](std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+    return text + " is none of " + Joined(words, ", ");
+  };
+  return CLI::Validator(check, "");
+}
+
 // What was printed may still wait in a buffer: a full disk shows only now.
 int WithOutputWritten(const char* command, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
@@ -77,7 +95,8 @@ OptionSet& OptionSet::Flag(const char* names, bool* value, const char* help) {
 
 OptionSet& OptionSet::Text(const char* names, std::string* value, const char* help, const char* form,
                            bool required) {
-  app_->add_option(names, *value, help)->type_name(form)->required(required);
+  CLI::Option* option = app_->add_option(names, *value, help)->type_name(form)->required(required);
+  if (const std::vector<std::string> words = WordsOfForm(form); !words.empty()) option->check(OneOf(words));
   return *this;
 }
 
@@ -111,51 +130,193 @@ OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* val
   return *this;
 }
 
-namespace {
-
-// Reads the command line and runs the command that it names.
-int Run(const std::vector<CommandEntry>& commands, int argc, char** argv) {
-  CLI::App app("Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo");
-  app.formatter(std::make_shared<Formatter>());
-  app.require_subcommand(1);
-  app.set_version_flag("--version", VersionText(), "print the version, and which plans it reads");
-  app.footer(
-      "Exit status: 0, 1 when the thing failed, 2 when used wrongly. `rondo COMMAND --help` says more.");
-  app.failure_message(CLI::FailureMessage::simple);
-
-  std::vector<std::unique_ptr<Command>> made;
-  std::vector<CLI::App*> parsers;
-  for (const CommandEntry& entry : commands) {
-    CLI::App* parser = app.add_subcommand(entry.name, entry.summary);
-    parser->footer(Footer(entry.examples));
-    made.push_back(entry.make());
-    OptionSet options(parser);
-    made.back()->Declare(options);
-    parsers.push_back(parser);
-  }
-  const auto is_asked_for = [&](const CommandEntry& entry) { return std::string(entry.name) == argv[1]; };
-  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_asked_for)) {
-    std::string names;
-    for (const CommandEntry& entry : commands) names += std::string(" ") + entry.name;
-    std::fprintf(stderr, "rondo: there is no command \"%s\"; there are:%s\n", argv[1], names.c_str());
-    return 2;
-  }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  for (size_t i = 0; i < made.size(); ++i) {
-    if (parsers[i]->parsed()) return WithOutputWritten(commands[i].name, made[i]->Run());
-  }
-  return 2;
+OptionSet& OptionSet::Suggest(std::vector<std::string> words) {
+  (*suggestions_)[app_->get_options().back()] = std::move(words);
+  return *this;
 }
 
-}  // namespace
-
 namespace {
 
-const char* running = "";  // the command, for WithoutMemory
+// The option of `parser` that `name` ("--shape", "-o") is; null if there is none.
+const CLI::Option* OptionOf(const CLI::App& parser, const std::string& name) {
+  return parser.get_option_no_throw(name);
+}
+
+std::string Nearest(const CLI::App& parser, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : parser.get_options()) {
+    for (const std::string& one : option->get_lnames()) names.push_back("--" + one);
+    for (const std::string& one : option->get_snames()) names.push_back("-" + one);
+  }
+  return std::string(NearestName(name, {names.begin(), names.end()}));
+}
+
+// Where the arguments of a command do not fit its options.
+struct Misfit {
+  std::string unknown;                   // an option that the command has not
+  std::vector<std::string> positionals;  // arguments without a name
+};
+
+// `words` behind the command's name, as CLI11 parts them.
+Misfit PartWords(const CLI::App& parser, const std::vector<std::string>& words) {
+  Misfit found;
+  bool options_end = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (options_end || word.size() < 2 || word[0] != '-') {
+      found.positionals.push_back(word);
+      continue;
+    }
+    if (word == "--") {
+      options_end = true;
+      continue;
+    }
+    const bool is_long = word[1] == '-';
+    const size_t equals = word.find('=');
+    for (size_t at = 1; at < (is_long ? 2 : word.size()); ++at) {
+      const std::string name = is_long ? word.substr(0, equals) : std::string("-") + word[at];
+      const CLI::Option* option = OptionOf(parser, name);
+      if (option == nullptr) {
+        found.unknown = name;
+        return found;
+      }
+      if (option->get_items_expected_max() == 0) continue;
+      const bool holds_value = is_long ? equals != word.npos : at + 1 < word.size();
+      i += holds_value ? 0 : 1;
+      break;
+    }
+  }
+  return found;
+}
+
+// What is wrong with `words`, before CLI11 says it in its own way; "" if nothing is.
+std::string WhatIsWrong(const CLI::App& parser, const std::vector<std::string>& words) {
+  const Misfit found = PartWords(parser, words);
+  if (!found.unknown.empty()) {
+    return "there is no option " + found.unknown + " of rondo " + parser.get_name() + "; the nearest is " +
+           Nearest(parser, found.unknown);
+  }
+  int most = 0;
+  std::string name = "argument without an option";
+  for (const CLI::Option* option : parser.get_options()) {
+    if (!option->get_positional()) continue;
+    most = option->get_items_expected_max();
+    name = option->get_name(true);
+  }
+  if (found.positionals.size() <= static_cast<size_t>(most)) return "";
+  return "at most " + std::to_string(most) + " " + name + " can be given, and here are " +
+         std::to_string(found.positionals.size()) + ": " + Joined(found.positionals, ", ");
+}
+
+// Reads the command line and runs the command that it names.
+class CommandLine {
+ public:
+  CommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv)
+      : commands_(commands), words_(argv + 1, argv + std::max(argc, 1)) {
+    const auto end = std::find(words_.begin(), words_.end(), "--");
+    json_ = std::find(words_.begin(), end, "--json") != end;
+    app_.formatter(std::make_shared<Formatter>());
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", VersionText(), "print the version, and which plans it reads");
+    app_.footer(
+        "Exit status: 0, 1 when the thing failed, 2 when used wrongly. `rondo help COMMAND` says more.");
+    for (const CommandEntry& entry : commands) {
+      CLI::App* parser = app_.add_subcommand(entry.name, entry.summary);
+      parser->footer(Footer(entry.examples));
+      made_.push_back(entry.make());
+      OptionSet options(parser, &suggestions_);
+      made_.back()->Declare(options);
+      parsers_.push_back(parser);
+    }
+    help_ = app_.add_subcommand("help", "Say what a command does and which options it has");
+    OptionSet(help_, &suggestions_).Positional("COMMAND", &help_of_, 0, 1, "the command; by default all");
+    std::vector<std::string> names;
+    for (const CommandEntry& entry : commands) names.emplace_back(entry.name);
+    suggestions_[help_->get_options().back()] = names;
+    completion_ = app_.add_subcommand("completion", "Print what makes a shell complete rondo's options");
+    completion_->footer(
+        Footer("  source <(rondo completion bash)\n"
+               "  rondo completion bash > ~/.local/share/bash-completion/completions/rondo\n"
+               "  rondo completion zsh > ~/.zfunc/_rondo    # in a folder of $fpath\n"));
+    OptionSet(completion_, &suggestions_).Positional("SHELL", &shell_, 1, 1, "bash or zsh");
+    suggestions_[completion_->get_options().back()] = {"bash", "zsh"};
+  }
+
+  int Run() {
+    const CLI::App* parser = nullptr;
+    if (!words_.empty() && words_[0].rfind('-', 0) != 0) {
+      parser = Find(words_[0]);
+      if (parser == nullptr) return NoCommand(words_[0]);
+      running_ = parser->get_name();
+      if (const std::string wrong = WhatIsWrong(*parser, {words_.begin() + 1, words_.end()}); !wrong.empty())
+        return SayUsageError(running_, wrong, json_, 2);
+    }
+    try {
+      std::vector<std::string> backwards(words_.rbegin(), words_.rend());
+      app_.parse(backwards);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return app_.exit(error);
+      return SayUsageError(running_, error.what(), json_, 2);
+    }
+    if (help_->parsed()) return Help();
+    if (completion_->parsed()) return Completion();
+    for (size_t i = 0; i < made_.size(); ++i) {
+      if (parsers_[i]->parsed()) return WithOutputWritten(commands_[i].name, made_[i]->Run());
+    }
+    return 2;
+  }
+
+  // The command that runs, or ""; and whether --json was given.
+  const std::string& running() const { return running_; }
+  bool json() const { return json_; }
+
+ private:
+  // Null if there is no such command.
+  CLI::App* Find(const std::string& name) {
+    for (CLI::App* one : app_.get_subcommands(nullptr)) {
+      if (one->get_name() == name) return one;
+    }
+    return nullptr;
+  }
+
+  int NoCommand(const std::string& name) {
+    std::vector<std::string> names;
+    for (const CLI::App* one : app_.get_subcommands(nullptr)) names.push_back(one->get_name());
+    return SayUsageError("", "there is no command \"" + name + "\"; there are: " + Joined(names, " "), json_,
+                         2);
+  }
+
+  int Help() {
+    const CLI::App* of = &app_;
+    if (!help_of_.empty()) of = Find(help_of_[0]);
+    if (of == nullptr) return NoCommand(help_of_[0]);
+    const std::string name = app_.get_name() + (of == &app_ ? "" : " " + of->get_name());
+    std::fputs(app_.get_formatter()->make_help(of, name, CLI::AppFormatMode::Normal).c_str(), stdout);
+    return WithOutputWritten("help", 0);
+  }
+
+  int Completion() {
+    const std::string script = CompletionScript(app_, suggestions_, shell_[0]);
+    if (script.empty())
+      return SayUsageError(
+          "completion", "there is no completion for the shell \"" + shell_[0] + "\"; there are bash and zsh",
+          json_, 2);
+    std::fputs(script.c_str(), stdout);
+    return WithOutputWritten("completion", 0);
+  }
+
+  const std::vector<CommandEntry>& commands_;
+  std::vector<std::string> words_, help_of_, shell_;
+  std::string running_;
+  bool json_ = false;
+  CLI::App app_{"Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo"};
+  CLI::App *help_ = nullptr, *completion_ = nullptr;
+  Suggestions suggestions_;
+  std::vector<std::unique_ptr<Command>> made_;
+  std::vector<CLI::App*> parsers_;
+};
+
+char running[32] = "";  // the command, for WithoutMemory
 constexpr char kNoMemory[] = "this machine's memory, or what this process may use of it, ran out";
 
 // Where memory runs out in a destructor, or in a thread of a library, no exception gets to RunCommandLine.
@@ -174,16 +335,27 @@ constexpr char kNoMemory[] = "this machine's memory, or what this process may us
 }  // namespace
 
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
-  if (argc > 1) running = argv[1];
+  for (const CommandEntry& entry : commands) {
+    if (argc > 1 && std::string_view(entry.name) == argv[1])
+      std::snprintf(running, sizeof(running), "%s", entry.name);
+  }
   std::set_terminate(WithoutMemory);
+  std::string failure;
+  bool json = false;
   try {
-    return Run(commands, argc, argv);
+    CommandLine line(commands, argc, argv);
+    json = line.json();
+    return line.Run();
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "rondo %s: %s\n", running, kNoMemory);
+    if (json)
+      std::printf("{\"error\": {\"command\": \"%s\", \"message\": \"%s\", \"exit_status\": 1}}\n", running,
+                  kNoMemory);
+    return 1;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "rondo %s: %s\n", running, e.what());
+    failure = e.what();
   }
-  return 1;
+  return SayUsageError(running, failure, json, 1);
 }
 
 }  // namespace rondo::tools

@@ -1,26 +1,32 @@
 // OptionSet: what the command line of one subcommand may say. A thin face over CLI11, so that only options.cc
-// compiles it.
+// and completion.cc compile it.
 #ifndef RONDO_TOOLS_RONDO_OPTIONS_H_
 #define RONDO_TOOLS_RONDO_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace rondo::tools {
+
+// Words that an option's value may be, or begin with, beside those of its form: what shells complete.
+using Suggestions = std::map<const CLI::Option*, std::vector<std::string>>;
 
 // Declares options whose values go into the caller's variables, which must outlive the parsing and keep their
 // value when the option is not given. Names are as CLI11 takes them: "-o,--output".
 class OptionSet {
  public:
-  explicit OptionSet(CLI::App* app) : app_(app) {}
+  OptionSet(CLI::App* app, Suggestions* suggestions) : app_(app), suggestions_(suggestions) {}
 
   OptionSet& Flag(const char* names, bool* value, const char* help);
+  // A `form` of words with '|' between, as "npy|pb", allows these alone.
   OptionSet& Text(const char* names, std::string* value, const char* help, const char* form = "TEXT",
                   bool required = false);
   // May be given several times, each with one value.
@@ -34,9 +40,12 @@ class OptionSet {
   // Arguments without a name. `most` < 0: any number.
   OptionSet& Positional(const char* name, std::vector<std::string>* values, int least, int most,
                         const char* help);
+  // What shells offer for the option that was declared last.
+  OptionSet& Suggest(std::vector<std::string> words);
 
  private:
   CLI::App* app_;
+  Suggestions* suggestions_;
 };
 
 // One subcommand of `rondo`.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,15 @@ constexpr int64_t kRounds = 8000;  // unless told otherwise
 constexpr int64_t kMostRounds = 1'000'000'000;
 constexpr double kMostSeconds = 1e9;  // and clocks do not overflow
 
+// Identifiers are the file's own words.
+void PrintLines(const std::string& csv) {
+  for (size_t at = 0; at < csv.size();) {
+    const size_t end = std::min(csv.find('\n', at), csv.size());
+    std::printf("%s\n", Printable(csv.substr(at, end - at)).c_str());
+    at = end + 1;
+  }
+}
+
 class PackCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
@@ -35,18 +45,18 @@ class PackCommand : public Command {
 
   int Run() override {
     if (!(seconds_ >= 0 && seconds_ <= kMostSeconds)) {
-      return Misuse("pack", "--seconds must be a number from 0 to 1e9");
+      return out_.Misuse("pack", "--seconds must be a number from 0 to 1e9");
     }
     Result<std::vector<uint8_t>> text = ReadInputFile(files_[0]);
-    if (!text.ok()) return Fail("pack", text.status());
+    if (!text.ok()) return out_.Fail("pack", text.status());
     Result<PackingProblem> problem =
         ParsePackingCsv(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()));
-    if (!problem.ok()) return Fail("pack", problem.status().At("%s", files_[0].c_str()));
+    if (!problem.ok()) return out_.Fail("pack", problem.status().At("%s", files_[0].c_str()));
     problem->alignment = alignment_;
     const PackingOptions options = Options();
     const PackingSolution solution = Pack(*problem, options);
     if (const std::string fault = CheckPacking(*problem, solution); !fault.empty()) {
-      return Fail("pack", Status::Error(Code::kInternal, "%s", fault.c_str()));
+      return out_.Fail("pack", Status::Error(Code::kInternal, "%s", fault.c_str()));
     }
     const std::string csv = FormatPackingCsv(*problem, solution);
     out_.object() = {{"buffers", problem->buffers.size()},
@@ -57,16 +67,16 @@ class PackCommand : public Command {
                      {"proved_too_small", TooSmall(solution)},
                      {"offsets", solution.offsets}};
     if (output_.empty()) {
-      if (!out_.json()) std::fputs(csv.c_str(), stdout);
+      if (!out_.json()) PrintLines(csv);
     } else if (Status status = ReplaceFile(output_, kOffsets, csv.data(), csv.size()); !status.ok()) {
-      return Fail("pack", status);
+      return out_.Fail("pack", status);
     }
-    if (!out_.json())
+    if (!out_.json() && !out_.quiet())
       std::fprintf(stderr, "%zu buffers in %lld bytes; lower bound %lld; %d orders and %lld nodes tried\n",
                    problem->buffers.size(), static_cast<long long>(solution.height),
                    static_cast<long long>(solution.lower_bound), solution.rounds,
                    static_cast<long long>(solution.nodes));
-    if (capacity_ > 0 && solution.height > capacity_) return out_.Finish(Fail("pack", DoesNotFit(solution)));
+    if (capacity_ > 0 && solution.height > capacity_) return out_.Fail("pack", DoesNotFit(solution));
     return out_.Finish(0);
   }
 

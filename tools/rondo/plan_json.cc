@@ -87,14 +87,18 @@ Json StepJson(const PlanData& plan, const Step& step) {
   return json;
 }
 
+// Microseconds where they are a machine's that is known, else parts of a run.
 Json EstimatesJson(const PlanData& plan, const Program& program) {
+  const bool times = EstimatesAreTimes(plan);
+  const double run = std::max(TimelineOf(plan, program).end, 1e-9);
   Json estimates = Json::array();
   for (const Estimate& estimate : EstimatesOf(plan, program, nullptr)) {
-    estimates.push_back({{"what", estimate.what},
-                         {"launches", estimate.launches},
-                         {"us", estimate.microseconds},
-                         {"from", estimate.from_profile ? "profile" : "table"},
-                         {"source", estimate.source}});
+    estimates.push_back(
+        {{"what", estimate.what},
+         {"launches", estimate.launches},
+         {times ? "us" : "part_of_run", times ? estimate.microseconds : estimate.microseconds / run},
+         {"from", estimate.from_profile ? "profile" : "table"},
+         {"source", estimate.source}});
   }
   return estimates;
 }
@@ -162,7 +166,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"partitions", partitions},
           {"sync_points", points},
           {"overlaps", overlaps},
-          {"estimated_us", TimelineOf(plan, program).end},
+          {"estimated_us", EstimatesAreTimes(plan) ? Json(TimelineOf(plan, program).end) : Json()},
           {"estimates", EstimatesJson(plan, program)},
           {"gathered_weights", gathers},
           {"loops", loops},
@@ -315,7 +319,7 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
   json["custom_ops"] = CustomOpsJson(plan);
   json["buffers"] = Json::array();
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) json["buffers"].push_back(BufferJson(plan, b));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace rondo::tools

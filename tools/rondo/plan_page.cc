@@ -7,6 +7,7 @@
 
 #include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
+#include "tools/rondo/estimates.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
@@ -14,6 +15,15 @@ namespace rondo::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// All strings as people may see them: the page shows them as they are.
+Json PrintableStrings(Json json) {
+  if (json.is_string()) return Printable(json.get_ref<const std::string&>());
+  if (json.is_structured()) {
+    for (auto& one : json) one = PrintableStrings(std::move(one));
+  }
+  return json;
+}
 
 // The buffers that a step reads and writes, each once.
 struct Touched {
@@ -111,10 +121,15 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
   }
   for (const Loop& loop : program.loops)
     loops.push_back({{"first", loop.first_step}, {"steps", loop.num_steps}, {"trips", loop.trips}});
-  return {{"name", std::string(program.name)},  {"arena", program.arena_bytes},
-          {"bound", program.arena_lower_bound}, {"steps", steps},
-          {"partitions", partitions},           {"loops", loops},
-          {"end", Rounded(timeline.end)},       {"flights", FlightsJson(plan, program, timeline)}};
+  return {{"name", std::string(program.name)},
+          {"arena", program.arena_bytes},
+          {"bound", program.arena_lower_bound},
+          {"steps", steps},
+          {"partitions", partitions},
+          {"loops", loops},
+          {"end", Rounded(timeline.end)},
+          {"timed", EstimatesAreTimes(plan)},
+          {"flights", FlightsJson(plan, program, timeline)}};
 }
 
 // `first` > `last`: never in an arena. `program` and `alias` -1: none.
@@ -140,7 +155,8 @@ std::string DataText(const PlanData& plan) {
   for (const DeviceBytes& bytes : plan.requirements.devices) json["devices"].push_back(bytes.arena);
   for (const Program& program : plan.programs) json["programs"].push_back(ProgramJson(plan, program));
   for (const Buffer& buffer : plan.buffers) json["buffers"].push_back(BufferJson(plan, buffer));
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text =
+      JsonText(PrintableStrings(std::move(json)).dump(-1, ' ', false, Json::error_handler_t::replace));
   std::string safe;
   for (const char c : text) {
     if (c == '<') {

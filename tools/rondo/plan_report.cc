@@ -6,6 +6,7 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
+#include "formats/plan/part_name.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/estimates.h"
@@ -390,11 +391,12 @@ std::string SkeletonText(const Kernel& kernel) {
   std::string text;
   for (size_t p = 0; p < kernel.parts.size();) {
     size_t end = p;
-    while (end < kernel.parts.size() && kernel.parts[end].skeleton == kernel.parts[p].skeleton &&
+    while (end < kernel.parts.size() &&
+           PartName(kernel.parts[end]) == std::string_view(PartName(kernel.parts[p])) &&
            kernel.parts[end].tf32 == kernel.parts[p].tf32)
       ++end;
     if (!text.empty()) text += " + ";
-    text += Name(kernel.parts[p].skeleton);
+    text += PartName(kernel.parts[p]);
     if (kernel.parts[p].tf32) text += " (tf32)";
     if (end - p > 1) text += Printf(" x%zu", end - p);
     p = end;

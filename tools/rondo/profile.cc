@@ -280,7 +280,7 @@ std::string ProfileJson(const TuningProfile& profile) {
     json["kernels"].push_back(entry);
   }
   WriteTimes(profile, &json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json.dump(2, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 Status WriteProfile(const TuningProfile& profile, const std::string& path) {

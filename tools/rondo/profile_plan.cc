@@ -56,20 +56,21 @@ class ProfileCommand : public Command {
 
   int Run() override {
     if (auto devices = ParseDevices(load_.devices); !devices.ok())
-      return Misuse("profile", devices.status().message());
-    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("profile", wrong);
+      return out_.Misuse("profile", devices.status().message());
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return out_.Misuse("profile", wrong);
     if (alone_ && (!inputs_.empty() || !program_.empty()))
-      return Misuse("profile", "--alone does not go with --input and --program");
-    if (Status status = MeasuresAlone("profile"); !status.ok()) return Misuse("profile", status.message());
+      return out_.Misuse("profile", "--alone does not go with --input and --program");
+    if (Status status = MeasuresAlone("profile"); !status.ok())
+      return out_.Misuse("profile", status.message());
     std::error_code ignored;
     if (merge_ && std::filesystem::exists(output_, ignored)) {
       Result<TuningProfile> before = ReadProfile(output_);
-      if (!before.ok()) return Fail("profile", before.status().At("--merge"));
+      if (!before.ok()) return out_.Fail("profile", before.status().At("--merge"));
       profile_ = before.Take();
       merging_ = true;
     }
-    if (Status status = Profile(); !status.ok()) return Fail("profile", status);
-    if (Status status = WriteProfile(profile_, output_); !status.ok()) return Fail("profile", status);
+    if (Status status = Profile(); !status.ok()) return out_.Fail("profile", status);
+    if (Status status = WriteProfile(profile_, output_); !status.ok()) return out_.Fail("profile", status);
     out_.Line("wrote %s: times of %zu kernels and %zu kinds of collectives on %s, %s", output_.c_str(),
               profile_.times.size(), profile_.collectives.size(), profile_.gpu.c_str(),
               profile_.architecture.c_str());
@@ -283,7 +284,7 @@ class ProfileCommand : public Command {
   std::map<uint32_t, MeasuredProgram> measured_;  // by program
   LoadOptions load_;
   CommandOutput out_;
-  Progress progress_;
+  Progress progress_{&out_};
 };
 
 }  // namespace

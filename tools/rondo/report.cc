@@ -106,25 +106,6 @@ void AppendTable(const Table& table, std::string* html) {
   *html += "</table>\n";
 }
 
-// Bytes of the UTF-8 character at `at`; 0 if there is none, or a control character (of C0, or of C1: U+0080
-// to U+009F). The ranges are those of table 3-7 of the Unicode standard.
-size_t CharacterBytes(const std::string& text, size_t at) {
-  const auto byte = [&](size_t i) {
-    return static_cast<unsigned char>(at + i < text.size() ? text[at + i] : 0);
-  };
-  const unsigned char first = byte(0), second = byte(1);
-  if (first < 0x80) return first >= 32 && first != 127 ? 1 : 0;
-  const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  const unsigned char least = first == 0xc2 || first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (second < least || second > most) return 0;
-  for (size_t i = 2; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void PrintText(const Report& report, FILE* out, size_t text_width, size_t table_width) {
@@ -186,7 +167,7 @@ std::string BytesText(uint64_t bytes) {
 
 std::string Escaped(const std::string& text) {
   std::string out;
-  for (char c : text) {
+  for (char c : Printable(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
@@ -198,16 +179,24 @@ std::string Escaped(const std::string& text) {
   return out;
 }
 
-std::string Printable(const std::string& text) {
+std::string JsonText(const std::string& dumped) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t bytes = CharacterBytes(text, at);
-    if (bytes == 0) {
-      out += Printf("\\x%02x", static_cast<unsigned char>(text[at++]));
-    } else {
-      out.append(text, at, bytes);
+  for (size_t at = 0; at < dumped.size();) {
+    const size_t bytes = dumped[at] == '\n' ? 1 : PrintableBytes(dumped, at);
+    if (bytes > 0) {
+      out.append(dumped, at, bytes);
       at += bytes;
+      continue;
     }
+    const auto byte = [&](size_t i) {
+      return static_cast<unsigned>(static_cast<unsigned char>(at + i < dumped.size() ? dumped[at + i] : 0));
+    };
+    const unsigned first = byte(0);  // of one, two or three bytes: what is not printable is below U+3000
+    const size_t taken = first < 0xc0 ? 1 : first < 0xe0 ? 2 : 3;
+    out += Printf("\\u%04x", taken == 1   ? first
+                             : taken == 2 ? (first & 0x1f) << 6 | (byte(1) & 0x3f)
+                                          : (first & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f));
+    at += taken;
   }
   return out;
 }
@@ -222,19 +211,6 @@ std::string Printf(const char* format, ...) {
   va_end(args);
   va_end(again);
   return text;
-}
-
-int Fail(const char* command, const Status& status) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "rondo %s: %s\n", command, Printable(status.message()).c_str());
-  return 1;
-}
-
-int Misuse(const char* command, const std::string& sentence) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "rondo %s: %s\nRun `rondo %s --help` for examples.\n", command,
-               Printable(sentence).c_str(), command);
-  return 2;
 }
 
 }  // namespace rondo::tools

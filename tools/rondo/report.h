@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/status.h"
+#include "core/printable.h"
 
 namespace rondo::tools {
 
@@ -39,9 +39,8 @@ void PrintText(const Report& report, FILE* out, size_t text_width = kAnyWidth,
 // As a part of a web page that can be folded.
 std::string ToHtml(const Section& section);
 
-// Names come from files that nobody vouches for: what a terminal would obey, or
-// what is not UTF-8, is shown as \xNN instead.
-std::string Printable(const std::string& text);
+// Text of JSON, which is UTF-8, with what Printable does not show as it is as \uNNNN: the same values.
+std::string JsonText(const std::string& dumped);
 // UTF-8 text in lines of at most `width` characters, all but the first four further in; words longer than
 // that stay whole. No newline at the end.
 std::string Wrapped(const std::string& text, size_t width);
@@ -49,13 +48,8 @@ std::string Wrapped(const std::string& text, size_t width);
 std::string CutTo(const std::string& text, size_t width);
 // "1234 B", "12.3 KiB", "4.56 MiB", ...
 std::string BytesText(uint64_t bytes);
-std::string Escaped(const std::string& text);  // for HTML and SVG
+std::string Escaped(const std::string& text);  // printable, for HTML and SVG
 std::string Printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
-
-// Prints "rondo COMMAND: the sentence" to standard error; returns exit status 1.
-int Fail(const char* command, const Status& status);
-// The same for a command line that makes no sense; returns exit status 2.
-int Misuse(const char* command, const std::string& sentence);
 
 }  // namespace rondo::tools
 

@@ -21,9 +21,12 @@ namespace {
 // take is cut off. Names in `taken` are avoided; the new one is added.
 std::string FileNameOf(const std::string& name, std::set<std::string>* taken) {
   constexpr size_t kLongest = 200;
-  std::string file = name.substr(0, kLongest);
-  for (char& c : file) {
-    if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
+  std::string file;
+  for (size_t at = 0; at < name.size() && file.size() < kLongest;) {
+    const size_t bytes = PrintableBytes(name, at);
+    const bool kept = bytes > 0 && std::string_view("/\\:").find(name[at]) == std::string_view::npos;
+    file += kept ? name.substr(at, bytes) : "_";
+    at += std::max<size_t>(bytes, 1);
   }
   if (file.empty() || file[0] == '.') file = "_" + file;
   std::string unique = file;
@@ -39,7 +42,7 @@ class RunCommand : public Command {
                "NAME=FILE")
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
-        .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
+        .Text("--format", &format_, "of the output files: npy or pb", "npy|pb")
         .Integer("--repeat", &repeat_, 1, 1000000000,
                  "run so often; state, given or not, carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
@@ -52,34 +55,33 @@ class RunCommand : public Command {
   }
 
   int Run() override {
-    if (format_ != "npy" && format_ != "pb") return Misuse("run", "--format is npy or pb, not " + format_);
     if (auto devices = ParseDevices(load_.devices); !devices.ok())
-      return Misuse("run", devices.status().message());
-    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("run", wrong);
+      return out_.Misuse("run", devices.status().message());
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return out_.Misuse("run", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
-    if (!inputs.ok()) return Fail("run", inputs.status());
-    if (const Status joined = JoinOthers(&load_); !joined.ok()) return Fail("run", joined);
+    if (!inputs.ok()) return out_.Fail("run", inputs.status());
+    if (const Status joined = JoinOthers(&load_); !joined.ok()) return out_.Fail("run", joined);
     if (verify_) return Verify(*inputs);
     auto loaded = LoadedSession::Open(plans_[0], load_);
-    if (!loaded.ok()) return Fail("run", loaded.status());
+    if (!loaded.ok()) return out_.Fail("run", loaded.status());
     Result<uint32_t> program = (*loaded)->Program(program_);
-    if (!program.ok()) return Fail("run", program.status());
+    if (!program.ok()) return out_.Fail("run", program.status());
 
     RunTimer timer;
     RunOptions options;
     if (!trace_.empty()) {
       Result<RunTimer> made = RunTimer::Create((*loaded)->session, *program, TimerDetail::kSteps);
-      if (!made.ok()) return Fail("run", made.status());
+      if (!made.ok()) return out_.Fail("run", made.status());
       timer = made.Take();
       options.timer = &timer;
     }
     std::vector<Tensor> outputs;
-    Progress progress;
+    Progress progress(&out_);
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < repeat_; ++i) {
       progress.Show("run %lld of %lld ...", static_cast<long long>(i + 1), static_cast<long long>(repeat_));
       Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs, options);
-      if (!result.ok()) return Fail("run", result.status());
+      if (!result.ok()) return out_.Fail("run", result.status());
       outputs = result.Take();
       if (i == 0) DropStates((*loaded)->data(), *program, &*inputs);
     }
@@ -92,18 +94,19 @@ class RunCommand : public Command {
                      {"runs_on", ToJson((*loaded)->runs_on())},
                      {"runs", repeat_},
                      {"milliseconds", took.count() * 1e3}};
-    if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok()) return Fail("run", status);
+    if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok())
+      return out_.Fail("run", status);
     return out_.Finish(WriteOutputs((*loaded)->data().programs[*program], outputs));
   }
 
  private:
   int Verify(const std::vector<Tensor>& inputs) {
     if (!trace_.empty() || !output_.empty() || repeat_ != 1)
-      return Misuse("run", "--verify does without --trace, --output and --repeat");
+      return out_.Misuse("run", "--verify does without --trace, --output and --repeat");
     if (load_.processes != nullptr)
-      return Misuse("run", "--verify wants all devices of a plan in one process");
+      return out_.Misuse("run", "--verify wants all devices of a plan in one process");
     Result<bool> good = VerifyRun(plans_[0], load_, program_, inputs, &out_);
-    return good.ok() ? out_.Finish(*good ? 0 : 1) : Fail("run", good.status());
+    return good.ok() ? out_.Finish(*good ? 0 : 1) : out_.Fail("run", good.status());
   }
 
   Status Trace(const PlanData& plan, uint32_t program, const RunTimer& timer) const {
@@ -121,15 +124,15 @@ class RunCommand : public Command {
     std::error_code error;
     if (!output_.empty()) std::filesystem::create_directories(output_, error);
     if (error) {
-      return Fail("run", Status::Error(Code::kIo, "cannot make folder %s: %s", output_.c_str(),
-                                       error.message().c_str()));
+      return out_.Fail("run", Status::Error(Code::kIo, "cannot make folder %s: %s", output_.c_str(),
+                                            error.message().c_str()));
     }
     for (const Tensor& tensor : outputs) {
       char shape[256];
       std::string where = "(not written: no --output)";
       if (!output_.empty()) {
         where = output_ + "/" + files[tensor.name] + "." + format_;
-        if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
+        if (Status status = WriteTensor(tensor, where); !status.ok()) return out_.Fail("run", status);
       }
       out_.Line("%s %s%s %s", tensor.name.c_str(), Name(tensor.dtype),
                 Format(tensor.shape, shape, sizeof(shape)), where.c_str());

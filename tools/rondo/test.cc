@@ -14,7 +14,9 @@
 #include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/model_arguments.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/target_words.h"
 #include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
@@ -49,22 +51,28 @@ class TestCommand : public Command {
         .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
         .Text("--driver", &load_.driver,
-              "which driver runs it: host or cuda; by default what --target is for", "NAME")
+              "which driver runs it: host or cuda; by default what --target is for", "host|cuda")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
+        .Suggest(TargetWords())
+        .Texts(
+            "--shape", &shapes_,
+            "of an input (x=1x128; -1: as the model says) or a symbolic dimension (batch=4) that the model "
+            "leaves open; by default the data's",
+            "NAME=DIMS")
         .Text(
             "--devices", &load_.devices,
             "devices to compile for, {rank} in --model is their number: how many, or the driver's (0,0: two "
             "on one)",
             "N|LIST")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
-        .Text("--weights", &weights_, kWeightsHelp, "HOW")
+        .Text("--weights", &weights_, kWeightsHelp, "divide|gather")
         .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--collectives", &load_.collectives,
               "on GPUs: nccl, small (kernels over peer memory where they can), fused (the same, and norms "
               "behind them), or auto (the quicker by estimate)",
-              "WHO")
+              "nccl|small|fused|auto")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
@@ -80,21 +88,27 @@ class TestCommand : public Command {
 
   int Run() override {
     Result<std::vector<uint32_t>> devices = ParseDevices(load_.devices);
-    if (!devices.ok()) return Misuse("test", devices.status().message());
+    if (!devices.ok()) return out_.Misuse("test", devices.status().message());
     for (const auto& [name, value] : {std::pair("--rtol", rtol_), std::pair("--atol", atol_)}) {
       if (!(value >= 0) || std::isinf(value))
-        return Misuse("test", Printf("%s %g is not a finite number from 0 on", name, value));
+        return out_.Misuse("test", Printf("%s %g is not a finite number from 0 on", name, value));
     }
     const size_t shared = static_cast<size_t>(tensor_parallel_ * pipeline_parallel_);
     if (shared > 1 && !devices->empty() && devices->size() != shared)
-      return Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",
-                                   static_cast<int>(tensor_parallel_), static_cast<int>(pipeline_parallel_),
-                                   load_.devices.c_str(), devices->size()));
+      return out_.Misuse(
+          "test",
+          Printf("--tp %d, --pp %d: --devices %s names %zu devices", static_cast<int>(tensor_parallel_),
+                 static_cast<int>(pipeline_parallel_), load_.devices.c_str(), devices->size()));
     if (CompileOptions ignored; !TakeWeights(weights_, &ignored))
-      return Misuse("test", "--weights " + weights_ + " is none of divide, gather");
+      return out_.Misuse("test", "--weights " + weights_ + " is none of divide, gather");
+    if (const std::string wrong = ReadTargets(); !wrong.empty()) return out_.Misuse("test", wrong);
+    CompileOptions given;
+    if (const std::string wrong = ReadModelArguments(shapes_, {}, &given); !wrong.empty())
+      return out_.Misuse("test", wrong);
+    given_shapes_ = given.shapes;
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
-    if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
-    if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
+    if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return out_.Fail("test", status);
+    if (Status status = JoinOthers(&load_); !status.ok()) return out_.Fail("test", status);
     if (load_.processes != nullptr && shared == 1) {
       const bool one_a_device = model_.find("{rank}") != model_.npos;
       devices_ = one_a_device ? load_.processes->size() : 0;
@@ -103,7 +117,7 @@ class TestCommand : public Command {
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
       Result<std::vector<TestCase>> found = FindCases(folder, model_);
-      if (!found.ok()) return Fail("test", found.status());
+      if (!found.ok()) return out_.Fail("test", found.status());
       if (found->empty()) Say("SKIP", folder, "it holds no test_data_set_* and no input_0.pb", &skipped_);
       cases.insert(cases.end(), found->begin(), found->end());
     }
@@ -117,19 +131,31 @@ class TestCommand : public Command {
     out_.object()["skipped"] = skipped_;
     // Nothing that ran is no success: a wrong path or a type that is not read must not pass unnoticed.
     if (passed_ + failed_ == 0) {
-      Fail("test", Status::Error(Code::kNotFound,
-                                 "no data set was run: all %d that were found were skipped, as said above; "
-                                 "name folders with model.onnx and test_data_set_*/{input,output}_i.pb",
-                                 skipped_));
+      out_.SayError("test",
+                    Status::Error(Code::kNotFound,
+                                  "no data set was run: all %d that were found were skipped, as said above; "
+                                  "name folders with model.onnx and test_data_set_*/{input,output}_i.pb",
+                                  skipped_));
     }
     out_.Line("%d passed, %d failed, %d skipped", passed_, failed_, skipped_);
     return out_.Finish(failed_ == 0 && passed_ > 0 ? 0 : 1);
   }
 
  private:
+  // What is wrong with --target, or nothing.
+  std::string ReadTargets() {
+    const std::string text = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
+    Result<Targets> targets = ParseTargets(text);
+    if (!targets.ok()) return targets.status().message();
+    targets_ = *targets;
+    return "";
+  }
+
   void Say(const char* verdict, const std::string& name, const std::string& detail, int* count) {
     progress_.Clear();
     out_.Line("%s %s: %s", verdict, name.c_str(), detail.c_str());
+    if (out_.quiet() && count == &failed_)
+      std::fprintf(stderr, "rondo test: %s: %s\n", Printable(name).c_str(), Printable(detail).c_str());
     out_.object()["cases"].push_back({{"verdict", verdict}, {"case", name}, {"detail", detail}});
     ++*count;
   }
@@ -151,9 +177,9 @@ class TestCommand : public Command {
 
   // Arms the model for the shapes of `inputs`, unless the last case has done so.
   Status Arm(const TestCase& test, const ModelPorts& ports, const std::vector<Tensor>& inputs) {
-    std::map<std::string, std::vector<int64_t>> shapes;
+    std::map<std::string, std::vector<int64_t>> shapes = given_shapes_;
     for (const ModelInput& input : ports.inputs) {
-      if (!input.open) continue;
+      if (!input.open || given_shapes_.count(input.name) != 0) continue;
       for (const Tensor& tensor : inputs) {
         if (tensor.name == input.name) shapes[input.name].assign(tensor.shape.begin(), tensor.shape.end());
       }
@@ -170,9 +196,7 @@ class TestCommand : public Command {
     TakeWeights(weights_, &options);
     // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
     options.auto_state = !no_auto_state_ && load_.processes == nullptr;
-    RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
-                                                         : load_.driver == "cuda" ? "cuda:sm_90a"
-                                                                                  : "host"));
+    options.targets = targets_;
     if (options.targets.any_gpu() && !no_kernel_cache_) options.kernel_cache = DefaultKernelFolder("test");
     options.library_path = load_.library_path;
     options.ops = &ops_;
@@ -309,6 +333,9 @@ class TestCommand : public Command {
   }
 
   std::string target_, weights_ = "divide";
+  Targets targets_;
+  std::vector<std::string> shapes_;
+  std::map<std::string, std::vector<int64_t>> given_shapes_;  // as --shape says
   int64_t tensor_parallel_ = 1, pipeline_parallel_ = 1;
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
@@ -318,7 +345,7 @@ class TestCommand : public Command {
   LoadOptions load_;
   OpRegistry ops_;
   CommandOutput out_;
-  Progress progress_;
+  Progress progress_{&out_};
 
   std::optional<Armed> armed_;
   std::string armed_model_;

@@ -218,7 +218,7 @@ std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& rep
   }
   const Json trace = {{"displayTimeUnit", "ns"}, {"traceEvents", events}};
   // Names come from files and need not be UTF-8.
-  return trace.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(trace.dump(1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path) {

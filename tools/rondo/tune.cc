@@ -118,19 +118,19 @@ class TuneCommand : public Command {
   }
 
   int Run() override {
-    if (Status status = MeasuresAlone("tune"); !status.ok()) return Misuse("tune", status.message());
+    if (Status status = MeasuresAlone("tune"); !status.ok()) return out_.Misuse("tune", status.message());
     TuningProfile profile;
     std::error_code ignored;
     if (merge_ && std::filesystem::exists(output_, ignored)) {
       Result<TuningProfile> before = ReadProfile(output_);
-      if (!before.ok()) return Fail("tune", before.status().At("--merge"));
+      if (!before.ok()) return out_.Fail("tune", before.status().At("--merge"));
       profile = before.Take();
       merging_ = true;
     }
     Result<Plan> plan = Plan::Open(plans_[0].c_str());
-    if (!plan.ok()) return Fail("tune", plan.status());
-    if (Status status = Tune(plan->data(), &profile); !status.ok()) return Fail("tune", status);
-    if (Status status = WriteProfile(profile, output_); !status.ok()) return Fail("tune", status);
+    if (!plan.ok()) return out_.Fail("tune", plan.status());
+    if (Status status = Tune(plan->data(), &profile); !status.ok()) return out_.Fail("tune", status);
+    if (Status status = WriteProfile(profile, output_); !status.ok()) return out_.Fail("tune", status);
     out_.Line("wrote %s: %zu kernels on %s, %s", output_.c_str(), profile.kernels.size(), profile.gpu.c_str(),
               profile.architecture.c_str());
     nlohmann::ordered_json& json = out_.object();
@@ -207,8 +207,8 @@ class TuneCommand : public Command {
         if (verdicts[i].failures.empty()) continue;
         candidate.wrong.push_back(choices[i]);
         progress_.Clear();
-        std::fprintf(stderr, "rondo tune: %s is never chosen: %s\n", choices[i].c_str(),
-                     verdicts[i].failures[0].c_str());
+        std::fprintf(stderr, "rondo tune: %s is never chosen: %s\n", Printable(choices[i]).c_str(),
+                     Printable(verdicts[i].failures[0]).c_str());
       }
     }
     return Status::Ok();
@@ -324,7 +324,7 @@ class TuneCommand : public Command {
   LoadOptions load_;
   OpRegistry registry_;
   CommandOutput out_;
-  Progress progress_;
+  Progress progress_{&out_};
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const s
     again.allocator = given.allocator;
     return Plan::Open(path.c_str(), again);
   };
-  Progress progress;
+  Progress progress(out);
   options.progress = [&](const char* what, uint64_t done, uint64_t all) {
     progress.Show("%s: %llu of %llu ...", what, static_cast<unsigned long long>(done),
                   static_cast<unsigned long long>(all));

@@ -4,7 +4,9 @@
 
 const kTime = {lane: 20, flight: 26, top: 18};
 
-const microseconds = (us) => us.toFixed(us < 100 ? 1 : 0) + ' µs';
+// A time; where only the table of one core says what takes long, and no machine is known: the part of a run.
+const microseconds = (us) => state.program.timed ? us.toFixed(us < 100 ? 1 : 0) + ' µs'
+    : (100 * us / Math.max(state.program.end, 1e-9)).toFixed(1) + ' % of a run';
 
 const flightLine = (c) => '<b>' + escaped(c.what) + '</b> (sync point ' + c.point + ', device ' + c.device + '): takes ' +
     microseconds(c.end - c.begin) + ', ' + microseconds(c.beside) + ' of compute beside it, exposed ' +
@@ -56,7 +58,8 @@ const drawTimeline = () => {
   document.getElementById('timeline').innerHTML = '<svg preserveAspectRatio="none" height="' + lanes.height + '" viewBox="' + from + ' 0 ' +
       (to - from) + ' ' + lanes.height + '">' + body + '</svg>' + labels + '<div class="labels"></div>';
   const own = program.flights.filter((c) => c.device === device), sum = (key) => own.reduce((total, c) => total + (c[key] || 0), 0);
-  document.getElementById('time-facts').textContent = 'a run takes ' + microseconds(program.end) + (own.length === 0 ? '' : '; ' + own.length +
+  document.getElementById('time-facts').textContent = (program.timed ? 'a run takes ' + microseconds(program.end)
+      : 'by the table of one core: what takes long, and not how long on this machine') + (own.length === 0 ? '' : '; ' + own.length +
       ' collectives on device ' + device + ': exposed ' + (own.some((c) => c.before !== null) ? microseconds(sum('before')) + ' → ' : '') +
       microseconds(sum('exposed')) + ', ' + microseconds(sum('beside')) + ' of compute beside them');
   labelTime();

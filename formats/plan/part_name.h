@@ -1,0 +1,17 @@
+// What a part of a kernel is called where people read it.
+#ifndef RONDO_FORMATS_PLAN_PART_NAME_H_
+#define RONDO_FORMATS_PLAN_PART_NAME_H_
+
+#include "core/plan.h"
+
+namespace rondo {
+
+// Its skeleton, and "pool" of a convolution without weights.
+constexpr const char* PartName(const Part& part) {
+  const bool pool = part.skeleton == Skeleton::kConvolution && part.rhs.size() == 0;
+  return pool ? "pool" : Name(part.skeleton);
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_PART_NAME_H_

@@ -1,0 +1,22 @@
+// CompletionScript: what makes a shell complete the command line of rondo, written from the declarations of
+// its options, so that it cannot fall behind them.
+#ifndef RONDO_TOOLS_RONDO_COMPLETION_H_
+#define RONDO_TOOLS_RONDO_COMPLETION_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/rondo/options.h"
+
+namespace rondo::tools {
+
+// The words of "npy|pb"; none of a form that is no such list.
+std::vector<std::string> WordsOfForm(const std::string& form);
+
+// For `shell`, bash or zsh; "" for another. Completed are subcommands, options, values from `suggestions` and
+// from forms that are lists of words, and names of files and folders where a form says so (FILE, DIR, ...).
+std::string CompletionScript(const CLI::App& app, const Suggestions& suggestions, const std::string& shell);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_COMPLETION_H_
