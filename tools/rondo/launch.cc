@@ -101,7 +101,7 @@ void SayWhoCanTakePart(const Launch& launch) {
   std::fprintf(stderr,
                "rondo: %u processes meet at %s without a secret: whoever reaches that address can take part "
                "(set RONDO_SECRET to the same text for all)\n",
-               launch.size, launch.address.c_str());
+               launch.size, Printable(launch.address).c_str());
 }
 
 }  // namespace
