@@ -86,6 +86,11 @@ void PartWriter::Address(const Operand& operand) {
   }
 }
 
+const std::string& PartWriter::HeldIn(size_t operand) const {
+  static const std::string kNone;
+  return operand < scope.held.size() ? scope.held[operand] : kNone;
+}
+
 void PartWriter::Load(size_t index, const std::string& name) {
   const Operand& operand = context_.part.operands[index];
   TapeType type = NaturalType(operand.dtype);
@@ -95,6 +100,11 @@ void PartWriter::Load(size_t index, const std::string& name) {
   }
   Include("elements");
   std::string load = "ld_" + std::string(Name(operand.dtype)) + "(p" + Text(operand.param) + ", ";
+  if (!HeldIn(index).empty()) {
+    Line("const " + std::string(TypeText(type)) + " " + name + " = ld_" + std::string(Name(operand.dtype)) +
+         "((const char*)" + HeldIn(index) + ", 0);");
+    return;
+  }
   if (index < scope.fetched.size() && !scope.fetched[index].empty()) {
     Line("const " + std::string(TypeText(type)) + " " + name + " = ld_" + std::string(Name(operand.dtype)) +
          "((const char*)&" + scope.fetched[index] + ", 0);");
@@ -121,6 +131,10 @@ void PartWriter::Store(size_t index, const std::string& value) {
     return;
   }
   Include("elements");
+  if (!HeldIn(index).empty()) {
+    Line("st_" + std::string(Name(operand.dtype)) + "((char*)" + HeldIn(index) + ", 0, " + value + ");");
+    return;
+  }
   Line("{");
   Address(operand);
   Line("if (ok) st_" + std::string(Name(operand.dtype)) + "(p" + Text(operand.param) + ", a, " + value +

@@ -24,6 +24,9 @@ struct TapeScope {
   // One an operand, or none at all: the variable that its element was read into before, as it lies in memory;
   // empty: none.
   std::vector<std::string> fetched;
+  // One an operand, or none at all: the words (u32) in which its elements are read and changed in place of
+  // memory; of several lanes, of a type that has pack_DTYPE (vectors.cuh).
+  std::vector<std::string> held;
   std::string kept = "position";  // which of the kept values is this element's
   std::string row;          // of row scalars and what is reduced, where a thread has several rows: "[e]"
   bool quick = false;       // functions need not be better than 16 bits are
@@ -88,6 +91,7 @@ class PartWriter : public Writer {
   // The register whose value `store` stores: rounded to what its operand holds first, it would be the same.
   uint16_t Unrounded(Tape tape, const TapeInst& store) const;
   void Reduce(const TapeInst& inst, const std::string& value);
+  const std::string& HeldIn(size_t operand) const;  // scope.held; empty: in memory
   // The parts of WriteLanes: what is read, and what was computed.
   void LoadLanes(Tape tape, size_t along, int lanes);
   void StoreLanes(Span<const size_t> stored, int lanes);

@@ -203,7 +203,7 @@ void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
   const std::string count = Text(lanes);
   for (size_t index : Touched(tape, TapeOp::kLoad)) {
     const Operand& operand = context_.part.operands[index];
-    std::string words = scope.lanes[index];
+    std::string words = HeldIn(index).empty() ? scope.lanes[index] : HeldIn(index);
     if (words.empty()) {
       if (!MovesAlong(context_.part, operand, along) || !FitsLanes(context_, index, along, lanes) ||
           operand.absent != 0)
@@ -222,6 +222,11 @@ void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
 void PartWriter::StoreLanes(Span<const size_t> stored, int lanes) {
   for (size_t index : stored) {
     const Operand& operand = context_.part.operands[index];
+    if (!HeldIn(index).empty()) {
+      Line("pack_" + std::string(Name(operand.dtype)) + "<" + Text(lanes) + ">(" + scope.lanes[index] + ", " +
+           HeldIn(index) + ");");
+      continue;
+    }
     Line("{");
     Address(operand);
     Line("if (ok) store_" + std::string(Name(operand.dtype)) + "<" + Text(lanes) + ">(p" +

@@ -11,6 +11,8 @@ const char* NameOf(simt::WarpOp op) {
     case simt::WarpOp::kSync: return "__syncwarp";
     case simt::WarpOp::kShuffleXor: return "__shfl_xor_sync";
     case simt::WarpOp::kShuffle: return "__shfl_sync";
+    case simt::WarpOp::kBallot: return "__ballot_sync";
+    case simt::WarpOp::kMatch: return "__match_any_sync";
     case simt::WarpOp::kReduceMax:
     case simt::WarpOp::kReduceMaxSigned: return "__reduce_max_sync";
     case simt::WarpOp::kReduceMin:
@@ -43,6 +45,18 @@ void Exchange(simt::WarpOp op, uint32_t mask, Warp* warp) {
       const uint32_t other =
           (op == simt::WarpOp::kShuffle ? warp->others[lane] : lane ^ warp->others[lane]) % 32;
       warp->values[lane] = from[other];
+    }
+    return;
+  }
+  if (op == simt::WarpOp::kBallot || op == simt::WarpOp::kMatch) {
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      if ((mask >> lane & 1) == 0) continue;
+      warp->values[lane] = 0;
+      for (uint32_t other = 0; other < 32; ++other) {
+        if ((mask >> other & 1) == 0) continue;
+        const bool set = op == simt::WarpOp::kBallot ? from[other] != 0 : from[other] == from[lane];
+        warp->values[lane] |= uint64_t{set} << other;
+      }
     }
     return;
   }

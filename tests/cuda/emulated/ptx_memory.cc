@@ -191,6 +191,7 @@ const PtxRow kMemoryInstructions[] = {
     {"ld.shared", LoadShared},
     {"st.shared", StoreShared},
     {"ld.relaxed.gpu.global", LoadGlobal},
+    {"ld.global", LoadGlobal},
     {"mapa.shared::cluster", MapShared},
     {"cp.async.ca.shared.global", CopyAsync},
     {"cp.async.cg.shared.global", CopyAsync},

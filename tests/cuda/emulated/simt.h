@@ -7,6 +7,7 @@
 #ifndef RONDO_TESTS_CUDA_EMULATED_SIMT_H_
 #define RONDO_TESTS_CUDA_EMULATED_SIMT_H_
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +40,8 @@ enum class WarpOp {
   kSync,
   kShuffleXor,
   kShuffle,
+  kBallot,
+  kMatch,
   kReduceMax,
   kReduceMin,
   kReduceMaxSigned,
@@ -160,6 +163,8 @@ static inline int __float2int_rz(float x) {
   return x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x <= -2147483648.0f ? -2147483647 - 1 : (int)x;
 }
 static inline int __float2int_rn(float x) { return __float2int_rz(std::nearbyint(x)); }
+static inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
+static inline int __popc(unsigned x) { return std::popcount(x); }
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const uint64_t bytes = (uint64_t)y << 32 | x;
   unsigned result = 0;
@@ -199,6 +204,12 @@ static inline T __shfl_sync(unsigned mask, T value, int lane) {
 }
 static inline int __any_sync(unsigned mask, int predicate) {
   return (int)simt_machine->Together(simt::WarpOp::kAny, mask, predicate != 0, 0);
+}
+static inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  return (unsigned)simt_machine->Together(simt::WarpOp::kBallot, mask, predicate != 0, 0);
+}
+static inline unsigned __match_any_sync(unsigned mask, unsigned value) {
+  return (unsigned)simt_machine->Together(simt::WarpOp::kMatch, mask, value, 0);
 }
 static inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
   return (unsigned)simt_machine->Together(simt::WarpOp::kReduceMax, mask, value, 0);

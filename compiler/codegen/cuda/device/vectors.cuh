@@ -88,34 +88,51 @@ template <int N>
 DEV void widen_e5m2(const u32* w, float* x) {
   widen_fp8<2, N>(w, x);
 }
+// pack_DTYPE: the words of N elements, rounded.
+template <int N>
+DEV void pack_f32(const float* x, u32* w) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = (u32)__float_as_int(x[k]);
+}
+template <int N>
+DEV void pack_f16(const float* x, u32* w) {
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+}
+template <int N>
+DEV void pack_bf16(const float* x, u32* w) {
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+}
+template <int N>
+DEV void pack_i32(const int* x, u32* w) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = (u32)x[k];
+}
 template <int N>
 DEV void store_f32(char* p, i64 at, const float* x) {
   u32 w[N];
-#pragma unroll
-  for (int k = 0; k < N; ++k) w[k] = (u32)__float_as_int(x[k]);
+  pack_f32<N>(x, w);
   store_words<N>(p + at * 4, w);
 }
 template <int N>
 DEV void store_f16(char* p, i64 at, const float* x) {
   u32 w[N / 2];
-#pragma unroll
-  for (int k = 0; k < N / 2; ++k)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+  pack_f16<N>(x, w);
   store_words<N / 2>(p + at * 2, w);
 }
 template <int N>
 DEV void store_bf16(char* p, i64 at, const float* x) {
   u32 w[N / 2];
-#pragma unroll
-  for (int k = 0; k < N / 2; ++k)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+  pack_bf16<N>(x, w);
   store_words<N / 2>(p + at * 2, w);
 }
 template <int N>
 DEV void store_i32(char* p, i64 at, const int* x) {
   u32 w[N];
-#pragma unroll
-  for (int k = 0; k < N; ++k) w[k] = (u32)x[k];
+  pack_i32<N>(x, w);
   store_words<N>(p + at * 4, w);
 }
 template <int N>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/map/colliding_writes.h"
 #include "compiler/codegen/cuda/map/map_templates.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -23,40 +24,22 @@ struct ScatterShape {
   int lanes = 1;
 };
 
-// Whether sums of one multiple of each stride are all different.
-bool AllDifferent(std::vector<std::pair<int64_t, int64_t>> digits) {
-  std::sort(digits.begin(), digits.end());
-  int64_t reach = 0;
-  for (const auto& [stride, extent] : digits) {
-    if (extent == 1) continue;
-    if (stride <= reach || extent > (INT64_MAX - reach) / stride) return false;
-    reach += stride * (extent - 1);
-  }
-  return true;
-}
-
 // Two points can write one place only if they differ in nothing but `indexed` loops.
 std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
   const Part& part = context.part;
-  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
-  if (!part.sequential || stored.size() != 1) return std::nullopt;
-  const Operand& out = part.operands[stored[0]];
-  if (out.indirects.empty() || !out.guards.empty()) return std::nullopt;
+  const std::optional<size_t> stored = CollidingWrite(part);
+  if (!stored) return std::nullopt;
+  const Operand& out = part.operands[*stored];
   for (size_t index : Touched(part.body, TapeOp::kLoad)) {
     if (part.operands[index].param == out.param) return std::nullopt;
   }
   ScatterShape shape;
-  shape.out = stored[0];
+  shape.out = *stored;
   std::vector<std::pair<int64_t, int64_t>> digits;
-  for (const Indirect& indirect : out.indirects) {
-    const Operand& index = part.operands[indirect.operand];
-    if (!index.guards.empty() || !index.indirects.empty() || index.param == out.param) return std::nullopt;
+  for (const Indirect& indirect : out.indirects)
     digits.push_back({std::abs(indirect.stride), indirect.extent});
-  }
   for (size_t l = 0; l < part.loops.size(); ++l) {
-    const bool indexed = std::any_of(
-        out.indirects.begin(), out.indirects.end(),
-        [&](const Indirect& indirect) { return part.operands[indirect.operand].strides[l] != 0; });
+    const bool indexed = IndicesMove(part, out, l);
     if (!indexed || out.strides[l] != 0) digits.push_back({std::abs(out.strides[l]), part.loops[l]});
     (indexed ? shape.indexed : shape.free).push_back(l);
     (indexed ? shape.points : shape.each) *= part.loops[l];
@@ -67,19 +50,6 @@ std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
   if (!shape.free.empty() && MovesAlong(part, out, shape.free.back()))
     shape.lanes = LanesFor(context, Span<const size_t>(&shape.out, 1), shape.free.back());
   return shape;
-}
-
-// Declares the values of the indices at the current point, counted from the front: `name`0, `name`1, ...
-void IndexValues(const PartContext& context, const Operand& out, const std::string& name,
-                 PartWriter* writer) {
-  for (size_t k = 0; k < out.indirects.size(); ++k) {
-    const Indirect& indirect = out.indirects[k];
-    const std::string value = name + Text(k);
-    const Operand& index = context.part.operands[indirect.operand];
-    writer->Line("i64 " + value + " = ld_" + Name(index.dtype) + "(p" + Text(index.param) + ", " +
-                 AffineText(index.offset, index.strides) + ");");
-    if (indirect.wrap) writer->Line("if (" + value + " < 0) " + value + " += " + Text(indirect.extent) + ";");
-  }
 }
 
 // Of the points that `point` is one of, whether a later one writes the same place.

@@ -7,11 +7,13 @@
 namespace rondo::cuda {
 
 extern const PartTemplate kLastWriterMap;  // writes may coincide: of each place, the last point writes
+extern const PartTemplate kOwnedMap;       // writes may coincide: a warp takes all points of its places
 extern const PartTemplate kOrderedMap;     // writes may coincide: a thread takes all points that can meet
 extern const PartTemplate kPointMap;       // a thread a point, or a vector of neighbouring ones
 
 // The first that suits a part computes it: none has an estimate.
-inline constexpr const PartTemplate* kMapTemplates[] = {&kLastWriterMap, &kOrderedMap, &kPointMap};
+inline constexpr const PartTemplate* kMapTemplates[] = {&kLastWriterMap, &kOwnedMap, &kOrderedMap,
+                                                        &kPointMap};
 
 }  // namespace rondo::cuda
 

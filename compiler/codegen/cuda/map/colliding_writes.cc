@@ -1,0 +1,81 @@
+#include "compiler/codegen/cuda/map/colliding_writes.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/cuda/operand_access.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+bool Equal(Span<const int64_t> a, Span<const int64_t> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+// Whether two operands of the part are one element at every point.
+bool SameElement(const Part& part, const Operand& a, const Operand& b) {
+  if (a.param != b.param || a.dtype != b.dtype || a.offset != b.offset || !Equal(a.strides, b.strides) ||
+      !a.guards.empty() || !b.guards.empty() || a.indirects.size() != b.indirects.size())
+    return false;
+  for (size_t k = 0; k < a.indirects.size(); ++k) {
+    const Indirect &one = a.indirects[k], &other = b.indirects[k];
+    const Operand &index = part.operands[one.operand], &other_index = part.operands[other.operand];
+    if (one.stride != other.stride || one.extent != other.extent || one.wrap != other.wrap ||
+        index.param != other_index.param || index.dtype != other_index.dtype ||
+        index.offset != other_index.offset || !Equal(index.strides, other_index.strides))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<size_t> CollidingWrite(const Part& part) {
+  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  if (!part.sequential || stored.size() != 1) return std::nullopt;
+  const Operand& out = part.operands[stored[0]];
+  if (out.indirects.empty() || !out.guards.empty()) return std::nullopt;
+  for (const Indirect& indirect : out.indirects) {
+    const Operand& index = part.operands[indirect.operand];
+    if (!IsPlain(index) || index.param == out.param) return std::nullopt;
+  }
+  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+    const Operand& read = part.operands[index];
+    if (read.param == out.param && !SameElement(part, read, out)) return std::nullopt;
+    for (const Indirect& indirect : read.indirects) {
+      if (part.operands[indirect.operand].param == out.param) return std::nullopt;
+    }
+  }
+  return stored[0];
+}
+
+bool IndicesMove(const Part& part, const Operand& out, size_t along) {
+  return std::any_of(out.indirects.begin(), out.indirects.end(), [&](const Indirect& indirect) {
+    return part.operands[indirect.operand].strides[along] != 0;
+  });
+}
+
+bool AllDifferent(std::vector<std::pair<int64_t, int64_t>> digits) {
+  std::sort(digits.begin(), digits.end());
+  int64_t reach = 0;
+  for (const auto& [stride, extent] : digits) {
+    if (extent == 1) continue;
+    if (stride <= reach || extent > (INT64_MAX - reach) / stride) return false;
+    reach += stride * (extent - 1);
+  }
+  return true;
+}
+
+void IndexValues(const PartContext& context, const Operand& out, const std::string& name,
+                 PartWriter* writer) {
+  for (size_t k = 0; k < out.indirects.size(); ++k) {
+    const Indirect& indirect = out.indirects[k];
+    const std::string value = name + Text(k);
+    const Operand& index = context.part.operands[indirect.operand];
+    writer->Line("i64 " + value + " = ld_" + Name(index.dtype) + "(p" + Text(index.param) + ", " +
+                 AffineText(index.offset, index.strides) + ");");
+    if (indirect.wrap) writer->Line("if (" + value + " < 0) " + value + " += " + Text(indirect.extent) + ";");
+  }
+}
+
+}  // namespace rondo::cuda
