@@ -16,6 +16,7 @@ struct AttentionShape {
   enum Limit { kNone, kOne, kCausal, kRandom } limit = kNone;
   DType mask = DType::kI64;  // kI64: none
   float softcap = 0;
+  bool apart = false;  // the features of keys and values are no neighbours
 };
 
 // Loops: batch and key heads, heads that share them, queries, value features, keys, features.
@@ -37,9 +38,10 @@ void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_
   part.nan_to_zero = seed % 2 == 0;
   part.lhs = maker.Operand(type, Mode::kRead,
                            seed % 3 == 0 ? std::vector<int>{2, 0, 1, 5} : std::vector<int>{0, 1, 2, 5});
-  part.keys =
-      maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{4, 0, 5} : std::vector<int>{0, 4, 5});
-  part.values = maker.Operand(type, Mode::kRead, {0, 4, 3});
+  const std::vector<int> keys = seed % 3 == 0 ? std::vector<int>{4, 0, 5} : std::vector<int>{0, 4, 5};
+  part.keys = maker.Operand(type, Mode::kRead, shape.apart ? std::vector<int>{0, 5, 4} : keys);
+  part.values =
+      maker.Operand(type, Mode::kRead, shape.apart ? std::vector<int>{0, 3, 4} : std::vector<int>{0, 4, 3});
   if (shape.mask != DType::kI64) part.mask = maker.Operand(shape.mask, Mode::kRead, {0, 2, 4});
   if (shape.limit != AttentionShape::kNone) {
     part.limit =
@@ -136,6 +138,62 @@ TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
   }
   suite.Run();
   EXPECT_EQ(suite.Count("staged_attention<"), 2 * std::size(shapes));
+}
+
+// Heads of any size: whole vectors of eight that no sixteen divides, vectors of fewer elements, odd heads
+// whose elements are copied one by one, features that lie apart.
+TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
+  const AttentionShape shapes[] = {
+      {1, 2, 1, 70, 77, 40, 40},
+      {1, 1, 1, 130, 140, 8, 8, AttentionShape::kCausal},
+      {1, 1, 2, 66, 150, 120, 24, AttentionShape::kRandom, DType::kF16},
+      {1, 2, 1, 20, 70, 72, 56, AttentionShape::kNone, DType::kBool, 3.0f},
+      {1, 1, 1, 65, 66, 248, 200},
+      {1, 2, 1, 33, 70, 36, 44, AttentionShape::kRandom},
+      {1, 2, 1, 33, 70, 18, 22, AttentionShape::kCausal},
+      {1, 2, 3, 21, 77, 37, 37, AttentionShape::kOne, DType::kF32},
+      {1, 1, 1, 17, 65, 1, 1},
+      {1, 1, 1, 10, 70, 255, 3},
+      {1, 2, 1, 30, 72, 40, 64, AttentionShape::kRandom, DType::kI64, 0, true},
+      {1, 2, 1, 20, 69, 64, 27, AttentionShape::kNone, DType::kI64, 0, true},
+  };
+  uint32_t seed = 400;
+  Suite floats;
+  for (const char* name : {"staged 64x128", "staged 64x64", "staged 128x64"}) {
+    Suite halves;
+    halves.configuration = *ParseKernelConfiguration(name);
+    for (const AttentionShape& shape : shapes) {
+      AddAttention(&halves, shape, kHalves[seed % 2], seed);
+      ++seed;
+    }
+    halves.Run();
+    EXPECT_EQ(halves.Count("staged_attention<"), std::size(shapes)) << name;
+    EXPECT_EQ(halves.Count("StagedMma<"), std::string_view(name) == "staged 64x64" ? std::size(shapes) : 0);
+  }
+  for (const AttentionShape& shape : shapes) AddAttention(&floats, shape, DType::kF32, seed++);
+  floats.Run();
+  EXPECT_EQ(floats.Count("fma_attention<"), std::size(shapes));
+}
+
+// Warps that read keys and values for themselves, of heads that no sixteen divides.
+TEST(GpuKernels, AttentionOfFewQueriesHasHeadsOfAnyMultipleOfEight) {
+  const AttentionShape shapes[] = {
+      {1, 2, 4, 1, 300, 40, 40, AttentionShape::kOne},
+      {1, 1, 8, 2, 150, 120, 24},
+      {1, 2, 1, 1, 90, 8, 8, AttentionShape::kRandom},
+      {2, 1, 3, 5, 77, 72, 56, AttentionShape::kCausal},
+      {1, 1, 2, 9, 70, 88, 104, AttentionShape::kNone, DType::kF16},
+  };
+  for (const char* name : {"flash warps 8 cluster 1", "flash warps 4 cluster 2"}) {
+    Suite suite;
+    suite.configuration = *ParseKernelConfiguration(name);
+    uint32_t seed = 500;
+    for (const AttentionShape& shape : shapes) {
+      for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
+    }
+    suite.Run();
+    EXPECT_EQ(suite.Count("AttentionWarp<"), 2 * std::size(shapes)) << name;
+  }
 }
 
 // However the warps of a block and the blocks of a cluster share queries and keys.
@@ -394,6 +452,77 @@ void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, D
     scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i,
                            Between(random, -places, places - 1));
   }
+}
+
+// y[index[i], j] = f(y[index[i], j], x[i, j]) in order, of one index a row; or y[index[i, j], j], of one an
+// element. `width`: of the places that indices name.
+struct Updates {
+  int64_t updates = 1, row = 1, places = 1, width = 1;
+  bool each = false;
+  TapeOp op = TapeOp::kAdd;
+  bool outside = false;  // negative indices are out of range
+};
+void AddUpdates(Suite* suite, const Updates& shape, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c =
+      suite->Add("updates " + std::to_string(seed) + ": " + std::to_string(shape.updates) + "x" +
+                 std::to_string(shape.row) + " into " + std::to_string(shape.places) + " " + Name(type));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.sequential = true;
+  maker.part.outer = 2;
+  maker.loops = {shape.updates, shape.row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
+                 index = maker.Operand(DType::kI64, Mode::kRead,
+                                       shape.each ? std::vector<int>{0, 1} : std::vector<int>{0}),
+                 y = maker.Operand(type, Mode::kReadWrite, {0, 1});
+  Span<int64_t> strides = c.arena.New<int64_t>(2);
+  strides[0] = 0;
+  strides[1] = 1;
+  maker.operands[y].strides = strides;
+  maker.sizes[y] = shape.places * shape.row;
+  Span<Indirect> indirects = c.arena.New<Indirect>(1);
+  indirects[0] = {index, !shape.outside, shape.outside, shape.row, shape.places};
+  maker.operands[y].indirects = indirects;
+  TapeMaker body;
+  const uint16_t was = body.Load(y, type), value = body.Load(x, type);
+  body.Store(y, type, body.Add(shape.op, NaturalType(type), 0, was, value));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < maker.sizes[index]; ++i) {
+    scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i,
+                           Between(random, -shape.width, shape.width - 1));
+  }
+  // Each place is what its updates make of it in their order, to the bit.
+  c.tolerance = {0, 0};
+}
+
+TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
+  const Updates shapes[] = {
+      {5000, 4, 300, 300},
+      {700, 64, 90, 90},
+      {3000, 1, 1000, 1000},
+      {400, 5, 40, 1},
+      {2500, 16, 8, 2, true},
+      {300, 130, 7, 7},
+      {90, 6, 500, 500, true},
+      {33, 64, 9, 9},
+      {600, 8, 20, 20, false, TapeOp::kMax},
+      {600, 8, 20, 20, false, TapeOp::kMul},
+      {1, 3, 2, 2},
+      {300, 8, 10, 10, false, TapeOp::kAdd, true},
+  };
+  constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kI64};
+  Suite suite;
+  uint32_t seed = 600;
+  for (const Updates& shape : shapes) {
+    AddUpdates(&suite, shape, kTypes[seed % 3], seed);
+    ++seed;
+  }
+  AddUpdates(&suite, shapes[0], DType::kF16, seed++);
+  AddUpdates(&suite, shapes[3], DType::kF16, seed++);
+  suite.Run();
+  EXPECT_EQ(suite.Count("take_owned_points<"), std::size(shapes) + 2);
 }
 
 TEST(GpuKernels, MapsMatchTheReference) {

@@ -59,10 +59,12 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
 TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
   AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16),
       narrow({96, 1, 128, 80, 128, 80}, DType::kF16), wide({96, 1, 128, 256, 128, 256}, DType::kF16);
-  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 4, 128, 2, 1, 1}>"));
+  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 4, 128, 2, 1, 1, 8, 8, 8}>"));
   EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<StagedAttention{64, 64, 4, 128, "));
-  EXPECT_TRUE(Has(Text(narrow.maker), "StagedMma<StagedAttention{80, 80, 4, 64, "));  // no panels of 64
-  EXPECT_EQ(Text(many.maker).grid, 96u * 2);                                          // 64 queries a block
+  EXPECT_TRUE(
+      Has(Text(narrow.maker), "StagedWgmma<StagedAttention{80, 80, 4, 128, "));  // padded to panels of 64
+  EXPECT_TRUE(Has(Text(narrow.maker, kAmpere), "StagedMma<StagedAttention{80, 80, 4, 64, "));
+  EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
   EXPECT_TRUE(Has(Text(wide.maker), "staged_attention<"));
 }
 
@@ -83,13 +85,29 @@ TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
 TEST(CudaTemplates, BlocksOfQueriesInFloatsShareTheirKeysInSharedMemory) {
   AttentionMaker few({12, 1, 128, 32, 128, 32}, DType::kF32), many({192, 1, 256, 64, 256, 64}, DType::kF32),
       odd({12, 1, 128, 30, 128, 30}, DType::kF32);
-  EXPECT_TRUE(
-      Has(Text(few.maker), "fma_attention<FmaAttention{1, 32, 32, 2}"));  // a block for each 16 queries
+  EXPECT_TRUE(Has(Text(few.maker),
+                  "fma_attention<FmaAttention{1, 32, 32, 2, 4, 4, 4}"));  // a block for each 16 queries
   EXPECT_EQ(Text(few.maker).grid, 12u * 8);
-  EXPECT_TRUE(Has(Text(many.maker), "fma_attention<FmaAttention{4, 64, 64, 2}"));
+  EXPECT_TRUE(Has(Text(many.maker), "fma_attention<FmaAttention{4, 64, 64, 2, 4, 4, 4}"));
   EXPECT_TRUE(Has(Text(many.maker, kAmpere), "fma_attention<"));
-  EXPECT_FALSE(Has(Text(odd.maker), "fma_attention<"));              // vectors of four have no such end
-  EXPECT_FALSE(Has(Text(few.maker, kHopper, 4), "fma_attention<"));  // nor would they be aligned
+  EXPECT_TRUE(Has(Text(odd.maker), "30, 30, 2, 2, 2, 2}"));              // copied by two
+  EXPECT_TRUE(Has(Text(few.maker, kHopper, 4), "32, 32, 2, 1, 1, 1}"));  // no more is aligned
+}
+
+TEST(CudaTemplates, AttentionOfAnyHeadUpTo256RunsOnTensorCores) {
+  for (const CudaTarget& target : {kHopper, kAmpere}) {
+    for (int64_t features = 1; features <= 256; features += features % 8 == 1 ? 3 : 1) {
+      for (int64_t queries : {1, 77}) {
+        AttentionMaker attention({8, 1, queries, features, 77, features}, DType::kBF16);
+        const std::string text = Text(attention.maker, target).text;
+        // Results of wider heads do not fit the shared memory that every GPU of sm_80's family has.
+        if (target.architecture < 90 && features > 176 && features % 8 != 0) continue;
+        EXPECT_TRUE(text.find("staged_attention<") != std::string::npos ||
+                    text.find("AttentionWarp<") != std::string::npos)
+            << features << ", " << queries << " queries";
+      }
+    }
+  }
 }
 
 TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
@@ -110,8 +128,8 @@ TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
     EXPECT_LT(candidate.microseconds, kNotEstimated);
     EXPECT_GT(candidate.microseconds, 1);
   }
-  for (const char* name :
-       {"staged", "flash warps 8 cluster 1", "flash warps 2 cluster 4", "flash warps 1 cluster 8", "plain"})
+  for (const char* name : {"staged 64x128", "flash warps 8 cluster 1", "flash warps 2 cluster 4",
+                           "flash warps 1 cluster 8", "plain"})
     EXPECT_TRUE(names.count(name) == 1) << name;
   EXPECT_EQ(names.size(), candidates.size());
   target.configuration = *ParseKernelConfiguration("flash warps 2 cluster 2");
@@ -157,13 +175,17 @@ TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {
   EXPECT_FALSE(Has(Text(few.maker, kAmpere), "__cluster_dims__"));
 }
 
-TEST(CudaTemplates, AttentionThatDoesNotFitStaysPlain) {
-  AttentionMaker wide({2, 1, 8, 64, 32, 64}, DType::kF32), odd({2, 1, 8, 24, 32, 24}, DType::kF16),
-      fits({2, 1, 8, 64, 32, 64}, DType::kF16);
-  EXPECT_FALSE(Has(Text(wide.maker), "AttentionWarp"));
-  EXPECT_FALSE(Has(Text(odd.maker), "AttentionWarp"));
+TEST(CudaTemplates, WarpsReadWholeVectorsOfAttentionAndBlocksAnything) {
+  AttentionMaker floats({2, 1, 8, 64, 32, 64}, DType::kF32), eights({2, 1, 8, 24, 32, 24}, DType::kF16),
+      fours({2, 1, 8, 28, 32, 28}, DType::kF16), fits({2, 1, 8, 64, 32, 64}, DType::kF16),
+      wide({2, 1, 8, 264, 32, 264}, DType::kF16);
+  EXPECT_FALSE(Has(Text(floats.maker), "AttentionWarp"));
+  EXPECT_TRUE(Has(Text(eights.maker), "AttentionWarp"));
   EXPECT_TRUE(Has(Text(fits.maker), "AttentionWarp"));
-  EXPECT_FALSE(Has(Text(fits.maker, kHopper, 2), "AttentionWarp"));  // too little is known of the memory
+  EXPECT_TRUE(Has(Text(fours.maker), "0, 4, 4, 4}"));
+  EXPECT_TRUE(Has(Text(fits.maker, kHopper, 2), "0, 1, 1, 1}"));  // little is known of the memory
+  EXPECT_FALSE(Has(Text(wide.maker), "AttentionWarp"));
+  EXPECT_FALSE(Has(Text(wide.maker), "staged_attention<"));
 }
 
 // Each row divided by its sum.

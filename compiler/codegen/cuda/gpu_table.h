@@ -111,9 +111,17 @@ struct GpuTable {
   double attention_bytes = 25;  // bytes a cycle of keys and values that the warps of one multiprocessor read
                                 // for themselves: 8.3 and 28.1 us [fit]
   // Multiply-adds a cycle, both matmuls and the softmax between them, of one multiprocessor whose blocks
-  // share keys and values: 6.3 and 17.3 us by wgmma, 6.8 and 22.6 by mma.sync [fit]
-  double attention_wgmma = 310;
+  // share keys and values: 6.3 and 17.3 us by wgmma, 6.8 and 22.6 by mma.sync. Of blocks of 64 queries, one
+  // (13.9 and 21.9 us) or two at once (125 us); and of 128, with 64 keys at a time (36 and 160 us where 64 by
+  // 128 took 22 and 246); and what each round of blocks takes besides [fit]
+  double attention_wgmma = 540;
+  double attention_wgmma_together = 710;
+  double attention_wgmma_wide = 1000;
+  double attention_block = 3000;
+  double attention_wide_block = 20000;
   double attention_mma = 240;
+  double attention_unsuited =
+      0.77;                // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]
   double fma = 128;        // f32 by FMA, from registers
   double fma_stage = 500;  // and each stage of 64 keys: softmax, barriers [fit]
 

@@ -28,7 +28,8 @@
 //                                    8 bits
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
-//   staged                           attention, keys and values through shared memory
+//   staged 64x128                    attention, keys and values through shared memory: queries of a block,
+//                                    keys of a stage
 //   flash warps 8 cluster 2          attention, each warp for itself: warps of a block, and blocks, that
 //   split
 //                                    the keys

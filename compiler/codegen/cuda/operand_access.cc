@@ -57,7 +57,7 @@ bool MovesAlong(const Part& part, const Operand& operand, size_t along) {
 bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes) {
   const Operand& operand = context.part.operands[index];
   const int64_t size = ByteSize(operand.dtype), bytes = std::min<int64_t>(16, lanes * size);
-  if (!HasVectors(operand.dtype) && !(HasTapeVectors(operand.dtype) && bytes >= 4)) return false;
+  if (bytes < 4 || (!HasVectors(operand.dtype) && !HasTapeVectors(operand.dtype))) return false;
   return VectorAlong(context.part, operand, along, context.params[operand.param]) * size >= bytes &&
          context.part.loops[along] % lanes == 0;
 }

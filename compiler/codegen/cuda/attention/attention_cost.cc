@@ -49,12 +49,29 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
   return gpu.attention_start + std::max(read + rounds, memory) + join;
 }
 
-double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma) {
+double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
+                    uint32_t resident) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  const double keys = RoundUp(static_cast<double>(tiles.keys), stage_keys) * KeyShare(context, tiles);
-  const double multiplies = static_cast<double>(tiles.tile_rows() * (tiles.features + tiles.values)) * keys;
-  return gpu.attention_start +
-         Busiest(context, tiles) * multiplies / (wgmma ? gpu.attention_wgmma : gpu.attention_mma);
+  const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * KeyShare(context, tiles);
+  const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
+  if (layout.wgmma == 0) {
+    const double features = layout.padded(layout.features) + layout.padded(layout.values);
+    // A wide stage leaves too few registers to scores of wide heads, a narrow one waits more often.
+    const bool wide = features > static_cast<double>(gpu.staged_wide_stage),
+               suits = wide == (layout.keys == 64);
+    const double rate = gpu.attention_mma * (suits && layout.row_warps == 4 ? 1 : gpu.attention_unsuited);
+    return gpu.attention_start + busiest * rows * features * keys / rate;
+  }
+  const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
+  const bool wide = layout.row_warps == 8;
+  // Narrow blocks of one multiprocessor fill one another's waits.
+  const bool together = resident > 1 && busiest > 1 && layout.panels(layout.values) == 1;
+  const double rate = wide       ? gpu.attention_wgmma_wide
+                      : together ? gpu.attention_wgmma_together
+                                 : gpu.attention_wgmma;
+  const double block = wide ? gpu.attention_wide_block : gpu.attention_block;
+  return gpu.attention_start + std::ceil(busiest / resident) * block +
+         busiest * rows * features * keys / rate;
 }
 
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {

@@ -4,15 +4,17 @@
 
 #include "compiler/codegen/cuda/attention/query_tiles.h"
 #include "compiler/codegen/cuda/device/attention_fma_layout.h"
+#include "compiler/codegen/cuda/device/attention_staged_layout.h"
 
 namespace rondo::cuda {
 
 // Cycles where every warp reads the keys and values of its own queries, cut as `tiles` says.
 double FlashCycles(const PartContext& context, const QueryTiles& tiles);
 
-// Cycles where the queries of a block share keys and values in shared memory, `stage_keys` at a time; by
-// wgmma or mma.
-double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma);
+// Cycles where the queries of a block share keys and values in shared memory, by wgmma or mma; a
+// multiprocessor holds `resident` blocks.
+double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
+                    uint32_t resident);
 
 // Cycles of the same in f32 by FMA.
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout);

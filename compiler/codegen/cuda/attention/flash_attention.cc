@@ -31,8 +31,19 @@ std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tile
   return clusters;
 }
 
+// Whole vectors of eight elements, as a warp reads them for itself. A warp has 16 queries or, where results
+// of those do not fit shared memory, 8.
+std::optional<QueryTiles> VectorTilesOf(const PartContext& context) {
+  constexpr int64_t kMultiple = 8, kFewer = 8;
+  std::optional<QueryTiles> tiles = QueryTilesOf(context);
+  if (!tiles || !tiles->vectors(kMultiple)) return std::nullopt;
+  if (tiles->layout().shared(1) > static_cast<int64_t>(context.target.shared))
+    tiles->warp_rows = std::min(tiles->warp_rows, kFewer);
+  return tiles;
+}
+
 QueryTiles TilesOf(const PartContext& context, const KernelConfiguration& configuration) {
-  QueryTiles tiles = *QueryTilesOf(context);
+  QueryTiles tiles = *VectorTilesOf(context);
   tiles.tile_warps = QueryTiles::kWarps / configuration.warps;
   tiles.cluster = configuration.cluster;
   return tiles;
@@ -40,7 +51,7 @@ QueryTiles TilesOf(const PartContext& context, const KernelConfiguration& config
 
 // The fewer queries a block has, the more of its warps split the keys.
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
-  std::optional<QueryTiles> tiles = QueryTilesOf(context);
+  std::optional<QueryTiles> tiles = VectorTilesOf(context);
   if (!tiles) return {};
   const GpuTable& gpu = GpuTableOf(context.target);
   std::vector<KernelCandidate> candidates;

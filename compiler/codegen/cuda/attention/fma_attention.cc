@@ -28,6 +28,9 @@ std::optional<Fma> FmaOf(const PartContext& context, int rows_a_thread) {
   layout.rows_a_thread = rows_a_thread;
   layout.features = static_cast<int>(tiles->features);
   layout.values = static_cast<int>(tiles->values);
+  layout.query_lanes = tiles->query_lanes;
+  layout.key_lanes = tiles->key_lanes;
+  layout.value_lanes = tiles->value_lanes;
   fma.tiles.warp_rows = layout.rows();
   if (rows_a_thread * layout.columns() > kMostResults) return std::nullopt;
   for (layout.stages = kMostStages; layout.stages > 0; --layout.stages) {
@@ -63,12 +66,12 @@ Result<PartLaunch> WriteFma(const PartContext& context, const KernelConfiguratio
   WriteQueryRows(context, tiles, {layout.rows_a_thread, "threadIdx.x / 16 + 16 * h"}, writer);
   writer->Line("(void)at;");
   WriteScore(context, tiles, writer);
-  auto bytes = [&](uint16_t index) { return Text(4 * part.operands[index].strides[tiles.key]) + "ll"; };
   writer->Line("FmaBlock<" + text + "> block_out;");
   writer->Line("{ FmaRows<" + text + "> rows_out;");
-  writer->Line("fma_attention<" + text + ", " + Truth(part.limit != kNoOperand) +
-               ">(rows_out, query_at, limits, " + Text(tiles.keys) + ", keys, " + bytes(part.keys) +
-               ", values, " + bytes(part.values) + ", unit, score);");
+  writer->Line("fma_attention<" + text + ", " + Truth(part.limit != kNoOperand) + ">(rows_out, query_at, " +
+               BytesText(context, part.lhs, tiles.feature) + ", limits, " + Text(tiles.keys) + ", " +
+               LinesText(context, "keys", part.keys, tiles.key, tiles.feature) + ", " +
+               LinesText(context, "values", part.values, tiles.key, tiles.value) + ", unit, score);");
   writer->Line("block_out.keep(rows_out); }");
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);

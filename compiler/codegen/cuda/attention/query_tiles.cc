@@ -28,8 +28,15 @@ void CountQueries(const Part& part, QueryTiles* tiles) {
 
 namespace {
 
-// Of operands that are all of one type, whose features come in whole multiples, `lanes` of them to a vector.
-std::optional<QueryTiles> TilesOf(const PartContext& context, int64_t multiple, int lanes) {
+// Elements that can be copied at once, up to 16 bytes.
+int LanesOf(const PartContext& context, uint16_t index, size_t along) {
+  const Operand& operand = context.part.operands[index];
+  if (context.part.loops[along] > 1 && operand.strides[along] != 1) return 0;
+  return VectorAlong(context.part, operand, along, context.params[operand.param]);
+}
+
+// Of operands that are all of one type.
+std::optional<QueryTiles> TilesOf(const PartContext& context) {
   const Part& part = context.part;
   const size_t m_end = part.outer + part.m;
   if (part.n != 1 || part.reduced != 1 || part.features != 1) return std::nullopt;
@@ -42,17 +49,15 @@ std::optional<QueryTiles> TilesOf(const PartContext& context, int64_t multiple, 
   for (const Operand* operand : {&query, &key, &value}) {
     if (!IsPlain(*operand) || operand->dtype != query.dtype) return std::nullopt;
   }
-  if (part.mask != kNoOperand && !IsPlain(part.operands[part.mask])) return std::nullopt;
   tiles.bf16 = query.dtype == DType::kBF16;
   tiles.keys = part.loops[tiles.key];
   tiles.features = part.loops[tiles.feature];
   tiles.values = part.loops[tiles.value];
-  auto fits = [&](int64_t features) { return features % multiple == 0 && features <= kMostFeatures; };
-  if (!fits(tiles.features) || !fits(tiles.values) || tiles.keys > (1 << 30)) return std::nullopt;
-  const bool vectors = FitsLanes(context, part.lhs, tiles.feature, lanes) &&
-                       FitsLanes(context, part.keys, tiles.feature, lanes) &&
-                       FitsLanes(context, part.values, tiles.value, lanes);
-  if (!vectors) return std::nullopt;
+  if (tiles.features > kMostFeatures || tiles.values > kMostFeatures || tiles.keys > (1 << 30))
+    return std::nullopt;
+  tiles.query_lanes = LanesOf(context, part.lhs, tiles.feature);
+  tiles.key_lanes = LanesOf(context, part.keys, tiles.feature);
+  tiles.value_lanes = LanesOf(context, part.values, tiles.value);
   CountQueries(part, &tiles);
   tiles.warp_rows = std::min(tiles.rows, tiles.warp_rows);
   if (tiles.rows > 0x7fffffff || tiles.groups > 0x7fffffff) return std::nullopt;
@@ -62,13 +67,22 @@ std::optional<QueryTiles> TilesOf(const PartContext& context, int64_t multiple, 
 }  // namespace
 
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
-  const bool halves = Is16Bit(context.part.operands[context.part.lhs].dtype);
-  return halves ? TilesOf(context, 16, 8) : std::nullopt;
+  return Is16Bit(context.part.operands[context.part.lhs].dtype) ? TilesOf(context) : std::nullopt;
 }
 
 std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context) {
-  const bool floats = context.part.operands[context.part.lhs].dtype == DType::kF32;
-  return floats ? TilesOf(context, 4, 4) : std::nullopt;
+  return context.part.operands[context.part.lhs].dtype == DType::kF32 ? TilesOf(context) : std::nullopt;
+}
+
+std::string BytesText(const PartContext& context, uint16_t index, size_t along) {
+  const Operand& operand = context.part.operands[index];
+  return Text(ByteSize(operand.dtype) * operand.strides[along]) + "ll";
+}
+
+std::string LinesText(const PartContext& context, std::string_view first, uint16_t index, size_t line,
+                      size_t element) {
+  return "{" + std::string(first) + ", " + BytesText(context, index, line) + ", " +
+         BytesText(context, index, element) + "}";
 }
 
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
@@ -118,9 +132,11 @@ void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadR
     writer->Load(part.limit, "bound");
     writer->Line("if (bound < limits[h]) limits[h] = bound < 0 ? 0 : (int)bound;");
   }
-  if (part.mask != kNoOperand) {
+  if (part.mask != kNoOperand && IsPlain(part.operands[part.mask])) {
     const Operand& mask = part.operands[part.mask];
     writer->Line("mask_at[h] = " + AffineText(mask.offset, mask.strides) + ";");
+  } else if (part.mask != kNoOperand) {
+    writer->Line("mask_at[h] = row;");
   }
   writer->Line("}");
 }
@@ -143,8 +159,15 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
   if (part.mask != kNoOperand) {
     const Operand& mask = part.operands[part.mask];
     writer->Include("elements");
-    writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
-                 ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
+    if (IsPlain(mask)) {
+      writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
+                   ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
+    } else {
+      writer->CountLoops("(u32)mask_at[h]", tiles.queries);
+      writer->Line(Counter(tiles.key) + " = key;");
+      writer->Load(part.mask, "mask");
+      writer->Line(Counter(tiles.key) + " = 0;");
+    }
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
     const bool wide = mask.dtype != DType::kF16;  // holds what overflows when it is scaled
     writer->Line(keep   ? "if (mask == 0) return kNoScore;"

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct QueryTiles {
   int64_t tile_warps = 1;  // warps of a block with different queries; the others split the keys
   int64_t cluster = 1;     // blocks that split the keys
   bool bf16 = false;
+  // Elements of a query, a key, a value that can be copied at once, up to 16 bytes; 0: they are no
+  // neighbours.
+  int query_lanes = 0, key_lanes = 0, value_lanes = 0;
+  // Whether a thread can read whole vectors of 16 bytes, of which there are `multiple` elements to a head.
+  bool vectors(int64_t multiple) const {
+    return query_lanes == 8 && key_lanes == 8 && value_lanes == 8 && features % multiple == 0 &&
+           values % multiple == 0;
+  }
   int64_t tile_rows() const { return warp_rows * tile_warps; }
   int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
   int64_t splits() const { return kWarps / tile_warps; }
@@ -35,14 +44,14 @@ struct QueryTiles {
   // registers for two.
   uint32_t resident() const { return features + values <= 128 ? 2 : 1; }
   AttentionLayout layout() const {
-    return {static_cast<int>(warp_rows), static_cast<int>(values), static_cast<int>(splits())};
+    return {static_cast<int>(warp_rows), static_cast<int>((values + 7) / 8 * 8), static_cast<int>(splits())};
   }
 };
 
-// Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do
-// not suit the tensor cores' instruction.
+// Queries, keys and values of 16 bits; how they are put into blocks is left open. None if they are of
+// different types, have more than 256 features, or lie in memory as no plain operand does.
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
-// The same of f32, in vectors of four.
+// The same of f32.
 std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context);
 
 // rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Nothing is
@@ -50,6 +59,11 @@ std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context);
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 // Waits for the kernels ahead. Few blocks let the next one begin at once.
 void WriteTileWait(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// "{keys, 160ll, 2ll}": where an operand's lines are, by the name of the first one's address.
+std::string LinesText(const PartContext& context, std::string_view first, uint16_t operand, size_t line,
+                      size_t element);
+// Bytes from one of the operand's elements along a loop to the next.
+std::string BytesText(const PartContext& context, uint16_t operand, size_t along);
 // `query_at`: where the block's query of a number is; null if there is none.
 void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 // The rows of a thread: how many, and which of its warp's (or block's) number `h` is; as fragments of mma

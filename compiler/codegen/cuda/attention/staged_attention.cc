@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_staged"};
 
-constexpr int kRowWarps = 4;    // of a block; two such groups of warps split the keys
 constexpr int kMostStages = 2;  // copies in flight
 constexpr int kMostResident = 2;
 constexpr int64_t kOwn = 1024;  // bytes of shared memory that a block has besides
@@ -31,22 +30,39 @@ bool TakeStages(const CudaTarget& target, Staged* staged) {
   return false;
 }
 
-// None where tensor cores cannot, or shared memory has no room.
-std::optional<Staged> StagedOf(const PartContext& context) {
+// Registers of a thread, about: results, the scores of its share of a stage as f32 and as weights, and the
+// rest.
+int RegistersOf(const StagedAttention& layout) {
+  const int values = layout.wgmma ? layout.panels(layout.values) * 64 : layout.padded(layout.values);
+  return values / 2 + layout.own() / 2 + layout.own() / 4 + 44;
+}
+
+// Blocks of `row_warps` warps of queries, `keys` of a stage. None where tensor cores cannot, or shared memory
+// or registers have no room.
+std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys) {
+  constexpr int kRegisters = 65536 / kCudaBlock, kMostRegisters = 255;
   const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles) return std::nullopt;
   Staged staged = {*tiles, {}, kMostResident};
   staged.tiles.warp_rows = StagedAttention::kWarpRows;
-  staged.tiles.tile_warps = kRowWarps;
+  staged.tiles.tile_warps = row_warps;
   StagedAttention& layout = staged.layout;
   layout.features = static_cast<int>(tiles->features);
   layout.values = static_cast<int>(tiles->values);
-  layout.row_warps = kRowWarps;
+  layout.row_warps = row_warps;
   layout.bf16 = tiles->bf16;
-  layout.wgmma = context.target.warp_groups && tiles->features % 64 == 0 && tiles->values % 64 == 0;
-  layout.keys = layout.wgmma || tiles->features + tiles->values <= gpu.staged_wide_stage ? 128 : 64;
-  if (tiles->values > gpu.staged_two_blocks) staged.resident = 1;
+  layout.keys = keys;
+  layout.query_lanes = tiles->query_lanes;
+  layout.key_lanes = tiles->key_lanes;
+  layout.value_lanes = tiles->value_lanes;
+  // A warpgroup has rows of its own; its instructions take 64 or 128 keys.
+  layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
+  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
+  // Blocks of 64 queries gain more from a second one than narrow registers cost [attention].
+  const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
+                                  : RegistersOf(layout) <= kRegisters / kMostResident;
+  if (!two) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
     if (TakeStages(context.target, &staged)) return staged;
   }
@@ -54,18 +70,30 @@ std::optional<Staged> StagedOf(const PartContext& context) {
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
-  const std::optional<Staged> staged = StagedOf(context);
-  if (!staged) return {};
-  KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kStaged;
-  const StagedAttention& layout = staged->layout;
-  const double cycles = StagedCycles(context, staged->tiles, layout.keys, layout.wgmma != 0);
-  return {{configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond}};
+  struct Tile {
+    int row_warps, keys;
+  };
+  std::vector<KernelCandidate> candidates;
+  for (const Tile tile : {Tile{4, 128}, Tile{4, 64}, Tile{8, 64}}) {
+    const std::optional<Staged> staged = StagedOf(context, tile.row_warps, tile.keys);
+    if (!staged) continue;
+    // Twice the queries that there are would be twice the work.
+    if (tile.row_warps > 4 && staged->tiles.tile_rows() >= 2 * staged->tiles.rows) continue;
+    KernelConfiguration configuration;
+    configuration.family = TemplateFamily::kStaged;
+    configuration.m = staged->tiles.tile_rows();
+    configuration.n = tile.keys;
+    const double cycles = StagedCycles(context, staged->tiles, staged->layout, staged->resident);
+    candidates.push_back({configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond});
+  }
+  return candidates;
 }
 
-Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
+Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration& configuration,
+                               PartWriter* writer) {
   const Part& part = context.part;
-  const Staged staged = *StagedOf(context);
+  const Staged staged = *StagedOf(context, static_cast<int>(configuration.m) / StagedAttention::kWarpRows,
+                                  static_cast<int>(configuration.n));
   const QueryTiles& tiles = staged.tiles;
   const StagedAttention& layout = staged.layout;
   WriteTilePlace(context, tiles, writer);
@@ -74,14 +102,14 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   WriteQueryRows(context, tiles, {}, writer);
   writer->Line("(void)at;");
   const bool plain = WriteScore(context, tiles, writer);
-  auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
   writer->Line("typedef " + std::string(layout.wgmma ? "StagedWgmma<" : "StagedMma<") +
                Aggregate("StagedAttention", layout) + "> Matmuls;");
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
   writer->Line("{ Matmuls::Rows rows_out;");
   writer->Line("staged_attention<Matmuls, " + Truth(plain) + ", " + Truth(part.limit != kNoOperand) +
-               ">(rows_out, query_at, limits, " + Text(tiles.keys) + ", keys, " + bytes(part.keys) +
-               ", values, " + bytes(part.values) + ", unit, score);");
+               ">(rows_out, query_at, " + BytesText(context, part.lhs, tiles.feature) + ", limits, " +
+               Text(tiles.keys) + ", " + LinesText(context, "keys", part.keys, tiles.key, tiles.feature) +
+               ", " + LinesText(context, "values", part.values, tiles.key, tiles.value) + ", unit, score);");
   writer->Line("block_out.keep(rows_out); }");
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);

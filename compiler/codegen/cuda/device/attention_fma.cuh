@@ -11,7 +11,7 @@
 // Lines of ELEMENTS floats, PITCH floats apart.
 template <int ELEMENTS, int PITCH>
 struct FloatLines {
-  static constexpr int PIECES = ELEMENTS / 4;
+  static constexpr int PIECES = (ELEMENTS + 3) / 4;
   DEV u32 place(int line, int piece) { return (u32)(line * PITCH * 4 + piece * 16); }
 };
 
@@ -144,21 +144,25 @@ struct FmaBlock {
   }
 };
 
-// All keys for the queries of a block. `query_at`, `limits`, `unit` and `score` as staged_attention has them,
-// for the thread's rows; LIMITED: limits may be less than `all`. No value from the greatest limit on is read.
+// All keys for the queries of a block. `query_at`, `element`, `limits`, `unit` and `score` as
+// staged_attention has them, for the thread's rows; LIMITED: limits may be less than `all`. No value from the
+// greatest limit on is read.
 template <FmaAttention LAYOUT, bool LIMITED, typename QueryAt, typename Score>
-DEV void fma_attention(FmaRows<LAYOUT>& rows, QueryAt query_at, const int* limits, int all, const char* keys,
-                       i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
+DEV void fma_attention(FmaRows<LAYOUT>& rows, QueryAt query_at, i64 element, const int* limits, int all,
+                       const LinesAt& keys, const LinesAt& values, float unit, Score score) {
   using Rows = FmaRows<LAYOUT>;
   using Lines = FloatLines<LAYOUT.features, LAYOUT.pitch()>;
   using ValueLines = FloatLines<LAYOUT.values, LAYOUT.value_pitch()>;
   constexpr int KEYS = FmaAttention::kKeys;
   const float* memory = (const float*)shared_memory;
   const u32 base = shared_address(shared_memory);
-  copy_lines<Lines, LAYOUT.rows()>(base, [&](int line) {
-    const char* at = query_at(line);
-    return Line{at != 0 ? at : keys, at != 0};
-  });
+  copy_lines<Lines, LAYOUT.rows(), 4, LAYOUT.features, LAYOUT.query_lanes>(
+      base,
+      [&](int line) {
+        const char* at = query_at(line);
+        return Line{at != 0 ? at : keys.at, at != 0};
+      },
+      element);
   int bound = all;
   if (LIMITED) {
     int own = limits[0];
@@ -171,14 +175,11 @@ DEV void fma_attention(FmaRows<LAYOUT>& rows, QueryAt query_at, const int* limit
     const int first = tile * KEYS;
     const u32 to = base + 4 * first_of(tile);
     if (first < bound) {
-      copy_lines<Lines, KEYS>(to, [&](int line) {
-        const bool present = first + line < bound;
-        return Line{present ? keys + (first + line) * key_bytes : keys, present};
-      });
-      copy_lines<ValueLines, KEYS>(to + 4 * KEYS * LAYOUT.pitch(), [&](int line) {
-        const bool present = first + line < bound;
-        return Line{present ? values + (first + line) * value_bytes : values, present};
-      });
+      copy_lines<Lines, KEYS, 4, LAYOUT.features, LAYOUT.key_lanes>(
+          to, [&](int line) { return keys.line_of(first + line, bound); }, keys.element);
+      copy_lines<ValueLines, KEYS, 4, LAYOUT.values, LAYOUT.value_lanes>(
+          to + 4 * KEYS * LAYOUT.pitch(), [&](int line) { return values.line_of(first + line, bound); },
+          values.element);
     }
     commit_copies();
   };

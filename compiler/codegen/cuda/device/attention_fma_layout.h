@@ -15,16 +15,20 @@ struct FmaAttention {
   static constexpr int kKeys = 64;  // of a stage
 
   int rows_a_thread;
-  int features, values;  // multiples of 4
-  int stages;            // 1, or 2: one is copied while the other is computed with
+  int features, values;
+  int stages;  // 1, or 2: one is copied while the other is computed with
+  // Elements of a query, a key, a value that are copied at once, as their alignment permits: 4, 2, 1; or 0,
+  // where they are no neighbours.
+  int query_lanes, key_lanes, value_lanes;
 
   HOST_DEVICE int rows() const { return kGroups * rows_a_thread; }
   // The features of a value that a thread has, and how many of them lie side by side.
   HOST_DEVICE int columns() const { return (values + kLanes - 1) / kLanes; }
   HOST_DEVICE int vector() const { return columns() % 4 == 0 ? 4 : columns() % 2 == 0 ? 2 : 1; }
+  // In shared memory queries and keys end with whole pieces of four; what is beyond their features is zero.
   // From line to line. Of queries and keys an odd number of 16-byte pieces: equal pieces of eight lines lie
   // in different banks.
-  HOST_DEVICE int pitch() const { return (features / 4 | 1) * 4; }
+  HOST_DEVICE int pitch() const { return ((features + 3) / 4 | 1) * 4; }
   HOST_DEVICE int value_pitch() const { return columns() * kLanes; }
   HOST_DEVICE int weight_pitch() const { return kKeys + kLanes; }
   HOST_DEVICE int result_pitch() const { return values + 4; }

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/attention_layout.h"
+#include "compiler/codegen/cuda/device/shared_memory.cuh"
 
 // What is computed from it is computed anew each time: kept in registers over all keys, it would leave too
 // few.
@@ -13,24 +14,61 @@ DEV int thread_again() {
   return thread;
 }
 
-// Copies COUNT lines, each from `line_at(line)`; those that are absent become zeros.
+// A line of elements in memory.
 struct Line {
   const char* at;
-  bool present;
+  bool present;  // absent lines become zeros
 };
-template <typename Lines, int COUNT, typename LineAt>
-DEV void copy_lines(u32 to, LineAt line_at) {
-  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + 255) / 256;
-  constexpr bool EVEN = 256 % Lines::PIECES == 0;
+
+// How lines lie in memory: the first, and bytes from line to line and from element to element.
+struct LinesAt {
+  const char* at;
+  i64 line, element;
+  // Lines from `bound` on are absent.
+  MEMBER Line line_of(int number, int bound) const { return {at + number * line, number < bound}; }
+};
+
+// Copies a piece of 16 bytes, of which the first `there` elements of SIZE bytes exist and the others become
+// zeros. LANES: how many elements are copied at once, as their alignment permits; elements that come singly
+// are `step` bytes apart. Two bytes go through registers: cp.async has no such copy.
+template <int SIZE, int LANES>
+DEV void copy_piece(u32 to, const char* from, i64 step, int there) {
+  constexpr int BYTES = SIZE * LANES;
+  if constexpr (BYTES >= 4) {
+#pragma unroll
+    for (int n = 0; n < 16 / BYTES; ++n)
+      copy_async<BYTES>(to + n * BYTES, from + n * LANES * step, n * LANES < there);
+  } else {
+    u32 w[4];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const u32 element = n < there ? *(const unsigned short*)(from + n * step) : 0;
+      w[n / 2] = n % 2 == 0 ? element : w[n / 2] | element << 16;
+    }
+    store_shared_16(to, make_uint4(w[0], w[1], w[2], w[3]));
+  }
+}
+
+// Copies COUNT lines of ELEMENTS, each from `line_at(line)`, in whole pieces of 16 bytes. LANES: as
+// copy_piece has it; 0: elements of a line lie apart, those of neighbouring lines are likely to be
+// neighbours.
+template <typename Lines, int COUNT, int SIZE, int ELEMENTS, int LANES, typename LineAt>
+DEV void copy_lines(u32 to, LineAt line_at, i64 step) {
+  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + 255) / 256, FULL = 16 / SIZE;
+  constexpr bool EVEN = 256 % Lines::PIECES == 0 && LANES != 0;
   const int thread = thread_again();
 #pragma unroll
   for (int n = 0; n < ROUNDS; ++n) {
     const int item = thread + n * 256;
     if (ITEMS % 256 != 0 && item >= ITEMS) break;
-    const int line = EVEN ? thread / Lines::PIECES + n * (256 / Lines::PIECES) : item / Lines::PIECES;
-    const int piece = (EVEN ? thread : item) % Lines::PIECES;
+    const int line = EVEN         ? thread / Lines::PIECES + n * (256 / Lines::PIECES)
+                     : LANES == 0 ? item % COUNT
+                                  : item / Lines::PIECES;
+    const int piece = LANES == 0 ? item / COUNT : (EVEN ? thread : item) % Lines::PIECES;
     const Line from = line_at(line);
-    copy_async<16>(to + Lines::place(line, piece), from.at + piece * 16, from.present);
+    const int left = Lines::PIECES * FULL == ELEMENTS ? FULL : ELEMENTS - piece * FULL;
+    copy_piece<SIZE, LANES == 0 ? 1 : LANES>(to + Lines::place(line, piece), from.at + piece * FULL * step,
+                                             step, from.present ? left : 0);
   }
 }
 

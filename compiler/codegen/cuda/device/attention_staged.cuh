@@ -17,10 +17,11 @@ struct PaddedLines {
   static constexpr int PIECES = ELEMENTS / 8;
   DEV u32 place(int line, int piece) { return (u32)(line * PITCH + piece * 16); }
 };
-// LINES lines as wgmma reads them: panels of 64 elements, their lines swizzled.
-template <int ELEMENTS, int LINES>
+// LINES lines as wgmma reads them: panels of 64 elements, their lines swizzled. So many pieces of a line are
+// copied.
+template <int PIECES_COPIED, int LINES>
 struct PanelLines {
-  static constexpr int PIECES = ELEMENTS / 8, PANEL = LINES * 128;
+  static constexpr int PIECES = PIECES_COPIED, PANEL = LINES * 128;
   DEV u32 place(int line, int piece) { return (u32)(piece / 8 * PANEL) + swizzled<128>(line, piece % 8); }
 };
 
@@ -46,8 +47,8 @@ struct StagedRows : AttentionRows<VALUES> {
 template <StagedAttention ATTENTION>
 struct StagedMma {
   static constexpr StagedAttention LAYOUT = ATTENTION;
-  static constexpr int FEATURES = LAYOUT.features, VALUES = LAYOUT.values, ROW_WARPS = LAYOUT.row_warps,
-                       KEYS = LAYOUT.keys;
+  static constexpr int FEATURES = LAYOUT.padded(LAYOUT.features), VALUES = LAYOUT.padded(LAYOUT.values),
+                       ROW_WARPS = LAYOUT.row_warps, KEYS = LAYOUT.keys;
   static constexpr int OWN = LAYOUT.own();
   static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = false;  // do all warps of a block take part in every stage?
@@ -58,22 +59,25 @@ struct StagedMma {
 
   DEV u32 begin() { return shared_address(shared_memory); }
   DEV void show() {}
-  // The scores of the warp's rows with its share of the keys.
+  // The scores of the warp's rows with its share of the keys. Of eight features at the end, the instruction's
+  // other eight are zeros in registers.
   DEV void score(u32 queries, u32 keys, float (*s)[4]) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp % ROW_WARPS * 16 + lane % 16;
     const int first = warp / ROW_WARPS * OWN + lane % 8 + lane / 16 * 8;
 #pragma unroll
     for (int j = 0; j < OWN / 8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
 #pragma unroll
-    for (int c = 0; c < FEATURES / 16; ++c) {
+    for (int c = 0; c < (FEATURES + 8) / 16; ++c) {
+      const bool half = 16 * c + 8 == FEATURES;
       u32 q[4];
-      ldmatrix(q, queries + Queries::place(row, 2 * c + lane / 16));
+      ldmatrix(q, queries + Queries::place(row, 2 * c + (half ? 0 : lane / 16)));
+      if (half) q[2] = q[3] = 0;
 #pragma unroll
       for (int j = 0; j < OWN / 16; ++j) {
         u32 b[4];
-        ldmatrix(b, keys + Keys::place(first + 16 * j, 2 * c + lane / 8 % 2));
-        mma<BF16>(s[2 * j], q, b[0], b[1]);
-        mma<BF16>(s[2 * j + 1], q, b[2], b[3]);
+        ldmatrix(b, keys + Keys::place(first + 16 * j, 2 * c + (half ? 0 : lane / 8 % 2)));
+        mma<BF16>(s[2 * j], q, b[0], half ? 0 : b[1]);
+        mma<BF16>(s[2 * j + 1], q, b[2], half ? 0 : b[3]);
       }
     }
   }
@@ -83,11 +87,12 @@ struct StagedMma {
 #pragma unroll
     for (int j = 0; j < OWN / 16; ++j) {
 #pragma unroll
-      for (int v = 0; v < VALUES / 16; ++v) {
+      for (int v = 0; v < (VALUES + 8) / 16; ++v) {
+        const bool half = 16 * v + 8 == VALUES;
         u32 b[4];
-        ldmatrix_transposed(b, values + Values::place(first + 16 * j, 2 * v + lane / 16));
+        ldmatrix_transposed(b, values + Values::place(first + 16 * j, 2 * v + (half ? 0 : lane / 16)));
         mma<BF16>(out[2 * v], weights[j], b[0], b[1]);
-        mma<BF16>(out[2 * v + 1], weights[j], b[2], b[3]);
+        if (!half) mma<BF16>(out[2 * v + 1], weights[j], b[2], b[3]);
       }
     }
   }
@@ -125,16 +130,16 @@ DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
 template <StagedAttention ATTENTION>
 struct StagedWgmma {
   static constexpr StagedAttention LAYOUT = ATTENTION;
-  static constexpr int FEATURES = LAYOUT.features, VALUES = LAYOUT.values, ROW_WARPS = LAYOUT.row_warps,
-                       KEYS = LAYOUT.keys;
+  static constexpr int CHUNKS = (LAYOUT.features + 15) / 16, VALUES = LAYOUT.panels(LAYOUT.values) * 64,
+                       ROW_WARPS = LAYOUT.row_warps, KEYS = LAYOUT.keys;
   static constexpr int OWN = LAYOUT.own();
   static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = true;
   static_assert(OWN == 64 || OWN == 128, "keys that one instruction of wgmma takes");
   using Rows = StagedRows<VALUES>;
-  using Queries = PanelLines<FEATURES, LAYOUT.rows()>;
-  using Keys = PanelLines<FEATURES, KEYS>;
-  using Values = PanelLines<VALUES, KEYS>;
+  using Queries = PanelLines<2 * CHUNKS, LAYOUT.rows()>;
+  using Keys = PanelLines<2 * CHUNKS, KEYS>;
+  using Values = PanelLines<LAYOUT.padded(LAYOUT.values) / 8, KEYS>;
 
   DEV u32 begin() {
     constexpr u32 LAST = StagedAttention::kAlignment - 1;
@@ -150,7 +155,7 @@ struct StagedWgmma {
     hold_accumulators<OWN / 8>(s);
     wgmma_fence();
 #pragma unroll
-    for (int c = 0; c < FEATURES / 16; ++c)
+    for (int c = 0; c < CHUNKS; ++c)
       wgmma<OWN, BF16, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
                               wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
     wgmma_commit();
@@ -173,31 +178,29 @@ struct StagedWgmma {
 
 #endif
 
-// Where tiles of keys, and of values, are: in memory, in rows of so many bytes, and in the stages.
+// Where tiles of keys, and of values, are: in memory, and in the stages.
 template <typename Matmuls>
 struct StagedSource {
   static constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
 
   u32 stages;
-  const char *keys, *values;
-  i64 key_bytes, value_bytes;
+  LinesAt keys, values;
 
   MEMBER u32 stage(int tile) const { return stages + tile % LAYOUT.stages * LAYOUT.stage(); }
-  template <typename Lines>
-  MEMBER void copy(u32 to, const char* rows, i64 bytes, int tile, int bound) const {
+  template <typename Lines, int ELEMENTS, int LANES>
+  MEMBER void copy(u32 to, const LinesAt& lines, int tile, int bound) const {
     const int first = tile * LAYOUT.keys;
-    const char* from = rows + first * bytes;
     if (first < bound)
-      copy_lines<Lines, LAYOUT.keys>(to, [&](int line) {
-        return Line{from + line * bytes, first + line < bound};
-      });
+      copy_lines<Lines, LAYOUT.keys, 2, ELEMENTS, LANES>(
+          to, [&](int line) { return lines.line_of(first + line, bound); }, lines.element);
     commit_copies();
   }
   MEMBER void copy_keys(int tile, int bound) const {
-    copy<typename Matmuls::Keys>(stage(tile), keys, key_bytes, tile, bound);
+    copy<typename Matmuls::Keys, LAYOUT.features, LAYOUT.key_lanes>(stage(tile), keys, tile, bound);
   }
   MEMBER void copy_values(int tile, int bound) const {
-    copy<typename Matmuls::Values>(stage(tile) + LAYOUT.key_bytes(), values, value_bytes, tile, bound);
+    copy<typename Matmuls::Values, LAYOUT.values, LAYOUT.value_lanes>(stage(tile) + LAYOUT.key_bytes(),
+                                                                      values, tile, bound);
   }
 };
 
@@ -217,20 +220,23 @@ DEV void limit_scores(float (*s)[4], int from, const int* limits, Score score) {
 
 // All keys for the queries of a block, a stage at a time. As soon as all warps have used keys, or values,
 // those of a later tile are copied to their place. `query_at`: where the block's query of a number is, null
-// if there is none. `limits`, `unit` and `score` as AttentionWarp::walk has them; LIMITED: limits may be less
-// than `all`. No value from the greatest limit of the block on is read.
+// if there is none; its elements are `element` bytes apart. `limits`, `unit` and `score` as
+// AttentionWarp::walk has them; LIMITED: limits may be less than `all`. No value from the greatest limit of
+// the block on is read.
 template <typename Matmuls, bool PLAIN, bool LIMITED, typename QueryAt, typename Score>
-DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, const int* limits, int all,
-                          const char* keys, i64 key_bytes, const char* values, i64 value_bytes, float unit,
-                          Score score) {
+DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, i64 element, const int* limits,
+                          int all, const LinesAt& keys, const LinesAt& values, float unit, Score score) {
   constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
   constexpr int OWN = LAYOUT.own(), STAGES = LAYOUT.stages;
   const u32 queries = Matmuls::begin();
-  const StagedSource<Matmuls> source = {queries + LAYOUT.query_bytes(), keys, values, key_bytes, value_bytes};
-  copy_lines<typename Matmuls::Queries, LAYOUT.rows()>(queries, [&](int line) {
-    const char* at = query_at(line);
-    return Line{at != 0 ? at : keys, at != 0};
-  });
+  const StagedSource<Matmuls> source = {queries + LAYOUT.query_bytes(), keys, values};
+  copy_lines<typename Matmuls::Queries, LAYOUT.rows(), 2, LAYOUT.features, LAYOUT.query_lanes>(
+      queries,
+      [&](int line) {
+        const char* at = query_at(line);
+        return Line{at != 0 ? at : keys.at, at != 0};
+      },
+      element);
   source.copy_keys(0, all);
   const int own_limit = limits[0] > limits[1] ? limits[0] : limits[1];
   const int bound = LIMITED ? greatest_of_block(own_limit) : all;

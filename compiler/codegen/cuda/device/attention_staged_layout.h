@@ -18,20 +18,30 @@ struct StagedAttention {
   int stages;  // copies in flight
   int wgmma;
   int bf16;  // else f16
+  // Elements of a query, a key, a value that are copied at once, as their alignment permits: 8, 4, 2, 1; or
+  // 0, where they are no neighbours.
+  int query_lanes, key_lanes, value_lanes;
 
+  // In shared memory lines end with whole pieces of 16 bytes; what is beyond their elements is zero.
+  HOST_DEVICE int padded(int elements) const { return (elements + 7) / 8 * 8; }
+  HOST_DEVICE int panels(int elements) const { return (elements + 63) / 64; }  // of wgmma
   HOST_DEVICE int splits() const { return AttentionLayout::kWarps / row_warps; }
   HOST_DEVICE int own() const { return keys / splits(); }  // keys of a stage that a warp computes with
   HOST_DEVICE int rows() const { return row_warps * kWarpRows; }
   // From line to line. ldmatrix reads lines an odd number of 16-byte pieces apart, so that equal pieces of
-  // eight lines lie in different banks; wgmma reads panels of 64 elements, their lines swizzled.
-  HOST_DEVICE int pitch(int elements) const { return elements * 2 + (wgmma ? 0 : 16); }
+  // eight lines lie in different banks; wgmma reads panels of 64 elements, their lines swizzled; of
+  // the last panel, it reads features up to a multiple of 16, and whole lines of values: sums of those beyond
+  // a value's elements go nowhere.
+  HOST_DEVICE int pitch(int elements) const {
+    return wgmma ? panels(elements) * 128 : ((elements + 7) / 8 | 1) * 16;
+  }
   HOST_DEVICE int query_bytes() const { return rows() * pitch(features); }
   HOST_DEVICE int key_bytes() const { return keys * pitch(features); }
   HOST_DEVICE int stage() const { return key_bytes() + keys * pitch(values); }
   // Queries, then stages; afterwards the same memory holds what AttentionBlock keeps.
   HOST_DEVICE int shared() const {
     const int copied = (wgmma ? kAlignment : 0) + query_bytes() + stages * stage();
-    const int kept = AttentionLayout{kWarpRows, values, splits()}.shared(1);
+    const int kept = AttentionLayout{kWarpRows, padded(values), splits()}.shared(1);
     return copied > kept ? copied : kept;
   }
 };

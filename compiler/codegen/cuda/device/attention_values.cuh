@@ -50,19 +50,36 @@ struct FourValues {
   }
 };
 
-// 16 keys' values: VALUES features as pieces of 64, then 32, then 16.
+// One feature of four keys' values in each group.
+struct FourValuesOfOne {
+  u32 w[4];
+  template <bool ALL>
+  MEMBER void load(const char* const* rows, i64 at) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) w[k] = ALL || rows[k] != 0 ? *(const unsigned short*)(rows[k] + at) : 0;
+  }
+  MEMBER void clear(int key) { w[key] = 0; }
+  template <bool BF16, int COUNT>
+  MEMBER void multiply(float (*out)[COUNT], const u32* weights) const {
+    mma_rows<BF16>(out[0], weights, w[0] | w[1] << 16, w[2] | w[3] << 16);
+  }
+};
+
+// 16 keys' values: VALUES features as pieces of 64, then 32, 16 and 8.
 template <int VALUES>
 struct SixteenValues {
   static constexpr int WIDE = VALUES / 64;
   FourValues<8> wide[WIDE > 0 ? WIDE : 1];
   FourValues<4> half;
   FourValues<2> quarter;
+  FourValuesOfOne eighth;
   template <bool ALL = false>
   MEMBER void load(const char* const* rows, u32 group) {
 #pragma unroll
     for (int c = 0; c < WIDE; ++c) wide[c].template load<ALL>(rows, c * 128 + group * 16);
     if (VALUES % 64 >= 32) half.template load<ALL>(rows, WIDE * 128 + group * 8);
-    if (VALUES % 32 >= 16) quarter.template load<ALL>(rows, (VALUES - 16) * 2 + group * 4);
+    if (VALUES % 32 >= 16) quarter.template load<ALL>(rows, VALUES / 32 * 64 + group * 4);
+    if (VALUES % 16 != 0) eighth.template load<ALL>(rows, (VALUES - 8) * 2 + group * 2);
   }
   // One of a thread's four keys counts for nothing.
   MEMBER void clear(int key) {
@@ -70,13 +87,15 @@ struct SixteenValues {
     for (int c = 0; c < WIDE; ++c) wide[c].clear(key);
     half.clear(key);
     quarter.clear(key);
+    eighth.clear(key);
   }
   template <bool BF16, int COUNT>
   MEMBER void multiply(float (*out)[COUNT], const u32* weights) const {
 #pragma unroll
     for (int c = 0; c < WIDE; ++c) wide[c].template multiply<BF16>(out + 8 * c, weights);
     if (VALUES % 64 >= 32) half.template multiply<BF16>(out + 8 * WIDE, weights);
-    if (VALUES % 32 >= 16) quarter.template multiply<BF16>(out + (VALUES - 16) / 8, weights);
+    if (VALUES % 32 >= 16) quarter.template multiply<BF16>(out + VALUES / 32 * 4, weights);
+    if (VALUES % 16 != 0) eighth.template multiply<BF16>(out + VALUES / 8 - 1, weights);
   }
 };
 

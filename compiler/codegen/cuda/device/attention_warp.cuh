@@ -25,14 +25,16 @@ DEV void prefetch_l2(const char* at, u32 bytes) {
 // A warp's 8 * HALVES queries: this thread has the rows `group` and, of 16, `group` + 8 of them.
 template <bool BF16, int FEATURES, int VALUES, int HALVES>
 struct AttentionWarp : AttentionRows<VALUES, HALVES> {
-  u32 query[FEATURES / 16][2 * HALVES];
+  static constexpr int CHUNKS = (FEATURES + 8) / 16;  // of 16 features; the last may have but 8
+  u32 query[CHUNKS][2 * HALVES];
 
   // Of fragment v of `out`, which is one of `width` whose features alternate (SixteenValues).
   DEV int feature(int v, int quarter, int odd) {
-    const int piece = v / 8 * 64, width = VALUES - piece >= 64                  ? 8
-                                          : (VALUES - piece >= 32 && v % 8 < 4) ? 4
-                                                                                : 2;
-    const int start = width == 2 ? VALUES - 16 : piece;
+    const int piece = v / 8 * 64, left = VALUES - piece;
+    const int half = left < 64 && left >= 32 ? 32 : 0, quarters = left % 32 >= 16 ? 16 : 0;
+    const int in = v * 8 - piece;
+    const int width = left >= 64 ? 8 : in < half ? 4 : in < half + quarters ? 2 : 1;
+    const int start = piece + (width == 2 ? half : width == 1 ? half + quarters : 0);
     return start + (2 * quarter + odd) * width + v - start / 8;
   }
   MEMBER void load_queries(const char* const* rows, u32 quarter) {
@@ -51,27 +53,38 @@ struct AttentionWarp : AttentionRows<VALUES, HALVES> {
 #pragma unroll
         for (int h = 0; h < HALVES; ++h) query[2 * c + k / 2][k % 2 * HALVES + h] = w[h][k];
     }
-    if (FEATURES % 32 != 0) {
+    if (FEATURES % 32 >= 16) {
 #pragma unroll
       for (int h = 0; h < HALVES; ++h) {
         if (rows[h] != 0)
-          load_words<2>(rows[h] + (FEATURES - 16) * 2 + quarter * 8, w[h]);
+          load_words<2>(rows[h] + FEATURES / 32 * 64 + quarter * 8, w[h]);
         else
           fill_words<2>(w[h]);
       }
 #pragma unroll
       for (int k = 0; k < 2; ++k)
 #pragma unroll
-        for (int h = 0; h < HALVES; ++h) query[FEATURES / 16 - 1][k * HALVES + h] = w[h][k];
+        for (int h = 0; h < HALVES; ++h) query[FEATURES / 32 * 2][k * HALVES + h] = w[h][k];
+    }
+    if (FEATURES % 16 != 0) {
+#pragma unroll
+      for (int h = 0; h < HALVES; ++h) {
+        query[CHUNKS - 1][h] = rows[h] != 0 ? *(const u32*)(rows[h] + (FEATURES - 8) * 2 + quarter * 4) : 0;
+        query[CHUNKS - 1][HALVES + h] = 0;
+      }
     }
   }
   // One of the 8 keys of a fragment, for each of the warp's groups.
   struct Key {
-    u32 w[FEATURES / 8];
+    u32 w[2 * CHUNKS];
     MEMBER void load(const char* key, u32 quarter) {
 #pragma unroll
       for (int c = 0; c < FEATURES / 32; ++c) load_words<4>(key + c * 64 + quarter * 16, w + 4 * c);
-      if (FEATURES % 32 != 0) load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w + FEATURES / 8 - 2);
+      if (FEATURES % 32 >= 16) load_words<2>(key + FEATURES / 32 * 64 + quarter * 8, w + FEATURES / 32 * 4);
+      if (FEATURES % 16 != 0) {
+        w[2 * CHUNKS - 2] = *(const u32*)(key + (FEATURES - 8) * 2 + quarter * 4);
+        w[2 * CHUNKS - 1] = 0;
+      }
     }
   };
   DEV void load_run(Key* k, const char* at, i64 key_bytes, u32 quarter) {
@@ -90,7 +103,7 @@ struct AttentionWarp : AttentionRows<VALUES, HALVES> {
   }
   MEMBER void scores_of(const Key& key, float* s) const {
 #pragma unroll
-    for (int c = 0; c < FEATURES / 16; ++c) {
+    for (int c = 0; c < CHUNKS; ++c) {
       const u32* q = query[c];
       const u32 rows[4] = {q[0], HALVES == 2 ? q[1] : 0, q[HALVES], HALVES == 2 ? q[3 % (2 * HALVES)] : 0};
       mma<BF16>(s, rows, key.w[2 * c], key.w[2 * c + 1]);
