@@ -22,20 +22,23 @@ class Tensor(ctypes.Structure):
 
 
 class Session:
-    """One session on the host driver. `libraries` is the folder of librondo.so and librondo_host.so."""
+    """One session on the host driver or the cuda driver. `libraries` is the folder of librondo.so and
+    librondo_host.so or librondo_cuda.so; `library_path` that of cuBLASLt."""
 
-    def __init__(self, libraries, plan, threads=1):
+    def __init__(self, libraries, plan, threads=1, driver="host", library_path=None):
         self.lib = ctypes.CDLL(str(libraries / "librondo.so"), ctypes.RTLD_GLOBAL)
-        host = ctypes.CDLL(str(libraries / "librondo_host.so"))
+        drivers = ctypes.CDLL(str(libraries / f"librondo_{driver}.so"))
         for name in ("rondo_plan_open", "rondo_runtime_create", "rondo_session_create", "rondo_session_run",
                      "rondo_plan_find_program", "rondo_plan_get_port", "rondo_session_reset_state"):
             getattr(self.lib, name).restype = ctypes.c_void_p
         self.lib.rondo_error_message.restype = ctypes.c_char_p
-        host.rondo_host_driver_create.restype = ctypes.c_void_p
+        create = getattr(drivers, f"rondo_{driver}_driver_create")
+        create.restype = ctypes.c_void_p
         self.plan, self.runtime, self.session = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         self.check(self.lib.rondo_plan_open(str(plan).encode(), None, ctypes.byref(self.plan)))
-        driver = ctypes.c_void_p(host.rondo_host_driver_create(threads, 1))
-        self.check(self.lib.rondo_runtime_create(driver, None, ctypes.byref(self.runtime)))
+        path = library_path.encode() if library_path else None
+        made = ctypes.c_void_p(create(threads, 1) if driver == "host" else create(path))
+        self.check(self.lib.rondo_runtime_create(made, None, ctypes.byref(self.runtime)))
         self.check(self.lib.rondo_session_create(self.runtime, self.plan, ctypes.byref(self.session)))
 
     def check(self, error):

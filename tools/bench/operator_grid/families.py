@@ -1,0 +1,8 @@
+"""The families of the grid: each a module with `cases()`."""
+import importlib
+
+FAMILIES = {"attention": "attention_cases", "scatter": "scatter_cases", "rows": "row_cases"}
+
+
+def cases(family):
+    return list(importlib.import_module(FAMILIES[family]).cases())

@@ -1,0 +1,57 @@
+"""Rows: softmax, cumulative sums, TopK."""
+from grid_case import Case, Port
+
+
+def softmax(rows, elements, dtype="f16"):
+    def nodes():
+        from onnx import helper
+        return [helper.make_node("Softmax", ["x"], ["y"], axis=-1)], []
+
+    def torch_call(t):
+        return t["x"].softmax(-1)
+
+    port = (rows, elements)
+    return Case(f"softmax_{dtype}_{rows}x{elements}", (Port("x", dtype, port),), Port("y", dtype, port), nodes, torch_call,
+                0.0, tolerance=4e-3)
+
+
+def cumulative(rows, elements, dtype="f32", axis=1):
+    def nodes():
+        import numpy as np
+        from onnx import helper, numpy_helper
+        constant = numpy_helper.from_array(np.array(axis, np.int64), "axis")
+        return [helper.make_node("CumSum", ["x", "axis"], ["y"])], [constant]
+
+    def torch_call(t):
+        return t["x"].cumsum(axis)
+
+    port = (rows, elements)
+    return Case(f"cumsum{axis}_{dtype}_{rows}x{elements}", (Port("x", dtype, port),), Port("y", dtype, port), nodes,
+                torch_call, 0.0, tolerance={"f32": 1e-4, "f16": 4e-3}[dtype])
+
+
+def topk(rows, elements, k, dtype="f16"):
+    """Its values: places of equal ones may differ."""
+    def nodes():
+        import numpy as np
+        from onnx import helper, numpy_helper
+        constant = numpy_helper.from_array(np.array([k], np.int64), "k")
+        return [helper.make_node("TopK", ["x", "k"], ["y", "places"], axis=-1)], [constant]
+
+    def torch_call(t):
+        return t["x"].topk(k).values
+
+    return Case(f"topk{k}_{dtype}_{rows}x{elements}", (Port("x", dtype, (rows, elements)),),
+                Port("y", dtype, (rows, k)), nodes, torch_call, 0.0, tolerance=1e-3)
+
+
+def cases():
+    for rows, elements in ((65536, 64), (65536, 49), (100000, 32), (8192, 128), (16384, 77), (4096, 1024), (64, 8192), (100000, 7)):
+        yield softmax(rows, elements)
+    yield softmax(65536, 64, "f32")
+    for rows, elements in ((64, 16384), (1024, 1024), (1, 1000000), (4096, 77), (16384, 64)):
+        yield cumulative(rows, elements)
+    yield cumulative(64, 16384, "f16")
+    yield cumulative(4096, 512, axis=0)
+    for rows, elements, k in ((1, 50000, 50), (16, 50000, 50), (64, 50000, 10), (1, 100000, 1000), (128, 1000, 5), (1, 8400, 300)):
+        yield topk(rows, elements, k)

@@ -1,0 +1,41 @@
+"""The numbers of synthetic weights (core/synthetic.h), on the GPU."""
+import torch
+
+MASK = (1 << 64) - 1
+STRIDE = 0x9e3779b97f4a7c15
+
+
+def mixed(x):
+    x ^= x >> 33
+    x = x * 0xff51afd7ed558ccd & MASK
+    x ^= x >> 33
+    x = x * 0xc4ceb9fe1a85ec53 & MASK
+    return x ^ x >> 33
+
+
+def key_of(seed, name):
+    h = mixed(seed ^ 0x524f4e444f)
+    for byte in name.encode():
+        h = mixed(h ^ byte)
+    return h
+
+
+def signed(x):
+    return x - (1 << 64) if x >> 63 else x
+
+
+def right(x, bits):
+    """Of 64 bits without a sign."""
+    return x >> bits & ((1 << 64 - bits) - 1)
+
+
+def synthetic(port, seed, scale=1.0):
+    """A weight's elements in [-scale, scale)."""
+    count = 1
+    for extent in port.shape:
+        count *= extent
+    x = torch.arange(count, device="cuda", dtype=torch.int64) * signed(STRIDE) + signed(key_of(seed, port.name))
+    for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+        x = (x ^ right(x, 33)) * signed(factor)
+    x = right(x ^ right(x, 33), 48) - 32768
+    return (x.float() * (scale / 32768)).reshape(port.shape)
