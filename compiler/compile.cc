@@ -55,6 +55,8 @@ Result<CompiledPlan> InMemory(const CompileOptions& options) {
   RONDO_RETURN_IF_ERROR(RunPipeline(&compilation));
   CompiledPlan compiled;
   static_cast<EmittedPlan&>(compiled) = std::move(compilation.emitted);
+  compiled.plan.producer =
+      options.producer.empty() ? "rondo " RONDO_VERSION : compiled.arena->CopyText(options.producer);
   compiled.report = std::move(compilation.report);
   return compiled;
 }

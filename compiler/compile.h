@@ -69,6 +69,9 @@ std::optional<WeightBits> ParseWeightBits(std::string_view text);
 enum class Weights : uint8_t { kDivide, kGather };
 
 struct CompileOptions {
+  // What the plan says made it (PlanData::producer); empty: this release of Rondo. It is part of the plan's
+  // bytes.
+  std::string producer;
   std::vector<ModelSource> models;
   Targets targets;                   // the host, if nothing else is said
   Matmuls matmuls = Matmuls::kAuto;  // of GPUs: by a vendor library, or generated

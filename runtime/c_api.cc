@@ -225,6 +225,10 @@ struct Call {
 
 extern "C" {
 
+static_assert(RONDO_VERSION_MAJOR == RONDO_RELEASE_MAJOR && RONDO_VERSION_MINOR == RONDO_RELEASE_MINOR &&
+                  RONDO_VERSION_PATCH == RONDO_RELEASE_PATCH,
+              "rondo.h says another version than CMakeLists.txt's project()");
+
 uint32_t rondo_version(void) { return RONDO_VERSION_MAJOR << 16 | RONDO_VERSION_MINOR; }
 
 const char* rondo_version_string(void) { return RONDO_VERSION; }

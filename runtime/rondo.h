@@ -34,8 +34,13 @@
 extern "C" {
 #endif
 
+/* The release of these headers; the build compares them with its own. */
 #define RONDO_VERSION_MAJOR 0
-#define RONDO_VERSION_MINOR 1
+#define RONDO_VERSION_MINOR 2
+#define RONDO_VERSION_PATCH 0
+/* Whether these headers have what came with that release, as in #if RONDO_VERSION_AT_LEAST(0, 2) */
+#define RONDO_VERSION_AT_LEAST(major, minor) \
+  (RONDO_VERSION_MAJOR > (major) || (RONDO_VERSION_MAJOR == (major) && RONDO_VERSION_MINOR >= (minor)))
 
 /* A struct with its size set and all else 0: rondo_run_options options = RONDO_INIT(rondo_run_options); */
 #ifdef __cplusplus
@@ -64,7 +69,7 @@ typedef struct rondo_driver rondo_driver;
 
 /* major << 16 | minor of the library in use. */
 RONDO_API uint32_t rondo_version(void);
-/* The release of the library in use, e.g. "0.1.0". Never NULL; lives for ever. */
+/* The release of the library in use, e.g. "0.2.0". Never NULL; lives for ever. */
 RONDO_API const char* rondo_version_string(void);
 
 /* ------------------------------------------------------------------------------------------ errors */

@@ -280,7 +280,7 @@ void PlanEmitter::Finish(EmitReport* report) {
   for (size_t k = 0; k < kernels.size(); ++k) {
     kernels[k].name = Text(KernelName(kernels[k], static_cast<uint32_t>(k)));
   }
-  plan.producer = "rondo 0.1.0";
+  plan.producer = "rondo";
   plan.requirements.target = Text(options_.targets.text());
   if (devices_.empty()) devices_.emplace_back();
   for (uint32_t d = 0; d < devices_.size() && options_.targets.any_gpu(); ++d) {

@@ -3,11 +3,13 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "compiler/given_ports.h"
 #include "compiler/pipeline.h"
 #include "compiler/targets.h"
+#include "tools/rondo/build.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/kernel_folder.h"
@@ -158,6 +160,13 @@ std::vector<std::string> PassNames() {
 class CompileCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
+    // What may be another from one compilation to the next of the same plan is not among a plan's options.
+    given_ = [options] {
+      return options.Given(
+          {"output", "library-path", "kernel-cache", "no-kernel-cache", "write-synthetic", "external-data",
+           "dump-after", "check-passes", "list-passes", "verbose", "json", "wide", "quiet"},
+          {"ops", "profile"});
+    };
     options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
         .Text(
@@ -310,6 +319,8 @@ class CompileCommand : public Command {
         std::printf("== program %s after %s\n%s\n", Printable(program).c_str(), pass.c_str(), text.c_str());
       }
     };
+    options_.producer = kBuild;
+    if (const std::string given = given_(); !given.empty()) options_.producer += " with " + given;
     Result<CompileReport> report = Compile(options_, output_);
     progress.Clear();
     if (!report.ok()) return out_.Fail("compile", report.status());
@@ -520,6 +531,7 @@ class CompileCommand : public Command {
     }
   }
 
+  std::function<std::string()> given_;  // the command line, after parsing
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;

@@ -16,6 +16,7 @@
 
 #include "formats/plan/format.h"
 #include "runtime/verify/value_names.h"
+#include "tools/rondo/build.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/completion.h"
 
@@ -66,7 +67,7 @@ class Formatter : public CLI::Formatter {
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
 
 std::string VersionText() {
-  return "rondo " RONDO_VERSION ", plan format " + std::to_string(kPlanMajor) + "." +
+  return std::string(kBuild) + ", plan format " + std::to_string(kPlanMajor) + "." +
          std::to_string(kPlanMinor);
 }
 
@@ -87,6 +88,26 @@ int WithOutputWritten(const char* command, int status) {
 }
 
 }  // namespace
+
+std::string OptionSet::Given(const std::vector<std::string>& without,
+                             const std::vector<std::string>& bare) const {
+  const auto among = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::string text;
+  for (const CLI::Option* option : app_->get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    const std::string& name = option->get_lnames().front();
+    if (among(without, name)) continue;
+    const bool flag = option->get_items_expected_max() == 0;
+    for (const std::string& value : option->results()) {
+      const size_t slash = among(bare, name) ? value.rfind('/') : std::string::npos;
+      text += (text.empty() ? "--" : " --") + name;
+      if (!flag) text += " " + (slash == std::string::npos ? value : value.substr(slash + 1));
+    }
+  }
+  return text;
+}
 
 OptionSet& OptionSet::Flag(const char* names, bool* value, const char* help) {
   app_->add_flag(names, *value, help);

@@ -43,6 +43,11 @@ class OptionSet {
   // What shells offer for the option that was declared last.
   OptionSet& Suggest(std::vector<std::string> words);
 
+  // After parsing, and as long as the command runs: the options that were given, but those of `without`
+  // (their long names), as text in the order in which they were declared: "--tp 2 --shape x=1". Of paths
+  // given to those of `bare`, the last part.
+  std::string Given(const std::vector<std::string>& without, const std::vector<std::string>& bare) const;
+
  private:
   CLI::App* app_;
   Suggestions* suggestions_;
