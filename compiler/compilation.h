@@ -2,6 +2,8 @@
 #ifndef RONDO_COMPILER_COMPILATION_H_
 #define RONDO_COMPILER_COMPILATION_H_
 
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,10 @@ struct ProgramInWork {
   std::vector<NamedValue> values;  // of the model, from `import` on
   DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length
+  // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and by their owners what
+  // lies in each.
+  std::vector<BoundNode> bound;
+  std::map<int, std::set<std::string>> sources_of;
   // options.states and state_texts that the model has one name of, at least.
   std::vector<StateName> states;
   // Inputs and outputs that are states because another program begins or reads them.

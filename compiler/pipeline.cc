@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "compiler/bound_nodes.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/schedule/streams.h"
 
@@ -127,6 +128,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},
+    {"annotations", LookForAnnotations, kOnce, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned,
+     "every annotation is seen in the steps of its nodes, or the compile says what became of them"},
     {"memory", PlanArena, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
      "gives every value its place in the arena; what lives at once does not overlap"},
     {"emit", Emit, kOnce, kNeeded, kAny, Leaves::kPlan, kVerified,
@@ -223,16 +226,10 @@ Status CheckModels(const CompileOptions& options) {
 
 Status CheckAnnotations(const CompileOptions& options) {
   for (const NodeAnnotation& a : options.annotations) {
-    const bool known = a.key == "stream" ? IsStreamNumber(a.value)
-                       : IsOrder(a.key)  ? !a.value.empty()
-                       : a.key == "keep" ? a.value == "together"
-                                         : (a.key == "fuse" || a.key == "graph") && a.value == "off";
-    if (known) continue;
-    return Status::Error(Code::kInvalidArgument,
-                         "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, "
-                         "graph: off, keep: together, "
-                         "after: NODES, needs: NODES",
-                         a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
+    const std::string why = WhyNoAnnotation(a.key, a.value);
+    if (why.empty()) continue;
+    return Status::Error(Code::kInvalidArgument, "annotation %.50s: %.50s of node \"%s\" is %s",
+                         a.key.c_str(), a.value.c_str(), a.node.c_str(), why.c_str());
   }
   return Status::Ok();
 }
@@ -330,6 +327,11 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
     RONDO_RETURN_IF_ERROR(entry.run(compilation, program, text));
   } else {
     *text = "for GPUs";
+  }
+  if (entry.leaves == Leaves::kGraph) {
+    for (ProgramInWork& each : compilation->programs) {
+      if (program == nullptr || program == &each) FollowBoundNodes(entry.name, &each);
+    }
   }
   if (program != nullptr || entry.leaves == Leaves::kPlan)
     return CheckInvariants(entry.holds, options.check_passes, *compilation, program);

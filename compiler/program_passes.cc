@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/bound_nodes.h"
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/fusion/fuse.h"
@@ -205,6 +206,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
   program->hints = std::move(report.hints);
+  program->bound = std::move(report.bound);
+  program->sources_of = std::move(report.sources_of);
   compilation->annotated.resize(report.annotated.size());
   for (size_t i = 0; i < report.annotated.size(); ++i)
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
@@ -357,6 +360,10 @@ Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::str
                          partition.detail.c_str());
   }
   return Status::Ok();
+}
+
+Status LookForAnnotations(Compilation* compilation, ProgramInWork*, std::string* text) {
+  return AnnotationsHold(*compilation, text);
 }
 
 Status PlanArena(Compilation*, ProgramInWork* program, std::string* text) {

@@ -52,6 +52,7 @@ Status KeepRegions(Compilation* compilation, ProgramInWork* program, std::string
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status LookForAnnotations(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Emit(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -25,6 +25,8 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.sharded = true;
   share.graph = std::move(graph);
   share.values = whole.values;
+  share.bound = whole.bound;
+  share.sources_of = whole.sources_of;
 }
 
 // A device of several: one of a stage's.

@@ -25,6 +25,7 @@ void Preparation::CopyConcatPieces() {
     const View whole = outer == insides.end() ? ir::DenseView(g_.node(id).shape) : outer->second;
     const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
     int64_t start = 0;
+    std::vector<NodeId> copies;  // that are made because the concatenation is annotated
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId piece = g_.node(id).inputs[k];
       const Shape shape = g_.node(piece).shape;
@@ -33,11 +34,19 @@ void Preparation::CopyConcatPieces() {
       start += shape[axis];
       NodeId holder = FirstVersion(g_, g_.BaseOf(piece));
       std::string because = WhyNotInPlace(piece, holder, whole, &inside);
+      const bool own = g_.annotated && !ir::BoundAlike(g_.node(id), Node()) &&
+                       !ir::BoundAlike(g_.node(id), g_.node(holder));
+      if (own) because = NameOf(g_, id) + " is annotated, and puts what others compute beside others itself";
       if (because.empty() && !MayBeRunAt(ir::Compose(whole, inside), holder, id))
         because = NameOf(g_, holder) + " is put beside others, and not one after another there";
       if (because.empty()) place = inside;
       if (!because.empty()) {
         holder = MakeCopy(piece, because, id);
+        if (own) {
+          g_.node(holder).annotations = g_.node(id).annotations;
+          g_.node(holder).sources = g_.node(id).sources;
+          copies.push_back(holder);
+        }
         g_.SetInput(id, k, holder);
         c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
       } else if (g_.node(holder).op == Op::kConcat) {
@@ -45,6 +54,13 @@ void Preparation::CopyConcatPieces() {
       }
       c_.concat_of[holder] = id;
       c_.concat_places[holder] = place;
+    }
+    // They wait for one another's pieces, so that one kernel can make them all.
+    for (NodeId copy : copies) {
+      for (NodeId other : copies) {
+        const NodeId maker = g_.BaseOf(g_.node(other).inputs[0]);
+        if (copy != other && !c_.IsLeaf(maker) && !g_.Reaches(copy, maker)) g_.RunAfter(copy, maker);
+      }
     }
   }
 }

@@ -14,6 +14,7 @@
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/node_annotation.h"
 
 namespace rondo::fusion {
 
@@ -89,24 +90,15 @@ struct Context {
     ir::Op op = node(id).op;
     return (op == ir::Op::kPointwise || op == ir::Op::kIndexedRead) && !FusionOff(id);
   }
-  // Whether a part must not compute `id` together with others: found out, or annotated so.
+  // Whether a part must not compute `id` together with any other node: found out, or annotated so.
   bool FusionOff(NodeId id) const {
     if (alone[static_cast<size_t>(id)] != 0) return true;
-    auto it = node(id).annotations.find("fuse");
-    return it != node(id).annotations.end() && it->second == "off";
+    const auto& said = node(id).annotations;
+    return said.count("fuse") != 0 && said.count(kOwnerKey) == 0;
   }
-  // Whether one part may compute both: what is annotated for one stream is not computed on another, nor what
-  // is kept together with other nodes among those.
-  bool SamePlace(NodeId a, NodeId b) const {
-    const auto &x = node(a).annotations, &y = node(b).annotations;
-    if (x.empty() && y.empty()) return true;
-    const auto same = [&](const char* key) {
-      const auto on_x = x.find(key), on_y = y.find(key);
-      if (on_x == x.end() || on_y == y.end()) return on_x == x.end() && on_y == y.end();
-      return on_x->second == on_y->second;
-    };
-    return same("stream") && same("keep");
-  }
+  // Whether one part may compute both: the pieces of an ONNX node with `fuse: off` share parts with one
+  // another alone, and what is annotated for one stream is not computed on another.
+  bool SamePlace(NodeId a, NodeId b) const { return ir::BoundAlike(node(a), node(b)); }
   // Whether a kernel that computes `id` reads the memory of the state input `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {
     const ir::Node& n = node(id);

@@ -29,6 +29,7 @@ class Grouping {
   static bool IsAnchor(ir::Op op);
   bool Free(NodeId id) const { return c_.group_of[id] < 0 && c_.node(id).shape.elements() > 0; }
   bool Needed(NodeId id) const { return c_.stored[id] || !c_.readers[id].empty(); }
+  bool Together(NodeId a, NodeId b) const;
   bool IotaNeedsMemory(NodeId id) const;
   Group* NewGroup(Skeleton skeleton, NodeId first);
   Group* NewBudgetedGroup(Skeleton skeleton, NodeId first);

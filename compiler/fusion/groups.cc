@@ -64,10 +64,13 @@ bool Grouping::WaitsForUpdates(NodeId id) const {
   return ir::CombinesIntoOne(node) && Free(c_.base(node.inputs[1]));
 }
 
+// Whether no annotation of the model keeps the two in kernels of their own.
+bool Grouping::Together(NodeId a, NodeId b) const { return !c_.graph.annotated || c_.SamePlace(a, b); }
+
 bool Grouping::IotaNeedsMemory(NodeId id) const {
   if (c_.stored[id]) return true;
   return std::any_of(c_.readers[id].begin(), c_.readers[id].end(),
-                     [&](NodeId r) { return !CanComputeInside(r, id); });
+                     [&](NodeId r) { return !CanComputeInside(r, id) || !Together(r, id); });
 }
 
 Group* Grouping::NewGroup(Skeleton skeleton, NodeId first) {
@@ -167,7 +170,7 @@ bool Grouping::IsReadAtOnce(NodeId id) const {
   if (c_.stored[id] || readers.empty()) return false;
   const auto computes = [&](NodeId reader) {
     return (c_.node(reader).op == Op::kPointwise || c_.node(reader).op == Op::kReduce) && Free(reader) &&
-           !c_.FusionOff(reader);
+           !c_.FusionOff(reader) && Together(id, reader);
   };
   const auto first = std::find_if(readers.begin(), readers.end(),
                                   [&](NodeId reader) { return c_.node(reader).op == Op::kReduce; });

@@ -29,9 +29,9 @@ int64_t Points(const Part& part) {
 std::string JoinKey(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return "";
   const Part& part = op.kernel.parts[0];
-  if (op.annotations.count("fuse") > 0) return "";
+  if (op.annotations.count("fuse") > 0 && op.annotations.count(kOwnerKey) == 0) return "";
   std::string on;
-  for (const char* key : {"stream", "keep"}) {
+  for (const char* key : {"graph", "keep", kOwnerKey, "stream"}) {
     const auto said = op.annotations.find(key);
     if (said != op.annotations.end()) on += " " + std::string(key) + " " + said->second;
   }

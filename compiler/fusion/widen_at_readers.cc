@@ -23,6 +23,15 @@ NodeId Copy(ir::Graph* graph, NodeId of) {
   return graph->Add(std::move(copy));
 }
 
+// The same as a part of what `reader` computes, where annotations bind that otherwise.
+NodeId CopyFor(ir::Graph* graph, NodeId reader, NodeId of) {
+  const NodeId copy = Copy(graph, of);
+  if (!graph->annotated || ir::BoundAlike(graph->node(copy), graph->node(reader))) return copy;
+  graph->node(copy).annotations = graph->node(reader).annotations;
+  graph->node(copy).sources = graph->node(reader).sources;
+  return copy;
+}
+
 }  // namespace
 
 bool Widens(const ir::Graph& graph, NodeId id) {
@@ -46,12 +55,13 @@ void WidenAtReaders(ir::Graph* graph) {
       const NodeId input = graph->node(reader).inputs[k], wide = graph->BaseOf(input);
       if (!Widens(*graph, wide)) continue;
       NodeId& first = first_reader[static_cast<size_t>(wide)];
-      if (first == ir::kNoNode) first = reader;
+      const bool alike = !graph->annotated || ir::BoundAlike(graph->node(wide), graph->node(reader));
+      if (first == ir::kNoNode && alike) first = reader;
       if (first == reader) continue;
       NodeId copy = ir::kNoNode;
       for (const auto& [of, made] : own) copy = of == wide ? made : copy;
       if (copy == ir::kNoNode) {
-        copy = Copy(graph, wide);
+        copy = CopyFor(graph, reader, wide);
         own.emplace_back(wide, copy);
       }
       if (input != wide) {

@@ -1,5 +1,7 @@
 #include "compiler/import/annotations.h"
 
+#include <algorithm>
+
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -8,28 +10,125 @@ namespace {
 constexpr const char* kBare[] = {"fuse", "keep", "stream", "after"};
 constexpr std::string_view kPrefix = "rondo.";
 
-void Say(const std::string& key, const std::string& value, std::map<std::string, std::string>* annotations) {
-  std::string& all = (*annotations)[key];
-  all = IsOrder(key) && !all.empty() ? all + "," + value : value;
+// The annotation that an entry of a node's metadata is; "" for other entries.
+std::string KeyOf(const std::string& entry) {
+  if (entry.rfind(kPrefix, 0) == 0) return entry.substr(kPrefix.size());
+  const bool bare =
+      std::any_of(std::begin(kBare), std::end(kBare), [&](const char* b) { return entry == b; });
+  return bare ? entry : "";
+}
+
+std::string SourceOf(const NamedNode& node) { return node.proto.op_type() + " \"" + node.name + "\""; }
+
+Status Contradiction(const NamedNode& node, const std::string& key, const Statement& a, const Statement& b) {
+  const std::string source = SourceOf(node);
+  return Status::Error(Code::kInvalidArgument,
+                       "%.300s is annotated %s: %.50s by %.300s and %s: %.50s by %.300s, and neither goes "
+                       "before the other: take one away",
+                       source.c_str(), key.c_str(), a.value.c_str(), a.by.c_str(), key.c_str(),
+                       b.value.c_str(), b.by.c_str())
+      .FromNode(source);
+}
+
+// Of two annotations of the options: below 0 if `a` goes before `b`, above 0 if `b` does.
+int Compare(const Statement& a, const Statement& b) {
+  const bool one_a = NamesOne(a.pattern), one_b = NamesOne(b.pattern);
+  if (a.option == b.option || (one_a && one_b)) return a.depth - b.depth;
+  if (one_a && a.depth == 0) return -1;
+  if (one_b && b.depth == 0) return 1;
+  const bool wide_a = Covers(a.pattern, b.pattern), wide_b = Covers(b.pattern, a.pattern);
+  return static_cast<int>(wide_a) - static_cast<int>(wide_b);
+}
+
+// The one of the options' annotations that goes before all others, or agrees with them.
+Result<Statement> Choose(const NamedNode& node, const std::string& key, const std::vector<Statement>& all) {
+  const auto yields = [](const Statement& a, const Statement& b) {  // a to b
+    const int order = Compare(b, a);
+    return order < 0 || (order == 0 && a.value == b.value);
+  };
+  for (const Statement& one : all) {
+    if (std::all_of(all.begin(), all.end(), [&](const Statement& other) { return yields(other, one); }))
+      return one;
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (!yields(all[i], all[k]) && !yields(all[k], all[i])) return Contradiction(node, key, all[k], all[i]);
+    }
+  }
+  return all[0];
+}
+
+// What the node's own metadata binds it to.
+Result<Statements> FromMetadata(const NamedNode& node, int number) {
+  Statements statements;
+  for (const auto& entry : node.proto.metadata_props()) {
+    const std::string key = KeyOf(entry.key());
+    if (key.empty()) continue;
+    const Statement said = {entry.value(), "metadata " + entry.key() + " of " + SourceOf(node), -1, "", 0,
+                            number};
+    if (const std::string why = WhyNoAnnotation(key, said.value); !why.empty()) {
+      return Status::Error(Code::kInvalidArgument, "metadata %.50s: %.50s of %.300s is %s",
+                           entry.key().c_str(), said.value.c_str(), SourceOf(node).c_str(), why.c_str())
+          .FromNode(SourceOf(node));
+    }
+    if (IsOrder(key)) continue;
+    const auto [known, added] = statements.emplace(key, said);
+    if (!added && known->second.value != said.value) return Contradiction(node, key, known->second, said);
+  }
+  return statements;
 }
 
 }  // namespace
 
-std::map<std::string, std::string> AnnotationsOf(const onnx::NodeProto& node, std::string_view name,
-                                                 const std::vector<NodeAnnotation>& said,
-                                                 std::vector<bool>* used) {
-  std::map<std::string, std::string> annotations;
-  for (const auto& entry : node.metadata_props()) {
-    const std::string& key = entry.key();
-    if (key.rfind(kPrefix, 0) == 0) Say(key.substr(kPrefix.size()), entry.value(), &annotations);
-    for (const char* bare : kBare) {
-      if (key == bare) Say(key, entry.value(), &annotations);
+bool IsOf(const NodeAnnotation& annotation, const NamedNode& node) {
+  const std::vector<std::string> outputs(node.proto.output().begin(), node.proto.output().end());
+  return AppliesTo(annotation.node, node.name, node.prefix, outputs);
+}
+
+Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vector<NodeAnnotation>& said,
+                              const Statements* outer) {
+  RONDO_ASSIGN_OR_RETURN(Statements statements, FromMetadata(node, number));
+  std::map<std::string, std::vector<Statement>> options;
+  for (size_t i = 0; i < said.size(); ++i) {
+    if (IsOrder(said[i].key) || !IsOf(said[i], node)) continue;
+    options[said[i].key].push_back(
+        {said[i].value, "--annotate " + TextOf(said[i]), static_cast<int>(i), said[i].node, 0, number});
+  }
+  for (const auto& [key, outside] : outer != nullptr ? *outer : Statements()) {
+    Statement inherited = outside;
+    ++inherited.depth;
+    if (inherited.option < 0) {
+      statements.emplace(key, inherited);
+    } else {
+      options[key].push_back(inherited);
     }
   }
-  for (size_t i = 0; i < said.size(); ++i) {
-    if (!AppliesTo(said[i].node, name)) continue;
-    Say(said[i].key, said[i].value, &annotations);
-    if (used != nullptr) (*used)[i] = true;
+  for (const auto& [key, all] : options) {
+    RONDO_ASSIGN_OR_RETURN(statements[key], Choose(node, key, all));
+  }
+  return statements;
+}
+
+std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::vector<NodeAnnotation>& said) {
+  std::map<std::string, std::string> orders;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    std::string& all = orders[key];
+    all = all.empty() ? value : all + "," + value;
+  };
+  for (const auto& entry : node.proto.metadata_props()) {
+    if (const std::string key = KeyOf(entry.key()); IsOrder(key)) add(key, entry.value());
+  }
+  for (const NodeAnnotation& one : said) {
+    if (IsOrder(one.key) && IsOf(one, node)) add(one.key, one.value);
+  }
+  return orders;
+}
+
+std::map<std::string, std::string> AnnotationsFor(const Statements& statements) {
+  std::map<std::string, std::string> annotations;
+  for (const auto& [key, said] : statements) {
+    annotations[key] = said.value;
+    if (key == "fuse") annotations[kOwnerKey] = std::to_string(said.owner);
   }
   return annotations;
 }

@@ -1,4 +1,13 @@
-// What is said about an ONNX node: by its metadata and by ImportOptions::annotations.
+// What is said about an ONNX node: by its metadata, by ImportOptions::annotations, and by what is said of the
+// call, Loop, Scan or If that it lies in.
+//
+// Of several that bind one node by one key (kBindingKeys), one holds:
+//  1. those of the options go before metadata;
+//  2. a name goes before a pattern, and a narrower pattern before a wider one that covers it;
+//  3. what is said of the node itself goes before what is said of a call it lies in, a nearer call before a
+//     farther one.
+// Where none of these decides and the values differ, the compile fails and names both. Orders (IsOrder) add
+// up instead, and stay with the node that they are said of.
 #ifndef RONDO_COMPILER_IMPORT_ANNOTATIONS_H_
 #define RONDO_COMPILER_IMPORT_ANNOTATIONS_H_
 
@@ -8,6 +17,7 @@
 #include <vector>
 
 #include "compiler/ir/node_annotation.h"
+#include "core/status.h"
 
 namespace rondo::onnx {
 class NodeProto;
@@ -15,12 +25,34 @@ class NodeProto;
 
 namespace rondo::importer {
 
-// The node called `name` in full: what its metadata says (keys under "rondo.", and the bare names of the
-// compiler's own), then `said`, which goes before. Orders (IsOrder) add up instead. Marks in `*used`, by
-// annotation of `said`, those that the node has; may be null.
-std::map<std::string, std::string> AnnotationsOf(const onnx::NodeProto& node, std::string_view name,
-                                                 const std::vector<NodeAnnotation>& said,
-                                                 std::vector<bool>* used);
+// One annotation that holds of a node.
+struct Statement {
+  std::string value;
+  std::string by;       // `--annotate a:fuse=off`, `metadata rondo.fuse of MatMul "a"`
+  int option = -1;      // which of the options says it; -1: metadata
+  std::string pattern;  // of the option
+  int depth = 0;        // how many calls and bodies further out it is said; 0: of the node itself
+  int owner = 0;        // the number of the node that it is said of
+};
+using Statements = std::map<std::string, Statement>;  // by key; kBindingKeys only
+
+// A node to be annotated: its full name is `prefix` and its own name.
+struct NamedNode {
+  const onnx::NodeProto& proto;
+  std::string name, prefix;
+};
+
+// Whether the annotation of the options is of that node.
+bool IsOf(const NodeAnnotation& annotation, const NamedNode& node);
+// What binds node number `number`: what its metadata says (keys under "rondo.", and the bare names of the
+// compiler's own), `said`, and what binds what it lies in, `outer` (may be null). kInvalidArgument for two
+// that contradict each other, and for metadata that is no annotation.
+Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vector<NodeAnnotation>& said,
+                              const Statements* outer);
+// What is said of its order: `after` and `needs`, lists of names.
+std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::vector<NodeAnnotation>& said);
+// What the IR's nodes are annotated, of a node that these bind.
+std::map<std::string, std::string> AnnotationsFor(const Statements& statements);
 
 }  // namespace rondo::importer
 

@@ -17,19 +17,6 @@ using ir::Op;
 
 constexpr int64_t kMostPairs = 1 << 20;  // of what runs for one node and for another
 
-// "a, b*" -> {"a", "b*"}
-std::vector<std::string> NamesIn(const std::string& list) {
-  std::vector<std::string> names;
-  for (size_t at = 0; at <= list.size();) {
-    const size_t comma = std::min(list.find(',', at), list.size());
-    const size_t first = list.find_first_not_of(' ', at);
-    const size_t last = list.find_last_not_of(' ', comma == 0 ? 0 : comma - 1);
-    if (first < comma) names.push_back(list.substr(first, last + 1 - first));
-    at = comma + 1;
-  }
-  return names;
-}
-
 template <typename Visit>
 void ForEachInner(const onnx::NodeProto& node, const Visit& visit) {
   for (const onnx::AttributeProto& a : node.attribute()) {
@@ -43,8 +30,7 @@ void ForEachInner(const onnx::NodeProto& node, const Visit& visit) {
 }
 
 bool SaysOrder(const onnx::NodeProto& node) {
-  bool says = false;
-  for (const auto& [key, value] : AnnotationsOf(node, "", {}, nullptr)) says = says || IsOrder(key);
+  bool says = !OrdersOf({node, "", ""}, {}).empty();
   ForEachInner(node, [&](const onnx::NodeProto& inner) { says = says || SaysOrder(inner); });
   return says;
 }
@@ -81,27 +67,30 @@ ControlEdges::ControlEdges(const onnx::ModelProto& model, const std::vector<Node
   }
 }
 
-bool ControlEdges::Needs(const std::map<std::string, std::string>& annotations, const std::string& other) {
-  const auto needs = annotations.find("needs");
-  if (needs == annotations.end()) return false;
+bool ControlEdges::Needs(const std::map<std::string, std::string>& orders, const NamedNode& other) {
+  const auto needs = orders.find("needs");
+  if (needs == orders.end()) return false;
   const std::vector<std::string> names = NamesIn(needs->second);
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return AppliesTo(name, other); });
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return IsOf({name, "", ""}, other);
+  });
 }
 
 void ControlEdges::Exists(const onnx::NodeProto& node, const std::string& prefix) {
   if (!any_ && said_.empty()) return;
   const std::string name = prefix + NodeName(node);
-  const std::map<std::string, std::string> annotations = AnnotationsOf(node, name, said_, &used_);
+  const NamedNode named = {node, name, prefix};
+  for (size_t i = 0; i < said_.size(); ++i) used_[i] = used_[i] || IsOf(said_[i], named);
   ForEachInner(node, [&](const onnx::NodeProto& inner) { Exists(inner, prefix); });
   if (!any_) return;
   Unit& unit = units_[name];
   if (unit.type.empty()) {
+    const std::map<std::string, std::string> orders = OrdersOf(named, said_);
     unit.type = node.op_type();
-    if (const auto after = annotations.find("after"); after != annotations.end())
-      unit.after = NamesIn(after->second);
-    if (const auto needs = annotations.find("needs"); needs != annotations.end())
-      unit.needs = NamesIn(needs->second);
+    for (const std::string& output : node.output())
+      unit.values.push_back(output.empty() ? "" : prefix + output);
+    if (const auto after = orders.find("after"); after != orders.end()) unit.after = NamesIn(after->second);
+    if (const auto needs = orders.find("needs"); needs != orders.end()) unit.needs = NamesIn(needs->second);
   }
 }
 
@@ -142,15 +131,15 @@ Status ControlEdges::InLoop(const Units::value_type& unit) {
 Status ControlEdges::FindNamed(Units::value_type* unit) {
   for (const bool strong : {false, true}) {
     for (const std::string& pattern : strong ? unit->second.needs : unit->second.after) {
-      const size_t star = pattern.find('*');
-      const bool many = star != pattern.npos;
-      const std::string first = pattern.substr(0, star);
+      // All names that begin as the pattern does up to its first sign; a name without one, alone.
+      const std::string first =
+          pattern.rfind("value:", 0) == 0 ? "" : pattern.substr(0, pattern.find_first_of("*\\"));
+      const bool many = first != pattern;
       bool found = false;
-      // All names that begin as the pattern does; one that is none, alone.
       for (auto at = units_.lower_bound(first); at != units_.end(); ++at) {
         if (many ? at->first.compare(0, first.size(), first) != 0 : at->first != first) break;
         if (++named_ > kMostPairs) return TooMany();
-        if (many && !AppliesTo(pattern, at->first)) continue;
+        if (many && !AppliesTo(pattern, at->first, "", at->second.values)) continue;
         found = true;
         if (many && &*at == unit) continue;
         if (!at->second.loop.empty()) return InLoop(*at);

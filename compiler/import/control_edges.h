@@ -26,6 +26,8 @@ class NodeProto;
 
 namespace rondo::importer {
 
+struct NamedNode;  // annotations.h
+
 class ControlEdges {
  public:
   // `said` must outlive it.
@@ -41,8 +43,8 @@ class ControlEdges {
   // body it lies, or "".
   void Imported(const std::string& name, std::pair<NodeId, NodeId> nodes, const std::vector<NodeId>& outputs,
                 const std::string& loop);
-  // Whether node `name`, whose annotations these are, needs `other`.
-  static bool Needs(const std::map<std::string, std::string>& annotations, const std::string& other);
+  // Whether a node that these are said of (OrdersOf) needs `other`.
+  static bool Needs(const std::map<std::string, std::string>& orders, const NamedNode& other);
   // The edges. An error is a sentence: a name that no node has, with the nearest one; nodes inside of loops;
   // orders that contradict one another or the model, with the whole cycle.
   Status AddTo(ir::Graph* graph);
@@ -53,6 +55,7 @@ class ControlEdges {
   using Units = std::map<std::string, Unit>;
   struct Unit {
     std::string type, loop;
+    std::vector<std::string> values;        // its outputs, by their full names
     std::vector<std::string> after, needs;  // names as written
     std::vector<std::pair<NodeId, NodeId>> nodes;
     std::vector<NodeId> outputs;

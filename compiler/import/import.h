@@ -122,6 +122,19 @@ struct AttributeRead {
   int line = 0;           // of the handler's file, where it asks
 };
 
+// That one annotation binds an ONNX node (annotations.h).
+struct BoundNode {
+  std::string node;  // `MatMul "a"`, as provenance has it
+  std::string key, value;
+  std::string by;      // who says so: `--annotate a:fuse=off`
+  bool needed = true;  // some output needs the node
+  int owner = 0;       // of `fuse`: the number of the ONNX node that it is said of, kOwnerKey of its IR nodes
+  // While passes run (compiler/bound_nodes.h): whether some IR node that runs is of it, and what it became
+  // if none is any more.
+  bool runs = false;
+  std::string became = {};
+};
+
 struct ImportReport {
   int64_t onnx_nodes = 0;                  // imported, after inlining and unrolling
   int64_t skipped_nodes = 0;               // of the main graph, that no output needs
@@ -134,6 +147,9 @@ struct ImportReport {
   std::vector<AttributeRead> attributes;   // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it
+  std::vector<BoundNode> bound;            // in order; a node of a loop's rounds again for each
+  // Of owners: themselves, what lies in them, and the calls that they lie in, as provenance has those.
+  std::map<int, std::set<std::string>> sources_of;
 };
 
 // The model as an IR graph: inputs and outputs in the model's order. Inputs that the model has a value of (an

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/import/annotations.h"
 #include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
 #include "compiler/import/place_by_place.h"
 #include "compiler/import/ragged.h"
+#include "compiler/import/running_nodes.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -44,6 +44,22 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
     if (a.has_g()) add_graph(a.g());
     for (const onnx::GraphProto& g : a.graphs()) add_graph(g);
   }
+}
+
+// Whether somebody says of the node itself, by its name, where it runs.
+bool IsPlaced(const Statements& bindings) {
+  return std::any_of(bindings.begin(), bindings.end(), [](const auto& entry) {
+    const Statement& said = entry.second;
+    return entry.first != "keep" && said.depth == 0 && (said.option < 0 || NamesOne(said.pattern));
+  });
+}
+
+// Whether a kernel computes one of the nodes from `first` on.
+bool RunsFrom(const ir::Graph& graph, NodeId first) {
+  for (NodeId id = first; id < graph.size(); ++id) {
+    if (!graph.node(id).dead && Runs(graph.node(id))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -142,10 +158,12 @@ std::vector<bool> Importer::NeededWithOrder(const Nodes& nodes, Names wanted, co
     more = false;
     for (int i = 0; i < nodes.size(); ++i) {
       if (!needed[static_cast<size_t>(i)]) continue;
-      const auto said = AnnotationsOf(nodes.Get(i), NodeName(nodes.Get(i)), options_.annotations, nullptr);
+      const auto said = OrdersOf({nodes.Get(i), NodeName(nodes.Get(i)), ""}, options_.annotations);
       if (said.count("needs") == 0) continue;
       for (int k = 0; k < nodes.size(); ++k) {
-        if (needed[static_cast<size_t>(k)] || !ControlEdges::Needs(said, NodeName(nodes.Get(k)))) continue;
+        if (needed[static_cast<size_t>(k)] ||
+            !ControlEdges::Needs(said, {nodes.Get(k), NodeName(nodes.Get(k)), ""}))
+          continue;
         more = true;
         wanted.insert(nodes.Get(k).output().begin(), nodes.Get(k).output().end());
       }
@@ -336,13 +354,14 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   for (int i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = nodes.Get(i);
     control_.Exists(node, frame.prefix);
+    RONDO_ASSIGN_OR_RETURN(const Statements bindings, Bind(node, frame, needed[static_cast<size_t>(i)]));
     if (!needed[static_cast<size_t>(i)]) continue;
     if (++report_->onnx_nodes > options_.max_nodes) {
       return Status::Error(Code::kUnsupported, "the model unrolls into more than %lld nodes",
                            static_cast<long long>(options_.max_nodes));
     }
     const NodeId first = builder_.graph().size();
-    Status status = ImportNode(node, scope, frame);
+    Status status = ImportNode(node, scope, frame, bindings);
     if (status.ok()) NoteOrder(node, first, *scope, frame);
     if (!status.ok()) {
       std::string name = frame.prefix + NodeName(node);
@@ -372,10 +391,31 @@ void Importer::NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope&
   control_.Imported(frame.prefix + NodeName(node), {first, builder_.graph().size()}, outputs, loop_);
 }
 
-Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame) {
+// What binds the node, and a note of it for who checks that it holds.
+Result<Statements> Importer::Bind(const onnx::NodeProto& node, const Frame& frame, bool needed) {
+  const NamedNode named = {node, frame.prefix + NodeName(node), frame.prefix};
+  RONDO_ASSIGN_OR_RETURN(Statements bindings,
+                         BindingsOf(named, bound_nodes_ + 1, options_.annotations, &frame.bindings));
+  if (bindings.empty()) return bindings;
+  ++bound_nodes_;
+  const std::string source = node.op_type() + " \"" + named.name + "\"";
+  // What is said of a call is looked for in what it calls.
+  const bool calls = needed && FindCustom(node, frame) == nullptr && FindFunction(node) != nullptr;
+  for (const auto& [key, said] : bindings) {
+    if (!calls) report_->bound.push_back({source, key, said.value, said.by, needed, said.owner});
+    if (key != "fuse") continue;
+    std::set<std::string>& sources = report_->sources_of[said.owner];
+    sources.insert(source);
+    sources.insert(frame.sources.begin(), frame.sources.end());
+  }
+  return bindings;
+}
+
+Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame,
+                            const Statements& bindings) {
   const OpInfo* custom = FindCustom(node, frame);
   const onnx::FunctionProto* function = custom == nullptr ? FindFunction(node) : nullptr;
-  if (function != nullptr) return CallFunction(*function, node, scope, frame);
+  if (function != nullptr) return CallFunction(*function, node, scope, frame, bindings);
   const OpRow* row = FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain()));
   if (row == nullptr && custom == nullptr)
     return Status::Error(Code::kUnsupported, "the operator is not supported");
@@ -392,7 +432,9 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   std::vector<std::string> sources = {node.op_type() + " \"" + frame.prefix + NodeName(node) + "\""};
   sources.insert(sources.end(), frame.sources.begin(), frame.sources.end());
   builder_.SetSources(std::move(sources));
-  builder_.SetAnnotations(AnnotationsOf(node, frame.prefix + NodeName(node), options_.annotations, nullptr));
+  std::map<std::string, std::string> annotations = AnnotationsFor(bindings);
+  annotations.merge(OrdersOf({node, frame.prefix + NodeName(node), frame.prefix}, options_.annotations));
+  builder_.SetAnnotations(std::move(annotations));
   const auto ragged =
       std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.ragged != nullptr; });
   if (custom != nullptr && ragged != inputs.end()) return RefuseRagged(*ragged, "a custom op's input has it");
@@ -401,9 +443,12 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   const onnx::NodeProto* outer_node = node_;
+  const Statements* outer_bindings = bindings_;
+  bindings_ = &bindings;
   node_ = &node;
   scope_ = scope;
   frame_ = &frame;
+  const NodeId first = builder_.graph().size();
   OpContext c(&builder_, this, node, OpsetFor(frame, node.domain()), std::move(attributes),
               std::move(inputs));
   Status status = custom != nullptr
@@ -413,8 +458,11 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   scope_ = outer_scope;
   frame_ = outer_frame;
   node_ = outer_node;
+  bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
   if (options_.list_known) NoteKnown(output, c);
+  // What only shows its input, or hands it on, copies it where somebody says where that runs.
+  const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
 
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);
@@ -423,6 +471,8 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
     if (!value.is_sequence) {
       if (value.node == kNoNode) return Status::Error(Code::kUnsupported, "output %d is not supported", i);
       value.node = Normalise(value.node);
+      if (copies && value.bits == 0 && value.ragged == nullptr)
+        value.node = builder_.Pointwise({TapeOp::kCast, 0}, builder_.dtype(value.node), {value.node});
       std::string& own = builder_.graph().node(value.node).name;
       if (own.empty()) own = name;
     }
@@ -494,7 +544,7 @@ NodeId Importer::Normalise(NodeId id) {
 }
 
 Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
-                              const Frame& frame) {
+                              const Frame& frame, const Statements& bindings) {
   if (frame.depth >= kMaxCallDepth) {
     return Status::Error(Code::kUnsupported, "functions call one another more than %d deep", kMaxCallDepth);
   }
@@ -511,6 +561,7 @@ Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::N
   Frame inner;
   inner.opsets = Opsets(function.opset_import());
   inner.depth = frame.depth + 1;
+  inner.bindings = bindings;
   inner.prefix = frame.prefix + NodeName(node) + "/";
   inner.sources = frame.sources;
   inner.sources.insert(inner.sources.begin(), node.op_type() + " \"" + frame.prefix + NodeName(node) + "\"");
@@ -546,6 +597,7 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
     return Status::Error(Code::kUnsupported, "graphs lie within one another more than %d deep",
                          kMaxCallDepth);
   }
+  frame.bindings = *bindings_;
   Scope scope;
   scope.parent = scope_;
   for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
@@ -561,12 +613,14 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   std::vector<bool> needed = NeededFor(graph.node(), wanted, frame);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   std::vector<std::string> sources = builder_.sources();
+  std::map<std::string, std::string> annotations = builder_.annotations();
   const std::string outer_loop = loop_;
   if (node_->op_type() != "If" && loop_.empty()) loop_ = frame.prefix + NodeName(*node_);
   const Status imported = ImportNodes(graph.node(), needed, &scope, frame);
   loop_ = outer_loop;
   RONDO_RETURN_IF_ERROR(imported);
   builder_.SetSources(std::move(sources));
+  builder_.SetAnnotations(std::move(annotations));
   std::vector<Value> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) {
     RONDO_ASSIGN_OR_RETURN(Value value, Lookup(output.name(), &scope));

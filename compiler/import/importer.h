@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/import/annotations.h"
 #include "compiler/import/control_edges.h"
 #include "compiler/import/import.h"
 #include "compiler/import/op_context.h"
@@ -32,6 +33,7 @@ struct Frame {
   std::string prefix;                // of node names: the calling nodes, "outer/inner/"
   std::vector<std::string> sources;  // provenance of the calls
   int depth = 0;
+  Statements bindings = {};  // of the nodes it lies in: calls, Loops, Scans, Ifs
 };
 
 class Importer : public Host {
@@ -68,9 +70,11 @@ class Importer : public Host {
   void CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame, int depth,
                       std::map<std::string, std::vector<std::string>>* unknown);
   Status ImportNodes(const Nodes& nodes, const std::vector<bool>& needed, Scope* scope, const Frame& frame);
-  Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
+  Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame,
+                    const Statements& bindings);
+  Result<Statements> Bind(const onnx::NodeProto& node, const Frame& frame, bool needed);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
-                      const Frame& frame);
+                      const Frame& frame, const Statements& bindings);
   Status HideKnown(const std::string& output, std::vector<Value>* inputs);
   bool DependsOnInputs(NodeId id);
   KnownValue Known(const Value& value);
@@ -99,6 +103,8 @@ class Importer : public Host {
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
+  const Statements* bindings_ = nullptr;
+  int bound_nodes_ = 0;           // the number of the last node that something binds
   NodeId placeholder_ = kNoNode;  // of options_.known_in_run
   std::vector<bool> of_inputs_;   // by node, as far as asked: depends on a graph input
   std::string loop_;              // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""

@@ -25,6 +25,7 @@ class Builder {
   Graph& graph() { return *graph_; }
   void SetSources(std::vector<std::string> sources) { sources_ = std::move(sources); }
   const std::vector<std::string>& sources() const { return sources_; }
+  const std::map<std::string, std::string>& annotations() const { return annotations_; }
   void SetAnnotations(std::map<std::string, std::string> annotations) {
     annotations_ = std::move(annotations);
   }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/ir/node_annotation.h"
 #include "compiler/ir/packed.h"
 #include "core/scalar.h"
 #include "core/synthetic.h"
@@ -60,6 +61,7 @@ AttentionInputs AttentionInputsOf(const Node& attention) {
 
 NodeId Graph::Add(Node node) {
   Changed();
+  for (const auto& [key, value] : node.annotations) annotated = annotated || Binds(key, value);
   node.id = size();
   return nodes_.push_back(std::move(node)).id;
 }

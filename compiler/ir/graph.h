@@ -277,6 +277,8 @@ class Graph {
   // Somebody has said in what order nodes run: control edges are then kept of nodes, too, that die because
   // what needs them alone is replaced.
   bool ordered = false;
+  // Some node, added so, is bound by an annotation (BoundAlike).
+  bool annotated = false;
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -305,6 +307,9 @@ class Graph {
   // read `from`. A pass that finds it may not leaves both nodes. Of an ordered graph: also those of nodes
   // that only `from` needs.
   bool CanReplace(NodeId from, NodeId to);
+  // Whether Replace(from, to) keeps what annotations bind: what would be gone, and what is new behind `to`,
+  // is all bound alike. What becomes a constant may go: it runs nothing. CanReplace asks this as well.
+  bool KeepsAnnotations(NodeId from, NodeId to);
   // Input `slot` of `id` is `to` from now on.
   void SetInput(NodeId id, size_t slot, NodeId to);
   // A weak (or strong) control edge: `id` runs after `before`.
@@ -381,6 +386,10 @@ class Graph {
   std::unordered_map<NodeId, Node> saved_;
   std::vector<std::pair<size_t, NodeId>> saved_outputs_;
 };
+
+// Whether annotations bind both nodes in the same way: the same stream, region and graph, and, of `fuse:
+// off`, the same ONNX node.
+bool BoundAlike(const Node& a, const Node& b);
 
 // Whether a node runs even if nothing reads it: calls with side effects, sends.
 bool HasEffect(const Node& node);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/node_annotation.h"
 
 namespace rondo::ir {
 
@@ -81,7 +82,38 @@ Graph::Order Graph::OrderOf(const std::vector<NodeId>& nodes, NodeId target) {
   return order;
 }
 
+bool BoundAlike(const Node& a, const Node& b) {
+  if (a.annotations.empty() && b.annotations.empty()) return true;
+  const auto same = [&](std::string_view key) {
+    const auto on_a = a.annotations.find(std::string(key)), on_b = b.annotations.find(std::string(key));
+    if (on_a == a.annotations.end() || on_b == b.annotations.end())
+      return on_a == a.annotations.end() && on_b == b.annotations.end();
+    return on_a->second == on_b->second;
+  };
+  return std::all_of(std::begin(kBindingKeys), std::end(kBindingKeys), same) && same(kOwnerKey);
+}
+
+bool Graph::KeepsAnnotations(NodeId from, NodeId to) {
+  if (!annotated || IsConstant(BaseOf(to))) return true;
+  const auto computes = [&](NodeId id) { return !RunsNothing(node(id)) && node(id).op != Op::kView; };
+  std::vector<NodeId> nodes = NeededOnlyBy(from, to);
+  std::erase_if(nodes, [&](NodeId id) { return !computes(id); });
+  const size_t gone = nodes.size();
+  if (gone == 0) return true;
+  if (Naming(to).empty() && !IsOutput(to)) {
+    const std::vector<NodeId> made = NeededOnlyBy(to, from);
+    std::copy_if(made.begin(), made.end(), std::back_inserter(nodes), computes);
+  }
+  // What is there already does not stand for a node that is bound; nothing does for one that is not.
+  if (nodes.size() == gone &&
+      std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return !BoundAlike(node(id), Node()); }))
+    return false;
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](NodeId id) { return BoundAlike(node(id), node(nodes[0])); });
+}
+
 bool Graph::CanReplace(NodeId from, NodeId to) {
+  if (!KeepsAnnotations(from, to)) return false;
   // What comes after `from` will come after `to`, and `to` after what `from` comes after.
   const NodeId target = BaseOf(to);
   if (RunsNothing(node(target))) return true;
@@ -105,7 +137,18 @@ void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, N
 void Graph::Replace(NodeId from, NodeId to) {
   if (from == to) return;
   Touch(to);
-  MergeSources(&node(to).sources, node(from).sources);
+  // Nothing of a node that is bound otherwise is computed in `to`.
+  if (!annotated || BoundAlike(node(from), node(to))) MergeSources(&node(to).sources, node(from).sources);
+  // What is bound as `to` is, and only `from` needs, is computed there from now on.
+  const NodeId base = BaseOf(to);
+  if (annotated && !RunsNothing(node(base)) && !BoundAlike(node(base), Node())) {
+    Touch(base);
+    for (NodeId id : NeededOnlyBy(from, to)) {
+      const Node& gone = node(id);
+      if (!RunsNothing(gone) && gone.op != Op::kView && BoundAlike(gone, node(base)))
+        MergeSources(&node(base).sources, gone.sources);
+    }
+  }
   ReplaceUses(from, to);
 }
 

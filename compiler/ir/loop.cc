@@ -181,6 +181,7 @@ bool LoopMaker::Finish(const std::vector<NodeId>& next, const std::vector<Rows>&
   loop.shape = Shape{info_->ResultOffset(info_->outputs.size())};
   loop.attrs = LoopAttrs{info_, 0};
   loop.sources = b_.sources();
+  loop.annotations = b_.annotations();
   const NodeId run = g.Add(std::move(loop));
   std::vector<NodeId> results;
   for (size_t k = 0; k < info_->outputs.size(); ++k) {
@@ -191,6 +192,7 @@ bool LoopMaker::Finish(const std::vector<NodeId>& next, const std::vector<Rows>&
     result.attrs = LoopAttrs{info_, static_cast<uint32_t>(k)};
     result.inputs = {run};
     result.sources = b_.sources();
+    result.annotations = b_.annotations();
     results.push_back(g.Add(std::move(result)));
   }
   all->assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(rows.size()));

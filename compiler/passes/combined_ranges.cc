@@ -180,6 +180,10 @@ class Numbers {
 
 Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
   PassResult result;
+  if (graph->annotated) {
+    result.text = "left out: annotations bind nodes to kernels of their own";
+    return result;
+  }
   const std::vector<FoundExtreme> found = ExtremeFinder(graph).Find();
   if (!found.empty()) {
     const NodeId starts = StartsOf(graph, found);

@@ -288,6 +288,10 @@ class Rows {
 
 Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
+  if (graph->annotated) {
+    result.text = "left out: annotations bind nodes to kernels of their own";
+    return result;
+  }
   result.changes = Rows(graph, options.clusters).Run();
   Tidy(graph);
   result.text = Count(result.changes, "image") + " quantised by ranges that each row finds";

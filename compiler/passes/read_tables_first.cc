@@ -99,7 +99,7 @@ Result<PassResult> ReadTablesFirst(Graph* graph, const PassOptions& options) {
   for (NodeId id = 0, end = graph->size(); id < end; ++id) {
     if (graph->node(id).dead || graph->node(id).op != Op::kIndexedRead) continue;
     const NodeId instead = reading.Rewrite(id);
-    if (instead == ir::kNoNode) continue;
+    if (instead == ir::kNoNode || !graph->KeepsAnnotations(id, instead)) continue;
     graph->Replace(id, instead);
     ++result.changes;
   }

@@ -19,7 +19,7 @@ int64_t ReplaceProducts(ir::Graph* graph, Rewrite rewrite) {
     if (op != ir::Op::kMatMul && op != ir::Op::kConv) continue;
     graph->Try();
     const ir::NodeId product = rewrite(id);
-    if (product == ir::kNoNode) {
+    if (product == ir::kNoNode || !graph->KeepsAnnotations(id, product)) {
       graph->TakeBack();
       continue;
     }

@@ -104,7 +104,7 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
     if (op == Op::kConv && options.host) continue;  // its driver runs both alike, and lays out convolutions
     const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.channels_last)
                                            : AsReduction(graph, graph->node(id));
-    if (simpler == ir::kNoNode) continue;
+    if (simpler == ir::kNoNode || !graph->KeepsAnnotations(id, simpler)) continue;
     graph->Replace(id, simpler);
     ++(op == Op::kConv ? products : reductions);
   }

@@ -274,6 +274,10 @@ class Products {
 
 Result<PassResult> SmallProducts(Graph* graph, const PassOptions&) {
   PassResult result;
+  if (graph->annotated) {
+    result.text = "left out: annotations bind nodes to kernels of their own";
+    return result;
+  }
   result.changes = Products(graph).Run();
   Tidy(graph);
   result.text = Count(result.changes, "product") + " of one quantised row summed where its range is found";

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ir/node_annotation.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 
@@ -93,6 +94,9 @@ class Splitter {
     const int64_t columns = shape[shape.rank - 1];
     std::vector<Reader> readers;
     if (outputs_[static_cast<size_t>(top)] || columns == 0) return 0;
+    if (std::any_of(chain_.begin(), chain_.end(),
+                    [&](NodeId id) { return g_->node(id).annotations.count(kOwnerKey) != 0; }))
+      return 0;  // one kernel for one operator
     for (NodeId user : users_[static_cast<size_t>(top)]) {
       if (g_->node(user).op != Op::kView) return 0;
       std::optional<Reader> r = Read(*g_, user, shape.elements() / columns, columns);

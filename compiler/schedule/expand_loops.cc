@@ -121,7 +121,11 @@ class Expansion {
       if (op.deps.empty()) op.deps = before_;
       op.loop = number;
       if (op.sources.empty()) op.sources = op_.sources;
-      for (const auto& [key, value] : op_.annotations) op.annotations[key] = value;
+      // A loop is on one stream and in one region; what else is said of its nodes is theirs.
+      for (const auto& [key, value] : op_.annotations) {
+        if (key == "stream" || key == "keep") op.annotations[key] = value;
+        op.annotations.emplace(key, value);
+      }
       program_.ops.push_back(std::move(op));
     }
     if (ends.empty()) return;

@@ -7,8 +7,8 @@ namespace rondo {
 namespace {
 
 bool Parse(std::string_view text, uint32_t* stream) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *stream);
-  return error == std::errc() && end == text.data() + text.size() && *stream < kMaxAnnotatedStreams;
+  std::from_chars(text.data(), text.data() + text.size(), *stream);
+  return IsStreamNumber(text);
 }
 
 Result<uint32_t> StreamOf(const LoweredOp& op) {
@@ -22,11 +22,6 @@ Result<uint32_t> StreamOf(const LoweredOp& op) {
 }
 
 }  // namespace
-
-bool IsStreamNumber(std::string_view text) {
-  uint32_t stream = 0;
-  return Parse(text, &stream);
-}
 
 Result<std::string> AssignStreams(LoweredProgram* program) {
   std::map<uint32_t, uint32_t> numbers = {{0, 0}};

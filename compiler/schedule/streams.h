@@ -4,17 +4,12 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "compiler/fusion/lowered.h"
+#include "compiler/ir/node_annotation.h"
 #include "core/status.h"
 
 namespace rondo {
-
-inline constexpr uint32_t kMaxAnnotatedStreams = 64;  // of a program; the plan verifier's kMaxStreams
-
-// Whether `text` is a number that the annotation `stream` takes.
-bool IsStreamNumber(std::string_view text);
 
 // Ops annotated `stream: N` (0 to 63) go to that stream, all others to stream 0, where a graph begins and
 // ends. Streams are numbered anew without gaps. A loop goes where its first op goes; a call that no graph may

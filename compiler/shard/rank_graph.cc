@@ -146,6 +146,7 @@ class Rewriter {
   NodeId HeadsOf(NodeId all, const Node& attention) {
     ir::Builder b(&out_);
     b.SetSources(attention.sources);
+    Bind(&b, attention);
     const Shape shape = b.shape(all);
     const int64_t shared = attention.shape[1] / shape[1], own = attention.shape[1] / devices_;
     if (shared % own == 0) return b.Slice(all, 1, own * rank_ / shared, 1, 1);
@@ -153,6 +154,11 @@ class Rewriter {
     const NodeId each = b.Expand(b.Unsqueeze(all, 2), repeated);
     const NodeId heads = b.Reshape(each, Shape({shape[0], attention.shape[1], shape[2], shape[3]}));
     return b.Slice(heads, 1, own * rank_, 1, own);
+  }
+
+  // What `b` makes is a part of `from`, which annotations may bind.
+  void Bind(ir::Builder* b, const Node& from) const {
+    if (g_.annotated) b->SetAnnotations(from.annotations);
   }
 
   // Control edges, to what the nodes have become.
@@ -188,6 +194,7 @@ class Rewriter {
   NodeId OwnIndex(const Node& from, Node* node) {
     ir::Builder b(&out_);
     b.SetSources(from.sources);
+    Bind(&b, from);
     const auto slot = static_cast<size_t>(over_) + 1;
     ir::IndexedDim& dim = node->As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)];
     const int64_t own = dim.extent / devices_;
@@ -216,6 +223,7 @@ class Rewriter {
   NodeId OnlyOwn(NodeId read, NodeId place, const std::vector<std::string>& sources) {
     ir::Builder b(&out_);
     b.SetSources(sources);
+    Bind(&b, out_.node(read));
     const NodeId nothing = b.Scalar(b.dtype(read), -0.0);  // to which -0 adds up as well
     const int64_t own = out_.node(read).As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)].extent;
     return InRange(&b, place, own, read, nothing);
@@ -310,6 +318,7 @@ class Rewriter {
     }
     ir::Builder b(&out_);
     b.SetSources(from.sources);
+    Bind(&b, from);
     const NodeId here = b.Ints(DType::kBool, Shape(), {rank_ == 0 ? 1 : 0});
     return b.Select(here, whole, b.Scalar(from.dtype, 0));
   }
@@ -323,6 +332,7 @@ class Rewriter {
     const int64_t parts = PartsOf(form, devices_), own = from.shape.elements() / parts;
     ir::Builder b(&out_);
     b.SetSources(from.sources);
+    Bind(&b, from);
     const NodeId flat = b.Reshape(share, Shape({own}));
     const NodeId all = Exchange(CollectiveOp::kAllGather, "shares of ", id, flat, Shape({devices_, own}));
     const NodeId each = b.Slice(all, 0, 0, CopiesOf(form), parts);

@@ -3,10 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/resource.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -78,30 +75,6 @@ TEST(Status, GivesItsMemoryBack) {
     copy = Status();
   }
   EXPECT_LT(used(), before + 100'000);
-}
-
-// Exits with 0 if errors are still errors when no memory is left to describe them.
-[[noreturn]] void DescribeWithoutMemory() {
-  const Status before = Status::Error(Code::kIo, "before");
-  const rlimit none = {0, 0};
-  setrlimit(RLIMIT_AS, &none);
-  for (size_t bytes = 1 << 20; bytes > 0; bytes = bytes > 4096 ? bytes / 2 : bytes - 8) {
-    void* volatile taken;
-    do {
-      taken = std::malloc(bytes);
-    } while (taken != nullptr);
-  }
-  const Status error = Status::Error(Code::kIo, "no room for this"), copy = error;
-  const Status outer = before.At("step 1"), from = before.FromNode("node");
-  const bool good = error.code() == Code::kOutOfMemory && copy.code() == Code::kOutOfMemory &&
-                    std::strcmp(error.message(), "out of host memory while describing another error") == 0 &&
-                    std::strcmp(outer.message(), "before") == 0 && from.code() == Code::kIo;
-  std::_Exit(good ? 0 : 1);
-}
-
-TEST(Status, WithoutMemoryIsAnErrorToo) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers end a process without memory";
-  EXPECT_EXIT(DescribeWithoutMemory(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Status, EveryCodeHasAName) {

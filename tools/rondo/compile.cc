@@ -263,13 +263,15 @@ class CompileCommand : public Command {
                 "X")
         .Texts(
             "--annotate", &annotations_,
-            "say of an ONNX node (or of several: * stands for any characters): stream=N, on another stream "
-            "than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others; keep=together, with "
-            "those marked so that it exchanges values with: one after another, in one graph and stage; "
-            "after=NODES (names, "
-            "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
-            "and those run even if nothing reads them",
+            "say of an ONNX node (by name, or value:NAME by an output; * stands for any characters, \\ "
+            "before "
+            "one of * : = , \\ takes away its meaning): stream=N, on another stream than the rest; "
+            "fuse=off, a kernel that computes nothing of other nodes; graph=off, in no graph with others; "
+            "keep=together, with those marked so that it exchanges values with: one after another, in one "
+            "graph and stage; after=NODES (names, with commas between), what runs for it runs after what "
+            "runs for those; needs=NODES, the same, and those run even if nothing reads them. It holds or is "
+            "refused. A name goes before a pattern, a narrower pattern before a wider one, both before the "
+            "model's metadata; what else contradicts is refused",
             "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
@@ -375,14 +377,9 @@ class CompileCommand : public Command {
 
   std::string ReadNames() {
     for (const std::string& annotation : annotations_) {
-      const size_t equals = annotation.rfind('=');
-      const size_t colon = annotation.rfind(':', equals);
-      if (colon == 0 || colon == std::string::npos || equals == std::string::npos) {
-        return "--annotate " + annotation + " is not of the form NODE:KEY=VALUE";
-      }
-      options_.annotations.push_back({annotation.substr(0, colon),
-                                      annotation.substr(colon + 1, equals - colon - 1),
-                                      annotation.substr(equals + 1)});
+      Result<NodeAnnotation> parsed = ParseNodeAnnotation(annotation);
+      if (!parsed.ok()) return std::string("--annotate ") + parsed.status().message();
+      options_.annotations.push_back(parsed.Take());
     }
     for (const std::string& state : states_) {
       if (PairsIn(state).empty()) return "--state " + state + " is not of the form INPUT:OUTPUT";

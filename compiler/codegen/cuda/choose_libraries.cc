@@ -7,6 +7,7 @@
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/split_epilogue.h"
+#include "compiler/ir/node_annotation.h"
 #include "compiler/memory/plan_memory.h"
 #include "core/alignment.h"
 
@@ -45,8 +46,9 @@ class Chooser {
     if (!by_name && (asked.family != TemplateFamily::kAny || options_.matmuls == Matmuls::kGenerated))
       return Status::Ok();
     const auto whole = LibraryMatmulOf(op->kernel);
+    const bool one = op->annotations.count(kOwnerKey) != 0;  // kernel for one operator
     auto split =
-        whole ? std::nullopt : SplitEpilogue(program_, *op, static_cast<int>(program_.values.size()));
+        whole || one ? std::nullopt : SplitEpilogue(program_, *op, static_cast<int>(program_.values.size()));
     const auto matmul = split ? LibraryMatmulOf(split->matmul.kernel) : whole;
     if (!matmul) return Status::Ok();
     if (!by_name && options_.matmuls == Matmuls::kAuto && !IsBest(*op, split ? &*split : nullptr))

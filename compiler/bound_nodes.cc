@@ -1,0 +1,232 @@
+#include "compiler/bound_nodes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "compiler/ir/loop.h"
+#include "compiler/schedule/keep_together.h"
+
+namespace rondo {
+namespace {
+
+using ir::Op;
+
+// ------------------------------------------------------------------------------------ while it is a graph
+
+// Provenance of live nodes, by whether they run; views into the graph.
+struct Sources {
+  std::unordered_set<std::string_view> running, constant, shown;
+
+  void Add(const ir::Graph& graph) {
+    for (ir::NodeId id = 0; id < graph.size(); ++id) {
+      const ir::Node& node = graph.node(id);
+      if (node.dead || node.op == Op::kInput) continue;
+      std::unordered_set<std::string_view>& to = node.op == Op::kConstant ? constant
+                                                 : node.op == Op::kView   ? shown
+                                                                          : running;
+      to.insert(node.sources.begin(), node.sources.end());
+      if (node.op == Op::kLoop) Add(node.As<ir::LoopAttrs>().info->body);
+    }
+  }
+};
+
+// --------------------------------------------------------------------------------------------- the steps
+
+std::string Quoted(const std::vector<std::string>& sources) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(sources.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + sources[i];
+  return text + (sources.size() > kShown ? " and " + std::to_string(sources.size() - kShown) + " more" : "");
+}
+
+std::string Said(const LoweredOp& op, const char* key) {
+  const auto said = op.annotations.find(key);
+  return said == op.annotations.end() ? "" : said->second;
+}
+
+// One program's steps, and whether annotations hold in them.
+class Steps {
+ public:
+  Steps(const ProgramInWork& program, bool has_streams)
+      : ops_(program.planned.lowered.ops), sources_of_(program.sources_of), has_streams_(has_streams) {
+    for (size_t i = 0; i < ops_.size(); ++i) {
+      for (const std::string& source : ops_[i].sources) of_[source].push_back(i);
+      if (ops_[i].loop >= 0) loops_.emplace(ops_[i].loop, i);
+      if (ops_[i].loop < 0 && !IsOutside(ops_[i])) streams_.emplace(StreamSaid(ops_[i]), ops_[i].stream);
+    }
+    partition_.resize(ops_.size());
+    for (const PlannedPartition& p : program.planned.partitions) {
+      for (size_t i = 0; i < p.num_steps; ++i) partition_[p.first_step + i] = &p;
+    }
+  }
+
+  bool Run(const std::string& node) const { return of_.count(node) != 0; }
+
+  // "" if every step of the node is as the annotation says; else what stands in the way.
+  std::string WhyNot(const BoundNode& bound) const {
+    for (size_t i : of_.at(bound.node)) {
+      const std::string why = bound.key == "stream"  ? WhyNotOnStream(bound, ops_[i])
+                              : bound.key == "graph" ? WhyNotOutside(i)
+                              : bound.key == "keep"  ? WhyNotKept(ops_[i])
+                                                     : WhyNotAlone(bound, ops_[i]);
+      if (!why.empty()) return why;
+    }
+    return "";
+  }
+
+ private:
+  static bool IsOutside(const LoweredOp& op) {
+    return op.kind == LoweredKind::kCall && !op.call->op.graph_safe;
+  }
+  static std::string StreamSaid(const LoweredOp& op) {
+    const std::string said = Said(op, "stream");
+    return said.empty() ? "0" : said;
+  }
+  // What else the step computes.
+  static std::string SharedBy(const BoundNode& bound, const LoweredOp& op) {
+    std::vector<std::string> others;
+    std::copy_if(op.sources.begin(), op.sources.end(), std::back_inserter(others),
+                 [&](const std::string& source) { return source != bound.node; });
+    return others.empty() ? "a step of it was made without the annotation"
+                          : "one step computes it together with " + Quoted(others);
+  }
+
+  std::string WhyNotOnStream(const BoundNode& bound, const LoweredOp& op) const {
+    if (!has_streams_) return "";
+    if (IsOutside(op) && bound.value != "0")
+      return "a call that no graph may contain stays on stream 0: " + std::string(op.call->op.reason);
+    const LoweredOp& first = op.loop < 0 ? op : ops_[loops_.at(op.loop)];
+    if (op.loop >= 0 && (StreamSaid(first) != bound.value || StreamSaid(op) != bound.value))
+      return "it lies in a loop, whose steps are all on one stream: annotate the loop";
+    if (StreamSaid(op) != bound.value) return SharedBy(bound, op);
+    const auto stream = streams_.find(bound.value);
+    return op.loop >= 0 || stream == streams_.end() || stream->second == op.stream
+               ? ""
+               : "its step is on stream " + std::to_string(op.stream);
+  }
+
+  std::string WhyNotOutside(size_t index) const {
+    const PlannedPartition& partition = *partition_[index];
+    for (size_t i = partition.first_step; i < partition.first_step + partition.num_steps; ++i) {
+      if (Said(ops_[i], "graph") == "off") continue;
+      return i == index ? "its step was made without the annotation"
+                        : "a graph holds its step and others: " + Quoted(ops_[i].sources);
+    }
+    return "";
+  }
+
+  std::string WhyNotKept(const LoweredOp& op) const {
+    if (!RegionOf(op).empty()) return "";
+    return op.loop >= 0 ? "it lies in a loop, which is kept together as a whole: annotate the loop"
+                        : "its step was made without the annotation";
+  }
+
+  std::string WhyNotAlone(const BoundNode& bound, const LoweredOp& op) const {
+    const std::string owner = Said(op, kOwnerKey);
+    if (owner.empty()) return SharedBy(bound, op);
+    if (!op.moves_because.empty()) return "";  // a copy names who needs it, and computes nothing of that
+    const std::set<std::string>& own = sources_of_.at(std::stoi(owner));
+    std::vector<std::string> others;
+    for (const std::string& source : op.sources) {
+      if (own.count(source) == 0) others.push_back(source);
+    }
+    return others.empty() ? "" : "one kernel computes it together with " + Quoted(others);
+  }
+
+  const std::vector<LoweredOp>& ops_;
+  const std::map<int, std::set<std::string>>& sources_of_;
+  const bool has_streams_;
+  std::unordered_map<std::string_view, std::vector<size_t>> of_;  // by source
+  std::map<int, size_t> loops_;                                   // the first step of each
+  std::map<std::string, uint32_t> streams_;                       // by what is said
+  std::vector<const PlannedPartition*> partition_;                // by step
+};
+
+// Whether an annotation is seen in some program; if not, a node that it is of, and what that became.
+struct Seen {
+  bool runs = false;
+  const BoundNode* node = nullptr;
+};
+
+std::string Became(const BoundNode& node) {
+  if (!node.needed) return "no output of the model needs it";
+  return node.became.empty() ? "others compute it where they read it" : node.became;
+}
+
+Status Refuse(const BoundNode& bound, const std::string& why) {
+  return Status::Error(Code::kInvalidArgument, "%.300s (%s: %s) does not hold of %.300s: %.600s",
+                       bound.by.c_str(), bound.key.c_str(), bound.value.c_str(), bound.node.c_str(),
+                       why.c_str())
+      .FromNode(bound.node);
+}
+
+}  // namespace
+
+void FollowBoundNodes(const char* pass, ProgramInWork* program) {
+  if (program->bound.empty()) return;
+  Sources sources;
+  sources.Add(program->graph);
+  for (BoundNode& bound : program->bound) {
+    if (sources.running.count(bound.node) != 0) {
+      bound.runs = true;
+      bound.became.clear();
+      continue;
+    }
+    if (!bound.became.empty()) continue;
+    const std::string after = std::string(" (after pass ") + pass + ")";
+    bound.became = sources.constant.count(bound.node) != 0
+                       ? "it is a constant, which no kernel computes" + after
+                   : sources.shown.count(bound.node) != 0
+                       ? "it shows its input in another shape or order, which runs nothing" + after
+                   : bound.runs ? "nothing of it is left to run" + after
+                                : "it hands its input on or is known beforehand, and runs nothing" + after;
+  }
+}
+
+Status AnnotationsHold(const Compilation& compilation, std::string* text) {
+  const CompileOptions& options = compilation.options;
+  const auto& skipped = options.skip_passes;
+  const bool has_streams = std::find(skipped.begin(), skipped.end(), "streams") == skipped.end();
+  std::map<std::string, Seen> seen;  // by who says it
+  size_t checked = 0, nothing = 0;
+  for (const ProgramInWork& program : compilation.programs) {
+    const Steps steps(program, has_streams);
+    std::set<std::pair<std::string, std::string>> done;  // nodes are repeated where loops are written out
+    for (const BoundNode& bound : program.bound) {
+      Seen& said = seen[bound.by];
+      if (said.node == nullptr) said.node = &bound;
+      if (!done.emplace(bound.node, bound.by).second) continue;
+      if (!steps.Run(bound.node)) {
+        ++nothing;
+        continue;
+      }
+      ++checked;
+      said.runs = true;
+      const std::string why = steps.WhyNot(bound);
+      if (!why.empty()) return Refuse(bound, why).At("program \"%s\"", NameOf(options, program).c_str());
+    }
+  }
+  for (const auto& [by, said] : seen) {
+    // What runs nothing is kept together with anything, as it has any place in an order.
+    if (!said.runs && said.node->key != "keep") return Refuse(*said.node, Became(*said.node));
+  }
+  for (const NodeAnnotation& annotation : options.annotations) {
+    const std::string by = "--annotate " + TextOf(annotation);
+    if (IsOrder(annotation.key) || seen.count(by) != 0) continue;
+    return Status::Error(
+        Code::kInvalidArgument,
+        "%.300s holds of no node: what it names lies in a branch that is not taken, or other "
+        "annotations go before it",
+        by.c_str());
+  }
+  *text = seen.empty() ? "none" : std::to_string(checked) + " hold";
+  if (nothing > 0) *text += "; " + std::to_string(nothing) + " are of nodes that run nothing";
+  return Status::Ok();
+}
+
+}  // namespace rondo

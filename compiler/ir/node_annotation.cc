@@ -1,0 +1,167 @@
+#include "compiler/ir/node_annotation.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace rondo {
+namespace {
+
+constexpr std::string_view kKeys[] = {"after", "fuse", "graph", "keep", "needs", "stream"};
+constexpr std::string_view kValue = "value:", kTogether = "together";
+
+// Calls `at(i)` for the characters that no `\` stands before.
+template <typename Visit>
+void ForEachPlain(std::string_view text, Visit visit) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else {
+      visit(i);
+    }
+  }
+}
+
+// What stands at `at` of a pattern: one character, or any of them; and where the next begins.
+struct Sign {
+  char character = 0;
+  bool any = false;
+  size_t next = 0;
+};
+Sign SignAt(std::string_view pattern, size_t at) {
+  if (pattern[at] == '\\' && at + 1 < pattern.size()) return {pattern[at + 1], false, at + 2};
+  return {pattern[at], pattern[at] == '*', at + 1};
+}
+
+// `text` without the `\` that take meanings away.
+std::string Plain(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const Sign sign = SignAt(text, at);
+    plain += sign.character;
+    at = sign.next;
+  }
+  return plain;
+}
+
+}  // namespace
+
+Result<NodeAnnotation> ParseNodeAnnotation(std::string_view text) {
+  size_t colon = text.npos, equals = text.npos, any_colon = text.npos;
+  ForEachPlain(text, [&](size_t at) {
+    if (text[at] != ':') return;
+    const size_t end = text.find('=', at);
+    if (end == text.npos) return;
+    any_colon = at;
+    if (std::find(std::begin(kKeys), std::end(kKeys), text.substr(at + 1, end - at - 1)) == std::end(kKeys))
+      return;
+    colon = at;
+    equals = end;
+  });
+  if (colon == text.npos && any_colon != text.npos) {  // of a key that there is not, which is named later
+    colon = any_colon;
+    equals = text.find('=', any_colon);
+  }
+  if (colon == 0 || colon == text.npos)
+    return Status::Error(Code::kInvalidArgument, "%.300s is not of the form NODE:KEY=VALUE",
+                         std::string(text).c_str());
+  return NodeAnnotation{std::string(text.substr(0, colon)),
+                        std::string(text.substr(colon + 1, equals - colon - 1)),
+                        std::string(text.substr(equals + 1))};
+}
+
+std::string TextOf(const NodeAnnotation& annotation) {
+  return annotation.node + ":" + annotation.key + "=" + annotation.value;
+}
+
+bool AppliesTo(std::string_view pattern, std::string_view name) {
+  size_t at = 0, in = 0;                             // in the pattern, in the name
+  size_t star = std::string_view::npos, resume = 0;  // behind the last '*', and how far it has gone
+  while (in < name.size()) {
+    const Sign sign = at < pattern.size() ? SignAt(pattern, at) : Sign{};
+    if (at < pattern.size() && sign.any) {
+      star = at = sign.next;
+      resume = in;
+    } else if (at < pattern.size() && sign.character == name[in]) {
+      at = sign.next;
+      ++in;
+    } else if (star != std::string_view::npos) {
+      at = star;
+      in = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (at < pattern.size() && pattern[at] == '*') ++at;
+  return at == pattern.size();
+}
+
+bool AppliesTo(std::string_view pattern, std::string_view name, std::string_view prefix,
+               const std::vector<std::string>& outputs) {
+  if (pattern.substr(0, kValue.size()) != kValue) return AppliesTo(pattern, name);
+  const std::string_view of_value = pattern.substr(kValue.size());
+  return std::any_of(outputs.begin(), outputs.end(), [&](const std::string& output) {
+    return !output.empty() && AppliesTo(of_value, std::string(prefix) + output);
+  });
+}
+
+bool NamesOne(std::string_view pattern) {
+  bool one = true;
+  ForEachPlain(pattern, [&](size_t at) { one = one && pattern[at] != '*'; });
+  return one;
+}
+
+bool Covers(std::string_view wide, std::string_view narrow) {
+  if (wide.substr(0, kValue.size()) == kValue || narrow.substr(0, kValue.size()) == kValue)
+    return wide == narrow || wide == "*" || (NamesOne(narrow) && !NamesOne(wide));
+  return AppliesTo(wide, Plain(narrow));
+}
+
+std::string Escaped(std::string_view name) {
+  std::string pattern;
+  for (char c : name) {
+    if (std::string_view("*:=,\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+std::vector<std::string> NamesIn(std::string_view list) {
+  std::vector<size_t> ends;
+  ForEachPlain(list, [&](size_t at) {
+    if (list[at] == ',') ends.push_back(at);
+  });
+  ends.push_back(list.size());
+  std::vector<std::string> names;
+  size_t at = 0;
+  for (size_t end : ends) {
+    std::string_view name = list.substr(at, end - at);
+    name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+    name.remove_suffix(name.size() - std::min(name.find_last_not_of(' ') + 1, name.size()));
+    if (!name.empty()) names.emplace_back(name);
+    at = end + 1;
+  }
+  return names;
+}
+
+bool Binds(std::string_view key, std::string_view value) {
+  return std::find(std::begin(kBindingKeys), std::end(kBindingKeys), key) != std::end(kBindingKeys) &&
+         (key != "keep" || value.substr(0, kTogether.size()) == kTogether);
+}
+
+bool IsStreamNumber(std::string_view text) {
+  uint32_t stream = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), stream);
+  return error == std::errc() && end == text.data() + text.size() && stream < kMaxAnnotatedStreams;
+}
+
+std::string WhyNoAnnotation(std::string_view key, std::string_view value) {
+  const bool known = key == "stream" ? IsStreamNumber(value)
+                     : IsOrder(key)  ? !value.empty()
+                     : key == "keep" ? value == kTogether
+                                     : (key == "fuse" || key == "graph") && value == "off";
+  if (known) return "";
+  return "none of stream: 0 to " + std::to_string(kMaxAnnotatedStreams - 1) +
+         ", fuse: off, graph: off, keep: together, after: NODES, needs: NODES";
+}
+
+}  // namespace rondo

@@ -1,0 +1,67 @@
+// What a plan says of the nodes of its model: which steps compute each, and how.
+#ifndef RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_
+#define RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/compile.h"
+
+namespace rondo {
+
+// The ONNX nodes that a step comes from: `Relu "a"; Add "b"` -> {"a", "b"}.
+inline std::vector<std::string> NodesOf(const PlanData& plan, const Step& step) {
+  std::vector<std::string> nodes;
+  if (step.source == kNone) return nodes;
+  const std::string_view text = plan.sources[step.source];
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find("; ", at), text.size());
+    const std::string_view one = text.substr(at, end - at);
+    const size_t first = one.find('"');
+    if (first != one.npos) nodes.emplace_back(one.substr(first + 1, one.size() - first - 2));
+    at = end + 2;
+  }
+  return nodes;
+}
+
+// The steps of program `number` that compute something of `node`.
+inline std::vector<uint32_t> StepsOf(const PlanData& plan, const std::string& node, size_t number = 0) {
+  std::vector<uint32_t> steps;
+  const Program& program = plan.programs[number];
+  for (uint32_t i = 0; i < program.steps.size(); ++i) {
+    const std::vector<std::string> nodes = NodesOf(plan, program.steps[i]);
+    if (std::find(nodes.begin(), nodes.end(), node) != nodes.end()) steps.push_back(i);
+  }
+  return steps;
+}
+
+// What contradicts that the annotation holds of the node that it names, in every program; "" if nothing does.
+// Streams are counted as the plan numbers them: `stream=0`, and any other.
+inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& annotation) {
+  bool runs = false;
+  for (size_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[p];
+    for (uint32_t i : StepsOf(plan, annotation.node, p)) {
+      runs = true;
+      const Step& step = program.steps[i];
+      const std::vector<std::string> nodes = NodesOf(plan, step);
+      const std::string where = "step " + std::to_string(i) + " of " + annotation.node;
+      if (annotation.key == "fuse" && nodes.size() != 1)
+        return where + " computes " + nodes[0] + ", " + nodes[1];
+      if (annotation.key == "stream" && (step.stream != 0) != (annotation.value != "0"))
+        return where + " is on stream " + std::to_string(step.stream);
+      for (const Partition& partition : program.partitions) {
+        const bool holds = i >= partition.first_step && i < partition.first_step + partition.num_steps;
+        if (annotation.key == "graph" && holds && partition.num_steps != 1) return where + " is in a graph";
+      }
+    }
+  }
+  return runs ? "" : "no step is of " + annotation.node;
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_
