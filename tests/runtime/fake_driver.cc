@@ -139,6 +139,7 @@ Status FakeDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
 
 Result<uint64_t> FakeDevice::ReserveStaging(Stream*, const CopyNeeds& copies) {
   RONDO_RETURN_IF_ERROR(controls_->Call("ReserveStaging"));
+  std::lock_guard<std::mutex> lock(controls_->mutex);
   controls_->needs = copies;
   return controls_->stages ? copies.in + copies.out : 0;
 }
