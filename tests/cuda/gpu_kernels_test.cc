@@ -167,8 +167,11 @@ TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
       ++seed;
     }
     halves.Run();
-    EXPECT_EQ(halves.Count("staged_attention<"), std::size(shapes)) << name;
-    EXPECT_EQ(halves.Count("StagedMma<"), std::string_view(name) == "staged 64x64" ? std::size(shapes) : 0);
+    // Blocks of 128 queries are for more than 64: the other shapes take another candidate.
+    const bool mma = std::string_view(name) == "staged 64x64",
+               wide = std::string_view(name) == "staged 128x64";
+    const size_t count = halves.Count(mma ? "StagedMma<" : "StagedWgmma<");
+    EXPECT_TRUE(wide ? count > 0 : count == std::size(shapes)) << name << ": " << count;
   }
   for (const AttentionShape& shape : shapes) AddAttention(&floats, shape, DType::kF32, seed++);
   floats.Run();
