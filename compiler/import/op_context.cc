@@ -198,8 +198,7 @@ Result<std::vector<double>> OpContext::ConstantFloats(int i) const {
   return values;
 }
 
-Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given,
-                                                 int line) const {
+Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given, int line) const {
   *given = true;
   if (Has(i)) return ConstantInts(i);
   if (attribute != nullptr && HasAttribute(attribute, line)) return Ints(attribute, 0, line);

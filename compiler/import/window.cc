@@ -20,8 +20,8 @@ void SamePads(WindowAttrs* w, const Shape& x, bool upper) {
 
 }  // namespace
 
-Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial,
-                                         int64_t otherwise, int line) {
+Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial, int64_t otherwise,
+                                         int line) {
   std::vector<int64_t> values = c.Ints(name, otherwise, line);
   if (values.empty()) values.assign(static_cast<size_t>(spatial), otherwise);
   if (values.size() != static_cast<size_t>(spatial)) {
