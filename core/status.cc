@@ -21,17 +21,6 @@ struct Status::Rep {
 namespace {
 constexpr size_t kMaxText = 4096;
 
-// Makes `size` bytes of text in `text`, which has room for kMaxText, printable: names in it are anybody's.
-// The new size.
-size_t MakePrintable(char* text, size_t size) {
-  if (IsPrintable({text, size})) return size;
-  char shown[kMaxText];
-  size = WritePrintable({text, size}, shown, sizeof(shown) - 1);
-  std::memcpy(text, shown, size);
-  text[size] = '\0';
-  return size;
-}
-
 }  // namespace
 
 const char* CodeName(Code code) {
@@ -82,9 +71,12 @@ void Status::Unref(Rep* rep) {
 
 namespace {
 
-// Lays out a record and its two texts in one block; null when malloc fails.
+// Lays out a record and its two texts in one block; null when malloc fails. The message is made printable:
+// names in it are anybody's.
 template <typename Rep>
 Rep* MakeRep(Code code, std::string_view message, std::string_view node) {
+  char shown[kMaxText];
+  message = {shown, WritePrintable(message, shown, sizeof(shown) - 1)};
   void* block = std::malloc(sizeof(Rep) + message.size() + node.size() + 2);
   if (block == nullptr) return nullptr;
   Rep* rep = new (block) Rep;
@@ -117,7 +109,6 @@ Status Status::ErrorV(Code code, const char* format, va_list args) {
   int n = std::vsnprintf(text, sizeof(text), format, args);
   if (n < 0) n = 0;
   size_t size = static_cast<size_t>(n) < sizeof(text) ? static_cast<size_t>(n) : sizeof(text) - 1;
-  size = MakePrintable(text, size);
   Rep* rep = MakeRep<Rep>(code == Code::kOk ? Code::kInternal : code, {text, size}, {});
   return Status(rep != nullptr ? rep : LastResort<Rep>());
 }
@@ -146,7 +137,6 @@ Status Status::At(const char* format, ...) const {
   n = std::snprintf(text + used, sizeof(text) - used, ": %s", message());
   if (n > 0) used += static_cast<size_t>(n);
   if (used >= sizeof(text)) used = sizeof(text) - 1;
-  used = MakePrintable(text, used);
   Rep* rep = MakeRep<Rep>(code(), {text, used}, source_node());
   return rep != nullptr ? Status(rep) : *this;
 }

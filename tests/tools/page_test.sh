@@ -91,9 +91,12 @@ drawn = re.findall(r'<rect class="s-collective" data-c="\d+"', page)
 assert len(starts) == len(drawn) > 8, (len(starts), len(drawn))
 own = [o for o in program["overlaps"] if 0 in o["devices"]]
 before, after = (sum(o["exposed_us"][i] for o in own) for i in (0, 1))
-said = re.search(r"; (\d+) collectives on device 0: exposed ([\d.]+) µs → ([\d.]+) µs", page)
+# Of a plan for the host that nobody has measured, parts of a run stand for times.
+said = re.search(r"; (\d+) collectives on device 0: exposed ([\d.]+) % of a run → ([\d.]+) % of a run", page)
 assert int(said[1]) == len(own), (said[0], len(own))
-assert abs(float(said[2]) - before) < 1 and abs(float(said[3]) - after) < 1, (said[0], before, after)
+percent = before / float(said[2])
+assert abs(float(said[3]) * percent - after) < 0.1 * percent, (said[0], before, after)
+assert re.search(r'id="time-facts">by the table of one core', page)
 assert before > after, (before, after)
 for lane in ("device 0, stream 0", "device 3, collectives"):
     assert lane in page, lane
