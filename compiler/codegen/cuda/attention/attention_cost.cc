@@ -52,7 +52,10 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
                     uint32_t resident) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * KeyShare(context, tiles);
+  // Where each row has a limit of its own, blocks of many rows take unequal time, and the longest decides.
+  const bool unequal = layout.row_warps == 8 && layout.wgmma != 0;
+  const double share = unequal ? 1 : KeyShare(context, tiles);
+  const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * share;
   const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
   if (layout.wgmma == 0) {
     const double features = layout.padded(layout.features) + layout.padded(layout.values);
