@@ -33,15 +33,22 @@ TEST_F(CompiledCalls, ThatNoGraphMayContainStayOnStreamZero) {
   Call("Tap", {"n"}, {"t"});
   model_.Node("Abs", {"t"}, {"y"});
   model_.Output("y");
-  for (onnx::NodeProto& node : *model_.graph()->mutable_node()) {
+  const auto put_on_stream = [&](onnx::NodeProto& node) {
     onnx::StringStringEntryProto* entry = node.add_metadata_props();
     entry->set_key("stream");
     entry->set_value("1");
-  }
+  };
+  for (onnx::NodeProto& node : *model_.graph()->mutable_node())
+    if (node.op_type() != "Tap") put_on_stream(node);
   ASSERT_MADE();
   for (const Step& step : compiled_->plan.programs[0].steps)
     EXPECT_EQ(step.stream, step.kind == StepKind::kCustom ? 0u : 1u);
   EXPECT_EQ(Run({{"x", {1, -2, 3, -4}}})[0], (Floats{1, 2, 3, 4}));
+
+  put_on_stream(*model_.graph()->mutable_node(1));
+  const Status made = Compile();
+  EXPECT_FALSE(made.ok());
+  EXPECT_NE(std::string(made.message()).find("Tap"), std::string::npos) << made.message();
 }
 
 // A GPU's graphs contain no functions of the host, whatever their library says.

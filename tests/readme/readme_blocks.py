@@ -23,7 +23,7 @@ ELSEWHERE = {
     r"tests/mutation/mutate.py (?!.*--list)": "builds and tests for minutes; mutation_self_test runs its parts",
     r"cmake --build ": "the build that this test is part of",
     r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
-    r"python3 tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
+    r"\S*python3? tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
     r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tools/bench/ort_encoders.py makes and compares them",
