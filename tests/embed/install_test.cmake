@@ -69,7 +69,7 @@ foreach(standard c++17 c++20)
   endif()
 endforeach()
 
-# The example of runtime/testing/README.md, copied: it holds of this plan; with other expectations it says why not.
+# The example of tools/docs/testing-memory.md, copied: it holds of this plan; with other expectations it says why not.
 file(READ ${EXAMPLE} text)
 foreach(language cpp cmake)
   string(FIND "${text}" "```${language}\n" first)
@@ -88,7 +88,7 @@ run(${CMAKE_COMMAND} -S ${example} -B ${example}/build -G ${GENERATOR}
     -DCMAKE_PREFIX_PATH=${stage} -DCMAKE_CXX_COMPILER=${CXX})
 run(${CMAKE_COMMAND} --build ${example}/build)
 run(${CMAKE_COMMAND} -E chdir ${example} ${example}/build/memory_test)
-message("the example of runtime/testing: ${output}")
+message("the example of testing-memory.md: ${output}")
 string(REPLACE "DiesAfter(\"x\", \"mul_node\")" "DiesAfter(\"y\", \"mul_node\")" cpp "${cpp}")
 string(REPLACE "IsUpdatedInPlace(\"total\")" "IsUpdatedInPlace(\"totel\")" cpp "${cpp}")
 file(WRITE ${example}/memory_test.cc "${cpp}")

@@ -1,4 +1,4 @@
-"""Runs every block of code of the READMEs as it stands there; see README.md beside this file."""
+"""Runs every block of code of the READMEs and the documentation as it stands there; see README.md beside this file."""
 
 import argparse
 import os
@@ -10,8 +10,8 @@ import sys
 
 # Which prepared folder (write_models.cc) the blocks of a page, or of a section of it, are run in.
 FOLDERS = {
-    ("README.md", "Several devices"): "collective",
-    ("README.md", "Operators of your own"): "ops",
+    ("tools/docs/many-gpus.md", "Models that bring their own collectives"): "collective",
+    ("tools/docs/custom-operators.md", None): "ops",
     ("tools/examples/custom_ops/README.md", None): "ops",
 }
 
@@ -26,6 +26,7 @@ ELSEWHERE = {
     r"\S*python3? tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
     r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
+    r"\S*rondo compile first=decoder_model_merged.onnx": "needs Optimum's export; tools/bench/ort_merged.py makes and compares such",
     r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tools/bench/ort_encoders.py makes and compares them",
     r"\S*rondo generate t5.rondo": "the same",
     r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
@@ -33,7 +34,7 @@ ELSEWHERE = {
 }
 
 # Commands that only a GPU can do: where there is none, they must say so.
-NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo run .*--driver cuda"]
+NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo check \S+ --kernels", r"\S*rondo run .*--driver cuda"]
 
 CPP_FRAME = """
 #include <rondo/rondo_host.h>
@@ -231,6 +232,8 @@ class Runner:
         self.ran += 1
 
     def run(self, block):
+        if block.language == "text":  # a picture, or what a command prints
+            return
         kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake, "json": self.json}.get(block.language)
         if kind is None:
             return self.fail(block, f"a block of {block.language}, which nobody runs", "")
@@ -247,14 +250,15 @@ def main():
     pages = sorted(p for top in ("README.md", "compiler", "core", "drivers", "formats", "runtime", "tests", "tools")
                    for p in ([source / top] if top.endswith(".md") else (source / top).rglob("README.md"))
                    if "results" not in p.parts)
+    pages += sorted((source / "tools/docs").glob("[a-z]*.md"))
     for page in pages:
         for block in blocks_of(str(page.relative_to(source)), page.read_text()):
             runner.run(block)
     for entry in list(FOLDERS) + list(ELSEWHERE) + NEEDS_GPU:
         if entry not in runner.used:
             runner.failures.append(str(entry))
-            print(f"FAIL no README has what the table says of {entry}")
-    print(f"{runner.ran} commands and blocks of {len(pages)} READMEs were run, {runner.left} commands are run elsewhere")
+            print(f"FAIL no page has what the table says of {entry}")
+    print(f"{runner.ran} commands and blocks of {len(pages)} pages were run, {runner.left} commands are run elsewhere")
     sys.exit(1 if runner.failures else 0)
 
 

@@ -109,6 +109,17 @@ TEST_F(CommandLine, HelpSaysWhatHelpOfTheCommandSays) {
   EXPECT_PRINTS(none, "there is no command \"nothing\"; there are: compile inspect");
 }
 
+TEST_F(CommandLine, OpsListsWhatIsImportedAndNamesTheNearest) {
+  const Outcome gelu = Rondo("ops Gelu");
+  EXPECT_EQ(gelu.status, 0);
+  EXPECT_PRINTS(gelu, "ai.onnx\n");
+  EXPECT_PRINTS(gelu, "com.microsoft\n");
+  EXPECT_EQ(gelu.text.find("Relu"), std::string::npos);
+  const Outcome none = Rondo("ops Gemn");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_PRINTS(none, "no operator is called \"Gemn\"; nearest: \"Gemm\"");
+}
+
 TEST_F(CommandLine, QuietPrintsResultsAndErrorsAlone) {
   EXPECT_EQ(Rondo("compile -q " + kLlama + " -o " + In("p")).text, "");
   EXPECT_EQ(Rondo("check --quiet " + In("p")).text, "");

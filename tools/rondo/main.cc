@@ -59,6 +59,11 @@ int main(int argc, char** argv) {
      "  rondo test --model decode.onnx decode.test\n"
      "  rondo test --rtol 1e-2 --atol 1e-4 my_case\n",
      rondo::tools::MakeTestCommand},
+    {"ops", "List the operators, opsets and types that this build compiles",
+     "  rondo ops\n"
+     "  rondo ops Attention GroupQueryAttention\n"
+     "  rondo ops --json | jq -r '.operators[].operator'\n",
+     rondo::tools::MakeOpsCommand},
     {"pack", "Run the memory planner alone on buffers from a CSV file",
      "  rondo pack buffers.csv --capacity 1048576\n"
      "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n"
