@@ -109,6 +109,22 @@ TEST_F(CommandLine, HelpSaysWhatHelpOfTheCommandSays) {
   EXPECT_PRINTS(none, "there is no command \"nothing\"; there are: compile inspect");
 }
 
+TEST_F(CommandLine, HelpHasGroupsAndLeavesWhatFewNeedToHelpAll) {
+  const std::string help = Rondo("compile --help").text, all = Rondo("compile --help-all").text;
+  size_t at = 0;
+  for (const char* group :
+       {"Input", "Shapes", "Target", "Precision", "Many devices", "Memory", "Debugging", "Output"}) {
+    const size_t found = help.find("\n" + std::string(group) + ":\n");
+    ASSERT_NE(found, std::string::npos) << group;
+    EXPECT_GT(found, at) << group;
+    at = found;
+  }
+  EXPECT_EQ(help.find("--skip-pass"), std::string::npos);
+  EXPECT_NE(help.find("options that few need: rondo compile --help-all"), std::string::npos);
+  EXPECT_NE(all.find("--skip-pass"), std::string::npos);
+  EXPECT_EQ(all.find("options that few need:"), std::string::npos);
+}
+
 TEST_F(CommandLine, OpsListsWhatIsImportedAndNamesTheNearest) {
   const Outcome gelu = Rondo("ops Gelu");
   EXPECT_EQ(gelu.status, 0);

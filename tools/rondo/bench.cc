@@ -53,20 +53,19 @@ constexpr double kH200Gbps = 4670;  // what a read-only stream was measured to r
 class BenchCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
-        .Texts("--input", &inputs_,
-               "an input, or state before the first run, from a .npy or .pb file; others: integers 0, floats "
-               "synthetic",
-               "NAME=FILE")
-        .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
-        .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
+    DeclarePlan(options, &plans_);
+    DeclareProgram(options, &program_);
+    DeclareInputs(options, &inputs_, kSyntheticInputs);
+    options.Integer("--runs", &runs_, 1, 1000000, "measure N runs, after a tenth as many to warm up")
+        .Integer("--top", &top_, 0, 1000000, "show the N slowest steps; 0: all");
+    DeclareTrace(options, &trace_);
+    options
         .Flag("--device-memory", &device_memory_,
-              "time runs with all outputs, in host memory and in device memory, too")
-        .Number(
-            "--memory-gbps", &memory_gbps_,
-            "what the device's memory delivers, for the floor of each step; by default an H200's, on GPUs")
-        .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all");
+              "also time runs with all outputs in host memory and in device memory")
+        .Rare()
+        .Number("--memory-gbps", &memory_gbps_,
+                "bandwidth of the device's memory, for the floor of each step; default on GPUs: an H200's")
+        .Rare();
     DeclareLoad(options, &load_);
     out_.Declare(options);
   }

@@ -13,6 +13,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/expect_file.h"
 #include "tools/rondo/kernel_check.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -92,22 +93,22 @@ void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* 
 class CheckCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Texts("--ops", &ops_, "compare the plan's custom ops with this library, too", "LIB.so")
+    DeclarePlan(options, &plans_);
+    options.Group("Memory")
+        .Text("--expect", &expect_, "also compare the plan's memory with what a JSON file expects of it", "F")
+        .Text("--write-expect", &write_expect_, "write such a file, of what holds of this plan now", "F")
+        .Group("Kernels")
         .Flag("--kernels", &kernels_,
               "also run each kernel alone on the GPU and compare with the host driver")
         .Text("--kernel", &kernel_check_.only, "with --kernels: only the kernel of this name", "NAME")
-        .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: of the random inputs (1)")
-        .Text("--driver", &load_.driver, "with --kernels: what to check: cuda, or host against itself",
-              "host|cuda")
-        .Text("--expect", &expect_, "also hold the plan's memory against what a JSON file expects of it", "F")
-        .Text("--write-expect", &write_expect_, "write such a file, of what holds of this plan now", "F")
+        .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: the seed of the random inputs (1)")
+        .Text("--driver", &load_.driver,
+              "with --kernels: what to check: cuda (default), or host against itself", "host|cuda")
         .Flag("--images", &images_,
-              "also write every kernel's CUDA text again, compile it, and compare machine code and launch")
-        .Text("--library-path", &load_.library_path,
-              "with --kernels and --images: folders (a:b) in which vendor libraries are looked for first",
-              "DIRS")
-        .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
+              "also write every kernel's CUDA text again, compile it, and compare machine code and launch");
+    DeclareLibraryPath(options, &load_.library_path);
+    options.Texts("--ops", &ops_, "also compare the plan's custom operators with this library", "LIB.so");
+    DeclareIgnoreHashes(options, &ignore_hashes_);
     out_.Declare(options);
   }
 

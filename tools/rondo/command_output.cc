@@ -40,9 +40,10 @@ CommandOutput::CommandOutput()
 CommandOutput::~CommandOutput() = default;
 
 void CommandOutput::Declare(OptionSet& options) {
-  options.Flag("--json", &json_, "print one JSON object instead of text")
+  options.Group("Output")
+      .Flag("--json", &json_, "print one JSON object instead of text")
       .Flag("--wide", &wide_, "do not cut lines to the width of the terminal")
-      .Flag("-q,--quiet", &quiet_, "print results that are asked for, and errors; nothing else");
+      .Flag("-q,--quiet", &quiet_, "print only results that were asked for, and errors");
 }
 
 size_t CommandOutput::Width(size_t piped) const {

@@ -13,14 +13,14 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/kernel_folder.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/model_arguments.h"
+#include "tools/rondo/model_options.h"
 #include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
-#include "tools/rondo/target_words.h"
-#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
@@ -167,124 +167,126 @@ class CompileCommand : public Command {
            "dump-after", "check-passes", "list-passes", "verbose", "json", "wide", "quiet"},
           {"ops", "profile"});
     };
-    options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
-        .Text("-o,--output", &output_, "the plan file to write", "PLAN")
+    options.Group("Input")
+        .Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
+        .Text("-o,--output", &output_, "the plan file to write", "PLAN");
+    DeclareOps(options, &ops_);
+    options
+        .Texts("--external-data", &options_.external_data,
+               "a folder into which symbolic links to external data may lead, beside the model's", "DIR")
+        .Text("--synthetic-weights", &seed_, "replace missing external weights by numbers made from SEED",
+              "SEED")
+        .Rare()
+        .Text("--write-synthetic", &write_synthetic_, "write those numbers as the missing external data file",
+              "FILE")
+        .Rare()
+        .Group("Shapes");
+    DeclareShapes(options, &model_, ", in every program that has it, or in one (prefill:x=1x128)");
+    options
+        .Texts("--bind", &bound_,
+               "replace an input by a constant with this value in every element (use_cache_branch=true), in "
+               "every "
+               "program that has it, or in one (prefill:use_cache_branch=false)",
+               "NAME=VALUE")
+        .Integer(
+            "--unroll", &options_.longest_unrolled, 0, 1 << 16,
+            "write recurrent operators, Loop and Scan of up to N rounds out as straight steps (default 16)")
+        .Rare()
+        .Group("Target");
+    DeclareTarget(options, &model_, "host");
+    options
         .Text(
-            "--target", &target_,
-            ("what to generate code for: " + KnownTargets() +
-             "; or several, as in cuda:sm_80,cuda:sm_90a: the first GPU named decides how kernels are fused")
-                .c_str(),
-            "TARGET")
-        .Suggest(TargetWords())
-        .Text("--precision", &precision_,
-              "what f32 matmuls, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
-              "f16 and bf16 states are of that type, other inputs and outputs stay f32",
-              "f32|tf32|f16|bf16")
-        .Text("--quantize-weights", &quantize_,
-              "rounds weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale for each column or, "
-              "as in "
-              "int4:32, for each block of 16 to 256 numbers; -v says what each weight lost",
-              "TYPE[:BLOCK]")
-        .Suggest({"int4", "int8", "fp8", "int2", "fp4"})
-        .Text("--matmuls,--products", &matmuls_,
-              "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker by "
-              "estimate (auto, the default)",
-              "generated|library|auto")
-        .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
-              "DIRS")
+            "--matmuls", &matmuls_,
+            "matmuls on GPUs: generated; library, by cuBLASLt wherever it can; auto, whichever is faster by "
+            "estimate (default)",
+            "generated|library|auto")
+        .Flag("--deterministic", &options_.deterministic,
+              "the same bits on one GPU model with any version of cuBLASLt: all matmuls are generated")
+        .Text("--profile", &profile_,
+              "choose kernels by what rondo tune measured, and estimate with the times that rondo profile "
+              "measured",
+              "F.json")
+        .Integer("--alternatives", &options_.alternatives, 0, 32,
+                 "keep the N best other ways to compute each matmul in the plan, for rondo tune");
+    DeclareLibraryPath(options, &options_.library_path);
+    options
         .Text(
             "--kernel-cache", &kernel_cache_,
             "the folder that keeps compiled kernels (default: rondo/kernels in $XDG_CACHE_HOME or ~/.cache)",
             "DIR")
-        .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel, and keep none")
-        .Integer("--devices", &devices_, 1, 64,
-                 "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
-        .Integer("--tp", &tensor_parallel_, 1, 64,
-                 "share the whole model out over N devices: weights, states and work (tensor parallelism)",
-                 "N")
-        .Text("--weights", &weights_, kWeightsHelp, "divide|gather")
-        .Integer("--pp", &pipeline_parallel_, 1, 64,
-                 "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
-                 "each stage is shared out",
-                 "N")
-        .Text("--profile", &profile_,
-              "compute kernels as rondo tune measured to be best, and estimate with the times that rondo "
-              "profile measured",
-              "F.json")
-        .Integer("--alternatives", &options_.alternatives, 0, 32,
-                 "of each matmul, keep the N best other ways to compute it in the plan, for rondo tune", "N")
-        .Integer(
-            "--unroll", &options_.longest_unrolled, 0, 1 << 16,
-            "recurrent operators, Loop and Scan of up to N rounds (default 16) become straight steps, longer "
-            "ones loops",
-            "N")
-        .Texts("--shape", &shapes_,
-               "of an input (x=1x128; -1: as the model says) or a symbolic dimension (batch=4), in every "
-               "program that has it, or in one (prefill:x=1x128)",
-               "NAME=DIMS")
-        .Texts(
-            "--bind", &bound_,
-            "an input is this number in every element from now on (use_cache_branch=true), in every program "
-            "that has it, or in one (prefill:use_cache_branch=false)",
-            "NAME=VALUE")
-        .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
-                 "caches that grow by what a run adds become caches of N positions, changed in place", "N")
-        .Texts("--position-mask", &options_.position_masks,
-               "with --cache-length: an input that is a mask over all positions, where that is not known "
-               "(none: there "
-               "is none)",
-               "NAME")
+        .Rare();
+    DeclareKernelCache(options, &model_);
+    options.Group("Precision")
         .Text(
-            "--sample", &sample_,
-            "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
-            "top-p "
-            "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
-            "LOGITS[:TOKENS]")
+            "--precision", &precision_,
+            "what f32 matmuls, convolutions and attention compute in (default f32); with f16 and bf16 states "
+            "have that type, other inputs and outputs stay f32",
+            "f32|tf32|f16|bf16")
+        .Text("--quantize-weights", &quantize_,
+              "round weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale per column or, as in "
+              "int4:32, per block of 16 to 256; -v says what each weight lost",
+              "TYPE[:BLOCK]")
+        .Suggest({"int4", "int8", "fp8", "int2", "fp4"})
+        .Group("Language models")
+        .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
+                 "caches that grow in each run get N positions and are updated in place")
+        .Texts("--position-mask", &options_.position_masks,
+               "with --cache-length: the input that is a mask over all positions, where that is not known; "
+               "none: "
+               "there is none",
+               "NAME")
+        .Rare()
+        .Text("--sample", &sample_,
+              "draw the next token of each text on the device from the output LOGITS; temperature, top-k, "
+              "top-p "
+              "and a seed become states; a program of one token per text (the input TOKENS) reads what was "
+              "drawn",
+              "LOGITS[:TOKENS]")
+        .Group("Many devices");
+    DeclareSharing(options, &model_);
+    options
+        .Integer("--devices", &devices_, 1, 64,
+                 "for models with their own collectives: how many devices; {rank} in a MODEL's name is the "
+                 "device's number")
+        .Number("--overlap-budget", &options_.overlap_budget,
+                "by how much of its bytes a device's arena may grow so that collectives run beside compute "
+                "(default 0.1)")
+        .Rare()
+        .Group("Memory")
         .Texts("--state", &states_,
                "an input and an output that are one persistent buffer; names may hold ':' "
-               "(past:0:present:0), and "
-               "\\: is a ':' of a name where more than one reading is the model's",
-               "INPUT:OUTPUT")
-        .Texts("--donate", &donations_,
-               "inputs whose memory is given away with each run: outputs of the same shape and type, or else "
-               "temporaries, may lie there",
-               "INPUT[,...]")
-        .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
-        .Texts("--external-data", &options_.external_data,
-               "symbolic links to external data may lead to this folder, too", "DIR")
-        .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
-        .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
-              "FILE")
-        .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
-        .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
-        .Number("--overlap-budget", &options_.overlap_budget,
-                "by how much of its bytes a device's arena may grow so that collectives run beside compute, "
-                "beside weights that --weights gather has ahead of their use (default 0.1)",
-                "X")
+               "(past:0:present:0); write \\: for a ':' of a name if the text is ambiguous",
+               "INPUT:OUTPUT");
+    DeclareAutoState(options, &model_);
+    options
         .Texts(
-            "--annotate", &annotations_,
-            "say of an ONNX node (by name, or value:NAME by an output; * stands for any characters, \\ "
-            "before "
-            "one of * : = , \\ takes away its meaning): stream=N, on another stream than the rest; "
-            "fuse=off, a kernel that computes nothing of other nodes; graph=off, in no graph with others; "
-            "keep=together, with those marked so that it exchanges values with: one after another, in one "
-            "graph and stage; after=NODES (names, with commas between), what runs for it runs after what "
-            "runs for those; needs=NODES, the same, and those run even if nothing reads them. It holds or is "
-            "refused. A name goes before a pattern, a narrower pattern before a wider one, both before the "
-            "model's metadata; what else contradicts is refused",
-            "NODE:KEY=VALUE")
+            "--donate", &donations_,
+            "give the memory of these inputs away in each run: to outputs of the same shape and type, or to "
+            "temporaries",
+            "INPUT[,...]")
+        .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
+        .Rare()
+        .Group("Single nodes")
+        .Texts("--annotate", &annotations_,
+               "how an ONNX node runs: stream=N, fuse=off, graph=off, keep=together, after=NODES or "
+               "needs=NODES. "
+               "NODE is a name, value:NAME (the node of that output) or a pattern with *. It holds or is "
+               "refused; "
+               "tools/docs/annotations.md says more",
+               "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
+        .Rare()
+        .Group("Debugging")
+        .Flag("-v,--verbose", &verbose_, "print what each pass did")
+        .Flag("--list-passes", &list_passes_, "print the table of passes")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Suggest(PassNames())
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
+        .Rare()
         .Suggest(PassNames())
         .Flag("--check-passes", &options_.check_passes,
-              "after every pass, check all that holds then; to find faults")
-        .Flag("--list-passes", &list_passes_, "print the table of passes")
-        .Flag("--deterministic", &options_.deterministic,
-              "results on one model of GPU are the same bits with any version of cuBLASLt: all matmuls are "
-              "generated, whatever a profile says of libraries; not with --matmuls library")
-        .Flag("-v,--verbose", &verbose_, "print what each pass did");
+              "check every invariant after every pass, to find faults")
+        .Rare();
     out_.Declare(options);
   }
 
@@ -356,7 +358,7 @@ class CompileCommand : public Command {
   }
 
   Status ReadTargets() {
-    RONDO_ASSIGN_OR_RETURN(options_.targets, ParseTargets(target_));
+    RONDO_ASSIGN_OR_RETURN(options_.targets, ParseTargets(model_.target));
     return Status::Ok();
   }
 
@@ -372,7 +374,7 @@ class CompileCommand : public Command {
                "\": name each, as in prefill=a.onnx decode=b.onnx";
       }
     }
-    return ReadModelArguments(shapes_, bound_, &options_);
+    return ReadModelArguments(model_.shapes, bound_, &options_);
   }
 
   std::string ReadNames() {
@@ -396,7 +398,7 @@ class CompileCommand : public Command {
     if (!sample_.empty() && sample_.front() == ':')
       return "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]";
     options_.sample_text = sample_;
-    options_.auto_state = !no_auto_state_;
+    options_.auto_state = !model_.no_auto_state;
     return "";
   }
 
@@ -432,18 +434,19 @@ class CompileCommand : public Command {
 
   std::string ReadDevices() {
     options_.devices = static_cast<uint32_t>(devices_);
-    options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
-    options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
-    if (!TakeWeights(weights_, &options_)) return "--weights " + weights_ + " is none of divide, gather";
+    options_.tensor_parallel = static_cast<uint32_t>(model_.tensor_parallel);
+    options_.pipeline_parallel = static_cast<uint32_t>(model_.pipeline_parallel);
+    if (!TakeWeights(model_.weights, &options_))
+      return "--weights " + model_.weights + " is none of divide, gather";
     return "";
   }
 
   std::string ReadKernels() {
-    if (!no_kernel_cache_ && options_.targets.any_gpu())
+    if (!model_.no_kernel_cache && options_.targets.any_gpu())
       options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelFolder("compile") : kernel_cache_;
     if (options_.alternatives > 0 && !options_.targets.any_gpu())
       return "--alternatives is for GPUs: give --target cuda:sm_90a";
-    if (no_kernel_cache_ && !kernel_cache_.empty()) {
+    if (model_.no_kernel_cache && !kernel_cache_.empty()) {
       return "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_;
     }
     if (matmuls_ == "generated") {
@@ -530,13 +533,13 @@ class CompileCommand : public Command {
 
   std::function<std::string()> given_;  // the command line, after parsing
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, bound_, states_, donations_, ops_, annotations_;
+  ModelOptions model_{.target = "host"};
+  std::vector<std::string> models_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;
-  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
-                                                                        weights_ = "divide", target_ = "host";
-  int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
+  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto";
+  int64_t devices_ = 0;
   CommandOutput out_;
-  bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
+  bool list_passes_ = false, verbose_ = false;
 };
 
 }  // namespace

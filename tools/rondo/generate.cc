@@ -28,46 +28,49 @@ constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128, kMostCount = 1 <
 class GenerateCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options
-        .Positional("PLAN", &plans_, 1, 1,
-                    "a plan of a prefill program, or several, and one of single tokens")
-        .Texts("--prompt", &prompts_,
-               "a text to continue; several are continued each, those of a batch together", "TEXT")
+    DeclarePlan(options, &plans_, "a plan with one prefill program or more, and one of single tokens");
+    options.Group("Text")
+        .Texts("--prompt", &prompts_, "a text to continue; may be given several times", "TEXT")
         .Texts("--prompt-file", &prompt_files_, "the same, from a file; -: standard input", "F")
-        .Texts("--prompt-lines", &prompt_lines_, "the same, a text a line of a file", "F")
-        .Texts("--source", &sources_, "what an encoder reads, a text each; or give its inputs (--input)",
+        .Texts("--prompt-lines", &prompt_lines_, "the same, a text per line of a file", "F")
+        .Integer(
+            "--count", &count_, 1, kMostCount,
+            "continue each prompt N times, with another seed each time; default: once, or a single prompt as "
+            "often as a batch has texts")
+        .Text("--prefix-file", &prefix_file_,
+              "what all texts begin with: computed once; other sessions copy its states on the device", "F")
+        .Text("--start", &start_, "the token with which every prompt begins", "ID")
+        .Flag("--ids", &ids_, "texts are token numbers with spaces between, here and in the output")
+        .Integer("--max-tokens", &max_tokens_, 0, kMostTokens,
+                 "add N tokens to each text; default: 128, or what the caches hold")
+        .Texts("--stop", &stops_, "a text ends before this token", "ID")
+        .Texts("--stop-text", &stop_texts_, "a text ends before this text, which is not written", "TEXT")
+        .Group("Encoder")
+        .Texts("--source", &sources_, "what an encoder reads, one per text; or give its inputs (--input)",
                "TEXT")
         .Texts("--source-file", &source_files_, "the same, from a file", "F")
-        .Texts("--source-lines", &source_lines_, "the same, a text a line of a file", "F")
-        .Integer("--count", &count_, 1, kMostCount,
-                 "continue each prompt so often, each time with another seed; by default once, or one prompt "
-                 "alone as often as a batch has texts",
-                 "N")
-        .Text("--start", &start_, "the token that every prompt begins with", "ID")
-        .Text("--prefix-file", &prefix_file_,
-              "what all texts begin with: computed once, by a session from which each other one copies its "
-              "states, "
-              "on the device",
-              "F")
-        .Flag("--ids", &ids_, "texts are numbers of tokens with space between, here and in what is written")
-        .Integer("--max-tokens,--tokens", &max_tokens_, 0, kMostTokens,
-                 "how many tokens to add to each text; by default 128, or what the caches hold", "N")
-        .Texts("--stop", &stops_, "a text ends where this token would follow", "ID")
-        .Texts("--stop-text", &stop_texts_, "a text ends where this would follow, and is not written", "TEXT")
-        .Number("--temperature", &sampling_.temperature, "0: the likeliest token (the default)", "T")
-        .Integer("--top-k", &sampling_.top_k, 0, 1 << 24, "draw from the K likeliest tokens only; 0: all",
-                 "K")
+        .Texts("--source-lines", &source_lines_, "the same, one per line of a file", "F")
+        .Group("Sampling")
+        .Number("--temperature", &sampling_.temperature, "0: take the likeliest token (default)", "T")
+        .Integer("--top-k", &sampling_.top_k, 0, 1 << 24,
+                 "draw from the K likeliest tokens only; 0: all (default)", "K")
         .Number("--top-p", &sampling_.top_p,
-                "draw from the fewest tokens that are so likely together (default 1)", "P")
+                "draw from the fewest tokens whose probabilities add up to P (default 1)", "P")
         .Text("--seed", &seed_,
-              "of the first text, 0 to 2^64 - 1; the next has the next. The same seed, the same text", "SEED")
-        .Flag("--no-echo", &no_echo_, "write what follows the prompts, and not the prompts")
-        .Flag("--raw", &raw_, "write the texts alone, prompts and what follows, and no times")
-        .Texts("--program", &form_.programs, "use these programs of the plan; by default all", "NAME")
+              "seed of the first text, 0 to 2^64 - 1; the next text has the next seed. Same seed, same text",
+              "SEED")
+        .Group("What is written")
+        .Flag("--no-echo", &no_echo_, "write what follows the prompts, not the prompts")
+        .Flag("--raw", &raw_, "write only the texts, prompts included, and no times")
+        .Group("Programs and inputs of the plan")
+        .Texts("--program", &form_.programs, "use these programs of the plan; default: all", "NAME")
+        .Rare()
         .Texts("--port", &ports_,
                "what an input is (tokens, positions, mask, past, total, last), or which output has logits",
                "ROLE=NAME")
-        .Integer("--context", &form_.context, 1, int64_t{1} << 40, "positions that the caches hold", "N")
+        .Rare()
+        .Integer("--context", &form_.context, 1, int64_t{1} << 40, "the caches hold N positions")
+        .Rare()
         .Texts("--input", &inputs_, "an input of every run, from a .npy or .pb file", "NAME=FILE");
     DeclareLoad(options, &load_);
     out_.Declare(options);

@@ -3,6 +3,7 @@
 #include "formats/plan/reader.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/plan_page.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -18,15 +19,16 @@ constexpr FileKind kPage = {"a page of rondo inspect", kPageBegins};
 class InspectCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Flag("--steps", &shown_.steps, "all steps with the buffers they touch")
+    DeclarePlan(options, &plans_);
+    options.Flag("--steps", &shown_.steps, "all steps with the buffers they touch")
         .Flag("--buffers", &shown_.buffers, "all buffers with offsets and lifetimes")
         .Text("--html", &html_, "write one web page: the arena over time, steps, buffers, with a search",
               "FILE")
 #if RONDO_HAVE_COMPILER
         .Text("--profile", &profile_, "beside each estimate what rondo profile measured", "F.json")
 #endif
-        .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
+        ;
+    DeclareIgnoreHashes(options, &ignore_hashes_);
     out_.Declare(options);
   }
 

@@ -1,13 +1,37 @@
-// DeclareLoad: the options of commands that run a plan.
+// Options that several commands have, each declared once: those of commands that read or run a plan.
+// model_options.h has those of commands that compile.
+//
+// What is declared must outlive the parsing.
 #ifndef RONDO_TOOLS_RONDO_LOAD_OPTIONS_H_
 #define RONDO_TOOLS_RONDO_LOAD_OPTIONS_H_
+
+#include <string>
+#include <vector>
 
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/options.h"
 
 namespace rondo::tools {
 
-// `to` must outlive the parsing.
+// The argument PLAN, of commands that read one plan.
+void DeclarePlan(OptionSet& options, std::vector<std::string>* plans, const char* help = "the plan file");
+void DeclareIgnoreHashes(OptionSet& options, bool* ignore);
+void DeclareProgram(OptionSet& options, std::string* program);
+// --input NAME=FILE; `others` is the end of the help: what other inputs hold.
+void DeclareInputs(OptionSet& options, std::vector<std::string>* inputs, const char* others = "");
+inline constexpr const char* kSyntheticInputs = "; other inputs: integers 0, floats synthetic";
+void DeclareTrace(OptionSet& options, std::string* file);
+// -o and --merge, of commands that measure.
+void DeclareProfile(OptionSet& options, std::string* file, bool* merge);
+void DeclareFirstInteger(OptionSet& options, int64_t* first);
+
+void DeclareDriver(OptionSet& options, std::string* driver);
+// `--library-path`: where vendors' libraries are looked for.
+void DeclareLibraryPath(OptionSet& options, std::string* folders);
+void DeclareOps(OptionSet& options, std::vector<std::string>* libraries);
+// How a plan is run, apart from --devices, which says more where a command compiles as well.
+void DeclareRunning(OptionSet& options, LoadOptions* to);
+// All options of commands that run a plan.
 void DeclareLoad(OptionSet& options, LoadOptions* to);
 
 }  // namespace rondo::tools

@@ -43,7 +43,8 @@ std::string AlsoTakes(const OpRow& row) {
 
 std::string TypesText() {
   std::string text = "Element types of tensors: ";
-  for (int i = 0; i < kNumDTypes; ++i) text += (i == 0 ? "" : ", ") + std::string(Name(static_cast<DType>(i)));
+  for (int i = 0; i < kNumDTypes; ++i)
+    text += (i == 0 ? "" : ", ") + std::string(Name(static_cast<DType>(i)));
   return text + ".";
 }
 
@@ -60,10 +61,11 @@ class OpsCommand : public Command {
     for (const OpRow* row : rows) known.insert(row->op);
     for (const std::string& name : names_) {
       if (known.count(name) != 0) continue;
-      return out_.Fail("ops", Status::Error(Code::kNotFound,
-                                            "no operator is called \"%s\"; nearest: %s; a library of custom "
-                                            "operators (compile --ops) can add one",
-                                            name.c_str(), NearestNames(name, {known.begin(), known.end()}).c_str()));
+      return out_.Fail("ops",
+                       Status::Error(Code::kNotFound,
+                                     "no operator is called \"%s\"; nearest: %s; a library of custom "
+                                     "operators (compile --ops) can add one",
+                                     name.c_str(), NearestNames(name, {known.begin(), known.end()}).c_str()));
     }
     std::map<std::string, Section> sections;  // a domain each
     for (const OpRow* row : rows) {

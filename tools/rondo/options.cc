@@ -49,7 +49,11 @@ constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, a
 // What an option is for, in lines that end at a word.
 class Formatter : public CLI::Formatter {
  public:
-  Formatter() { column_width(kHelpColumn); }
+  explicit Formatter(const OptionNotes* notes) : notes_(notes) { column_width(kHelpColumn); }
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return make_description(app) + make_usage(app, name) + make_positionals(app) + Groups(app, mode) +
+           make_subcommands(app, mode) + "\n" + make_footer(app);
+  }
   std::string make_option_desc(const CLI::Option* option) const override {
     std::istringstream words(CLI::Formatter::make_option_desc(option));
     std::string text, word;
@@ -62,6 +66,40 @@ class Formatter : public CLI::Formatter {
     }
     return text;
   }
+
+ private:
+  // Options by group, in the order in which they were declared; help itself stands in the last group.
+  std::string Groups(const CLI::App* app, CLI::AppFormatMode mode) const {
+    std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups;
+    std::vector<const CLI::Option*> helps;
+    size_t left_out = 0;
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) continue;
+      if (option == app->get_help_ptr() || option == app->get_help_all_ptr()) {
+        helps.push_back(option);
+        continue;
+      }
+      if (notes_->rare.count(option) != 0 && mode != CLI::AppFormatMode::All) {
+        ++left_out;
+        continue;
+      }
+      const auto is_its = [&](const auto& group) { return group.first == option->get_group(); };
+      auto group = std::find_if(groups.begin(), groups.end(), is_its);
+      if (group == groups.end()) group = groups.insert(groups.end(), {option->get_group(), {}});
+      group->second.push_back(option);
+    }
+    if (groups.empty()) groups.push_back({"Options", {}});
+    groups.back().second.insert(groups.back().second.end(), helps.begin(), helps.end());
+    std::string text;
+    for (const auto& [title, options] : groups) text += make_group(title, false, options);
+    if (left_out > 0) {
+      text += "\n" + std::to_string(left_out) + " options that few need: rondo " + app->get_name() +
+              " --help-all\n";
+    }
+    return text;
+  }
+
+  const OptionNotes* const notes_;
 };
 
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
@@ -109,32 +147,44 @@ std::string OptionSet::Given(const std::vector<std::string>& without,
   return text;
 }
 
+OptionSet& OptionSet::Group(const char* title) {
+  group_ = title;
+  return *this;
+}
+
+OptionSet& OptionSet::Rare() {
+  notes_->rare.insert(app_->get_options().back());
+  return *this;
+}
+
+CLI::Option* OptionSet::Grouped(CLI::Option* option) const { return option->group(group_); }
+
 OptionSet& OptionSet::Flag(const char* names, bool* value, const char* help) {
-  app_->add_flag(names, *value, help);
+  Grouped(app_->add_flag(names, *value, help));
   return *this;
 }
 
 OptionSet& OptionSet::Text(const char* names, std::string* value, const char* help, const char* form,
                            bool required) {
-  CLI::Option* option = app_->add_option(names, *value, help)->type_name(form)->required(required);
+  CLI::Option* option = Grouped(app_->add_option(names, *value, help))->type_name(form)->required(required);
   if (const std::vector<std::string> words = WordsOfForm(form); !words.empty()) option->check(OneOf(words));
   return *this;
 }
 
 OptionSet& OptionSet::Texts(const char* names, std::vector<std::string>* values, const char* help,
                             const char* form) {
-  app_->add_option(names, *values, help)->type_name(form)->allow_extra_args(false);
+  Grouped(app_->add_option(names, *values, help))->type_name(form)->allow_extra_args(false);
   return *this;
 }
 
 OptionSet& OptionSet::Integer(const char* names, int64_t* value, int64_t least, int64_t most,
                               const char* help, const char* form) {
-  app_->add_option(names, *value, help)->transform(DecimalWithin(least, most))->type_name(form);
+  Grouped(app_->add_option(names, *value, help))->transform(DecimalWithin(least, most))->type_name(form);
   return *this;
 }
 
 OptionSet& OptionSet::Number(const char* names, double* value, const char* help, const char* form) {
-  app_->add_option(names, *value, help)->type_name(form);
+  Grouped(app_->add_option(names, *value, help))->type_name(form);
   return *this;
 }
 
@@ -152,7 +202,7 @@ OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* val
 }
 
 OptionSet& OptionSet::Suggest(std::vector<std::string> words) {
-  (*suggestions_)[app_->get_options().back()] = std::move(words);
+  notes_->suggestions[app_->get_options().back()] = std::move(words);
   return *this;
 }
 
@@ -236,7 +286,7 @@ class CommandLine {
       : commands_(commands), words_(argv + 1, argv + std::max(argc, 1)) {
     const auto end = std::find(words_.begin(), words_.end(), "--");
     json_ = std::find(words_.begin(), end, "--json") != end;
-    app_.formatter(std::make_shared<Formatter>());
+    app_.formatter(std::make_shared<Formatter>(&notes_));
     app_.require_subcommand(1);
     app_.set_version_flag("--version", VersionText(), "print the version, and which plans it reads");
     app_.footer(
@@ -245,22 +295,23 @@ class CommandLine {
       CLI::App* parser = app_.add_subcommand(entry.name, entry.summary);
       parser->footer(Footer(entry.examples));
       made_.push_back(entry.make());
-      OptionSet options(parser, &suggestions_);
+      OptionSet options(parser, &notes_);
       made_.back()->Declare(options);
+      if (HasRare(*parser)) parser->set_help_all_flag("--help-all", "the same, with options that few need");
       parsers_.push_back(parser);
     }
     help_ = app_.add_subcommand("help", "Say what a command does and which options it has");
-    OptionSet(help_, &suggestions_).Positional("COMMAND", &help_of_, 0, 1, "the command; by default all");
+    OptionSet(help_, &notes_).Positional("COMMAND", &help_of_, 0, 1, "the command; by default all");
     std::vector<std::string> names;
     for (const CommandEntry& entry : commands) names.emplace_back(entry.name);
-    suggestions_[help_->get_options().back()] = names;
+    notes_.suggestions[help_->get_options().back()] = names;
     completion_ = app_.add_subcommand("completion", "Print what makes a shell complete rondo's options");
     completion_->footer(
         Footer("  source <(rondo completion bash)\n"
                "  rondo completion bash > ~/.local/share/bash-completion/completions/rondo\n"
                "  rondo completion zsh > ~/.zfunc/_rondo    # in a folder of $fpath\n"));
-    OptionSet(completion_, &suggestions_).Positional("SHELL", &shell_, 1, 1, "bash or zsh");
-    suggestions_[completion_->get_options().back()] = {"bash", "zsh"};
+    OptionSet(completion_, &notes_).Positional("SHELL", &shell_, 1, 1, "bash or zsh");
+    notes_.suggestions[completion_->get_options().back()] = {"bash", "zsh"};
   }
 
   int Run() {
@@ -292,6 +343,12 @@ class CommandLine {
   bool json() const { return json_; }
 
  private:
+  bool HasRare(const CLI::App& parser) const {
+    const std::vector<const CLI::Option*> options = parser.get_options();
+    return std::any_of(options.begin(), options.end(),
+                       [&](const CLI::Option* option) { return notes_.rare.count(option) != 0; });
+  }
+
   // Null if there is no such command.
   CLI::App* Find(const std::string& name) {
     for (CLI::App* one : app_.get_subcommands(nullptr)) {
@@ -317,7 +374,7 @@ class CommandLine {
   }
 
   int Completion() {
-    const std::string script = CompletionScript(app_, suggestions_, shell_[0]);
+    const std::string script = CompletionScript(app_, notes_.suggestions, shell_[0]);
     if (script.empty())
       return SayUsageError(
           "completion", "there is no completion for the shell \"" + shell_[0] + "\"; there are bash and zsh",
@@ -332,7 +389,7 @@ class CommandLine {
   bool json_ = false;
   CLI::App app_{"Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo"};
   CLI::App *help_ = nullptr, *completion_ = nullptr;
-  Suggestions suggestions_;
+  OptionNotes notes_;
   std::vector<std::unique_ptr<Command>> made_;
   std::vector<CLI::App*> parsers_;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,20 @@ namespace rondo::tools {
 // Words that an option's value may be, or begin with, beside those of its form: what shells complete.
 using Suggestions = std::map<const CLI::Option*, std::vector<std::string>>;
 
+// What is said of options beside what CLI11 knows.
+struct OptionNotes {
+  Suggestions suggestions;
+  std::set<const CLI::Option*> rare;  // shown by --help-all, not by --help
+};
+
 // Declares options whose values go into the caller's variables, which must outlive the parsing and keep their
 // value when the option is not given. Names are as CLI11 takes them: "-o,--output".
 class OptionSet {
  public:
-  OptionSet(CLI::App* app, Suggestions* suggestions) : app_(app), suggestions_(suggestions) {}
+  OptionSet(CLI::App* app, OptionNotes* notes) : app_(app), notes_(notes) {}
+
+  // The options declared from here on stand under this title.
+  OptionSet& Group(const char* title);
 
   OptionSet& Flag(const char* names, bool* value, const char* help);
   // A `form` of words with '|' between, as "npy|pb", allows these alone.
@@ -40,6 +50,8 @@ class OptionSet {
   // Arguments without a name. `most` < 0: any number.
   OptionSet& Positional(const char* name, std::vector<std::string>* values, int least, int most,
                         const char* help);
+  // The option declared last is one that few need: --help-all shows it, --help does not.
+  OptionSet& Rare();
   // What shells offer for the option that was declared last.
   OptionSet& Suggest(std::vector<std::string> words);
 
@@ -49,8 +61,12 @@ class OptionSet {
   std::string Given(const std::vector<std::string>& without, const std::vector<std::string>& bare) const;
 
  private:
+  // Puts an option that was declared now under its title.
+  CLI::Option* Grouped(CLI::Option* option) const;
+
   CLI::App* app_;
-  Suggestions* suggestions_;
+  OptionNotes* notes_;
+  std::string group_ = "Options";
 };
 
 // One subcommand of `rondo`.

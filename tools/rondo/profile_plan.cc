@@ -36,20 +36,15 @@ struct KernelSum {
 class ProfileCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Text("-o,--output", &output_, "the profile to write", "F.json", true)
-        .Flag("--merge", &merge_, "keep what the profile already says of other kernels and collectives")
-        .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
-        .Texts("--input", &inputs_,
-               "an input, or state before the first run, from a .npy or .pb file; others: integers 0, floats "
-               "synthetic",
-               "NAME=FILE")
-        .Integer("--runs", &runs_, 3, 10000, "runs measured whole, and as many step by step (50)")
+    DeclarePlan(options, &plans_);
+    DeclareProfile(options, &output_, &merge_);
+    DeclareProgram(options, &program_);
+    DeclareInputs(options, &inputs_, kSyntheticInputs);
+    options.Integer("--runs", &runs_, 3, 10000, "measure N runs whole, and N step by step (50)")
         .Flag("--alone", &alone_,
               "only the kernels of the plan's first device, on one device, without collectives: for plans of "
-              "more devices than there are; inputs do not count")
-        .Integer("--first-integer", &first_integer_, 0, INT32_MAX,
-                 "with --alone: integer inputs hold this number and those after it: positions (0)");
+              "more devices than there are; inputs do not count");
+    DeclareFirstInteger(options, &first_integer_);
     DeclareLoad(options, &load_);
     out_.Declare(options);
   }

@@ -37,19 +37,17 @@ std::string FileNameOf(const std::string& name, std::set<std::string>* taken) {
 class RunCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
-        .Texts("--input", &inputs_, "an input, or state before the first run, from a .npy or .pb file",
-               "NAME=FILE")
+    DeclarePlan(options, &plans_);
+    DeclareInputs(options, &inputs_);
+    options
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
-        .Text("--program", &program_, "which program of the plan", "NAME")
-        .Text("--format", &format_, "of the output files: npy or pb", "npy|pb")
-        .Integer("--repeat", &repeat_, 1, 1000000000,
-                 "run so often; state, given or not, carries on from run to run")
-        .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
+        .Text("--format", &format_, "of the output files (npy)", "npy|pb");
+    DeclareProgram(options, &program_);
+    options.Integer("--repeat", &repeat_, 1, 1000000000, "run N times; state carries on from run to run")
         .Flag("--verify", &verify_,
-              "replay every program (or --program) step by step with poisoned memory, compare with graph "
-              "replay, "
-              "and say where memory is not used as the plan says");
+              "replay every program (or --program) step by step over poisoned memory, compare with graph "
+              "replay, and say where memory is not used as the plan says");
+    DeclareTrace(options, &trace_);
     DeclareLoad(options, &load_);
     out_.Declare(options);
   }

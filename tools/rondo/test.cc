@@ -13,11 +13,11 @@
 #include "tools/rondo/json_parts.h"
 #include "tools/rondo/kernel_folder.h"
 #include "tools/rondo/launch.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/model_arguments.h"
+#include "tools/rondo/model_options.h"
 #include "tools/rondo/report.h"
-#include "tools/rondo/target_words.h"
-#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
@@ -50,39 +50,22 @@ class TestCommand : public Command {
         .Text("--model", &model_, "the model of all cases, instead of each folder's model.onnx", "FILE")
         .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
-        .Text("--driver", &load_.driver,
-              "which driver runs it: host or cuda; by default what --target is for", "host|cuda")
-        .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
-        .Suggest(TargetWords())
-        .Texts(
-            "--shape", &shapes_,
-            "of an input (x=1x128; -1: as the model says) or a symbolic dimension (batch=4) that the model "
-            "leaves open; by default the data's",
-            "NAME=DIMS")
-        .Text(
-            "--devices", &load_.devices,
-            "devices to compile for, {rank} in --model is their number: how many, or the driver's (0,0: two "
-            "on one)",
-            "N|LIST")
-        .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
-        .Text("--weights", &weights_, kWeightsHelp, "divide|gather")
-        .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
-        .Text("--library-path", &load_.library_path,
-              "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
-        .Text("--collectives", &load_.collectives,
-              "on GPUs: nccl, small (kernels over peer memory where they can), fused (the same, and norms "
-              "behind them), or auto (the quicker by estimate)",
-              "nccl|small|fused|auto")
-        .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
-        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
-                "SECONDS")
-        .Number("--watchdog", &load_.watchdog,
-                "end a run whose devices make no progress with their collectives for so long; 0: never",
-                "SECONDS")
-        .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
-        .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel of plans for GPUs, and keep none")
-        .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
-        .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
+        .Flag("--stepwise", &stepwise_, "replay step by step, without graphs")
+        .Group("Shapes and target");
+    DeclareShapes(options, &compile_, " that the model leaves open; default: the data's");
+    DeclareTarget(options, &compile_, "what the driver runs");
+    DeclareKernelCache(options, &compile_);
+    DeclareAutoState(options, &compile_);
+    options.Group("Many devices");
+    DeclareSharing(options, &compile_);
+    options
+        .Text("--devices", &load_.devices,
+              "devices to compile for, {rank} in --model is their number: how many, or the driver's (0,0: "
+              "two on "
+              "one)",
+              "N|LIST")
+        .Group("Where and how it runs");
+    DeclareRunning(options, &load_);
     out_.Declare(options);
   }
 
@@ -93,17 +76,17 @@ class TestCommand : public Command {
       if (!(value >= 0) || std::isinf(value))
         return out_.Misuse("test", Printf("%s %g is not a finite number from 0 on", name, value));
     }
-    const size_t shared = static_cast<size_t>(tensor_parallel_ * pipeline_parallel_);
+    const size_t shared = static_cast<size_t>(compile_.tensor_parallel * compile_.pipeline_parallel);
     if (shared > 1 && !devices->empty() && devices->size() != shared)
-      return out_.Misuse(
-          "test",
-          Printf("--tp %d, --pp %d: --devices %s names %zu devices", static_cast<int>(tensor_parallel_),
-                 static_cast<int>(pipeline_parallel_), load_.devices.c_str(), devices->size()));
-    if (CompileOptions ignored; !TakeWeights(weights_, &ignored))
-      return out_.Misuse("test", "--weights " + weights_ + " is none of divide, gather");
+      return out_.Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",
+                                        static_cast<int>(compile_.tensor_parallel),
+                                        static_cast<int>(compile_.pipeline_parallel), load_.devices.c_str(),
+                                        devices->size()));
+    if (CompileOptions ignored; !TakeWeights(compile_.weights, &ignored))
+      return out_.Misuse("test", "--weights " + compile_.weights + " is none of divide, gather");
     if (const std::string wrong = ReadTargets(); !wrong.empty()) return out_.Misuse("test", wrong);
     CompileOptions given;
-    if (const std::string wrong = ReadModelArguments(shapes_, {}, &given); !wrong.empty())
+    if (const std::string wrong = ReadModelArguments(compile_.shapes, {}, &given); !wrong.empty())
       return out_.Misuse("test", wrong);
     given_shapes_ = given.shapes;
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
@@ -112,7 +95,7 @@ class TestCommand : public Command {
     if (load_.processes != nullptr && shared == 1) {
       const bool one_a_device = model_.find("{rank}") != model_.npos;
       devices_ = one_a_device ? load_.processes->size() : 0;
-      tensor_parallel_ = one_a_device ? 1 : load_.processes->size();
+      compile_.tensor_parallel = one_a_device ? 1 : load_.processes->size();
     }
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
@@ -144,7 +127,9 @@ class TestCommand : public Command {
  private:
   // What is wrong with --target, or nothing.
   std::string ReadTargets() {
-    const std::string text = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
+    const std::string text = !compile_.target.empty() ? compile_.target
+                             : load_.driver == "cuda" ? "cuda:sm_90a"
+                                                      : "host";
     Result<Targets> targets = ParseTargets(text);
     if (!targets.ok()) return targets.status().message();
     targets_ = *targets;
@@ -191,13 +176,14 @@ class TestCommand : public Command {
     options.models = {{"main", test.model}};
     options.shapes = shapes;
     options.devices = devices_;
-    options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
-    options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
-    TakeWeights(weights_, &options);
+    options.tensor_parallel = static_cast<uint32_t>(compile_.tensor_parallel);
+    options.pipeline_parallel = static_cast<uint32_t>(compile_.pipeline_parallel);
+    TakeWeights(compile_.weights, &options);
     // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
-    options.auto_state = !no_auto_state_ && load_.processes == nullptr;
+    options.auto_state = !compile_.no_auto_state && load_.processes == nullptr;
     options.targets = targets_;
-    if (options.targets.any_gpu() && !no_kernel_cache_) options.kernel_cache = DefaultKernelFolder("test");
+    if (options.targets.any_gpu() && !compile_.no_kernel_cache)
+      options.kernel_cache = DefaultKernelFolder("test");
     options.library_path = load_.library_path;
     options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
@@ -332,16 +318,14 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
-  std::string target_, weights_ = "divide";
+  ModelOptions compile_{.tensor_parallel = 1, .pipeline_parallel = 1};
   Targets targets_;
-  std::vector<std::string> shapes_;
   std::map<std::string, std::vector<int64_t>> given_shapes_;  // as --shape says
-  int64_t tensor_parallel_ = 1, pipeline_parallel_ = 1;
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;
-  bool no_auto_state_ = false, no_kernel_cache_ = false, stepwise_ = false;
+  bool stepwise_ = false;
   LoadOptions load_;
   OpRegistry ops_;
   CommandOutput out_;

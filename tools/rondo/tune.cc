@@ -13,6 +13,7 @@
 #include "tools/rondo/kernel_check.h"
 #include "tools/rondo/kernel_timer.h"
 #include "tools/rondo/launch.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
@@ -106,14 +107,11 @@ class TuneCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
     load_.driver = "cuda";
-    options.Positional("PLAN", &plans_, 1, 1, "the plan file, compiled with --alternatives")
-        .Text("-o,--output", &output_, "the profile to write", "F.json", true)
-        .Flag("--merge", &merge_, "keep what the profile already says of other kernels")
-        .Integer("--runs", &runs_, 3, 10000, "replays of a run, of which the median counts (50)")
-        .Integer("--first-integer", &first_integer_, 0, INT32_MAX,
-                 "integer inputs hold this number and those after it: positions (0)")
-        .Text("--library-path", &load_.library_path,
-              "folders (a:b) in which vendor libraries are looked for first", "DIRS");
+    DeclarePlan(options, &plans_, "the plan file, compiled with --alternatives");
+    DeclareProfile(options, &output_, &merge_);
+    options.Integer("--runs", &runs_, 3, 10000, "the median of N replays counts (50)");
+    DeclareFirstInteger(options, &first_integer_);
+    DeclareLibraryPath(options, &load_.library_path);
     out_.Declare(options);
   }
 

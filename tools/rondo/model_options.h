@@ -1,0 +1,35 @@
+// Options that `compile` and `test` share, each declared once: what a model is compiled for, and how.
+#ifndef RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_
+#define RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "tools/rondo/options.h"
+
+namespace rondo::tools {
+
+struct ModelOptions {
+  std::vector<std::string> shapes = {};
+  std::string target = {}, weights = "divide";
+  int64_t tensor_parallel = 0, pipeline_parallel = 0;
+  bool no_kernel_cache = false, no_auto_state = false;
+};
+
+// `to` must outlive the parsing. `otherwise` is the end of the help: what holds without the option.
+void DeclareTarget(OptionSet& options, ModelOptions* to, const char* otherwise);
+void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise);
+void DeclareKernelCache(OptionSet& options, ModelOptions* to);
+void DeclareAutoState(OptionSet& options, ModelOptions* to);
+// --tp, --pp and --weights.
+void DeclareSharing(OptionSet& options, ModelOptions* to);
+
+// --weights, "divide" or "gather"; false: neither. Where weights are gathered, --devices N says as --tp N
+// does how many devices share them.
+bool TakeWeights(const std::string& text, CompileOptions* options);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_
