@@ -14,7 +14,7 @@
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
-#include "formats/machine_code/image_check.h"
+#include "formats/machine_code/binary_check.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/plan_timeline.h"
@@ -451,7 +451,7 @@ Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
   RONDO_RETURN_IF_ERROR(VerifyPlan(compilation->emitted.plan));
   RONDO_RETURN_IF_ERROR(CheckPlan(compilation->emitted.plan));
   for (const CodeModule& module : compilation->emitted.plan.modules)
-    RONDO_RETURN_IF_ERROR(CheckImages(compilation->emitted.plan, module, true));
+    RONDO_RETURN_IF_ERROR(CheckBinaries(compilation->emitted.plan, module, true));
   *text = "verified and checked";
   return Status::Ok();
 }

@@ -100,7 +100,7 @@ struct Operand {
 enum class Skeleton : uint8_t {
   kMap = 0,          // body once per point: pointwise, copy, gather, scatter
   kReduction = 1,    // rows: stages over the last `reduced` loops
-  kContraction = 2,  // acc_j[b,m,n] = sum_k lhs[b,m,k] * rhs_j[b,k,n]
+  kMatMul = 2,       // acc_j[b,m,n] = sum_k lhs[b,m,k] * rhs_j[b,k,n]
   kConvolution = 3,  // acc_j[n,g,o,out] = combine over c, kernel of input (* weight_j)
   kAttention = 4,    // acc[b,q,v] = sum_k softmax_k(scale * q.k + mask) v
 };
@@ -124,7 +124,7 @@ inline constexpr uint16_t kNoOperand = 0xffff;
 // One iteration space with its skeleton. Loops are ordered outermost first and grouped by role:
 //   kMap:         [outer...]
 //   kReduction:   [outer..., reduced...]
-//   kContraction: [outer (batch)..., m..., n..., reduced (k)...]
+//   kMatMul: [outer (batch)..., m..., n..., reduced (k)...]
 //   kConvolution: [outer (n), g, o, out spatial..., c, kernel spatial...]; outer = 1, m = 2 (g and o),
 //                 n = spatial, reduced = 1 + spatial. Pools have g = channels, o = c = 1.
 //   kAttention:   [outer (batch, heads)..., m (query)..., n (value features)..., reduced (key)...,
@@ -137,35 +137,34 @@ struct Part {
   bool nan_to_zero = false;  // kAttention: a row whose softmax is NaN contributes 0
   uint8_t outer = 0, m = 0, n = 0, reduced = 0, features = 0;
   // Operands with a role, as indices into `operands`; kNoOperand where absent.
-  uint16_t lhs = kNoOperand;     // contraction lhs, convolution input, attention q
-  uint16_t keys = kNoOperand;    // attention k
-  uint16_t values = kNoOperand;  // attention v
-  uint16_t mask = kNoOperand;    // attention, over [outer, m, reduced]: bool (1 keeps) or added float
-  uint16_t limit = kNoOperand;   // attention, over [outer, m]: i64, only keys [0, limit) exist
-  bool tf32 = false;             // contraction, convolution of f32: a driver may round the factors to tf32
-  float scale = 1;               // attention: multiplies q.k
-  float softcap = 0;             // attention: c * tanh(score / c) before the mask, if not 0
+  uint16_t lhs = kNoOperand;           // matmul lhs, convolution input, attention q
+  uint16_t keys = kNoOperand;          // attention k
+  uint16_t values = kNoOperand;        // attention v
+  uint16_t mask = kNoOperand;          // attention, over [outer, m, reduced]: bool (1 keeps) or added float
+  uint16_t limit = kNoOperand;         // attention, over [outer, m]: i64, only keys [0, limit) exist
+  bool tf32 = false;                   // matmul, convolution of f32: a driver may round the factors to tf32
+  float scale = 1;                     // attention: multiplies q.k
+  float softcap = 0;                   // attention: c * tanh(score / c) before the mask, if not 0
   TapeType acc_type = TapeType::kF32;  // of FP8, 128 along k may err by 2^-12 of their greatest sum each
   Span<const int64_t> loops;           // extents, each >= 1
   Span<const Operand> operands;
-  Span<const uint16_t>
-      rhs;  // contraction: one or more; convolution: its weights, mostly one (none for pools)
-  // Contraction with packed weights (core/packed_weights.h): rhs are codes (u8), and for each there are
+  Span<const uint16_t> rhs;  // matmul: one or more; convolution: its weights, mostly one (none for pools)
+  // Matmul with packed weights (core/packed_weights.h): rhs are codes (u8), and for each there are
   // scales and, unless there are none, zero points, all of one float type. n and k count through the loops of
   // their role in the order of the rhs's strides, largest first.
   PackedWeights packed;
   Span<const uint16_t> scales, zeros;
-  // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
+  // Prologue of the lhs over the loops of lhs (matmul); empty: the loaded lhs itself.
   Tape prologue;
   Tape body;                      // kMap
   Span<const Stage> stages;       // kReduction
   uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
-  // Over [outer, m, n]; reads accumulators, stores results. kContraction, kConvolution, kAttention.
+  // Over [outer, m, n]; reads accumulators, stores results. kMatMul, kConvolution, kAttention.
   Tape epilogue;
 };
 
 struct Kernel {
-  std::string_view name;   // unique in its plan, e.g. "k12_contraction"
+  std::string_view name;   // unique in its plan, e.g. "k12_matmul"
   std::string_view label;  // what was recognised, e.g. "rms_norm", "swiglu", "attention"; may be empty
   uint16_t num_params = 0;
   Span<const Part> parts;  // at least one

@@ -248,17 +248,17 @@ struct LibraryMatmul {
   uint32_t algorithm = kNone;    // position in the library's own ranking; kNone: its first
 };
 
-enum class ImageKind : uint8_t {
+enum class BinaryKind : uint8_t {
   kFunction = 0,       // of the module's code
   kLibraryMatmul = 1,  // `matmul`, by cuBLASLt; `entry` is empty
 };
 
-// In KernelImage::relies: nothing writes the parameter's memory while a plan runs.
+// In KernelBinary::relies: nothing writes the parameter's memory while a plan runs.
 inline constexpr uint32_t kReliesOnConstant = 1u << 31;
 
 // How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
 // each of the kernel's, then the tensor maps, then what the driver adds.
-struct KernelImage {
+struct KernelBinary {
   std::string_view entry;  // the function's name in the module
   uint32_t grid = 1;
   uint32_t shared = 0;  // bytes of shared memory a block, besides what the function declares itself
@@ -267,13 +267,13 @@ struct KernelImage {
   bool waits = false;
   uint32_t code = 0;  // the one of the module's codes that holds the function
   Span<const TensorMap> tensor_maps = {};
-  ImageKind kind = ImageKind::kFunction;
+  BinaryKind kind = BinaryKind::kFunction;
   const LibraryMatmul* matmul = nullptr;  // of kLibraryMatmul
   uint32_t block = 0;                     // threads a block; 0: as many as the module says
   // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
   // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
   Span<const uint32_t> relies = {};
-  // What it came from (formats/machine_code/image_digest.h). `choice`: how its matmuls were asked to be
+  // What it came from (formats/machine_code/binary_digest.h). `choice`: how its matmuls were asked to be
   // computed, in the words of KernelAlternative; empty: by estimate.
   std::string_view choice = {};
   uint64_t text_digest = 0;  // of the text that was compiled; 0: there is none
@@ -284,16 +284,16 @@ struct KernelImage {
 struct KernelAlternative {
   uint32_t kernel = 0;
   std::string_view choice;  // e.g. "wgmma 128x256 cluster 2", "library 3": what a profile calls it
-  KernelImage image;
+  KernelBinary binary;
 };
 
 // Machine code for one architecture. A program: what can be shown of it without running it, drivers that load
-// it show (formats/machine_code/image_check.h).
+// it show (formats/machine_code/binary_check.h).
 struct CodeModule {
   std::string_view architecture;          // "sm_90a"; "compute_80": PTX
-  uint32_t block = 256;                   // threads a block, where an image does not say
+  uint32_t block = 256;                   // threads a block, where a binary does not say
   Span<const Span<const uint8_t>> codes;  // ELF images or zero-terminated PTX, as the driver loads them
-  Span<const KernelImage> images;         // one a kernel of the plan, in order
+  Span<const KernelBinary> binaries;      // one a kernel of the plan, in order
   Span<const KernelAlternative> alternatives = {};
   std::string_view compiler = {};  // version and options that the texts were compiled with
 };
@@ -368,7 +368,7 @@ constexpr const char* Name(BufferKind k) {
   return kNames[static_cast<int>(k)];
 }
 constexpr const char* Name(Skeleton s) {
-  constexpr const char* kNames[] = {"map", "reduction", "contraction", "convolution", "attention"};
+  constexpr const char* kNames[] = {"map", "reduction", "matmul", "convolution", "attention"};
   return kNames[static_cast<int>(s)];
 }
 constexpr const char* Name(CollectiveOp op) {

@@ -11,7 +11,7 @@
 
 #include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/kernel.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/measured_times.h"
 
 namespace rondo {

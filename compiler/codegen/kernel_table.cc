@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "core/plan.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/part_name.h"
 
 namespace rondo {

@@ -23,7 +23,7 @@ class KernelTable {
   std::vector<Kernel> kernels_;
 };
 
-// "k12_contraction", or by its label where it has one: "k12_rms_norm". Letters, digits and _ only.
+// "k12_matmul", or by its label where it has one: "k12_rms_norm". Letters, digits and _ only.
 std::string KernelName(const Kernel& kernel, uint32_t number);
 
 }  // namespace rondo

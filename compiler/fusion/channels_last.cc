@@ -21,24 +21,24 @@ bool CanLieChannelsLast(const Node& node) {
   return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
 }
 
-constexpr char kImage = 1;    // [n, c, spatial...]
-constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as an image
-constexpr char kOfBytes = 4;  // an image between convolutions of 8-bit integers or FP8
+constexpr char kPicture = 1;  // [n, c, spatial...]
+constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as a picture
+constexpr char kOfBytes = 4;  // a picture between convolutions of 8-bit integers or FP8
 
 // The greatest or least along spatial axes, which stay as 1.
-bool IsExtremeOfImage(const ir::Graph& graph, const Node& node) {
+bool IsExtremeOfPicture(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kReduce) return false;
   const ir::ReduceAttrs& attrs = node.As<ir::ReduceAttrs>();
-  const Shape& image = graph.node(node.inputs[0]).shape;
+  const Shape& picture = graph.node(node.inputs[0]).shape;
   return (attrs.kind == ir::ReduceKind::kMax || attrs.kind == ir::ReduceKind::kMin) &&
-         node.shape.rank == image.rank && node.shape[0] == image[0] && node.shape[1] == image[1];
+         node.shape.rank == picture.rank && node.shape[0] == picture[0] && node.shape[1] == picture[1];
 }
 
 // Spreads from what windows read and write to all that pointwise work and concatenations make of it, and,
 // between convolutions of bytes, to the extremes by which their input is quantised.
-class Images {
+class Pictures {
  public:
-  explicit Images(const Context& context)
+  explicit Pictures(const Context& context)
       : c_(context), found_(static_cast<size_t>(context.graph.size()), 0) {}
 
   std::vector<char> Find() {
@@ -47,12 +47,12 @@ class Images {
       if (node.op == Op::kConv || node.op == Op::kPool) {
         const bool bytes =
             node.op == Op::kConv && (node.dtype == DType::kI32 || IsFp8(c_.node(node.inputs[0]).dtype));
-        const char found = bytes ? kImage | kOfBytes : kImage;
+        const char found = bytes ? kPicture | kOfBytes : kPicture;
         Add(id, found);
         TryInput(node, 0, found);
         TryPixels(node.inputs[0]);
       }
-      if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]), kImage);
+      if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]), kPicture);
     }
     while (!work_.empty()) {
       const NodeId id = work_.back();
@@ -64,7 +64,7 @@ class Images {
       }
       for (NodeId reader : c_.readers[id]) {
         const Node& next = c_.node(reader);
-        const bool spreads = Spreads(next) || ((found & kOfBytes) != 0 && IsExtremeOfImage(c_.graph, next));
+        const bool spreads = Spreads(next) || ((found & kOfBytes) != 0 && IsExtremeOfPicture(c_.graph, next));
         if (spreads && ReadsAsItIs(next, id)) Add(reader, found);
       }
     }
@@ -103,9 +103,9 @@ class Images {
   // A norm over channels, say, has them last already: it stays so.
   void TryPixels(NodeId input) {
     const NodeId base = c_.base(input);
-    const Node& image = c_.node(input);
-    if (c_.IsLeaf(base) || found_[static_cast<size_t>(base)] != 0 || !CanLieChannelsLast(image)) return;
-    if (c_.graph.ViewOf(input) == ChannelsLast(image.shape)) found_[static_cast<size_t>(base)] = kPixels;
+    const Node& picture = c_.node(input);
+    if (c_.IsLeaf(base) || found_[static_cast<size_t>(base)] != 0 || !CanLieChannelsLast(picture)) return;
+    if (c_.graph.ViewOf(input) == ChannelsLast(picture.shape)) found_[static_cast<size_t>(base)] = kPixels;
   }
 
   bool InputAsItIs(const Node& reader, size_t slot) const {
@@ -132,23 +132,23 @@ class Images {
 
 }  // namespace
 
-void FindImages(Context* context) {
-  context->images.assign(static_cast<size_t>(context->graph.size()), 0);
-  if (!context->options.target.is_host()) context->images = Images(*context).Find();
+void FindPictures(Context* context) {
+  context->pictures.assign(static_cast<size_t>(context->graph.size()), 0);
+  if (!context->options.target.is_host()) context->pictures = Pictures(*context).Find();
 }
 
 bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
-  return c.images[static_cast<size_t>(id)] == kPixels && Is16Bit(c.node(id).dtype);
+  return c.pictures[static_cast<size_t>(id)] == kPixels && Is16Bit(c.node(id).dtype);
 }
 
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
-  const char found = c.images[static_cast<size_t>(id)];
+  const char found = c.pictures[static_cast<size_t>(id)];
   const DType dtype = c.node(id).dtype;
   // Floats from which bytes are made lie as those do, so that both are vectors.
   const bool wide = dtype == DType::kF32 && (found & kOfBytes) != 0;
-  if ((found & kImage) == 0 || (!IsNarrow(dtype) && !wide)) return false;
+  if ((found & kPicture) == 0 || (!IsNarrow(dtype) && !wide)) return false;
   for (NodeId reader : c.readers[id]) {
-    if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
+    if (c.node(reader).op == Op::kConcat && c.pictures[static_cast<size_t>(reader)] == 0) return false;
     if (c.node(reader).op == Op::kCollective && !SentChannelsLast(c, c.node(reader).inputs[0])) return false;
   }
   return true;

@@ -30,13 +30,12 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
-  bool collective = false;  // no part: a kCollective node of its own
-  bool call = false;        // no part: a kCall and its kCallResults
-  bool loop = false;        // no part: a kLoop and its kLoopResults
-  std::vector<NodeId>
-      anchors;  // contractions with one lhs, convolutions of one input; otherwise at most one node
-  std::vector<NodeId> nodes;     // members, anchors included
-  std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side
+  bool collective = false;      // no part: a kCollective node of its own
+  bool call = false;            // no part: a kCall and its kCallResults
+  bool loop = false;            // no part: a kLoop and its kLoopResults
+  std::vector<NodeId> anchors;  // matmuls with one lhs, convolutions of one input; otherwise at most one node
+  std::vector<NodeId> nodes;    // members, anchors included
+  std::vector<NodeId> prologue;  // members computed at the points of a matmul's left side
   NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain
   std::vector<NodeId> beside;    // members of that shape that are made of it and leave as well
   // kReduction: the shape of what is reduced and of the rows (reduced dims 1), and which members are computed
@@ -77,8 +76,8 @@ struct Context {
   // Copies that bring elements of a state to lower places in it: their parts walk the memory upwards, so that
   // each is read before it is written over (output_memory.cc).
   std::set<NodeId> upwards;
-  std::vector<char> alone;   // by node: no part computes it together with others (constraints.h)
-  std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
+  std::vector<char> alone;     // by node: no part computes it together with others (constraints.h)
+  std::vector<char> pictures;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
 
@@ -145,12 +144,12 @@ bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 // stored and concatenations. Again after the graph has changed: then it only adds what the change needs.
 Status Prepare(Context* context);
 
-// Fills context->images; after what else Prepare fills (channels_last.cc).
-void FindImages(Context* context);
-// Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit images.
+// Fills context->pictures; after what else Prepare fills (channels_last.cc).
+void FindPictures(Context* context);
+// Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit pictures.
 bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
-// Whether a tensor [n, spatial..., c] that convolutions read as an image stays in its own order: on a GPU, of
-// 16 bits.
+// Whether a tensor [n, spatial..., c] that convolutions read as a picture stays in its own order: on a GPU,
+// of 16 bits.
 bool TensorCoresWantOwnOrder(const Context& context, NodeId id);
 // [n, c, spatial...] shown in memory that holds [n, spatial..., c].
 ir::View ChannelsLast(const Shape& shape);

@@ -17,11 +17,11 @@ bool IsConvolution(const Context& c, NodeId id) {
   return group >= 0 && c.groups[group].skeleton == Skeleton::kConvolution;
 }
 
-bool IsImage(DType t) { return IsFloat(t) || t == DType::kI8 || t == DType::kU8; }
+bool IsPicture(DType t) { return IsFloat(t) || t == DType::kI8 || t == DType::kU8; }
 
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0);
 
-// Whether an image that the group hands on, of the channels of one of `shape` and perhaps padded, wants them
+// Whether a picture that the group hands on, of the channels of one of `shape` and perhaps padded, wants them
 // last. A group around a reduction may hand on several.
 bool HandsOnChannelsLast(const Context& c, int group, const Shape& shape, int depth) {
   const auto like_it = [&](const Shape& other) {
@@ -39,11 +39,11 @@ bool HandsOnChannelsLast(const Context& c, int group, const Shape& shape, int de
 }
 
 // On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
-// the channels. Only where all readers see images and channels as they are, however they count the points.
+// the channels. Only where all readers see pictures and channels as they are, however they count the points.
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth) {
   const Node& node = c.node(id);
   constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
-  if (node.shape.rank < 3 || node.shape[1] == 1 || !IsImage(node.dtype) || depth > kMostDepth) return false;
+  if (node.shape.rank < 3 || node.shape[1] == 1 || !IsPicture(node.dtype) || depth > kMostDepth) return false;
   const auto same = [&](NodeId input) {
     const Shape& shape = c.node(input).shape;
     return shape.rank >= 3 && shape[0] == node.shape[0] && shape[1] == node.shape[1] &&

@@ -229,7 +229,7 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
   switch (group.skeleton) {
     case Skeleton::kMap: return EmitMap(context, group, op, obstacle);
     case Skeleton::kReduction: return EmitReduction(context, group, op, obstacle);
-    case Skeleton::kContraction: return EmitContraction(context, group, op, obstacle);
+    case Skeleton::kMatMul: return EmitMatmul(context, group, op, obstacle);
     case Skeleton::kConvolution: return EmitConvolution(context, group, op, obstacle);
     case Skeleton::kAttention: return EmitAttention(context, group, op, obstacle);
   }

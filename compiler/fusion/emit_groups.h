@@ -12,7 +12,7 @@ namespace rondo::fusion {
 
 Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitReduction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
-Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 // The op that starts the collective; adds it to program.collectives.

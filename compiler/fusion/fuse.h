@@ -4,7 +4,7 @@
 // operands through composed index maps and its loops are split and reordered until those maps are plain
 // strides. In order:
 //   prepare    what must have memory of its own gets it: graph outputs, copies for concatenation and scatter
-//   group      contractions, convolutions and attention take the pointwise work after them (epilogues), row
+//   group      matmuls, convolutions and attention take the pointwise work after them (epilogues), row
 //              reductions the pointwise and reductions around them, what is left forms maps; producers that
 //              nothing else reads are computed where they are used, whatever loop order the reader has
 //   place      values get their memory, in the order of elements that their readers want
@@ -30,7 +30,7 @@ namespace rondo {
 
 struct FuseOptions {
   Target target;
-  bool epilogues = true;               // pointwise work after contractions, convolutions and attention
+  bool epilogues = true;               // pointwise work after matmuls, convolutions and attention
   bool reductions = true;              // pointwise work around row reductions
   bool inlining = true;                // pointwise producers into their only reader
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages

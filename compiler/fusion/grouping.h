@@ -1,5 +1,5 @@
 // Grouping: which nodes one part computes. Groups begin at what must be a part of its own skeleton
-// (contractions, convolutions, attention; then reductions; then what is left, as maps) and take in what they
+// (matmuls, convolutions, attention; then reductions; then what is left, as maps) and take in what they
 // can: one file for each way to join. A node joins only if the budget of a kernel and the order of kernels
 // allow it, and never where constraints keep it alone. Internal to compiler/fusion; lives as long as the
 // forming of groups.
@@ -52,11 +52,11 @@ class Grouping {
   void AbsorbProducers(Group* group);
   bool TryAbsorb(Group* group, NodeId producer);
 
-  // join_prologue.cc: work on the left side of a contraction.
+  // join_prologue.cc: work on the left side of a matmul.
   void AbsorbPrologue(int id);
   bool InPrologue(int group, NodeId id) const;
 
-  // join_siblings.cc: contractions of one left side.
+  // join_siblings.cc: matmuls of one left side.
   bool HasSameWindows(const ir::Node& a, const ir::Node& b) const;
   bool ArePackedAlike(const ir::Node& a, const ir::Node& b) const;
   bool ReadsSumsOfAnother(const Group& group, NodeId id, int step) const;

@@ -13,7 +13,7 @@ namespace {
 
 Skeleton SkeletonOf(Op op) {
   switch (op) {
-    case Op::kMatMul: return Skeleton::kContraction;
+    case Op::kMatMul: return Skeleton::kMatMul;
     case Op::kConv:
     case Op::kPool: return Skeleton::kConvolution;
     case Op::kAttention: return Skeleton::kAttention;
@@ -40,7 +40,7 @@ void Grouping::Run() {
     if (c_.node(id).op == Op::kReduce && Free(id)) ReductionGroup(id);
   }
   for (int id = 0; id < static_cast<int>(c_.groups.size()); ++id) {
-    if (c_.groups[id].skeleton == Skeleton::kContraction) AbsorbPrologue(id);
+    if (c_.groups[id].skeleton == Skeleton::kMatMul) AbsorbPrologue(id);
   }
   // What combines all of another map's result waits for that, and is a map of its own if it finds no place
   // there.

@@ -136,7 +136,7 @@ void Grouping::CombineBeside(Group* group) {
 
 // Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
 void Grouping::StoreBeside(Group* group) {
-  const bool product = group->skeleton == Skeleton::kContraction || group->skeleton == Skeleton::kConvolution;
+  const bool product = group->skeleton == Skeleton::kMatMul || group->skeleton == Skeleton::kConvolution;
   if (!product || c_.options.target.is_host() || c_.node(group->sink).op == Op::kIndexedWrite) return;
   const std::vector<NodeId> readers = c_.readers[group->sink];
   for (NodeId reader : readers) {

@@ -1,4 +1,4 @@
-// Cheap pointwise producers of a contraction's left side that nothing else reads become its prologue.
+// Cheap pointwise producers of a matmul's left side that nothing else reads become its prologue.
 #include <algorithm>
 
 #include "compiler/fusion/grouping.h"

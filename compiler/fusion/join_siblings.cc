@@ -1,4 +1,4 @@
-// Contractions of one left side whose results meet at the same points become accumulators of one part; and so
+// Matmuls of one left side whose results meet at the same points become accumulators of one part; and so
 // do a convolution of 8-bit integers and the sums of its windows.
 #include <algorithm>
 #include <map>
@@ -47,13 +47,13 @@ bool Grouping::ReadsSumsOfAnother(const Group& group, NodeId id, int step) const
                      [&](NodeId input) { return ReadsSumsOfAnother(group, c_.base(input), step + 1); });
 }
 
-// A second contraction of the same left side whose result is read at the same points: one more accumulator.
+// A second matmul of the same left side whose result is read at the same points: one more accumulator.
 bool Grouping::TryTwin(Group* group, NodeId id) {
   const Node& first = c_.node(group->anchors.empty() ? id : group->anchors[0]);
   const Node& twin = c_.node(id);
   if (group->anchors.empty() || group->anchors.size() >= kMaxSlots || !HasSameWindows(first, twin))
     return false;
-  if (group->skeleton != Skeleton::kContraction && group->skeleton != Skeleton::kConvolution) return false;
+  if (group->skeleton != Skeleton::kMatMul && group->skeleton != Skeleton::kConvolution) return false;
   if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
   if (!(twin.shape == first.shape) || twin.dtype != first.dtype) return false;
   if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype || !ArePackedAlike(twin, first))

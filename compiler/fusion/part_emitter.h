@@ -39,7 +39,7 @@ class PartEmitter {
       : c_(*context), group_(group), space_(*space) {}
 
   // The map whose logical strides walk the domain: new maps start from it. A part may have two domains, one
-  // after the other (a contraction's epilogue and the prologue of its left side).
+  // after the other (a matmul's epilogue and the prologue of its left side).
   void SetDomain(int map) { domain_map_ = map; }
   int domain() const { return domain_map_; }
   void BeginEmitting() { collecting_ = false; }

@@ -6,7 +6,7 @@
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
 //   donated_memory.cc   inputs whose memory the caller gives away
-//   runs_of_memory.cc   what calls and collectives read and write: elements one after another
+//   contiguous_buffers.cc   what calls and collectives read and write: elements one after another
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
 #ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
 #define RONDO_COMPILER_FUSION_PREPARATION_H_
@@ -109,7 +109,7 @@ class Preparation {
   bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
 
-  // runs_of_memory.cc
+  // contiguous_buffers.cc
   void CopyCallInputs();
   void GatherInPlace();
   std::optional<int64_t> RankIn(const ir::CollectiveAttrs& attrs) const;

@@ -181,7 +181,7 @@ void Preparation::MarkStored() {
 Status Prepare(Context* context) {
   context->program.name = context->graph.name;
   RONDO_RETURN_IF_ERROR(Preparation(context).Run());
-  FindImages(context);
+  FindPictures(context);
   return Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 // Sibling fusion: independent parts into one kernel.
 //
 // Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
-// cannot make a cycle. Joined are contractions that read the same left side (query, key and value products)
+// cannot make a cycle. Joined are matmuls that read the same left side (query, key and value products)
 // and maps, or reductions, that are too small to fill a device alone. Maps of a few numbers stand beside
 // larger ones as well.
 #include <algorithm>
@@ -35,10 +35,10 @@ std::string JoinKey(const LoweredOp& op) {
     const auto said = op.annotations.find(key);
     if (said != op.annotations.end()) on += " " + std::string(key) + " " + said->second;
   }
-  if (part.skeleton == Skeleton::kContraction) {
+  if (part.skeleton == Skeleton::kMatMul) {
     const Operand& lhs = part.operands[part.lhs];
     const LoweredBinding& binding = op.params[lhs.param];
-    return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset) + on;
+    return "matmul " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset) + on;
   }
   if (part.skeleton == Skeleton::kMap && !part.sequential) return "map" + on;
   if (part.skeleton == Skeleton::kReduction && Points(part) <= kSmall) return "reduction" + on;

@@ -12,7 +12,7 @@ Table MakeTable() {
   Table table;
   for (Span<const OpRow> part : {PointwiseOps(),        ActivationOps(),    ReduceOps(),
                                  MovementOps(),         ShapeOps(),         PadOps(),
-                                 ContractionOps(),      EinsumOps(),        ConvolutionOps(),
+                                 MatmulOps(),           EinsumOps(),        ConvolutionOps(),
                                  PoolingOps(),          NormalisationOps(), AttentionOps(),
                                  RecurrentOps(),        IndexingOps(),      SortingOps(),
                                  ResizeOps(),           QuantisationOps(),  ControlOps(),

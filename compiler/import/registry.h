@@ -40,7 +40,7 @@ Span<const OpRow> ReduceOps();
 Span<const OpRow> MovementOps();
 Span<const OpRow> ShapeOps();
 Span<const OpRow> PadOps();
-Span<const OpRow> ContractionOps();
+Span<const OpRow> MatmulOps();
 Span<const OpRow> EinsumOps();
 Span<const OpRow> ConvolutionOps();
 Span<const OpRow> PoolingOps();

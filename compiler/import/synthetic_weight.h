@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// A spread that keeps activations near 1: rows of a contraction sum over `fan` products.
+// A spread that keeps activations near 1: rows of a matmul sum over `fan` products.
 inline float SyntheticScale(const Shape& shape) {
   if (shape.rank < 2) return 0.5f;
   const int64_t fan = shape.rank == 2 ? shape[0] : shape.elements() / std::max<int64_t>(1, shape[0]);

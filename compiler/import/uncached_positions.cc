@@ -256,7 +256,7 @@ class Dropper {
         if (!stays) *why = "it adds up, or compares, over positions that may hold nothing";
         return std::nullopt;
       }
-      case Op::kMatMul: return AfterProduct(n, known, why);
+      case Op::kMatMul: return AfterMatmul(n, known, why);
       default: break;
     }
     *why = "what it makes of positions that hold nothing is not known, and their scores are rounded";
@@ -303,8 +303,8 @@ class Dropper {
     return n.op != Op::kView || n.As<ir::ViewAttrs>().view.steps.back().strides[axis] != 0;
   }
 
-  std::optional<Positions> AfterProduct(const Node& n, const std::map<NodeId, Positions>& known,
-                                        const char** why) {
+  std::optional<Positions> AfterMatmul(const Node& n, const std::map<NodeId, Positions>& known,
+                                       const char** why) {
     const auto side = [&](size_t k) {
       const auto it = known.find(n.inputs[k]);
       return it == known.end() ? nullptr : &it->second;

@@ -1,13 +1,13 @@
-// CombinedRanges: the kernel that computes an image finds its extremes as well.
+// CombinedRanges: the kernel that computes a picture finds its extremes as well.
 //
 // A range is known where a product still has its elements: each extreme becomes one number of memory, which
 // begins as the number that the range holds anyway and all elements combine into (ir::CombinesIntoOne). What
-// quantises the image then reads that number, and need not look at all of the image before. Images that no
-// product of the graph makes stay as they are: somebody would have to look at them for this alone.
+// quantises the picture then reads that number, and need not look at all of the picture before. Pictures that
+// no product of the graph makes stay as they are: somebody would have to look at them for this alone.
 //
 // What is made of the extremes (scale, zero point) is quick to compute next to a kernel of its own: what
-// quantises the image computes it itself, and for all others it is computed beside that, each number from the
-// extremes.
+// quantises the picture computes it itself, and for all others it is computed beside that, each number from
+// the extremes.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -29,11 +29,11 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr size_t kMostStepsToImage = 48;  // from a product to an image
+constexpr size_t kMostStepsToPicture = 48;  // from a product to a picture
 
-// One extreme: `id` is the greatest, or the least, of all elements of `image` and of `start`.
+// One extreme: `id` is the greatest, or the least, of all elements of `picture` and of `start`.
 struct FoundExtreme {
-  NodeId id = kNoNode, image = kNoNode;
+  NodeId id = kNoNode, picture = kNoNode;
   bool max = false;
   double start = 0;
 };
@@ -50,8 +50,8 @@ class ExtremeFinder {
       for (const bool max : {true, false}) {
         const std::optional<ScalarUse> use = WithScalar(g_, id, max ? TapeOp::kMax : TapeOp::kMin);
         if (!use || std::isnan(use->value)) continue;
-        const NodeId image = ImageOf(g_.BaseOf(use->x), max);
-        if (image != kNoNode && IsMadeByProduct(image)) found.push_back({id, image, max, use->value});
+        const NodeId picture = PictureOf(g_.BaseOf(use->x), max);
+        if (picture != kNoNode && IsMadeByMatmul(picture)) found.push_back({id, picture, max, use->value});
       }
     }
     return found;
@@ -59,18 +59,19 @@ class ExtremeFinder {
 
  private:
   // What all of is reduced to one number by `id`; kNoNode if nothing is.
-  NodeId ImageOf(NodeId id, bool max) const {
-    const NodeId image = ReducedImage(g_, id);
-    if (image == kNoNode || g_.node(image).dtype != DType::kF32 || ScaledLinesOf(g_, image)) return kNoNode;
+  NodeId PictureOf(NodeId id, bool max) const {
+    const NodeId picture = ReducedPicture(g_, id);
+    if (picture == kNoNode || g_.node(picture).dtype != DType::kF32 || ScaledLinesOf(g_, picture))
+      return kNoNode;
     const bool is_max = g_.node(id).As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
-    return is_max == max ? image : kNoNode;
+    return is_max == max ? picture : kNoNode;
   }
   // Whether it is a product, or pointwise work on one, as large as it.
-  bool IsMadeByProduct(NodeId image) const {
-    const int64_t elements = g_.node(image).shape.elements();
-    std::vector<NodeId> work = {image};
-    std::set<NodeId> seen = {image};
-    while (!work.empty() && seen.size() <= kMostStepsToImage) {
+  bool IsMadeByMatmul(NodeId picture) const {
+    const int64_t elements = g_.node(picture).shape.elements();
+    std::vector<NodeId> work = {picture};
+    std::set<NodeId> seen = {picture};
+    while (!work.empty() && seen.size() <= kMostStepsToPicture) {
       const Node& node = g_.node(work.back());
       work.pop_back();
       if (node.op == Op::kConv || node.op == Op::kMatMul) return true;
@@ -113,12 +114,12 @@ class Numbers {
   Numbers(Graph* graph, const std::vector<FoundExtreme>& found, const std::vector<NodeId>& cells)
       : g_(*graph) {
     cells_.insert(cells.begin(), cells.end());
-    for (const FoundExtreme& one : found) made_of_.insert(one.image);
+    for (const FoundExtreme& one : found) made_of_.insert(one.picture);
   }
 
   void Run() {
     for (NodeId id : g_.TopologicalOrder()) {
-      const bool numbers = IsMadeOfImage(id);
+      const bool numbers = IsMadeOfPicture(id);
       if (numbers) made_of_.insert(id);
       const bool one = IsOneNumber(id);
       std::map<NodeId, NodeId> copies;  // of this reader
@@ -145,8 +146,8 @@ class Numbers {
     }
     return one_[id] = is && of_cells;
   }
-  // Whether it is a step from an image, as it is or padded, to its bytes.
-  bool IsMadeOfImage(NodeId id) const {
+  // Whether it is a step from a picture, as it is or padded, to its bytes.
+  bool IsMadeOfPicture(NodeId id) const {
     const Node& node = g_.node(id);
     if (node.op != Op::kPointwise && node.op != Op::kIndexedRead) return false;
     if (node.dtype != DType::kF32 && ByteSize(node.dtype) != 1) return false;
@@ -192,18 +193,18 @@ Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
       const FoundExtreme& one = found[k];
       Builder b = BuilderLike(graph, one.id);
       ir::IndexedAttrs attrs;
-      attrs.map = ir::DenseView(graph->node(one.image).shape);
+      attrs.map = ir::DenseView(graph->node(one.picture).shape);
       std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
       attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
       const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
-      cells.push_back(b.IndexedWrite(cell, one.image, {}, attrs));
+      cells.push_back(b.IndexedWrite(cell, one.picture, {}, attrs));
       const NodeId all = b.Reshape(cells.back(), graph->node(one.id).shape);
       if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++result.changes;
     }
     Numbers(graph, found, cells).Run();
   }
   Tidy(graph);
-  result.text = Count(result.changes, "extreme") + " found by the kernels that compute images";
+  result.text = Count(result.changes, "extreme") + " found by the kernels that compute pictures";
   return result;
 }
 

@@ -74,7 +74,7 @@ class Follower {
 
   // After all have been followed. Of a product that adds up over positions the import has seen that both
   // sides are of caches; where one is of none, each position is multiplied by itself.
-  Status CheckProducts() const {
+  Status CheckMatmuls() const {
     for (const auto& [id, cache] : products_) {
       const std::vector<NodeId>& in = g_->node(id).inputs;
       if (shows_.count(in[0]) != 0 && shows_.count(in[1]) != 0) return Refuse(*g_, cache, id);
@@ -230,7 +230,7 @@ Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
     // Where nothing is written, every position is the caller's.
     if (found.place != kNoNode) caches.push_back(std::move(found));
   }
-  RONDO_RETURN_IF_ERROR(follower.CheckProducts());
+  RONDO_RETURN_IF_ERROR(follower.CheckMatmuls());
   std::set<NodeId> done;
   for (const Followed& found : caches) {
     const NodeId cached = Cached(graph, found.place);

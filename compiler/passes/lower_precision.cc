@@ -168,7 +168,7 @@ class Lowering {
     switch (g_->node(id).op) {
       case Op::kMatMul:
       case Op::kConv:
-        if (IsFp8Product(id)) return Status::Ok();  // sums before they are scaled
+        if (IsFp8Matmul(id)) return Status::Ok();  // sums before they are scaled
         return Product(id);
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
@@ -182,7 +182,7 @@ class Lowering {
       case Op::kIndexedRead: return Moves(id, 1);
       case Op::kIndexedWrite: return Write(id);
       case Op::kPointwise:
-        if (IsScaledFp8Product(id)) return ScaledProduct(id);
+        if (IsScaledFp8Matmul(id)) return ScaledProduct(id);
         StoreOtherProducts(id);
         if (IsStored(id)) Narrow(id);
         return Status::Ok();
@@ -239,14 +239,14 @@ class Lowering {
     return Factors(id, 2);
   }
 
-  bool IsFp8Product(NodeId id) const {
+  bool IsFp8Matmul(NodeId id) const {
     const Node& n = g_->node(id);
     return (n.op == Op::kMatMul || n.op == Op::kConv) && IsFp8(g_->node(n.inputs[0]).dtype);
   }
-  bool IsScaledFp8Product(NodeId id) const {
+  bool IsScaledFp8Matmul(NodeId id) const {
     const Node* scaled = AsPointwise(*g_, id, TapeOp::kMul);
     return scaled != nullptr && std::any_of(scaled->inputs.begin(), scaled->inputs.end(),
-                                            [&](NodeId in) { return IsFp8Product(g_->BaseOf(in)); });
+                                            [&](NodeId in) { return IsFp8Matmul(g_->BaseOf(in)); });
   }
   // The product that the model means.
   Status ScaledProduct(NodeId id) {

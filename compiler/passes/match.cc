@@ -116,7 +116,7 @@ ir::View ShownOnce(ir::View view) {
   return view;
 }
 
-ir::NodeId ReducedImage(const Graph& graph, NodeId id) {
+ir::NodeId ReducedPicture(const Graph& graph, NodeId id) {
   const Node& all = graph.node(id);
   if (all.op != Op::kReduce || all.shape.elements() != 1) return ir::kNoNode;
   const ir::ReduceKind kind = all.As<ir::ReduceAttrs>().kind;

@@ -46,9 +46,9 @@ ir::NodeId ShownOnce(ir::Builder& b, ir::NodeId id);
 // The view with the dims along which nothing changes shown once: what is computed from it broadcasts again.
 ir::View ShownOnce(ir::View view);
 
-// The image of which `id`, one number, is the greatest or the least of all elements, found in one step or in
-// several; kNoNode if it is no such number.
-ir::NodeId ReducedImage(const ir::Graph& graph, ir::NodeId id);
+// The picture of which `id`, one number, is the greatest or the least of all elements, found in one step or
+// in several; kNoNode if it is no such number.
+ir::NodeId ReducedPicture(const ir::Graph& graph, ir::NodeId id);
 
 // Two element numbers of the view never meet.
 bool IsInjective(const ir::View& view);

@@ -54,7 +54,7 @@ std::shared_ptr<const ConstantData> Padded(const std::shared_ptr<const ConstantD
   return ConstantData::Own(from->dtype, shape, std::move(bytes));
 }
 
-// What adds up the same windows beside a product (integer_products) reads the copy, too: its zeros add
+// What adds up the same windows beside a product (integer_matmuls) reads the copy, too: its zeros add
 // nothing.
 void PadSums(ir::Graph* graph, NodeId x, NodeId pixels, const Shape& weight) {
   const std::vector<NodeId> readers = graph->UsersOf(x);

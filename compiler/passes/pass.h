@@ -38,7 +38,7 @@ struct PassOptions {
   // quantize_weights: to what; none leaves weights as they are. Block 0: a scale a row.
   PackedType quantize = PackedType::kNone;
   int64_t quantize_block = 0;
-  // simplify_windows, pad_few_channels: the target keeps 16-bit images with their channels last.
+  // simplify_windows, pad_few_channels: the target keeps 16-bit pictures with their channels last.
   bool channels_last = false;
   // simplify_windows, order_convolution_weights, pack_bytes, pack_weights: for CPUs, else for GPUs.
   bool host = false;
@@ -47,7 +47,7 @@ struct PassOptions {
   bool wgmma = false;
   // ranges_in_rows: on every GPU of the target, blocks of a cluster can share a row.
   bool clusters = false;
-  // fp8_products: every GPU of the target multiplies FP8.
+  // fp8_matmuls: every GPU of the target multiplies FP8.
   bool fp8 = false;
 };
 

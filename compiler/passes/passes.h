@@ -9,13 +9,13 @@ namespace rondo::passes {
 // Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
 // the sums, scales multiply them. Weights keep their 8 bits. Convolutions of few channels a group stay, but,
 // unless options.host, those of one.
-Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> IntegerMatmuls(ir::Graph* graph, const PassOptions& options);
 // With options.fp8, products of numbers of FP8, each times a scale, are products of the numbers: constants
 // with k contiguous, scales behind the sums.
-Result<PassResult> Fp8Products(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> Fp8Matmuls(ir::Graph* graph, const PassOptions& options);
 // Rows of a constant table that is widened and scaled (quantised embeddings) are read first, and the work is
 // done for them alone. Tables that are small and read otherwise as well are left to be folded.
-Result<PassResult> ReadTablesFirst(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> SinkDequantiseBelowGather(ir::Graph* graph, const PassOptions& options);
 // With options.host, constants of 8-bit integers that are widened and scaled by column, by blocks or at once,
 // and that matmuls alone read, are packed: neither folded to floats nor widened in every run. Their products
 // are multiplied by what is not rounded to f16 or bf16 in between.
@@ -50,7 +50,7 @@ Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
 // Attention with a sink is its products and softmax instead: no kernel knows sinks.
 Result<PassResult> DecomposeSinks(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
-Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options);
 // What the recognising passes left behind is folded, simplified, shared and dead code removed once more.
 Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
 // Where 8-bit numbers are scaled and quantised again as they were, they are used as they are; maxima of
@@ -82,22 +82,22 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.
-Result<PassResult> RecomputeSmall(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> Rematerialise(ir::Graph* graph, const PassOptions& options);
 
 // Products of bytes with one row, whose left side is quantised by its range, are sums over rows of weights,
 // and each row finds that range itself.
-Result<PassResult> SmallProducts(ir::Graph* graph, const PassOptions& options);
+Result<PassResult> SmallMatmuls(ir::Graph* graph, const PassOptions& options);
 
-// The range of an image times a factor a channel comes from extremes of the image's channels, where something
-// reduces those anyway.
+// The range of a picture times a factor a channel comes from extremes of the picture's channels, where
+// something reduces those anyway.
 Result<PassResult> ScaledRanges(ir::Graph* graph, const PassOptions& options);
 
 // Extremes of what products make, which dynamic quantisation looks for, are combined by the kernels that
 // compute those.
 Result<PassResult> CombinedRanges(ir::Graph* graph, const PassOptions& options);
 
-// What quantises an image by its range, which was found line by line, finds that itself: at once where the
-// image is small, else in each of its rows, from the extremes of lines.
+// What quantises a picture by its range, which was found line by line, finds that itself: at once where the
+// picture is small, else in each of its rows, from the extremes of lines.
 Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options);
 
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for

@@ -43,22 +43,22 @@ bool IsNever0(const ir::Graph& g, NodeId id) {
   return with && *with == 0 && instead && *instead != 0;
 }
 
-// An image with 0 around it: what is read where no index leads.
+// A picture with 0 around it: what is read where no index leads.
 NodeId PaddedByIndex(Builder& b, NodeId x, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after) {
-  const Shape image = b.shape(x);
-  const ir::View dense = ir::DenseView(image);
-  Shape padded = image;
-  for (int d = 0; d < image.rank; ++d)
+  const Shape picture = b.shape(x);
+  const ir::View dense = ir::DenseView(picture);
+  Shape padded = picture;
+  for (int d = 0; d < picture.rank; ++d)
     padded[d] += before[static_cast<size_t>(d)] + after[static_cast<size_t>(d)];
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(padded);
   std::vector<NodeId> indices;
-  for (int d = 0; d < image.rank; ++d) {
+  for (int d = 0; d < picture.rank; ++d) {
     int64_t& stride = attrs.map.steps[0].strides[d];
-    stride = padded[d] == image[d] ? dense.steps[0].strides[d] : 0;
-    if (padded[d] == image[d]) continue;
-    attrs.dims.push_back({dense.steps[0].strides[d], image[d], false, false});
+    stride = padded[d] == picture[d] ? dense.steps[0].strides[d] : 0;
+    if (padded[d] == picture[d]) continue;
+    attrs.dims.push_back({dense.steps[0].strides[d], picture[d], false, false});
     Shape along = padded;
     for (int other = 0; other < along.rank; ++other) along[other] = other == d ? padded[d] : 1;
     std::vector<int64_t> places;

@@ -1,4 +1,4 @@
-// Images that a run quantises, padded with a zero point that it finds.
+// Pictures that a run quantises, padded with a zero point that it finds.
 #ifndef RONDO_COMPILER_PASSES_QUANTISED_PADDING_H_
 #define RONDO_COMPILER_PASSES_QUANTISED_PADDING_H_
 
@@ -9,7 +9,7 @@
 namespace rondo::passes {
 
 // `numbers` with `zero` (one number) around them, elements before and after along each axis: made of the
-// image that they were quantised from with 0 around it, which any scale makes the zero point, so that who
+// picture that they were quantised from with 0 around it, which any scale makes the zero point, so that who
 // quantises pads as well. kNoNode if they are not seen to be quantised so.
 ir::NodeId QuantisedPadded(ir::Builder& b, ir::NodeId numbers, ir::NodeId zero,
                            const std::vector<int64_t>& before, const std::vector<int64_t>& after);

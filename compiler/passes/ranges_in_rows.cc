@@ -1,11 +1,12 @@
-// RangesInRows: what quantises an image by its range finds that range itself, from the extremes of its lines.
+// RangesInRows: what quantises a picture by its range finds that range itself, from the extremes of its
+// lines.
 //
 // What reduces those to one scale and zero point would be a kernel between the extremes and the numbers that
-// does next to nothing. A line is as long as the image is high, so that there are as many extremes as
-// elements in a row of the image: each row reduces them all, for itself, and is quantised in the same part.
+// does next to nothing. A line is as long as the picture is high, so that there are as many extremes as
+// elements in a row of the picture: each row reduces them all, for itself, and is quantised in the same part.
 // Extremes of lines along several axes serve as well, if they are there (ScaledRanges).
-// What else reads scale and zero point reads the first row's. Of small images even the lines take longer than
-// they save: those are one row, whose range is found at once.
+// What else reads scale and zero point reads the first row's. Of small pictures even the lines take longer
+// than they save: those are one row, whose range is found at once.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -30,7 +31,7 @@ using ir::Op;
 constexpr int kMostSteps = 64;                // from extremes to a scale or zero point
 constexpr int64_t kMostInRow = 16 << 10;      // elements, which the threads of one block read at once
 constexpr int64_t kMostScaledRows = 1 << 10;  // more take longer than a kernel for the range does
-// Elements of a small image: for the blocks of a cluster, and for one block.
+// Elements of a small picture: for the blocks of a cluster, and for one block.
 constexpr int64_t kMostAtOnce = 64 << 10, kMostAtOnceInBlock = 4 << 10;
 constexpr int64_t kMostAtOncePadded = 8 << 10;  // what lies where indices say is read element by element
 
@@ -40,11 +41,11 @@ bool IsExtreme(const Node& node) {
   return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
 }
 
-// Of one number of a whole image: the image, and the axes along which its lines are.
+// Of one number of a whole picture: the picture, and the axes along which its lines are.
 struct Range {
-  NodeId image = kNoNode;
+  NodeId picture = kNoNode;
   std::vector<int> axes;
-  bool scaled = false;  // nobody looks at the image for its lines' extremes
+  bool scaled = false;  // nobody looks at the picture for its lines' extremes
   bool Has(int axis) const { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
   bool operator==(const Range&) const = default;
 };
@@ -70,11 +71,11 @@ class Rows {
       first = b.Reshape(first, g_.node(one).shape);
       if (g_.CanReplace(one, first)) g_.Replace(one, first);
     }
-    return images_;
+    return pictures_;
   }
 
  private:
-  // Reads the numbers of the range once a row, if the node is one of those that quantise the image.
+  // Reads the numbers of the range once a row, if the node is one of those that quantise the picture.
   void Quantise(NodeId id) {
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId one = g_.BaseOf(g_.node(id).inputs[k]);
@@ -86,7 +87,7 @@ class Rows {
       if (read == kNoNode || !(g_.node(read).shape == shape) ||
           !(IsAtOnce(read, range) || HasRows(read, range)) || IsFoundByOther(read, range))
         continue;
-      images_ += quantised_.emplace(id, read).second && IsReadBy(read, id);
+      pictures_ += quantised_.emplace(id, read).second && IsReadBy(read, id);
       const NodeId rows = Row(one, range, read);
       g_.SetInput(id, k, BuilderLike(&g_, one).Expand(rows, shape));
     }
@@ -96,20 +97,20 @@ class Rows {
       if (before != quantised_.end()) quantised_.emplace(id, before->second);
     }
   }
-  // Notes the image if the node quantises it as it is, and finds its range at once.
+  // Notes the picture if the node quantises it as it is, and finds its range at once.
   void FindAtOnce(NodeId id) {
     for (NodeId input : g_.node(id).inputs) {
       Range range;
       int steps = 0;
       if (!IsOfRange(g_.BaseOf(input), &range, &steps) || range.axes.empty()) continue;
       const NodeId read = Read(id, range);
-      if (read != kNoNode && IsSame(read, range.image) && IsAtOnce(read, range)) at_once_.push_back(read);
+      if (read != kNoNode && IsSame(read, range.picture) && IsAtOnce(read, range)) at_once_.push_back(read);
     }
   }
-  // Whether `read` is padded, and who quantises the image as it is finds the range at once.
+  // Whether `read` is padded, and who quantises the picture as it is finds the range at once.
   bool IsFoundByOther(NodeId read, const Range& range) const {
-    return !IsSame(read, range.image) && std::any_of(at_once_.begin(), at_once_.end(), [&](NodeId image) {
-      return IsSame(image, range.image);
+    return !IsSame(read, range.picture) && std::any_of(at_once_.begin(), at_once_.end(), [&](NodeId picture) {
+      return IsSame(picture, range.picture);
     });
   }
   bool IsReadBy(NodeId read, NodeId id) const {
@@ -117,47 +118,48 @@ class Rows {
     return std::find(inputs.begin(), inputs.end(), read) != inputs.end();
   }
 
-  // What `id` reads of the image itself, as it is or padded, or what it is made of reads; kNoNode: nothing.
+  // What `id` reads of the picture itself, as it is or padded, or what it is made of reads; kNoNode: nothing.
   NodeId Read(NodeId id, const Range& range) const {
     for (NodeId input : g_.node(id).inputs) {
       const auto before = quantised_.find(input);
       if (before != quantised_.end()) return before->second;
-      if (IsSame(input, range.image) || IsPadded(input, range)) return input;
+      if (IsSame(input, range.picture) || IsPadded(input, range)) return input;
     }
     return kNoNode;
   }
   bool IsSame(NodeId a, NodeId b) const {
     return g_.BaseOf(a) == g_.BaseOf(b) && g_.ViewOf(a) == g_.ViewOf(b);
   }
-  // Whether it shows all of the image, and 0 around it.
+  // Whether it shows all of the picture, and 0 around it.
   bool IsPadded(NodeId id, const Range& range) const {
     const Node& node = g_.node(id);
-    if (node.op != Op::kIndexedRead || range.axes.size() != 1 || !IsSame(node.inputs[0], range.image))
+    if (node.op != Op::kIndexedRead || range.axes.size() != 1 || !IsSame(node.inputs[0], range.picture))
       return false;
-    const ir::View &map = node.As<ir::IndexedAttrs>().map, image = ir::DenseView(g_.node(range.image).shape);
-    const Shape& shape = image.shape();
+    const ir::View &map = node.As<ir::IndexedAttrs>().map,
+                   picture = ir::DenseView(g_.node(range.picture).shape);
+    const Shape& shape = picture.shape();
     if (node.shape.rank != shape.rank || !map.affine() || map.steps[0].offset != 0) return false;
     size_t indices = 0;
     for (int d = 0; d < shape.rank; ++d) {
       const size_t index = IndexAlong(node, d);
       const bool as_it_is = node.shape[d] == shape[d] &&
-                            (shape[d] == 1 || map.steps[0].strides[d] == image.steps[0].strides[d]);
+                            (shape[d] == 1 || map.steps[0].strides[d] == picture.steps[0].strides[d]);
       if (index == 0 ? !as_it_is : !CountsAll(node.inputs[index], shape[d])) return false;
       indices += index != 0;
     }
     return indices == node.As<ir::IndexedAttrs>().dims.size();
   }
-  // Which input says where it reads along axis `d` of the image; 0: none.
+  // Which input says where it reads along axis `d` of the picture; 0: none.
   size_t IndexAlong(const Node& read, int d) const {
     const ir::IndexedAttrs& attrs = read.As<ir::IndexedAttrs>();
-    const ir::View image = ir::DenseView(g_.node(read.inputs[0]).shape);
+    const ir::View picture = ir::DenseView(g_.node(read.inputs[0]).shape);
     for (size_t k = 0; k < attrs.dims.size(); ++k) {
       const ir::IndexedDim& dim = attrs.dims[k];
       const Shape& index = g_.node(g_.BaseOf(read.inputs[k + 1])).shape;
       const bool along =
           index.rank == read.shape.rank && index[d] == read.shape[d] && index.elements() == read.shape[d];
-      if (along && read.shape[d] > 1 && dim.stride == image.steps[0].strides[d] &&
-          dim.extent == image.shape()[d] && !dim.fault && !dim.wrap && attrs.map.steps[0].strides[d] == 0)
+      if (along && read.shape[d] > 1 && dim.stride == picture.steps[0].strides[d] &&
+          dim.extent == picture.shape()[d] && !dim.fault && !dim.wrap && attrs.map.steps[0].strides[d] == 0)
         return k + 1;
     }
     return 0;
@@ -172,7 +174,8 @@ class Rows {
     return true;
   }
 
-  // Whether it is made of extremes of one image, found line by line, none of them beyond 0, and of constants.
+  // Whether it is made of extremes of one picture, found line by line, none of them beyond 0, and of
+  // constants.
   bool IsOfRange(NodeId id, Range* range, int* steps) const {
     const Node& node = g_.node(id);
     if (node.shape.elements() != 1 || ++*steps > kMostSteps) return false;
@@ -200,15 +203,15 @@ class Rows {
     const Node& lines = g_.node(g_.BaseOf(input));
     if (all.shape.elements() == 1 && g_.node(input).shape.elements() == lines.shape.elements()) {
       if (const std::optional<ScaledLines> scaled = ScaledLinesOf(g_, lines.id))
-        return {scaled->image, scaled->axes, true};
+        return {scaled->picture, scaled->axes, true};
     }
     if (all.shape.elements() != 1 || !IsExtreme(lines) ||
         lines.As<ir::ReduceAttrs>().kind != all.As<ir::ReduceAttrs>().kind ||
         g_.node(input).shape.elements() != lines.shape.elements())
       return {};
     const std::vector<int>& axes = lines.As<ir::ReduceAttrs>().axes;
-    const Shape& image = g_.node(lines.inputs[0]).shape;
-    if (axes.size() != 1 || axes[0] == image.rank - 1 || lines.shape.rank != image.rank) return {};
+    const Shape& picture = g_.node(lines.inputs[0]).shape;
+    if (axes.size() != 1 || axes[0] == picture.rank - 1 || lines.shape.rank != picture.rank) return {};
     return {lines.inputs[0], axes, false};
   }
   bool IsAtOnce(NodeId read, const Range& range) const {
@@ -252,10 +255,10 @@ class Rows {
     }
     if (IsAtOnce(read, range)) return b.Reduce(kind, read, all, true);
     NodeId lines = g_.BaseOf(g_.node(id).inputs[0]);
-    if (!IsSame(read, range.image)) lines = PaddedLines(b, lines, range, read);
+    if (!IsSame(read, range.picture)) lines = PaddedLines(b, lines, range, read);
     return b.Reduce(kind, b.Expand(lines, shape), others, true);
   }
-  // The lines that what is padded has; those outside of the image are of 0.
+  // The lines that what is padded has; those outside of the picture are of 0.
   NodeId PaddedLines(Builder& b, NodeId lines, const Range& range, NodeId read) {
     Shape shape = g_.node(read).shape;
     shape[range.axes[0]] = 1;
@@ -279,9 +282,9 @@ class Rows {
   Graph& g_;
   const int64_t most_at_once_;
   std::map<std::pair<NodeId, NodeId>, NodeId> rows_;  // by what was one number, and what is read
-  std::vector<NodeId> at_once_;                       // images whose range one who quantises them finds
+  std::vector<NodeId> at_once_;                       // pictures whose range one who quantises them finds
   std::map<NodeId, NodeId> quantised_;                // what is read, by the steps of its quantisation
-  int64_t images_ = 0;
+  int64_t pictures_ = 0;
 };
 
 }  // namespace
@@ -294,7 +297,7 @@ Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options) {
   }
   result.changes = Rows(graph, options.clusters).Run();
   Tidy(graph);
-  result.text = Count(result.changes, "image") + " quantised by ranges that each row finds";
+  result.text = Count(result.changes, "picture") + " quantised by ranges that each row finds";
   return result;
 }
 

@@ -294,7 +294,7 @@ class Matcher {
     return y;
   }
 
-  bool LeadsToProduct(NodeId id) const {
+  bool LeadsToMatmul(NodeId id) const {
     constexpr int kMostSteps = 32;
     for (int step = 0; step < kMostSteps; ++step) {
       id = Descend(id);
@@ -314,9 +314,9 @@ class Matcher {
       } else if (const int factor = FactorOf(id); factor >= 0) {
         id = n.inputs[static_cast<size_t>(1 - factor)];
       } else if (op == TapeOp::kAdd) {
-        return LeadsToProduct(n.inputs[0]) || LeadsToProduct(n.inputs[1]);
+        return LeadsToMatmul(n.inputs[0]) || LeadsToMatmul(n.inputs[1]);
       } else if (op == TapeOp::kSelect) {
-        return LeadsToProduct(n.inputs[1]) || LeadsToProduct(n.inputs[2]);
+        return LeadsToMatmul(n.inputs[1]) || LeadsToMatmul(n.inputs[2]);
       } else {
         return false;
       }
@@ -331,7 +331,7 @@ class Matcher {
     const std::vector<NodeId> in = n.inputs;
     TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kAdd) {
-      size_t x = LeadsToProduct(in[0]) ? 0 : 1;
+      size_t x = LeadsToMatmul(in[0]) ? 0 : 1;
       NodeId mask = in[1 - x];
       if (out->scale != 1) {  // of what comes after
         Builder b = BuilderLike(g_, id);

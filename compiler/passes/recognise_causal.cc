@@ -194,7 +194,7 @@ class Reader {
     return m;
   }
 
-  // key < x, key <= x and their negated mirror images, key counting from a constant: the limit, or kNoNode.
+  // key < x, key <= x and their negated mirror pictures, key counting from a constant: the limit, or kNoNode.
   NodeId Compared(const Seen& s, bool truth) {
     // x < y kept where false is y <= x.
     bool or_equal = (OpOf(s) == TapeOp::kLessEqual) == truth;

@@ -1,7 +1,7 @@
-// ScaledRanges: the range of an image that is another one times a factor a channel is found from the extremes
-// of that one's channels.
+// ScaledRanges: the range of a picture that is another one times a factor a channel is found from the
+// extremes of that one's channels.
 //
-// Squeeze-and-excitation takes the mean of each channel of an image, and multiplies the channel by what it
+// Squeeze-and-excitation takes the mean of each channel of a picture, and multiplies the channel by what it
 // makes of all means. What takes the mean finds the extremes of the channel as well; with the factors they
 // are the range of the products (scaled_lines.h), so that nobody looks at all of those before they are
 // quantised.
@@ -73,15 +73,15 @@ class Ranges {
   int64_t Run() {
     int64_t changes = 0;
     for (NodeId id : g_.TopologicalOrder()) {
-      const NodeId image = ReducedImage(g_, id);
+      const NodeId picture = ReducedPicture(g_, id);
       std::vector<int> axes;
-      if (image == kNoNode || g_.node(image).dtype != DType::kF32) continue;
-      const size_t x = ScaledInput(g_, g_.node(image), &axes);
-      if (x > 1 || !IsReducedAlong(g_.BaseOf(g_.node(image).inputs[x]), axes)) continue;
+      if (picture == kNoNode || g_.node(picture).dtype != DType::kF32) continue;
+      const size_t x = ScaledInput(g_, g_.node(picture), &axes);
+      if (x > 1 || !IsReducedAlong(g_.BaseOf(g_.node(picture).inputs[x]), axes)) continue;
       const Shape shape = g_.node(id).shape;
       Builder b = BuilderLike(&g_, id);
       const ReduceKind kind = g_.node(id).As<ir::ReduceAttrs>().kind;
-      const NodeId lines = Lines(b, image, x, axes, kind);
+      const NodeId lines = Lines(b, picture, x, axes, kind);
       std::vector<int> all;
       for (int d = 0; d < g_.node(lines).shape.rank; ++d) all.push_back(d);
       const NodeId range = b.Reshape(b.Reduce(kind, lines, all, false), shape);
@@ -112,10 +112,10 @@ class Ranges {
     NodeId& extremes = extremes_.try_emplace({kind, x, axes}, kNoNode).first->second;
     return extremes != kNoNode ? extremes : extremes = b.Reduce(kind, x, axes, true);
   }
-  // The extremes of the lines of the image, of which `kind` has to be found.
-  NodeId Lines(Builder& b, NodeId image, size_t input, const std::vector<int>& axes, ReduceKind kind) {
-    const NodeId x = g_.BaseOf(g_.node(image).inputs[input]);
-    NodeId s = g_.node(image).inputs[1 - input];
+  // The extremes of the lines of the picture, of which `kind` has to be found.
+  NodeId Lines(Builder& b, NodeId picture, size_t input, const std::vector<int>& axes, ReduceKind kind) {
+    const NodeId x = g_.BaseOf(g_.node(picture).inputs[input]);
+    NodeId s = g_.node(picture).inputs[1 - input];
     for (int d : axes) s = b.Slice(s, d, 0, 1, 1);
     const NodeId greatest = b.Mul(Extremes(b, ReduceKind::kMax, x, axes), s),
                  least = b.Mul(Extremes(b, ReduceKind::kMin, x, axes), s);

@@ -192,8 +192,8 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
-  // The greatest or least of all of a tensor, which is found line by line first (of images along their third
-  // axis): on the host of all at once, which threads share.
+  // The greatest or least of all of a tensor, which is found line by line first (of pictures along their
+  // third axis): on the host of all at once, which threads share.
   NodeId AtOnce() {
     const Node& node = g_.node(id_);
     const ir::ReduceAttrs attrs = node.As<ir::ReduceAttrs>();

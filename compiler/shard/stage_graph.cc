@@ -115,7 +115,7 @@ class Stage {
   NodeId MakeView(const Node& node) {
     Node copy = node;
     const NodeId made = Made(node.inputs[0]);
-    copy.inputs[0] = out_.BaseOf(made);  // an image that was sent with its channels last is a view
+    copy.inputs[0] = out_.BaseOf(made);  // a picture that was sent with its channels last is a view
     ir::View& view = copy.As<ir::ViewAttrs>().view;
     Shift(node.inputs[0], &view);
     view = ir::Compose(out_.ViewOf(made), view);

@@ -87,13 +87,13 @@ class Finder {
     const NodeId shown = *need.shown.begin();
     if (need.shown.size() == 1 && g_.node(shown).shape.elements() < g_.node(base).shape.elements())
       out.value = shown;
-    out.channels_last = out.value == base && IsImage(base, 0);
+    out.channels_last = out.value == base && IsPicture(base, 0);
     Describe("Send of ", " (read by ", to, need, &out);
     return out;
   }
 
   // Whether a window makes it, or pointwise work on what a window makes.
-  bool IsImage(NodeId id, int depth) const {
+  bool IsPicture(NodeId id, int depth) const {
     constexpr int kMostDepth = 4;
     const ir::Node& node = g_.node(id);
     const bool wide = host_ || (ByteSize(node.dtype) == 2 && node.shape[1] % 8 == 0);
@@ -103,7 +103,7 @@ class Finder {
     const bool joins = node.op == ir::Op::kConcat && node.As<ir::ConcatAttrs>().axis == 1;
     if (node.op != ir::Op::kPointwise && !joins) return false;
     return std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](NodeId in) { return IsImage(in, depth + 1); });
+                       [&](NodeId in) { return IsPicture(in, depth + 1); });
   }
 
   Transfer OfOrder(NodeId base, int to, const Need& need) const {

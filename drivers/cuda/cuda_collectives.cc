@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "drivers/cuda/cuda_constants.h"
-#include "drivers/cuda/small/norm.h"
+#include "drivers/cuda/peer_collectives/norm.h"
 
 namespace rondo::cuda {
 namespace {

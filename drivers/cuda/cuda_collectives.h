@@ -13,9 +13,9 @@
 #include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/small/choose.h"
-#include "drivers/cuda/small/peers.h"
-#include "drivers/cuda/small/small_group.h"
+#include "drivers/cuda/peer_collectives/choose.h"
+#include "drivers/cuda/peer_collectives/peers.h"
+#include "drivers/cuda/peer_collectives/small_group.h"
 #include "drivers/nccl/communicator.h"
 #include "drivers/processes/processes.h"
 

@@ -9,7 +9,7 @@
 #include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "formats/machine_code/architecture.h"
-#include "formats/machine_code/image_check.h"
+#include "formats/machine_code/binary_check.h"
 
 namespace rondo::cuda {
 
@@ -60,11 +60,11 @@ Status CudaDevice::Check(Error error, const char* call) {
   return ToStatus(api_, error, call).At("cuda device %u", index_);
 }
 
-Status CudaDevice::LoadCode(ModuleHandle* module, const void* image, const char* call) {
+Status CudaDevice::LoadCode(ModuleHandle* module, const void* binary, const char* call) {
   char log[512] = {};
   int options[] = {kErrorLog, kErrorLogBytes};
   void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1)};
-  const Status status = Check(api_.module_load_logged(module, image, 2, options, values), call);
+  const Status status = Check(api_.module_load_logged(module, binary, 2, options, values), call);
   if (status.ok() || log[0] == 0) return status;
   std::replace(log, log + sizeof(log), '\n', ' ');
   return Status::Error(status.code(), "%s: %s", status.message(), log);
@@ -200,7 +200,7 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
                          target == nullptr ? "" : "; compile it with --target cuda:",
                          target == nullptr ? "" : target->architecture);
   }
-  RONDO_RETURN_IF_ERROR(CheckImages(plan, *choice.module, false));
+  RONDO_RETURN_IF_ERROR(CheckBinaries(plan, *choice.module, false));
   CudaModule* module = new (std::nothrow) CudaModule;
   if (module == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a module", index_);
@@ -233,35 +233,35 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     if (status.ok()) module->handles.push_back(handle);  // there is room
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
-    const KernelImage& image = code.images[k];
-    const char* const entry = module->arena.CopyText(image.entry).data();
+    const KernelBinary& binary = code.binaries[k];
+    const char* const entry = module->arena.CopyText(binary.entry).data();
     if (entry == nullptr)
       return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
-    const uint32_t threads = image.block == 0 ? code.block : image.block;
+    const uint32_t threads = binary.block == 0 ? code.block : binary.block;
     Function function = nullptr;
-    if (image.kind == ImageKind::kFunction) {
-      status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
-      if (status.ok() && ptx) status = CheckCompiled(function, image, threads).At("function \"%s\"", entry);
+    if (binary.kind == BinaryKind::kFunction) {
+      status = Check(api_.module_function(&function, module->handles[binary.code], entry), entry);
+      if (status.ok() && ptx) status = CheckCompiled(function, binary, threads).At("function \"%s\"", entry);
     }
-    if (status.ok() && (plan.kernels[k].num_params > kMostParams || image.tensor_maps.size() > kMostMaps)) {
+    if (status.ok() && (plan.kernels[k].num_params > kMostParams || binary.tensor_maps.size() > kMostMaps)) {
       status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters and %zu tensor maps",
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
-                             plan.kernels[k].num_params, image.tensor_maps.size());
+                             plan.kernels[k].num_params, binary.tensor_maps.size());
     }
-    if (status.ok() && image.shared > 0) {
-      status = Check(api_.function_attribute(function, kMostDynamicShared, static_cast<int>(image.shared)),
+    if (status.ok() && binary.shared > 0) {
+      status = Check(api_.function_attribute(function, kMostDynamicShared, static_cast<int>(binary.shared)),
                      "taking shared memory")
-                   .At("kernel \"%s\": %u bytes a block", entry, image.shared);
+                   .At("kernel \"%s\": %u bytes a block", entry, binary.shared);
     }
     CudaKernel& kernel = module->kernels[k];
     kernel.function = function;
-    kernel.grid = image.grid;
+    kernel.grid = binary.grid;
     kernel.block = threads;
-    kernel.shared = image.shared;
+    kernel.shared = binary.shared;
     kernel.params = plan.kernels[k].num_params;
-    kernel.tensor_maps = module->arena.Copy(image.tensor_maps);
-    kernel.waits = image.waits && major_ >= 9;
-    if (const std::optional<NormKernel> norm = NormOf(plan.kernels[k], image)) {
+    kernel.tensor_maps = module->arena.Copy(binary.tensor_maps);
+    kernel.waits = binary.waits && major_ >= 9;
+    if (const std::optional<NormKernel> norm = NormOf(plan.kernels[k], binary)) {
       kernel.norm = module->arena.Copy(Span<const NormKernel>(&*norm, 1)).data();
       if (kernel.norm == nullptr && status.ok())
         status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
@@ -272,7 +272,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   return status.ok() ? PrepareMatmuls(plan, code, module) : status;
 }
 
-Status CudaDevice::CheckCompiled(Function function, const KernelImage& image, uint32_t threads) {
+Status CudaDevice::CheckCompiled(Function function, const KernelBinary& binary, uint32_t threads) {
   FunctionNeeds needs;
   const std::pair<int, uint32_t*> kAsked[] = {{kFunctionThreads, &needs.most_threads},
                                               {kFunctionShared, &needs.shared},
@@ -283,7 +283,7 @@ Status CudaDevice::CheckCompiled(Function function, const KernelImage& image, ui
         Check(api_.function_info(&number, attribute, function), "asking for what it needs"));
     *value = static_cast<uint32_t>(number);
   }
-  return FitsBlock(needs, threads, image.shared, static_cast<uint64_t>(shared_));
+  return FitsBlock(needs, threads, binary.shared, static_cast<uint64_t>(shared_));
 }
 
 Status CudaDevice::PrepareWeightCopy(const PlanData& plan) {

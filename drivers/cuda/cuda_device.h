@@ -18,8 +18,8 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
-#include "drivers/cuda/small/norm_kernel.h"
-#include "drivers/cuda/small/small_kernels.h"
+#include "drivers/cuda/peer_collectives/norm_kernel.h"
+#include "drivers/cuda/peer_collectives/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -171,7 +171,7 @@ class CudaDevice final : public Device {
   Status Check(Error error, const char* call);
   // Loads machine code or PTX, with the device's context current. What the NVIDIA driver's compiler says is
   // in the error.
-  Status LoadCode(ModuleHandle* module, const void* image, const char* call);
+  Status LoadCode(ModuleHandle* module, const void* binary, const char* call);
 
   // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
@@ -260,7 +260,7 @@ class CudaDevice final : public Device {
   Status LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses, CudaStream* stream,
                       uint32_t step);
   // What NVIDIA's driver says of a function that it has compiled itself, against the launch.
-  Status CheckCompiled(Function function, const KernelImage& image, uint32_t threads);
+  Status CheckCompiled(Function function, const KernelBinary& binary, uint32_t threads);
 
   const Api& api_;
   const OpRegistry* const ops_;

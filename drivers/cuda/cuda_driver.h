@@ -20,8 +20,8 @@ namespace rondo {
 // Who computes collectives.
 enum class CollectiveKernels : uint8_t {
   kNccl,
-  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
-           // the rest
+  kSmall,  // kernels of the driver's own over peer memory, whatever they can do
+           // (drivers/cuda/peer_collectives); NCCL the rest
   kFused,  // the same, and an all-reduce, the residual and the norm behind it as one kernel wherever that can
            // be done, not only where it is quicker
   kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory, and

@@ -18,11 +18,11 @@ Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, 
     }
   }
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
-    if (code.images[k].kind != ImageKind::kLibraryMatmul) continue;
+    if (code.binaries[k].kind != BinaryKind::kLibraryMatmul) continue;
     const GrowingList<uint64_t> alignments = AlignmentsOf(plan, k);
     if (!alignments.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a matmul");
     Result<std::unique_ptr<LibraryMatmulRun>> run =
-        LibraryMatmulRun::Prepare(*cublaslt_, cublaslt_handle_, *code.images[k].matmul, plan.kernels[k],
+        LibraryMatmulRun::Prepare(*cublaslt_, cublaslt_handle_, *code.binaries[k].matmul, plan.kernels[k],
                                   {alignments.data(), alignments.size()});
     Status status = run.status();
     if (status.ok()) status = CaptureOnce(run->get(), plan.kernels[k].num_params);

@@ -31,14 +31,14 @@ std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel) {
 }
 
 bool HasLibraryMatmuls(const CodeModule& module) {
-  return std::any_of(module.images.begin(), module.images.end(),
-                     [](const KernelImage& image) { return image.kind == ImageKind::kLibraryMatmul; });
+  return std::any_of(module.binaries.begin(), module.binaries.end(),
+                     [](const KernelBinary& binary) { return binary.kind == BinaryKind::kLibraryMatmul; });
 }
 
 Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status& missing) {
   if (missing.ok()) return missing;
-  for (size_t k = 0; k < module.images.size(); ++k) {
-    if (module.images[k].kind != ImageKind::kLibraryMatmul) continue;
+  for (size_t k = 0; k < module.binaries.size(); ++k) {
+    if (module.binaries[k].kind != BinaryKind::kLibraryMatmul) continue;
     const std::string_view source = SourceOfKernel(plan, static_cast<uint32_t>(k));
     return missing
         .At("%.*s is computed by cuBLASLt (compile with --matmuls generated to do without)",

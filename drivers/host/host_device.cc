@@ -65,8 +65,8 @@ void Leave(HostGraph* graph) {
 
 }  // namespace
 
-HostDevice::HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions& options, MemoryBook& book,
-                       uint32_t index)
+HostDevice::HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions& options,
+                       AllocationRegistry& book, uint32_t index)
     : pool_(pool),
       engine_(engine),
       allocator_(options.allocator),

@@ -5,10 +5,10 @@
 #include <mutex>
 
 #include "core/driver.h"
+#include "drivers/host/allocation_registry.h"
 #include "drivers/host/collectives.h"
 #include "drivers/host/faults.h"
 #include "drivers/host/host_driver.h"
-#include "drivers/host/memory_book.h"
 #include "drivers/host/sharing.h"
 #include "drivers/host/thread_pool.h"
 
@@ -18,7 +18,7 @@ namespace rondo::host {
 // of its own may come from several threads at once.
 class HostDevice final : public Device {
  public:
-  HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions& options, MemoryBook& book,
+  HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions& options, AllocationRegistry& book,
              uint32_t index);
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
@@ -75,7 +75,7 @@ class HostDevice final : public Device {
   const ThreadHooks hooks_;
   const OpRegistry* const ops_;
   const Sharing sharing_;
-  MemoryBook& book_;
+  AllocationRegistry& book_;
   const uint32_t index_;
   const bool one_device_;
   Faults faults_;

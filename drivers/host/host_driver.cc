@@ -5,9 +5,9 @@
 #include <mutex>
 #include <new>
 
+#include "drivers/host/allocation_registry.h"
 #include "drivers/host/collectives.h"
 #include "drivers/host/host_device.h"
-#include "drivers/host/memory_book.h"
 #include "drivers/host/module.h"
 #include "drivers/host/thread_pool.h"
 #include "drivers/ops/calls.h"
@@ -111,7 +111,7 @@ class HostDriver final : public Driver {
   const HostOptions options_;
   host::Engine engine_;
   host::ThreadPool pool_;
-  host::MemoryBook book_;
+  host::AllocationRegistry book_;
   std::atomic<uint64_t> programs_{0};  // that were given collectives over several processes
   std::mutex mutex_;
   HostDevice* devices_[kMaxHostDevices] = {};

@@ -11,8 +11,9 @@ namespace rondo::host {
 // operand and guard walks them as one, and the loops of a map are ordered for its first written operand
 // (not those of a sequential part).
 //
-// `channels`: of a convolution or pool, group m is the points of all images, n the output channels, and outer
-// the groups of several output channels; otherwise m is the output channels and n the points of an image.
+// `channels`: of a convolution or pool, group m is the points of all pictures, n the output channels, and
+// outer the groups of several output channels; otherwise m is the output channels and n the points of a
+// picture.
 Nest MakeNest(const Part& part, bool channels);
 
 // Whether the channels of a convolution's weight or of a pool's input lie side by side.

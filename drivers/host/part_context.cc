@@ -274,7 +274,7 @@ Status BuildForSkeleton(PartContext& c, PartProgram** out) {
   switch (c.part.skeleton) {
     case Skeleton::kMap: return BuildMap(c, out);
     case Skeleton::kReduction: return BuildReduction(c, out);
-    case Skeleton::kContraction:
+    case Skeleton::kMatMul:
     case Skeleton::kConvolution: return BuildMatmul(c, out);
     case Skeleton::kAttention: return BuildAttention(c, out);
   }

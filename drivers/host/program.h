@@ -66,7 +66,7 @@ enum class Variant : uint8_t {
   kColumns,  // lanes across rows
   kOneRow,   // a single row, whose elements are shared out
   // matmul/
-  kAccumulate,  // contraction, convolution, pool: any operands, lanes along n
+  kAccumulate,  // matmul, convolution, pool: any operands, lanes along n
   kFewRows,     // at most kFewRows rows: the rhs is read once, where it is
   kGemm,        // through packed blocks; a convolution too, whose input is then the rhs
   kPacked,      // weights in fewer bits, unpacked a few columns at a time

@@ -112,7 +112,7 @@ TargetKinds KindsOfTargets(std::string_view targets) {
 
 uint32_t MostShared(const CodeModule& module) {
   uint32_t most = 0;
-  for (const KernelImage& image : module.images) most = std::max(most, image.shared);
+  for (const KernelBinary& binary : module.binaries) most = std::max(most, binary.shared);
   return most;
 }
 

@@ -65,11 +65,11 @@ struct TargetKinds {
 };
 TargetKinds KindsOfTargets(std::string_view targets);
 
-// Most bytes of dynamic shared memory that an image of the module takes.
+// Most bytes of dynamic shared memory that a binary of the module takes.
 uint32_t MostShared(const CodeModule& module);
 
 // "machine code for compute capability 8.0 (A100, A30) and 8.6 (A10, A40, RTX 30); it has never run on such a
-// GPU". GPUs whose blocks have less shared memory than an image takes are named as those that it does not run
+// GPU". GPUs whose blocks have less shared memory than a binary takes are named as those that it does not run
 // on.
 std::string RunsOnText(const CodeModule& module);
 // "sm_80 is machine code for compute capabilities 8.0 to 8.9", into `text` of `size` bytes.

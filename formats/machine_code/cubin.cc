@@ -101,10 +101,10 @@ Status TakeParams(std::vector<ParamPlace> places, uint32_t total, FunctionNeeds*
 
 }  // namespace
 
-Result<Cubin> Cubin::Read(Span<const uint8_t> image) {
+Result<Cubin> Cubin::Read(Span<const uint8_t> binary) {
   Header header;
-  if (image.size() < sizeof(header)) return RONDO_NOT_ELF("%zu bytes are no ELF image", image.size());
-  std::memcpy(&header, image.data(), sizeof(header));
+  if (binary.size() < sizeof(header)) return RONDO_NOT_ELF("%zu bytes are no ELF image", binary.size());
+  std::memcpy(&header, binary.data(), sizeof(header));
   constexpr uint8_t kIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian
   if (std::memcmp(header.ident, kIdent, sizeof(kIdent)) != 0) return RONDO_NOT_ELF("it is no ELF image");
   if (header.machine != kMachineCuda)
@@ -113,7 +113,7 @@ Result<Cubin> Cubin::Read(Span<const uint8_t> image) {
   if (abi != kAbi12 && abi != kAbi13)
     return RONDO_NOT_ELF("it is machine code of ABI %u, which is not that of CUDA 12 or 13", abi);
   Cubin cubin;
-  cubin.image_ = image;
+  cubin.binary_ = binary;
   cubin.architecture_ = static_cast<int>(abi == kAbi13 ? header.flags >> 8 & 0xff : header.flags & 0xff);
   RONDO_RETURN_IF_ERROR(cubin.ReadSections());
   RONDO_RETURN_IF_ERROR(cubin.ReadSymbols());
@@ -122,27 +122,27 @@ Result<Cubin> Cubin::Read(Span<const uint8_t> image) {
 
 Status Cubin::ReadSections() {
   Header header;
-  std::memcpy(&header, image_.data(), sizeof(header));
+  std::memcpy(&header, binary_.data(), sizeof(header));
   const uint64_t table = uint64_t{header.num_sections} * sizeof(SectionHeader);
-  if (header.section_bytes != sizeof(SectionHeader) || header.sections > image_.size() ||
-      table > image_.size() - header.sections) {
+  if (header.section_bytes != sizeof(SectionHeader) || header.sections > binary_.size() ||
+      table > binary_.size() - header.sections) {
     return RONDO_NOT_ELF("%u sections of %u bytes at %" PRIu64 " are outside its %zu bytes",
-                         header.num_sections, header.section_bytes, header.sections, image_.size());
+                         header.num_sections, header.section_bytes, header.sections, binary_.size());
   }
   const uint64_t segments = uint64_t{header.num_segments} * header.segment_bytes;
-  if (header.segments > image_.size() || segments > image_.size() - header.segments)
+  if (header.segments > binary_.size() || segments > binary_.size() - header.segments)
     return RONDO_NOT_ELF("%u segments at %" PRIu64 " are outside its %zu bytes", header.num_segments,
-                         header.segments, image_.size());
+                         header.segments, binary_.size());
   if (header.names >= header.num_sections)
     return RONDO_NOT_ELF("names of sections are in section %u of %u", header.names, header.num_sections);
   std::vector<uint32_t> names;
   for (uint32_t i = 0; i < header.num_sections; ++i) {
     SectionHeader in;
-    std::memcpy(&in, image_.data() + header.sections + i * sizeof(in), sizeof(in));
+    std::memcpy(&in, binary_.data() + header.sections + i * sizeof(in), sizeof(in));
     const uint64_t bytes = in.type == kNoBytes ? 0 : in.bytes;
-    if (in.offset > image_.size() || bytes > image_.size() - in.offset)
+    if (in.offset > binary_.size() || bytes > binary_.size() - in.offset)
       return RONDO_NOT_ELF("section %u, %" PRIu64 " bytes at %" PRIu64 ", is outside its %zu bytes", i,
-                           in.bytes, in.offset, image_.size());
+                           in.bytes, in.offset, binary_.size());
     sections_.push_back({{}, in.type, in.link, in.info, in.offset, in.bytes, in.entry_bytes});
     names.push_back(in.name);
   }
@@ -164,7 +164,7 @@ Status Cubin::ReadSymbols() {
     }
     for (uint32_t i = 0; i < section.bytes / sizeof(SymbolEntry); ++i) {
       SymbolEntry in;
-      std::memcpy(&in, image_.data() + section.offset + i * sizeof(in), sizeof(in));
+      std::memcpy(&in, binary_.data() + section.offset + i * sizeof(in), sizeof(in));
       RONDO_ASSIGN_OR_RETURN(const std::string_view name, TextAt(sections_[section.link], in.name));
       symbols_.push_back({name, i, in.info, in.other, in.section, in.value, in.bytes});
     }
@@ -175,7 +175,7 @@ Status Cubin::ReadSymbols() {
 Result<std::string_view> Cubin::TextAt(const Section& names, uint32_t offset) const {
   if (names.type == kNoBytes || offset >= names.bytes)
     return RONDO_NOT_ELF("a name at byte %u of %" PRIu64, offset, names.bytes);
-  const char* begin = reinterpret_cast<const char*>(image_.data() + names.offset + offset);
+  const char* begin = reinterpret_cast<const char*>(binary_.data() + names.offset + offset);
   const size_t room = names.bytes - offset;
   const void* end = std::memchr(begin, 0, room);
   if (end == nullptr) return RONDO_NOT_ELF("a name at byte %u has no end", offset);
@@ -206,7 +206,7 @@ std::vector<std::string_view> Cubin::Entries() const {
 
 Result<std::vector<Cubin::Attribute>> Cubin::AttributesOf(const Section& section) const {
   std::vector<Attribute> out;
-  const Span<const uint8_t> bytes(image_.data() + section.offset,
+  const Span<const uint8_t> bytes(binary_.data() + section.offset,
                                   section.type == kNoBytes ? 0 : section.bytes);
   for (size_t at = 0; at < bytes.size();) {
     if (bytes.size() - at < 4) return RONDO_NOT_ELF("an attribute is cut off at byte %zu", at);

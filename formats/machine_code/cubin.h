@@ -16,12 +16,12 @@
 
 namespace rondo {
 
-// A view of an image, which must outlive it. Safe against any bytes: what is not in bounds is an error.
+// A view of a binary, which must outlive it. Safe against any bytes: what is not in bounds is an error.
 class Cubin {
  public:
   // Header, sections, their names and symbols are in bounds, and no section but those without bytes reaches
-  // over the image's end. Error: kCorrupt, naming the place.
-  static Result<Cubin> Read(Span<const uint8_t> image);
+  // over the binary's end. Error: kCorrupt, naming the place.
+  static Result<Cubin> Read(Span<const uint8_t> binary);
 
   int architecture() const { return architecture_; }  // 90: of sm_90 and sm_90a
   // The names of all functions that can be launched.
@@ -59,7 +59,7 @@ class Cubin {
   Status ReadRegisters(const Symbol& symbol, const Section& text, FunctionNeeds* needs) const;
   bool IsEntry(const Symbol& symbol) const;
 
-  Span<const uint8_t> image_;
+  Span<const uint8_t> binary_;
   int architecture_ = 0;
   std::vector<Section> sections_;
   std::vector<Symbol> symbols_;

@@ -1,5 +1,5 @@
 // What a launch passes to a generated kernel, written once: device code (compiler/codegen/cuda/device)
-// includes this file, as do CheckImages and the cuda driver. It includes nothing.
+// includes this file, as do CheckBinaries and the cuda driver. It includes nothing.
 //
 // A kernel takes an address for each of its operands' parameters, then its tensor maps, then KERNEL_TAIL.
 #ifndef RONDO_FORMATS_MACHINE_CODE_KERNEL_PARAMS_H_
@@ -9,7 +9,7 @@ namespace rondo::cuda {
 
 // The first index out of range that a kernel met: whether there was one, in which step, the index, and the
 // extent that it should have been below. The cuda driver's small collectives have other uses for it
-// (drivers/cuda/small/exchange_layout.h).
+// (drivers/cuda/peer_collectives/exchange_layout.h).
 struct FaultRecord {
   unsigned long long taken, step, value, extent;
 };

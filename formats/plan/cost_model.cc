@@ -7,7 +7,7 @@ namespace {
 
 constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 
-// map, reduction, contraction, convolution, attention
+// map, reduction, matmul, convolution, attention
 CostModel OfH200() { return {{0.9, 1.5, 3.5, 3.5, 2.3}, 4.55e6, 6.6e8, 3.2e7, kNcclTimes}; }
 CostModel OfCore() { return {{0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 4.0e4, 8.0e4, kThreads}; }
 

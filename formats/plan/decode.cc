@@ -157,7 +157,7 @@ class Decoder {
   void One(const fbs::Port& in, Port& out);
   void One(const fbs::Program& in, Program& out);
   void One(const fbs::TensorMap& in, TensorMap& out);
-  void One(const fbs::KernelImage& in, KernelImage& out);
+  void One(const fbs::KernelBinary& in, KernelBinary& out);
   void One(const fbs::KernelAlternative& in, KernelAlternative& out);
   void One(const fbs::CodeModule& in, CodeModule& out);
   void One(const fbs::CustomAttribute& in, CustomAttribute& out);
@@ -344,12 +344,12 @@ void Decoder::One(const fbs::TensorMap& in, TensorMap& out) {
   std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
 }
 
-void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
+void Decoder::One(const fbs::KernelBinary& in, KernelBinary& out) {
   out.entry = Text(in.entry());
   out.grid = in.grid();
   out.shared = in.shared();
   out.waits = in.waits();
-  out.kind = static_cast<ImageKind>(in.kind());
+  out.kind = static_cast<BinaryKind>(in.kind());
   out.code = in.code();
   out.block = in.block();
   out.tensor_maps = All<TensorMap>(in.tensor_maps());
@@ -369,13 +369,13 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
 void Decoder::One(const fbs::KernelAlternative& in, KernelAlternative& out) {
   out.kernel = in.kernel();
   out.choice = Text(in.choice());
-  if (in.image() != nullptr) One(*in.image(), out.image);
+  if (in.binary() != nullptr) One(*in.binary(), out.binary);
 }
 
 void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.architecture = Text(in.architecture());
   out.block = in.block();
-  out.images = All<KernelImage>(in.images());
+  out.binaries = All<KernelBinary>(in.binaries());
   out.alternatives = All<KernelAlternative>(in.alternatives());
   out.compiler = Text(in.compiler());
   if (in.codes() == nullptr) return;

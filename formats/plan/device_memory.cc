@@ -18,7 +18,8 @@ DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device) {
       needs.code_bytes = bytes;
       needs.codes = module.codes.size();
     }
-    for (const KernelImage& image : module.images) needs.library |= image.kind == ImageKind::kLibraryMatmul;
+    for (const KernelBinary& binary : module.binaries)
+      needs.library |= binary.kind == BinaryKind::kLibraryMatmul;
   }
   needs.streams = 1;
   for (const Program& program : plan.programs) {

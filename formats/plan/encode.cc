@@ -178,19 +178,19 @@ class Encoder {
     return fbs::CreateProgram(builder_, name, inputs, outputs, steps, partitions, sync_points, certificates,
                               in.num_streams, in.num_events, in.arena_lower_bound, in.arena_bytes, loops);
   }
-  Offset<fbs::KernelImage> One(const KernelImage& in) {
+  Offset<fbs::KernelBinary> One(const KernelBinary& in) {
     auto entry = Text(in.entry);
     const fbs::LibraryMatmul matmul = in.matmul == nullptr ? fbs::LibraryMatmul() : Plain(*in.matmul);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
     auto relies = Numbers<uint32_t>(in.relies);
     auto choice = Text(in.choice);
-    return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.matmul == nullptr ? nullptr : &matmul, in.code, in.block, tensor_maps,
-                                  relies, choice, in.text_digest, in.digest);
+    return fbs::CreateKernelBinary(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
+                                   in.matmul == nullptr ? nullptr : &matmul, in.code, in.block, tensor_maps,
+                                   relies, choice, in.text_digest, in.digest);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
-    auto images = Tables<fbs::KernelImage>(in.images);
+    auto binaries = Tables<fbs::KernelBinary>(in.binaries);
     std::vector<fbs::CodeRange> ranges;
     for (Span<const uint8_t> code : in.codes) {
       ranges.push_back({code_bytes_, code.size()});
@@ -199,12 +199,12 @@ class Encoder {
     auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
     auto alternatives = Tables<fbs::KernelAlternative>(in.alternatives);
     auto compiler = Text(in.compiler);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives, compiler);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, binaries, codes, alternatives, compiler);
   }
   Offset<fbs::KernelAlternative> One(const KernelAlternative& in) {
     auto choice = Text(in.choice);
-    auto image = One(in.image);
-    return fbs::CreateKernelAlternative(builder_, in.kernel, choice, image);
+    auto binary = One(in.binary);
+    return fbs::CreateKernelAlternative(builder_, in.kernel, choice, binary);
   }
   Offset<fbs::CustomAttribute> One(const CustomAttribute& in) {
     auto name = Text(in.name);
@@ -256,11 +256,11 @@ uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
   for (const CodeModule& module : plan.modules) {
-    bytes += 16 * module.codes.size() + 512 * (module.images.size() + module.alternatives.size());
-    for (const KernelImage& image : module.images)
-      bytes += (image.tensor_maps.size() + image.relies.size()) * sizeof(TensorMap);
+    bytes += 16 * module.codes.size() + 512 * (module.binaries.size() + module.alternatives.size());
+    for (const KernelBinary& binary : module.binaries)
+      bytes += (binary.tensor_maps.size() + binary.relies.size()) * sizeof(TensorMap);
     for (const KernelAlternative& other : module.alternatives)
-      bytes += other.image.tensor_maps.size() * sizeof(TensorMap);
+      bytes += other.binary.tensor_maps.size() * sizeof(TensorMap);
   }
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const CustomOp& op : plan.custom_ops) {

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/note_reader.h"
 
 namespace rondo {

@@ -139,7 +139,7 @@ uint64_t Operations(const Part& part) {
     if (points > Count{UINT64_MAX}) return UINT64_MAX;
   }
   switch (part.skeleton) {
-    case Skeleton::kContraction: return Saturated(points * std::max<size_t>(part.rhs.size(), 1));
+    case Skeleton::kMatMul: return Saturated(points * std::max<size_t>(part.rhs.size(), 1));
     case Skeleton::kConvolution: return Saturated(points * part.rhs.size());
     case Skeleton::kAttention: {
       // q.k over the features, then the probabilities over the value features.

@@ -10,7 +10,7 @@ namespace rondo {
 
 struct Traffic {
   uint64_t read = 0, written = 0;  // bytes
-  uint64_t operations = 0;  // multiplications and additions of contractions, convolutions and attention
+  uint64_t operations = 0;         // multiplications and additions of matmuls, convolutions and attention
 };
 
 // Distinct bytes that `step` reads and writes: elements that several iteration points, operands or parts

@@ -83,30 +83,30 @@ Status VerifyModules(const PlanData& plan) {
       return RONDO_BROKEN("module %zu: %u threads a block are not within 1 to %u", m, module.block,
                           kMostThreads);
     }
-    if (module.images.size() != plan.kernels.size()) {
-      return RONDO_BROKEN("module %zu has %zu images for %zu kernels", m, module.images.size(),
+    if (module.binaries.size() != plan.kernels.size()) {
+      return RONDO_BROKEN("module %zu has %zu binaries for %zu kernels", m, module.binaries.size(),
                           plan.kernels.size());
     }
-    for (size_t i = 0; i < NumImages(module); ++i) {
-      const KernelImage& image = ImageAt(module, i);
-      const size_t k = KernelOfImage(module, i);
+    for (size_t i = 0; i < NumBinaries(module); ++i) {
+      const KernelBinary& binary = BinaryAt(module, i);
+      const size_t k = KernelOfBinary(module, i);
       if (k >= plan.kernels.size())
         return RONDO_BROKEN("module %zu: an alternative of kernel %zu of %zu", m, k, plan.kernels.size());
-      const bool function = image.kind == ImageKind::kFunction;
-      if (image.entry.empty() == function) {
-        return RONDO_BROKEN("module %zu: the image of kernel %zu has %s entry", m, k,
+      const bool function = binary.kind == BinaryKind::kFunction;
+      if (binary.entry.empty() == function) {
+        return RONDO_BROKEN("module %zu: the binary of kernel %zu has %s entry", m, k,
                             function ? "no" : "no need of an");
       }
-      if (function && image.code >= module.codes.size()) {
-        return RONDO_BROKEN("module %zu: kernel %zu is in code %u of %zu", m, k, image.code,
+      if (function && binary.code >= module.codes.size()) {
+        return RONDO_BROKEN("module %zu: kernel %zu is in code %u of %zu", m, k, binary.code,
                             module.codes.size());
       }
-      if (image.grid == 0 || image.grid > 0x7fffffffu) {
-        return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, image.grid);
+      if (binary.grid == 0 || binary.grid > 0x7fffffffu) {
+        return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, binary.grid);
       }
-      if (image.shared > kMostShared) {
+      if (binary.shared > kMostShared) {
         return RONDO_BROKEN("module %zu: kernel %zu takes %u bytes of shared memory; the limit is %u", m, k,
-                            image.shared, kMostShared);
+                            binary.shared, kMostShared);
       }
     }
   }
@@ -400,7 +400,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, work, scratch, &ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyMatmuls(plan, ranges, work));
-  RONDO_RETURN_IF_ERROR(plan::VerifyImages(plan, ranges));
+  RONDO_RETURN_IF_ERROR(plan::VerifyBinaries(plan, ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);
 }

@@ -57,18 +57,19 @@ Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState*
 // The address of operand `index` depends on no loop outside `loops`.
 Status VerifyLoopsOf(const OperandLoops* operands, size_t index, LoopMask loops);
 
-// The images of a module, then those of its alternatives, under one count.
-inline size_t NumImages(const CodeModule& module) {
-  return module.images.size() + module.alternatives.size();
+// The binaries of a module, then those of its alternatives, under one count.
+inline size_t NumBinaries(const CodeModule& module) {
+  return module.binaries.size() + module.alternatives.size();
 }
-inline const KernelImage& ImageAt(const CodeModule& module, size_t i) {
-  return i < module.images.size() ? module.images[i] : module.alternatives[i - module.images.size()].image;
+inline const KernelBinary& BinaryAt(const CodeModule& module, size_t i) {
+  return i < module.binaries.size() ? module.binaries[i]
+                                    : module.alternatives[i - module.binaries.size()].binary;
 }
-inline size_t KernelOfImage(const CodeModule& module, size_t i) {
-  return i < module.images.size() ? i : module.alternatives[i - module.images.size()].kernel;
+inline size_t KernelOfBinary(const CodeModule& module, size_t i) {
+  return i < module.binaries.size() ? i : module.alternatives[i - module.binaries.size()].kernel;
 }
 
-// The images that a library computes: they touch what their kernels' contracts say, no more. Kernels have
+// The binaries that a library computes: they touch what their kernels' contracts say, no more. Kernels have
 // been verified.
 struct KernelRanges;
 Status VerifyMatmuls(const PlanData& plan, const KernelRanges& ranges, Work& work);
@@ -95,9 +96,9 @@ struct KernelRanges {
   };
   Span<Apart> apart;
 };
-// The blocks, reliance and tensor maps of the kernels' images: boxes that TMA can cut, from
-// memory that the kernel may touch. `ranges` becomes what the images rely on, too.
-Status VerifyImages(const PlanData& plan, const KernelRanges& ranges);
+// The blocks, reliance and tensor maps of the kernels' binaries: boxes that TMA can cut, from
+// memory that the kernel may touch. `ranges` becomes what the binaries rely on, too.
+Status VerifyBinaries(const PlanData& plan, const KernelRanges& ranges);
 
 // `named` has one flag a buffer, set for those that a port names.
 Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,

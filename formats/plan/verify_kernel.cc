@@ -27,7 +27,7 @@ Status VerifyLoops(const Part& part) {
   if (part.loops.empty() || part.loops.size() > kMaxLoops) {
     return RONDO_BROKEN("%zu loops, which must be 1 to %d", part.loops.size(), kMaxLoops);
   }
-  if (part.tf32 && part.skeleton != Skeleton::kContraction && part.skeleton != Skeleton::kConvolution)
+  if (part.tf32 && part.skeleton != Skeleton::kMatMul && part.skeleton != Skeleton::kConvolution)
     return RONDO_BROKEN("a %s has no factors in tf32", Name(part.skeleton));
   int64_t points = 1;
   for (size_t d = 0; d < part.loops.size(); ++d) {
@@ -49,7 +49,7 @@ Status VerifyCounts(const Part& p) {
   switch (p.skeleton) {
     case Skeleton::kMap: good = p.m == 0 && p.n == 0 && p.reduced == 0 && p.features == 0; break;
     case Skeleton::kReduction: good = p.m == 0 && p.n == 0 && p.reduced >= 1 && p.features == 0; break;
-    case Skeleton::kContraction: good = p.reduced >= 1 && p.features == 0; break;
+    case Skeleton::kMatMul: good = p.reduced >= 1 && p.features == 0; break;
     case Skeleton::kConvolution:
       good = p.outer == 1 && p.m == 2 && p.n >= 1 && p.reduced == 1 + p.n && p.features == 0;
       break;
@@ -182,7 +182,7 @@ Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroup
 
 Status VerifyRoles(const Part& part, const OperandLoops* loops) {
   const LoopGroups g(part);
-  const bool contraction = part.skeleton == Skeleton::kContraction;
+  const bool matmul = part.skeleton == Skeleton::kMatMul;
   const bool convolution = part.skeleton == Skeleton::kConvolution;
   const bool attention = part.skeleton == Skeleton::kAttention;
   if (!attention) {
@@ -191,13 +191,13 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
     RONDO_RETURN_IF_ERROR(VerifyNoRole(part.mask, "mask", part));
     RONDO_RETURN_IF_ERROR(VerifyNoRole(part.limit, "limit", part));
   }
-  const size_t least = contraction ? 1 : 0;
-  const size_t most = contraction || convolution ? kMaxSlots : 0;
+  const size_t least = matmul ? 1 : 0;
+  const size_t most = matmul || convolution ? kMaxSlots : 0;
   if (part.rhs.size() < least || part.rhs.size() > most) {
     return RONDO_BROKEN("a %s has %zu to %zu rhs, not %zu", Name(part.skeleton), least, most,
                         part.rhs.size());
   }
-  if (contraction) {
+  if (matmul) {
     const bool typed = part.prologue.empty();
     RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"lhs", part.lhs, true, g.outer | g.m | g.reduced, typed}));
     const bool packed = part.packed.type != PackedType::kNone;
@@ -252,7 +252,7 @@ Status VerifyPresence(const Part& part) {
     const char* name;
     bool present, required, allowed;
   } rules[] = {
-      {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kContraction},
+      {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kMatMul},
       {"a body", !part.body.empty(), map, map},
       {"stages", !part.stages.empty(), reduction, reduction},
       {"row scalars or kept rows", part.scalars + part.kept > 0, false, reduction},

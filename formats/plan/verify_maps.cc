@@ -51,7 +51,7 @@ Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
   return Status::Ok();
 }
 
-// A parameter must be bound as every image of its kernel relies on.
+// A parameter must be bound as every binary of its kernel relies on.
 Status VerifyReliance(Span<const uint32_t> relies, Span<ByteRange> params) {
   constexpr uint32_t kMost = 4096;  // where regions begin
   if (!relies.empty() && relies.size() != params.size())
@@ -68,19 +68,19 @@ Status VerifyReliance(Span<const uint32_t> relies, Span<ByteRange> params) {
 
 }  // namespace
 
-Status VerifyImages(const PlanData& plan, const KernelRanges& ranges) {
+Status VerifyBinaries(const PlanData& plan, const KernelRanges& ranges) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
-    for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
-      const KernelImage& image = ImageAt(plan.modules[m], i);
-      const size_t k = KernelOfImage(plan.modules[m], i);
+    for (size_t i = 0; i < NumBinaries(plan.modules[m]); ++i) {
+      const KernelBinary& binary = BinaryAt(plan.modules[m], i);
+      const size_t k = KernelOfBinary(plan.modules[m], i);
       const Span<ByteRange> params = ranges.ranges.subspan(ranges.first_range[k], plan.kernels[k].num_params);
-      Status status = VerifyReliance(image.relies, params);
-      if (image.block > kMostThreads) status = Broken("threads a block,", image.block, 0, kMostThreads);
-      for (size_t t = 0; t < image.tensor_maps.size() && status.ok(); ++t) {
-        status = VerifyMap(image.tensor_maps[t], params);
+      Status status = VerifyReliance(binary.relies, params);
+      if (binary.block > kMostThreads) status = Broken("threads a block,", binary.block, 0, kMostThreads);
+      for (size_t t = 0; t < binary.tensor_maps.size() && status.ok(); ++t) {
+        status = VerifyMap(binary.tensor_maps[t], params);
         if (!status.ok()) status = status.At("tensor map %zu", t);
       }
-      if (!status.ok()) return status.At("module %zu: the image of kernel %zu", m, k);
+      if (!status.ok()) return status.At("module %zu: the binary of kernel %zu", m, k);
     }
   }
   return Status::Ok();

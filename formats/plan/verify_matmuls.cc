@@ -56,8 +56,8 @@ bool SameLayout(const LibraryMatmul& p, const MatmulMatrix& a, const MatmulMatri
 
 Status VerifyMatmul(const Kernel& kernel, const LibraryMatmul& p, KernelRanges::Apart* apart, Work& work) {
   const Part& part = kernel.parts[0];
-  if (kernel.parts.size() != 1 || part.skeleton != Skeleton::kContraction)
-    return RONDO_BROKEN("its matmul is not of one contraction");
+  if (kernel.parts.size() != 1 || part.skeleton != Skeleton::kMatMul)
+    return RONDO_BROKEN("its matmul is not of one matmul");
   if (const char* why = NotForLibrary(p); why != nullptr) {
     return RONDO_BROKEN("its matmul (%" PRId64 " batches, %" PRId64 " x %" PRId64 " x %" PRId64 ") %s",
                         p.batches, p.m, p.n, p.k, why);
@@ -98,18 +98,18 @@ Status VerifyMatmul(const Kernel& kernel, const LibraryMatmul& p, KernelRanges::
 
 Status VerifyMatmuls(const PlanData& plan, const KernelRanges& ranges, Work& work) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
-    for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
-      const KernelImage& image = ImageAt(plan.modules[m], i);
-      const size_t k = KernelOfImage(plan.modules[m], i);
+    for (size_t i = 0; i < NumBinaries(plan.modules[m]); ++i) {
+      const KernelBinary& binary = BinaryAt(plan.modules[m], i);
+      const size_t k = KernelOfBinary(plan.modules[m], i);
       Status status;
-      if (image.kind > ImageKind::kLibraryMatmul ||
-          (image.kind == ImageKind::kLibraryMatmul) != (image.matmul != nullptr)) {
-        status = RONDO_BROKEN("kind %d %s a matmul", static_cast<int>(image.kind),
-                              image.matmul != nullptr ? "with" : "without");
-      } else if (image.matmul != nullptr) {
-        status = VerifyMatmul(plan.kernels[k], *image.matmul, &ranges.apart[k], work);
+      if (binary.kind > BinaryKind::kLibraryMatmul ||
+          (binary.kind == BinaryKind::kLibraryMatmul) != (binary.matmul != nullptr)) {
+        status = RONDO_BROKEN("kind %d %s a matmul", static_cast<int>(binary.kind),
+                              binary.matmul != nullptr ? "with" : "without");
+      } else if (binary.matmul != nullptr) {
+        status = VerifyMatmul(plan.kernels[k], *binary.matmul, &ranges.apart[k], work);
       }
-      if (!status.ok()) return status.At("module %zu: the image of kernel %zu", m, k);
+      if (!status.ok()) return status.At("module %zu: the binary of kernel %zu", m, k);
     }
   }
   return Status::Ok();

@@ -29,7 +29,7 @@ Work::Work(const PlanData& plan) {
       bytes += sizeof(Step) + BytesOf(step.bindings) + BytesOf(step.waits) + BytesOf(step.after);
   }
   for (const CodeModule& module : plan.modules)
-    bytes += BytesOf(module.images) + BytesOf(module.alternatives);
+    bytes += BytesOf(module.binaries) + BytesOf(module.alternatives);
   left_ = kAnyPlan + kEachByte * bytes;
 }
 

@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/schedule/least_memory.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/writer.h"

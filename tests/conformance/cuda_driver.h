@@ -40,9 +40,9 @@ class CudaUnderTest : public DriverUnderTest {
   // A launch that is not the one that was compiled.
   void Spoil(PlanData* plan, std::vector<Kernel>*, Arena& arena) override {
     std::vector<CodeModule> modules(plan->modules.begin(), plan->modules.end());
-    std::vector<KernelImage> images(modules[0].images.begin(), modules[0].images.end());
-    images[0].grid += 1;
-    modules[0].images = arena.Copy(images);
+    std::vector<KernelBinary> binaries(modules[0].binaries.begin(), modules[0].binaries.end());
+    binaries[0].grid += 1;
+    modules[0].binaries = arena.Copy(binaries);
     plan->modules = arena.Copy(modules);
   }
 

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/add_modules.h"
-#include "compiler/codegen/cuda/compare_images.h"
+#include "compiler/codegen/cuda/compare_binaries.h"
 #include "compiler/compile.h"
 #include "formats/machine_code/architecture.h"
-#include "formats/machine_code/image_check.h"
+#include "formats/machine_code/binary_check.h"
 #include "formats/plan/verifier.h"
 #include "tests/cuda/have_nvrtc.h"
 #include "tests/cuda/make_cubin.h"
@@ -27,7 +27,7 @@ CompileOptions Options(const std::string& model, const std::string& target) {
 const char* const kModels[] = {"pycoder/decode.onnx", "pycoder/prefill64.onnx", "fixtures/resnet/model.onnx",
                                "fixtures/bert_ts17/model.onnx", "fixtures/unet_op23/model.onnx"};
 
-TEST(CudaCode, EveryKernelHasAnImage) {
+TEST(CudaCode, EveryKernelHasABinary) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   int number = 0;
   for (const char* model : kModels) {
@@ -37,7 +37,7 @@ TEST(CudaCode, EveryKernelHasAnImage) {
     ASSERT_EQ(compiled->plan.modules.size(), 1u);
     const CodeModule& module = compiled->plan.modules[0];
     EXPECT_EQ(module.architecture, "sm_90a");
-    EXPECT_EQ(module.images.size(), compiled->plan.kernels.size());
+    EXPECT_EQ(module.binaries.size(), compiled->plan.kernels.size());
     for (Span<const uint8_t> code : module.codes)
       EXPECT_EQ(std::string(reinterpret_cast<const char*>(code.data()) + 1, 3), "ELF");
   }
@@ -54,28 +54,28 @@ TEST(CudaCode, TextIsTheSameEachTime) {
   }
 }
 
-TEST(CudaCode, AModuleWithoutAnImageForEveryKernelIsRefused) {
+TEST(CudaCode, AModuleWithoutABinaryForEveryKernelIsRefused) {
   Result<CompiledPlan> compiled = CompileToMemory(Options("pycoder/decode.onnx", "host"));
   ASSERT_TRUE(compiled.ok());
   PlanData plan = compiled->plan;
-  std::vector<KernelImage> images(plan.kernels.size(), {"entry", 1});
+  std::vector<KernelBinary> binaries(plan.kernels.size(), {"entry", 1});
   std::vector<uint8_t> code = {1, 2, 3};
   CodeModule module;
   module.architecture = "sm_90a";
   const Span<const uint8_t> codes[] = {code};
   module.codes = codes;
-  module.images = images;
+  module.binaries = binaries;
   plan.modules = Span<const CodeModule>(&module, 1);
   EXPECT_TRUE(VerifyPlan(plan).ok()) << VerifyPlan(plan).message();
-  images[0].grid = 0;
+  binaries[0].grid = 0;
   EXPECT_EQ(VerifyPlan(plan).code(), Code::kCorrupt);
-  images[0].grid = 1;
-  images[0].entry = "";
+  binaries[0].grid = 1;
+  binaries[0].entry = "";
   EXPECT_EQ(VerifyPlan(plan).code(), Code::kCorrupt);
-  images[0].entry = "entry";
-  module.images = Span<const KernelImage>(images.data(), images.size() - 1);
+  binaries[0].entry = "entry";
+  module.binaries = Span<const KernelBinary>(binaries.data(), binaries.size() - 1);
   EXPECT_EQ(VerifyPlan(plan).code(), Code::kCorrupt);
-  module.images = images;
+  module.binaries = binaries;
   module.block = 2000;
   EXPECT_EQ(VerifyPlan(plan).code(), Code::kCorrupt);
 }
@@ -106,9 +106,9 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
     EXPECT_EQ(plan.modules[m].architecture, GpuTargets()[m].architecture);
     EXPECT_LE(MostShared(plan.modules[m]), GpuTargets()[m].shared);
     EXPECT_NE(plan.modules[m].compiler.find("nvrtc"), std::string_view::npos);
-    for (const KernelImage& image : plan.modules[m].images)
-      EXPECT_EQ(image.waits, TargetOf(GpuTargets()[m].architecture).dependent_launch());
-    const Status status = CheckImages(plan, plan.modules[m], true);
+    for (const KernelBinary& binary : plan.modules[m].binaries)
+      EXPECT_EQ(binary.waits, TargetOf(GpuTargets()[m].architecture).dependent_launch());
+    const Status status = CheckBinaries(plan, plan.modules[m], true);
     EXPECT_TRUE(status.ok()) << status.message();
   }
   // The first GPU named decides how kernels are fused: alone, it gives the same ones.
@@ -120,10 +120,10 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
   ASSERT_TRUE(alone.ok());
   ASSERT_EQ(alone->plan.kernels.size(), plan.kernels.size());
   for (size_t k = 0; k < plan.kernels.size(); ++k)
-    EXPECT_EQ(alone->plan.modules[0].images[k].digest, plan.modules[0].images[k].digest);
+    EXPECT_EQ(alone->plan.modules[0].binaries[k].digest, plan.modules[0].binaries[k].digest);
 }
 
-// What check --images finds, though every digest has been made to fit.
+// What check --binaries finds, though every digest has been made to fit.
 TEST(CudaCode, IsWhatItsContractsCompileTo) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_90a");
@@ -132,26 +132,26 @@ TEST(CudaCode, IsWhatItsContractsCompileTo) {
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   PlanData plan = compiled->plan;
-  Result<ImageComparison> same = CompareImages(plan, plan.modules[0], "");
+  Result<BinaryComparison> same = CompareBinaries(plan, plan.modules[0], "");
   ASSERT_TRUE(same.ok()) << same.status().message();
   EXPECT_TRUE(same->failures.empty()) << same->failures[0];
-  EXPECT_EQ(same->images, plan.modules[0].images.size() + plan.modules[0].alternatives.size());
+  EXPECT_EQ(same->binaries, plan.modules[0].binaries.size() + plan.modules[0].alternatives.size());
 
   Arena arena;
   CodeModule module = plan.modules[0];
-  std::vector<KernelImage> images(module.images.begin(), module.images.end());
+  std::vector<KernelBinary> binaries(module.binaries.begin(), module.binaries.end());
   std::vector<std::vector<uint8_t>> codes;
   for (Span<const uint8_t> code : module.codes) codes.emplace_back(code.begin(), code.end());
-  images[0].grid *= 2;
-  std::vector<uint8_t>& code = codes[images[1].code];
+  binaries[0].grid *= 2;
+  std::vector<uint8_t>& code = codes[binaries[1].code];
   code[code.size() / 2] ^= 4;
   const std::vector<Span<const uint8_t>> spans(codes.begin(), codes.end());
-  module.images = images;
+  module.binaries = binaries;
   module.codes = spans;
   plan.modules = Span<const CodeModule>(&module, 1);
-  EXPECT_EQ(CheckImages(plan, module, true).code(), Code::kCorrupt);
-  SealImages(&plan, arena);
-  Result<ImageComparison> altered = CompareImages(plan, plan.modules[0], "");
+  EXPECT_EQ(CheckBinaries(plan, module, true).code(), Code::kCorrupt);
+  SealBinaries(&plan, arena);
+  Result<BinaryComparison> altered = CompareBinaries(plan, plan.modules[0], "");
   ASSERT_TRUE(altered.ok()) << altered.status().message();
   ASSERT_GE(altered->failures.size(), 2u);
   EXPECT_NE(altered->failures[0].find("blocks"), std::string::npos) << altered->failures[0];

@@ -18,7 +18,7 @@
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/window_layout.h"
-#include "compiler/codegen/cuda/kernel_images.h"
+#include "compiler/codegen/cuda/kernel_binaries.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/text_writer.h"

@@ -51,7 +51,7 @@ void AddProduct(Suite* suite, const BytesCase& p, uint32_t seed) {
   Case& c = suite->Add("bytes " + std::to_string(seed));
   PartMaker& maker = c.maker;
   Part& part = maker.part;
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   part.acc_type = TapeType::kI64;
   maker.loops = {p.batch, p.rows, p.columns, p.depth};
   part.outer = part.m = part.n = part.reduced = 1;
@@ -88,7 +88,7 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
       {1, 150, 72, 336, 1, true, true, true},
       {2, 70, 136, 200, 2, true, true, true},
   };
-  std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kImma, TargetOf("sm_90a"));
+  std::vector<KernelConfiguration> tiles = TilesOf(VariantId::kImma, TargetOf("sm_90a"));
   ASSERT_FALSE(tiles.empty());
   uint32_t seed = 0;
   for (const KernelConfiguration& tile : tiles) {
@@ -108,7 +108,7 @@ TEST(GpuBytes, FewRowsMatchTheReference) {
   for (const int64_t warps : {4, 8}) {
     for (const int64_t cluster : {1, 2, 4, 8}) {
       Suite suite;
-      suite.configuration.family = TemplateFamily::kFewRows;
+      suite.configuration.variant = VariantId::kFewRows;
       suite.configuration.warps = warps;
       suite.configuration.cluster = cluster;
       const int64_t depth = warps * 512 + 16 * cluster;
@@ -178,7 +178,7 @@ TEST(GpuBytes, ConvolutionsMatchTheReference) {
 // A thread a point, which takes whatever the others do not.
 TEST(GpuBytes, ConvolutionsOfAThreadAPointMatchTheReference) {
   Suite suite;
-  suite.configuration.family = TemplateFamily::kPlain;
+  suite.configuration.variant = VariantId::kPlain;
   for (uint32_t seed = 90; seed < 94; ++seed) AddConvolution(&suite, 4, 7, 3, 1 + seed % 2, seed);
   suite.Run();
   if (testing::Test::HasFatalFailure()) return;

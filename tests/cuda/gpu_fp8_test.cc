@@ -56,7 +56,7 @@ void AddProduct(Suite* suite, const Fp8Case& p, uint32_t seed, bool any = false)
   Random random(seed);
   Case& c = suite->Add("fp8 " + std::to_string(seed));
   PartMaker& maker = c.maker;
-  Part& part = Begin(&c, Skeleton::kContraction);
+  Part& part = Begin(&c, Skeleton::kMatMul);
   maker.loops = {p.batch, p.rows, p.columns, p.depth};
   part.outer = part.m = part.n = part.reduced = 1;
   const DType left = kTypes[seed % 2], right = kTypes[seed / 2 % 2];
@@ -81,7 +81,7 @@ const Fp8Case kCases[] = {
 };
 
 // Every `step`th tile that is narrow enough for FP8.
-void RunTiles(TemplateFamily family, const std::string& words, const std::vector<Fp8Case>& cases,
+void RunTiles(VariantId family, const std::string& words, const std::vector<Fp8Case>& cases,
               size_t step = 1) {
   Result<Driver*> driver = CreateCudaDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
@@ -109,7 +109,7 @@ TEST(GpuFp8, EveryTileByMmaMatchesTheReference) {
                              {1, 60, 40, 80, 1, false, true},
                              {3, 32, 48, 64, 1, true, false},
                              {1, 49, 136, 480, 3}});
-  RunTiles(TemplateFamily::kImma, "Fp8Bytes<", cases);
+  RunTiles(VariantId::kImma, "Fp8Bytes<", cases);
 }
 
 // Streamed by 4 and 8 warps and by all clusters.
@@ -118,7 +118,7 @@ TEST(GpuFp8, FewRowsMatchTheReference) {
   for (const int64_t warps : {4, 8}) {
     for (const int64_t cluster : {1, 2, 4, 8}) {
       Suite suite;
-      suite.configuration.family = TemplateFamily::kFewRows;
+      suite.configuration.variant = VariantId::kFewRows;
       suite.configuration.warps = warps;
       suite.configuration.cluster = cluster;
       const int64_t depth = warps * 512 + 16 * cluster;
@@ -132,12 +132,12 @@ TEST(GpuFp8, FewRowsMatchTheReference) {
 }
 
 TEST(GpuFp8, EveryTileByWgmmaMatchesTheReference) {
-  RunTiles(TemplateFamily::kWgmmaFp8, "matmul_wgmma_fp8<", {std::begin(kCases), std::end(kCases)});
+  RunTiles(VariantId::kWgmmaFp8, "matmul_wgmma_fp8<", {std::begin(kCases), std::end(kCases)});
 }
 
 TEST(GpuFp8, TilesByTmaMatchTheReference) {
   // Clusters, columns and warpgroups of all kinds.
-  RunTiles(TemplateFamily::kTma, "matmul_tma<", {std::begin(kCases), std::end(kCases)}, 7);
+  RunTiles(VariantId::kTma, "matmul_tma<", {std::begin(kCases), std::end(kCases)}, 7);
 }
 
 // What is no number, and infinities of E5M2, come out of whatever multiplies, and so do sums of all numbers,
@@ -190,14 +190,14 @@ double ErrorOf(const Fp8Case& p, const Memory& given, const Memory& got) {
 // By mma.sync as in f32; by wgmma, whose units drop what lies far below the greatest of what they add, within
 // what 128 of K are rounded to.
 TEST(GpuFp8, SumsAreAsExactAsTheUnits) {
-  for (const TemplateFamily family :
-       {TemplateFamily::kImma, TemplateFamily::kFewRows, TemplateFamily::kWgmmaFp8, TemplateFamily::kTma}) {
-    const bool by_mma = family == TemplateFamily::kImma || family == TemplateFamily::kFewRows;
+  for (const VariantId family :
+       {VariantId::kImma, VariantId::kFewRows, VariantId::kWgmmaFp8, VariantId::kTma}) {
+    const bool by_mma = family == VariantId::kImma || family == VariantId::kFewRows;
     Suite suite;
-    suite.configuration.family = family;
+    suite.configuration.variant = family;
     uint32_t seed = 2000;
     for (const int64_t depth : {256, 1024, 4096}) {
-      const Fp8Case p = {1, family == TemplateFamily::kFewRows ? 16 : 64, 128, depth};
+      const Fp8Case p = {1, family == VariantId::kFewRows ? 16 : 64, 128, depth};
       AddProduct(&suite, p, seed, true);
       Case& c = suite.Last();
       Random random(seed);
@@ -248,9 +248,9 @@ void AddConvolution(Suite* suite, int64_t channels, int64_t outputs, int64_t siz
 }
 
 TEST(GpuFp8, ConvolutionsMatchTheReference) {
-  for (const TemplateFamily family : {TemplateFamily::kImma, TemplateFamily::kWgmmaFp8}) {
+  for (const VariantId family : {VariantId::kImma, VariantId::kWgmmaFp8}) {
     Suite suite;
-    suite.configuration.family = family;
+    suite.configuration.variant = family;
     uint32_t seed = 0;
     for (const int64_t channels : {3, 4, 16, 64}) {
       for (const int64_t step : {1, 2}) AddConvolution(&suite, channels, 40, 9, 3, step, seed++);
@@ -258,7 +258,7 @@ TEST(GpuFp8, ConvolutionsMatchTheReference) {
     AddConvolution(&suite, 32, 48, 8, 1, 1, seed++);
     suite.Run();
     if (testing::Test::HasFatalFailure()) return;
-    EXPECT_GT(suite.Count(family == TemplateFamily::kImma ? "Fp8Bytes<" : "matmul_wgmma_fp8<"), 4u);
+    EXPECT_GT(suite.Count(family == VariantId::kImma ? "Fp8Bytes<" : "matmul_wgmma_fp8<"), 4u);
   }
 }
 

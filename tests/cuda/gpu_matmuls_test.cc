@@ -1,4 +1,4 @@
-// Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
+// Generated matmuls, convolutions and colliding writes against the reference (gpu_suite.h).
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
@@ -46,7 +46,7 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
                  std::to_string(p.rows) + "x" + std::to_string(p.columns) + "x" + std::to_string(p.depth));
   PartMaker& maker = c.maker;
   Part& part = maker.part;
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   maker.loops = {p.batch, p.rows, p.columns, p.split, p.depth / p.split};
   part.outer = part.m = part.n = 1;
   part.reduced = 2;
@@ -153,7 +153,7 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   DestroyCudaDriver(*driver);
   // Each sharing with one tile, each tile with one sharing.
   size_t number = 0;
-  for (const KernelConfiguration& choice : TilesOf(TemplateFamily::kTma, TargetOf("sm_90a"))) {
+  for (const KernelConfiguration& choice : TilesOf(VariantId::kTma, TargetOf("sm_90a"))) {
     const size_t tile = number / 6, sharing = number++ % 6;
     if (choice.m + choice.n > 128 && sharing != tile % 6) continue;
     Suite suite;
@@ -194,8 +194,8 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
       {1, 49, 136, 2400, 1, true, false, true, 2},
   };
   int64_t tile = 0;
-  std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kMma, TargetOf("sm_90a"));
-  for (const KernelConfiguration& wgmma : TilesOf(TemplateFamily::kWgmma, TargetOf("sm_90a")))
+  std::vector<KernelConfiguration> tiles = TilesOf(VariantId::kMma, TargetOf("sm_90a"));
+  for (const KernelConfiguration& wgmma : TilesOf(VariantId::kWgmma, TargetOf("sm_90a")))
     tiles.push_back(wgmma);
   for (const KernelConfiguration& choice : tiles) {
     Suite suite;

@@ -200,7 +200,7 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DestroyCudaDriver(*driver);
   size_t number = 0;
-  for (const KernelConfiguration& choice : TilesOf(TemplateFamily::kPackedTiles, TargetOf("sm_90a"))) {
+  for (const KernelConfiguration& choice : TilesOf(VariantId::kPackedTiles, TargetOf("sm_90a"))) {
     const size_t tile = number / 4, split = number++ % 4;
     if (split != tile % 4) continue;
     Suite suite;
@@ -526,12 +526,12 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       CudaTarget target = TargetOf("sm_90a");
       int families = 0;
       for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
-        if (candidate.configuration.family == TemplateFamily::kPlain) continue;
-        const TemplateFamily family = candidate.configuration.family;
-        ASSERT_TRUE((rows <= 16 && family == TemplateFamily::kPacked) ||
-                    (rows > 4 && rows <= 32 && family == TemplateFamily::kPackedRows) ||
-                    (rows > 4 && rows <= 32 && family == TemplateFamily::kPackedDigits) ||
-                    (rows > 4 && family == TemplateFamily::kPackedTiles))
+        if (candidate.configuration.variant == VariantId::kPlain) continue;
+        const VariantId family = candidate.configuration.variant;
+        ASSERT_TRUE((rows <= 16 && family == VariantId::kPacked) ||
+                    (rows > 4 && rows <= 32 && family == VariantId::kPackedRows) ||
+                    (rows > 4 && rows <= 32 && family == VariantId::kPackedDigits) ||
+                    (rows > 4 && family == VariantId::kPackedTiles))
             << rows << ": " << Text(candidate.configuration);
         target.configuration = candidate.configuration;
         const Result<KernelText> text = WriteKernelText(kernel, target, facts);
@@ -544,14 +544,14 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       const auto preferred = [&](const CudaTarget& gpu) {
         CudaTarget plain = gpu;
         plain.configuration = {};
-        return WriteKernelText(kernel, plain, facts)->configuration.family;
+        return WriteKernelText(kernel, plain, facts)->configuration.variant;
       };
       const bool streamed = rows <= (depth > 8192 ? 4 : 8);
-      EXPECT_EQ(preferred(target), streamed     ? TemplateFamily::kPacked
-                                   : rows <= 32 ? TemplateFamily::kPackedRows
-                                                : TemplateFamily::kPackedTiles);
+      EXPECT_EQ(preferred(target), streamed     ? VariantId::kPacked
+                                   : rows <= 32 ? VariantId::kPackedRows
+                                                : VariantId::kPackedTiles);
       if (rows <= 16 && depth == 512) {  // more of A has no room there
-        EXPECT_EQ(preferred(TargetOf("sm_80")), TemplateFamily::kPacked);
+        EXPECT_EQ(preferred(TargetOf("sm_80")), VariantId::kPacked);
       }
     }
   }

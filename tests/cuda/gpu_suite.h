@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/add_modules.h"
-#include "compiler/codegen/cuda/kernel_images.h"
+#include "compiler/codegen/cuda/kernel_binaries.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"

@@ -129,7 +129,7 @@ TEST(LibraryMatmuls, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {64, 96, 4, 32};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = 1;
   maker.part.reduced = 2;
   maker.part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 2, 3});
@@ -174,7 +174,7 @@ class GatedProgram {
     program_.outputs = {{"out", 2, false}};
     PartMaker maker(&arena);
     maker.loops = {kRows, kColumns, kDepth};
-    maker.part.skeleton = Skeleton::kContraction;
+    maker.part.skeleton = Skeleton::kMatMul;
     maker.part.m = maker.part.n = maker.part.reduced = 1;
     maker.part.lhs = maker.Operand(DType::kBF16, Mode::kRead, {0, 2});
     const uint16_t gate = maker.Operand(DType::kBF16, Mode::kRead, {2, 1}),
@@ -285,15 +285,14 @@ TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
     std::string text;
     LibraryOptions options;
     options.matmuls = matmuls;
-    if (choice.family != TemplateFamily::kAny)
-      options.configuration = [choice](const Kernel&) { return choice; };
+    if (choice.variant != VariantId::kAny) options.configuration = [choice](const Kernel&) { return choice; };
     EXPECT_TRUE(ChooseLibraries(&gated.program(), TargetOf("sm_90a"), options, &text).ok());
     return gated.program();
   };
   KernelConfiguration library, tile;
-  library.family = TemplateFamily::kLibrary;
+  library.variant = VariantId::kLibrary;
   library.algorithm = 3;
-  tile.family = TemplateFamily::kMma;
+  tile.variant = VariantId::kMma;
   EXPECT_EQ(ops_with(Matmuls::kGenerated, {}).ops.size(), 2u);
   EXPECT_EQ(ops_with(Matmuls::kLibrary, {}).ops.size(), 4u);
   EXPECT_EQ(ops_with(Matmuls::kLibrary, tile).ops.size(), 2u);
@@ -316,18 +315,17 @@ TEST(KernelCandidates, ListTheLibraryBesideWhatIsGenerated) {
   const KernelCandidate* library = FirstOfLibrary(candidates);
   ASSERT_NE(library, nullptr);
   EXPECT_LT(library->microseconds, kNotEstimated);
-  std::set<TemplateFamily> families;
+  std::set<VariantId> families;
   for (const KernelCandidate& candidate : candidates) {
-    families.insert(candidate.configuration.family);
+    families.insert(candidate.configuration.variant);
     EXPECT_GT(candidate.microseconds, 0) << Text(candidate.configuration);
     // Those behind a library's first are taken only where they are asked for, and so is what runs everything.
-    const bool last = candidate.configuration.family == TemplateFamily::kPlain;
+    const bool last = candidate.configuration.variant == VariantId::kPlain;
     EXPECT_EQ(candidate.microseconds == kNotEstimated, last || candidate.configuration.algorithm > 0)
         << Text(candidate.configuration);
   }
-  EXPECT_EQ(families,
-            (std::set<TemplateFamily>{TemplateFamily::kMma, TemplateFamily::kWgmma, TemplateFamily::kTma,
-                                      TemplateFamily::kLibrary, TemplateFamily::kPlain}));
+  EXPECT_EQ(families, (std::set<VariantId>{VariantId::kMma, VariantId::kWgmma, VariantId::kTma,
+                                           VariantId::kLibrary, VariantId::kPlain}));
   // Where it was never measured, a library has no estimate.
   const std::vector<KernelCandidate> older = KernelCandidates(p.kernel(), TargetOf("sm_80"), facts);
   ASSERT_NE(FirstOfLibrary(older), nullptr);

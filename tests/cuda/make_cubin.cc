@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 
 namespace rondo {
 namespace {
@@ -135,17 +135,17 @@ std::vector<uint32_t> PassedParams(uint32_t addresses, size_t maps) {
   return params;
 }
 
-void SealImages(PlanData* plan, Arena& arena) {
+void SealBinaries(PlanData* plan, Arena& arena) {
   std::vector<CodeModule> modules(plan->modules.begin(), plan->modules.end());
   for (CodeModule& module : modules) {
     const std::vector<uint64_t> codes = CodeDigests(module);
-    std::vector<KernelImage> images(module.images.begin(), module.images.end());
-    for (size_t k = 0; k < images.size(); ++k)
-      images[k].digest = ImageDigest(plan->kernels[k], module, images[k], codes);
+    std::vector<KernelBinary> binaries(module.binaries.begin(), module.binaries.end());
+    for (size_t k = 0; k < binaries.size(); ++k)
+      binaries[k].digest = BinaryDigest(plan->kernels[k], module, binaries[k], codes);
     std::vector<KernelAlternative> others(module.alternatives.begin(), module.alternatives.end());
     for (KernelAlternative& other : others)
-      other.image.digest = ImageDigest(plan->kernels[other.kernel], module, other.image, codes);
-    module.images = arena.Copy(images);
+      other.binary.digest = BinaryDigest(plan->kernels[other.kernel], module, other.binary, codes);
+    module.binaries = arena.Copy(binaries);
     module.alternatives = arena.Copy(others);
   }
   plan->modules = arena.Copy(modules);

@@ -27,7 +27,7 @@ std::vector<uint8_t> MakeCubin(int architecture, const std::vector<CubinFunction
 std::vector<uint32_t> PassedParams(uint32_t addresses, size_t maps = 0);
 
 // Gives every image of the plan its digest. What it makes lies in `arena`.
-void SealImages(PlanData* plan, Arena& arena);
+void SealBinaries(PlanData* plan, Arena& arena);
 
 }  // namespace rondo
 

@@ -36,7 +36,7 @@ class Matmul {
       return o.param;
     };
     Part part;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.m = part.n = part.reduced = 1;
     part.tf32 = m.tf32;
     part.acc_type = NaturalType(m.type);
@@ -72,7 +72,7 @@ class Matmul {
     std::vector<cuda::ParamFacts> facts(kernel_.num_params, {256, false});
     std::vector<KernelCandidate> candidates = KernelCandidates(kernel_, target, facts);
     std::erase_if(candidates, [](const KernelCandidate& candidate) {
-      return candidate.configuration.family == TemplateFamily::kLibrary;
+      return candidate.configuration.variant == VariantId::kLibrary;
     });
     return candidates;
   }
@@ -248,7 +248,7 @@ TEST(CudaMatmuls, OfFewRowsNothingIsEstimatedToBeatTheStream) {
         Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
     const std::vector<KernelCandidate> candidates = Matmul(m).Candidates(TargetOf("sm_90a"));
     const KernelCandidate& best = candidates[BestCandidate(candidates, {})];
-    EXPECT_EQ(best.configuration.family, TemplateFamily::kFewRows) << m.m << " " << m.n;
+    EXPECT_EQ(best.configuration.variant, VariantId::kFewRows) << m.m << " " << m.n;
     for (const KernelCandidate& other : candidates)
       EXPECT_LE(best.microseconds, other.microseconds) << Text(other.configuration);
   }
@@ -285,7 +285,7 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
           Matrices{200, 256, 512, DType::kF32, false, 1, true}, Matrices{200, 256, 512, DType::kU8, true},
           Matrices{200, 256, 512, DType::kI8}}) {
       for (const auto& [configuration, microseconds] : Matmul(m).Candidates(target)) {
-        if (configuration.family == TemplateFamily::kMma || configuration.cluster > 1) continue;  // as below
+        if (configuration.variant == VariantId::kMma || configuration.cluster > 1) continue;  // as below
         if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
         target.configuration = configuration;
         KernelText kernel = Matmul(m).Text(target);
@@ -307,9 +307,9 @@ TEST(CudaMatmuls, EveryTileCompiles) {
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
     std::string all;
     int kernels = 0, number = 0;
-    std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kMma, target);
+    std::vector<KernelConfiguration> tiles = TilesOf(VariantId::kMma, target);
     EXPECT_EQ(tiles.size(), 12u);
-    for (const KernelConfiguration& tile : TilesOf(TemplateFamily::kWgmma, target)) tiles.push_back(tile);
+    for (const KernelConfiguration& tile : TilesOf(VariantId::kWgmma, target)) tiles.push_back(tile);
     for (const KernelConfiguration& tile : tiles) {
       for (int cluster : {1, 2}) {
         if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
@@ -317,7 +317,7 @@ TEST(CudaMatmuls, EveryTileCompiles) {
         target.configuration.cluster = target.clusters() ? cluster : 1;
         KernelText kernel = Matmul({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
         EXPECT_EQ(kernel.configuration, target.configuration) << Text(target.configuration);
-        EXPECT_EQ(TemplateOf(kernel), tile.family == TemplateFamily::kMma ? "matmul_mma" : "matmul_wgmma");
+        EXPECT_EQ(TemplateOf(kernel), tile.variant == VariantId::kMma ? "matmul_mma" : "matmul_wgmma");
         all += Renamed(kernel, kernels++);
       }
     }

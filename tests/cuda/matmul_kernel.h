@@ -39,7 +39,7 @@ class MatmulKernel {
       : maker_(&arena_) {
     maker_.loops = {s.batches, s.rows, s.columns, s.depth};
     Part& part = maker_.part;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.outer = part.m = part.n = part.reduced = 1;
     part.tf32 = tf32;
     part.lhs = maker_.Operand(type, Mode::kRead,

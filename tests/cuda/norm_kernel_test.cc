@@ -1,5 +1,5 @@
 // NormOf: which kernels an all-reduce can do as well. Whatever else a kernel does, it is refused.
-#include "drivers/cuda/small/norm_kernel.h"
+#include "drivers/cuda/peer_collectives/norm_kernel.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST_F(NormKernels, EveryNormBehindAnAllReduceIsOne) {
         uint32_t launches = 0, norms = 0, stored = 0;
         for (const Step& step : plan.programs[0].steps) {
           if (step.kind != StepKind::kLaunch) continue;
-          const auto norm = NormOf(plan.kernels[step.kernel], plan.modules[0].images[step.kernel]);
+          const auto norm = NormOf(plan.kernels[step.kernel], plan.modules[0].binaries[step.kernel]);
           ++launches;
           norms += norm.has_value();
           if (!norm) continue;
@@ -61,9 +61,9 @@ struct Copy {
   explicit Copy(const CompiledPlan& compiled) {
     const PlanData& plan = compiled.plan;
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
-      if (!NormOf(plan.kernels[k], plan.modules[0].images[k])) continue;
+      if (!NormOf(plan.kernels[k], plan.modules[0].binaries[k])) continue;
       kernel = plan.kernels[k];
-      image = plan.modules[0].images[k];
+      binary = plan.modules[0].binaries[k];
       break;
     }
     part = kernel.parts[0];
@@ -74,8 +74,8 @@ struct Copy {
       tapes.emplace_back(stage.tape.begin(), stage.tape.end());
       stages.push_back(stage);
     }
-    relies.assign(image.relies.begin(), image.relies.end());
-    const uint16_t param = NormOf(kernel, image)->scale;
+    relies.assign(binary.relies.begin(), binary.relies.end());
+    const uint16_t param = NormOf(kernel, binary)->scale;
     while (operands[scale].param != param) ++scale;
   }
   std::optional<NormKernel> Read() {
@@ -84,8 +84,8 @@ struct Copy {
     part.operands = operands;
     part.stages = stages;
     kernel.parts = Span<const Part>(&part, 1);
-    image.relies = relies;
-    return NormOf(kernel, image);
+    binary.relies = relies;
+    return NormOf(kernel, binary);
   }
   TapeInst& Find(TapeOp op, size_t stage) {
     for (TapeInst& inst : tapes[stage]) {
@@ -96,7 +96,7 @@ struct Copy {
   }
 
   Kernel kernel;
-  KernelImage image;
+  KernelBinary binary;
   Part part;
   std::vector<Operand> operands;
   std::vector<std::vector<int64_t>> strides;

@@ -27,7 +27,7 @@ struct Matmul {
       operands[p].strides = arena.Copy(std::vector<int64_t>(strides[p], strides[p] + 3));
     }
     operands[2].mode = Mode::kWrite;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.m = part.n = part.reduced = 1;
     part.loops = arena.Copy(std::vector<int64_t>{4, 16, 8});
     part.lhs = 0;
@@ -36,7 +36,7 @@ struct Matmul {
     tape[0].op = TapeOp::kAcc;
     tape[1].op = TapeOp::kStore;
     tape[1].arg = 2;
-    kernel.name = "k0_contraction";
+    kernel.name = "k0_matmul";
     kernel.num_params = 3;
   }
   Kernel Make() {
@@ -92,10 +92,8 @@ tools::TuningProfile SomeProfile() {
   profile.gpu = "NVIDIA H200";
   profile.architecture = "sm_90a";
   profile.driver = 13000;
-  profile.kernels[0xfedcba9876543210] = {"k3_contraction",
-                                         "MatMul \"q\"",
-                                         "mma 64x64x64 2x2x2 cluster 2",
-                                         {{"few_rows warps 8 cluster 1", 7.5}}};
+  profile.kernels[0xfedcba9876543210] = {
+      "k3_matmul", "MatMul \"q\"", "mma 64x64x64 2x2x2 cluster 2", {{"few_rows warps 8 cluster 1", 7.5}}};
   profile.kernels[1] = {"k1_convolution", "Conv", "library 3", {}};
   return profile;
 }
@@ -104,7 +102,7 @@ tools::TuningProfile SomeProfile() {
 tools::TuningProfile SomeTimes() {
   tools::TuningProfile profile = SomeProfile();
   profile.nccl = "2.31.2";
-  profile.times[0xfedcba9876543210] = {"k3_contraction", "MatMul \"layers.0.q\"", 8, 12.3456};
+  profile.times[0xfedcba9876543210] = {"k3_matmul", "MatMul \"layers.0.q\"", 8, 12.3456};
   profile.times[7] = {"k0_map", "Add", 1, 0.5};
   profile.collectives = {{CollectiveOp::kAllReduce, 2, false, {{4096, 7.125}, {65536, 8.5}}},
                          {CollectiveOp::kAllReduce, 2, true, {{4096, 3.5}}},
@@ -123,7 +121,7 @@ TEST(Profile, RoundTripKeepsEverything) {
   EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("few_rows warps 8 cluster 1"), 7.5);
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
-  EXPECT_EQ(choices.choices.at(1).family, TemplateFamily::kLibrary);
+  EXPECT_EQ(choices.choices.at(1).variant, VariantId::kLibrary);
 }
 
 TEST(Profile, TimesGoToTheCompilerAsTheyAreWritten) {
@@ -233,7 +231,7 @@ CompileOptions InF16(const std::string& model) {
 }
 
 Span<const uint8_t> CodeOf(const CodeModule& module, uint32_t kernel) {
-  return module.codes[module.images[kernel].code];
+  return module.codes[module.binaries[kernel].code];
 }
 
 bool SameBytes(Span<const uint8_t> a, Span<const uint8_t> b) {
@@ -255,9 +253,10 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   std::map<uint32_t, int> present, others;
   for (const KernelAlternative& a : module.alternatives) {
     EXPECT_TRUE(ParseKernelConfiguration(a.choice)) << a.choice;
-    const bool same = a.image.kind == ImageKind::kFunction && a.image.code == module.images[a.kernel].code;
+    const bool same =
+        a.binary.kind == BinaryKind::kFunction && a.binary.code == module.binaries[a.kernel].code;
     ++(same ? present : others)[a.kernel];
-    if (!same && a.image.kind == ImageKind::kFunction) other = &a;
+    if (!same && a.binary.kind == BinaryKind::kFunction) other = &a;
   }
   ASSERT_NE(other, nullptr);
   for (const auto& [kernel, count] : others) {
@@ -281,8 +280,8 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
     EXPECT_EQ(SameBytes(CodeOf(tuned->plan.modules[0], k), CodeOf(plain->plan.modules[0], k)),
               k != other->kernel);
   }
-  EXPECT_TRUE(SameBytes(CodeOf(tuned->plan.modules[0], other->kernel), module.codes[other->image.code]));
-  EXPECT_EQ(tuned->plan.modules[0].images[other->kernel].grid, other->image.grid);
+  EXPECT_TRUE(SameBytes(CodeOf(tuned->plan.modules[0], other->kernel), module.codes[other->binary.code]));
+  EXPECT_EQ(tuned->plan.modules[0].binaries[other->kernel].grid, other->binary.grid);
   EXPECT_EQ(tuned->plan.buffers.size(), plain->plan.buffers.size());
   EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
 
@@ -319,7 +318,7 @@ TEST(Profile, ChoosesAmongTheCandidatesOfAttentionAndConvolutions) {
     const CodeModule& module = rich->plan.modules[0];
     for (const KernelAlternative& a : module.alternatives) {
       if (rich->plan.kernels[a.kernel].parts[0].skeleton == skeleton &&
-          a.image.kind == ImageKind::kFunction && a.image.code != module.images[a.kernel].code)
+          a.binary.kind == BinaryKind::kFunction && a.binary.code != module.binaries[a.kernel].code)
         asked[a.kernel] = a.choice;
     }
     ASSERT_FALSE(asked.empty());
@@ -332,7 +331,7 @@ TEST(Profile, ChoosesAmongTheCandidatesOfAttentionAndConvolutions) {
     EXPECT_EQ(tuned->report.profile.taken, asked.size());
     EXPECT_TRUE(tuned->report.profile.unknown.empty());
     for (const auto& [kernel, choice] : asked)
-      EXPECT_EQ(tuned->plan.modules[0].images[kernel].choice, choice);
+      EXPECT_EQ(tuned->plan.modules[0].binaries[kernel].choice, choice);
   }
 }
 
@@ -355,8 +354,8 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   ASSERT_TRUE(tuned.ok()) << tuned.status().message();
   EXPECT_EQ(tuned->report.profile.taken, asked);
   uint32_t of_library = 0;
-  for (const KernelImage& image : tuned->plan.modules[0].images)
-    of_library += image.kind == ImageKind::kLibraryMatmul;
+  for (const KernelBinary& binary : tuned->plan.modules[0].binaries)
+    of_library += binary.kind == BinaryKind::kLibraryMatmul;
   EXPECT_EQ(of_library, asked);
   EXPECT_GT(tuned->plan.requirements.devices[0].workspace, 0u);
 
@@ -367,11 +366,11 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   ASSERT_TRUE(deterministic.ok()) << deterministic.status().message();
   EXPECT_EQ(deterministic->report.profile.taken, 0u);
   EXPECT_EQ(deterministic->report.profile.unknown.size(), asked);
-  for (const KernelImage& image : deterministic->plan.modules[0].images)
-    EXPECT_EQ(image.kind, ImageKind::kFunction);
+  for (const KernelBinary& binary : deterministic->plan.modules[0].binaries)
+    EXPECT_EQ(binary.kind, BinaryKind::kFunction);
   EXPECT_FALSE(deterministic->plan.modules[0].alternatives.empty());
   for (const KernelAlternative& a : deterministic->plan.modules[0].alternatives)
-    EXPECT_EQ(a.image.kind, ImageKind::kFunction) << a.choice;
+    EXPECT_EQ(a.binary.kind, BinaryKind::kFunction) << a.choice;
 }
 
 TEST(Deterministic, NeedsGeneratedProducts) {

@@ -266,7 +266,7 @@ TEST(QuantisedText, TheThreadsOfAMatmulMakeTheTable) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {64, 64, 128};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = maker.part.reduced = 1;
   maker.part.acc_type = TapeType::kI64;
   maker.part.lhs = maker.Operand(DType::kI8, Mode::kRead, {0, 2});
@@ -298,7 +298,7 @@ TEST(QuantisedText, SumsOf32BitsStayThere) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {64, 64, 128};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = maker.part.reduced = 1;
   maker.part.acc_type = TapeType::kI64;
   maker.part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});

@@ -1,4 +1,5 @@
-// A block of a kernel that goes on with a norm (drivers/cuda/small/norm.h), on one thread of the CPU.
+// A block of a kernel that goes on with a norm (drivers/cuda/peer_collectives/norm.h), on one thread of the
+// CPU.
 #ifndef RONDO_TESTS_CUDA_SMALL_BLOCK_H_
 #define RONDO_TESTS_CUDA_SMALL_BLOCK_H_
 
@@ -6,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "drivers/cuda/small/norm.h"
+#include "drivers/cuda/peer_collectives/norm.h"
 
 namespace rondo::small {
 

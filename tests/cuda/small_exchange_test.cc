@@ -1,5 +1,5 @@
-// Small collectives with threads as ranks: what each kernel thread does (drivers/cuda/small/exchange.h),
-// compiled for the CPU, over memory that all ranks share.
+// Small collectives with threads as ranks: what each kernel thread does
+// (drivers/cuda/peer_collectives/exchange.h), compiled for the CPU, over memory that all ranks share.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,7 +1,8 @@
 // The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER
-// writes FOLDER/ptx.tar.xz as it should be: `RONDO_WRITE_PTX=drivers/cuda/small build/release/bin/cuda_test
+// writes FOLDER/ptx.tar.xz as it should be: `RONDO_WRITE_PTX=drivers/cuda/peer_collectives
+// build/release/bin/cuda_test
 // --gtest_filter=SmallKernels.*` from the root.
-#include "drivers/cuda/small/small_kernels.h"
+#include "drivers/cuda/peer_collectives/small_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/nvrtc.h"
-#include "drivers/cuda/small/kernels_text.h"
+#include "drivers/cuda/peer_collectives/kernels_text.h"
 #include "tests/folders.h"
 #include "tests/how_many.h"
 #include "tests/temporary_folder.h"
@@ -66,7 +67,7 @@ std::vector<Made> AllMade() {
 }
 
 TEST(SmallKernels, PtxIsThatOfTheSource) {
-  const std::string folder = "drivers/cuda/small/";
+  const std::string folder = "drivers/cuda/peer_collectives/";
   const std::vector<std::string> names = {folder + "exchange.h", folder + "exchange_layout.h",
                                           folder + "gpu.h", folder + "norm.h",
                                           "formats/machine_code/kernel_params.h"};

@@ -1,5 +1,5 @@
 // All-reduces that go on with a residual and a norm, with threads as blocks: what each kernel thread does
-// (drivers/cuda/small/norm.h), compiled for the CPU.
+// (drivers/cuda/peer_collectives/norm.h), compiled for the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Ranks as threads of the CPU, and memory that they share: for tests of what kernels of small collectives do
-// (drivers/cuda/small).
+// (drivers/cuda/peer_collectives).
 #ifndef RONDO_TESTS_CUDA_SMALL_RANKS_H_
 #define RONDO_TESTS_CUDA_SMALL_RANKS_H_
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "drivers/cuda/small/exchange.h"
+#include "drivers/cuda/peer_collectives/exchange.h"
 
 namespace rondo::small {
 

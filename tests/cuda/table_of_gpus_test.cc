@@ -39,7 +39,8 @@ TEST(GpuTable, AFitFindsTheTableOfTheTimes) {
   other.stream_start *= 1.7;
   const Result<FittedTable> fitted = FitTable(target, cuda::GpuTableOf(target), TimesBy(target, other, 0, 2));
   ASSERT_TRUE(fitted.ok()) << fitted.status().message();
-  for (const FamilyError& family : fitted->after.families) EXPECT_LT(family.median, 0.05) << family.family;
+  for (const VariantError& variant : fitted->after.variants)
+    EXPECT_LT(variant.median, 0.05) << variant.variant;
   EXPECT_LE(fitted->after.choice, fitted->before.choice);
   EXPECT_LT(fitted->after.choice, 1.02);
   for (double GpuTable::*value : {&GpuTable::mma, &GpuTable::wgmma_tma, &GpuTable::map_bytes})
@@ -52,7 +53,8 @@ TEST(GpuTable, NoiseLeavesEveryEntryPositiveAndNearTheTimes) {
   const Result<FittedTable> fitted = FitTable(target, table, TimesBy(target, table, 0.2, 3));
   ASSERT_TRUE(fitted.ok()) << fitted.status().message();
   for (const TableEntry& entry : TableEntries()) EXPECT_GT(fitted->table.*entry.value, 0) << entry.name;
-  for (const FamilyError& family : fitted->after.families) EXPECT_LT(family.median, 0.15) << family.family;
+  for (const VariantError& variant : fitted->after.variants)
+    EXPECT_LT(variant.median, 0.15) << variant.variant;
 }
 
 TEST(GpuTable, CasesAreNamedAndFoundByTheirNames) {

@@ -124,7 +124,7 @@ TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
     EXPECT_EQ(text.configuration, candidate.configuration) << rondo::Text(candidate.configuration);
     const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
     EXPECT_TRUE(code.ok()) << rondo::Text(candidate.configuration) << ": " << code.status().message();
-    if (candidate.configuration.family == TemplateFamily::kPlain) continue;
+    if (candidate.configuration.variant == VariantId::kPlain) continue;
     EXPECT_LT(candidate.microseconds, kNotEstimated);
     EXPECT_GT(candidate.microseconds, 1);
   }
@@ -350,7 +350,7 @@ TEST(CudaTemplates, AWarpComputesAPointWhereProductsAreTiny) {
     PartMaker maker(&arena);
     maker.loops = {1, columns, depth};
     Part& part = maker.part;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.m = part.n = part.reduced = 1;
     part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 2});
     part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF16, Mode::kRead, {1, 2})});
@@ -370,7 +370,7 @@ TEST(CudaTemplates, AIsMadeFromVectorsWhereItLiesAlongK) {
     PartMaker maker(&arena);
     maker.loops = {196, 112, depth};
     Part& part = maker.part;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.m = part.n = part.reduced = 1;
     part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 2});
     part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF16, Mode::kRead, {1, 2})});

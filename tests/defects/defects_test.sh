@@ -17,7 +17,7 @@ done
   --annotate '/m/encoder/layer.1/attention/*:stream=2' -o "$folder/bert_ts17.streams.rondo" --json >/dev/null
 "$rondo" compile "$data/fixtures/llama_decode_op23/model.onnx" --tp 2 --annotate 'node_*:stream=1' \
   -o "$folder/llama.tp2.streams.rondo" --json >/dev/null
-for seed in attention contraction control convolution indexing mesh pointwise quantised recurrent reductions sample shapes state; do
+for seed in attention matmul control convolution indexing mesh pointwise quantised recurrent reductions sample shapes state; do
   cp "$data/../fuzz/seeds/plan/$seed.plan" "$folder/$seed.rondo"
 done
 "$table" --each "$each" "$folder"/*.rondo

@@ -1,4 +1,4 @@
-// Images between convolutions of 8-bit integers that a run quantises by their range.
+// Pictures between convolutions of 8-bit integers that a run quantises by their range.
 #include <gtest/gtest.h>
 
 #include "compiler/ir/builder.h"
@@ -60,10 +60,10 @@ TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
   }
 }
 
-// The product that makes an image combines its extremes; what quantises it reads those, and finds nothing
+// The product that makes a picture combines its extremes; what quantises it reads those, and finds nothing
 // itself. One kernel before all writes what they begin as.
-TEST_F(Ranges, AreCombinedByTheKernelThatMakesTheImage) {
-  const NodeId image = Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5}));
+TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
+  const NodeId picture = Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5}));
   ir::Node starts;
   starts.op = ir::Op::kPointwise;
   starts.shape = Shape{2};
@@ -75,11 +75,11 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesTheImage) {
     attrs.map = ir::DenseView(Shape{1, 8, 6, 5});
     for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
     attrs.combine = combine;
-    return b_.Reshape(b_.IndexedWrite(b_.Slice(cells, 0, cell, 1, 1), image, {}, attrs), Shape{});
+    return b_.Reshape(b_.IndexedWrite(b_.Slice(cells, 0, cell, 1, 1), picture, {}, attrs), Shape{});
   };
   const NodeId max = extreme(0, ir::ScatterCombine::kMax), min = extreme(1, ir::ScatterCombine::kMin);
   const NodeId scale = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
-  const NodeId numbers = b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(image, min), scale)), DType::kU8);
+  const NodeId numbers = b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(picture, min), scale)), DType::kU8);
   graph_.outputs.push_back({"y", b_.Mul(Convolved(numbers), scale)});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
   ASSERT_EQ(program.ops.size(), 5u);  // the scale, which two read, is one more
@@ -91,11 +91,11 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesTheImage) {
   EXPECT_EQ(combined, 2);
 }
 
-// An image that pointwise work makes of another's elements, in another order, is a map, which combines as
+// A picture that pointwise work makes of another's elements, in another order, is a map, which combines as
 // well.
 TEST_F(Ranges, AMapCombinesWhatItMakes) {
   const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
-  const NodeId image = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);
+  const NodeId picture = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(Shape{40, 6});
   for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
@@ -105,9 +105,9 @@ TEST_F(Ranges, AMapCombinesWhatItMakes) {
   start.shape = Shape{1};
   start.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
   start.inputs = {b_.Floats(DType::kF32, Shape{1}, {1})};
-  const NodeId least = b_.IndexedWrite(graph_.Add(start), image, {}, attrs);
-  graph_.outputs.push_back({"y", b_.Div(image, b_.Reshape(least, Shape{}))});
-  graph_.outputs.push_back({"image", image});
+  const NodeId least = b_.IndexedWrite(graph_.Add(start), picture, {}, attrs);
+  graph_.outputs.push_back({"y", b_.Div(picture, b_.Reshape(least, Shape{}))});
+  graph_.outputs.push_back({"picture", picture});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
   EXPECT_EQ(program.ops.size(), 3u);
 }

@@ -89,14 +89,14 @@ TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
   ir::ConvAttrs attrs;
   attrs.strides = attrs.dilations = {1, 1};
   attrs.pads_begin = attrs.pads_end = {1, 1};
-  const Shape kernel{8, 8, 3, 3}, image{1, 8, 6, 6};
+  const Shape kernel{8, 8, 3, 3}, picture{1, 8, 6, 6};
   const auto convolved = [&](NodeId x) { return b_.Conv(x, Weight(kernel), attrs); };
   const auto by_pixel = [&](NodeId x) {
     const NodeId pixels = b_.Reshape(b_.Transpose(x, {0, 2, 3, 1}), Shape{36, 8});
     const NodeId y = b_.Reshape(b_.MatMul(pixels, Weight(Shape{8, 8})), Shape{1, 6, 6, 8});
     return b_.Transpose(y, {0, 3, 1, 2});
   };
-  const NodeId x = convolved(Input(image));
+  const NodeId x = convolved(Input(picture));
   const NodeId sum = b_.Add(by_pixel(b_.Unary(TapeOp::kTanh, convolved(x))), by_pixel(x));
   graph_.outputs.push_back({"y", convolved(b_.Unary(TapeOp::kTanh, sum))});
   FuseOptions options;

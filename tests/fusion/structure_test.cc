@@ -179,7 +179,7 @@ TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
     const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, options);
     for (const LoweredOp& op : program.ops) {
       const Part& part = op.kernel.parts[0];
-      if (part.skeleton != Skeleton::kContraction) continue;
+      if (part.skeleton != Skeleton::kMatMul) continue;
       const Operand& rhs = part.operands[part.rhs[0]];
       return rhs.strides[part.loops.size() - 1];
     }
@@ -331,7 +331,7 @@ TEST_F(Structure, HeadsAreStoredAsTheProductThatMergesThemReadsThem) {
   LoweredProgram program = FuseTo({b_.MatMul(merged, Weight(Shape{24, 16}))});
   ASSERT_EQ(program.ops.size(), 2u);
   const Part& product = program.ops[1].kernel.parts[0];
-  ASSERT_EQ(product.skeleton, Skeleton::kContraction);
+  ASSERT_EQ(product.skeleton, Skeleton::kMatMul);
   EXPECT_EQ(std::vector<int64_t>(product.loops.begin(), product.loops.end()),
             (std::vector<int64_t>{6, 16, 24}));
   const Span<const int64_t> strides = product.operands[product.lhs].strides;
@@ -365,7 +365,7 @@ TEST_F(Structure, WorkThatTwoKernelsReadIsDoneOnce) {
 
 // ------------------------------------------------------------- batches that share a side of a product
 
-// Rows, columns and batches of the only contraction of `program`.
+// Rows, columns and batches of the only matmul of `program`.
 struct Extents {
   int64_t batches = 1, rows = 1, columns = 1;
   bool operator==(const Extents&) const = default;
@@ -378,7 +378,7 @@ Extents ExtentsOf(const LoweredProgram& program) {
   int found = 0;
   for (const LoweredOp& op : program.ops) {
     const Part& part = op.kernel.parts[0];
-    if (part.skeleton != Skeleton::kContraction) continue;
+    if (part.skeleton != Skeleton::kMatMul) continue;
     ++found;
     for (int l = 0; l < EpilogueLoops(part); ++l) {
       (l < part.outer ? e.batches : l < part.outer + part.m ? e.rows : e.columns) *= part.loops[l];
@@ -470,7 +470,7 @@ TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLa
   for (const LoweredOp& op : program.ops) {
     const Part& part = op.kernel.parts[0];
     if (part.skeleton == Skeleton::kConvolution) strides.push_back(ChannelStride(op));
-    EXPECT_TRUE(part.skeleton != Skeleton::kContraction || part.reduced == 1);
+    EXPECT_TRUE(part.skeleton != Skeleton::kMatMul || part.reduced == 1);
   }
   EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
 }
@@ -496,7 +496,7 @@ TEST_F(Structure, OnTheHostAProductEndsWithBytesThatOneReaderWidens) {
     const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, {}, 10);
     for (const LoweredOp& op : program.ops) {
       const Part& part = op.kernel.parts[0];
-      if (part.skeleton != Skeleton::kContraction || part.acc_type != TapeType::kI64) continue;
+      if (part.skeleton != Skeleton::kMatMul || part.acc_type != TapeType::kI64) continue;
       for (const Operand& operand : part.operands) {
         if (operand.mode != Mode::kRead) return operand.dtype;
       }
@@ -524,7 +524,7 @@ TEST_F(Structure, OnTheHostAReductionReadsTheBytesThatAnotherKernelReads) {
   const NodeId pool = b.Reduce(ir::ReduceKind::kSum, y, {2, 3}, true);
   const NodeId squeezed = b.Conv(pool, b.Cast(weight, DType::kF32), attrs);
   graph.outputs.push_back({"y", b.Mul(y, squeezed)});
-  int floats = 0, bytes = 0;  // as large as the image, in memory
+  int floats = 0, bytes = 0;  // as large as the picture, in memory
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, {}, 10);
   for (const LoweredOp& op : program.ops) {
     for (const Operand& operand : op.kernel.parts[0].operands) {

@@ -16,7 +16,7 @@ TEST(WindowSums, AreAddedUpBesideTheProduct) {
   attrs.strides = attrs.dilations = {1, 1};
   attrs.pads_begin = attrs.pads_end = {1, 1};
   attrs.absent = 3;
-  const Shape image{1, 4, 6, 5}, kernel{8, 4, 3, 3};
+  const Shape picture{1, 4, 6, 5}, kernel{8, 4, 3, 3};
   const ir::NodeId ones = b.Expand(b.Scalar(DType::kI8, 1), kernel);
   const auto product = [&](ir::NodeId x) {
     const ir::NodeId weight = b.Ints(DType::kI8, kernel, std::vector<int64_t>(288, 2));
@@ -24,7 +24,7 @@ TEST(WindowSums, AreAddedUpBesideTheProduct) {
         b.Sub(b.Conv(x, weight, attrs), b.BinaryScalar(TapeOp::kMul, b.Conv(x, ones, attrs), 7));
     return b.BinaryScalar(TapeOp::kMul, b.Cast(y, DType::kF32), 0.25);
   };
-  const ir::NodeId left = b.Input("a", DType::kU8, image), right = b.Input("b", DType::kU8, image);
+  const ir::NodeId left = b.Input("a", DType::kU8, picture), right = b.Input("b", DType::kU8, picture);
   graph.outputs.push_back({"y", b.Add(product(left), product(right))});
   LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1);
   ASSERT_EQ(program.ops.size(), 2u);

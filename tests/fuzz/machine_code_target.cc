@@ -1,7 +1,7 @@
 // Machine code: ELF images and PTX, read as before they are loaded. What is said of a function must be
 // possible.
+#include "formats/machine_code/binary_check.h"
 #include "formats/machine_code/cubin.h"
-#include "formats/machine_code/image_check.h"
 #include "formats/machine_code/ptx.h"
 #include "tests/cuda/make_cubin.h"
 #include "tests/fuzz/target.h"

@@ -234,16 +234,11 @@ std::vector<Seed> MakeModelSeeds() {
     void (*make)(ModelMaker&);
   };
   constexpr Entry kEntries[] = {
-      {"pointwise", Pointwise},
-      {"reductions", Reductions},
-      {"contraction", Contraction},
-      {"convolution", Convolution},
-      {"attention", Attention},
-      {"indexing", Indexing},
-      {"state", State},
-      {"shapes", Shapes},
-      {"control", Control},
-      {"quantised", Quantised},
+      {"pointwise", Pointwise}, {"reductions", Reductions},
+      {"matmul", Contraction},  {"convolution", Convolution},
+      {"attention", Attention}, {"indexing", Indexing},
+      {"state", State},         {"shapes", Shapes},
+      {"control", Control},     {"quantised", Quantised},
       {"recurrent", Recurrent},
   };
   std::vector<Seed> seeds;

@@ -125,32 +125,32 @@ class Collector {
     Text(m.architecture, __LINE__);
     Number(m.block, __LINE__);
     Text(m.compiler, __LINE__);
-    List(m.images, __LINE__);
-    for (KernelImage& image : Entries(m.images)) Of(image);
+    List(m.binaries, __LINE__);
+    for (KernelBinary& binary : Entries(m.binaries)) Of(binary);
     List(m.alternatives, __LINE__);
     for (KernelAlternative& alternative : Entries(m.alternatives)) {
       Index(alternative.kernel, plan_.kernels.size(), __LINE__);
       Text(alternative.choice, __LINE__);
-      Of(alternative.image);
+      Of(alternative.binary);
     }
   }
 
-  void Of(KernelImage& image) {
-    Text(image.entry, __LINE__);
-    Number(image.grid, __LINE__);
-    Number(image.shared, __LINE__);
-    Flag(image.waits, __LINE__);
-    Enum(image.kind, 2, __LINE__);
-    Index(image.code, 4, __LINE__);
-    if (image.matmul != nullptr) Of(const_cast<LibraryMatmul&>(*image.matmul));
-    Number(image.block, __LINE__);
-    Text(image.choice, __LINE__);
-    Number(image.text_digest, __LINE__);
-    Number(image.digest, __LINE__);
-    List(image.tensor_maps, __LINE__);
-    for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
-    List(image.relies, __LINE__);
-    for (uint32_t& relies : Entries(image.relies)) Number(relies, __LINE__);
+  void Of(KernelBinary& binary) {
+    Text(binary.entry, __LINE__);
+    Number(binary.grid, __LINE__);
+    Number(binary.shared, __LINE__);
+    Flag(binary.waits, __LINE__);
+    Enum(binary.kind, 2, __LINE__);
+    Index(binary.code, 4, __LINE__);
+    if (binary.matmul != nullptr) Of(const_cast<LibraryMatmul&>(*binary.matmul));
+    Number(binary.block, __LINE__);
+    Text(binary.choice, __LINE__);
+    Number(binary.text_digest, __LINE__);
+    Number(binary.digest, __LINE__);
+    List(binary.tensor_maps, __LINE__);
+    for (TensorMap& map : Entries(binary.tensor_maps)) Of(map);
+    List(binary.relies, __LINE__);
+    for (uint32_t& relies : Entries(binary.relies)) Number(relies, __LINE__);
   }
 
   void Of(TensorMap& map) {

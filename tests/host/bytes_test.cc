@@ -97,7 +97,7 @@ TEST(ProductOfBytes, OfLongRowsIsExact) {
   }
 }
 
-// Images with their channels last or first; padded with `absent`.
+// Pictures with their channels last or first; padded with `absent`.
 void RandomConvolution(uint32_t seed) {
   Random random(seed);
   Arena arena;
@@ -115,7 +115,7 @@ void RandomConvolution(uint32_t seed) {
   const DType type = RandomByte(random);
   const bool last = Between(random, 0, 3) > 0;
   const int64_t channel = last ? 1 : height * width, column = last ? groups * c : 1;
-  part.lhs = Images(maker, type, channel * c, channel, column, down, across);
+  part.lhs = Pictures(maker, type, channel * c, channel, column, down, across);
   const std::vector<int> order =
       Between(random, 0, 3) == 0 ? std::vector<int>{1, 2, 5, 6, 7} : std::vector<int>{1, 2, 6, 7, 5};
   std::vector<uint16_t> rights = {maker.Operand(RandomByte(random), Mode::kRead, order)};

@@ -93,7 +93,7 @@ Tape EpilogueOf(PartMaker& maker, Random& random, End end, const std::vector<int
   return maker.Keep(tape);
 }
 
-// Images with their channels last, of which each has a window of its own; padded with `absent`.
+// Pictures with their channels last, of which each has a window of its own; padded with `absent`.
 void RandomDepthwise(uint32_t seed, DType weight) {
   Random random(seed);
   Arena arena;
@@ -108,7 +108,7 @@ void RandomDepthwise(uint32_t seed, DType weight) {
                 width = Between(random, 0, 30) + (wide - 1) * dilation + 1;
   const Windows down = {height, pad, step_down, 1}, across = {width, pad, step, dilation};
   maker.loops = {Between(random, 1, 2), channels, 1, down.Count(high), across.Count(wide), 1, high, wide};
-  part.lhs = Images(maker, RandomByte(random), 1, 0, channels, down, across);
+  part.lhs = Pictures(maker, RandomByte(random), 1, 0, channels, down, across);
   part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(weight, Mode::kRead, {6, 7, 1})});
   part.epilogue =
       EpilogueOf(maker, random, static_cast<End>(Between(random, 0, 2)), {0, 3, 4}, {1}, {0, 3, 4, 1});
@@ -149,7 +149,7 @@ TEST(ScaledSumsOfBytes, MatchTheReference) {
   }
 }
 
-// Of images with their channels last or first; what is absent does not count.
+// Of pictures with their channels last or first; what is absent does not count.
 TEST(GreatestBytes, MatchTheReference) {
   for (uint32_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed) {
     Random random(seed);
@@ -166,7 +166,7 @@ TEST(GreatestBytes, MatchTheReference) {
                    across.Count(kernel),  1,        kernel, kernel};
     const DType type = RandomByte(random);
     const bool last = Between(random, 0, 3) > 0;
-    part.lhs = Images(maker, type, last ? 1 : height * width, 0, last ? channels : 1, down, across);
+    part.lhs = Pictures(maker, type, last ? 1 : height * width, 0, last ? channels : 1, down, across);
     TapeMaker tape;
     uint16_t greatest = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
     if (Between(random, 0, 1) == 0) greatest = Narrowed(tape, greatest, type);
@@ -213,9 +213,9 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
       const size_t beside = static_cast<size_t>(with.taps), fours = (kVertical + beside - 1) / beside,
                    step = static_cast<size_t>(with.step), four = 4 * step;
       for (const int channels : {1, with.step / 4, with.step / 2 + 3, with.step - 3, with.step}) {
-        std::vector<uint8_t> image(kColumns * kVertical * step), weights(kTaps * kVertical * step),
+        std::vector<uint8_t> picture(kColumns * kVertical * step), weights(kTaps * kVertical * step),
             high(kTaps * kVertical * step), none(step, 0);
-        for (uint8_t& x : image) x = static_cast<uint8_t>(Between(random, 0, 255));
+        for (uint8_t& x : picture) x = static_cast<uint8_t>(Between(random, 0, 255));
         for (uint8_t& x : weights) x = static_cast<uint8_t>(Between(random, 0, 255));
         for (uint8_t& x : high) x = static_cast<uint8_t>(Between(random, 0, 255));
         std::vector<uint8_t> columns(kColumns * fours * four), packed(kTaps * fours * four),
@@ -263,7 +263,7 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
               for (size_t v = 0; v < kVertical; ++v) {
                 for (size_t x = 0; x < kTaps; ++x) {
                   sum +=
-                      number(image[(v * kColumns + p + x) * step + c]) * weight((v * kTaps + x) * step + c);
+                      number(picture[(v * kColumns + p + x) * step + c]) * weight((v * kTaps + x) * step + c);
                 }
               }
               ASSERT_EQ(acc[p * step + c], sum) << engine.name << " channel " << c << " of " << channels;
@@ -272,7 +272,7 @@ TEST(DepthwiseConvolutionOfBytes, IsTheSameWithWhateverInstructions) {
         };
         for (const uint8_t flip : {uint8_t{0x80}, uint8_t{0}}) {
           // Pairs take signed bytes as they are, which is what a flip says; four bytes are unsigned.
-          interleave(image, kColumns, flip, pairs, &columns);
+          interleave(picture, kColumns, flip, pairs, &columns);
           interleave(weights, kTaps, pairs ? 0x80 : 0, false, &packed);
           expect_sums(flip, false);
           if (pairs) continue;  // are of 16 bits anyway

@@ -72,7 +72,7 @@ void Product(benchmark::State& state) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {m, n, k};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = maker.part.reduced = 1;
   maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 2});
   std::vector<int> order = {2, 1};

@@ -34,7 +34,7 @@ PartMaker Softmax(Arena& arena) {
 PartMaker Product(Arena& arena, int64_t m, int64_t n, int64_t k) {
   PartMaker maker(&arena);
   maker.loops = {m, n, k};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = maker.part.reduced = 1;
   maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 2});
   maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF32, Mode::kRead, {2, 1})});

@@ -9,11 +9,11 @@
 
 namespace rondo::test {
 
-// Loops m, n, n, k of a contraction whose operands are still to come; `packed` says how its weights lie.
+// Loops m, n, n, k of a matmul whose operands are still to come; `packed` says how its weights lie.
 inline PackedShape BeginPacked(PartMaker& maker, const std::vector<int64_t>& loops,
                                const PackedWeights& packed) {
   maker.loops = loops;
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.reduced = 1;
   maker.part.n = 2;
   maker.part.packed = packed;

@@ -47,7 +47,7 @@ void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most
   Arena arena;
   PartMaker maker(&arena);
   Part& part = maker.part;
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   std::vector<int> first = {0};
   const int64_t points[4] = {Between(random, 1, 4), Between(random, 1, most_m), Between(random, 1, most_n),
                              Between(random, 1, most_k)};
@@ -109,7 +109,7 @@ TEST(Contraction, OfAFewRowsWithAMatrixLargerThanTheCacheMatchesTheReference) {
       Arena arena;
       PartMaker maker(&arena);
       maker.loops = {m, 700, 503};
-      maker.part.skeleton = Skeleton::kContraction;
+      maker.part.skeleton = Skeleton::kMatMul;
       maker.part.m = maker.part.n = maker.part.reduced = 1;
       maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 2});
       const std::vector<int> order = by_columns ? std::vector<int>{1, 2} : std::vector<int>{2, 1};
@@ -188,7 +188,7 @@ TEST(Contraction, ByPackedWeightsOfManyRowsMatchesTheReference) {
     PackedContraction(seed, kRows[seed / 6 % 3]);
 }
 
-// Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
+// Convolutions and pools over 1 to 3 spatial axes; of pictures [n, c, ...], or with their channels last, or
 // with those of all but the input last, as in a network's first layer.
 enum class Channels { kFirst, kLast, kLastButInput };
 void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, Channels channels = Channels::kFirst,
@@ -245,11 +245,11 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, Channels 
     guards.push_back({size, -pad[static_cast<size_t>(s)], in[static_cast<size_t>(s)], arena.Copy(walk)});
     size *= in[static_cast<size_t>(s)];
   }
-  const int64_t channel = input_last ? 1 : size, image = input_last ? size : size * c * groups;
+  const int64_t channel = input_last ? 1 : size, picture = input_last ? size : size * c * groups;
   strides[static_cast<size_t>(3 + spatial)] = channel;
   strides[1] = channel * c;
-  strides[0] = image;
-  maker.sizes[0] = image * batch;
+  strides[0] = picture;
+  maker.sizes[0] = picture * batch;
   maker.operands[0].strides = arena.Copy(strides);
   maker.operands[0].guards = arena.Copy(guards);
   if (!pool) {
@@ -297,7 +297,7 @@ TEST(ConvolutionWithChannelsLast, OfManyGroupsMatchesTheReference) {
     RandomConvolution(seed, Combine::kProduct, false, Channels::kLast, 8, 24);
   }
 }
-TEST(ConvolutionWithChannelsLast, OfAnImageWithItsChannelsFirstMatchesTheReference) {
+TEST(ConvolutionWithChannelsLast, OfAPictureWithItsChannelsFirstMatchesTheReference) {
   for (uint32_t seed = 0; seed < Seeds(24) && !testing::Test::HasFatalFailure(); ++seed) {
     RandomConvolution(seed, Combine::kProduct, false, Channels::kLastButInput, 3, 40);
   }

@@ -84,7 +84,7 @@ TEST(Ranges, WhatFollowsFromItQuantisesTheSameNumbers) {
   }
 }
 
-// Of a tensor whose columns an index picks, as a resized image's are; lanes share an index.
+// Of a tensor whose columns an index picks, as a resized picture's are; lanes share an index.
 TEST(Ranges, OfWhatAnIndexReadsQuantisesTheSameNumbers) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Random random(seed);

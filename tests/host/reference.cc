@@ -31,7 +31,7 @@ class Interpreter {
     switch (part_.skeleton) {
       case Skeleton::kMap: ForEach(0, part_.loops.size(), [&] { RunTape(part_.body); }); break;
       case Skeleton::kReduction: Reduction(); break;
-      case Skeleton::kContraction: Contraction(); break;
+      case Skeleton::kMatMul: Contraction(); break;
       case Skeleton::kConvolution: Convolution(); break;
       case Skeleton::kAttention: Attention(); break;
     }

@@ -44,7 +44,7 @@ int64_t TasksOf(bool bytes, int64_t m, int64_t n, int64_t k, uint32_t threads) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {m, n, k};
-  maker.part.skeleton = Skeleton::kContraction;
+  maker.part.skeleton = Skeleton::kMatMul;
   maker.part.m = maker.part.n = maker.part.reduced = 1;
   if (bytes) maker.part.acc_type = TapeType::kI64;
   maker.part.lhs = maker.Operand(bytes ? DType::kU8 : DType::kF32, Mode::kRead, {0, 2});

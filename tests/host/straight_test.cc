@@ -1,4 +1,4 @@
-// What the host driver computes without tapes, tiles or packed rows: lines of images that bytes are
+// What the host driver computes without tapes, tiles or packed rows: lines of pictures that bytes are
 // multiplied in, floats that lie straight and are scaled by channel, bytes in runs, bytes that are turned.
 // That these ways are taken, and that they give the same.
 #include <gtest/gtest.h>
@@ -49,34 +49,34 @@ void ExpectMatches(PartMaker& maker, uint32_t seed, Random& random) {
 
 // ------------------------------------------------------------------------------- lines of bytes
 
-struct Image {
+struct Picture {
   int64_t channels, size, kernel, step = 1, dilation = 1, pad = 0, outputs = 40;
   DType type = DType::kU8, weight = DType::kI8;
   bool sums = false;  // of windows as well
 };
 
-// Images of `image.size` rows and columns with their channels last.
-void Convolution(PartMaker& maker, const Image& image) {
+// Pictures of `picture.size` rows and columns with their channels last.
+void Convolution(PartMaker& maker, const Picture& picture) {
   BeginConvolution(maker.part);
-  const Windows windows = {image.size, image.pad, image.step, image.dilation};
-  const int64_t count = windows.Count(image.kernel);
-  maker.loops = {2, 1, image.outputs, count, count, image.channels, image.kernel, image.kernel};
-  maker.part.lhs = Images(maker, image.type, image.channels, 1, image.channels, windows, windows);
-  std::vector<uint16_t> rights = {maker.Operand(image.weight, Mode::kRead, {1, 2, 6, 7, 5})};
-  if (image.sums) rights.push_back(maker.Operand(image.weight, Mode::kRead, {1}));
+  const Windows windows = {picture.size, picture.pad, picture.step, picture.dilation};
+  const int64_t count = windows.Count(picture.kernel);
+  maker.loops = {2, 1, picture.outputs, count, count, picture.channels, picture.kernel, picture.kernel};
+  maker.part.lhs = Pictures(maker, picture.type, picture.channels, 1, picture.channels, windows, windows);
+  std::vector<uint16_t> rights = {maker.Operand(picture.weight, Mode::kRead, {1, 2, 6, 7, 5})};
+  if (picture.sums) rights.push_back(maker.Operand(picture.weight, Mode::kRead, {1}));
   maker.part.rhs = maker.arena->Copy(rights);
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
-  if (image.sums) x = tape.Binary(TapeOp::kSub, x, tape.Add(TapeOp::kAcc, TapeType::kI64, 1));
+  if (picture.sums) x = tape.Binary(TapeOp::kSub, x, tape.Add(TapeOp::kAcc, TapeType::kI64, 1));
   tape.Store(maker.Operand(DType::kI32, Mode::kWrite, {0, 3, 4, 1, 2}), DType::kI32, x);
   maker.part.epilogue = maker.Keep(tape);
 }
 
 TEST(LinesOfBytes, AreReadWhereTapsLieBesideEachOther) {
-  const auto lines = [](const Image& image) {
+  const auto lines = [](const Picture& picture) {
     Arena arena;
     PartMaker maker(&arena);
-    Convolution(maker, image);
+    Convolution(maker, picture);
     const Prepared part(maker);
     EXPECT_EQ((*part).variant, host::Variant::kBytes);
     return part.As<host::BytesPart>().lines;
@@ -126,19 +126,19 @@ TEST(LinesOfBytes, MatchTheReference) {
     Random random(seed);
     Arena arena;
     PartMaker maker(&arena);
-    Image image;
-    image.channels = Between(random, 0, 3) == 0 ? 3 : Between(random, 1, 40);
-    image.size = Between(random, 0, 3) == 0 ? Between(random, 60, 90) : Between(random, 5, 20);
-    image.kernel = Between(random, 1, 5);
-    image.step = Between(random, 1, 3);
-    image.dilation = image.kernel == 5 ? 1 : Between(random, 1, 2);
-    if ((image.kernel - 1) * image.dilation >= image.size) image.dilation = 1;
-    image.pad = Between(random, 0, image.kernel);
-    image.outputs = Between(random, 1, image.size > 20 ? 20 : 70);
-    image.type = RandomByte(random);
-    image.weight = RandomByte(random);
-    image.sums = Between(random, 0, 1) == 0;
-    Convolution(maker, image);
+    Picture picture;
+    picture.channels = Between(random, 0, 3) == 0 ? 3 : Between(random, 1, 40);
+    picture.size = Between(random, 0, 3) == 0 ? Between(random, 60, 90) : Between(random, 5, 20);
+    picture.kernel = Between(random, 1, 5);
+    picture.step = Between(random, 1, 3);
+    picture.dilation = picture.kernel == 5 ? 1 : Between(random, 1, 2);
+    if ((picture.kernel - 1) * picture.dilation >= picture.size) picture.dilation = 1;
+    picture.pad = Between(random, 0, picture.kernel);
+    picture.outputs = Between(random, 1, picture.size > 20 ? 20 : 70);
+    picture.type = RandomByte(random);
+    picture.weight = RandomByte(random);
+    picture.sums = Between(random, 0, 1) == 0;
+    Convolution(maker, picture);
     ExpectMatches(maker, seed, random);
   }
 }
@@ -438,7 +438,7 @@ TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
 
 enum class Turned { kBytes, kQuantised, kScaled, kByRange };
 
-// [images, half, channel, point] to bytes as `order` says, which has points before channels.
+// [pictures, half, channel, point] to bytes as `order` says, which has points before channels.
 void Turn(PartMaker& maker, Turned what, DType byte, const std::vector<int>& order, int64_t gap) {
   const bool range = what == Turned::kByRange;
   const DType type = what == Turned::kBytes ? byte : DType::kF32;

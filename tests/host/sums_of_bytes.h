@@ -16,7 +16,7 @@ inline DType RandomByte(Random& random) { return kBytes[Between(random, 0, 1)]; 
 
 // Loops m, n, k.
 inline void BeginProduct(Part& part) {
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   part.acc_type = TapeType::kI64;
   part.m = part.n = part.reduced = 1;
 }
@@ -30,19 +30,19 @@ inline void BeginConvolution(Part& part) {
   part.reduced = 3;
 }
 
-// How windows lie along one dim of an image.
+// How windows lie along one dim of a picture.
 struct Windows {
-  int64_t extent, pad, step, dilation;  // of the image, before it, from window to window, within one
+  int64_t extent, pad, step, dilation;  // of the picture, before it, from window to window, within one
 
   int64_t Count(int64_t taps) const { return (extent + 2 * pad - (taps - 1) * dilation - 1) / step + 1; }
 };
 
-// The left side of a convolution whose loops are set: images of which a group, a channel and a column are so
-// many elements, padded with 131 or -77.
-inline uint16_t Images(PartMaker& maker, DType type, int64_t group, int64_t channel, int64_t column,
-                       const Windows& down, const Windows& across) {
+// The left side of a convolution whose loops are set: pictures of which a group, a channel and a column are
+// so many elements, padded with 131 or -77.
+inline uint16_t Pictures(PartMaker& maker, DType type, int64_t group, int64_t channel, int64_t column,
+                         const Windows& down, const Windows& across) {
   const uint16_t index = maker.Operand(type, Mode::kRead, {});
-  const int64_t image = maker.loops[1] * maker.loops[5] * down.extent * across.extent;
+  const int64_t picture = maker.loops[1] * maker.loops[5] * down.extent * across.extent;
   const auto along = [&](const Windows& w, int64_t step, bool columns) {
     std::vector<int64_t> strides(8, 0);
     strides[3 + columns] = w.step;
@@ -50,11 +50,11 @@ inline uint16_t Images(PartMaker& maker, DType type, int64_t group, int64_t chan
     return Guard{step, -w.pad, w.extent, maker.arena->Copy(strides)};
   };
   rondo::Operand& operand = maker.operands[index];
-  operand.strides = maker.arena->Copy(std::vector<int64_t>{image, group, 0, 0, 0, channel, 0, 0});
+  operand.strides = maker.arena->Copy(std::vector<int64_t>{picture, group, 0, 0, 0, channel, 0, 0});
   operand.guards = maker.arena->Copy(
       std::vector<Guard>{along(down, column * across.extent, false), along(across, column, true)});
   operand.absent = type == DType::kU8 ? 131 : -77;
-  maker.sizes[operand.param] = image * maker.loops[0];
+  maker.sizes[operand.param] = picture * maker.loops[0];
   return index;
 }
 

@@ -312,7 +312,7 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   passes::PassOptions options;
   options.fixed_caches = caches.inputs;
   for (const passes::PassFunction pass :
-       {passes::IntegerProducts, passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
+       {passes::IntegerMatmuls, passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
         passes::RecogniseCausal, passes::LimitToCached}) {
     RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
     EXPECT_EQ(ir::Validate(graph), "");

@@ -15,17 +15,17 @@ constexpr Pass kPasses[] = {
     {"recognise_updates", "", RecogniseUpdates},
     {"recognise_attention", "", RecogniseAttention},
     {"recognise_causal", "", RecogniseCausal},
-    {"split_contractions", "", SplitContractions},
+    {"split_matmuls", "", SplitMatmuls},
     {"fold_constants again", "", FoldConstants},
     {"simplify again", "", Simplify},
     {"eliminate_common_subexpressions again", "", EliminateCommonSubexpressions},
     {"remove_dead", "", RemoveDead},
     {"label", "", Label},
-    {"small_products", "", SmallProducts},
+    {"small_matmuls", "", SmallMatmuls},
     {"scaled_ranges", "", ScaledRanges},
     {"combined_ranges", "", CombinedRanges},
     {"ranges_in_rows", "", RangesInRows},
-    {"recompute_small", "", RecomputeSmall},
+    {"rematerialise", "", Rematerialise},
 };
 
 }  // namespace

@@ -14,11 +14,11 @@ struct Layers {
 };
 
 // As DynamicQuantizeLinear is imported; gives how many extremes were changed.
-int64_t Combined(SmallGraph* s, const Layers& image) {
+int64_t Combined(SmallGraph* s, const Layers& picture) {
   ir::Builder& b = s->b;
   NodeId x = s->In("x", Shape{2, 4, 5, 7});
-  for (int layer = 0; layer < image.layers; ++layer) {
-    if (image.product) {
+  for (int layer = 0; layer < picture.layers; ++layer) {
+    if (picture.product) {
       ir::ConvAttrs attrs;
       attrs.strides = attrs.dilations = {1, 1};
       attrs.pads_begin = attrs.pads_end = {0, 0};
@@ -31,7 +31,7 @@ int64_t Combined(SmallGraph* s, const Layers& image) {
     };
     const NodeId max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
     const NodeId min =
-        image.from_zero ? b.Scalar(DType::kF32, 0) : extreme(ir::ReduceKind::kMin, TapeOp::kMin);
+        picture.from_zero ? b.Scalar(DType::kF32, 0) : extreme(ir::ReduceKind::kMin, TapeOp::kMin);
     const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
     NodeId q = b.Add(b.Unary(TapeOp::kRound, b.Div(x, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
     q = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255), DType::kU8);
@@ -68,7 +68,7 @@ TEST(CombinedRanges, WhoQuantisesComputesItsOwnScale) {
   }
 }
 
-TEST(CombinedRanges, AnImageThatNoProductMakesStays) {
+TEST(CombinedRanges, APictureThatNoProductMakesStays) {
   SmallGraph s;
   EXPECT_EQ(Combined(&s, {.product = false}), 0);
   EXPECT_EQ(s.CountOf(Op::kReduce), 4);

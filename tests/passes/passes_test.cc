@@ -161,7 +161,7 @@ TEST(RecogniseConcatTest, UnevenPiecesStay) {
   EXPECT_EQ(ExpectSame(&s, RecogniseConcat).changes, 0);
 }
 
-TEST(SplitContractionsTest, FusedProjectionsComeApartWithTheirBias) {
+TEST(SplitMatmulsTest, FusedProjectionsComeApartWithTheirBias) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({1, 3, 4}));
   std::vector<double> w(4 * 10), bias(10);
@@ -173,18 +173,18 @@ TEST(SplitContractionsTest, FusedProjectionsComeApartWithTheirBias) {
   s.Out("q", s.b.Unary(TapeOp::kExp, q));
   s.Out("k", s.b.Unary(TapeOp::kNeg, s.b.Slice(y, 2, 4, 1, 3)));
   s.Out("v", s.b.Slice(y, 2, 7, 1, 3));
-  EXPECT_EQ(ExpectSame(&s, SplitContractions).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, SplitMatmuls).changes, 1);
   EXPECT_EQ(s.CountOf(Op::kMatMul), 3);
 }
 
-TEST(SplitContractionsTest, ReadersOfTheWholeKeepItWhole) {
+TEST(SplitMatmulsTest, ReadersOfTheWholeKeepItWhole) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({3, 4}));
   NodeId y = s.b.MatMul(x, s.b.Floats(DType::kF32, Shape({4, 4}), std::vector<double>(16, 0.5)));
   s.Out("a", s.b.Slice(y, 1, 0, 1, 2));
   s.Out("b", s.b.Slice(y, 1, 2, 1, 2));
   s.Out("all", s.b.Unary(TapeOp::kExp, y));
-  EXPECT_EQ(ExpectSame(&s, SplitContractions).changes, 0);
+  EXPECT_EQ(ExpectSame(&s, SplitMatmuls).changes, 0);
 }
 
 // A cache that `position` updates, with names to try.

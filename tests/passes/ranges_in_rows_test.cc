@@ -1,4 +1,4 @@
-// ranges_in_rows: what quantises an image finds its range in each row, and computes the same.
+// ranges_in_rows: what quantises a picture finds its range in each row, and computes the same.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -7,40 +7,40 @@ namespace {
 using ir::NodeId;
 using ir::Op;
 
-struct Image {
+struct RangedPicture {
   Shape shape{2, 3, 5, 7};
   int along = 2;
-  bool with_0 = true;        // the range has 0 in it
-  bool other_image = false;  // whose range it is
+  bool with_0 = true;          // the range has 0 in it
+  bool other_picture = false;  // whose range it is
   bool padded = false, covers = true;
   bool both = false;  // padded and as it is
   bool clusters = true;
 };
 
-// The image with 0 around it, or without its first column.
+// The picture with 0 around it, or without its first column.
 NodeId Padded(SmallGraph* s, NodeId x, bool covers) {
-  const Shape image = s->b.shape(x);
-  Shape padded = image;
+  const Shape picture = s->b.shape(x);
+  Shape padded = picture;
   padded[3] += 2;
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(padded);
-  for (int d = 0; d < 3; ++d) attrs.map.steps[0].strides[d] = ir::DenseView(image).steps[0].strides[d];
+  for (int d = 0; d < 3; ++d) attrs.map.steps[0].strides[d] = ir::DenseView(picture).steps[0].strides[d];
   attrs.map.steps[0].strides[3] = 0;
-  attrs.dims = {{1, image[3], false, false}};
+  attrs.dims = {{1, picture[3], false, false}};
   std::vector<int64_t> places;
   for (int64_t i = 0; i < padded[3]; ++i) places.push_back(i - 1 + (covers || i != 1 ? 0 : -1));
   return s->b.IndexedRead(x, {s->b.Ints(DType::kI32, Shape{1, 1, 1, padded[3]}, places)}, attrs, padded);
 }
 
-// As DynamicQuantizeLinear is imported. Gives how many images were changed.
-int64_t Changed(SmallGraph* s, const Image& image) {
+// As DynamicQuantizeLinear is imported. Gives how many pictures were changed.
+int64_t Changed(SmallGraph* s, const RangedPicture& picture) {
   ir::Builder& b = s->b;
-  const NodeId x = b.BinaryScalar(TapeOp::kSub, s->In("x", image.shape), 1);
-  const NodeId ranged = image.other_image ? s->In("y", image.shape) : x;
+  const NodeId x = b.BinaryScalar(TapeOp::kSub, s->In("x", picture.shape), 1);
+  const NodeId ranged = picture.other_picture ? s->In("y", picture.shape) : x;
   const auto extreme = [&](ir::ReduceKind kind, TapeOp op) {
-    const NodeId lines = b.Reduce(kind, ranged, {image.along}, true);
+    const NodeId lines = b.Reduce(kind, ranged, {picture.along}, true);
     const NodeId all = b.Reduce(kind, lines, {0, 1, 2, 3}, false);
-    return b.BinaryScalar(op, all, image.with_0 ? 0 : 1);
+    return b.BinaryScalar(op, all, picture.with_0 ? 0 : 1);
   };
   const NodeId min = extreme(ir::ReduceKind::kMin, TapeOp::kMin),
                max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
@@ -51,13 +51,13 @@ int64_t Changed(SmallGraph* s, const Image& image) {
     q = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255);
     return b.Cast(q, DType::kU8);
   };
-  if (image.both) s->Out("padded", quantised(Padded(s, x, image.covers)));
-  const NodeId read = image.padded ? Padded(s, x, image.covers) : x;
+  if (picture.both) s->Out("padded", quantised(Padded(s, x, picture.covers)));
+  const NodeId read = picture.padded ? Padded(s, x, picture.covers) : x;
   s->Out("numbers", quantised(read));
   s->Out("scale", scale);
   s->Out("zero", zero);
   PassOptions options;
-  options.clusters = image.clusters;
+  options.clusters = picture.clusters;
   return ExpectSame(s, RangesInRows, options).changes;
 }
 
@@ -87,7 +87,7 @@ TEST(RangesInRows, WhatIsPaddedBy0HasTheSameRange) {
   EXPECT_EQ(RowsAndAll(s, 9), std::make_pair(int64_t{2}, int64_t{0})) << ir::Dump(s.g);
 }
 
-TEST(RangesInRows, OfSmallImagesItIsFoundAtOnce) {
+TEST(RangesInRows, OfSmallPicturesItIsFoundAtOnce) {
   for (const bool padded : {false, true}) {
     SmallGraph s;
     EXPECT_EQ(Changed(&s, {.padded = padded}), 1);
@@ -100,7 +100,7 @@ TEST(RangesInRows, OfSmallImagesItIsFoundAtOnce) {
   }
 }
 
-TEST(RangesInRows, PaddedImagesAreFoundAtOnceOnlyIfTheyAreSmaller) {
+TEST(RangesInRows, PaddedPicturesAreFoundAtOnceOnlyIfTheyAreSmaller) {
   for (const bool padded : {false, true}) {
     SmallGraph s;
     EXPECT_EQ(Changed(&s, {.shape = {1, 16, 20, 60}, .padded = padded}), 1);
@@ -111,18 +111,18 @@ TEST(RangesInRows, PaddedImagesAreFoundAtOnceOnlyIfTheyAreSmaller) {
 }
 
 TEST(RangesInRows, OtherRangesStay) {
-  const auto changed = [](const Image& image) {
+  const auto changed = [](const RangedPicture& picture) {
     SmallGraph s;
-    return Changed(&s, image);
+    return Changed(&s, picture);
   };
   EXPECT_EQ(changed({.shape = {1, 64, 2, 600}}), 0) << "rows are too long for a block";
   EXPECT_EQ(changed({.along = 3}), 0) << "what lies side by side";
   EXPECT_EQ(changed({.with_0 = false}), 0) << "0 is not in the range";
-  EXPECT_EQ(changed({.other_image = true}), 0) << "the range of something else";
+  EXPECT_EQ(changed({.other_picture = true}), 0) << "the range of something else";
   EXPECT_EQ(changed({.padded = true, .covers = false}), 0) << "the range of more than is read";
 }
 
-TEST(RangesInRows, WhoQuantisesTheImageAtOnceFindsTheRangeForPaddedOnes) {
+TEST(RangesInRows, WhoQuantisesThePictureAtOnceFindsTheRangeForPaddedOnes) {
   SmallGraph s;
   EXPECT_EQ(Changed(&s, {.shape = {1, 16, 20, 60}, .both = true}), 1);
   EXPECT_EQ(s.CountOf(Op::kReduce), 2) << ir::Dump(s.g);

@@ -1,4 +1,4 @@
-// scaled_ranges: the range of an image times a factor a channel, from extremes of channels.
+// scaled_ranges: the range of a picture times a factor a channel, from extremes of channels.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -14,7 +14,7 @@ struct Scaled {
   bool mean_of_other = false;
 };
 
-// An image times a factor a channel, quantised as DynamicQuantizeLinear is imported. Gives how many extremes
+// A picture times a factor a channel, quantised as DynamicQuantizeLinear is imported. Gives how many extremes
 // were changed.
 int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
   ir::Builder& b = s->b;
@@ -23,16 +23,16 @@ int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
   s->Out("mean", b.Reduce(ir::ReduceKind::kSum, scaled.mean_of_other ? s->In("y", shape) : x,
                           scaled.mean_axes, true));
   const NodeId factors = s->In("factors", scaled.by_pixel ? Shape{1, 1, 5, 7} : Shape{1, 6, 1, 1});
-  const NodeId image =
+  const NodeId picture =
       b.Mul(x, b.Expand(b.BinaryScalar(TapeOp::kSub, factors, scaled.negative ? 0.5 : -0.5), shape));
   const auto extreme = [&](ir::ReduceKind kind, TapeOp op) {
-    return b.BinaryScalar(op, b.Reduce(kind, b.Reduce(kind, image, {2}, true), {0, 1, 2, 3}, false), 0);
+    return b.BinaryScalar(op, b.Reduce(kind, b.Reduce(kind, picture, {2}, true), {0, 1, 2, 3}, false), 0);
   };
   const NodeId min = extreme(ir::ReduceKind::kMin, TapeOp::kMin),
                max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
   const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
   const NodeId q =
-      b.Add(b.Unary(TapeOp::kRound, b.Div(image, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
+      b.Add(b.Unary(TapeOp::kRound, b.Div(picture, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
   s->Out("numbers",
          b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255), DType::kU8));
   s->Out("scale", scale);

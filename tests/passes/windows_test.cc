@@ -36,8 +36,8 @@ TEST_P(Windows, ConvolutionsOfSinglePixelsAreProducts) {
       const NodeId y = s.b.Conv(s.In(name, x, type), s.In(name + " weight", w, type), Conv(x.rank - 2));
       s.Out(name + " y", s.b.Cast(y, DType::kF32));
     };
-    conv("image", Shape({1, 8, 3, 5}), 16);
-    conv("images", Shape({3, 8, 3, 5}), 7);
+    conv("picture", Shape({1, 8, 3, 5}), 16);
+    conv("pictures", Shape({3, 8, 3, 5}), 7);
     conv("line", Shape({2, 5, 9}), 8);
     conv("volume", Shape({1, 4, 2, 3, 2}), 8);
     conv("one pixel", Shape({2, 12, 1, 1}), 6);

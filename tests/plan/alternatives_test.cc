@@ -1,4 +1,4 @@
-// Alternatives of kernels: kept by the format, and held to the rules of the images that run.
+// Alternatives of kernels: kept by the format, and held to the rules of the binaries that run.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -23,27 +23,27 @@ TEST(Alternatives, RoundTripKeepsEverything) {
   ASSERT_EQ(decoded.modules[0].alternatives.size(), 2u);
   const KernelAlternative& first = decoded.modules[0].alternatives[0];
   EXPECT_EQ(first.choice, "mma 64x64x64 2x2x2 cluster 1");
-  EXPECT_EQ(first.image.entry, "rondo_k0_a0");
-  EXPECT_EQ(first.image.grid, 7u);
-  EXPECT_TRUE(first.image.waits);
-  EXPECT_EQ(decoded.modules[0].alternatives[1].image.matmul->m, 4);
-  EXPECT_EQ(first.image.choice, "mma 64x64x64");
-  EXPECT_EQ(first.image.text_digest, 11u);
-  EXPECT_EQ(first.image.digest, 12u);
+  EXPECT_EQ(first.binary.entry, "rondo_k0_a0");
+  EXPECT_EQ(first.binary.grid, 7u);
+  EXPECT_TRUE(first.binary.waits);
+  EXPECT_EQ(decoded.modules[0].alternatives[1].binary.matmul->m, 4);
+  EXPECT_EQ(first.binary.choice, "mma 64x64x64");
+  EXPECT_EQ(first.binary.text_digest, 11u);
+  EXPECT_EQ(first.binary.digest, 12u);
   EXPECT_EQ(decoded.modules[0].compiler, "nvrtc 13.0");
 }
 
-TEST(Alternatives, AreHeldToTheRulesOfImages) {
+TEST(Alternatives, AreHeldToTheRulesOfBinaries) {
   const struct {
     std::function<void(Sample&)> change;
     const char* says;
   } kRules[] = {
       {[](Sample& s) { AlternativeOf(s, 0).kernel = 1; }, "an alternative of kernel 1 of 1"},
       {[](Sample& s) { AlternativeOf(s, 1).kernel = kNone; }, "an alternative of kernel 4294967295 of 1"},
-      {[](Sample& s) { AlternativeOf(s, 0).image.entry = ""; }, "no entry"},
-      {[](Sample& s) { AlternativeOf(s, 0).image.grid = 0; }, "0 blocks"},
-      {[](Sample& s) { AlternativeOf(s, 0).image.shared = 1 << 20; }, "1048576 bytes of shared memory"},
-      {[](Sample& s) { AlternativeOf(s, 1).image.matmul = nullptr; }, "without a matmul"},
+      {[](Sample& s) { AlternativeOf(s, 0).binary.entry = ""; }, "no entry"},
+      {[](Sample& s) { AlternativeOf(s, 0).binary.grid = 0; }, "0 blocks"},
+      {[](Sample& s) { AlternativeOf(s, 0).binary.shared = 1 << 20; }, "1048576 bytes of shared memory"},
+      {[](Sample& s) { AlternativeOf(s, 1).binary.matmul = nullptr; }, "without a matmul"},
   };
   for (const auto& rule : kRules) {
     Sample s = MakeSampleWithAlternatives();

@@ -188,7 +188,7 @@ TEST(Checker, WhatPointsCombineIntoIsNotLoadedBesideThat) {
 
 TEST(Checker, ARoleIsNeverReadInPlace) {
   Sample s = MakeSample();
-  // X[4, 8] W -> H, with H over X: the contraction reads X while it writes H.
+  // X[4, 8] W -> H, with H over X: the matmul reads X while it writes H.
   BufferOf(s, kH).offset = BufferOf(s, kP).offset = 0;
   BufferOf(s, kH).aliases = kX;
   const Status status = CheckPlan(s.data);

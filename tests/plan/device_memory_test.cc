@@ -70,21 +70,22 @@ TEST(DeviceMemoryTest, IsNoneWithoutMachineCode) {
 
 TEST(DeviceMemoryTest, CountsTheLibraryWhereAnyKernelIsComputedByIt) {
   Plan plan(kMeasured[0]);
-  KernelImage function, library;
-  library.kind = ImageKind::kLibraryMatmul;
+  KernelBinary function, library;
+  library.kind = BinaryKind::kLibraryMatmul;
   DeviceMemoryRates rates;
   rates.library = 5 * kMiB;
   const DeviceMemory without = EstimateDeviceMemory(NeedsOn(plan.data, 0), rates);
   EXPECT_EQ(without.library, 0u);
-  for (const auto& images : {std::vector<KernelImage>{function, library}, {library, function}, {library}}) {
-    plan.module.images = images;
+  for (const auto& binaries :
+       {std::vector<KernelBinary>{function, library}, {library, function}, {library}}) {
+    plan.module.binaries = binaries;
     EXPECT_TRUE(NeedsOn(plan.data, 0).library);
     const DeviceMemory with = EstimateDeviceMemory(NeedsOn(plan.data, 0), rates);
     EXPECT_EQ(with.library, 5 * kMiB);
     EXPECT_EQ(with.first_session - without.first_session, with.library);
     EXPECT_EQ(with.each_session, without.each_session);
   }
-  plan.module.images = {&function, 1};
+  plan.module.binaries = {&function, 1};
   EXPECT_FALSE(NeedsOn(plan.data, 0).library);
 }
 

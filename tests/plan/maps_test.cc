@@ -1,4 +1,4 @@
-// Tensor maps of kernels' images: what TMA can do, and no byte that the kernel may not touch.
+// Tensor maps of kernels' binaries: what TMA can do, and no byte that the kernel may not touch.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace rondo {
 namespace {
 
-TensorMap& Map(Sample& s, size_t i = 0) { return Edit(ImageOf(s).tensor_maps, i); }
+TensorMap& Map(Sample& s, size_t i = 0) { return Edit(BinaryOf(s).tensor_maps, i); }
 
-void Rely(Sample& s, std::vector<uint32_t> relies) { ImageOf(s).relies = s.arena.Copy(relies); }
+void Rely(Sample& s, std::vector<uint32_t> relies) { BinaryOf(s).relies = s.arena.Copy(relies); }
 
 TEST(Reliance, WhatTheBindingsKeepIsGood) {
   Sample s = MakeMapSample();
@@ -31,10 +31,10 @@ TEST(TensorMaps, RoundTripKeepsEverything) {
   Arena arena;
   Result<PlanFile> plan = RoundTrip(s, arena);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
-  const KernelImage& image = plan->data.modules[0].images[0];
-  EXPECT_EQ(image.block, 288u);
-  ASSERT_EQ(image.tensor_maps.size(), 2u);
-  const TensorMap& w = image.tensor_maps[1];
+  const KernelBinary& binary = plan->data.modules[0].binaries[0];
+  EXPECT_EQ(binary.block, 288u);
+  ASSERT_EQ(binary.tensor_maps.size(), 2u);
+  const TensorMap& w = binary.tensor_maps[1];
   EXPECT_EQ(w.param, 1);
   EXPECT_EQ(w.dtype, DType::kF32);
   EXPECT_EQ(w.rank, 2u);
@@ -49,7 +49,7 @@ class MapRules : public BrokenSample {};
 TEST_P(MapRules, Broken) { VerifierRefuses(MakeMapSample()); }
 
 const Broken kRules[] = {
-    {"ThreadsOfABlock", [](Sample& s) { ImageOf(s).block = 1025; }, "threads a block, 1025"},
+    {"ThreadsOfABlock", [](Sample& s) { BinaryOf(s).block = 1025; }, "threads a block, 1025"},
     {"RelianceOfTooFewParameters",
      [](Sample& s) {
        Rely(s, {1, 1});

@@ -18,7 +18,7 @@ Buffer Matrix(const char* name, BufferKind kind, Shape shape, uint64_t offset) {
 
 Kernel Matmul(Arena& arena) {
   Part p;
-  p.skeleton = Skeleton::kContraction;
+  p.skeleton = Skeleton::kMatMul;
   p.m = p.n = p.reduced = 1;
   p.loops = List<int64_t>(arena, {kRows, kColumns, kDepth});
   p.operands = List<Operand>(
@@ -31,7 +31,7 @@ Kernel Matmul(Arena& arena) {
       List<TapeInst>(arena, {Slot(TapeOp::kAcc, 0), Load(2), Apply(TapeOp::kAdd, 0, 1), Load(3),
                              Apply(TapeOp::kAdd, 2, 3), Number(0), Apply(TapeOp::kMax, 4, 5), Store(6, 4)});
   Kernel kernel;
-  kernel.name = "k0_contraction";
+  kernel.name = "k0_matmul";
   kernel.num_params = 6;
   kernel.parts = List<Part>(arena, {p});
   kernel.workspace_param = 5;
@@ -100,13 +100,13 @@ Sample MakeProductSample() {
   matmul.tf32 = true;
   matmul.workspace_bytes = kProductScratchBytes;
   matmul.algorithm = 2;
-  KernelImage image;
-  image.kind = ImageKind::kLibraryMatmul;
-  image.matmul = List<LibraryMatmul>(s.arena, {matmul}).data();
+  KernelBinary binary;
+  binary.kind = BinaryKind::kLibraryMatmul;
+  binary.matmul = List<LibraryMatmul>(s.arena, {matmul}).data();
   CodeModule module;
   module.architecture = "sm_90a";
   module.codes = List<Span<const uint8_t>>(s.arena, {List<uint8_t>(s.arena, {1, 2, 3})});
-  module.images = List<KernelImage>(s.arena, {image});
+  module.binaries = List<KernelBinary>(s.arena, {binary});
   s.data.modules = List<CodeModule>(s.arena, {module});
   return s;
 }
@@ -115,15 +115,15 @@ Sample MakeSampleWithAlternatives() {
   Sample s = MakeProductSample();
   KernelAlternative generated;
   generated.choice = "mma 64x64x64 2x2x2 cluster 1";
-  generated.image.entry = "rondo_k0_a0";
-  generated.image.grid = 7;
-  generated.image.waits = true;
-  generated.image.choice = "mma 64x64x64";
-  generated.image.text_digest = 11;
-  generated.image.digest = 12;
+  generated.binary.entry = "rondo_k0_a0";
+  generated.binary.grid = 7;
+  generated.binary.waits = true;
+  generated.binary.choice = "mma 64x64x64";
+  generated.binary.text_digest = 11;
+  generated.binary.digest = 12;
   KernelAlternative library;
   library.choice = "library 3";
-  library.image = s.data.modules[0].images[0];
+  library.binary = s.data.modules[0].binaries[0];
   Edit(s.data.modules, 0).compiler = "nvrtc 13.0";
   Edit(s.data.modules, 0).alternatives = List<KernelAlternative>(s.arena, {generated, library});
   return s;
@@ -131,11 +131,11 @@ Sample MakeSampleWithAlternatives() {
 
 Sample MakeMapSample() {
   Sample s = MakeProductSample();
-  KernelImage& image = ImageOf(s);
-  image.kind = ImageKind::kFunction;
-  image.matmul = nullptr;
-  image.entry = "f";
-  image.block = 288;
+  KernelBinary& binary = BinaryOf(s);
+  binary.kind = BinaryKind::kFunction;
+  binary.matmul = nullptr;
+  binary.entry = "f";
+  binary.block = 288;
   TensorMap x;
   x.dtype = DType::kF32;
   x.extents[0] = kDepth;
@@ -148,8 +148,8 @@ Sample MakeMapSample() {
   w.param = 1;
   w.extents[1] = kColumns;
   w.box[1] = kColumns;
-  image.tensor_maps = List<TensorMap>(s.arena, {x, w});
-  image.relies = List<uint32_t>(s.arena, {32, kReliesOnConstant | 64, 4, 4, 4, 16});
+  binary.tensor_maps = List<TensorMap>(s.arena, {x, w});
+  binary.relies = List<uint32_t>(s.arena, {32, kReliesOnConstant | 64, 4, 4, 4, 16});
   return s;
 }
 

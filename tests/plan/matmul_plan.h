@@ -7,7 +7,7 @@
 namespace rondo {
 
 // Program "main": Y = relu(X W^T + R + B) for X of 4 x 8, W of 16 x 8, R and Y of 4 x 16, B of 16 floats, in
-// a plan with one module, whose one image is the matmul. B and R are read by the epilogue.
+// a plan with one module, whose one binary is the matmul. B and R are read by the epilogue.
 enum ProductBuffer : uint32_t { kProductX, kProductW, kProductR, kProductB, kProductY, kProductScratch };
 inline constexpr uint64_t kProductScratchBytes = 4096;
 Sample MakeProductSample();
@@ -18,8 +18,8 @@ Sample MakeSampleWithAlternatives();
 // The same, computed by a function that gets X and W as tensor maps.
 Sample MakeMapSample();
 
-inline KernelImage& ImageOf(Sample& s) { return Edit(s.data.modules[0].images, 0); }
-inline LibraryMatmul& MatmulOf(Sample& s) { return const_cast<LibraryMatmul&>(*ImageOf(s).matmul); }
+inline KernelBinary& BinaryOf(Sample& s) { return Edit(s.data.modules[0].binaries, 0); }
+inline LibraryMatmul& MatmulOf(Sample& s) { return const_cast<LibraryMatmul&>(*BinaryOf(s).matmul); }
 
 }  // namespace rondo
 

@@ -81,9 +81,9 @@ TEST(Matmuls, RoundTripKeepsEverything) {
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_EQ(plan->data.kernels[0].workspace_param, 5);
   EXPECT_EQ(plan->data.kernels[0].workspace_bytes, kProductScratchBytes);
-  const KernelImage& image = plan->data.modules[0].images[0];
-  ASSERT_EQ(image.kind, ImageKind::kLibraryMatmul);
-  const LibraryMatmul& p = *image.matmul;
+  const KernelBinary& binary = plan->data.modules[0].binaries[0];
+  ASSERT_EQ(binary.kind, BinaryKind::kLibraryMatmul);
+  const LibraryMatmul& p = *binary.matmul;
   EXPECT_EQ(p.lhs.outer_stride, 8);
   EXPECT_EQ(p.bias.param, 3);
   EXPECT_EQ(p.addend.dtype, DType::kF32);
@@ -103,15 +103,15 @@ TEST_P(ProductRules, Broken) { EitherRefuses(MakeProductSample()); }
 Kernel& KernelOf(Sample& s) { return Edit(s.data.kernels, 0); }
 
 const Broken kRules[] = {
-    {"UnknownKind", [](Sample& s) { ImageOf(s).kind = static_cast<ImageKind>(2); }, "kind 2 with a matmul"},
-    {"MatmulMissing", [](Sample& s) { ImageOf(s).matmul = nullptr; }, "kind 1 without a matmul"},
+    {"UnknownKind", [](Sample& s) { BinaryOf(s).kind = static_cast<BinaryKind>(2); }, "kind 2 with a matmul"},
+    {"MatmulMissing", [](Sample& s) { BinaryOf(s).matmul = nullptr; }, "kind 1 without a matmul"},
     {"ProductOfAFunction",
      [](Sample& s) {
-       ImageOf(s).kind = ImageKind::kFunction;
-       ImageOf(s).entry = "f";
+       BinaryOf(s).kind = BinaryKind::kFunction;
+       BinaryOf(s).entry = "f";
      },
      "kind 0 with a matmul"},
-    {"ProductWithAnEntry", [](Sample& s) { ImageOf(s).entry = "f"; }, "no need of an entry"},
+    {"ProductWithAnEntry", [](Sample& s) { BinaryOf(s).entry = "f"; }, "no need of an entry"},
     {"NoRows", [](Sample& s) { MatmulOf(s).m = 0; }, "0 x 16 x 8) has an extent that is not from 1"},
     {"TooDeep", [](Sample& s) { MatmulOf(s).k = int64_t{1} << 31; },
      "4 x 16 x 2147483648) has an extent that is not from 1"},
@@ -208,7 +208,7 @@ const Broken kRules[] = {
      [](Sample& s) {
        KernelOf(s).parts = List<Part>(s.arena, {KernelOf(s).parts[0], KernelOf(s).parts[0]});
      },
-     "not of one contraction"},
+     "not of one matmul"},
     {"WorkspaceWithoutBytes", [](Sample& s) { KernelOf(s).workspace_bytes = 0; }, "a workspace of 0 bytes"},
     {"WorkspaceWithoutParameter", [](Sample& s) { KernelOf(s).workspace_param = kNoOperand; },
      "a workspace of 4096 bytes in parameter 65535"},

@@ -70,7 +70,7 @@ class SampleKernels {
 
   Kernel Contraction() {
     Part p;
-    p.skeleton = Skeleton::kContraction;
+    p.skeleton = Skeleton::kMatMul;
     p.m = p.n = p.reduced = 1;
     p.loops = List<int64_t>(a_, {4, 16, 8});
     p.operands = List<Operand>(a_, {Access(a_, 0, kRead, {8, 0, 1}), Access(a_, 1, kRead, {0, 1, 16}),
@@ -82,7 +82,7 @@ class SampleKernels {
         List<TapeInst>(a_, {Load(0), Number(2), Apply(TapeOp::kMul, 0, 1), Apply(TapeOp::kYield, 2)});
     p.epilogue =
         List<TapeInst>(a_, {Slot(TapeOp::kAcc, 0), Number(0), Apply(TapeOp::kMax, 0, 1), Store(2, 2)});
-    return Make("k0_contraction", 3, {p}, "matmul");
+    return Make("k0_matmul", 3, {p}, "matmul");
   }
 
   Kernel Gather() {

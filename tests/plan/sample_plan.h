@@ -20,7 +20,7 @@ struct Sample {
 };
 
 // Program "main" on device 0, two streams (buffers in capitals):
-//   0 contraction  H = relu((2 * X) W)        4 softmax's P -> row block 1 of the state CACHE
+//   0 matmul  H = relu((2 * X) W)        4 softmax's P -> row block 1 of the state CACHE
 //   1 gather       G = TABLE[IDS] (stream 1)  5 copy      CAT -> Y, after 4
 //   2 softmax      P = softmax(H) in place    6 pad       Z = X with a row of -1 above and below
 //   3 concat       CAT = [P | G], two parts   7 attention A over CACHE, in the memory of G

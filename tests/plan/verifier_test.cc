@@ -63,8 +63,7 @@ const Broken kPlanRules[] = {
      "no programs"},
     {"TwoProgramsOfOneName", [](Sample& s) { ProgramOf(s, 1).name = "main"; }, "\"main\""},
     {"ProgramWithoutName", [](Sample& s) { ProgramOf(s, 1).name = ""; }, "no name"},
-    {"TwoKernelsOfOneName", [](Sample& s) { Edit(s.data.kernels, 1).name = "k0_contraction"; },
-     "\"k0_contraction\""},
+    {"TwoKernelsOfOneName", [](Sample& s) { Edit(s.data.kernels, 1).name = "k0_matmul"; }, "\"k0_matmul\""},
 };
 
 const Broken kBufferRules[] = {

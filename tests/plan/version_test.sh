@@ -21,7 +21,7 @@ cmp a.rondo b.rondo || fail "the same options gave other bytes"
 "$rondo" inspect --wide a.rondo >shown
 grep -qF "made by ${said%, plan format*} with --state cache:cache_out" shown || { head -1 shown; fail "inspect does not show who made a plan"; }
 "$rondo" inspect --json c.rondo >shown  # whole: a pipe that is closed early fails now and then
-grep -qE '"producer": ?"rondo [^"]* with --no-auto-state --deterministic"' shown || fail "inspect --json does not show the options"
+grep -qE '"producer": ?"rondo [^"]* with --deterministic --no-auto-state"' shown || fail "inspect --json does not show the options"
 
 # What a build says of its commit, in checkouts of its own.
 text() { "$cmake" -DSOURCE="$1" -DOUTPUT="$work/build.cc" -DVERSION=7.8.9 -DOPTIONS=Debug -P "$source/tools/cmake/WriteBuild.cmake"; grep kBuild build.cc; }

@@ -11,7 +11,7 @@
 
 #include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/measured_times.h"
 #include "tests/compile/hand_made.h"
 #include "tests/schedule/exhaustive.h"

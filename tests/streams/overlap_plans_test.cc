@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/plan_timeline.h"
 #include "tests/e2e/harness.h"

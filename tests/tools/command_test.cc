@@ -70,7 +70,7 @@ TEST_F(Usage, APlanForGpusAndTheHostRunsWhereNoGpuCan) {
                 "PTX for compute capability 8.0 and all later; it has run on compute capability 9.0 only");
   const Outcome checked = Rondo("check " + plan);
   EXPECT_EQ(checked.status, 0) << checked.text;
-  EXPECT_PRINTS(checked, "images are what was compiled");
+  EXPECT_PRINTS(checked, "binaries are what was compiled");
   const Outcome ran = Rondo("bench --runs 1 " + plan);
   EXPECT_EQ(ran.status, 0) << ran.text;
 }

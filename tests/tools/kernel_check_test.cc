@@ -212,7 +212,7 @@ TEST(KernelTolerance, LetsQuantisedSumsOfFloatsBeOneStepOff) {
   part.skeleton = Skeleton::kAttention;
   EXPECT_EQ(KernelTolerance(part, bytes), 1);
   EXPECT_EQ(KernelTolerance(part, words), 0);
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   part.acc_type = TapeType::kF32;
   EXPECT_EQ(KernelTolerance(part, bytes), 1);
   part.acc_type = TapeType::kI64;
@@ -256,12 +256,12 @@ TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {
   EXPECT_TRUE(MakeKernelMemory(gather.plan, 0, 3, IndexValues::kOneOutside).faults);
 }
 
-// Another image of a kernel, as the host driver has them: the same contract and another tape.
+// Another binary of a kernel, as the host driver has them: the same contract and another tape.
 TEST_F(KernelCheck, ImagesAreComparedWithTheOneThatRuns) {
   GatherPlan plan, same, other;
   other.tape[1].imm.f = 2;
   Result<std::vector<KernelVerdict>> verdicts =
-      CheckImages(plan.plan, 0, {&same.plan, &other.plan, &same.plan}, host_, 1);
+      CheckBinaries(plan.plan, 0, {&same.plan, &other.plan, &same.plan}, host_, 1);
   ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
   ASSERT_EQ(verdicts->size(), 3u);
   EXPECT_TRUE((*verdicts)[0].failures.empty());
@@ -285,9 +285,9 @@ TEST_F(KernelCheck, KernelsAndRunsAreTimedOverMemoryAsThePlanLaysItOut) {
   ASSERT_TRUE(alone.ok()) << alone.status().message();
   EXPECT_GT(*alone, 0);
   // Inputs are given anew before each replay: a run writes over them, and indices must stay in their bounds.
-  std::vector<size_t> images(compiled->plan.kernels.size(), 0);
-  images[0] = 1;
-  const Result<double> run = timer.TimeRun(images);
+  std::vector<size_t> binaries(compiled->plan.kernels.size(), 0);
+  binaries[0] = 1;
+  const Result<double> run = timer.TimeRun(binaries);
   ASSERT_TRUE(run.ok()) << run.status().message();
   EXPECT_GT(*run, *alone);
   EXPECT_EQ(timer.Time(100000, 0).status().code(), Code::kInvalidArgument);

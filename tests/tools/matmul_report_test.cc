@@ -29,7 +29,7 @@ TEST(MatmulReport, StandsInTextAndJson) {
   for (const Section& section : MakePlanReport(file, "p", {}).sections) {
     if (section.title != "Matmuls by a library") continue;
     ASSERT_EQ(section.table.rows.size(), 1u);
-    EXPECT_EQ(section.table.rows[0][0], "k0_contraction");
+    EXPECT_EQ(section.table.rows[0][0], "k0_matmul");
     EXPECT_EQ(section.table.rows[0][1], "sm_90a");
     found = true;
   }

@@ -152,7 +152,7 @@ TEST(Traffic, ScalesOfPackedWeightsAreAllRead) {
   Part part = sample.part();
   const uint16_t codes[] = {1}, scales[] = {2};
   part.outer = 0, part.m = part.n = part.reduced = 1;
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   part.rhs = codes;
   part.scales = scales;
   Kernel kernel;

@@ -22,16 +22,18 @@
 namespace rondo::tools {
 namespace {
 
-// The plan with another image of one kernel. Not movable: the plan points into it.
+// The plan with another binary of one kernel. Not movable: the plan points into it.
 struct Exchanged {
-  Exchanged(const PlanData& of, uint32_t k, const KernelImage& image)
-      : images(of.modules[0].images.begin(), of.modules[0].images.end()), module(of.modules[0]), plan(of) {
-    images[k] = image;
-    module.images = images;
+  Exchanged(const PlanData& of, uint32_t k, const KernelBinary& binary)
+      : binaries(of.modules[0].binaries.begin(), of.modules[0].binaries.end()),
+        module(of.modules[0]),
+        plan(of) {
+    binaries[k] = binary;
+    module.binaries = binaries;
     plan.modules = Span<const CodeModule>(&module, 1);
   }
   Exchanged(const Exchanged&) = delete;
-  std::vector<KernelImage> images;
+  std::vector<KernelBinary> binaries;
   CodeModule module;
   PlanData plan;
 };
@@ -41,7 +43,7 @@ Status TimeAlternatives(const PlanData& data, uint32_t k, KernelTimer* timer, st
   if (data.modules.empty()) return Status::Ok();
   for (const KernelAlternative& alternative : data.modules[0].alternatives) {
     if (alternative.kernel != k) continue;
-    plans->emplace_back(data, k, alternative.image);
+    plans->emplace_back(data, k, alternative.binary);
     RONDO_ASSIGN_OR_RETURN(const size_t loaded, timer->Load(plans->back().plan));
     RONDO_ASSIGN_OR_RETURN(const double time, timer->Time(k, loaded));
     std::printf("  %-44s %8.2f µs\n", std::string(alternative.choice).c_str(), time);
@@ -59,14 +61,14 @@ Status Main(const char* path, int64_t first_integer, const std::set<std::string>
   std::deque<Exchanged> plans;
   KernelTimer timer(plan.data(), device, options);
   RONDO_RETURN_IF_ERROR(timer.Open());
-  RONDO_ASSIGN_OR_RETURN(const size_t images, timer.Load(plan.data()));
+  RONDO_ASSIGN_OR_RETURN(const size_t binaries, timer.Load(plan.data()));
   for (uint32_t k = 0; k < plan.data().kernels.size(); ++k) {
     const Kernel& kernel = plan.data().kernels[k];
     const bool chosen = std::any_of(kernel.parts.begin(), kernel.parts.end(), [&](const Part& part) {
       return skeletons.count(Name(part.skeleton)) != 0;
     });
     if (!chosen) continue;
-    RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(k, images));
+    RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(k, binaries));
     std::printf("%-20s %8.2f µs\n", std::string(kernel.name).c_str(), time);
     RONDO_RETURN_IF_ERROR(TimeAlternatives(plan.data(), k, &timer, &plans));
     std::fflush(stdout);

@@ -7,7 +7,7 @@ launch by kernel_times (README.md), in the order of rows and matmuls.
 
   build/venv/bin/python tools/bench/packed_matmuls.py build/matmuls.onnx 17 32 64 128 512 2048
   rondo compile build/matmuls.onnx --synthetic-weights 1 --target cuda:sm_90a --quantize-weights int4:32 -o P
-  kernel_times P 0 contraction
+  kernel_times P 0 matmul
 """
 import argparse
 import pathlib

@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #if RONDO_HAVE_COMPILER
-#include "compiler/codegen/cuda/compare_images.h"
+#include "compiler/codegen/cuda/compare_binaries.h"
 #endif
 #include "core/arena.h"
-#include "formats/machine_code/image_check.h"
+#include "formats/machine_code/binary_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 // What was proven, counted: how many things each rule was shown for.
 struct Counts {
   uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0,
-           images = 0;
+           binaries = 0;
 };
 
 Counts CountOf(const PlanData& plan, const CheckReport& report) {
@@ -35,7 +35,7 @@ Counts CountOf(const PlanData& plan, const CheckReport& report) {
     for (const Part& part : kernel.parts) counts.operands += part.operands.size();
   }
   for (const CodeModule& module : plan.modules)
-    counts.images += module.images.size() + module.alternatives.size();
+    counts.binaries += module.binaries.size() + module.alternatives.size();
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     counts.steps += plan.programs[p].steps.size();
     counts.sync_points += plan.programs[p].sync_points.size();
@@ -70,9 +70,9 @@ void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* 
   line("taken_over", counts.taken_over, "buffers take over another's memory in place, after its last reader");
   line("steps", counts.steps, "steps read only what was written before them");
   line("sync_points", counts.sync_points, "collectives are started in one order on all their devices");
-  if (counts.images > 0)
-    line("images", counts.images,
-         "images are what was compiled, and their code takes what its launch passes");
+  if (counts.binaries > 0)
+    line("binaries", counts.binaries,
+         "binaries are what was compiled, and their code takes what its launch passes");
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     const ProgramMemory& memory = report.programs[p];
@@ -104,7 +104,7 @@ class CheckCommand : public Command {
         .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: the seed of the random inputs (1)")
         .Text("--driver", &load_.driver,
               "with --kernels: what to check: cuda (default), or host against itself", "host|cuda")
-        .Flag("--images", &images_,
+        .Flag("--binaries", &binaries_,
               "also write every kernel's CUDA text again, compile it, and compare machine code and launch");
     DeclareLibraryPath(options, &load_.library_path);
     options.Texts("--ops", &ops_, "also compare the plan's custom operators with this library", "LIB.so");
@@ -133,7 +133,7 @@ class CheckCommand : public Command {
       return out_.Fail("check", status);
     }
     for (const CodeModule& module : plan->data.modules) {
-      if (Status status = CheckImages(plan->data, module, true); !status.ok())
+      if (Status status = CheckBinaries(plan->data, module, true); !status.ok())
         return out_.Fail("check", status);
     }
     if (Status status = CheckCalls(plan->data); !status.ok()) return out_.Fail("check", status);
@@ -151,7 +151,7 @@ class CheckCommand : public Command {
       out_.Line("  %10zu  expectations written to %s", now.size(), write_expect_.c_str());
     }
     int compared = expect_.empty() ? 0 : CheckExpectations(plan->data);
-    if (images_) compared = std::max(compared, CompareImagesOf(plan->data));
+    if (binaries_) compared = std::max(compared, CompareBinariesOf(plan->data));
     return out_.Finish(kernels_ ? std::max(compared, CheckKernelsOf(plan->data)) : compared);
   }
 
@@ -184,21 +184,21 @@ class CheckCommand : public Command {
   }
 
 #if RONDO_HAVE_COMPILER
-  int CompareImagesOf(const PlanData& plan) {
+  int CompareBinariesOf(const PlanData& plan) {
     if (plan.modules.empty())
       return out_.Fail("check",
-                       Status::Error(Code::kInvalidArgument, "--images: the plan has no machine code"));
+                       Status::Error(Code::kInvalidArgument, "--binaries: the plan has no machine code"));
     bool same = true;
     for (const CodeModule& module : plan.modules) {
-      Result<ImageComparison> compared = CompareImages(plan, module, load_.library_path);
-      if (!compared.ok()) return out_.Fail("check", compared.status().At("--images"));
-      out_.Line("%s: %u images compiled again from their contracts, %u codes by %s: %zu are not the same",
-                std::string(module.architecture).c_str(), compared->images, compared->codes,
+      Result<BinaryComparison> compared = CompareBinaries(plan, module, load_.library_path);
+      if (!compared.ok()) return out_.Fail("check", compared.status().At("--binaries"));
+      out_.Line("%s: %u binaries compiled again from their contracts, %u codes by %s: %zu are not the same",
+                std::string(module.architecture).c_str(), compared->binaries, compared->codes,
                 Printable(std::string(module.compiler)).c_str(), compared->failures.size());
-      out_.object()["images"].push_back({{"architecture", std::string(module.architecture)},
-                                         {"images", compared->images},
-                                         { "different",
-                                           compared->failures }});
+      out_.object()["binaries"].push_back({{"architecture", std::string(module.architecture)},
+                                           {"binaries", compared->binaries},
+                                           { "different",
+                                             compared->failures }});
       for (const std::string& failure : compared->failures)
         std::fprintf(stderr, "rondo check: %s\n", Printable(failure).c_str());
       same = same && compared->failures.empty();
@@ -206,8 +206,8 @@ class CheckCommand : public Command {
     return same ? 0 : 1;
   }
 #else
-  int CompareImagesOf(const PlanData&) {
-    return out_.Fail("check", Status::Error(Code::kUnsupported, "--images: this build has no compiler"));
+  int CompareBinariesOf(const PlanData&) {
+    return out_.Fail("check", Status::Error(Code::kUnsupported, "--binaries: this build has no compiler"));
   }
 #endif
 
@@ -251,7 +251,7 @@ class CheckCommand : public Command {
 
   std::vector<std::string> plans_, ops_;
   std::string expect_, write_expect_;
-  bool ignore_hashes_ = false, kernels_ = false, images_ = false;
+  bool ignore_hashes_ = false, kernels_ = false, binaries_ = false;
   int64_t seed_ = -1;  // -1: not given
   KernelCheckOptions kernel_check_;
   LoadOptions load_;

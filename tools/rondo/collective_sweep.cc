@@ -113,7 +113,7 @@ Result<std::vector<MeasuredCollective>> SweepCollectives(const PlanData& plan, c
   RONDO_ASSIGN_OR_RETURN(emit.targets, ParseTargets(plan.requirements.target));
   RONDO_ASSIGN_OR_RETURN(EmittedPlan emitted, EmitPlan(std::move(programs), emit, nullptr));
   std::vector<CodeModule> modules(plan.modules.begin(), plan.modules.end());
-  for (CodeModule& module : modules) module.images = {}, module.alternatives = {};
+  for (CodeModule& module : modules) module.binaries = {}, module.alternatives = {};
   emitted.plan.modules = Span<const CodeModule>(modules);
   RONDO_ASSIGN_OR_RETURN(const Plan made, Plan::FromData(emitted.plan, {}));
   LoadOptions on = load;

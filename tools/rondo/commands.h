@@ -13,7 +13,7 @@ std::unique_ptr<Command> MakeCheckCommand();     // check.cc
 std::unique_ptr<Command> MakeCompileCommand();   // compile.cc
 std::unique_ptr<Command> MakeGenerateCommand();  // generate.cc
 std::unique_ptr<Command> MakeInspectCommand();   // inspect.cc
-std::unique_ptr<Command> MakeOpsCommand();      // ops.cc
+std::unique_ptr<Command> MakeOpsCommand();       // ops.cc
 std::unique_ptr<Command> MakePackCommand();      // pack.cc
 std::unique_ptr<Command> MakeProfileCommand();   // profile_plan.cc
 std::unique_ptr<Command> MakeRunCommand();       // run.cc

@@ -23,7 +23,7 @@ bool Exact(const TapeInst& inst) {
 bool AllExact(const Part& part) {
   const auto exact = [](Tape tape) { return std::all_of(tape.begin(), tape.end(), Exact); };
   const bool sums_floats = part.skeleton == Skeleton::kAttention ||
-                           (part.skeleton == Skeleton::kContraction && part.acc_type != TapeType::kI64);
+                           (part.skeleton == Skeleton::kMatMul && part.acc_type != TapeType::kI64);
   return !sums_floats && exact(part.prologue) && exact(part.body) && exact(part.epilogue) &&
          std::all_of(part.stages.begin(), part.stages.end(),
                      [&](const Stage& stage) { return exact(stage.tape); });
@@ -305,9 +305,9 @@ Result<std::vector<KernelVerdict>> CheckKernels(const PlanData& plan, Driver* te
   return verdicts;
 }
 
-Result<std::vector<KernelVerdict>> CheckImages(const PlanData& plan, uint32_t kernel,
-                                               const std::vector<const PlanData*>& others, Driver* driver,
-                                               uint64_t seed) {
+Result<std::vector<KernelVerdict>> CheckBinaries(const PlanData& plan, uint32_t kernel,
+                                                 const std::vector<const PlanData*>& others, Driver* driver,
+                                                 uint64_t seed) {
   Side believed;
   RONDO_RETURN_IF_ERROR(believed.Open(plan, driver));
   std::vector<std::unique_ptr<Side>> sides;

@@ -48,11 +48,11 @@ struct KernelCheckOptions {
 Result<std::vector<KernelVerdict>> CheckKernels(const PlanData& plan, Driver* tested, Driver* believed,
                                                 const KernelCheckOptions& options);
 
-// The same for other images of one kernel: `others` differ from `plan` in nothing else. Believed is the
-// plan's own image, on the same driver. One verdict for each.
-Result<std::vector<KernelVerdict>> CheckImages(const PlanData& plan, uint32_t kernel,
-                                               const std::vector<const PlanData*>& others, Driver* driver,
-                                               uint64_t seed);
+// The same for other binaries of one kernel: `others` differ from `plan` in nothing else. Believed is the
+// plan's own binary, on the same driver. One verdict for each.
+Result<std::vector<KernelVerdict>> CheckBinaries(const PlanData& plan, uint32_t kernel,
+                                                 const std::vector<const PlanData*>& others, Driver* driver,
+                                                 uint64_t seed);
 
 }  // namespace rondo::tools
 

@@ -152,7 +152,7 @@ void Layout(const PlanData& plan, uint32_t kernel, KernelMemory* memory) {
 // --------------------------------------------------------------------------------------------- values
 
 // Floats are multiples of 1/16 in [-1, 1]: sums of their products are exact in f32 in any order, so that a
-// contraction's result does not depend on how it is tiled.
+// matmul's result does not depend on how it is tiled.
 std::vector<uint8_t> PatternOf(DType dtype, uint64_t seed) {
   std::vector<uint8_t> pattern(kPattern * static_cast<size_t>(ByteSize(dtype)));
   for (size_t i = 0; i < kPattern; ++i) {

@@ -100,7 +100,7 @@ Result<double> KernelTimer::TimeGraph(const std::set<uint32_t>& given) {
   return Quantile(times, 0.5);
 }
 
-Result<double> KernelTimer::Time(uint32_t kernel, size_t images) {
+Result<double> KernelTimer::Time(uint32_t kernel, size_t binaries) {
   std::vector<const Step*> steps;
   for (const Program& program : plan_.programs) {
     for (const Step& step : program.steps) {
@@ -122,13 +122,13 @@ Result<double> KernelTimer::Time(uint32_t kernel, size_t images) {
     std::vector<DeviceAddress> addresses;
     for (const Binding& binding : steps[i % steps.size()]->bindings) addresses.push_back(AddressOf(binding));
     RONDO_RETURN_IF_ERROR(
-        device_->Launch(modules_[images], kernel, Span<const DeviceAddress>(addresses), stream_, 0));
+        device_->Launch(modules_[binaries], kernel, Span<const DeviceAddress>(addresses), stream_, 0));
   }
   RONDO_ASSIGN_OR_RETURN(const double time, TimeGraph({}));
   return time / kLaunches;
 }
 
-Result<double> KernelTimer::TimeRun(const std::vector<size_t>& images) {
+Result<double> KernelTimer::TimeRun(const std::vector<size_t>& binaries) {
   double all = 0;
   for (const Program& program : plan_.programs) {
     // A run may write over its inputs once it has read them.
@@ -147,7 +147,7 @@ Result<double> KernelTimer::TimeRun(const std::vector<size_t>& images) {
         addresses.push_back(AddressOf(binding) + static_cast<uint64_t>(binding.stride * int64_t{turn.round}));
       }
       if (step.kind == StepKind::kLaunch) {
-        RONDO_RETURN_IF_ERROR(device_->Launch(modules_[images[step.kernel]], step.kernel,
+        RONDO_RETURN_IF_ERROR(device_->Launch(modules_[binaries[step.kernel]], step.kernel,
                                               Span<const DeviceAddress>(addresses), stream_, s));
       } else if (step.kind == StepKind::kCopy) {
         RONDO_RETURN_IF_ERROR(device_->Copy(addresses[1], addresses[0], step.bytes, stream_));

@@ -1,4 +1,4 @@
-// KernelTimer: device times of a plan's kernels, alone or among the others, with one image or another.
+// KernelTimer: device times of a plan's kernels, alone or among the others, with one binary or another.
 // Nothing of the model is loaded: memory is laid out as the plan says and filled with synthetic numbers. Of
 // plans for several devices, device 0's part.
 #ifndef RONDO_TOOLS_RONDO_KERNEL_TIMER_H_
@@ -30,17 +30,17 @@ class KernelTimer {
 
   Status Open();
 
-  // Loads the images of `plan`, which differs from the timer's in nothing else and must outlive it; their
+  // Loads the binaries of `plan`, which differs from the timer's in nothing else and must outlive it; their
   // number, from 0 on.
   Result<size_t> Load(const PlanData& plan);
 
   // Microseconds a launch, launch after launch in one graph, in turn with all steps that use the kernel: what
   // a step costs without the event that `rondo bench` puts behind it. kInvalidArgument if no step uses it.
-  Result<double> Time(uint32_t kernel, size_t images);
+  Result<double> Time(uint32_t kernel, size_t binaries);
 
-  // Microseconds of all programs, one graph each, with images[k] as kernel k's. Launches and copies are
+  // Microseconds of all programs, one graph each, with binaries[k] as kernel k's. Launches and copies are
   // replayed, one after another; collectives and custom ops are left out.
-  Result<double> TimeRun(const std::vector<size_t>& images);
+  Result<double> TimeRun(const std::vector<size_t>& binaries);
 
  private:
   DeviceAddress AddressOf(const Binding& binding) const;

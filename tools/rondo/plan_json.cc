@@ -218,8 +218,8 @@ Json KernelsJson(const PlanData& plan) {
                     {"source", uses[k] == nullptr ? std::string() : SourceText(plan, uses[k]->source)}});
     if (plan.kernels[k].workspace_bytes > 0) list.back()["workspace_bytes"] = plan.kernels[k].workspace_bytes;
     for (const CodeModule& module : plan.modules) {
-      if (module.images[k].matmul != nullptr)
-        list.back()["matmuls"].push_back(MatmulJson(module, *module.images[k].matmul));
+      if (module.binaries[k].matmul != nullptr)
+        list.back()["matmuls"].push_back(MatmulJson(module, *module.binaries[k].matmul));
       for (const KernelAlternative& alternative : module.alternatives) {
         if (alternative.kernel == k) list.back()["alternatives"].push_back(std::string(alternative.choice));
       }

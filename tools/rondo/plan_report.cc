@@ -121,7 +121,7 @@ Section Partitions(const PlanData& plan, const Program& program) {
     sum.written += traffic.written;
     sum.operations += traffic.operations;
   }
-  section.lines.push_back(Printf("a run reads at most %s and writes %s; %.3g operations in contractions",
+  section.lines.push_back(Printf("a run reads at most %s and writes %s; %.3g operations in matmuls",
                                  BytesText(sum.read).c_str(), BytesText(sum.written).c_str(),
                                  static_cast<double>(sum.operations)));
   for (const Loop& loop : program.loops) {
@@ -271,10 +271,10 @@ Section LibraryMatmuls(const PlanData& plan) {
   section.title = "Matmuls by a library";
   section.table.head = {"kernel", "architecture", "matmul"};
   for (const CodeModule& module : plan.modules) {
-    for (size_t k = 0; k < module.images.size(); ++k) {
-      if (module.images[k].matmul == nullptr) continue;
+    for (size_t k = 0; k < module.binaries.size(); ++k) {
+      if (module.binaries[k].matmul == nullptr) continue;
       section.table.rows.push_back({std::string(plan.kernels[k].name), std::string(module.architecture),
-                                    MatmulText(*module.images[k].matmul)});
+                                    MatmulText(*module.binaries[k].matmul)});
     }
   }
   return section;

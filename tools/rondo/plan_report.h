@@ -31,7 +31,7 @@ bool LivesInArena(BufferKind kind);
 // "f32[2, 3]"
 std::string TypeText(const Buffer& buffer);
 std::string SourceText(const PlanData& plan, uint32_t source);
-// "contraction", "map x3", "map + reduction"
+// "matmul", "map x3", "map + reduction"
 std::string SkeletonText(const Kernel& kernel);
 // "cuBLASLt 512 x 4096 x 14336 bf16, addend, workspace 32.0 MiB": rows, columns and depth.
 std::string MatmulText(const LibraryMatmul& matmul);

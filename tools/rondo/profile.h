@@ -9,12 +9,12 @@
 //     "nccl": "2.31.2",
 //     "kernels": [                               rondo tune: how kernels are best computed
 //       { "key": "00f3a1…",                      16 hexadecimal digits: KernelDigest of the kernel
-//         "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",   for people
+//         "kernel": "k3_matmul", "source": "MatMul \"layers.0.q\"",   for people
 //         "choice": "mma 64x64x64 2x2x2 cluster 2",                        what compile takes
 //         "microseconds": { "mma 64x64x64 2x2x2 cluster 2": 671.25, ... } } of a run with each of them
 //     ],
 //     "times": [                                 rondo profile: how long kernels take, among the others
-//       { "key": "00f3a1…", "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",
+//       { "key": "00f3a1…", "kernel": "k3_matmul", "source": "MatMul \"layers.0.q\"",
 //         "launches": 8,                         in a run that was measured, for people
 //         "microseconds": 12.34 }                of a launch
 //     ],

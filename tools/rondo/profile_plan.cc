@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "formats/plan/plan_timeline.h"
 #include "tools/rondo/collective_sweep.h"
 #include "tools/rondo/command_output.h"
@@ -126,16 +126,17 @@ class ProfileCommand : public Command {
         NameMachine(plan, host ? "" : CudaDeviceName(device), host ? 0 : driver->Info().driver_version));
     KernelTimer timer(plan, device, {first_integer_, runs_});
     RONDO_RETURN_IF_ERROR(timer.Open());
-    RONDO_ASSIGN_OR_RETURN(const size_t images, timer.Load(plan));
+    RONDO_ASSIGN_OR_RETURN(const size_t binaries, timer.Load(plan));
     std::map<uint64_t, KernelSum> kernels = LaunchesOf(plan, 0);
     double alone = 0;
     for (auto& [key, sum] : kernels) {
       progress_.Show("kernel %s ...", std::string(plan.kernels[sum.kernel].name).c_str());
-      RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(sum.kernel, images));
+      RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(sum.kernel, binaries));
       sum.microseconds = time * sum.launches;
       alone += sum.microseconds;
     }
-    RONDO_ASSIGN_OR_RETURN(const double run, timer.TimeRun(std::vector<size_t>(plan.kernels.size(), images)));
+    RONDO_ASSIGN_OR_RETURN(const double run,
+                           timer.TimeRun(std::vector<size_t>(plan.kernels.size(), binaries)));
     progress_.Clear();
     if (kernels.empty())
       return Status::Error(Code::kInvalidArgument, "the plan's first device runs no kernel");

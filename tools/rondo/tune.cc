@@ -26,9 +26,9 @@ namespace {
 // medians differ by as much from one measurement to the next.
 constexpr double kLeastGain = 0.02, kLeastGainOfRun = 0.002;
 
-bool SameImage(const KernelImage& a, const KernelImage& b) {
+bool SameBinary(const KernelBinary& a, const KernelBinary& b) {
   if (a.kind != b.kind) return false;
-  if (a.kind == ImageKind::kLibraryMatmul) return a.matmul->algorithm == b.matmul->algorithm;
+  if (a.kind == BinaryKind::kLibraryMatmul) return a.matmul->algorithm == b.matmul->algorithm;
   return a.code == b.code && a.entry == b.entry && a.grid == b.grid;
 }
 
@@ -38,26 +38,26 @@ struct Candidate {
   std::string present;  // the name of the choice that the plan runs
   double alone = 0;     // microseconds of a launch of it, among others of it
   std::vector<const KernelAlternative*> others;
-  std::map<std::string, size_t> images;  // numbers of the timer's, by choice
-  std::map<std::string, double> runs;    // microseconds of a whole run with the choice
-  std::vector<std::string> wrong;        // choices whose results are wrong
+  std::map<std::string, size_t> binaries;  // numbers of the timer's, by choice
+  std::map<std::string, double> runs;      // microseconds of a whole run with the choice
+  std::vector<std::string> wrong;          // choices whose results are wrong
   double present_run = 0;
   std::string best;
 };
 
-// The plan with the images of some kernels exchanged. Not movable: the plan points into it.
+// The plan with the binaries of some kernels exchanged. Not movable: the plan points into it.
 struct Exchanged {
   explicit Exchanged(const PlanData& of) : plan(of), module(of.modules[0]) {
-    images.assign(module.images.begin(), module.images.end());
+    binaries.assign(module.binaries.begin(), module.binaries.end());
   }
   Exchanged(const Exchanged&) = delete;
   void Finish() {
-    module.images = Span<const KernelImage>(images);
+    module.binaries = Span<const KernelBinary>(binaries);
     plan.modules = Span<const CodeModule>(&module, 1);
   }
   PlanData plan;
   CodeModule module;
-  std::vector<KernelImage> images;
+  std::vector<KernelBinary> binaries;
   std::map<uint32_t, std::string> choices;  // of the kernels exchanged
 };
 
@@ -67,7 +67,7 @@ std::vector<Candidate> CandidatesOf(const PlanData& plan) {
   for (const KernelAlternative& alternative : module.alternatives) {
     Candidate& candidate = found[alternative.kernel];
     candidate.kernel = alternative.kernel;
-    if (SameImage(alternative.image, module.images[alternative.kernel])) {
+    if (SameBinary(alternative.binary, module.binaries[alternative.kernel])) {
       candidate.present = alternative.choice;
     } else {
       candidate.others.push_back(&alternative);
@@ -95,7 +95,7 @@ std::vector<std::unique_ptr<Exchanged>> ExchangedPlans(const PlanData& plan,
   for (const Candidate& candidate : candidates) {
     for (size_t i = 0; i < candidate.others.size(); ++i) {
       if (i == plans.size()) plans.push_back(std::make_unique<Exchanged>(plan));
-      plans[i]->images[candidate.kernel] = candidate.others[i]->image;
+      plans[i]->binaries[candidate.kernel] = candidate.others[i]->binary;
       plans[i]->choices[candidate.kernel] = candidate.others[i]->choice;
     }
   }
@@ -175,9 +175,9 @@ class TuneCommand : public Command {
       Result<Module*> module = device->LoadModule(exchanged->plan);
       if (!module.ok()) {
         std::fprintf(stderr, "rondo tune: left out: %s\n", module.status().message());
-        for (size_t k = 0; k < exchanged->images.size(); ++k) {
-          if (exchanged->images[k].kind != ImageKind::kLibraryMatmul) continue;
-          exchanged->images[k] = plan.modules[0].images[k];
+        for (size_t k = 0; k < exchanged->binaries.size(); ++k) {
+          if (exchanged->binaries[k].kind != BinaryKind::kLibraryMatmul) continue;
+          exchanged->binaries[k] = plan.modules[0].binaries[k];
           exchanged->choices.erase(static_cast<uint32_t>(k));
         }
         RONDO_ASSIGN_OR_RETURN(module, device->LoadModule(exchanged->plan));
@@ -187,7 +187,7 @@ class TuneCommand : public Command {
     return Status::Ok();
   }
 
-  // Compares the results of every alternative with those of the image that the plan runs.
+  // Compares the results of every alternative with those of the binary that the plan runs.
   Status Check(const PlanData& plan, Driver* driver, const std::vector<std::unique_ptr<Exchanged>>& plans,
                std::vector<Candidate>* candidates) {
     for (Candidate& candidate : *candidates) {
@@ -200,7 +200,7 @@ class TuneCommand : public Command {
         choices.push_back(exchanged->choices[candidate.kernel]);
       }
       RONDO_ASSIGN_OR_RETURN(const std::vector<KernelVerdict> verdicts,
-                             CheckImages(plan, candidate.kernel, others, driver, 1));
+                             CheckBinaries(plan, candidate.kernel, others, driver, 1));
       for (size_t i = 0; i < verdicts.size(); ++i) {
         if (verdicts[i].failures.empty()) continue;
         candidate.wrong.push_back(choices[i]);
@@ -227,25 +227,25 @@ class TuneCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(const size_t loaded, timer.Load(exchanged->plan));
       numbers.push_back(loaded);
     }
-    std::vector<size_t> images(plan.kernels.size(), present), best = images;
+    std::vector<size_t> binaries(plan.kernels.size(), present), best = binaries;
     for (Candidate& candidate : *candidates) {
       progress_.Show("measuring %s ...", std::string(plan.kernels[candidate.kernel].name).c_str());
       RONDO_ASSIGN_OR_RETURN(candidate.alone, timer.Time(candidate.kernel, present));
       // Before and after: what changes with time does not look like a gain.
-      RONDO_ASSIGN_OR_RETURN(const double before, timer.TimeRun(images));
+      RONDO_ASSIGN_OR_RETURN(const double before, timer.TimeRun(binaries));
       for (size_t i = 0; i < candidate.others.size(); ++i) {
         if (plans[i]->choices.count(candidate.kernel) == 0) continue;
         const std::string choice(candidate.others[i]->choice);
-        candidate.images[choice] = images[candidate.kernel] = numbers[i];
-        RONDO_ASSIGN_OR_RETURN(candidate.runs[choice], timer.TimeRun(images));
+        candidate.binaries[choice] = binaries[candidate.kernel] = numbers[i];
+        RONDO_ASSIGN_OR_RETURN(candidate.runs[choice], timer.TimeRun(binaries));
       }
-      images[candidate.kernel] = present;
-      RONDO_ASSIGN_OR_RETURN(const double after, timer.TimeRun(images));
+      binaries[candidate.kernel] = present;
+      RONDO_ASSIGN_OR_RETURN(const double after, timer.TimeRun(binaries));
       candidate.present_run = std::min(before, after);
       Choose(&candidate);
-      if (candidate.best != candidate.present) best[candidate.kernel] = candidate.images[candidate.best];
+      if (candidate.best != candidate.present) best[candidate.kernel] = candidate.binaries[candidate.best];
     }
-    RONDO_ASSIGN_OR_RETURN(present_run_, timer.TimeRun(images));
+    RONDO_ASSIGN_OR_RETURN(present_run_, timer.TimeRun(binaries));
     RONDO_ASSIGN_OR_RETURN(best_run_, timer.TimeRun(best));
     progress_.Clear();
     return Status::Ok();

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/device_headers.h"
+#include "compiler/codegen/cuda/kernel_binaries.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
-#include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 
 namespace rondo {
 
@@ -25,7 +25,7 @@ std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
 
 KernelConfiguration LibraryConfiguration(uint32_t algorithm) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kLibrary;
+  configuration.variant = VariantId::kLibrary;
   if (algorithm != kNone) configuration.algorithm = algorithm + 1;
   return configuration;
 }
@@ -48,7 +48,7 @@ struct KernelTexts {
 std::vector<KernelCandidate> OthersGenerated(std::vector<KernelCandidate> candidates,
                                              const KernelConfiguration& chosen) {
   std::erase_if(candidates, [&](const KernelCandidate& candidate) {
-    return candidate.configuration.family == TemplateFamily::kLibrary || candidate.configuration == chosen;
+    return candidate.configuration.variant == VariantId::kLibrary || candidate.configuration == chosen;
   });
   std::stable_sort(
       candidates.begin(), candidates.end(),
@@ -63,7 +63,7 @@ std::vector<KernelConfiguration> OthersOfLibrary(const std::vector<KernelCandida
   std::vector<KernelConfiguration> others;
   for (const KernelCandidate& candidate : candidates) {
     const KernelConfiguration& configuration = candidate.configuration;
-    if (configuration.family != TemplateFamily::kLibrary) continue;
+    if (configuration.variant != VariantId::kLibrary) continue;
     if ((configuration.algorithm != 0) == library.has_value() &&
         !(library && configuration == LibraryConfiguration(*library)))
       others.push_back(configuration);
@@ -129,7 +129,7 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
   return kernels;
 }
 
-// The texts of all kernels that are generated, then those of the alternatives: the order in which ImageMaker
+// The texts of all kernels that are generated, then those of the alternatives: the order in which BinaryMaker
 // takes what was compiled.
 std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
   std::vector<std::string> texts;
@@ -142,12 +142,12 @@ std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::v
   return texts;
 }
 
-// Makes the images of a plan's kernels, and then of their alternatives. What they hold lies in the plan's
+// Makes the binaries of a plan's kernels, and then of their alternatives. What they hold lies in the plan's
 // arena.
-class ImageMaker {
+class BinaryMaker {
  public:
-  ImageMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
-             Span<const DeviceHeader> headers, const CompiledUnits& compiled)
+  BinaryMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
+              Span<const DeviceHeader> headers, const CompiledUnits& compiled)
       : emitted_(emitted),
         kernels_(kernels),
         headers_(headers),
@@ -155,53 +155,53 @@ class ImageMaker {
         arena_(*emitted.arena),
         facts_(FactsOf(emitted.plan)) {}
 
-  Result<std::vector<KernelImage>> Images() {
-    std::vector<KernelImage> images;
+  Result<std::vector<KernelBinary>> Binaries() {
+    std::vector<KernelBinary> binaries;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      KernelImage image;
+      KernelBinary binary;
       if (const std::optional<uint32_t> library = LibraryOf(emitted_, k)) {
-        RONDO_ASSIGN_OR_RETURN(image, LibraryImage(emitted_.plan.kernels[k], *library, arena_));
+        RONDO_ASSIGN_OR_RETURN(binary, LibraryBinary(emitted_.plan.kernels[k], *library, arena_));
       } else {
-        image = ImageOf(kernels_[k].own, k);
+        binary = BinaryOf(kernels_[k].own, k);
       }
-      images.push_back(image);
+      binaries.push_back(binary);
     }
-    return images;
+    return binaries;
   }
 
   // Of each kernel that has any: what it is computed by, the generated others, and those of a library.
-  Result<std::vector<KernelAlternative>> Alternatives(const std::vector<KernelImage>& images,
+  Result<std::vector<KernelAlternative>> Alternatives(const std::vector<KernelBinary>& binaries,
                                                       bool of_libraries) {
     std::vector<KernelAlternative> alternatives;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      const auto add = [&](const KernelConfiguration& configuration, const KernelImage& image) {
-        alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(configuration)), image});
+      const auto add = [&](const KernelConfiguration& configuration, const KernelBinary& binary) {
+        alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(configuration)), binary});
       };
       const std::optional<uint32_t> library = LibraryOf(emitted_, k);
       const KernelConfiguration& own = kernels_[k].own.text.configuration;
       if (library || own != KernelConfiguration())
-        add(library ? LibraryConfiguration(*library) : own, images[k]);
-      for (const AskedText& other : kernels_[k].others) add(other.text.configuration, ImageOf(other, k));
+        add(library ? LibraryConfiguration(*library) : own, binaries[k]);
+      for (const AskedText& other : kernels_[k].others) add(other.text.configuration, BinaryOf(other, k));
       if (!of_libraries) continue;
       for (const KernelConfiguration& other : kernels_[k].of_library) {
         const uint32_t algorithm = other.algorithm > 0 ? static_cast<uint32_t>(other.algorithm - 1) : kNone;
-        RONDO_ASSIGN_OR_RETURN(const KernelImage image,
-                               LibraryImage(emitted_.plan.kernels[k], algorithm, arena_));
-        add(other, image);
+        RONDO_ASSIGN_OR_RETURN(const KernelBinary binary,
+                               LibraryBinary(emitted_.plan.kernels[k], algorithm, arena_));
+        add(other, binary);
       }
     }
     return alternatives;
   }
 
  private:
-  KernelImage ImageOf(const AskedText& of, size_t kernel) {
-    KernelImage image = LaunchOf(of.text, of.asked, WholeText(of.text.text, headers_), arena_);
-    image.code = compiled_.code_of[next_++];
+  KernelBinary BinaryOf(const AskedText& of, size_t kernel) {
+    KernelBinary binary = LaunchOf(of.text, of.asked, WholeText(of.text.text, headers_), arena_);
+    binary.code = compiled_.code_of[next_++];
     std::vector<uint32_t> relies;
     for (const ParamFacts& fact : facts_[kernel])
       relies.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kReliesOnConstant : 0));
-    image.relies = arena_.Copy(relies);
-    return image;
+    binary.relies = arena_.Copy(relies);
+    return binary;
   }
 
   const EmittedPlan& emitted_;
@@ -213,14 +213,14 @@ class ImageMaker {
   size_t next_ = 0;                                   // of TextsToCompile
 };
 
-// Gives every image its digest.
-void Seal(const PlanData& plan, const CodeModule& module, std::vector<KernelImage>* images,
+// Gives every binary its digest.
+void Seal(const PlanData& plan, const CodeModule& module, std::vector<KernelBinary>* binaries,
           std::vector<KernelAlternative>* alternatives) {
   const std::vector<uint64_t> codes = CodeDigests(module);
-  for (size_t k = 0; k < images->size(); ++k)
-    (*images)[k].digest = ImageDigest(plan.kernels[k], module, (*images)[k], codes);
+  for (size_t k = 0; k < binaries->size(); ++k)
+    (*binaries)[k].digest = BinaryDigest(plan.kernels[k], module, (*binaries)[k], codes);
   for (KernelAlternative& other : *alternatives)
-    other.image.digest = ImageDigest(plan.kernels[other.kernel], module, other.image, codes);
+    other.binary.digest = BinaryDigest(plan.kernels[other.kernel], module, other.binary, codes);
 }
 
 }  // namespace
@@ -252,27 +252,27 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
     codes.push_back(arena->Copy(code));
     bytes += code.size();
   }
-  ImageMaker maker(*emitted, kernels, options.units.headers, compiled);
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelImage> images, maker.Images());
+  BinaryMaker maker(*emitted, kernels, options.units.headers, compiled);
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelBinary> binaries, maker.Binaries());
   std::vector<KernelAlternative> alternatives;
   if (options.alternatives > 0) {
-    RONDO_ASSIGN_OR_RETURN(alternatives, maker.Alternatives(images, options.library_alternatives));
+    RONDO_ASSIGN_OR_RETURN(alternatives, maker.Alternatives(binaries, options.library_alternatives));
   }
   CodeModule module;
   module.architecture = arena->CopyText(options.units.architecture);
   module.block = kCudaBlock;
   module.codes = arena->Copy(codes);
   module.compiler = arena->CopyText(compiled.compiler);
-  Seal(plan, module, &images, &alternatives);
-  module.images = arena->Copy(images);
+  Seal(plan, module, &binaries, &alternatives);
+  module.binaries = arena->Copy(binaries);
   module.alternatives = arena->Copy(alternatives);
   std::vector<CodeModule> modules(plan.modules.begin(), plan.modules.end());
   modules.push_back(module);
   plan.modules = arena->Copy(modules);
-  const auto by_library = std::count_if(images.begin(), images.end(), [](const KernelImage& image) {
-    return image.kind == ImageKind::kLibraryMatmul;
+  const auto by_library = std::count_if(binaries.begin(), binaries.end(), [](const KernelBinary& binary) {
+    return binary.kind == BinaryKind::kLibraryMatmul;
   });
-  *report = std::to_string(images.size()) + " kernels, " + std::to_string(by_library) +
+  *report = std::to_string(binaries.size()) + " kernels, " + std::to_string(by_library) +
             " of them by cuBLASLt, " + std::to_string(bytes) + " bytes of machine code for " +
             options.units.architecture;
   if (!alternatives.empty()) *report += ", " + std::to_string(alternatives.size()) + " alternatives";

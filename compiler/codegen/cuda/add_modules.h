@@ -16,7 +16,7 @@ struct ModuleOptions {
   UnitOptions units;
   KernelConfiguration configuration;  // asked for kernels that the profile does not know (CudaTarget)
   // Multiprocessors that a launch should fill (CudaTarget); 0: those of the largest GPU of the architecture.
-  // `rondo check --images` writes texts for that one again, so a plan that ships leaves it.
+  // `rondo check --binaries` writes texts for that one again, so a plan that ships leaves it.
   uint32_t processors = 0;
   KernelProfile profile;  // used if it is of the units' architecture
   // Of each kernel, the best other candidates (KernelCandidates), at most so many, are added to the plan as

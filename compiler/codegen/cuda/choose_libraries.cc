@@ -42,8 +42,8 @@ class Chooser {
     if (op->kind != LoweredKind::kKernel) return Status::Ok();
     KernelConfiguration asked;
     if (options_.configuration) asked = options_.configuration(op->kernel);
-    const bool by_name = asked.family == TemplateFamily::kLibrary;
-    if (!by_name && (asked.family != TemplateFamily::kAny || options_.matmuls == Matmuls::kGenerated))
+    const bool by_name = asked.variant == VariantId::kLibrary;
+    if (!by_name && (asked.variant != VariantId::kAny || options_.matmuls == Matmuls::kGenerated))
       return Status::Ok();
     const auto whole = LibraryMatmulOf(op->kernel);
     const bool one = op->annotations.count(kOwnerKey) != 0;  // kernel for one operator
@@ -72,7 +72,7 @@ class Chooser {
   bool IsBest(const LoweredOp& op, const SplitOp* split) const {
     const std::vector<KernelCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(op), split);
     const KernelCandidate& best = candidates[BestCandidate(candidates, KernelConfiguration())];
-    return best.configuration.family == TemplateFamily::kLibrary && best.microseconds < kNotEstimated;
+    return best.configuration.variant == VariantId::kLibrary && best.microseconds < kNotEstimated;
   }
 
   std::vector<cuda::ParamFacts> FactsOf(const LoweredOp& op) const {

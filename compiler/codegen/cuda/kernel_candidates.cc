@@ -4,7 +4,7 @@
 
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/part_plan.h"
 
 namespace rondo {
@@ -17,7 +17,7 @@ constexpr int64_t kAlgorithms = 4;
 void AddLibrary(double microseconds, std::vector<KernelCandidate>* candidates) {
   for (int64_t algorithm = 1; algorithm <= kAlgorithms; ++algorithm) {
     KernelConfiguration configuration;
-    configuration.family = TemplateFamily::kLibrary;
+    configuration.variant = VariantId::kLibrary;
     if (algorithm > 1) configuration.algorithm = algorithm;
     candidates->push_back({configuration, algorithm > 1 ? kNotEstimated : microseconds});
   }
@@ -40,9 +40,9 @@ std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTa
   return candidates;
 }
 
-std::vector<KernelConfiguration> TilesOf(TemplateFamily family, const CudaTarget& target) {
-  for (const cuda::PartTemplate* one : cuda::kContractionTemplates) {
-    if (one->family == family && one->tiles != nullptr) return one->tiles(target);
+std::vector<KernelConfiguration> TilesOf(VariantId variant, const CudaTarget& target) {
+  for (const cuda::KernelVariant* one : cuda::kMatmulVariants) {
+    if (one->variant == variant && one->tiles != nullptr) return one->tiles(target);
   }
   return {};
 }

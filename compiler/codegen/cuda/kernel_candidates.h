@@ -22,10 +22,10 @@ std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTa
                                               Span<const cuda::ParamFacts> params,
                                               const SplitOp* split = nullptr);
 
-// Every tile that a family of matmuls has, whatever the problem, for tests and measurements: of tiles copied
-// by threads with the cluster left open, of TMA with each. Empty: the family is not made of tiles, or the
+// Every tile that a variant of matmuls has, whatever the problem, for tests and measurements: of tiles copied
+// by threads with the cluster left open, of TMA with each. Empty: the variant is not made of tiles, or the
 // target has it not.
-std::vector<KernelConfiguration> TilesOf(TemplateFamily family, const CudaTarget& target);
+std::vector<KernelConfiguration> TilesOf(VariantId variant, const CudaTarget& target);
 
 }  // namespace rondo
 

@@ -8,22 +8,22 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {
+constexpr std::string_view kVariantNames[] = {
     "",       "few_rows", "mma",          "wgmma",       "simt",          "tf32",     "tma",
     "dot",    "library",  "staged",       "flash",       "windows",       "plain",    "imma",
     "packed", "fma",      "packed_tiles", "packed_rows", "packed_digits", "wgmma_fp8"};
-static_assert(std::size(kFamilyNames) == static_cast<size_t>(TemplateFamily::kWgmmaFp8) + 1);
+static_assert(std::size(kVariantNames) == static_cast<size_t>(VariantId::kWgmmaFp8) + 1);
 
-// What plans and profiles called families before.
+// What plans and profiles called variants before.
 struct OldName {
   std::string_view old;
-  TemplateFamily family;
+  VariantId variant;
 };
-constexpr OldName kOldNames[] = {{"skinny", TemplateFamily::kFewRows},
-                                 {"tile", TemplateFamily::kMma},
-                                 {"group", TemplateFamily::kWgmma},
-                                 {"float", TemplateFamily::kSimt},
-                                 {"bulk", TemplateFamily::kTma}};
+constexpr OldName kOldNames[] = {{"skinny", VariantId::kFewRows},
+                                 {"tile", VariantId::kMma},
+                                 {"group", VariantId::kWgmma},
+                                 {"float", VariantId::kSimt},
+                                 {"bulk", VariantId::kTma}};
 
 // The parts of a name, in its order: numbers joined by 'x', behind a word or alone.
 struct Field {
@@ -70,7 +70,7 @@ bool IsNumber(std::string_view word) { return !word.empty() && word[0] >= '0' &&
 }  // namespace
 
 std::string Text(const KernelConfiguration& configuration) {
-  std::string text(kFamilyNames[static_cast<size_t>(configuration.family)]);
+  std::string text(kVariantNames[static_cast<size_t>(configuration.variant)]);
   for (const Field& field : kFields) {
     std::string numbers;
     for (int64_t KernelConfiguration::*number : field.numbers) {
@@ -88,20 +88,20 @@ std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view nam
   for (const OldName& known : kOldNames) {
     std::string_view rest = name;
     if (NextWord(&rest) != known.old) continue;
-    const std::string_view family = kFamilyNames[static_cast<size_t>(known.family)];
-    return ParseKernelConfiguration(std::string(family) + std::string(name.substr(known.old.size())));
+    const std::string_view variant = kVariantNames[static_cast<size_t>(known.variant)];
+    return ParseKernelConfiguration(std::string(variant) + std::string(name.substr(known.old.size())));
   }
   KernelConfiguration configuration;
   std::string_view rest = name;
-  for (size_t t = 1; t < std::size(kFamilyNames); ++t) {
+  for (size_t t = 1; t < std::size(kVariantNames); ++t) {
     std::string_view after = rest;
-    if (NextWord(&after) != kFamilyNames[t]) continue;
-    configuration.family = static_cast<TemplateFamily>(t);
+    if (NextWord(&after) != kVariantNames[t]) continue;
+    configuration.variant = static_cast<VariantId>(t);
     rest = after;
     break;
   }
   // A library's has a number alone, a tile's its extents.
-  const bool library = configuration.family == TemplateFamily::kLibrary;
+  const bool library = configuration.variant == VariantId::kLibrary;
   size_t next = library ? std::size(kFields) - 1 : 0;
   while (!rest.empty()) {
     std::string_view word = NextWord(&rest);
@@ -116,7 +116,7 @@ std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view nam
 }
 
 bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& configuration) {
-  if (pattern.family != TemplateFamily::kAny && pattern.family != configuration.family) return false;
+  if (pattern.variant != VariantId::kAny && pattern.variant != configuration.variant) return false;
   for (const Field& field : kFields) {
     for (int64_t KernelConfiguration::*number : field.numbers) {
       if (number != nullptr && pattern.*number != 0 && pattern.*number != configuration.*number) return false;
@@ -128,7 +128,7 @@ bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& conf
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern) {
   size_t best = candidates.size(), best_match = candidates.size();
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (pattern.family != TemplateFamily::kAny && candidates[i].configuration == pattern) return i;
+    if (pattern.variant != VariantId::kAny && candidates[i].configuration == pattern) return i;
     const double own = candidates[i].microseconds;
     if (best == candidates.size() || own < candidates[best].microseconds) best = i;
     if (!Matches(pattern, candidates[i].configuration)) continue;

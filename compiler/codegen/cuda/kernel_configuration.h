@@ -54,8 +54,8 @@
 
 namespace rondo {
 
-// The order is that of kFamilyNames (kernel_configuration.cc).
-enum class TemplateFamily : uint8_t {
+// The order is that of kVariantNames (kernel_configuration.cc).
+enum class VariantId : uint8_t {
   kAny,
   kFewRows,
   kMma,
@@ -79,7 +79,7 @@ enum class TemplateFamily : uint8_t {
 };
 
 struct KernelConfiguration {
-  TemplateFamily family = TemplateFamily::kAny;
+  VariantId variant = VariantId::kAny;
   int64_t m = 0, n = 0, k = 0;  // of a block's tile, `k` of one stage; of windows: see above
   int64_t warps_m = 0, warps_n = 0, warps_k = 0;  // into which a tile's three extents are split
   int64_t warps = 0;                              // of a block, that split K

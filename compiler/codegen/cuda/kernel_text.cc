@@ -41,7 +41,7 @@ Result<std::vector<PartText>> WriteParts(const Kernel& kernel, const std::vector
   return texts;
 }
 
-// "rondo_rms_norm", "rondo_contraction": what profilers show. It says nothing of the kernel's place in its
+// "rondo_rms_norm", "rondo_matmul": what profilers show. It says nothing of the kernel's place in its
 // plan, so that kernels that compute the same have the same text.
 std::string EntryName(const Kernel& kernel) {
   std::string name = "rondo_";

@@ -1,4 +1,4 @@
-// PartContext: one part of a kernel and the GPU that it is for; PartTemplate: one way to write its text.
+// PartContext: one part of a kernel and the GPU that it is for; KernelVariant: one way to write its text.
 // Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
@@ -64,8 +64,8 @@ inline Result<PartLaunch> WithBlocks(int64_t blocks) { return WithBlocks(PartLau
 std::vector<size_t> ByStrideOfResult(const Part& part, size_t loops);
 
 // How parts of one skeleton are computed: a template of device code with its configurations.
-struct PartTemplate {
-  TemplateFamily family;  // kAny: it has one configuration without a name
+struct KernelVariant {
+  VariantId variant;  // kAny: it has one configuration without a name
   // Device headers that its text builds on (device_headers.h).
   Span<const std::string_view> headers;
   // The configurations that compute the part, with estimates; of equal ones, the first is preferred. A
@@ -82,10 +82,10 @@ struct PartTemplate {
 inline bool SuitsAll(const PartContext&) { return true; }
 
 // The candidates of a template with one configuration that was never estimated; none where it does not suit.
-template <TemplateFamily FAMILY, bool (*SUITS)(const PartContext&) = SuitsAll>
+template <VariantId VARIANT, bool (*SUITS)(const PartContext&) = SuitsAll>
 std::vector<KernelCandidate> OneCandidate(const PartContext& context) {
   KernelConfiguration configuration;
-  configuration.family = FAMILY;
+  configuration.variant = VARIANT;
   if (!SUITS(context)) return {};
   return {{configuration, kNotEstimated}};
 }

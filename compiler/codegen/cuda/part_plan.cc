@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/codegen/cuda/attention/attention_templates.h"
-#include "compiler/codegen/cuda/convolution/convolution_templates.h"
-#include "compiler/codegen/cuda/map/map_templates.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/attention/attention_variants.h"
+#include "compiler/codegen/cuda/convolution/convolution_variants.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
-#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
 
 namespace rondo::cuda {
 
@@ -22,32 +22,31 @@ double Work(const Part& part) {
 }
 
 // What computes a skeleton's parts, in the order of preference.
-Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
+Span<const KernelVariant* const> TemplatesOf(Skeleton skeleton) {
   switch (skeleton) {
-    case Skeleton::kMap: return kMapTemplates;
-    case Skeleton::kReduction: return kReductionTemplates;
-    case Skeleton::kContraction: return kContractionTemplates;
-    case Skeleton::kConvolution: return kConvolutionTemplates;
-    case Skeleton::kAttention: return kAttentionTemplates;
+    case Skeleton::kMap: return kMapVariants;
+    case Skeleton::kReduction: return kReductionVariants;
+    case Skeleton::kMatMul: return kMatmulVariants;
+    case Skeleton::kConvolution: return kConvolutionVariants;
+    case Skeleton::kAttention: return kAttentionVariants;
   }
   return {};
 }
 
-bool IsTiledPacked(TemplateFamily family) {
-  return family == TemplateFamily::kPackedTiles || family == TemplateFamily::kPackedRows ||
-         family == TemplateFamily::kPackedDigits;
+bool IsTiledPacked(VariantId variant) {
+  return variant == VariantId::kPackedTiles || variant == VariantId::kPackedRows ||
+         variant == VariantId::kPackedDigits;
 }
 
 // Packed weights are what few templates know, and so are sums of A beside a product and several weights of a
 // convolution.
-bool Takes(const PartTemplate& one, const Part& part) {
+bool Takes(const KernelVariant& one, const Part& part) {
   if (RhsThatAddsUp(part) >= 0)
-    return one.family == TemplateFamily::kFewRows || one.family == TemplateFamily::kImma ||
-           one.family == TemplateFamily::kPlain;
-  if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1)
-    return one.family == TemplateFamily::kPlain;
-  return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
-         IsTiledPacked(one.family) || one.family == TemplateFamily::kPlain;
+    return one.variant == VariantId::kFewRows || one.variant == VariantId::kImma ||
+           one.variant == VariantId::kPlain;
+  if (part.skeleton == Skeleton::kConvolution && part.rhs.size() > 1) return one.variant == VariantId::kPlain;
+  return part.packed.type == PackedType::kNone || one.variant == VariantId::kPacked ||
+         IsTiledPacked(one.variant) || one.variant == VariantId::kPlain;
 }
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
@@ -80,12 +79,12 @@ void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* c
       matmul && !context.part.rhs.empty() ? context.part.operands[context.part.rhs[0]].dtype : DType::kF32;
   const bool bytes = Is8Bit(type) && matmul->m > kMostStreamedBytes;
   const auto first = [&](const KernelCandidate& one) {
-    const TemplateFamily family = one.configuration.family;
-    if (family == TemplateFamily::kPackedDigits) return true;
-    if (IsTiledPacked(family)) return tiled;
-    if (bytes && (family == TemplateFamily::kFewRows || family == TemplateFamily::kImma))
-      return family == TemplateFamily::kImma;
-    return family == TemplateFamily::kFewRows || (family == TemplateFamily::kPacked && !tiled);
+    const VariantId variant = one.configuration.variant;
+    if (variant == VariantId::kPackedDigits) return true;
+    if (IsTiledPacked(variant)) return tiled;
+    if (bytes && (variant == VariantId::kFewRows || variant == VariantId::kImma))
+      return variant == VariantId::kImma;
+    return variant == VariantId::kFewRows || (variant == VariantId::kPacked && !tiled);
   };
   double most = 0;
   for (const KernelCandidate& one : *candidates) {
@@ -102,14 +101,14 @@ KernelConfiguration PartPlan::configuration() const {
   return candidates.empty() ? KernelConfiguration() : candidates[chosen].configuration;
 }
 
-bool PartPlan::HasChoice() const { return configuration().family != TemplateFamily::kAny; }
+bool PartPlan::HasChoice() const { return configuration().variant != VariantId::kAny; }
 
 PartPlan PlanPart(const PartContext& context) {
   PartPlan plan = {context, {}, {}, 0};
   const Skeleton skeleton = context.part.skeleton;
-  if (skeleton == Skeleton::kContraction || skeleton == Skeleton::kConvolution)
+  if (skeleton == Skeleton::kMatMul || skeleton == Skeleton::kConvolution)
     plan.context.matmul = MatmulProblemOf(context.part, context.params);
-  for (const PartTemplate* one : TemplatesOf(skeleton)) {
+  for (const KernelVariant* one : TemplatesOf(skeleton)) {
     if (!Takes(*one, context.part)) continue;
     const std::vector<KernelCandidate> candidates = one->candidates(plan.context);
     plan.candidates.insert(plan.candidates.end(), candidates.begin(), candidates.end());
@@ -125,7 +124,7 @@ Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer) {
     return Status::Error(Code::kUnsupported, "skeleton %d is not known",
                          static_cast<int>(plan.context.part.skeleton));
   }
-  const PartTemplate& by = *plan.by[plan.chosen];
+  const KernelVariant& by = *plan.by[plan.chosen];
   for (std::string_view header : by.headers) writer->Include(header);
   WriteNeighbours(plan.context, writer);
   return by.write(plan.context, plan.configuration(), writer);

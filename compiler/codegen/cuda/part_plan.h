@@ -15,7 +15,7 @@ struct PartPlan {
   PartContext context;
   // All candidates, what each is written by, and which is chosen. Empty: the skeleton is not known.
   std::vector<KernelCandidate> candidates;
-  std::vector<const PartTemplate*> by;
+  std::vector<const KernelVariant*> by;
   size_t chosen = 0;
 
   // What is chosen. Everything left open, but a cluster, where templates have nothing to choose from.

@@ -9,7 +9,7 @@
 namespace rondo::host {
 
 // Those that read the input where it lies, tap by tap. The points of k are taps.
-struct WindowPart : ProductPart {
+struct WindowPart : MatmulPart {
   const Access* weight = nullptr;  // lanes along n; null: a pool
   Taps taps;
 };
@@ -57,7 +57,7 @@ struct PlanesProgram {
   const int64_t* tap_weight = nullptr;  // elements of the weight
 };
 
-struct PlanesPart : ProductPart {
+struct PlanesPart : MatmulPart {
   Combine combine = Combine::kProduct;
   const Access* weight = nullptr;  // null: a pool
   PlanesProgram planes;

@@ -10,7 +10,7 @@ namespace rondo::host::RONDO_ISA {
 // The guards of a part's input, at points of group m.
 class TapGuards {
  public:
-  TapGuards(const ProductPart& part, const Taps& taps)
+  TapGuards(const MatmulPart& part, const Taps& taps)
       : taps_(taps), input_(*part.rhs[0].by_n), inner_(part.nest.first[2] - 1) {}
 
   // Whether all taps of `count` points from pos on, along the innermost loop of group m, are present.

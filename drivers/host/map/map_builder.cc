@@ -1,7 +1,7 @@
 #include "drivers/host/map/map_builder.h"
 
 #include "drivers/host/map/map_program.h"
-#include "drivers/host/map/turn_builder.h"
+#include "drivers/host/map/transpose_builder.h"
 #include "drivers/host/tape/tape_builder.h"
 
 namespace rondo::host {

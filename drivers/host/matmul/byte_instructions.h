@@ -27,7 +27,7 @@ struct ByteColumns {
   int columns = 0;
   bool is_unsigned = false;
 };
-// Points of one image line: their first line, and how many.
+// Points of one picture line: their first line, and how many.
 struct WidePiece {
   const int16_t* lines = nullptr;
   int points = 0;

@@ -46,8 +46,8 @@ struct RequantisedRows {
 };
 inline constexpr int kMostRequantised = 64;  // rows at a time
 
-// Matmuls of bytes whose left side is read as lines of the image, not as a row for each point: `taps` taps of
-// k beside each other are a line.
+// Matmuls of bytes whose left side is read as lines of the picture, not as a row for each point: `taps` taps
+// of k beside each other are a line.
 struct ByteLines {
   WideLines how = {0, 0, 0, 0};  // lines 0: rows are packed
   int64_t taps = 1;              // of a line
@@ -78,7 +78,7 @@ struct FloatTail {
 };
 
 // Sums of products of bytes, and their epilogue.
-struct SumsPart : ProductPart {
+struct SumsPart : MatmulPart {
   uint8_t absent = 0;                  // the byte of an absent tap
   uint8_t left_flip = 0;               // 0x80: the left side is signed
   uint8_t right_flip[kMaxSlots] = {};  // 0x80: the right side is unsigned

@@ -376,7 +376,7 @@ class Product {
   int64_t K() const { return part_.nest.points[3]; }
   int32_t* Acc(int j) const { return sums_.Acc(j); }
 
-  // The rows as lines, those of each line of the image in a piece.
+  // The rows as lines, those of each line of the picture in a piece.
   void WidenRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
     const ByteLines& lines = part_.lines;

@@ -1,4 +1,4 @@
-// Which variant computes a contraction, a convolution or a pool.
+// Which variant computes a matmul, a convolution or a pool.
 #ifndef RONDO_DRIVERS_HOST_MATMUL_CHOOSE_MATMUL_H_
 #define RONDO_DRIVERS_HOST_MATMUL_CHOOSE_MATMUL_H_
 

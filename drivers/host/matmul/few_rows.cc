@@ -1,4 +1,4 @@
-// The contraction path of at most kFewRows rows: every rhs element is read once, straight from memory.
+// The matmul path of at most kFewRows rows: every rhs element is read once, straight from memory.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/matmul_program.h"

@@ -1,4 +1,4 @@
-// Matmuls of bytes whose left side is read as lines of the image (ByteLines): each byte is widened once a
+// Matmuls of bytes whose left side is read as lines of the picture (ByteLines): each byte is widened once a
 // line of the kernel, not once a tap, and no row of k is put together for each point.
 #ifndef RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_
 #define RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_

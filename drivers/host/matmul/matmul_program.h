@@ -21,7 +21,7 @@ struct RhsProgram {
 };
 
 // What all of them have.
-struct ProductPart : PartProgram {
+struct MatmulPart : PartProgram {
   Tiling tiling;  // of group n
   Program epilogue;
   // Epilogues of several rows at once, along the innermost loop of group m: all of n each. 1: of one tile.
@@ -44,7 +44,7 @@ struct LeftSide {
 };
 
 // Variant::kAccumulate.
-struct AccumulatePart : ProductPart {
+struct AccumulatePart : MatmulPart {
   TapeType acc_type = TapeType::kF32;
   Combine combine = Combine::kProduct;
   bool pool = false;  // there is no weight
@@ -53,13 +53,13 @@ struct AccumulatePart : ProductPart {
 };
 
 // Variant::kFewRows.
-struct FewRowsPart : ProductPart {
+struct FewRowsPart : MatmulPart {
   LeftSide left;
   int64_t tiles_at_once = 1;  // of n
 };
 
 // Variant::kGemm.
-struct GemmPart : ProductPart {
+struct GemmPart : MatmulPart {
   LeftSide left;
   int64_t rhs_at = 0, temp_at = 0;
 };
@@ -87,7 +87,7 @@ struct PackedProgram {
 };
 
 // Variant::kPacked.
-struct PackedPart : ProductPart {
+struct PackedPart : MatmulPart {
   LeftSide left;
   int64_t rhs_at = 0, temp_at = 0;
   PackedProgram packed;

@@ -82,7 +82,7 @@ int64_t RowsOfLines(const PartContext& c, double work, int64_t most) {
   return line * RowsOfBlock({rows / line, most / line, 1, 0, others}, shares);
 }
 
-Status BuildEpilogue(PartContext& c, ProductPart* p) {
+Status BuildEpilogue(PartContext& c, MatmulPart* p) {
   const Nest& nest = c.nest;
   Tiling tiling = c.tiling;
   const int64_t n = nest.points[kN];
@@ -120,7 +120,7 @@ bool IsMatrix(const PartContext& c, const Access& access) {
          (column == 1 || nest.points[kN] == 1);
 }
 
-Status FindWritten(PartContext& c, ProductPart* p) {
+Status FindWritten(PartContext& c, MatmulPart* p) {
   const Nest& nest = c.nest;
   int found = -1;
   for (size_t i = 0; i < c.part.operands.size(); ++i) {

@@ -49,10 +49,10 @@ const Access* Direct(const Access* access, const Nest& nest, int group, int64_t*
 bool IsMatrix(const PartContext& c, const Access& access);
 
 // The epilogue, over a tile of n or, where all of n is short, over several rows at once.
-Status BuildEpilogue(PartContext& c, ProductPart* part);
+Status BuildEpilogue(PartContext& c, MatmulPart* part);
 // Finds PartProgram::written: what the part writes, where that is the floats of a whole tensor, row by row,
 // and perhaps integers.
-Status FindWritten(PartContext& c, ProductPart* part);
+Status FindWritten(PartContext& c, MatmulPart* part);
 
 // Floats from row to row of accumulators over a tile of n: whole vectors, of register blocks as well.
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);

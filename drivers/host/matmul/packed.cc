@@ -1,4 +1,4 @@
-// The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked in registers
+// The matmul path of weights in fewer bits (core/packed_weights.h): codes are unpacked in registers
 // (packed_sums.h). Where there are more rows, into panels (packed_panels.h), which all rows of a block are
 // multiplied by as by those of floats. Few rows by columns that do not lie as tiles have them: into a few
 // rows of floats that stay in the nearest cache.

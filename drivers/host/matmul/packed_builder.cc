@@ -1,4 +1,4 @@
-// Contractions by weights in fewer bits (Variant::kPacked).
+// Matmuls by weights in fewer bits (Variant::kPacked).
 #include "drivers/host/matmul/matmul_builders.h"
 #include "drivers/host/matmul/operands.h"
 #include "drivers/host/tape/tape_builder.h"

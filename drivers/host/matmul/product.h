@@ -34,7 +34,7 @@ static inline void PackLhs(const Nest& nest, const LeftSide& left, Worker& w, in
 
 // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos.
 // Accumulator j of row r is at acc + j * part.acc_stride + (acc_row + r) * part.acc_row floats.
-static inline void RunEpilogue(const ProductPart& part, Worker& w, int64_t* pos, int64_t row, int64_t rows,
+static inline void RunEpilogue(const MatmulPart& part, Worker& w, int64_t* pos, int64_t row, int64_t rows,
                                int n, int64_t acc_row = 0) {
   const Nest& nest = part.nest;
   const int inner = nest.first[2] - 1;

@@ -2,7 +2,7 @@
 // (Variant::kOneRow), where else each row is one thread's.
 #include <limits>
 
-#include "drivers/host/map/turn_builder.h"
+#include "drivers/host/map/transpose_builder.h"
 #include "drivers/host/reduction/reduction_builder.h"
 
 namespace rondo::host {

@@ -181,17 +181,17 @@ TEST_F(CudaFaults, ADamagedModuleIsRefused) {
 }
 
 // What is loaded is what was compiled, hashes of the file aside.
-TEST_F(CudaFaults, AnAlteredImageIsNotLoaded) {
-  const std::function<void(KernelImage*)> kAlterations[] = {
-      [](KernelImage* i) { ++i->grid; }, [](KernelImage* i) { i->shared = 16; },
-      [](KernelImage* i) { i->waits = true; }, [](KernelImage* i) { i->digest = 0; }};
+TEST_F(CudaFaults, AnAlteredBinaryIsNotLoaded) {
+  const std::function<void(KernelBinary*)> kAlterations[] = {
+      [](KernelBinary* i) { ++i->grid; }, [](KernelBinary* i) { i->shared = 16; },
+      [](KernelBinary* i) { i->waits = true; }, [](KernelBinary* i) { i->digest = 0; }};
   for (const auto& alter : kAlterations) {
     TinyPlan tiny;
     FakeGpu gpu(&tiny.data);
     CodeModule module = tiny.data.modules[0];
-    std::vector<KernelImage> images(module.images.begin(), module.images.end());
-    alter(&images[1]);
-    module.images = images;
+    std::vector<KernelBinary> binaries(module.binaries.begin(), module.binaries.end());
+    alter(&binaries[1]);
+    module.binaries = binaries;
     tiny.data.modules = Span<const CodeModule>(&module, 1);
     FakeSession s;
     const Status status = s.Open(tiny.data, tiny.weight_bytes());

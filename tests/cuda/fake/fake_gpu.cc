@@ -4,7 +4,7 @@
 
 #include "drivers/cuda/cuda_device.h"
 #include "formats/machine_code/architecture.h"
-#include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/binary_digest.h"
 #include "tests/cuda/fake/fill_kernel.h"
 #include "tests/cuda/make_cubin.h"
 
@@ -26,9 +26,9 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) :
   module_ = device_->LoadModule(of_).Take();
   for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
     entries_.push_back("fake" + std::to_string(made) + "_" + std::to_string(k));
-    images_.push_back({entries_.back(), 1});
+    binaries_.push_back({entries_.back(), 1});
     relies_.emplace_back(alignment == 0 ? 0u : plan->kernels[k].num_params, alignment);
-    images_.back().relies = relies_.back();
+    binaries_.back().relies = relies_.back();
     std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
     params.push_back(4);                                              // and the step
     fake_cuda::SetKernel(entries_.back(),
@@ -41,8 +41,8 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) :
   code_module_.codes = {&codes_, 1};
   const std::vector<uint64_t> digests = CodeDigests(code_module_);
   for (uint32_t k = 0; k < plan->kernels.size(); ++k)
-    images_[k].digest = ImageDigest(plan->kernels[k], code_module_, images_[k], digests);
-  code_module_.images = images_;
+    binaries_[k].digest = BinaryDigest(plan->kernels[k], code_module_, binaries_[k], digests);
+  code_module_.binaries = binaries_;
   plan->modules = Span<const CodeModule>(&code_module_, 1);
 }
 

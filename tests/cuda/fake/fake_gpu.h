@@ -38,7 +38,7 @@ class FakeGpu {
   ::rondo::Module* module_ = nullptr;
   PlanData of_;  // what the host driver runs: kernels alone
   std::deque<std::string> entries_;
-  std::vector<KernelImage> images_;
+  std::vector<KernelBinary> binaries_;
   std::deque<std::vector<uint32_t>> relies_;  // of each
   std::vector<uint8_t> code_;
   Span<const uint8_t> codes_;  // one

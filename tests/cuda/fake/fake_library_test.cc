@@ -25,10 +25,10 @@ TEST(LibraryOnCuda, ThatIsMissingIsASentence) {
 
 TEST(LibraryOnCuda, OnlyPlansWithItsProductsNeedIt) {
   Sample sample = MakeProductSample();
-  KernelImage& image = ImageOf(sample);
-  image.kind = ImageKind::kFunction;
-  image.matmul = nullptr;
-  image.entry = "function";
+  KernelBinary& binary = BinaryOf(sample);
+  binary.kind = BinaryKind::kFunction;
+  binary.matmul = nullptr;
+  binary.entry = "function";
   const Status missing = Status::Error(Code::kUnsupported, "not there");
   EXPECT_TRUE(cuda::NeedsLibrary(sample.data, sample.data.modules[0], missing).ok());
 }

@@ -1,5 +1,5 @@
 // FakeSmall: the kernels of small collectives on fake_cuda's GPUs: what each of their threads does is the
-// source that GPUs run (drivers/cuda/small/exchange.h, norm.h).
+// source that GPUs run (drivers/cuda/peer_collectives/exchange.h, norm.h).
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
 

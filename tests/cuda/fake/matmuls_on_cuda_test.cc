@@ -29,10 +29,10 @@ class ProductsOnCuda : public testing::Test {
     fake_cuda::SetMachine({});
     const LibraryMatmul matmul = MatmulOf(sample_);
     gpu_ = std::make_unique<FakeGpu>(&sample_.data);
-    image_.kind = ImageKind::kLibraryMatmul;
-    image_.matmul = sample_.arena.Copy(std::vector<LibraryMatmul>{matmul}).data();
+    binary_.kind = BinaryKind::kLibraryMatmul;
+    binary_.matmul = sample_.arena.Copy(std::vector<LibraryMatmul>{matmul}).data();
     module_ = sample_.data.modules[0];
-    module_.images = Span<const KernelImage>(&image_, 1);
+    module_.binaries = Span<const KernelBinary>(&binary_, 1);
     sample_.data.modules = Span<const CodeModule>(&module_, 1);
     Matmul().algorithm = kNone;
     s_.library_path = RONDO_FAKE_CUBLASLT_FOLDER;
@@ -52,10 +52,10 @@ class ProductsOnCuda : public testing::Test {
     EXPECT_EQ(counts()->objects, 0);
     EXPECT_EQ(counts()->bad_scratch, 0);
   }
-  LibraryMatmul& Matmul() { return const_cast<LibraryMatmul&>(*image_.matmul); }
+  LibraryMatmul& Matmul() { return const_cast<LibraryMatmul&>(*binary_.matmul); }
   Status Open() {
     sample_.data.modules = Span<const CodeModule>(&module_, 1);
-    SealImages(&sample_.data, sample_.arena);
+    SealBinaries(&sample_.data, sample_.arena);
     return s_.Open(sample_.data, weights_);
   }
   // Of the library, once it is open.
@@ -88,7 +88,7 @@ class ProductsOnCuda : public testing::Test {
   }
 
   Sample sample_;
-  KernelImage image_;
+  KernelBinary binary_;
   CodeModule module_;
   std::vector<float> w_, b_;
   std::vector<uint8_t> weights_;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "drivers/cuda/small/choose.h"
+#include "drivers/cuda/peer_collectives/choose.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/fake/fake_nccl.h"
 #include "tests/cuda/fake/fake_session.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/kernel_binaries.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
-#include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 
 namespace rondo::bench {
@@ -49,7 +49,7 @@ std::vector<KernelCandidate> CandidatesOf(const CudaTarget& target, BenchKernel&
   return KernelCandidates(kernel.kernel(), target, facts[0]);
 }
 
-// Some of the candidates, of all families: the best by estimate and others that are drawn.
+// Some of the candidates, of all variants: the best by estimate and others that are drawn.
 void AddCases(const CudaTarget& target, const MatmulSize& size, std::mt19937_64& random,
               std::vector<BenchCase>* cases) {
   BenchKernel kernel(size, "");
@@ -117,7 +117,7 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
   for (const KernelCandidate& candidate : CandidatesOf(target, kernel)) {
     if (candidate.configuration != wanted || candidate.microseconds == kNotEstimated) continue;
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
-    if (wanted->family == TemplateFamily::kFewRows || wanted->family == TemplateFamily::kLibrary)
+    if (wanted->variant == VariantId::kFewRows || wanted->variant == VariantId::kLibrary)
       return std::optional<double>(cycles);
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));

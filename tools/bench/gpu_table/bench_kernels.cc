@@ -27,7 +27,7 @@ BenchKernel::BenchKernel(const MatmulSize& size, std::string configuration)
   emitted_.arena = std::make_shared<Arena>();
   Arena& arena = *emitted_.arena;
   Part part;
-  part.skeleton = Skeleton::kContraction;
+  part.skeleton = Skeleton::kMatMul;
   part.m = part.n = part.reduced = 1;
   part.tf32 = size.tf32;
   part.loops = arena.Copy(std::vector<int64_t>{size.m, size.n, size.k});
@@ -38,8 +38,7 @@ BenchKernel::BenchKernel(const MatmulSize& size, std::string configuration)
   part.epilogue =
       arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kAcc, 0), Instruction(TapeOp::kStore, out)});
   Contain(part);
-  if (ParseKernelConfiguration(configuration_).value_or(KernelConfiguration()).family ==
-      TemplateFamily::kLibrary)
+  if (ParseKernelConfiguration(configuration_).value_or(KernelConfiguration()).variant == VariantId::kLibrary)
     LeaveToLibrary();
   Finish();
 }

@@ -167,18 +167,18 @@ class Fitter {
 
   TableErrors ErrorsOf() const {
     TableErrors errors;
-    std::map<std::string, std::vector<double>> families;
+    std::map<std::string, std::vector<double>> variants;
     std::vector<std::string> order;
     for (size_t i = 0; i < times_.size(); ++i) {
       if (errors_[i] == kInfinity) continue;
-      const std::string family = times_[i].kernel.Family();
-      if (families[family].empty()) order.push_back(family);
-      families[family].push_back(std::abs(errors_[i]));
+      const std::string variant = times_[i].kernel.Family();
+      if (variants[variant].empty()) order.push_back(variant);
+      variants[variant].push_back(std::abs(errors_[i]));
     }
-    for (const std::string& family : order) {
-      std::vector<double>& all = families[family];
+    for (const std::string& variant : order) {
+      std::vector<double>& all = variants[variant];
       std::sort(all.begin(), all.end());
-      errors.families.push_back({family, all.size(), all[all.size() / 2], all[all.size() * 9 / 10]});
+      errors.variants.push_back({variant, all.size(), all[all.size() / 2], all[all.size() * 9 / 10]});
     }
     errors.choice = Choice();
     return errors;

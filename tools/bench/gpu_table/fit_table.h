@@ -24,15 +24,15 @@ struct TableEntry {
 };
 Span<const TableEntry> TableEntries();
 
-// How far the estimates of a family are from the times.
-struct FamilyError {
-  std::string family;
+// How far the estimates of a variant are from the times.
+struct VariantError {
+  std::string variant;
   size_t kernels = 0;
   double median = 0, ninth_decile = 0;  // of |ln(estimated / measured)|
 };
 
 struct TableErrors {
-  std::vector<FamilyError> families;  // in the order in which they appear
+  std::vector<VariantError> variants;  // in the order in which they appear
   // Over the problems with two cases and more: time of the case that is estimated to be best over that of the
   // best, as the geometric mean. What a choice by estimate costs.
   double choice = 1;
@@ -45,7 +45,7 @@ struct FittedTable {
 };
 
 // Coordinate descent in the logarithms of all entries at once over the mean of |ln(estimated / measured)|
-// (families count alike), with a small weight that keeps what the times do not tell near `start`. Every entry
+// (variants count alike), with a small weight that keeps what the times do not tell near `start`. Every entry
 // stays positive. The same result for the same times. `target` without a table of its own. Cases that the
 // target has not are left out; kInvalidArgument if none is left.
 Result<FittedTable> FitTable(const CudaTarget& target, const cuda::GpuTable& start,

@@ -72,8 +72,8 @@ Result<double> Microseconds(Device* device, BenchKernel& kernel) {
   const PlanData& plan = kernel.emitted().plan;
   tools::KernelTimer timer(plan, device, {});
   RONDO_RETURN_IF_ERROR(timer.Open());
-  RONDO_ASSIGN_OR_RETURN(const size_t images, timer.Load(plan));
-  return timer.Time(0, images);
+  RONDO_ASSIGN_OR_RETURN(const size_t binaries, timer.Load(plan));
+  return timer.Time(0, binaries);
 }
 
 Result<Times> Measure() {
@@ -145,11 +145,11 @@ void Print(const cuda::GpuTable& start, const FittedTable& fitted) {
     }
   }
   std::printf("\n%-10s %8s   %-24s %-24s\n", "", "", "table: |ln est/meas|", "fitted");
-  std::printf("%-10s %8s %12s %12s %12s %12s\n", "family", "kernels", "median", "9 of 10", "median",
+  std::printf("%-10s %8s %12s %12s %12s %12s\n", "variant", "kernels", "median", "9 of 10", "median",
               "9 of 10");
-  for (size_t f = 0; f < fitted.before.families.size(); ++f) {
-    const FamilyError &before = fitted.before.families[f], &after = fitted.after.families[f];
-    std::printf("%-10s %8zu %12.2f %12.2f %12.2f %12.2f\n", before.family.c_str(), before.kernels,
+  for (size_t f = 0; f < fitted.before.variants.size(); ++f) {
+    const VariantError &before = fitted.before.variants[f], &after = fitted.after.variants[f];
+    std::printf("%-10s %8zu %12.2f %12.2f %12.2f %12.2f\n", before.variant.c_str(), before.kernels,
                 before.median, before.ninth_decile, after.median, after.ninth_decile);
   }
   std::printf("\nwhat is chosen by estimate takes %.3f times the best that was timed; fitted, %.3f\n",

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/attention/attention_cost.h"
-#include "compiler/codegen/cuda/attention/attention_templates.h"
+#include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -60,7 +60,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       tiles->cluster = cluster;
       if (cluster > 1 && tiles->layout().shared(static_cast<int>(cluster)) > kMostShared) continue;
       KernelConfiguration configuration;
-      configuration.family = TemplateFamily::kFlash;
+      configuration.variant = VariantId::kFlash;
       configuration.warps = tiles->splits();
       configuration.cluster = cluster;
       candidates.push_back({configuration, FlashCycles(context, *tiles) / gpu.cycles_a_microsecond});
@@ -138,6 +138,6 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
 
 }  // namespace
 
-constinit const PartTemplate kFlashAttention = {TemplateFamily::kFlash, kHeaders, Candidates, WriteFlash};
+constinit const KernelVariant kFlashAttention = {VariantId::kFlash, kHeaders, Candidates, WriteFlash};
 
 }  // namespace rondo::cuda

@@ -1,6 +1,6 @@
 // Attention in f32: blocks of 16, 32 or 64 queries that share keys and values in shared memory.
 #include "compiler/codegen/cuda/attention/attention_cost.h"
-#include "compiler/codegen/cuda/attention/attention_templates.h"
+#include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/device/attention_fma_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 
@@ -45,7 +45,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     const std::optional<Fma> fma = FmaOf(context, rows_a_thread);
     if (!fma) continue;
     KernelConfiguration configuration;
-    configuration.family = TemplateFamily::kFma;
+    configuration.variant = VariantId::kFma;
     configuration.m = fma->layout.rows();
     const double cycles = FmaCycles(context, fma->tiles, fma->layout);
     candidates.push_back({configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond});
@@ -82,6 +82,6 @@ Result<PartLaunch> WriteFma(const PartContext& context, const KernelConfiguratio
 
 }  // namespace
 
-constinit const PartTemplate kFmaAttention = {TemplateFamily::kFma, kHeaders, Candidates, WriteFma};
+constinit const KernelVariant kFmaAttention = {VariantId::kFma, kHeaders, Candidates, WriteFma};
 
 }  // namespace rondo::cuda

@@ -2,7 +2,7 @@
 // 2018), so that no more than one chunk of scores exists. Keys beyond the limit are not read.
 #include <algorithm>
 
-#include "compiler/codegen/cuda/attention/attention_templates.h"
+#include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
@@ -153,7 +153,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
 
 }  // namespace
 
-constinit const PartTemplate kPlainAttention = {TemplateFamily::kPlain, kHeaders,
-                                                OneCandidate<TemplateFamily::kPlain>, WritePlain};
+constinit const KernelVariant kPlainAttention = {VariantId::kPlain, kHeaders, OneCandidate<VariantId::kPlain>,
+                                                 WritePlain};
 
 }  // namespace rondo::cuda

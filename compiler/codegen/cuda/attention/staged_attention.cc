@@ -1,6 +1,6 @@
 // Attention of many queries: blocks of 64 queries that share keys and values in shared memory.
 #include "compiler/codegen/cuda/attention/attention_cost.h"
-#include "compiler/codegen/cuda/attention/attention_templates.h"
+#include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 
@@ -80,7 +80,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     // Twice the queries that there are would be twice the work.
     if (tile.row_warps > 4 && staged->tiles.tile_rows() >= 2 * staged->tiles.rows) continue;
     KernelConfiguration configuration;
-    configuration.family = TemplateFamily::kStaged;
+    configuration.variant = VariantId::kStaged;
     configuration.m = staged->tiles.tile_rows();
     configuration.n = tile.keys;
     const double cycles = StagedCycles(context, staged->tiles, staged->layout, staged->resident);
@@ -121,6 +121,6 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
 
 }  // namespace
 
-constinit const PartTemplate kStagedAttention = {TemplateFamily::kStaged, kHeaders, Candidates, WriteStaged};
+constinit const KernelVariant kStagedAttention = {VariantId::kStaged, kHeaders, Candidates, WriteStaged};
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
 // Convolutions and pools: a thread an output point.
-#include "compiler/codegen/cuda/convolution/convolution_templates.h"
+#include "compiler/codegen/cuda/convolution/convolution_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
@@ -53,7 +53,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
 
 }  // namespace
 
-constinit const PartTemplate kPlainConvolution = {TemplateFamily::kPlain, kHeaders,
-                                                  OneCandidate<TemplateFamily::kPlain>, WritePlain};
+constinit const KernelVariant kPlainConvolution = {VariantId::kPlain, kHeaders,
+                                                   OneCandidate<VariantId::kPlain>, WritePlain};
 
 }  // namespace rondo::cuda

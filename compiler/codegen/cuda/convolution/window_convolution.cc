@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/codegen/cuda/convolution/convolution_templates.h"
+#include "compiler/codegen/cuda/convolution/convolution_variants.h"
 #include "compiler/codegen/cuda/convolution/window_shape.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
@@ -156,7 +156,7 @@ void WriteUnits(const PartContext& context, const WindowShape& shape, int64_t un
 
 KernelConfiguration ConfigurationOf(const WindowShape& shape) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kWindows;
+  configuration.variant = VariantId::kWindows;
   configuration.m = shape.lanes;
   configuration.n = shape.points;
   configuration.k = shape.taps;
@@ -200,7 +200,6 @@ Result<PartLaunch> WriteWindows(const PartContext& context, const KernelConfigur
 
 }  // namespace
 
-constinit const PartTemplate kWindowConvolution = {TemplateFamily::kWindows, kHeaders, Candidates,
-                                                   WriteWindows};
+constinit const KernelVariant kWindowConvolution = {VariantId::kWindows, kHeaders, Candidates, WriteWindows};
 
 }  // namespace rondo::cuda

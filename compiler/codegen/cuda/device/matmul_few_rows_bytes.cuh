@@ -2,7 +2,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_FEW_ROWS_BYTES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_FEW_ROWS_BYTES_CUH_
 
-#include "compiler/codegen/cuda/device/byte_products.cuh"
+#include "compiler/codegen/cuda/device/byte_matmul.cuh"
 #include "compiler/codegen/cuda/device/few_rows_lines.cuh"
 
 // The Multiply of few_rows_stream, of lines along K. BYTES: of B, then of A. MATMUL.sums: what rows of A sum

@@ -3,8 +3,8 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_IMMA_CUH_
 
+#include "compiler/codegen/cuda/device/byte_matmul.cuh"
 #include "compiler/codegen/cuda/device/byte_operand_tile.cuh"
-#include "compiler/codegen/cuda/device/byte_products.cuh"
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
 #include "compiler/codegen/cuda/device/mma_warps.cuh"
 

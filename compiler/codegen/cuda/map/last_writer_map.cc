@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/map/colliding_writes.h"
-#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -102,7 +102,7 @@ bool Suits(const PartContext& context) { return ShapeOfScatter(context).has_valu
 
 }  // namespace
 
-constinit const PartTemplate kLastWriterMap = {TemplateFamily::kAny, kHeaders,
-                                               OneCandidate<TemplateFamily::kAny, Suits>, WriteScatter};
+constinit const KernelVariant kLastWriterMap = {VariantId::kAny, kHeaders,
+                                                OneCandidate<VariantId::kAny, Suits>, WriteScatter};
 
 }  // namespace rondo::cuda

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
@@ -81,7 +81,7 @@ bool Suits(const PartContext& context) { return context.part.sequential; }
 
 }  // namespace
 
-constinit const PartTemplate kOrderedMap = {
-    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteOrdered};
+constinit const KernelVariant kOrderedMap = {
+    VariantId::kAny, {}, OneCandidate<VariantId::kAny, Suits>, WriteOrdered};
 
 }  // namespace rondo::cuda

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compiler/codegen/cuda/map/colliding_writes.h"
-#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -180,7 +180,7 @@ bool Suits(const PartContext& context) { return ShapeOf(context).has_value(); }
 
 }  // namespace
 
-constinit const PartTemplate kOwnedMap = {TemplateFamily::kAny, kHeaders,
-                                          OneCandidate<TemplateFamily::kAny, Suits>, WriteOwned};
+constinit const KernelVariant kOwnedMap = {VariantId::kAny, kHeaders, OneCandidate<VariantId::kAny, Suits>,
+                                           WriteOwned};
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
 // Maps: a thread computes a point, or neighbouring ones whose results it writes as vectors.
-#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -42,7 +42,7 @@ bool Suits(const PartContext& context) { return !context.part.sequential; }
 
 }  // namespace
 
-constinit const PartTemplate kPointMap = {
-    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteMap};
+constinit const KernelVariant kPointMap = {
+    VariantId::kAny, {}, OneCandidate<VariantId::kAny, Suits>, WriteMap};
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// What families share whose blocks copy tiles of A and B to shared memory and multiply them there: which
+// What variants share whose blocks copy tiles of A and B to shared memory and multiply them there: which
 // problems suit, the loop over candidates, and the text. Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
@@ -41,8 +41,8 @@ struct StepCycles {
   double copy = 0, multiply = 0;
 };
 
-// What a block of a family by mma.sync has of its multiprocessor: stages of copies, and how many blocks share
-// it. None if too few stages fit.
+// What a block of a variant by mma.sync has of its multiprocessor: stages of copies, and how many blocks
+// share it. None if too few stages fit.
 struct TileRoom {
   int stages;
   uint32_t resident;
@@ -51,7 +51,7 @@ std::optional<TileRoom> RoomOf(const CudaTarget& target, const TileLayout& layou
 // A step by mma.sync, whose tensor cores multiply `rate` times as many as of 16-bit types.
 StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLayout& layout, double rate);
 
-// The candidates of a family: each of `tiles` (clusters left open), and each cluster that may split K, for
+// The candidates of a variant: each of `tiles` (clusters left open), and each cluster that may split K, for
 // which `step` has an answer; none: the tile does not fit.
 std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
                                             Span<const KernelConfiguration> tiles, int64_t tile_k,
@@ -59,7 +59,7 @@ std::vector<KernelCandidate> TileCandidates(const PartContext& context, const Ma
                                                                               const MatmulProblem& problem,
                                                                               const TileCase& tile));
 
-// Of a candidate, what all families have in common: 16-bit operands as they lie, one epilogue, no stages yet.
+// Of a candidate, what all variants have in common: 16-bit operands as they lie, one epilogue, no stages yet.
 TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem,
                         const KernelConfiguration& configuration);
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/gpu_table.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -120,7 +120,7 @@ bool Suits(const PartContext& context) { return ShapeOfDots(context).has_value()
 
 }  // namespace
 
-constinit const PartTemplate kDotMatmul = {TemplateFamily::kDot, kHeaders,
-                                           OneCandidate<TemplateFamily::kDot, Suits>, WriteDots};
+constinit const KernelVariant kDotMatmul = {VariantId::kDot, kHeaders, OneCandidate<VariantId::kDot, Suits>,
+                                            WriteDots};
 
 }  // namespace rondo::cuda

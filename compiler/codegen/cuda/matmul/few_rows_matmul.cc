@@ -7,7 +7,7 @@
 #include "compiler/codegen/cuda/matmul/byte_operands.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
@@ -150,7 +150,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     for (int64_t cluster : ClustersOf(context, problem, MatmulOf(context, problem, warps, 1))) {
       if (MatmulOf(context, problem, warps, cluster).stages < 3) continue;
       KernelConfiguration configuration;
-      configuration.family = TemplateFamily::kFewRows;
+      configuration.variant = VariantId::kFewRows;
       configuration.warps = warps;
       configuration.cluster = cluster;
       const double cycles = Cycles(gpu, context, problem, candidates.size());
@@ -195,6 +195,6 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 
 }  // namespace
 
-constinit const PartTemplate kFewRowsMatmul = {TemplateFamily::kFewRows, {}, Candidates, Write};
+constinit const KernelVariant kFewRowsMatmul = {VariantId::kFewRows, {}, Candidates, Write};
 
 }  // namespace rondo::cuda

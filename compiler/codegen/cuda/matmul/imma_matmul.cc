@@ -3,7 +3,7 @@
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 #include "compiler/codegen/cuda/matmul/byte_operands.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
@@ -14,7 +14,7 @@ constexpr std::string_view kHeaders[] = {"matmul_imma"};
 
 constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warps_m, int64_t warps_n,
                                    int64_t warps_k) {
-  return {TemplateFamily::kImma, m, n, k, warps_m, warps_n, warps_k};
+  return {VariantId::kImma, m, n, k, warps_m, warps_n, warps_k};
 }
 
 // 8 warps; K in bytes. Of tiles that cost the same, the first is taken.
@@ -83,6 +83,6 @@ std::vector<KernelConfiguration> Tiles(const CudaTarget&) { return {std::begin(k
 
 }  // namespace
 
-constinit const PartTemplate kImmaMatmul = {TemplateFamily::kImma, kHeaders, Candidates, Write, Tiles};
+constinit const KernelVariant kImmaMatmul = {VariantId::kImma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

@@ -90,7 +90,7 @@ class Reader {
 std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel) {
   if (kernel.parts.size() != 1) return std::nullopt;
   const Part& part = kernel.parts[0];
-  if (part.skeleton != Skeleton::kContraction || part.sequential || part.rhs.size() != 1 ||
+  if (part.skeleton != Skeleton::kMatMul || part.sequential || part.rhs.size() != 1 ||
       !part.prologue.empty() || part.acc_type != TapeType::kF32 || part.packed.type != PackedType::kNone)
     return std::nullopt;
   const auto epilogue = cuda::ReadLibraryEpilogue(part);

@@ -11,7 +11,7 @@
 
 namespace rondo {
 
-// Kernels of one contraction with one B and no prologue, of f16, bf16 or f32, whose A and B are strided
+// Kernels of one matmul with one B and no prologue, of f16, bf16 or f32, whose A and B are strided
 // matrices, and whose epilogue is what cuBLASLt has: the sum, plus a bias a column, plus an addend of
 // the result's type, then nothing, ReLU or GELU by tanh. The matmul's workspace is what MostWorkspace says;
 // `algorithm` is left to the library. None for all others.

@@ -1,4 +1,4 @@
-// What matmuls are estimated to take: the arithmetic over GpuTable that families share. Internal to
+// What matmuls are estimated to take: the arithmetic over GpuTable that variants share. Internal to
 // compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_COST_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_COST_H_

@@ -1,4 +1,4 @@
-// MatmulProblem: a contraction or convolution as a matmul. Internal to compiler/codegen/cuda.
+// MatmulProblem: a matmul or convolution as a matmul. Internal to compiler/codegen/cuda.
 //
 //   sum_j[batch, m, n] = sum over k of A[batch, m, k] * B_j[batch, n, k]
 //

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 
 namespace rondo::cuda {
 
@@ -12,7 +12,7 @@ constexpr std::string_view kHeaders[] = {"matmul_mma"};
 
 constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warps_m, int64_t warps_n,
                                    int64_t warps_k) {
-  return {TemplateFamily::kMma, m, n, k, warps_m, warps_n, warps_k};
+  return {VariantId::kMma, m, n, k, warps_m, warps_n, warps_k};
 }
 
 // 8 warps. Of tiles that cost the same, the first is taken.
@@ -56,6 +56,6 @@ std::vector<KernelConfiguration> Tiles(const CudaTarget&) { return {std::begin(k
 
 }  // namespace
 
-constinit const PartTemplate kMmaMatmul = {TemplateFamily::kMma, kHeaders, Candidates, Write, Tiles};
+constinit const KernelVariant kMmaMatmul = {VariantId::kMma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

@@ -5,7 +5,7 @@
 #include "compiler/codegen/cuda/device/packed_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/matmul/packed_operands.h"
 
 namespace rondo::cuda {
@@ -77,7 +77,7 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kPacked;
+  configuration.variant = VariantId::kPacked;
   configuration.m = tried.stages;
   configuration.n = tried.pieces;
   configuration.warps_m = tried.block_warps;
@@ -196,6 +196,6 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 
 }  // namespace
 
-constinit const PartTemplate kPackedMatmul = {TemplateFamily::kPacked, {}, Candidates, Write};
+constinit const KernelVariant kPackedMatmul = {VariantId::kPacked, {}, Candidates, Write};
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// What the families of matmuls by weights in fewer bits (Part::packed) share: which problems suit, and what B
+// What the variants of matmuls by weights in fewer bits (Part::packed) share: which problems suit, and what B
 // is to them. Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_OPERANDS_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_OPERANDS_H_

@@ -1,5 +1,5 @@
 // Matmuls of few rows by weights of fewer bits: TMA brings tiles, warpgroups unpack them in registers for
-// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh). Two families: `packed_rows` multiplies A in
+// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh). Two variants: `packed_rows` multiplies A in
 // 16 bits by pairs, `packed_digits` A as two digits of 8 bits by codes of 4 and 8 bits.
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/cuda/device/packed_tiles_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/matmul/packed_operands.h"
 #include "compiler/codegen/cuda/matmul/packed_tiles_text.h"
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
@@ -31,10 +31,10 @@ constexpr int64_t kMostTiles = 7;
 constexpr Groups kGroups[] = {{0, 1, 4}, {0, 2, 2}, {0, 1, 3}, {0, 1, 2}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
-KernelConfiguration ConfigurationOf(TemplateFamily family, int64_t rows, int64_t b_count,
-                                    const Groups& groups, int64_t split) {
+KernelConfiguration ConfigurationOf(VariantId variant, int64_t rows, int64_t b_count, const Groups& groups,
+                                    int64_t split) {
   KernelConfiguration configuration;
-  configuration.family = family;
+  configuration.variant = variant;
   configuration.m = (rows + 7) / 8 * 8;
   configuration.n = groups.tiles * groups.columns * 64 / b_count;
   configuration.k = kStageK;
@@ -47,9 +47,9 @@ KernelConfiguration ConfigurationOf(TemplateFamily family, int64_t rows, int64_t
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
-  return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
-         SuitsPacked(part, problem) && part.acc_type == TapeType::kF32 && problem.b_count <= 4 &&
-         problem.m >= kLeastRows && problem.m <= kMostRows && problem.n >= 16;
+  return context.target.warp_groups && part.skeleton == Skeleton::kMatMul && SuitsPacked(part, problem) &&
+         part.acc_type == TapeType::kF32 && problem.b_count <= 4 && problem.m >= kLeastRows &&
+         problem.m <= kMostRows && problem.n >= 16;
 }
 
 bool SuitsDigits(const Part& part) {
@@ -64,7 +64,7 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   matmul.split_k = static_cast<int>(c.cluster);
   matmul.warp_tiles = static_cast<int>(c.warps_m);
   matmul.turns = static_cast<int>(c.warps_k);
-  matmul.digits = c.family == TemplateFamily::kPackedDigits;
+  matmul.digits = c.variant == VariantId::kPackedDigits;
   return matmul;
 }
 
@@ -142,19 +142,19 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   return start + rounds * (steps * StepCycles(gpu, matmul, used) + end);
 }
 
-std::vector<KernelCandidate> CandidatesOf(TemplateFamily family, const PartContext& context) {
+std::vector<KernelCandidate> CandidatesOf(VariantId variant, const PartContext& context) {
   std::vector<KernelCandidate> candidates;
   if (!context.matmul || !Suits(context, *context.matmul)) return candidates;
-  if (family == TemplateFamily::kPackedDigits && !SuitsDigits(context.part)) return candidates;
+  if (variant == VariantId::kPackedDigits && !SuitsDigits(context.part)) return candidates;
   const MatmulProblem& problem = *context.matmul;
   const auto offer = [&](const Groups& groups) {
     if (groups.tiles * groups.columns * 4 % problem.b_count != 0) return;
     for (int64_t split : kSplits) {
       const KernelConfiguration configuration =
-          ConfigurationOf(family, problem.m, problem.b_count, groups, split);
+          ConfigurationOf(variant, problem.m, problem.b_count, groups, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const bool a_made = !PackedTilesAMapOf(context, problem, configuration.m);
-      if (a_made && family == TemplateFamily::kPackedDigits) continue;  // they are made of A as it lies
+      if (a_made && variant == VariantId::kPackedDigits) continue;  // they are made of A as it lies
       const PackedTiles matmul = MatmulOf(context, problem, a_made, configuration);
       const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
       if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;
@@ -170,10 +170,10 @@ std::vector<KernelCandidate> CandidatesOf(TemplateFamily family, const PartConte
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
-  return CandidatesOf(TemplateFamily::kPackedRows, context);
+  return CandidatesOf(VariantId::kPackedRows, context);
 }
 std::vector<KernelCandidate> DigitsCandidates(const PartContext& context) {
-  return CandidatesOf(TemplateFamily::kPackedDigits, context);
+  return CandidatesOf(VariantId::kPackedDigits, context);
 }
 
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
@@ -187,8 +187,8 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 
 }  // namespace
 
-constinit const PartTemplate kPackedRowsMatmul = {TemplateFamily::kPackedRows, kHeaders, Candidates, Write};
-constinit const PartTemplate kPackedDigitsMatmul = {TemplateFamily::kPackedDigits, kHeaders, DigitsCandidates,
-                                                    Write};
+constinit const KernelVariant kPackedRowsMatmul = {VariantId::kPackedRows, kHeaders, Candidates, Write};
+constinit const KernelVariant kPackedDigitsMatmul = {VariantId::kPackedDigits, kHeaders, DigitsCandidates,
+                                                     Write};
 
 }  // namespace rondo::cuda

@@ -8,7 +8,7 @@
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/matmul/packed_operands.h"
 #include "compiler/codegen/cuda/matmul/packed_tiles_text.h"
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
@@ -39,7 +39,7 @@ constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kPackedTiles;
+  configuration.variant = VariantId::kPackedTiles;
   configuration.m = tile.m;
   configuration.n = tile.n;
   configuration.k = tile.k;
@@ -84,9 +84,9 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
-  return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
-         SuitsPacked(part, problem) && part.acc_type == TapeType::kF32 && problem.b_count <= 4 &&
-         problem.m > kMostStreamed && problem.n >= 16;
+  return context.target.warp_groups && part.skeleton == Skeleton::kMatMul && SuitsPacked(part, problem) &&
+         part.acc_type == TapeType::kF32 && problem.b_count <= 4 && problem.m > kMostStreamed &&
+         problem.n >= 16;
 }
 
 // Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
@@ -215,7 +215,7 @@ std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const PartTemplate kPackedTilesMatmul = {TemplateFamily::kPackedTiles, kHeaders, Candidates, Write,
-                                                   Tiles};
+constinit const KernelVariant kPackedTilesMatmul = {VariantId::kPackedTiles, kHeaders, Candidates, Write,
+                                                    Tiles};
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// What the families of matmuls by packed weights share whose tiles TMA brings
+// What the variants of matmuls by packed weights share whose tiles TMA brings
 // (device/matmul_packed_tiles.cuh): their operands, and the text. Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_TILES_TEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_TILES_TEXT_H_
@@ -19,13 +19,13 @@ namespace rondo::cuda {
 std::optional<TmaOperands> PackedTilesAMapOf(const PartContext& context, const MatmulProblem& problem,
                                              int64_t rows);
 
-// The problem in tiles of m x n (of each B) by k. What is left is the family's: how K is split, who
+// The problem in tiles of m x n (of each B) by k. What is left is the variant's: how K is split, who
 // multiplies, the stages.
 PackedTiles PackedTilesOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                           const KernelConfiguration& tile);
 
 // Appends the body of the part's function. `a`: A's map, unless threads make A; `resident`: blocks that a
-// multiprocessor should hold at once. Errors: as PartTemplate::write.
+// multiprocessor should hold at once. Errors: as KernelVariant::write.
 Result<PartLaunch> WritePackedTiles(const PartContext& context, PackedTiles matmul,
                                     const std::optional<TmaOperands>& a, int64_t blocks, int64_t resident,
                                     PartWriter* writer);

@@ -1,5 +1,5 @@
 // Matmuls: a thread an output point, or a warp where K is the contiguous loop.
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
@@ -79,7 +79,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
 
 }  // namespace
 
-constinit const PartTemplate kPlainMatmul = {TemplateFamily::kPlain, kHeaders,
-                                             OneCandidate<TemplateFamily::kPlain>, WritePlain};
+constinit const KernelVariant kPlainMatmul = {VariantId::kPlain, kHeaders, OneCandidate<VariantId::kPlain>,
+                                              WritePlain};
 
 }  // namespace rondo::cuda

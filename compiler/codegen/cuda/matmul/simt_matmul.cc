@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 
 namespace rondo::cuda {
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
-constexpr KernelConfiguration kTiles[] = {{TemplateFamily::kSimt, 64, 64}, {TemplateFamily::kSimt, 32, 32}};
+constexpr KernelConfiguration kTiles[] = {{VariantId::kSimt, 64, 64}, {VariantId::kSimt, 32, 32}};
 
 // Operands of other types are made: widened one by one.
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
@@ -56,6 +56,6 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 
 }  // namespace
 
-constinit const PartTemplate kSimtMatmul = {TemplateFamily::kSimt, kHeaders, Candidates, Write};
+constinit const KernelVariant kSimtMatmul = {VariantId::kSimt, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

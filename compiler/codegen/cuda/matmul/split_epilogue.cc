@@ -67,7 +67,7 @@ class Splitter {
 
   bool ReadPart(size_t index) {
     const Part& part = op_.kernel.parts[index];
-    if (part.skeleton != Skeleton::kContraction || part.packed.type != PackedType::kNone || part.sequential ||
+    if (part.skeleton != Skeleton::kMatMul || part.packed.type != PackedType::kNone || part.sequential ||
         !part.prologue.empty() || part.acc_type != TapeType::kF32)
       return false;
     const std::vector<cuda::ParamFacts> facts(op_.kernel.num_params);
@@ -144,7 +144,7 @@ class Splitter {
 
   void MakeMatmul() {
     Part part;
-    part.skeleton = Skeleton::kContraction;
+    part.skeleton = Skeleton::kMatMul;
     part.outer = part.m = part.n = part.reduced = 1;
     part.loops = arena_.Copy(std::vector<int64_t>{batches_, m_, n_, k_});
     part.operands = arena_.Copy(std::vector<Operand>{

@@ -1,4 +1,4 @@
-// SplitEpilogue: a kernel of contractions over one A as a plain matmul and a map over its sums.
+// SplitEpilogue: a kernel of matmuls over one A as a plain matmul and a map over its sums.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_SPLIT_EPILOGUE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_SPLIT_EPILOGUE_H_
 

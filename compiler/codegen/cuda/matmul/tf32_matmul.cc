@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 
 namespace rondo::cuda {
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_tf32"};
 
-constexpr KernelConfiguration Tile(int64_t m, int64_t n) { return {TemplateFamily::kTf32, m, n}; }
+constexpr KernelConfiguration Tile(int64_t m, int64_t n) { return {VariantId::kTf32, m, n}; }
 // Of tiles that cost the same, the first is taken.
 constexpr KernelConfiguration kTiles[] = {Tile(128, 128), Tile(128, 64), Tile(64, 128),
                                           Tile(64, 64),   Tile(32, 64),  Tile(32, 32)};
@@ -62,6 +62,6 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 
 }  // namespace
 
-constinit const PartTemplate kTf32Matmul = {TemplateFamily::kTf32, kHeaders, Candidates, Write};
+constinit const KernelVariant kTf32Matmul = {VariantId::kTf32, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

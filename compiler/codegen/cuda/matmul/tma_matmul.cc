@@ -8,7 +8,7 @@
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
 
 namespace rondo::cuda {
@@ -33,7 +33,7 @@ constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 208}, {128, 192}, {128,
 
 KernelConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
   KernelConfiguration configuration;
-  configuration.family = TemplateFamily::kTma;
+  configuration.variant = VariantId::kTma;
   configuration.m = tile.m;
   configuration.n = tile.n;
   configuration.warps_m = cluster.m;
@@ -157,7 +157,7 @@ std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulPr
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   const bool half = Is16Bit(a) && a == b, fp8 = IsFp8(a) && IsFp8(b) && problem.b_k_major;
   const int vector = static_cast<int>(16 / ByteSize(a));
-  const bool fits = context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
+  const bool fits = context.target.warp_groups && part.skeleton == Skeleton::kMatMul &&
                     part.prologue.empty() && part.acc_type == TapeType::kF32 && (half || fp8) &&
                     problem.b_count <= 2 && problem.a_k_major && problem.a_vector == vector &&
                     problem.b_vector == vector && problem.m > 16 && problem.n >= 32 &&
@@ -239,6 +239,6 @@ std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const PartTemplate kTmaMatmul = {TemplateFamily::kTma, kHeaders, Candidates, Write, Tiles};
+constinit const KernelVariant kTmaMatmul = {VariantId::kTma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

@@ -1,18 +1,18 @@
-// Matmuls through tiles of two warpgroups by wgmma, copied by threads: what TMA cannot bring. Two families:
+// Matmuls through tiles of two warpgroups by wgmma, copied by threads: what TMA cannot bring. Two variants:
 // of 16-bit types (device/matmul_wgmma.cuh), and of FP8 (device/matmul_wgmma_fp8.cuh), convolutions above
 // all.
 #include <algorithm>
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
 namespace rondo::cuda {
 
 namespace {
 
-// A family.
+// A variant.
 struct Wgmma {
   std::string_view name;  // of the device template, and its header
   int64_t tile_k;         // of a step
@@ -122,9 +122,9 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
                          writer, WGMMA.types(context.part));
 }
 
-constexpr KernelConfiguration Tile(TemplateFamily family, int64_t n) { return {family, kWgmmaTileM, n}; }
-constexpr KernelConfiguration HalfTile(int64_t n) { return Tile(TemplateFamily::kWgmma, n); }
-constexpr KernelConfiguration Fp8Tile(int64_t n) { return Tile(TemplateFamily::kWgmmaFp8, n); }
+constexpr KernelConfiguration Tile(VariantId variant, int64_t n) { return {variant, kWgmmaTileM, n}; }
+constexpr KernelConfiguration HalfTile(int64_t n) { return Tile(VariantId::kWgmma, n); }
+constexpr KernelConfiguration Fp8Tile(int64_t n) { return Tile(VariantId::kWgmmaFp8, n); }
 // Of tiles that cost the same, the first is taken.
 constexpr KernelConfiguration kHalfTiles[] = {HalfTile(256), HalfTile(192), HalfTile(128), HalfTile(64)};
 constexpr KernelConfiguration kFp8Tiles[] = {Fp8Tile(160), Fp8Tile(128), Fp8Tile(96), Fp8Tile(64)};
@@ -142,12 +142,12 @@ std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const PartTemplate kWgmmaMatmul = {TemplateFamily::kWgmma,
-                                             {&kHalves.name, 1},
-                                             Candidates<kHalves, kHalfTiles>,
-                                             Write<kHalves>,
-                                             Tiles<kHalfTiles>};
-constinit const PartTemplate kWgmmaFp8Matmul = {
-    TemplateFamily::kWgmmaFp8, {&kFp8.name, 1}, Candidates<kFp8, kFp8Tiles>, Write<kFp8>, Tiles<kFp8Tiles>};
+constinit const KernelVariant kWgmmaMatmul = {VariantId::kWgmma,
+                                              {&kHalves.name, 1},
+                                              Candidates<kHalves, kHalfTiles>,
+                                              Write<kHalves>,
+                                              Tiles<kHalfTiles>};
+constinit const KernelVariant kWgmmaFp8Matmul = {
+    VariantId::kWgmmaFp8, {&kFp8.name, 1}, Candidates<kFp8, kFp8Tiles>, Write<kFp8>, Tiles<kFp8Tiles>};
 
 }  // namespace rondo::cuda

@@ -8,7 +8,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
-#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
 
 namespace rondo::cuda {
@@ -223,6 +223,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
 
 }  // namespace
 
-constinit const PartTemplate kColumnReduction = {TemplateFamily::kAny, kHeaders, Candidates, WriteColumns};
+constinit const KernelVariant kColumnReduction = {VariantId::kAny, kHeaders, Candidates, WriteColumns};
 
 }  // namespace rondo::cuda

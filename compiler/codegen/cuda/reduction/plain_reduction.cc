@@ -1,7 +1,7 @@
 // Row reductions: a warp or a block a row; the row's kept values stay in shared memory.
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/part_writer.h"
-#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
 
 namespace rondo::cuda {
@@ -68,7 +68,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
 
 }  // namespace
 
-constinit const PartTemplate kPlainReduction = {
-    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny>, WritePlain};
+constinit const KernelVariant kPlainReduction = {
+    VariantId::kAny, {}, OneCandidate<VariantId::kAny>, WritePlain};
 
 }  // namespace rondo::cuda

@@ -1,7 +1,7 @@
 // Rows on chip: each element of a row is read once and stays in a register of the thread that will need it
 // again.
 #include "compiler/codegen/cuda/part_writer.h"
-#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 
 namespace rondo::cuda {
@@ -40,7 +40,7 @@ bool Suits(const PartContext& context) { return ShapeOfRow(context).has_value();
 
 }  // namespace
 
-constinit const PartTemplate kRowReduction = {
-    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteRows};
+constinit const KernelVariant kRowReduction = {
+    VariantId::kAny, {}, OneCandidate<VariantId::kAny, Suits>, WriteRows};
 
 }  // namespace rondo::cuda

@@ -155,7 +155,7 @@ bool IsFloatSum(const TapeInst& inst, Tape tape) {
 }
 
 // The sum of a thread is that of its vectors' sums, so that blocks that share a row, a vector for two threads
-// (drivers/cuda/small/norm.h), need no more than these of one another.
+// (drivers/cuda/peer_collectives/norm.h), need no more than these of one another.
 void OpenVectorSums(const Stage& stage, PartWriter* writer) {
   for (const TapeInst& inst : stage.tape) {
     if (!IsFloatSum(inst, stage.tape)) continue;

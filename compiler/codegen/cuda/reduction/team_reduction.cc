@@ -11,7 +11,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
-#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
 #include "compiler/codegen/cuda/reduction/stage_repeats.h"
 
@@ -217,6 +217,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
 
 }  // namespace
 
-constinit const PartTemplate kTeamReduction = {TemplateFamily::kAny, kHeaders, Candidates, WriteTeams};
+constinit const KernelVariant kTeamReduction = {VariantId::kAny, kHeaders, Candidates, WriteTeams};
 
 }  // namespace rondo::cuda

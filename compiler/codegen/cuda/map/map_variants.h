@@ -1,0 +1,20 @@
+// The templates of maps. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
+
+#include "compiler/codegen/cuda/part_context.h"
+
+namespace rondo::cuda {
+
+extern const KernelVariant kLastWriterMap;  // writes may coincide: of each place, the last point writes
+extern const KernelVariant kOwnedMap;       // writes may coincide: a warp takes all points of its places
+extern const KernelVariant kOrderedMap;     // writes may coincide: a thread takes all points that can meet
+extern const KernelVariant kPointMap;       // a thread a point, or a vector of neighbouring ones
+
+// The first that suits a part computes it: none has an estimate.
+inline constexpr const KernelVariant* kMapVariants[] = {&kLastWriterMap, &kOwnedMap, &kOrderedMap,
+                                                        &kPointMap};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_

@@ -1,0 +1,20 @@
+// The templates of row reductions. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_
+
+#include "compiler/codegen/cuda/part_context.h"
+
+namespace rondo::cuda {
+
+extern const KernelVariant kTeamReduction;    // long rows, shared by the blocks of a cluster
+extern const KernelVariant kRowReduction;     // rows read once, as vectors, and kept in registers
+extern const KernelVariant kColumnReduction;  // rows side by side, whose elements threads and blocks share
+extern const KernelVariant kPlainReduction;   // a warp or a block a row
+
+// The first that suits a part computes it: none has an estimate.
+inline constexpr const KernelVariant* kReductionVariants[] = {&kTeamReduction, &kRowReduction,
+                                                              &kColumnReduction, &kPlainReduction};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_

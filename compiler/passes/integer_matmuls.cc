@@ -1,0 +1,491 @@
+// Products of quantised numbers. A factor (q - zero) * scale, as it comes from DequantizeLinear or from what
+// ONNX's integer operators subtract, is *quantised*; of two such factors
+//   sum (a - za)(w - zw) = sum a w - za sum w - zw sum a + count za zw,
+// so that the product itself is one of 8-bit integers, exact in i32, what is known of the weight is a
+// constant, and the scales multiply the sums.
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/ir/shares.h"
+#include "compiler/ir/turned.h"
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/quantised_padding.h"
+#include "compiler/passes/replace_matmuls.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::Builder;
+using ir::ConstantData;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
+constexpr int64_t kMostWeightBytes = int64_t{1} << 31;
+constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
+
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// (numbers - zero) * scale. Zero (integers) and scale (floats) broadcast to the numbers; kNoNode where there
+// is none.
+struct Quantised {
+  NodeId numbers = kNoNode, zero = kNoNode, scale = kNoNode;
+};
+
+// What multiplies a product of such factors: sums of a tensor's numbers, and how many there are.
+class Rewriter {
+ public:
+  // `few`: groups of few channels, too.
+  Rewriter(ir::Graph* graph, NodeId id, bool host, bool few)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host), few_(few) {}
+
+  // What computes the same on integers; kNoNode where a factor is not quantised.
+  NodeId Rewrite() {
+    const Node& node = g_.node(id_);
+    return node.op == Op::kMatMul ? MatMul(node) : Conv(node);
+  }
+
+ private:
+  NodeId Through(NodeId id, size_t i) { return ShownInput(b_, id, i); }
+  NodeId Once(NodeId id) { return ShownOnce(b_, id); }
+  bool IsZero(NodeId id) const {
+    const std::optional<double> value = UniformValue(g_, id);
+    return value && *value == 0;
+  }
+
+  // The parts of a quantised factor, from outside in: a scale, a cast, a zero point, a cast.
+  bool Read(NodeId id, Quantised* q) {
+    constexpr int kMostSteps = 8;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const Node& node = g_.node(g_.BaseOf(id));
+      if (Is8Bit(node.dtype)) {
+        q->numbers = id;
+        q->zero = Once(q->zero);
+        q->scale = Once(q->scale);
+        return true;
+      }
+      if (node.op != Op::kPointwise) return false;
+      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+      if (op == TapeOp::kMul && IsFloat(node.dtype) && q->scale == kNoNode && q->zero == kNoNode) {
+        // The scale is what was no integer.
+        const bool second = IsWidened(Through(id, 0));
+        q->scale = Through(id, second ? 1 : 0);
+        id = Through(id, second ? 0 : 1);
+      } else if (op == TapeOp::kSub && q->zero == kNoNode && IsWholeAndSmall(Through(id, 1))) {
+        NodeId zero = Through(id, 1);
+        id = Through(id, 0);
+        while (AsPointwise(g_, g_.BaseOf(zero), TapeOp::kCast) != nullptr &&
+               KeepsNumbers(g_.node(g_.BaseOf(zero))))
+          zero = Through(zero, 0);
+        if (!IsZero(zero)) q->zero = zero;
+      } else if (op == TapeOp::kCast && KeepsNumbers(node)) {
+        id = Through(id, 0);
+      } else {
+        return false;
+      }
+    }
+    return false;
+  }
+  // Whether a cast of 8-bit numbers, or of what they become, changes none (but by rounding what was scaled).
+  bool KeepsNumbers(const Node& cast) const {
+    const DType to = cast.dtype, from = g_.node(cast.inputs[0]).dtype;
+    const bool wide = IsFloat(to) || to == DType::kI16 || to == DType::kI32 || to == DType::kI64;
+    return wide && (IsFloat(to) || !IsFloat(from)) && from != DType::kBool;
+  }
+  // Whether zero points are whole numbers that 32 bits hold many times over.
+  bool IsWholeAndSmall(NodeId id) {
+    const Node& node = g_.node(g_.BaseOf(id));
+    if (Is8Bit(node.dtype)) return true;
+    if (AsPointwise(g_, node.id, TapeOp::kCast) != nullptr && KeepsNumbers(node))
+      return IsWholeAndSmall(node.inputs[0]);
+    constexpr double kMost = 1 << 15;
+    std::shared_ptr<const ConstantData> data;
+    const NodeId once = Once(id);
+    if (!b_.ConstantValue(once, ir::kMaxReadBytes, &data)) return false;
+    std::vector<double> values;
+    std::vector<int64_t> integers;
+    if (IsFloat(data->dtype) ? !b_.ConstantFloats(once, &values) : !b_.ConstantInts(once, &integers))
+      return false;
+    values.insert(values.end(), integers.begin(), integers.end());
+    return std::all_of(values.begin(), values.end(), [](double v) {
+      return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost;
+    });
+  }
+  // Whether it is made of integers by casts and differences.
+  bool IsWidened(NodeId id) {
+    for (int step = 0; step < 4; ++step) {
+      const Node& node = g_.node(g_.BaseOf(id));
+      if (!IsFloat(node.dtype)) return true;
+      if (node.op != Op::kPointwise) return false;
+      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+      if (op != TapeOp::kCast && op != TapeOp::kSub) return false;
+      id = Through(id, 0);
+    }
+    return false;
+  }
+
+  // As i32: exact for zero points.
+  NodeId Whole(NodeId zero) { return zero == kNoNode ? zero : b_.Cast(zero, DType::kI32); }
+
+  // The bytes of a weight, signed: u8 numbers less 128, the zero point, too. Rank r with dims that only
+  // repeat shown once. Null where it is no constant.
+  std::shared_ptr<const ConstantData> Signed(Quantised* w) {
+    std::shared_ptr<const ConstantData> value;
+    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value)) return nullptr;
+    if (value->dtype == DType::kI8) return value;
+    std::vector<uint8_t> bytes(value->bytes.begin(), value->bytes.end());
+    for (uint8_t& byte : bytes) byte ^= 0x80;
+    const NodeId offset = b_.Scalar(DType::kI32, 128);
+    w->zero = w->zero == kNoNode ? b_.Unary(TapeOp::kNeg, offset) : b_.Sub(Whole(w->zero), offset);
+    if (IsZero(w->zero)) w->zero = kNoNode;
+    return ConstantData::Own(DType::kI8, value->shape, std::move(bytes));
+  }
+  NodeId Weight(std::shared_ptr<const ConstantData> data, NodeId like) {
+    const NodeId weight = b_.Constant(std::move(data));
+    g_.node(weight).name = g_.node(g_.BaseOf(like)).name;
+    return weight;
+  }
+
+  // ------------------------------------------------------------------------------------ matmul
+
+  // The weight laid out with k innermost, shown as before; and, if it is known, what each column sums to,
+  // [..., 1, n].
+  NodeId MatMulWeight(Quantised* w, NodeId* sums) {
+    const Shape shown = g_.node(w->numbers).shape;
+    const std::shared_ptr<const ConstantData> data = Signed(w);
+    if (data == nullptr) return w->numbers;
+    const Shape s = data->shape;
+    const int r = s.rank;
+    const int64_t k = s[r - 2], n = s[r - 1];
+    if (k != shown[r - 2] || n != shown[r - 1]) return w->numbers;  // one row or column for all
+    std::vector<uint8_t> turned = ir::Turned(data->bytes, k, n);
+    std::vector<int64_t> columns(turned.size() / static_cast<size_t>(k), 0);
+    ir::InShares(static_cast<int64_t>(columns.size()), 1, [&](int64_t first, int64_t last) {
+      for (int64_t column = first; column < last; ++column) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += static_cast<int8_t>(turned[static_cast<size_t>(column * k + i)]);
+        columns[static_cast<size_t>(column)] = sum;
+      }
+    });
+    Shape laid = s, summed = s;
+    std::swap(laid[r - 2], laid[r - 1]);
+    summed[r - 2] = 1;
+    std::vector<int> perm;
+    for (int d = 0; d < r; ++d) perm.push_back(d < r - 2 ? d : d == r - 2 ? r - 1 : r - 2);
+    *sums = b_.Ints(DType::kI32, summed, columns);
+    const NodeId weight = Weight(ConstantData::Own(DType::kI8, laid, std::move(turned)), w->numbers);
+    return b_.Expand(b_.Transpose(weight, perm), shown);
+  }
+
+  // A right side by which a product is the sum of what the left side multiplies, for every column.
+  NodeId Ones(DType type, const Shape& shape) { return b_.Expand(b_.Scalar(type, 1), shape); }
+
+  // Sums of 8-bit numbers along one axis.
+  NodeId Sums(NodeId numbers, int axis, DType type) {
+    return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, type), {axis}, true);
+  }
+
+  NodeId MatMul(const Node& node) {
+    Quantised a, w;
+    const NodeId left = node.inputs[0], right = node.inputs[1];
+    const DType type = node.dtype;
+    const int r = node.shape.rank;
+    if (type != DType::kI32 && !IsFloat(type)) return kNoNode;
+    if (!Read(left, &a) || !Read(right, &w) || node.shape.elements() == 0) return kNoNode;
+    if (type == DType::kI32 && (a.scale != kNoNode || w.scale != kNoNode)) return kNoNode;
+    for (NodeId each : {a.zero, a.scale}) {
+      if (each != kNoNode && g_.node(each).shape[r - 1] != 1) return kNoNode;  // changes along k
+    }
+    for (NodeId each : {w.zero, w.scale}) {
+      if (each != kNoNode && g_.node(each).shape[r - 2] != 1) return kNoNode;
+    }
+    const int64_t k = g_.node(left).shape[r - 1];
+    NodeId columns = kNoNode;
+    const NodeId weight = MatMulWeight(&w, &columns);
+    NodeId y = b_.MatMul(a.numbers, weight);
+    // Short sums are exact in f32, which most GPUs are quicker with.
+    constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
+    const DType whole = k <= kShort && IsFloat(type) && !host_ ? DType::kF32 : DType::kI32;
+    y = b_.Cast(y, whole);
+    const auto of = [&](NodeId x) { return x == kNoNode ? x : b_.Cast(x, whole); };
+    // The host adds up rows of the left side as it multiplies them.
+    const bool beside = host_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
+    if (a.zero != kNoNode) {
+      columns = of(columns == kNoNode ? ColumnSums(w.numbers, whole) : columns);
+      y = b_.Sub(y, b_.Mul(of(a.zero), Centred(columns, of(w.zero), k)));
+    }
+    if (w.zero != kNoNode) {
+      const NodeId rows = beside ? b_.MatMul(a.numbers, Ones(g_.node(weight).dtype, g_.node(weight).shape))
+                                 : Sums(a.numbers, r - 1, whole);
+      y = b_.Sub(y, b_.Mul(of(w.zero), rows));
+    }
+    return Scaled(y, a.scale, w.scale, type);
+  }
+
+  // What each column of a right side sums to, [..., 1, n]: on the host a product by one row of ones, which
+  // reads bytes as its other products do.
+  NodeId ColumnSums(NodeId numbers, DType type) {
+    Shape row = g_.node(numbers).shape;
+    if (!host_) return Sums(numbers, row.rank - 2, type);
+    row[row.rank - 1] = row[row.rank - 2];
+    row[row.rank - 2] = 1;
+    return b_.MatMul(Ones(DType::kU8, row), numbers);
+  }
+
+  // Sums of `count` numbers less their zero point, which is of the same type.
+  NodeId Centred(NodeId sums, NodeId zero, int64_t count) {
+    if (zero == kNoNode) return sums;
+    return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(count)));
+  }
+
+  NodeId Scaled(NodeId y, NodeId a, NodeId w, DType type) {
+    if (type == DType::kI32) return y;
+    y = b_.Cast(y, DType::kF32);
+    if (a != kNoNode) a = b_.Cast(a, DType::kF32);
+    if (w != kNoNode) w = b_.Cast(w, DType::kF32);
+    const NodeId scale = a == kNoNode ? w : w == kNoNode ? a : b_.Mul(a, w);
+    if (scale != kNoNode) y = b_.Mul(y, scale);
+    return b_.Cast(y, type);
+  }
+
+  // ------------------------------------------------------------------------------- convolution
+
+  // [o, 1, ...] as [1, o, 1, ...]; what is one number stays so.
+  NodeId AlongChannels(NodeId x, int rank) {
+    if (x == kNoNode) return x;
+    const int64_t count = g_.node(x).shape.elements();
+    Shape shape;
+    shape.rank = rank;
+    for (int d = 0; d < rank; ++d) shape[d] = d == 1 ? count : 1;
+    return b_.Reshape(x, shape);
+  }
+
+  // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24.
+  NodeId ChannelSums(const Quantised& a, int64_t channels, int64_t groups) {
+    const Shape shape = g_.node(a.numbers).shape;
+    Shape split{shape[0], groups, channels}, grouped = shape;
+    grouped[1] = groups;
+    split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
+    const NodeId x =
+        b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.numbers, DType::kF32), split), {2}, false);
+    return b_.Reshape(x, grouped);
+  }
+
+  // Whether windows are the pixels of the input, each one.
+  static bool IsEveryPixel(const Shape& weight, const ir::ConvAttrs& attrs) {
+    const auto all = [](const auto& of, int64_t value) {
+      return std::all_of(of.begin(), of.end(), [&](int64_t each) { return each == value; });
+    };
+    return std::all_of(weight.begin() + 2, weight.end(), [](int64_t taps) { return taps == 1; }) &&
+           all(attrs.strides, 1) && all(attrs.pads_begin, 0) && all(attrs.pads_end, 0);
+  }
+  // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
+  NodeId WindowSums(const Quantised& a, const Shape& weight, const ir::ConvAttrs& attrs) {
+    NodeId x = ChannelSums(a, weight[1], attrs.groups);
+    if (a.zero != kNoNode) {
+      const NodeId zero = b_.Cast(b_.Reshape(a.zero, Shape{}), g_.node(x).dtype);
+      x = b_.Sub(x, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(weight[1])));
+    }
+    return OfAllOutputs(SumsOverWindows(x, weight, attrs), weight[0]);
+  }
+  NodeId SumsOverWindows(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
+    if (IsEveryPixel(weight, attrs)) return b_.Cast(x, DType::kI32);
+    ir::PoolAttrs pool;
+    pool.kind = Combine::kSum;
+    pool.kernel.assign(weight.begin() + 2, weight.end());
+    pool.strides = attrs.strides;
+    pool.dilations = attrs.dilations;
+    pool.pads_begin = attrs.pads_begin;
+    pool.pads_end = attrs.pads_end;
+    return b_.Cast(b_.Pool(b_.Cast(x, DType::kF32), pool), DType::kI32);
+  }
+  // Every group's for each of its output channels.
+  NodeId OfAllOutputs(NodeId sums, int64_t outputs) {
+    Shape each = g_.node(sums).shape, all = each;
+    all[1] = outputs;
+    if (each[1] == 1) return b_.Expand(sums, all);
+    const Shape flat{each[0], each[1], 1, each.elements() / (each[0] * each[1])};
+    const NodeId spread = b_.Expand(b_.Reshape(sums, flat), {flat[0], flat[1], all[1] / flat[1], flat[3]});
+    return b_.Reshape(spread, all);
+  }
+
+  // Whether it is computed by windows that slide over each channel: by GPUs in vectors of channels, whose
+  // sums floats hold; by the host in 32 bits.
+  bool Slides(const Shape& weight, const ir::ConvAttrs& attrs) const {
+    constexpr int64_t kMostTaps = 256;
+    return weight[0] == attrs.groups && weight[1] == 1 && (host_ || weight[0] % 8 == 0) &&
+           weight.elements() <= weight[0] * kMostTaps;
+  }
+
+  // A weight less its zero points, where those are known: in 8 bits if they hold it, else in 16. Windows that
+  // slide have no sums that are cheaper than the products.
+  std::shared_ptr<const ConstantData> LessZeroPoints(Quantised* w) {
+    std::shared_ptr<const ConstantData> value;
+    std::vector<int64_t> zeros;
+    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value) ||
+        !b_.ConstantInts(Whole(w->zero), &zeros))
+      return nullptr;
+    const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
+    const int64_t most = host_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
+    std::vector<uint8_t> narrow;
+    std::vector<int16_t> wide;
+    bool fits = true;
+    for (size_t i = 0; i < value->bytes.size(); ++i) {
+      const uint8_t byte = value->bytes[i];
+      const int64_t number = value->dtype == DType::kI8 ? static_cast<int8_t>(byte) : byte;
+      const int64_t less = number - zeros[zeros.size() == 1 ? 0 : i / count];
+      if (std::abs(less) > most) return nullptr;
+      fits &= less >= -128 && less <= 127;
+      narrow.push_back(static_cast<uint8_t>(less));
+      wide.push_back(static_cast<int16_t>(less));
+    }
+    w->zero = kNoNode;
+    if (fits) return ConstantData::Own(DType::kI8, value->shape, std::move(narrow));
+    std::vector<uint8_t> bytes(wide.size() * sizeof(int16_t));
+    std::memcpy(bytes.data(), wide.data(), bytes.size());
+    return ConstantData::Own(DType::kI16, value->shape, std::move(bytes));
+  }
+
+  // What the weights of each output channel, [o, c, kernel...] of i8 or i16, sum to.
+  static std::vector<int64_t> SumsOfOutputs(const ConstantData& weight) {
+    const size_t size = static_cast<size_t>(ByteSize(weight.dtype)), count = weight.bytes.size() / size;
+    std::vector<int64_t> sums(static_cast<size_t>(weight.shape[0]), 0);
+    for (size_t i = 0; i < count; ++i) {
+      int16_t number = static_cast<int8_t>(weight.bytes[i * size]);
+      if (size == sizeof(number)) std::memcpy(&number, &weight.bytes[i * size], sizeof(number));
+      sums[i / (count / sums.size())] += number;
+    }
+    return sums;
+  }
+
+  NodeId Conv(const Node& node) {
+    Quantised a, w;
+    const DType type = node.dtype;
+    const int r = node.shape.rank;
+    const Shape weight_shape = g_.node(node.inputs[1]).shape;
+    ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
+    if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
+    const bool few = attrs.groups > 1 && weight_shape[1] < kFewChannels && !Slides(weight_shape, attrs);
+    if ((few && !few_) || weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
+    if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
+    for (NodeId each : {a.zero, a.scale}) {
+      if (each != kNoNode && g_.node(each).shape.elements() != 1) return kNoNode;
+    }
+    for (NodeId each : {w.zero, w.scale}) {
+      if (each != kNoNode && g_.node(each).shape.elements() != g_.node(each).shape[0]) return kNoNode;
+    }
+    const bool slides = attrs.groups > 1 && Slides(weight_shape, attrs);
+    const std::shared_ptr<const ConstantData> data =
+        slides && w.zero != kNoNode ? LessZeroPoints(&w) : Signed(&w);
+    if (data == nullptr || !(data->shape == weight_shape)) return kNoNode;
+    const int64_t outputs = weight_shape[0];
+    const std::vector<int64_t> sums = SumsOfOutputs(*data);
+    const NodeId weight_zero = AlongChannels(w.zero, r);
+    const ir::ConvAttrs windows = attrs;
+    const NodeId x = Padded(a, &attrs);
+    NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
+    // Windows are added up as they are read, by a weight of ones; what lies outside of the input counts. On
+    // GPUs that is done by tiles, which are of several columns; and a picture's fourth channel
+    // (pad_few_channels) would count outside as well.
+    constexpr int64_t kColumns = 8, kPicture = 3;
+    const bool tiles =
+        outputs / windows.groups >= kColumns && (weight_shape[1] > kPicture || attrs.absent == 0);
+    const bool beside = weight_zero != kNoNode && (host_ || tiles);
+    if (a.zero != kNoNode) {
+      NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
+      if (beside) all = Centred(all, Whole(weight_zero), weight_shape.elements() / outputs);
+      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
+    }
+    if (weight_zero != kNoNode) {
+      const NodeId rows =
+          beside ? b_.Conv(x, Ones(DType::kI8, weight_shape), attrs) : WindowSums(a, weight_shape, windows);
+      y = b_.Sub(y, b_.Mul(Whole(weight_zero), rows));
+    }
+    return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
+  }
+
+  // Outside of the input is its zero point: an attribute where that is known, else memory.
+  NodeId Padded(const Quantised& a, ir::ConvAttrs* attrs) {
+    const bool none =
+        std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
+        std::all_of(attrs->pads_end.begin(), attrs->pads_end.end(), [](auto p) { return p == 0; });
+    if (a.zero == kNoNode || none) return a.numbers;
+    const std::optional<double> known = UniformValue(g_, a.zero);
+    if (known) {
+      attrs->absent = static_cast<int64_t>(*known);
+      return a.numbers;
+    }
+    std::vector<int64_t> before = {0, 0}, after = {0, 0};
+    before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
+    after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
+    const DType type = g_.node(a.numbers).dtype;
+    if (host_) {  // whose kernels write the numbers to where they belong
+      std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+      std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+      return b_.PadConstant(a.numbers, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
+    }
+    const NodeId quantised = QuantisedPadded(b_, a.numbers, a.zero, before, after);
+    if (quantised != kNoNode) {
+      std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+      std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+      return quantised;
+    }
+    const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
+    // 1 outside of the input, 0 inside, by place.
+    const Shape& all = g_.node(inside).shape;
+    Shape places = all;
+    places[0] = places[1] = 1;
+    std::vector<int64_t> outside(static_cast<size_t>(places.elements()), 0);
+    for (size_t at = 0; at < outside.size(); ++at) {
+      int64_t rest = static_cast<int64_t>(at);
+      for (int d = places.rank - 1; d >= 2; rest /= places[d--]) {
+        const int64_t i = rest % places[d], last = places[d] - after[static_cast<size_t>(d)];
+        if (i < before[static_cast<size_t>(d)] || i >= last) outside[at] = 1;
+      }
+    }
+    b_.FoldConstants(false);  // a byte a place
+    const NodeId around = b_.Mul(b_.Cast(b_.Ints(DType::kU8, places, outside), DType::kF32),
+                                 b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
+    b_.FoldConstants(true);
+    const NodeId padded = b_.Cast(b_.Add(b_.Cast(inside, DType::kF32), around), type);
+    std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+    std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+    return padded;
+  }
+
+  ir::Graph& g_;
+  Builder b_;
+  const NodeId id_;
+  const bool host_, few_;
+};
+
+// Whether weights of groups of few channels, of which the host is quicker with floats, would take so much as
+// floats that all weights were a tenth more than they are.
+bool FewChannelsAreMany(const ir::Graph& graph) {
+  int64_t all = 0, few = 0;
+  for (NodeId id : graph.TopologicalOrder()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::kConstant) all += node.As<ir::ConstantAttrs>().data->byte_size();
+    if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups == 1) continue;
+    const Shape& weight = graph.node(node.inputs[1]).shape;
+    if (weight[1] > 1 && weight[1] < kFewChannels) few += weight.elements();
+  }
+  return 10 * 3 * few > all;
+}
+
+}  // namespace
+
+Result<PassResult> IntegerMatmuls(ir::Graph* graph, const PassOptions& options) {
+  PassResult result;
+  const bool few = options.host && FewChannelsAreMany(*graph);
+  result.changes =
+      ReplaceMatmuls(graph, [&](NodeId id) { return Rewriter(graph, id, options.host, few).Rewrite(); });
+  result.text = Count(result.changes, "product") + " of 8-bit integers";
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,119 @@
+// Rematerialise: what is small and quick to compute, and that several read, is computed by each that is
+// small itself.
+//
+// A node is computed in one kernel, so that of two that read it at least one waits for a kernel before its
+// own. The positions of a decoder's step are a number a text: what they say of angles, and of how many keys
+// there are, would be a chain of kernels that each do next to nothing.
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int64_t kSmall = 2048;  // elements of who computes it
+constexpr int kMostNodes = 8;     // that one copy takes
+
+bool IsQuick(TapeOp op) {
+  constexpr TapeOp kQuick[] = {TapeOp::kAdd,  TapeOp::kSub, TapeOp::kMul,    TapeOp::kNeg,
+                               TapeOp::kAbs,  TapeOp::kMin, TapeOp::kMax,    TapeOp::kCast,
+                               TapeOp::kLess, TapeOp::kNot, TapeOp::kSelect, TapeOp::kLessEqual,
+                               TapeOp::kEqual};
+  return std::find(std::begin(kQuick), std::end(kQuick), op) != std::end(kQuick);
+}
+
+class Copies {
+ public:
+  explicit Copies(Graph* graph) : g_(*graph), kept_(static_cast<size_t>(graph->size()), false) {
+    // What is written in place is read before that, by those that are known to read it.
+    for (const ir::StatePair& pair : g_.states) kept_[g_.inputs[static_cast<size_t>(pair.input)].node] = true;
+    for (const ir::Donation& donation : g_.donations)
+      kept_[g_.inputs[static_cast<size_t>(donation.input)].node] = true;
+  }
+
+  // Lets `id`, if it is small, compute for itself what others read as well: how many inputs.
+  int64_t Give(NodeId id) {
+    if (!IsSmallMap(id)) return 0;
+    int64_t given = 0;
+    std::unordered_map<NodeId, NodeId> copies;
+    for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
+      const NodeId base = g_.BaseOf(g_.node(id).inputs[k]);
+      int nodes = 0;
+      if (g_.node(base).op != Op::kPointwise || !IsShared(base) || !IsCopied(base, &nodes)) continue;
+      g_.SetInput(id, k, Copy(g_.node(id).inputs[k], &copies));
+      ++given;
+    }
+    return given;
+  }
+
+ private:
+  bool IsSmallMap(NodeId id) const {
+    const Node& node = g_.node(id);
+    const bool bound = std::any_of(node.annotations.begin(), node.annotations.end(),
+                                   [](const auto& said) { return said.first != "label"; });
+    return node.op == Op::kPointwise && node.shape.elements() <= kSmall && !bound &&
+           node.weak_after.empty() && node.strong_after.empty();
+  }
+  // Whether others read it, through views or not.
+  bool IsShared(NodeId base) const {
+    int readers = 0;
+    const auto count = [&](NodeId user) { readers += g_.node(user).op != Op::kView; };
+    for (NodeId user : g_.UsersOf(base)) {
+      count(user);
+      if (g_.node(user).op == Op::kView) {
+        for (NodeId behind : g_.UsersOf(user)) count(behind);
+      }
+    }
+    return readers > 1 || g_.IsOutput(base);
+  }
+  // Whether it is quick to compute from inputs and constants alone.
+  bool IsCopied(NodeId base, int* nodes) const {
+    const Node& node = g_.node(base);
+    if (node.op == Op::kConstant) return true;
+    if (node.op == Op::kInput) return !kept_[base];
+    if (!IsSmallMap(base) || !IsQuick(node.As<ir::PointwiseAttrs>().op) || ++*nodes > kMostNodes)
+      return false;
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](NodeId input) { return IsCopied(g_.BaseOf(input), nodes); });
+  }
+  NodeId Copy(NodeId shown, std::unordered_map<NodeId, NodeId>* copies) {
+    const NodeId base = g_.BaseOf(shown);
+    if (g_.node(base).op != Op::kPointwise) return shown;
+    if (copies->count(base) == 0) {
+      std::vector<NodeId> inputs = g_.node(base).inputs;
+      for (NodeId& input : inputs) input = Copy(input, copies);
+      ir::Builder b = BuilderLike(&g_, base);
+      const ir::PointwiseAttrs attrs = g_.node(base).As<ir::PointwiseAttrs>();
+      (*copies)[base] = b.Pointwise(attrs, g_.node(base).dtype, inputs);
+    }
+    const NodeId made = copies->at(base);
+    return shown == base ? made : BuilderLike(&g_, base).ViewNode(made, g_.ViewOf(shown));
+  }
+
+  Graph& g_;
+  std::vector<bool> kept_;  // by node
+};
+
+}  // namespace
+
+Result<PassResult> Rematerialise(ir::Graph* graph, const PassOptions&) {
+  PassResult result;
+  Copies copies(graph);
+  std::vector<NodeId> order = graph->TopologicalOrder();
+  std::reverse(order.begin(), order.end());  // what a reader has taken a copy of may be read by one less
+  for (NodeId id : order) result.changes += copies.Give(id);
+  Tidy(graph);
+  result.text = Count(result.changes, "small input") + " computed by who reads it";
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,114 @@
+#include "drivers/host/map/transpose_builder.h"
+
+#include "drivers/host/tape/tape_builder.h"
+
+namespace rondo::host {
+
+bool FindTurn(const PartContext& c, Tape tape, TurnProgram* turn) {
+  constexpr int64_t kLeastPoints = 32;
+  if (c.part.sequential || tape.empty() || tape[tape.size() - 1].op != TapeOp::kStore) return false;
+  const TapeInst& store = tape[tape.size() - 1];
+  if (!c.IsPlainByte(store.arg)) return false;
+  const Nest& nest = c.nest;
+  const size_t loops = c.part.loops.size();
+  // Steps of the nest's loops; how many of them the operand moves along.
+  const auto walk = [&](const Operand& operand, int64_t* step) {
+    int64_t strides[kMaxLoops];
+    FullStrides(operand, static_cast<int>(loops), strides);
+    int moves = 0;
+    for (int d = 0; d < nest.loops; ++d) {
+      step[d] = nest.source[d] < 0 || nest.extent[d] == 1 ? 0 : strides[nest.source[d]];
+      moves += step[d] != 0;
+    }
+    return moves;
+  };
+  int64_t from[kMaxNest] = {}, to[kMaxNest] = {};
+  int most = 0;
+  for (size_t k = 0; k + 1 < tape.size(); ++k) {
+    const TapeInst& inst = tape[k];
+    if (ClassOf(inst.op) == OpClass::kEffect || Reduces(inst.op) || inst.op == TapeOp::kKept ||
+        inst.op == TapeOp::kAcc)
+      return false;
+    if (inst.op != TapeOp::kLoad || inst.arg >= c.part.operands.size()) continue;
+    int64_t step[kMaxNest] = {};
+    const int moves = walk(c.part.operands[inst.arg], step);
+    if (moves <= most) continue;
+    most = moves;
+    for (int d = 0; d < nest.loops; ++d) from[d] = step[d];
+  }
+  walk(c.part.operands[store.arg], to);
+  turn->points = -1;
+  for (int d = 0; d < nest.loops; ++d) {
+    if (nest.extent[d] == 1) continue;
+    if (to[d] <= 0) return false;
+    if (from[d] == 1 && nest.extent[d] >= kLeastPoints) turn->points = d;
+  }
+  if (turn->points < 0) return false;
+  turn->step = to[turn->points];
+  turn->channels = 1;
+  turn->num_channel_loops = turn->num_outer_loops = 0;
+  for (bool found = true; found;) {
+    found = false;
+    for (int d = 0; d < nest.loops && !found; ++d) {
+      found = nest.extent[d] > 1 && d != turn->points && to[d] == turn->channels;
+      if (!found) continue;
+      turn->channel_loop[turn->num_channel_loops++] = static_cast<uint8_t>(d);
+      turn->channels *= nest.extent[d];
+    }
+  }
+  turn->units = 1;
+  for (int d = 0; d < nest.loops; ++d) {
+    bool other = nest.extent[d] > 1 && d != turn->points;
+    for (int i = 0; i < turn->num_channel_loops; ++i) other &= turn->channel_loop[i] != d;
+    if (!other) continue;
+    turn->outer_loop[turn->num_outer_loops++] = static_cast<uint8_t>(d);
+    turn->units *= nest.extent[d];
+  }
+  const int64_t points = nest.extent[turn->points];
+  const int64_t blocks = (points + kTurnedPoints - 1) / kTurnedPoints;
+  turn->at_once = ((points + blocks - 1) / blocks + 15) / 16 * 16;
+  turn->units *= (points + turn->at_once - 1) / turn->at_once;
+  return turn->channels > 1 && turn->channels <= turn->step;
+}
+
+void PointsLast(PartContext& c, TurnProgram* turn) {
+  Nest& nest = c.nest;
+  const int points = turn->points, last = nest.loops - 1;
+  const int64_t extent = nest.extent[points];
+  const int8_t source = nest.source[points];
+  for (int d = points; d < last; ++d) {
+    nest.extent[d] = nest.extent[d + 1];
+    nest.source[d] = nest.source[d + 1];
+  }
+  nest.extent[last] = extent;
+  nest.source[last] = source;
+  const auto moved = [&](int d) { return d == points ? last : d > points ? d - 1 : d; };
+  for (int8_t& loop : nest.nest_loop) {
+    if (loop >= 0) loop = static_cast<int8_t>(moved(loop));
+  }
+  turn->points = last;
+  for (uint8_t& loop : turn->channel_loop) loop = static_cast<uint8_t>(moved(loop));
+  for (uint8_t& loop : turn->outer_loop) loop = static_cast<uint8_t>(moved(loop));
+}
+
+Status BuildTurn(PartContext& c, Tape tape, TurnProgram* turn, const TurnProgram** built) {
+  const Nest& nest = c.nest;
+  *built = nullptr;
+  if (turn->points != nest.loops - 1) return Status::Ok();
+  int group = 0;
+  while (nest.first[group + 1] <= turn->points) ++group;
+  const Tiling tiling = MakeTiling(nest, nest.first[group], nest.first[group + 1], kTurnedPoints, true);
+  RONDO_RETURN_IF_ERROR(BuildTape(c, tape, tiling, {}, &turn->program));
+  const Program& program = turn->program;
+  if (program.num_body <= program.num_same) return Status::Ok();
+  const Inst& store = program.body[program.num_body - 1];
+  if (store.kind != InstKind::kStore || !store.access->plain || store.access->wide != 1) return Status::Ok();
+  turn->bytes_at = c.Take(int64_t{kTurnedChannels} * kTurnedPoints);
+  Span<TurnProgram> made = c.arena.New<TurnProgram>(1);
+  if (made.data() == nullptr) return c.NoMemory();
+  made[0] = *turn;
+  *built = made.data();
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,20 @@
+// Bytes that are stored in another order than what they are made of is read: pictures to channels last,
+// shuffled channels. In maps, and in stages of reductions of one row.
+#ifndef RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_
+#define RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_
+
+#include "drivers/host/map/map_program.h"
+#include "drivers/host/part_context.h"
+
+namespace rondo::host {
+
+// Whether a tape of elements does no more than to store a byte of each point, in such another order.
+bool FindTurn(const PartContext& c, Tape tape, TurnProgram* turn);
+// The nest of a map, but for the loop of points, which becomes the innermost.
+void PointsLast(PartContext& c, TurnProgram* turn);
+// `turn` as found, where its points are the innermost loop. Null: the tape does not end in bytes.
+Status BuildTurn(PartContext& c, Tape tape, TurnProgram* turn, const TurnProgram** built);
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_
