@@ -125,18 +125,19 @@ Status StatesOf(const onnx::Model& model, Compilation* compilation, std::vector<
   return Status::Ok();
 }
 
-// Whether blocks of a cluster can share a row on all of the GPUs.
-bool AllHaveClusters(const std::vector<Target>& targets) {
-  return std::all_of(targets.begin(), targets.end(), [](const Target& target) {
-    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
-  });
-}
-
-// Whether there are GPUs, all of which multiply FP8.
-bool AllMultiplyFp8(const Targets& targets) {
-  return targets.any_gpu() && std::all_of(targets.all.begin(), targets.all.end(), [](const Target& target) {
-           return target.is_host() || TargetOf(target.gpu->architecture).fp8();
-         });
+// Those of the target that decides, with the features that every GPU has.
+TargetTraits TraitsOf(const Targets& targets) {
+  if (!targets.any_gpu()) return HostTraits();
+  TargetTraits traits = GpuTraits();
+  traits.wgmma = traits.clusters = traits.fp8 = true;
+  for (const Target& target : targets.all) {
+    if (target.is_host()) continue;
+    const auto gpu = TargetOf(target.gpu->architecture);
+    traits.wgmma &= target.gpu->wgmma;
+    traits.clusters &= gpu.clusters();
+    traits.fp8 &= gpu.fp8();
+  }
+  return traits;
 }
 
 // What the passes of compiler/passes are told.
@@ -147,11 +148,7 @@ passes::PassOptions OptionsFor(const CompileOptions& options) {
   if (options.precision == Precision::kBF16) out.precision = DType::kBF16;
   out.quantize = options.quantize.type;
   out.quantize_block = options.quantize.block;
-  out.host = options.targets.deciding().is_host();
-  out.channels_last = !out.host;
-  out.wgmma = options.targets.all_have_wgmma();
-  out.clusters = AllHaveClusters(options.targets.all);
-  out.fp8 = AllMultiplyFp8(options.targets);
+  out.target = TraitsOf(options.targets);
   return out;
 }
 
@@ -260,9 +257,9 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
 
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
   FuseOptions options;
-  options.target = compilation->options.targets.deciding();
-  if (!options.target.is_host()) options.longest_kept_row = 1024;
-  if (AllHaveClusters(compilation->options.targets.all) && !options.target.is_host()) {
+  options.target = TraitsOf(compilation->options.targets);
+  if (options.target.many_threads) options.longest_kept_row = 1024;
+  if (options.target.clusters) {
     options.least_shared_row = kLeastTeamRow;
     options.most_shared_row = kMostTeamRow;
     options.most_shared_rows = kMostTeamRows;

@@ -17,11 +17,6 @@ Target Targets::deciding() const {
   return gpu == all.end() ? Target() : *gpu;
 }
 
-bool Targets::all_have_wgmma() const {
-  return any_gpu() &&
-         std::all_of(all.begin(), all.end(), [](const Target& t) { return t.is_host() || t.gpu->wgmma; });
-}
-
 std::string Targets::text() const {
   std::string text;
   for (const Target& target : all) text += (text.empty() ? "" : ",") + NameOf(target);

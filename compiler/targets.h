@@ -27,8 +27,6 @@ struct Targets {
   // computes; the host, which runs any plan, decides where there is no GPU.
   Target deciding() const;
   bool any_gpu() const { return !deciding().is_host(); }
-  // Whether there are GPUs, all of which have wgmma.
-  bool all_have_wgmma() const;
   // "cuda:sm_90a,host": as ParseTargets reads it, and as the plan states it.
   std::string text() const;
 };

@@ -134,7 +134,7 @@ class Pictures {
 
 void FindPictures(Context* context) {
   context->pictures.assign(static_cast<size_t>(context->graph.size()), 0);
-  if (!context->options.target.is_host()) context->pictures = Pictures(*context).Find();
+  if (context->options.target.tensor_cores) context->pictures = Pictures(*context).Find();
 }
 
 bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {

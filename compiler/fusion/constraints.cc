@@ -29,7 +29,7 @@ void Constraints::CopyInput(NodeId reader, int slot) {
   const View view = graph.ViewOf(input);
   const NodeId base = graph.BaseOf(input);
   // What a convolution reads is copied as it reads it, so that channels may lie last.
-  if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.is_host())) {
+  if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.convolutions_reorder)) {
     graph.SetInput(reader, static_cast<size_t>(slot), CopyOf(input));
     return;
   }

@@ -66,7 +66,7 @@ bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth) {
 }
 
 bool WantsChannelsLast(const Context& c, NodeId id) {
-  return c.options.target.is_host() ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
+  return c.options.target.tensor_cores ? TensorCoresWantChannelsLast(c, id) : VectorsWantChannelsLast(c, id);
 }
 
 // Whether input `k` of `reader` is a B that GPUs multiply in lines along K: one of 8-bit integers or FP8.
@@ -74,7 +74,7 @@ bool WantsLinesAlongK(const Context& c, NodeId reader, size_t k) {
   const Node& node = c.node(reader);
   const DType dtype = c.node(node.inputs[k]).dtype;
   return node.op == Op::kMatMul && k == 1 && (dtype == DType::kI8 || dtype == DType::kU8 || IsFp8(dtype)) &&
-         !c.options.target.is_host();
+         c.options.target.tensor_cores;
 }
 
 // Whether one that does reads `id`: what else reads it takes it as it lies.

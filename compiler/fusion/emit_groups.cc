@@ -79,12 +79,12 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   Part part;
   part.skeleton = Skeleton::kMap;
   bool write = sink.op == Op::kIndexedWrite;
-  const bool combines = !context->options.target.is_host() && ir::CombinesIntoOne(sink);
+  const bool combines = context->options.target.atomics && ir::CombinesIntoOne(sink);
   const bool collides = write && !combines && sink.As<ir::IndexedAttrs>().may_collide;
   part.sequential = collides || context->upwards.count(group.sink) != 0;
   // Updates that meet must keep their order; otherwise the loops follow the domain's or, on GPUs, whose
   // threads are neighbours where elements are, the memory that is written.
-  const bool by_memory = !part.sequential && !context->options.target.is_host();
+  const bool by_memory = !part.sequential && context->options.target.many_threads;
   space.Arrange(collides ? -1 : by_memory ? builder.WrittenMap() : 0, {Role::kOuter});
   builder.BeginEmitting();
   TapeWriter tape;

@@ -67,11 +67,11 @@ class RowPart {
 
   // Whether GPUs go over the elements as they lie in memory: extremes are the same in any order.
   bool FollowsMemory() const {
-    return !c_.options.target.is_host() && std::all_of(members_.begin(), members_.end(), [&](NodeId id) {
-      if (!IsReduce(id)) return true;
-      const ir::ReduceKind kind = c_.node(id).As<ir::ReduceAttrs>().kind;
-      return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
-    });
+    return c_.options.target.many_threads && std::all_of(members_.begin(), members_.end(), [&](NodeId id) {
+             if (!IsReduce(id)) return true;
+             const ir::ReduceKind kind = c_.node(id).As<ir::ReduceAttrs>().kind;
+             return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
+           });
   }
 
   bool LeavesGroup(NodeId id) const {

@@ -52,7 +52,7 @@ Result<LoweredProgram> Fuse(ir::Graph graph, const FuseOptions& options, FuseRep
   context.loops = &loops;
   context.graph = std::move(graph);
   fusion::WidenAtReaders(&context.graph);
-  if (options.target.is_host()) fusion::WidenBytesForReductions(&context.graph);
+  if (options.target.widens_as_it_reads) fusion::WidenBytesForReductions(&context.graph);
   RONDO_RETURN_IF_ERROR(GroupAndEmit(&context, out));
   out->parts = static_cast<int>(context.groups.size());
   for (const fusion::Group& group : context.groups) out->nodes += static_cast<int>(group.nodes.size());

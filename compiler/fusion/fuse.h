@@ -23,13 +23,13 @@
 
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
-#include "compiler/targets.h"
+#include "compiler/ir/target_traits.h"
 #include "core/status.h"
 
 namespace rondo {
 
 struct FuseOptions {
-  Target target;
+  TargetTraits target = HostTraits();
   bool epilogues = true;               // pointwise work after matmuls, convolutions and attention
   bool reductions = true;              // pointwise work around row reductions
   bool inlining = true;                // pointwise producers into their only reader

@@ -146,7 +146,7 @@ void Grouping::StoreNarrow(Group* group) {
 // On the host, a group ends with bytes, not with the floats that they stand for, where one reader takes all
 // of those: it reads a quarter of the memory.
 void Grouping::StoreBytes(Group* group) {
-  if (!c_.options.target.is_host() || !IsReadAtOnce(group->sink)) return;
+  if (!c_.options.target.widens_as_it_reads || !IsReadAtOnce(group->sink)) return;
   const std::vector<NodeId> steps = StepsFromBytes(c_.graph, group->sink);
   if (steps.empty()) return;
   for (NodeId step : steps) {

@@ -125,7 +125,7 @@ bool Grouping::CombinesResult(const Group& group, NodeId id) {
 
 // Readers that combine all of the group's result: its kernel does that where each element is at hand.
 void Grouping::CombineBeside(Group* group) {
-  if (c_.options.target.is_host() || c_.node(group->sink).op == Op::kIndexedWrite) return;
+  if (!c_.options.target.atomics || c_.node(group->sink).op == Op::kIndexedWrite) return;
   const std::vector<NodeId> readers = c_.readers[group->sink];
   for (NodeId reader : readers) {
     if (!CombinesResult(*group, reader) || !budget_.TakeRegion(*group, group->sink, {reader})) continue;
@@ -137,7 +137,7 @@ void Grouping::CombineBeside(Group* group) {
 // Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
 void Grouping::StoreBeside(Group* group) {
   const bool product = group->skeleton == Skeleton::kMatMul || group->skeleton == Skeleton::kConvolution;
-  if (!product || c_.options.target.is_host() || c_.node(group->sink).op == Op::kIndexedWrite) return;
+  if (!product || !c_.options.target.stores_beside || c_.node(group->sink).op == Op::kIndexedWrite) return;
   const std::vector<NodeId> readers = c_.readers[group->sink];
   for (NodeId reader : readers) {
     const std::vector<NodeId> path = PathToFp8(*group, reader);

@@ -72,7 +72,7 @@ bool Grouping::WorthComputingInside(const Group& group, NodeId id) const {
   if (here <= once || CostOf(c_.node(id)) <= 2 || here <= 64) return true;
   // One number that all threads of a GPU compute, each once, before a kernel does that for them.
   const Node& node = c_.node(id);
-  return once == 1 && !c_.options.target.is_host() && group.skeleton == Skeleton::kMap &&
+  return once == 1 && c_.options.target.many_threads && group.skeleton == Skeleton::kMap &&
          node.op == Op::kPointwise && AccuracyOf(node.As<ir::PointwiseAttrs>().op) != Accuracy::kFunction;
 }
 

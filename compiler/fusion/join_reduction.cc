@@ -200,7 +200,7 @@ bool Grouping::IsMadeForWrite(NodeId id) const {
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   if (!Free(id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
   // On the host a single row is a whole tensor that threads share, in a map as well.
-  const bool single = c_.options.target.is_host() && rows.reduced.elements() == 1;
+  const bool single = !c_.options.target.many_threads && rows.reduced.elements() == 1;
   if (single && c_.node(id).shape == rows.domain && IsMadeForWrite(id)) return false;
   // A reduction of what the cluster reads anyway joins too: its producers may first have to.
   Kind kind = KindOf(rows, *kinds, id);

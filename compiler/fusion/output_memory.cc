@@ -176,7 +176,7 @@ bool Preparation::MovesDown(NodeId writer) const {
 NodeId Preparation::MoveUpwards(NodeId storage, const std::vector<NodeId>& writers) {
   for (NodeId writer : writers) {
     const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
-    if (!moves || !c_.options.target.is_host() || ReadsInPlace(writer, storage) || !MovesDown(writer))
+    if (!moves || c_.options.target.many_threads || ReadsInPlace(writer, storage) || !MovesDown(writer))
       continue;
     c_.upwards.insert(writer);
     c_.alone[writer] = 1;

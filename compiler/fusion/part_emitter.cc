@@ -374,7 +374,7 @@ void PartEmitter::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, in
   const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
   Mode mode = attrs.combine == ir::ScatterCombine::kNone ? Mode::kWrite : Mode::kReadWrite;
   int operand = IndexedOperand(id, id, ir::DenseView(node.shape), view, mode, attrs, 2, Key('w', id, view));
-  if (!c_.options.target.is_host() && ir::CombinesIntoOne(node)) {
+  if (c_.options.target.atomics && ir::CombinesIntoOne(node)) {
     const bool max = attrs.combine == ir::ScatterCombine::kMax;
     tape->Add(Inst(max ? TapeOp::kCombineMax : TapeOp::kCombineMin, TapeType::kF32, operand, reg));
     return;

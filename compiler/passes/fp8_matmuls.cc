@@ -248,7 +248,7 @@ class Fp8Rewriter {
 
 Result<PassResult> Fp8Matmuls(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  if (!options.fp8) {
+  if (!options.target.fp8) {
     result.text = "for GPUs that multiply FP8";
     return result;
   }

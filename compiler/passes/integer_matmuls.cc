@@ -39,8 +39,8 @@ struct Quantised {
 class Rewriter {
  public:
   // `few`: groups of few channels, too.
-  Rewriter(ir::Graph* graph, NodeId id, bool host, bool few)
-      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host), few_(few) {}
+  Rewriter(ir::Graph* graph, NodeId id, bool integers, bool few)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), integers_(integers), few_(few) {}
 
   // What computes the same on integers; kNoNode where a factor is not quantised.
   NodeId Rewrite() {
@@ -209,11 +209,11 @@ class Rewriter {
     NodeId y = b_.MatMul(a.numbers, weight);
     // Short sums are exact in f32, which most GPUs are quicker with.
     constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
-    const DType whole = k <= kShort && IsFloat(type) && !host_ ? DType::kF32 : DType::kI32;
+    const DType whole = k <= kShort && IsFloat(type) && !integers_ ? DType::kF32 : DType::kI32;
     y = b_.Cast(y, whole);
     const auto of = [&](NodeId x) { return x == kNoNode ? x : b_.Cast(x, whole); };
     // The host adds up rows of the left side as it multiplies them.
-    const bool beside = host_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
+    const bool beside = integers_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
     if (a.zero != kNoNode) {
       columns = of(columns == kNoNode ? ColumnSums(w.numbers, whole) : columns);
       y = b_.Sub(y, b_.Mul(of(a.zero), Centred(columns, of(w.zero), k)));
@@ -230,7 +230,7 @@ class Rewriter {
   // reads bytes as its other products do.
   NodeId ColumnSums(NodeId numbers, DType type) {
     Shape row = g_.node(numbers).shape;
-    if (!host_) return Sums(numbers, row.rank - 2, type);
+    if (!integers_) return Sums(numbers, row.rank - 2, type);
     row[row.rank - 1] = row[row.rank - 2];
     row[row.rank - 2] = 1;
     return b_.MatMul(Ones(DType::kU8, row), numbers);
@@ -317,7 +317,7 @@ class Rewriter {
   // sums floats hold; by the host in 32 bits.
   bool Slides(const Shape& weight, const ir::ConvAttrs& attrs) const {
     constexpr int64_t kMostTaps = 256;
-    return weight[0] == attrs.groups && weight[1] == 1 && (host_ || weight[0] % 8 == 0) &&
+    return weight[0] == attrs.groups && weight[1] == 1 && (integers_ || weight[0] % 8 == 0) &&
            weight.elements() <= weight[0] * kMostTaps;
   }
 
@@ -330,7 +330,7 @@ class Rewriter {
         !b_.ConstantInts(Whole(w->zero), &zeros))
       return nullptr;
     const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
-    const int64_t most = host_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
+    const int64_t most = integers_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
     std::vector<uint8_t> narrow;
     std::vector<int16_t> wide;
     bool fits = true;
@@ -394,7 +394,7 @@ class Rewriter {
     constexpr int64_t kColumns = 8, kPicture = 3;
     const bool tiles =
         outputs / windows.groups >= kColumns && (weight_shape[1] > kPicture || attrs.absent == 0);
-    const bool beside = weight_zero != kNoNode && (host_ || tiles);
+    const bool beside = weight_zero != kNoNode && (integers_ || tiles);
     if (a.zero != kNoNode) {
       NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
       if (beside) all = Centred(all, Whole(weight_zero), weight_shape.elements() / outputs);
@@ -423,7 +423,7 @@ class Rewriter {
     before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
     after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
     const DType type = g_.node(a.numbers).dtype;
-    if (host_) {  // whose kernels write the numbers to where they belong
+    if (integers_) {  // whose kernels write the numbers to where they belong
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
       return b_.PadConstant(a.numbers, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
@@ -460,7 +460,7 @@ class Rewriter {
   ir::Graph& g_;
   Builder b_;
   const NodeId id_;
-  const bool host_, few_;
+  const bool integers_, few_;
 };
 
 // Whether weights of groups of few channels, of which the host is quicker with floats, would take so much as
@@ -481,9 +481,9 @@ bool FewChannelsAreMany(const ir::Graph& graph) {
 
 Result<PassResult> IntegerMatmuls(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  const bool few = options.host && FewChannelsAreMany(*graph);
-  result.changes =
-      ReplaceMatmuls(graph, [&](NodeId id) { return Rewriter(graph, id, options.host, few).Rewrite(); });
+  const bool few = options.target.integer_epilogues && FewChannelsAreMany(*graph);
+  result.changes = ReplaceMatmuls(
+      graph, [&](NodeId id) { return Rewriter(graph, id, options.target.integer_epilogues, few).Rewrite(); });
   result.text = Count(result.changes, "product") + " of 8-bit integers";
   return result;
 }

@@ -18,32 +18,33 @@ bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
 
 // A constant; on a host a view of one, too (of a transposed convolution, say).
-std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, bool host, int64_t most_bytes) {
+std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, bool reorders,
+                                                int64_t most_bytes) {
   const Node& weight = graph->node(id);
   if (weight.op == Op::kConstant) return weight.As<ir::ConstantAttrs>().data;
   std::shared_ptr<const ConstantData> shown;
   const bool known =
-      host && weight.op == Op::kView && ir::Builder(graph).ConstantValue(id, most_bytes, &shown);
+      reorders && weight.op == Op::kView && ir::Builder(graph).ConstantValue(id, most_bytes, &shown);
   return known ? shown : nullptr;
 }
 
 // The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float
 // weight of several output channels; else a 16-bit one of several points.
-std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node, bool host) {
+std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node, bool reorders) {
   constexpr int64_t kMostBytes = 64 << 20;
   if (node.op != Op::kConv || ir::AddsUpLeftSide(*graph, node)) return nullptr;
   const Node& weight = graph->node(node.inputs[1]);
-  const std::shared_ptr<const ConstantData> data = KnownWeight(graph, weight.id, host, kMostBytes);
+  const std::shared_ptr<const ConstantData> data = KnownWeight(graph, weight.id, reorders, kMostBytes);
   if (data == nullptr) return nullptr;
   const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
   const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
-  if (Is8Bit(weight.dtype) || (IsFp8(weight.dtype) && !host) || weight.dtype == DType::kI16) {
+  if (Is8Bit(weight.dtype) || (IsFp8(weight.dtype) && !reorders) || weight.dtype == DType::kI16) {
     const int64_t groups = node.As<ir::ConvAttrs>().groups;
-    const bool slides = groups > 1 && IsDepthwise(*data) && (host ? outputs == groups : outputs % 8 == 0);
+    const bool slides = groups > 1 && IsDepthwise(*data) && (reorders ? outputs == groups : outputs % 8 == 0);
     return elements > outputs * channels && (channels > 1 || slides) ? data : nullptr;
   }
-  if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
+  if (reorders) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
   const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0 || channels == 4;
   return half && elements > outputs * channels && vectors ? data : nullptr;
 }
@@ -92,12 +93,14 @@ std::shared_ptr<const ConstantData> Ordered(const std::shared_ptr<const Constant
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    const std::shared_ptr<const ConstantData> data = WeightOf(graph, graph->node(id), options.host);
+    const std::shared_ptr<const ConstantData> data =
+        WeightOf(graph, graph->node(id), options.target.convolutions_reorder);
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
     const std::vector<int> order =
-        OrderOf(data->shape.rank, (options.host && IsFloat(data->dtype)) || IsDepthwise(*data));
+        OrderOf(data->shape.rank,
+                (options.target.convolutions_reorder && IsFloat(data->dtype)) || IsDepthwise(*data));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
     NodeId ordered = b.Transpose(b.Constant(Ordered(data, order)), back);

@@ -178,7 +178,7 @@ class Packer {
 
 Result<PassResult> PackBytes(Graph* graph, const PassOptions& options) {
   PassResult result;
-  if (!options.host) {
+  if (!options.target.widens_as_it_reads) {
     result.text = "for the host alone";
     return result;
   }

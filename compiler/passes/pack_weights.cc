@@ -151,9 +151,9 @@ class Packing {
   bool Suits(const Node& n, const PackedMatrix& matrix, DType dtype) const {
     const int64_t rows = n.shape.elements() / std::max<int64_t>(1, n.shape[n.shape.rank - 1]);
     if (n.shape.elements() == 0) return false;
-    if (options_.host) return true;
+    if (options_.target.packed_everywhere) return true;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.wgmma) && matrix.k % 8 == 0 &&
+    return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.target.wgmma) && matrix.k % 8 == 0 &&
            (power || matrix.block >= matrix.k);
   }
 

@@ -92,7 +92,7 @@ void Pad(ir::Graph* graph, NodeId id) {
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    if (!options.channels_last || !Suits(*graph, graph->node(id))) continue;
+    if (!options.target.tensor_cores || !Suits(*graph, graph->node(id))) continue;
     Pad(graph, id);
     ++result.changes;
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/target_traits.h"
 #include "core/status.h"
 
 namespace rondo::passes {
@@ -38,17 +39,7 @@ struct PassOptions {
   // quantize_weights: to what; none leaves weights as they are. Block 0: a scale a row.
   PackedType quantize = PackedType::kNone;
   int64_t quantize_block = 0;
-  // simplify_windows, pad_few_channels: the target keeps 16-bit pictures with their channels last.
-  bool channels_last = false;
-  // simplify_windows, order_convolution_weights, pack_bytes, pack_weights: for CPUs, else for GPUs.
-  bool host = false;
-  // pack_weights: every GPU of the target has wgmma, by which matmuls of any number of rows read packed
-  // weights.
-  bool wgmma = false;
-  // ranges_in_rows: on every GPU of the target, blocks of a cluster can share a row.
-  bool clusters = false;
-  // fp8_matmuls: every GPU of the target multiplies FP8.
-  bool fp8 = false;
+  TargetTraits target = GpuTraits();
 };
 
 struct PassResult {

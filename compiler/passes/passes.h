@@ -8,17 +8,17 @@ namespace rondo::passes {
 
 // Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
 // the sums, scales multiply them. Weights keep their 8 bits. Convolutions of few channels a group stay, but,
-// unless options.host, those of one.
+// unless options.target.integer_epilogues, those of one.
 Result<PassResult> IntegerMatmuls(ir::Graph* graph, const PassOptions& options);
-// With options.fp8, products of numbers of FP8, each times a scale, are products of the numbers: constants
-// with k contiguous, scales behind the sums.
+// With options.target.fp8, products of numbers of FP8, each times a scale, are products of the numbers:
+// constants with k contiguous, scales behind the sums.
 Result<PassResult> Fp8Matmuls(ir::Graph* graph, const PassOptions& options);
 // Rows of a constant table that is widened and scaled (quantised embeddings) are read first, and the work is
 // done for them alone. Tables that are small and read otherwise as well are left to be folded.
 Result<PassResult> SinkDequantiseBelowGather(ir::Graph* graph, const PassOptions& options);
-// With options.host, constants of 8-bit integers that are widened and scaled by column, by blocks or at once,
-// and that matmuls alone read, are packed: neither folded to floats nor widened in every run. Their products
-// are multiplied by what is not rounded to f16 or bf16 in between.
+// With options.target.widens_as_it_reads, constants of 8-bit integers that are widened and scaled by column,
+// by blocks or at once, and that matmuls alone read, are packed: neither folded to floats nor widened in
+// every run. Their products are multiplied by what is not rounded to f16 or bf16 in between.
 Result<PassResult> PackBytes(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
@@ -69,16 +69,17 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // between. Weights that something else reads as well, and small ones, stay as they are.
 Result<PassResult> QuantizeWeights(ir::Graph* graph, const PassOptions& options);
 
-// No constant is packed any more: matmuls of few rows, and with options.wgmma of any number, read codes
-// (ir::PackedAttrs), all others numbers that are unpacked in every run.
+// No constant is packed any more: matmuls of few rows, and with options.target.wgmma of any number, read
+// codes (ir::PackedAttrs), all others numbers that are unpacked in every run.
 Result<PassResult> PackWeights(ir::Graph* graph, const PassOptions& options);
 
-// A pool of one window is a reduction. Unless options.host, a convolution of single pixels, or of one window,
-// is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
+// A pool of one window is a reduction. Unless options.target.convolutions_reorder, a convolution of single
+// pixels, or of one window, is a product; with options.target.tensor_cores, products of 16-bit values are
+// made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.channels_last, a convolution of pictures (16-bit floats, 8-bit integers) of three channels
-// reads a copy of four.
+// With options.target.tensor_cores, a convolution of pictures (16-bit floats, 8-bit integers) of three
+// channels reads a copy of four.
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.

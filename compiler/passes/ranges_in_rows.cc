@@ -295,7 +295,7 @@ Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options) {
     result.text = "left out: annotations bind nodes to kernels of their own";
     return result;
   }
-  result.changes = Rows(graph, options.clusters).Run();
+  result.changes = Rows(graph, options.target.clusters).Run();
   Tidy(graph);
   result.text = Count(result.changes, "picture") + " quantised by ranges that each row finds";
   return result;

@@ -40,13 +40,14 @@ struct Dequantised {
 // One node and what it may become: each rule returns the node to use instead, or kNoNode.
 class Rules {
  public:
-  Rules(Graph* graph, NodeId id, bool host) : g_(*graph), b_(BuilderLike(graph, id)), id_(id), host_(host) {}
+  Rules(Graph* graph, NodeId id, bool at_once)
+      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), at_once_(at_once) {}
 
   NodeId Apply() {
     const Op op = g_.node(id_).op;
     if (op == Op::kPool) return Greatest();
     if (op == Op::kConcat) return Together();
-    if (op == Op::kReduce && host_) return AtOnce();
+    if (op == Op::kReduce && at_once_) return AtOnce();
     if (op != Op::kPointwise) return kNoNode;
     switch (g_.node(id_).As<ir::PointwiseAttrs>().op) {
       case TapeOp::kRound: return Rounded();
@@ -214,7 +215,7 @@ class Rules {
   Graph& g_;
   Builder b_;
   NodeId id_;
-  const bool host_;
+  const bool at_once_;
 };
 
 }  // namespace
@@ -227,7 +228,7 @@ Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions& opt
     for (NodeId id : graph->TopologicalOrder()) {
       if (graph->node(id).dead) continue;
       const NodeId made = graph->size();
-      const NodeId instead = Rules(graph, id, options.host).Apply();
+      const NodeId instead = Rules(graph, id, options.target.widens_as_it_reads).Apply();
       const bool replaces = instead != kNoNode && instead != id && graph->CanReplace(id, instead);
       if (replaces) graph->Replace(id, instead);
       result.changes += replaces;

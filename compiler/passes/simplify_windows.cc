@@ -101,8 +101,9 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
   for (NodeId id : graph->TopologicalOrder()) {
     const Op op = graph->node(id).op;
     if (op != Op::kConv && op != Op::kPool) continue;
-    if (op == Op::kConv && options.host) continue;  // its driver runs both alike, and lays out convolutions
-    const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.channels_last)
+    if (op == Op::kConv && options.target.convolutions_reorder)
+      continue;  // its driver runs both alike, and lays out convolutions
+    const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.target.tensor_cores)
                                            : AsReduction(graph, graph->node(id));
     if (simpler == ir::kNoNode || !graph->KeepsAnnotations(id, simpler)) continue;
     graph->Replace(id, simpler);

@@ -11,7 +11,7 @@ using ir::NodeId;
 
 class Ranges : public testing::Test {
  protected:
-  Ranges() : b_(&graph_) { options_.target = ParseTargets("cuda:sm_90a")->deciding(); }
+  Ranges() : b_(&graph_) { options_.target = GpuTraits(); }
 
   NodeId Convolved(NodeId x) {
     ir::ConvAttrs attrs;

@@ -100,7 +100,7 @@ TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
   const NodeId sum = b_.Add(by_pixel(b_.Unary(TapeOp::kTanh, convolved(x))), by_pixel(x));
   graph_.outputs.push_back({"y", convolved(b_.Unary(TapeOp::kTanh, sum))});
   FuseOptions options;
-  options.target = ParseTargets("cuda:sm_90a")->deciding();
+  options.target = GpuTraits();
   const LoweredProgram program = Fused(options);
   EXPECT_TRUE(std::any_of(program.ops.begin(), program.ops.end(),
                           [](const LoweredOp& op) { return !op.in_place.empty(); }));
@@ -116,7 +116,7 @@ TEST_F(StoredValues, WhatIsQuantisedForTheNextProductIsStoredBesideTheResidual) 
     const NodeId numbers = b_.Cast(b_.BinaryScalar(TapeOp::kDiv, y, 0.25), DType::kE4M3);
     graph_.outputs.push_back({"z", b_.Add(b_.MatMul(numbers, v), y)});
     FuseOptions options;
-    if (gpu) options.target = ParseTargets("cuda:sm_90a")->deciding();
+    if (gpu) options.target = GpuTraits();
     const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 7, options);
     int kernels = 0;
     for (const LoweredOp& op : program.ops) kernels += op.kind == LoweredKind::kKernel;

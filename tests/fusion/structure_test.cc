@@ -165,7 +165,7 @@ TEST_F(Structure, SmallReductionsOfOneDepthAreOneKernel) {
 
 // GPUs multiply bytes in lines along K: a B that is computed is written so, whatever else reads it.
 TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
-  const auto strides = [](const char* target) {
+  const auto strides = [](const TargetTraits& target) {
     Graph graph;
     Builder b(&graph);
     const auto bytes = [&](const char* name, const Shape& shape) {
@@ -175,7 +175,7 @@ TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
     graph.outputs.push_back({"y", b.Cast(b.MatMul(x, y), DType::kF32)});
     graph.outputs.push_back({"sums", b.Reduce(ir::ReduceKind::kSum, b.Cast(y, DType::kF32), {0}, false)});
     FuseOptions options;
-    options.target = ParseTargets(target)->deciding();
+    options.target = target;
     const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, options);
     for (const LoweredOp& op : program.ops) {
       const Part& part = op.kernel.parts[0];
@@ -185,8 +185,8 @@ TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
     }
     return int64_t{0};
   };
-  EXPECT_EQ(strides("cuda:sm_90a"), 1);
-  EXPECT_EQ(strides("host"), 16);
+  EXPECT_EQ(strides(GpuTraits()), 1);
+  EXPECT_EQ(strides(HostTraits()), 16);
 }
 
 TEST_F(Structure, ANormIsOneReductionWithItsPointwiseTail) {

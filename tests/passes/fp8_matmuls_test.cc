@@ -25,7 +25,7 @@ struct Fp8 : SmallGraph {
   }
   PassResult Run(bool fp8 = true) {
     PassOptions options;
-    options.fp8 = fp8;
+    options.target.fp8 = fp8;
     return ExpectSame(this, Fp8Matmuls, options);
   }
   // Products whose factors are FP8, and whose sums are f32.
@@ -75,7 +75,7 @@ TEST(Fp8Matmuls, APackedWeightIsBytesInLinesAlongK) {
     const NodeId x = s.Quantised(s.In("x", Shape({4, turned ? 48 : 64})), DType::kE4M3, 0.25);
     s.Out("y", s.b.MatMul(x, turned ? weight : s.b.Transpose(weight, {1, 0})));
     PassOptions options;
-    options.fp8 = true;
+    options.target.fp8 = true;
     const Result<PassResult> result = Fp8Matmuls(&s.g, options);
     // Scales of rows change along k where rows count it.
     EXPECT_EQ(result->changes, turned ? 0 : 1);

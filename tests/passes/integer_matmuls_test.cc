@@ -156,7 +156,7 @@ TEST(IntegerMatmuls, NumbersThatTheGraphMakesArePaddedAsBytes) {
       s.Real(s.Weight(DType::kI8, Shape({4, 20, 3, 3})), ir::kNoNode, s.Number(DType::kF32, 0.25));
   s.Out("y", s.b.Conv(s.Real(s.b.Cast(q, DType::kU8), zero, scale), w, Conv(1)));
   PassOptions options;
-  options.host = true;
+  options.target = HostTraits();
   EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
   int64_t padded = 0;
   for (NodeId id = 0; id < s.g.size(); ++id) {
@@ -208,7 +208,7 @@ TEST(IntegerMatmuls, OneChannelAGroupIsAWindowThatSlides) {
         s.Real(s.Weight(DType::kI8, Shape({channels, 1, 3, 3})), ir::kNoNode, s.Number(DType::kF32, 0.1));
     s.Out("y", s.b.Conv(x, w, Conv(1, channels)));
     PassOptions options;
-    options.host = host;
+    if (host) options.target = HostTraits();
     return ExpectSame(&s, IntegerMatmuls, options, 100).changes;
   };
   for (const int64_t channels : {8, 9}) EXPECT_EQ(changed(channels, true), 1);
@@ -226,7 +226,7 @@ TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
                             s.Number(DType::kF32, 0.1));
     s.Out("y", s.b.Conv(x, w, Conv(1, 8)));
     PassOptions options;
-    options.host = host;
+    if (host) options.target = HostTraits();
     EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
     for (NodeId id = 0; id < s.g.size(); ++id) {
@@ -251,7 +251,7 @@ TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
                             s.Number(DType::kF32, 0.125));
     s.Out("y", s.b.Conv(x, w, Conv(kernel / 2)));
     PassOptions options;
-    options.host = true;
+    options.target = HostTraits();
     EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
     EXPECT_EQ(s.Products(), 2);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
@@ -267,7 +267,7 @@ TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
     const NodeId b = s.Real(s.In("b", Shape({2, 3, 8, 7}), DType::kU8), s.Number(DType::kU8, 90), real);
     s.Out("y", s.b.MatMul(a, b));
     PassOptions options;
-    options.host = host;
+    if (host) options.target = HostTraits();
     EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
     EXPECT_EQ(s.Products(), host ? 3 : 1);
     EXPECT_EQ(s.CountOf(Op::kReduce), host ? 0 : 2);
@@ -320,7 +320,7 @@ TEST(IntegerMatmuls, GroupsOfFewChannelsAreIntegersWhereTheyAreMany) {
     s.Out("y", s.b.Conv(x, grouped, Conv(1, 2)));
     s.Out("z", s.b.Conv(x, whole, Conv(1)));
     PassOptions options;
-    options.host = true;
+    options.target = HostTraits();
     EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, others == 8 ? 2 : 1);
   }
 }

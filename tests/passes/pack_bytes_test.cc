@@ -78,7 +78,7 @@ std::vector<float> Numbers(const SmallGraph& s) {
 
 PassOptions OnHost() {
   PassOptions options;
-  options.host = true;
+  options.target = HostTraits();
   return options;
 }
 

@@ -18,7 +18,7 @@ PassOptions Bits(PackedType type, int64_t block) {
   PassOptions options;
   options.quantize = type;
   options.quantize_block = block;
-  options.host = true;
+  options.target = HostTraits();
   return options;
 }
 
@@ -77,7 +77,7 @@ TEST(PackedWeights, TheHostReadsCodesAndOthersNumbersAndBothAreTheSame) {
       for (int64_t rows : {3, 80}) {
         SmallGraph s = Product(rows, 208, 40, transposed);
         PassOptions options = Bits(type, 32);
-        options.host = rows == 3;  // GPUs have no kernels of f32
+        options.target = rows == 3 ? HostTraits() : GpuTraits();  // GPUs have no kernels of f32
         ASSERT_EQ(QuantizeWeights(&s.g, options)->changes, 1);
         const std::vector<float> rounded = Output(s);
         ASSERT_TRUE(PackWeights(&s.g, options).ok());
@@ -190,8 +190,8 @@ TEST(PackedWeights, ManyRowsReadCodesWhereEveryGpuHasAKernelForThem) {
   for (const auto& c : cases) {
     SmallGraph s = Product(c.rows, c.k, 64, false, DType::kF16);
     PassOptions options = Bits(c.type, 32);
-    options.host = false;
-    options.wgmma = c.wgmma;
+    options.target = GpuTraits();
+    options.target.wgmma = c.wgmma;
     ASSERT_EQ(QuantizeWeights(&s.g, options)->changes, 1);
     ASSERT_TRUE(PackWeights(&s.g, options).ok());
     EXPECT_EQ(PackedIn(s.g) != nullptr, c.packed) << c.rows << " rows, K " << c.k << ", wgmma " << c.wgmma;
@@ -342,7 +342,7 @@ TEST(PackedWeights, WhoTakesRowsUnpacksThoseAlone) {
         build(s, s.b.Constant(ir::PackedConstant(matrix, DType::kF32, "table")), index, x);
         build(same, same.b.Floats(DType::kF32, {kN, kK}, plain), same_index, same_x);
         PassOptions options;
-        options.host = true;
+        options.target = HostTraits();
         ASSERT_TRUE(PackWeights(&s.g, options).ok());
         EXPECT_EQ(ir::Validate(s.g), "");
         for (NodeId id = 0; id < s.g.size(); ++id) {

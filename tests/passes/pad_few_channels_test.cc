@@ -31,7 +31,7 @@ int64_t Padded(const Picture& p) {
   const NodeId y = s.b.Conv(s.In("x", p.x, p.dtype), Weight(&s, p), attrs);
   s.Out("y", s.b.Cast(y, DType::kF32));
   PassOptions options;
-  options.channels_last = p.channels_last;
+  options.target.tensor_cores = p.channels_last;
   const int64_t changes = ExpectSame(&s, PadFewChannels, options).changes;
   EXPECT_EQ(s.CountOf(Op::kConcat), changes);
   EXPECT_EQ(s.CountOf(Op::kConv), 1);
@@ -57,7 +57,7 @@ TEST(PadFewChannels, SumsBesideAProductReadTheCopy) {
   const NodeId y = s.b.Conv(x, s.b.Ints(DType::kI8, weight, numbers), attrs);
   s.Out("y", s.b.Sub(y, s.b.BinaryScalar(TapeOp::kMul, s.b.Conv(x, ones, attrs), 5)));
   PassOptions options;
-  options.channels_last = true;
+  options.target.tensor_cores = true;
   EXPECT_EQ(ExpectSame(&s, PadFewChannels, options, 255).changes, 1);
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);

@@ -226,7 +226,7 @@ TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLas
     return s.g.node(id).op == Op::kConstant && s.g.node(id).shape == Shape({3, 3, 1, 8});
   }));
   PassOptions host;
-  host.host = true;
+  host.target = HostTraits();
   EXPECT_EQ(ExpectSame(&on_host, OrderConvolutionWeights, host).changes, 4);
   for (NodeId id = 0; id < on_host.g.size(); ++id) {
     const ir::Node& node = on_host.g.node(id);
@@ -248,7 +248,7 @@ TEST(OrderConvolutionWeightsTest, OnAHostAViewOfAConstantIsAWeightToo) {
   attrs.pads_begin = attrs.pads_end = {0};
   s.Out("y", s.b.Conv(s.In("x", Shape({1, 3, 5})), weight, attrs));
   PassOptions host;
-  host.host = true;
+  host.target = HostTraits();
   EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights, host).changes, 1);
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);

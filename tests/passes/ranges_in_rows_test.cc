@@ -57,7 +57,7 @@ int64_t Changed(SmallGraph* s, const RangedPicture& picture) {
   s->Out("scale", scale);
   s->Out("zero", zero);
   PassOptions options;
-  options.clusters = picture.clusters;
+  options.target.clusters = picture.clusters;
   return ExpectSame(s, RangesInRows, options).changes;
 }
 

@@ -40,7 +40,7 @@ int64_t ScaledIn(SmallGraph* s, const Scaled& scaled) {
   if (changed == 0) return 0;
   // Each row of channels finds the range for itself.
   PassOptions options;
-  options.clusters = true;
+  options.target.clusters = true;
   EXPECT_EQ(ExpectSame(s, CombinedRanges).changes, 0);
   EXPECT_EQ(ExpectSame(s, RangesInRows, options).changes, 1) << ir::Dump(s->g);
   return changed;

@@ -20,7 +20,7 @@ ir::ConvAttrs Conv(int axes, int64_t stride = 1, int64_t pad = 0, int64_t groups
 
 int64_t Simplified(SmallGraph* s, bool channels_last) {
   PassOptions options;
-  options.channels_last = channels_last;
+  options.target.tensor_cores = channels_last;
   return ExpectSame(s, SimplifyWindows, options).changes;
 }
 

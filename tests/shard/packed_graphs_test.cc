@@ -11,7 +11,7 @@ void Round(PackedType type, int64_t block, ir::Graph* graph) {
   passes::PassOptions options;
   options.quantize = type;
   options.quantize_block = block;
-  options.host = true;
+  options.target = HostTraits();
   ASSERT_GT(passes::QuantizeWeights(graph, options)->changes, 0);
 }
 
