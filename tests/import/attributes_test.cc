@@ -1,7 +1,7 @@
 // Every attribute that a handler reads is set to something else than its default by a case whose values are
 // known.
 //
-// The cases are those of tests/data/attributes (tools/bench/attribute_cases.py writes them): models whose
+// The cases are those of tests/data/attributes (tests/ort/attribute_cases.py writes them): models whose
 // inputs have initializers, and whose initializers expect/NAME are what the outputs are. What handlers read
 // is what they ask of OpContext while the cases are imported (ImportReport::attributes), and what their
 // sources ask for.

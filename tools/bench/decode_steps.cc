@@ -1,5 +1,5 @@
 // Greedy decoding of a byte-level model with one decode program, timed by token, on request: the Rondo side
-// of ort_decode.py.
+// of tests/ort/run decode.
 //
 //   decode_steps PLAN PROGRAM [THREADS]
 //

@@ -3,11 +3,11 @@
 and reductions of long rows of f16, which are few (for rondo bench on a GPU).
 
 What a network does with the order of its channels does not help here: both sides have their channels first. Each
-model is one file FOLDER/NAME.onnx, for ort_networks.py.
+model is one file FOLDER/NAME.onnx, for tests/ort/run networks.
 
   tools/setup --venv
   build/venv/bin/python tools/bench/export_operators.py --out build/operators
-  build/venv/bin/python tools/bench/ort_networks.py build/operators/*.onnx
+  build/venv/bin/python tests/ort/run networks build/operators/*.onnx
 """
 import argparse
 import pathlib

@@ -6,7 +6,7 @@ it does not know, of ONNX Runtime (drawn by the other modules of operator_cases/
 A case is one file: inputs have initializers of their names, and the initializers expect/NAME are what the outputs are; the
 property "refused" is part of the sentence by which Rondo refuses one.
 
-  build/venv/bin/python tools/bench/attribute_cases.py            # needs build/release/bin/evaluate_cases
+  build/venv/bin/python tests/ort/attribute_cases.py              # needs build/release/bin/evaluate_cases
 """
 import argparse
 import collections
@@ -21,10 +21,11 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent / "cases"))
 import operator_cases
 from operator_cases import reference, remaining
-from ort_operators import run, session_of
-from ort_peer import ROOT
+from peer import ROOT, cpu_session
+from suites.operators import run
 
 
 def model_of(case, outputs=None):
@@ -50,7 +51,7 @@ def by_reference(name, case):
     specification says: it knows no clip, activations and layout of recurrent operators, and axis of opset 11 not as it was."""
     said, asked = {}, case.oracle or case
     for runtime, make in (("the reference evaluator", lambda: ReferenceEvaluator(model_of(asked)).run(None, asked.inputs)),
-                          ("ONNX Runtime", lambda: session_of(model_of(asked)).run(None, asked.inputs))):
+                          ("ONNX Runtime", lambda: cpu_session(model_of(asked).SerializeToString(), optimised=False).run(None, asked.inputs))):
         try:
             said[runtime] = dict(zip(case.outputs, make()))
         except Exception as error:  # pylint: disable=broad-except

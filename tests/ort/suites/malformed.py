@@ -1,25 +1,22 @@
-#!/usr/bin/env python3
-"""Models of one operator each (operator_cases/), spoilt at random: attributes of any numbers and types, shapes and types of
-inputs and weights, inputs left out or exchanged. `rondo compile` must refuse each with one sentence that names the node, or
-write a plan: a crash, a hang, or several lines is an error of rondo's. With --run, plans are run, too (`rondo bench`, all integers
-0): they must end, or be refused with one sentence. Most is found with the sanitizers' build: --binaries build/asan/bin.
+"""Models of one operator each, spoilt at random: compiled (and, with --run, run), or refused with one sentence.
 
-  tools/setup --venv
-  build/venv/bin/python tools/bench/malformed_operators.py --cases 40
-  build/venv/bin/python tools/bench/malformed_operators.py GroupQueryAttention --cases 400 --seed 7
+Models of cases/operator_cases/; spoilt are attributes of any numbers and types, shapes and types of inputs and weights, inputs left out or exchanged. `rondo compile`
+must refuse each with one sentence that names the node, or write a plan: a crash, a hang, or several lines is an error of Rondo's. With --run, plans are
+run, too (`rondo bench`, all integers 0): they must end, or be refused with one sentence. Most is found with the sanitizers' build: --binaries build/asan/bin.
+
+  build/venv/bin/python tests/ort/run malformed GroupQueryAttention --draws 400 --seed 7
 """
-import argparse
-import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, numpy_helper
 
 import operator_cases
-from ort_peer import ROOT
+from peer import folder_for, named, slug
 
+HEADS = ("refused", "compiled", "neither")
 INTEGERS = [0, 1, -1, 2, 3, 7, 8, 16, 31, 255, 1 << 16, (1 << 31) - 1, -(1 << 31), 1 << 32, (1 << 63) - 1, -(1 << 63)]
 FLOATS = [0.0, -1.0, 1e-30, 1e30, float("inf"), float("-inf"), float("nan")]
 TYPES = [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64,
@@ -130,41 +127,31 @@ def wrong_with(command):
     return None, False
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("operators", nargs="*", help="all, if none is named")
-    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--cases", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+def declare(parser):
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--run", action="store_true", help="run the plans as well")
-    arguments = parser.parse_args()
-    folder = ROOT / "build/malformed"
-    folder.mkdir(parents=True, exist_ok=True)
-    print("| operator | refused | compiled | neither |\n|---|---|---|---|")
-    bad = []
-    for name in arguments.operators or operator_cases.ALL:
-        counts = {"refused": 0, "compiled": 0, "neither": 0}
-        for number in range(arguments.cases):
-            draw = operator_cases.Draw(arguments.seed, number, name)
-            try:
-                model = spoilt(draw, operator_cases.ALL[name](draw).model())
-                path = folder / "model.onnx"
-                onnx.save(model, path)
-            except (ValueError, TypeError) as error:  # what the onnx package does not write
-                print(f"{name} {number}: {error}", file=sys.stderr)
-                continue
-            plan = path.with_suffix(".rondo")
-            wrong, compiled = wrong_with([arguments.binaries / "rondo", "compile", path, "-o", plan])
-            if compiled and arguments.run:
-                wrong, _ = wrong_with([arguments.binaries / "rondo", "bench", plan, "--runs", 1, "--threads", 1])
-            counts["neither" if wrong else "compiled" if compiled else "refused"] += 1
-            if wrong:
-                kept = folder / f"{''.join(c if c.isalnum() else '_' for c in name)}_{number}.onnx"
-                path.rename(kept)
-                bad.append(f"{kept}: {wrong}")
-        print(f"| {name} | {' | '.join(str(count) for count in counts.values())} |", flush=True)
-    return "\n".join(bad) or None
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def cases(arguments):
+    return named(arguments, operator_cases.ALL)
+
+
+def compare(arguments, name):
+    folder, counts, wrongs = folder_for("malformed", ""), {"refused": 0, "compiled": 0, "neither": 0}, []
+    for number in range(arguments.draws):
+        draw, path = operator_cases.Draw(arguments.seed, number, name), folder / "model.onnx"
+        try:
+            onnx.save(spoilt(draw, operator_cases.ALL[name](draw).model()), path)
+        except (ValueError, TypeError) as error:  # what the onnx package does not write
+            print(f"{name} {number}: {error}", file=sys.stderr)
+            continue
+        plan = path.with_suffix(".rondo")
+        wrong, compiled = wrong_with([arguments.binaries / "rondo", "compile", path, "-o", plan])
+        if compiled and arguments.run:
+            wrong, _ = wrong_with([arguments.binaries / "rondo", "bench", plan, "--runs", 1, "--threads", 1])
+        counts["neither" if wrong else "compiled" if compiled else "refused"] += 1
+        if wrong:
+            kept = folder / f"{slug(name)}_{number}.onnx"
+            path.rename(kept)
+            wrongs.append(f"{kept}: {wrong}")
+    return [str(count) for count in counts.values()], "\n".join(wrongs) or None
