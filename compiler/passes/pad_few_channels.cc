@@ -21,7 +21,7 @@ using ir::Op;
 constexpr int64_t kPixel = 4;  // channels of a pixel that is one access
 
 // An access of the product's, one of the copy's, and a kernel's start, in elements fetched one by one: 59
-// million take 240 us on an H200 (tools/bench/results/2026-11-22-gpu-networks.md). The copy must win clearly.
+// million take 240 us on an H200 (tools/bench/results/gpu-networks.md). The copy must win clearly.
 bool Pays(const Node& conv, const Shape& x, const Shape& w) {
   const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
   const double fetched = points * static_cast<double>(w.elements() / w[0]);

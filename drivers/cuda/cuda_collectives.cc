@@ -18,7 +18,7 @@ nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
 }
 
 // As many ranks, and rows of up to small::kShortRow vectors: one kernel is quicker than two there, and not
-// where blocks share rows (tools/bench/results/2026-11-22-small-collectives.md).
+// where blocks share rows (tools/bench/results/peer-collectives.md).
 constexpr size_t kNormRanks = 2;
 
 // What a process tells the others of its GPU.

@@ -21,7 +21,7 @@ struct DeviceMemoryRates {
   uint64_t library = 0;        // bytes of cuBLASLt: its handle, its kernels
   uint64_t start = 0;          // bytes that CUDA takes when a process begins to use a device
 };
-// Of an NVIDIA H200, CUDA 13.0 (tools/bench/results/2026-11-22-device-memory.md).
+// Of an NVIDIA H200, CUDA 13.0 (tools/bench/results/device-memory.md).
 inline constexpr DeviceMemoryRates kDeviceMemoryRates = {.code_kibibyte = 956,
                                                          .code = 0,
                                                          .code_once = 1572864,

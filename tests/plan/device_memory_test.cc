@@ -1,5 +1,5 @@
 // What plans state of a GPU's memory, against what cuMemGetInfo showed on an H200
-// (tools/bench/results/2026-11-22-sessions.md).
+// (tools/bench/results/sessions.md).
 #include "formats/plan/device_memory.h"
 
 #include <gtest/gtest.h>

@@ -3,10 +3,10 @@
 //
 // Units: cycles of a multiprocessor's clock; bytes a cycle; for matmuls multiply-adds a cycle of one
 // multiprocessor. Where each number comes from stands behind it:
-//   [products]  tools/bench/results/2026-11-21-cuda-products.md
-//   [library]   tools/bench/results/2026-11-21-library-products.md
-//   [attention] tools/bench/results/2026-11-21-cuda-kernels.md
-//   [packed]    tools/bench/results/2026-11-22-packed-weights.md
+//   [products]  tools/bench/results/gpu-matmuls.md
+//   [library]   tools/bench/results/gpu-library-matmuls.md
+//   [attention] tools/bench/results/gpu-attention.md
+//   [packed]    tools/bench/results/packed-weights.md
 //   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
 // tools/bench/gpu_table fits those that times of single kernels tell. All were measured on an H200.
 // A GPU without a row of its own is taken for one with fewer or more multiprocessors.

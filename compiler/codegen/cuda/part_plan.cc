@@ -68,7 +68,7 @@ void WriteNeighbours(const PartContext& context, PartWriter* writer) {
 
 // Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs. By
 // packed weights that is so of the least rows, and while A of all of K fits beside the stream; of more, tiles
-// unpack quicker, and the stream takes their time as well (tools/bench/results/2026-11-22-packed-weights.md).
+// unpack quicker, and the stream takes their time as well (tools/bench/results/packed-weights.md).
 // Of whole numbers in 8 bits, the stream takes as many instructions for each 8 rows as tiles do for 32.
 void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* candidates) {
   constexpr int64_t kMostStreamed = 8, kMostStreamedBytes = 8, kMostStreamedDeep = 4, kDeep = 8192;

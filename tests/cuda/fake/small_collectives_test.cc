@@ -49,7 +49,7 @@ TEST(ChooseSmall, BySizeAndRanks) {
   }
 }
 
-// As measured (tools/bench/results/2026-11-22-small-collectives.md).
+// As measured (tools/bench/results/peer-collectives.md).
 TEST(ChooseSmall, ByHowManyRanksShareAGpu) {
   struct Case {
     uint64_t kib;

@@ -94,7 +94,7 @@ int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
   return columns * ((tiles + blocks - 1) / blocks) * ((blocks + processors - 1) / processors);
 }
 
-// What was quickest of the matmuls of a decoder (tools/bench/results/2026-11-22-packed-weights.md); where it
+// What was quickest of the matmuls of a decoder (tools/bench/results/packed-weights.md); where it
 // does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
