@@ -87,8 +87,9 @@ void Grouping::ReductionGroup(NodeId first) {
   AbsorbElements(rows, id, &kinds, {first});
   for (bool grew = true; grew;) {
     grew = false;
-    std::vector<NodeId> members = c_.groups[id].nodes;
-    for (NodeId member : members) {
+    // Those that join are looked at in the same round: a chain of rows takes one, not one for each of them.
+    for (size_t i = 0; i < c_.groups[id].nodes.size(); ++i) {
+      const NodeId member = c_.groups[id].nodes[i];
       for (NodeId reader : c_.readers[member]) {
         grew |= TryCluster(rows, id, &kinds, reader);
       }
@@ -127,14 +128,13 @@ bool Grouping::TakesReduction(const Group& group, NodeId id) const {
 // Whether it is a reduction over rows of the same shape that reads no member.
 bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
   const Node& node = c_.node(id);
-  if (node.op != Op::kReduce || !Free(id) || c_.FusionOff(id) || !TakesReduction(c_.groups[group], id))
-    return false;
+  if (node.op != Op::kReduce || !Free(id) || c_.FusionOff(id)) return false;
   const NodeId input = node.inputs[0], base = c_.base(input);
   const View view = c_.graph.ViewOf(input);
   const bool same = view == c_.graph.ViewOf(rows.input);  // of the same, or of what lies like it
   return view.shape() == rows.domain && node.As<ir::ReduceAttrs>().axes == rows.axes &&
          (same || ir::IsDense(view, rows.domain.elements())) && !c_.InGroup(base, group) &&
-         c_.SamePlace(c_.groups[group].nodes[0], id);
+         c_.SamePlace(c_.groups[group].nodes[0], id) && TakesReduction(c_.groups[group], id);
 }
 
 // A reduction of what the cluster's first reads, too, or one whose result members read.

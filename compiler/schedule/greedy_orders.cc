@@ -11,7 +11,8 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kMostTried = 512;  // ops that a greedy step looks at
+// Ops that a greedy step looks at, and all steps together.
+constexpr size_t kMostTried = 512, kLeastTried = 32, kMostTries = 1 << 23;
 
 using Key = std::tuple<int64_t, int64_t, int64_t>;
 
@@ -32,12 +33,13 @@ std::vector<int> OrderOpByOp(const MemoryModel& model, const Dependences& deps, 
     if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
   }
   LiveBytes live(model);
+  const size_t most_tried = std::clamp(kMostTries / std::max<size_t>(count, 1), kLeastTried, kMostTried);
   while (!ready.empty()) {
     size_t best = 0;
     Key best_key;
     for (size_t r = 0; r < ready.size(); ++r) {
       // Of very many, the first and the last of the given order.
-      if (r == kMostTried / 2 && ready.size() > kMostTried) r = ready.size() - kMostTried / 2;
+      if (r == most_tried / 2 && ready.size() > most_tried) r = ready.size() - most_tried / 2;
       const int op = ready[r];
       const Key key = KeyOf(greedy, op, live.Try(op), ready_since[static_cast<size_t>(op)]);
       if (r > 0 && !(key < best_key)) continue;
