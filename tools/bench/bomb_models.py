@@ -417,7 +417,7 @@ def ladder(count):
     g.input("b", [4])
     before, last = "a", "b"
     for k in range(count):
-        before, last = last, g.node(("Add", "Mul", "Max")[k % 3], [before, last], [f"{k:x}"])
+        before, last = last, g.node(("Add", "Mul", "Max")[k % 3], [before, last], [f"v{k:x}"])
     g.output(last)
     return model(g)
 
@@ -488,7 +488,7 @@ def each_of(op, count, dims, more=(), weights=(), **attributes):
         g.ints(name, values, shape)
     x = "x"
     for k in range(count):
-        x = g.node(op, [x, *more], [f"{k:x}"], **attributes)
+        x = g.node(op, [x, *more], [f"v{k:x}"], **attributes)
     g.output(x)
     return model(g)
 
@@ -639,6 +639,240 @@ def opsets_in_graphs(count):
     return of_chain(calls, [f])
 
 
+# ------------------------------------------------------------------------------------------------- more of bodies
+
+
+def recursive():
+    """A function that calls itself."""
+    body = [node("f", ["x"], ["t"], domain="f"), node("f", ["t"], ["y"], domain="f")]
+    return of_chain([node("f", ["x"], ["y"], domain="f")], [function("f", ["x"], ["y"], body)])
+
+
+def calls_of(body, times, more=lambda g: None):
+    """A function of these nodes from x to y, called often."""
+    g = Graph()
+    g.input("x", [4])
+    more(g)
+    x = "x"
+    for k in range(times):
+        x = g.node("f", [x], [f"c{k:x}"], domain="f")
+    g.output(x)
+    return model(g, [function("f", ["x"], ["y"], body)])
+
+
+def attributes_called(count, times):
+    return calls_of([node("Transpose", ["x"], ["y"], perm=[0], other=list(range(count)))], times)
+
+
+def concats_called(wide, times):
+    return calls_of([node("Concat", ["x"] * wide, ["t"], axis=0), node("ReduceMax", ["t"], ["u"]), node("Add", ["x", "u"], ["y"])],
+                    times)
+
+
+def constants_called(size, times):
+    value = tensor([size], FLOAT, bytes(4 * size))
+    constant = node("Constant", [], ["c"]) + field(5, field(1, "value") + field(5, value) + number(20, 4))
+    return calls_of([constant, node("ReduceSum", ["c"], ["s"]), node("Add", ["x", "s"], ["y"])], times)
+
+
+def unread_called(count, times):
+    """A function most nodes of which nobody needs."""
+    return calls_of([node("Neg", ["x"], [f"u{k}"]) for k in range(count)] + [node("Neg", ["x"], ["y"])], times)
+
+
+def loop_carrying(values, rounds):
+    g = Graph()
+    g.ints("n", [rounds], [])
+    g.bool("go")
+    for k in range(values):
+        g.input(f"x{k}", [1])
+    body = Graph()
+    for name in ("i", "c", *(f"b{k}" for k in range(values))):
+        body.input(name)
+    body.node("Identity", ["c"], ["d"])
+    body.output("d")
+    for k in range(values):
+        body.output(body.node("Neg", [f"b{(k + 1) % values}"], [f"e{k}"]))
+    g.node("Loop", ["n", "go", *(f"x{k}" for k in range(values))], [f"y{k}" for k in range(values)], body=body)
+    g.output("y0")
+    return model(g)
+
+
+def scan_of(nodes, rounds, results):
+    g = Graph()
+    g.input("x", [4])
+    g.input("xs", [rounds, 4])
+    body = Graph()
+    body.input("s")
+    body.input("e")
+    x = "s"
+    for k in range(nodes):
+        x = body.node(("Add", "Mul")[k % 2], [x, "e"], [f"t{k}"])
+    body.output(x)
+    for k in range(results):
+        body.output(body.node("Neg", [x], [f"r{k}"]))
+    g.node("Scan", ["x", "xs"], ["y"] + [f"rs{k}" for k in range(results)], body=body, num_scan_inputs=1)
+    g.output("y")
+    for k in range(results):
+        g.output(f"rs{k}")
+    return model(g)
+
+
+def ifs_known(depth, each):
+    """Ifs with known conditions within one another, with many nodes beside them."""
+    inner = Graph()
+    inner.output(inner.node("Neg", ["x"], ["o"]))
+    for level in range(depth):
+        outer = Graph()
+        x = "x"
+        for k in range(each):
+            x = outer.node("Neg", [x], [f"n{level}_{k}"])
+        outer.node("If", ["c"], [f"p{level}"], then_branch=inner, else_branch=inner if level < 8 else Graph())
+        outer.output(outer.node("Add", [x, f"p{level}"], [f"o{level}"]))
+        inner = outer
+    g = inner
+    g.input("x", [4])
+    g.bool("c")
+    return model(g)
+
+
+# ------------------------------------------------------------------------------------------ more of wide and long
+
+
+def identities(count):
+    """Many outputs, under names of their own, of one value."""
+    g = Graph()
+    g.input("x", [1])
+    g.node("Exp", ["x"], ["v"])
+    for k in range(count):
+        g.output(g.node("Identity", ["v"], [f"{k:x}_"]))
+    return model(g)
+
+
+def ports(count):
+    g = Graph()
+    for k in range(count):
+        g.output(g.node("Exp", [g.input(f"i{k:x}", [2])], [f"o{k:x}"]))
+    return model(g)
+
+
+def long_ports(count, size):
+    g = Graph()
+    for k in range(count):
+        g.output(g.node("Exp", [g.input("i" * size + str(k), [2])], ["o" * size + str(k)], name="n" * size))
+    return model(g)
+
+
+def value_infos(count):
+    g = Graph()
+    g.input("x", [4])
+    g.output(g.node("Neg", ["x"], ["y"]))
+    g.more += [field(13, field(1, f"v{k}")) for k in range(count)]
+    return model(g)
+
+
+def metadata(count):
+    g = Graph()
+    g.input("x", [4])
+    g.nodes.append(node("Neg", ["x"], ["y"], metadata=[(f"k{k}", "v") for k in range(count)]))
+    g.output("y")
+    return model(g, more=b"".join(field(14, field(1, f"k{k}") + field(2, "v")) for k in range(count)))
+
+
+def tiny_constants(count):
+    g = Graph()
+    g.input("x", [4])
+    x = "x"
+    for k in range(count):
+        value = tensor([], FLOAT, struct.pack("<f", k))
+        g.nodes.append(node("Constant", [], [f"c{k:x}"]) + field(5, field(1, "value") + field(5, value) + number(20, 4)))
+        x = g.node(("Add", "Max")[k % 2], [x, f"c{k:x}"], [f"v{k:x}"])
+    g.output(x)
+    return model(g)
+
+
+def external(count, dims, location="x.bin"):
+    """Weights that lie in a file that is not there."""
+    g = Graph()
+    g.input("x", [1])
+    x = "x"
+    for k in range(count):
+        entries = b"".join(field(13, field(1, key) + field(2, value)) for key, value in (("location", location), ("offset", "0")))
+        g.initializers.append(b"".join(number(1, d) for d in dims) + number(2, FLOAT) + field(8, f"w{k}") + entries + number(14, 1))
+        x = g.node("Add", [x, g.node("ReduceSum", [f"w{k}"], [f"s{k}"], keepdims=0)], [f"v{k}"])
+    g.output(x)
+    return model(g)
+
+
+def sparse(dims):
+    g = Graph()
+    g.input("x", [1])
+    values = tensor([1], FLOAT, struct.pack("<f", 1), "w")
+    indices = tensor([1], INT64, whole(0))
+    g.more.append(field(15, field(1, values) + field(2, indices) + b"".join(number(3, d) for d in dims)))
+    g.output(g.node("Add", ["x", "w"], ["y"]))
+    return model(g)
+
+
+def split(pieces):
+    g = Graph()
+    g.input("x", [pieces])
+    g.node("Split", ["x"], [f"p{k:x}" for k in range(pieces)], num_outputs=pieces)
+    g.node("Sum", [f"p{k:x}" for k in range(pieces)], ["y"])
+    g.output("y")
+    return model(g)
+
+
+def indexed(op, count):
+    """Reads or writes at indices that are known."""
+    g = Graph()
+    g.input("x", [512])
+    g.ints("i", [(k * 7) % 512 for k in range(512)])
+    x = "x"
+    for k in range(count):
+        x = g.node(op, [x, "i", x] if op == "ScatterElements" else [x, "i"], [f"v{k:x}"], axis=0)
+    g.output(x)
+    return model(g)
+
+
+def normalised(count):
+    g = Graph()
+    g.input("x", [4, 8])
+    g.floats("w", [8], [1.0] * 8)
+    x = "x"
+    for k in range(count):
+        x = g.node("LayerNormalization", [x, "w"], [f"v{k:x}"])
+    g.output(x)
+    return model(g)
+
+
+def attentions(count):
+    g = Graph()
+    g.input("x", [1, 2, 4, 8])
+    x = "x"
+    for k in range(count):
+        x = g.node("Attention", [x, x, x], [f"v{k:x}"])
+    g.output(x)
+    return model(g, opset=23)
+
+
+def read_again(count):
+    """Shapes of which each is worked out from the beginning."""
+    g = Graph()
+    g.input("x", [4])
+    for name, value in (("d", 20000), ("zero", 0), ("one", 1)):
+        g.ints(name, [value])
+    g.node("CumSum", [g.node("ConstantOfShape", ["d"], ["z"], value=tensor([1], INT64, whole(0))), "zero"], ["v0"])
+    x = "x"
+    for k in range(count):
+        g.node("Add", [f"v{k}", f"v{k}"], [f"v{k + 1}"])
+        g.node("Slice", [f"v{k + 1}", "zero", "one"], [f"s{k}"])
+        g.node("Concat", [f"s{k}", f"s{k}"], [f"p{k}"], axis=0)
+        x = g.node("Pad", [x, f"p{k}"], [f"x{k}"])
+    g.output(x)
+    return model(g)
+
+
 BOMBS = {
     "functions_twice_18": lambda: twice(18),
     "functions_twice_40": lambda: twice(40),
@@ -729,4 +963,35 @@ BOMBS = {
     "views_10000": lambda: views(10000),
     "slices_8000": lambda: slices(8000),
     "opsets_50000": lambda: opsets(50000),
+    "function_of_itself": recursive,
+    "attributes_of_200000_called_5000_times": lambda: attributes_called(200000, 5000),
+    "concats_of_50000_called_5000_times": lambda: concats_called(50000, 5000),
+    "constants_of_100000_called_5000_times": lambda: constants_called(100000, 5000),
+    "unread_20000_called_5000_times": lambda: unread_called(20000, 5000),
+    "loop_carrying_3000": lambda: loop_carrying(3000, 4096),
+    "loop_carrying_3000_written_out": lambda: loop_carrying(3000, 16),
+    "scan_of_4000_nodes": lambda: scan_of(4000, 4096, 2),
+    "scan_of_4000_nodes_written_out": lambda: scan_of(4000, 16, 2),
+    "scan_of_2000_results": lambda: scan_of(1, 16, 2000),
+    "ifs_known_20_deep": lambda: ifs_known(20, 40),
+    "identities_40000": lambda: identities(40000),
+    "ports_15000": lambda: ports(15000),
+    "ports_with_names_of_100_KB": lambda: long_ports(3, 100000),
+    "ports_with_names_of_2_KB": lambda: long_ports(140, 2000),
+    "value_infos_60000": lambda: value_infos(60000),
+    "metadata_20000": lambda: metadata(20000),
+    "tiny_constants_15000": lambda: tiny_constants(15000),
+    "external_of_2^40": lambda: external(1, [1 << 20, 1 << 20]),
+    "external_9000_of_nothing": lambda: external(9000, [1 << 10]),
+    "external_outside": lambda: external(1, [4], "../" * 1000 + "etc/passwd"),
+    "sparse_of_2^50": lambda: sparse([1 << 50]),
+    "split_60000": lambda: split(60000),
+    "gathers_12000": lambda: indexed("Gather", 12000),
+    "scatters_8000": lambda: indexed("ScatterElements", 8000),
+    "layer_normalizations_20000": lambda: normalised(20000),
+    "attentions_15000": lambda: attentions(15000),
+    "read_again_4000": lambda: read_again(4000),
+    "hann_window_2^40": lambda: single("HannWindow", ["s"], [("s", [1 << 40], [])]),
+    "conv_transpose_large": lambda: single("ConvTranspose", ["x", "x"], dims=(1, 1, 2, 2), strides=[1 << 20, 1 << 20]),
+    "string_of_900_KB": lambda: single("Neg", ["x"], text="s" * 900000),
 }
