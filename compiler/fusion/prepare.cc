@@ -20,7 +20,10 @@ NodeId InsertCopy(Graph* graph, NodeId x) {
   copy.shape = from.shape;
   copy.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
   copy.inputs = {x};
-  copy.sources = from.sources;
+  // What many nodes became may be copied often: the first say where a copy comes from.
+  constexpr ptrdiff_t kMostSources = 8;
+  const auto end = from.sources.begin() + std::min(std::ssize(from.sources), kMostSources);
+  copy.sources = {from.sources.begin(), end};
   copy.annotations = from.annotations;
   copy.annotations.erase("label");
   return graph->Add(std::move(copy));

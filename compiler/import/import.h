@@ -83,8 +83,8 @@ struct ImportOptions {
   bool shapes_only = false;
   // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
   bool keep_identities = false;
-  // The most ONNX nodes that inlining and unrolling may produce.
-  int64_t max_nodes = 2'000'000;
+  // The most IR nodes that a model may become, before its file and weights raise that (allowance.h).
+  int64_t max_nodes = 1 << 17;
 };
 
 inline constexpr char kPlaceholder[] = "known in a run";

@@ -75,7 +75,8 @@ Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOption
       options_(options),
       report_(report),
       builder_(graph),
-      control_(model->proto(), options.annotations) {
+      control_(model->proto(), options.annotations),
+      allowance_(model->file_bytes(), options.max_nodes, graph) {
   if (options.keep_identities) builder_.KeepIdentities();
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
@@ -112,9 +113,12 @@ bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int d
                        [&](const onnx::NodeProto& inner) { return HasEffects(inner, of, depth + 1); });
   };
   if (const onnx::FunctionProto* function = FindFunction(node)) {
+    const auto [known, added] = effects_.try_emplace(function, false);
+    if (!added) return known->second;
     Frame inner;
     inner.opsets = Opsets(function->opset_import());
-    return any(function->node(), inner);
+    const bool found = any(function->node(), inner);
+    return effects_[function] = found;
   }
   return std::any_of(node.attribute().begin(), node.attribute().end(),
                      [&](const onnx::AttributeProto& a) { return a.has_g() && any(a.g().node(), frame); });
@@ -320,7 +324,9 @@ Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed
 // ------------------------------------------------------------------------------------------ nodes
 
 Result<onnx::TensorValue> Importer::LoadTensor(const onnx::TensorProto& tensor) {
-  return model_->Load(tensor, options_.allow_synthetic);
+  RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, model_->Load(tensor, options_.allow_synthetic));
+  allowance_.Load(value);
+  return value;
 }
 
 Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
@@ -353,13 +359,14 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
                              const Frame& frame) {
   for (int i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = nodes.Get(i);
+    if (frame.depth == 0) allowance_.Begin(node);
+    // The name in full is put together for each of its pieces.
+    allowance_.Take(static_cast<int64_t>(frame.prefix.size() + NodeName(node).size()));
+    RONDO_RETURN_IF_ERROR(allowance_.Check());
     control_.Exists(node, frame.prefix);
     RONDO_ASSIGN_OR_RETURN(const Statements bindings, Bind(node, frame, needed[static_cast<size_t>(i)]));
     if (!needed[static_cast<size_t>(i)]) continue;
-    if (++report_->onnx_nodes > options_.max_nodes) {
-      return Status::Error(Code::kUnsupported, "the model unrolls into more than %lld nodes",
-                           static_cast<long long>(options_.max_nodes));
-    }
+    ++report_->onnx_nodes;
     const NodeId first = builder_.graph().size();
     Status status = ImportNode(node, scope, frame, bindings);
     if (status.ok()) NoteOrder(node, first, *scope, frame);
@@ -375,7 +382,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
       if (!value.empty()) report_->values.push_back({value, node.op_type() + " \"" + NodeName(node) + "\""});
     }
   }
-  return Status::Ok();
+  return allowance_.Check();
 }
 
 // What stands for the node, for who is put before or after it.
@@ -476,6 +483,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
       std::string& own = builder_.graph().node(value.node).name;
       if (own.empty()) own = name;
     }
+    allowance_.Take(static_cast<int64_t>(name.size() + value.sequence.size() * sizeof(NodeId)));
     if (!scope->values.emplace(name, std::move(value)).second) {
       return Status::Error(Code::kCorrupt, "value \"%.200s\" is defined twice", name.c_str());
     }
@@ -558,6 +566,8 @@ Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::N
     bool given = i < node.input_size();
     inner_scope.values[function.input(i)] = given ? inputs[static_cast<size_t>(i)] : Value();
   }
+  allowance_.Enter(function);
+  RONDO_RETURN_IF_ERROR(allowance_.Check());
   Frame inner;
   inner.opsets = Opsets(function.opset_import());
   inner.depth = frame.depth + 1;
@@ -598,6 +608,8 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
                          kMaxCallDepth);
   }
   frame.bindings = *bindings_;
+  allowance_.Enter(graph);
+  RONDO_RETURN_IF_ERROR(allowance_.Check());
   Scope scope;
   scope.parent = scope_;
   for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/import/allowance.h"
 #include "compiler/import/annotations.h"
 #include "compiler/import/control_edges.h"
 #include "compiler/import/import.h"
@@ -98,7 +99,10 @@ class Importer : public Host {
   ImportReport* report_;
   ir::Builder builder_;
   ControlEdges control_;
+  Allowance allowance_;
   std::map<std::string, const onnx::FunctionProto*> functions_;
+  // Whether a function's body holds a custom op with side effects, as far as asked.
+  mutable std::unordered_map<const onnx::FunctionProto*, bool> effects_;
   // Of the node being imported, for subgraphs.
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;

@@ -69,6 +69,11 @@ Result<Data> EvaluateConstant(const ir::Graph& graph, NodeId id) {
       }
     }
     if (!ready) continue;
+    if (!ir::SpendOnFolding(graph, node, 0)) {
+      return Status::Error(Code::kUnsupported,
+                           "its value must be known when the model is compiled, and takes more work than a "
+                           "model of this size may ask for: put a constant in its place");
+    }
     RONDO_ASSIGN_OR_RETURN(done[at], ir::EvaluateNode(node, values));
     stack.pop_back();
   }

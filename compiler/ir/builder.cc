@@ -74,7 +74,7 @@ NodeId Builder::Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std:
     fold = ConstantValue(node.inputs[i], kFoldBytes * 4, &value);
     values.push_back(std::move(value));
   }
-  if (fold) {
+  if (fold && SpendOnFolding(*graph_, node, shape.elements() * ByteSize(dtype))) {
     // A value that cannot be computed now (an index out of range) is left for the run to report.
     Result<std::shared_ptr<const ConstantData>> value = EvaluateNode(node, values);
     if (value.ok()) return Constant(value.Take());
@@ -89,6 +89,7 @@ bool Builder::ConstantValue(NodeId id, int64_t most_bytes, std::shared_ptr<const
   if (node.shape.elements() * ByteSize(node.dtype) > most_bytes) return false;
   *value = base.As<ConstantAttrs>().data;
   if (node.op != Op::kView) return true;
+  if (!SpendOnFolding(*graph_, node, 0)) return false;
   Result<std::shared_ptr<const ConstantData>> shown = EvaluateNode(node, {*value});
   if (shown.ok()) *value = shown.Take();
   return shown.ok();

@@ -260,6 +260,31 @@ Result<Data> EvalPackedMatMul(const Node& node, const Values& in) {
 
 }  // namespace
 
+bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes) {
+  constexpr int64_t kOtherWork = 16;
+  // Sizes come from a model: what is too much for a number is too much.
+  const auto times = [](int64_t a, int64_t b) {
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+  };
+  const auto shape = [&](size_t i) { return graph.node(node.inputs[i]).shape; };
+  int64_t work = times(kOtherWork, node.shape.elements() + 1);
+  for (size_t i = 0; i < node.inputs.size() && node.op != Op::kView; ++i)
+    work = std::max(work, times(kOtherWork, shape(i).elements()));
+  if (node.op == Op::kMatMul) work = times(node.shape.elements(), shape(0)[shape(0).rank - 1] + 1);
+  if (node.op == Op::kConv)
+    work = times(node.shape.elements(), shape(1).elements() / std::max<int64_t>(shape(1)[0], 1) + 1);
+  if (node.op == Op::kPool) {
+    for (int64_t extent : node.As<PoolAttrs>().kernel) work = times(work, extent);
+  }
+  if (node.op == Op::kAttention) work = times(shape(0).elements(), times(kOtherWork, shape(1)[2] + 1));
+  if (node.op == Op::kLoop) {
+    const LoopInfo& loop = *node.As<LoopAttrs>().info;
+    work = times(work, times(loop.trips, loop.body.size()));
+  }
+  return graph.folding.Spend(work, bytes);
+}
+
 Result<Data> EvaluateNode(const Node& node, const Values& given) {
   Values in;
   for (const Data& data : given) in.push_back(WithBytes(data));

@@ -20,6 +20,10 @@ using Values = std::vector<std::shared_ptr<const ConstantData>>;
 // range.
 Result<std::shared_ptr<const ConstantData>> EvaluateNode(const Node& node, const Values& inputs);
 
+// Takes what EvaluateNode needs for it from the graph's folding budget, `bytes` of result included; false if
+// that is not left. `node` need not be in the graph; its inputs are.
+bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes);
+
 // All outputs of the graph, given its inputs in order.
 Result<Values> EvaluateGraph(const Graph& graph, const Values& inputs);
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/ir/loop.h"
 #include "compiler/ir/node_annotation.h"
 #include "compiler/ir/packed.h"
 #include "core/scalar.h"
@@ -59,8 +60,30 @@ AttentionInputs AttentionInputsOf(const Node& attention) {
   return inputs;
 }
 
+namespace {
+
+// What the node takes of memory, about; its constant's elements are counted where they are made.
+int64_t BytesOf(const Node& node) {
+  size_t bytes = sizeof(Node) + node.inputs.size() * sizeof(NodeId);
+  if (node.op == Op::kView) bytes += node.As<ViewAttrs>().view.steps.size() * sizeof(ViewStep);
+  for (const std::string& source : node.sources) bytes += sizeof(source) + source.size();
+  for (const auto& [key, value] : node.annotations) bytes += 4 * sizeof(key) + key.size() + value.size();
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+bool FoldingBudget::Spend(int64_t work_needed, int64_t bytes_needed) {
+  if (work_needed > work || bytes_needed > bytes) return false;
+  work -= work_needed;
+  bytes -= bytes_needed;
+  return true;
+}
+
 NodeId Graph::Add(Node node) {
   Changed();
+  added_nodes += 1 + (node.op == Op::kLoop ? kLoopWork + node.As<LoopAttrs>().info->body.added_nodes : 0);
+  added_bytes += BytesOf(node);
   for (const auto& [key, value] : node.annotations) annotated = annotated || Binds(key, value);
   node.id = size();
   return nodes_.push_back(std::move(node)).id;

@@ -253,6 +253,9 @@ struct Donation {
   int output = -1;
 };
 
+// What passes have to do for a loop, whose body is a graph of its own, beside what that holds; in nodes.
+inline constexpr int64_t kLoopWork = 32;
+
 // Who reads each node; of one moment, as lists one behind the other.
 class Users {
  public:
@@ -267,6 +270,16 @@ class Users {
   std::vector<NodeId> list_;
 };
 
+// What may still be worked out while a model is compiled: it costs time, and results are kept. Where it is
+// used up, nodes over constants are left for the run. Without a limit unless the importer sets one.
+struct FoldingBudget {
+  int64_t work = INT64_MAX / 2;  // multiplications of a product; another operation on an element counts as 16
+  int64_t bytes = INT64_MAX / 2;  // of results
+
+  // Takes so much away; false, and nothing is taken, if that is not left.
+  bool Spend(int64_t work_needed, int64_t bytes_needed);
+};
+
 class Graph {
  public:
   std::string name = "main";
@@ -279,6 +292,10 @@ class Graph {
   bool ordered = false;
   // Some node, added so, is bound by an annotation (BoundAlike).
   bool annotated = false;
+  // Also spent where the graph is only read: to look at a value can take as much work as to fold it.
+  mutable FoldingBudget folding;
+  // All that was ever added, in nodes (a loop is kLoopWork of them and those of its body) and in bytes.
+  int64_t added_nodes = 0, added_bytes = 0;
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }

@@ -51,7 +51,7 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
       values.push_back(KnownValue(ir::Builder(graph), *graph, in, options.fold_bytes));
       if (!values.back()) break;
     }
-    if (!values.back()) continue;
+    if (!values.back() || !ir::SpendOnFolding(*graph, node, size)) continue;
     Result<std::shared_ptr<const ir::ConstantData>> value = ir::EvaluateNode(node, values);
     if (!value.ok()) continue;  // an index out of range: the run reports it, if it is ever reached
     graph->Replace(id, BuilderLike(graph, id).Constant(value.Take()));

@@ -104,6 +104,7 @@ Result<std::shared_ptr<Model>> Model::Parse(Span<const uint8_t> bytes, const std
                          bytes.size(), INT_MAX);
   }
   std::shared_ptr<Model> model(new Model(folder, external_data));
+  model->file_bytes_ = static_cast<int64_t>(bytes.size());
   google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   stream.SetRecursionLimit(kMaxDepth);
   stream.SetTotalBytesLimit(INT_MAX);

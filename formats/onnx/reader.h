@@ -47,6 +47,8 @@ class Model : public std::enable_shared_from_this<Model> {
   ~Model();
 
   const ModelProto& proto() const { return *proto_; }
+  // Of the model file.
+  int64_t file_bytes() const { return file_bytes_; }
   // The opset version that the model imports for `domain` ("" or "ai.onnx" are the same); 0 when none.
   int64_t OpsetVersion(const std::string& domain) const;
 
@@ -58,6 +60,7 @@ class Model : public std::enable_shared_from_this<Model> {
   Result<TensorValue> LoadExternal(const TensorProto& tensor, TensorValue value, bool allow_missing);
 
   std::unique_ptr<ModelProto> proto_;
+  int64_t file_bytes_ = 0;
   ExternalFiles files_;
 };
 

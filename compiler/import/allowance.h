@@ -1,0 +1,73 @@
+// Allowance: how far a model's functions, loops and branches may be written out.
+//
+// A model of a kilobyte can stand for 2^40 nodes: functions that call others twice, loops within loops. The
+// importer counts what it makes, in nodes and in bytes, and stops where that is out of proportion to the
+// model's file and weights.
+//
+// Of one import; not thread-safe.
+#ifndef RONDO_COMPILER_IMPORT_ALLOWANCE_H_
+#define RONDO_COMPILER_IMPORT_ALLOWANCE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+#include "formats/onnx/reader.h"
+
+namespace rondo::onnx {
+class FunctionProto;  // onnx.pb.h
+class GraphProto;
+class NodeProto;
+}  // namespace rondo::onnx
+
+namespace rondo::importer {
+
+class Allowance {
+ public:
+  // `most_nodes`: of the IR, for a model without weights. `graph` is what is made; its folding is limited as
+  // well. It must outlive this.
+  Allowance(int64_t file_bytes, int64_t most_nodes, ir::Graph* graph);
+
+  // The nodes of the main graph, in order, before each is imported; they must outlive this.
+  void Begin(const onnx::NodeProto& node);
+  // A body is gone through once more: with all that it holds, needed or not.
+  void Enter(const onnx::FunctionProto& body);
+  void Enter(const onnx::GraphProto& body);
+  // Texts and lists were made, beside those of the graph.
+  void Take(int64_t bytes) { bytes_ += bytes; }
+  // A tensor was read. The first time that external data is, it raises the limits.
+  void Load(const onnx::TensorValue& tensor);
+
+  // kUnsupported if there is more than may be, with the node of the main graph that stands for most of it.
+  Status Check() const;
+
+ private:
+  struct Amounts {
+    int64_t entries = 0;  // of bodies: nodes, their inputs, outputs and attributes, initializers, opsets
+    int64_t nodes = 0;    // of the IR
+    int64_t bytes = 0;
+  };
+  struct Begun {
+    const onnx::NodeProto* node = nullptr;
+    Amounts before;
+  };
+  Amounts Made() const { return {entries_, graph_->added_nodes, bytes_ + graph_->added_bytes}; }
+  void Raise(int64_t model_bytes);
+  Status Refuse(int64_t Amounts::*unit, int64_t most, const char* what) const;
+
+  ir::Graph* graph_;
+  Amounts most_;
+  int64_t model_bytes_ = 0;                              // of the file, and of external data as far as read
+  std::map<std::string, int64_t> files_;                 // of external data: how far each is read
+  std::unordered_map<const void*, int64_t> entries_of_;  // by function or graph
+  int64_t entries_ = 0, bytes_ = 0;
+  std::vector<Begun> begun_;
+};
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_ALLOWANCE_H_
