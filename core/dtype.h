@@ -85,7 +85,7 @@ inline constexpr Fp8Format kE4M3Format = {3, 120, 9, 0x7e}, kE5M2Format = {2, 11
 }
 
 // Round to nearest, ties to even. What is beyond the greatest number becomes that (and so does an infinity,
-// where the type has none); what is no number becomes the code 0x7f.
+// where the type has none); NaN becomes the code 0x7f.
 [[gnu::always_inline]] inline uint8_t FloatToFp8(const Fp8Format& format, float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f), size = u & 0x7fffffffu, sign = u >> 24 & 0x80u;
   const int shift = 23 - format.mantissa;

@@ -23,7 +23,7 @@ enum class PackedType : uint8_t {
   kU2 = 1,    // whole numbers; signed ones have their middle as zero point
   kU4 = 2,
   kU8 = 3,
-  kE4M3 = 4,  // FP8; a code that stands for no number makes results that are any
+  kE4M3 = 4,  // FP8; a code that is NaN gives any result
   kE5M2 = 5,
   kE2M1 = 6,  // FP4
 };

@@ -210,7 +210,7 @@ int PartEmitter::InputValue(TapeWriter* tape, NodeId reader, int slot, const Vie
 
 namespace {
 
-// Whether a register holds whole numbers (or no number).
+// Whether a register holds whole numbers (or NaN).
 bool IsWhole(const TapeWriter& tape, int reg, int depth = 0) {
   const TapeInst& inst = tape.insts()[static_cast<size_t>(reg)];
   constexpr int kMostDepth = 4;

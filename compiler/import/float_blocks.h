@@ -20,7 +20,7 @@ struct FloatBlocks {
 };
 
 // Each code's number times its block's scale, [n, k] of `dtype`: packed where kernels read that form
-// (compiler/ir/packed.h), else worked out. Codes and scales that are no number make numbers that are none.
+// (compiler/ir/packed.h), else worked out. Codes and scales that are NaN give NaN.
 NodeId FloatWeight(ir::Builder& b, const FloatBlocks& blocks, DType dtype);
 
 // What the codes of input `i` are read from: u8, or of FP8 the bytes of its own type. kUnsupported where only

@@ -49,7 +49,7 @@ ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& type, bool
 // How Cast rounds to FLOAT8E8M0 (`round_mode`).
 enum class PowerRounding { kUp, kDown, kNearest };  // kNearest: up from the middle on
 
-// x (f32) rounded to 2^-127, 2^-126, ..., 2^127, in f32; what is no number stays so. What is less (0 and
+// x (f32) rounded to 2^-127, 2^-126, ..., 2^127, in f32; NaN stays NaN. What is less (0 and
 // negative numbers, too) or more than those becomes the nearest of them, or, without `saturates`, no number:
 // as ONNX Runtime's Cast does where ONNX leaves it open.
 ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool saturates);

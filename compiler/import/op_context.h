@@ -35,9 +35,9 @@ struct NarrowCodes {
   bool is_signed = false;
   PackedType type = PackedType::kNone;
   // Of the FP8 types FNUZ, whose numbers are half of the others' by the same code, without infinities and
-  // with one code for what is no number.
+  // with one code for NaN.
   bool is_fnuz = false;
-  bool is_power = false;  // FLOAT8E8M0, which scales: code c is 2^(c - 127), 255 is no number; of type kNone
+  bool is_power = false;  // FLOAT8E8M0, which scales: code c is 2^(c - 127), 255 is NaN; of type kNone
 
   float unit() const { return is_fnuz ? 0.5f : 1; }  // times what the code stands for
 };

@@ -285,7 +285,7 @@ class Dropper {
       return out;
     }
     // With numbers that a run finds, the greatest score and the sum of the weights of a row: they are finite,
-    // and the sum is at least 1, or the row has no number anywhere.
+    // and the sum is at least 1, or the whole row is NaN.
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     const auto along = [&](size_t k) { return ChangesAlong(n.inputs[k], out.axis); };
     if (op == TapeOp::kSub && Is(given[0], kLeast) && !along(1)) out.behind = given[0];

@@ -56,7 +56,7 @@ Data EvalAttention(const Node& node, const Values& in) {
       scores[j] = x;
     }
     Softmax(&scores, keys, a.has_sink ? &sink[row] : nullptr, a.nan_to_zero);
-    const bool none = keys == 0 && !a.nan_to_zero && !a.has_sink;  // a softmax of nothing is no number
+    const bool none = keys == 0 && !a.nan_to_zero && !a.has_sink;  // a softmax of nothing is NaN
     std::vector<double> acc(e, none ? std::numeric_limits<double>::quiet_NaN() : 0.0);
     for (size_t j = 0; j < keys; ++j) {
       for (size_t l = 0; l < e; ++l) acc[l] += static_cast<double>(scores[j]) * v[(kv * t + j) * e + l];

@@ -13,7 +13,7 @@
 // log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
 // top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
 // As soon as it holds one logit, or if nothing is asked for, the range is empty, and rounds change nothing
-// more: a kernel may leave them out. Where a logit is no number, the token is -1: the host, which reads the
+// more: a kernel may leave them out. Where a logit is NaN, the token is -1: the host, which reads the
 // token in any case, sees it at the step. All of it is one chain of reductions over rows, which becomes one
 // kernel; but for u, which is there before.
 #include <algorithm>
@@ -60,7 +60,7 @@ class Sampler {
     rate_ = b.BinaryScalar(TapeOp::kMin, b.Div(F32(1), b.Select(warm_, temperature_, F32(1))), 1e30);
   }
 
-  // [rows, 1]; -1 where a logit is no number.
+  // [rows, 1]; -1 where a logit is NaN.
   NodeId Token() {
     const NodeId noise = Noise();
     const NodeId scaled = b_.Mul(b_.Sub(logits_, greatest_), rate_);
@@ -187,7 +187,7 @@ class Sampler {
   const int64_t words_;
   const NodeId draws_;
   NodeId raw_ = kNoNode,
-         logits_ = kNoNode;  // [rows, words]: as they are; finite, what is no number alone infinite
+         logits_ = kNoNode;  // [rows, words]: as they are; finite, with NaN as infinity
   double grain_ = 0;         // times a logit, less than what its neighbours differ from it; 0: not known
   NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode, warm_ = kNoNode,
          rate_ = kNoNode;  // [rows, 1]

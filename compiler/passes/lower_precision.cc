@@ -131,7 +131,7 @@ class Lowering {
   }
 
   // Rounds a value once, for all its readers (graph outputs keep what it was). Values that may be a mask's
-  // are kept finite: the difference of two infinities is no number.
+  // are kept finite: the difference of two infinities is NaN.
   NodeId Store(NodeId id) {
     Builder b = BuilderLike(g_, id);
     ValueFacts facts = facts_.Of(id);

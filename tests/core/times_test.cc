@@ -56,7 +56,7 @@ TEST(DeviceSteps, AreTheLeastWholeUnits) {
   EXPECT_EQ(InDeviceSteps(kDeviceStep + 1), 2 * kDeviceStep);
 }
 
-// Sign, exponent and mantissa, by the formats' definition; codes that stand for no number are any.
+// Sign, exponent and mantissa, by the formats' definition; any value will do for NaN codes.
 TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
   struct Format {
     PackedType type;

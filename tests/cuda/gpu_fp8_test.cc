@@ -155,7 +155,7 @@ TEST(GpuFp8, EveryCodeIsMultiplied) {
         const bool e5m2 = c.maker.dtypes[param] == DType::kE5M2;
         most *= e5m2 ? 57344 : 448;
         std::vector<char>& bytes = c.memory.params[param];
-        for (size_t i = 0; i < bytes.size(); ++i) {  // few that are no number: one is enough for a whole line
+        for (size_t i = 0; i < bytes.size(); ++i) {  // few NaN: one is enough for a whole line
           const int rest = bytes[i] & 0x7f;
           if (rest >= (e5m2 ? 0x7c : 0x7f) && i % 1021 != 5) bytes[i] = 0x30;
         }

@@ -141,7 +141,7 @@ TEST(FloatExperts, AreTheNumbersThatCodesAndScalesMean) {
   }
 }
 
-// A code of E4M3 and a scale that are no number make what they scale none, and leave the rest as it is.
+// A NaN code of E4M3 and a NaN scale give NaN for what they scale, and leave the rest as it is.
 TEST(FloatExperts, KeepWhatIsNoNumber) {
   for (const std::string name : {"fp4", "fp8"}) {
     Pair pair;

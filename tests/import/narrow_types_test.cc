@@ -77,7 +77,7 @@ TEST(Fp8Numbers, AreRoundedToTheNearest) {
   EXPECT_EQ(FloatToE5M2(INFINITY), 0x7c);
 }
 
-// What is no number, and infinities of E5M2, are weights like others.
+// NaN, and infinities of E5M2, are weights like others.
 TEST(NarrowWeights, OfFp8KeepWhatIsNoNumber) {
   for (const int type : {17, 19}) {
     ModelMaker m(21);
@@ -371,7 +371,7 @@ TEST(PowersOfTwo, AreExactNextToThem) {
   EXPECT_EQ(Evaluate(m, {Data(DType::kF32, {count}, given)})[0], expected);
 }
 
-// Each of them from a file, by every way of reading it: 255 is no number.
+// Each of them from a file, by every way of reading it: 255 is NaN.
 TEST(PowersOfTwo, AreReadFromTheirCodes) {
   ModelMaker m(25);
   Bytes(m, "powers", {2, 3}, std::string("\x00\x01\x7f\x80\xfe\xff", 6), 24);

@@ -135,7 +135,7 @@ TEST(OperatorsTest, IgnoredTargetsDoNotCountInAMeanLoss) {
   EXPECT_EQ(Evaluate(*graph, {0, -2, -7, -7, -4, 0}), std::vector<double>{3});
 }
 
-// What is no number takes one place, as infinity does, and no other's.
+// NaN changes one element, as infinity does, and no other.
 TEST(OperatorsTest, TopKGivesEveryElementAPlaceOfItsOwn) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const int64_t largest : {1, 0}) {

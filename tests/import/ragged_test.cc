@@ -116,7 +116,7 @@ TEST(RaggedTest, WhatIsFoundIsScatteredToWhereItWas) {
   }
 }
 
-// What is computed of places that are not real may be anything, also no number and no place.
+// What is computed of places that are not real may be anything, also NaN or no place.
 TEST(RaggedTest, PlacesThatAreNotRealCannotHarm) {
   ModelMaker m;
   m.Input("at", {4}, onnx::TensorProto::INT64);

@@ -18,7 +18,7 @@ struct Fp8 : SmallGraph {
     return Scaled(b.Cast(b.Div(x, s), type), s);
   }
   NodeId Weight(DType type, const Shape& shape) {
-    std::vector<uint8_t> codes;  // none that is no number
+    std::vector<uint8_t> codes;  // no NaN
     for (int64_t i = 0; i < shape.elements(); ++i)
       codes.push_back(static_cast<uint8_t>((i * 37 + 11) % 0x70));
     return b.Constant(ir::ConstantData::Own(type, shape, codes));

@@ -247,7 +247,7 @@ TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
   s.Out("y", s.b.MatMul(x, w));
   s.Out("sum", s.b.Reduce(ir::ReduceKind::kSum, w, {0}, false));
   EXPECT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 0);
-  SmallGraph bad = Product(1, 128, 64, false);  // no number stays none
+  SmallGraph bad = Product(1, 128, 64, false);  // NaN stays NaN
   const NodeId inf = bad.b.Floats(DType::kF32, {128, 64}, std::vector<double>(128 * 64, INFINITY));
   bad.Out("z", bad.b.MatMul(bad.In("v", {1, 128}), inf));
   const Result<PassResult> one = QuantizeWeights(&bad.g, Bits(PackedType::kU4, 32));

@@ -192,7 +192,7 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
 }
 
-// What is no number gives a token that is none, wherever it lies, and leaves other texts as they are; what is
+// NaN gives token -1, wherever it lies, and leaves other texts as they are; what is
 // infinite is the greatest.
 TEST(AppendSamplingTest, FromWhatIsNoNumberNoTokenIsDrawn) {
   const float infinite = std::numeric_limits<float>::infinity(),

@@ -8,7 +8,7 @@
 namespace rondo::shard {
 namespace {
 
-// Rows of 24 numbers, among them both zeros, no number and infinity.
+// Rows of 24 numbers, among them both zeros, NaN and infinity.
 ir::NodeId Table(SmallGraph* s, int64_t rows) {
   std::vector<double> values(static_cast<size_t>(rows * 24));
   const double special[] = {-0.0, 0.0, NAN, -INFINITY, 1e-42};

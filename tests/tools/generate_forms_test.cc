@@ -545,12 +545,12 @@ TEST_F(Generate, LogitsThatAreNoNumbersAreAnError) {
       const Outcome said = Run("--ids --prompt \"3 4\" --max-tokens 3 --input adapter=" + Adapter() + how);
       EXPECT_EQ(said.status, 1) << options << how;
       EXPECT_PRINTS(said, "program \"a\": a logit behind the 2 tokens of text 1");
-      EXPECT_PRINTS(said, "is no number (NaN)");
+      EXPECT_PRINTS(said, "is NaN");
     }
   }
 }
 
-// Two texts of tokens each greater by one than the one before; what follows 20 is no number.
+// Two texts of tokens each greater by one than the one before; what follows 20 is NaN.
 std::string SpoiltFrom20() {
   ModelMaker m;
   m.Input("words", {2, 1}, onnx::TensorProto::INT64);
@@ -584,7 +584,7 @@ class SpoiltTexts : public Generate {
     const Outcome said = Run(texts + "9" + how);
     EXPECT_EQ(said.status, 1) << how;
     EXPECT_PRINTS(said,
-                  "program \"a\": a logit behind the 7 tokens of text 2 of the session is no number (NaN)");
+                  "program \"a\": a logit behind the 7 tokens of text 2 of the session is NaN");
   }
 };
 constexpr const char* kWaysToDraw[] = {"", " --temperature 0.01",

@@ -129,7 +129,7 @@ TEST_F(Generate, TokensGoInAndComeOutAsNumbers) {
   std::string text;
   for (int token; said >> token;) text += static_cast<char>(token);
   EXPECT_EQ(want.substr(0, 32) + text, want);
-  EXPECT_PRINTS(Run("--ids --prompt '1 x'"), "--prompt: \"x\" is no number of a token");
+  EXPECT_PRINTS(Run("--ids --prompt '1 x'"), "--prompt: \"x\" is not a token number");
   EXPECT_PRINTS(Run("--ids --prompt '1 256'"), "--prompt: token 256 is not one of the model's 256");
   EXPECT_PRINTS(Run("--ids --prompt ' '"), "--prompt is empty");
 }

@@ -1,4 +1,4 @@
-// What the steps of a program do with some of its buffers, as far as the plan says.
+// Whether the steps of a program read or write some of its buffers, according to the plan.
 #ifndef RONDO_TOOLS_RONDO_BUFFER_USE_H_
 #define RONDO_TOOLS_RONDO_BUFFER_USE_H_
 
@@ -9,10 +9,10 @@
 
 namespace rondo::tools {
 
-// Whether a step reads one of `buffers` (into plan.buffers). Of custom ops nothing is known: they read.
+// Whether a step reads one of `buffers` (indices into plan.buffers). Custom ops are taken to read.
 bool ReadsAny(const PlanData& plan, const Program& program, const std::set<uint32_t>& buffers);
 
-// Whether one step writes all of one of `buffers`; custom ops do.
+// Whether a step writes one of `buffers` whole. Custom ops are taken to.
 bool RewritesAny(const PlanData& plan, const Program& program, const std::set<uint32_t>& buffers);
 
 }  // namespace rondo::tools

@@ -25,7 +25,7 @@ Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::st
 struct CaseTensors {
   std::vector<Tensor> inputs, outputs;  // input_0, input_1, ... as far as they go
 };
-// kUnsupported for files that hold something else than a tensor of a type that Rondo has.
+// kUnsupported for files that hold no tensor of a known type.
 Result<CaseTensors> ReadCase(const TestCase& test);
 
 // What a model's graph takes and gives, in its order, initializers aside.

@@ -1,6 +1,5 @@
-// SweepCollectives: how long collectives take by size, alone among some of a machine's devices: plans of
-// nothing but collectives, one after another in a graph, a few of them and then more, so that what a graph
-// costs by itself is left out.
+// SweepCollectives: how long collectives take by size, on some of a machine's devices with nothing beside
+// them. It times graphs of few and of many collectives; the difference leaves the cost of a graph out.
 #ifndef RONDO_TOOLS_RONDO_COLLECTIVE_SWEEP_H_
 #define RONDO_TOOLS_RONDO_COLLECTIVE_SWEEP_H_
 
@@ -21,8 +20,8 @@ struct SweepOptions {
   int64_t runs = 20;              // of each graph; the median counts
 };
 
-// On the driver that `load` names for `plan`, whose target (and machine code, which a driver wants to see) is
-// taken over.
+// On the driver that `load` names for `plan`. The plans that are timed take over the target and machine code
+// of `plan`, which drivers require.
 Result<std::vector<MeasuredCollective>> SweepCollectives(const PlanData& plan, const LoadOptions& load,
                                                          const SweepOptions& options);
 

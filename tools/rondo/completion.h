@@ -1,5 +1,5 @@
-// CompletionScript: what makes a shell complete the command line of rondo, written from the declarations of
-// its options, so that it cannot fall behind them.
+// CompletionScript: a script that makes a shell complete rondo's command line, generated from the
+// declarations of its options.
 #ifndef RONDO_TOOLS_RONDO_COMPLETION_H_
 #define RONDO_TOOLS_RONDO_COMPLETION_H_
 
@@ -10,7 +10,7 @@
 
 namespace rondo::tools {
 
-// The words of "npy|pb"; none of a form that is no such list.
+// The words of "npy|pb"; none if the form is not such a list.
 std::vector<std::string> WordsOfForm(const std::string& form);
 
 // For `shell`, bash or zsh; "" for another. Completed are subcommands, options, values from `suggestions` and

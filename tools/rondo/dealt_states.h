@@ -1,5 +1,5 @@
-// States of a plan that are dealt out over its devices (--tp, --pp), as the whole tensors that people have:
-// what each device's share is filled with, and what the shares are together.
+// States of a plan that is shared out over devices (--tp, --pp): from the whole tensors that users have to
+// each device's share, and back.
 #ifndef RONDO_TOOLS_RONDO_DEALT_STATES_H_
 #define RONDO_TOOLS_RONDO_DEALT_STATES_H_
 
@@ -11,13 +11,13 @@
 
 namespace rondo::tools {
 
-// `tensors`, named as the model's inputs: each that is a state gives way to one a device, named as the plan's
-// port there. kInvalidArgument for one that has not the shape of the state.
+// Replaces each state among `tensors` (named as the model's inputs) by its shares, one per device, named as
+// the plan's ports. kInvalidArgument for a tensor that does not have the state's shape.
 Result<std::vector<Tensor>> DealStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors);
 
-// The other way round, of what a run has left: a state's shares give way to all of it, named as the model's
-// output. kInternal if devices that hold the same of it hold other bits, or if no device holds a part of it.
+// The reverse, after a run: replaces a state's shares by the whole state, named as the model's output.
+// kInternal if devices disagree about a part that several hold, or if no device holds a part.
 Result<std::vector<Tensor>> JoinStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors);
 

@@ -233,7 +233,7 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
 
 namespace {
 
-// The number of the greatest of `words` logits from `first` on; -1 where one is no number.
+// The number of the greatest of `words` logits from `first` on; -1 where one is NaN.
 int64_t Greatest(DType type, const uint8_t* logits, int64_t first, int64_t words) {
   int64_t best = 0;
   float greatest = -std::numeric_limits<float>::infinity();
@@ -343,7 +343,7 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
   return false;
 }
 
-// What is no number is neither the greatest nor drawn with any probability: no token follows from it. On a
+// NaN is neither the greatest nor drawn with any probability: no token follows from it. On a
 // device -1 is drawn (compiler/passes/append_sampling.cc).
 Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
                            Tokens* next) const {
@@ -363,8 +363,8 @@ Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, co
     if (next->back() >= 0) continue;
     return Status::Error(
         Code::kOutOfRange,
-        "program \"%s\": a logit behind the %lld tokens of text %lld of the session is no number "
-        "(NaN): no token follows from it",
+        "program \"%s\": a logit behind the %lld tokens of text %lld of the session is NaN: no token "
+        "follows from it",
         std::string(of.name).c_str(), static_cast<long long>(chunk.text), static_cast<long long>(text + 1));
   }
   return Status::Ok();

@@ -33,9 +33,8 @@ using Tokens = std::vector<int64_t>;
 
 class Decoder {
  public:
-  // `given` are inputs of every run, `processes` those that run the plan together, or null. The session's
-  // states are as they are: begin at 0, or where a session that they were copied from (`position`) has come
-  // to.
+  // `given`: inputs of every run; `processes`: those that run the plan together, or null. `position`: how
+  // many tokens the session's states hold, 0 or those of the session that they were copied from.
   Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, Processes* processes,
           int64_t position = 0);
 

@@ -1,5 +1,5 @@
-// What a plan's compiler expects of a run: how long each kernel and collective takes, where that comes from,
-// and beside it what was measured.
+// The compiler's estimates for a run: how long each kernel and collective takes, where that comes from, and
+// what was measured.
 #ifndef RONDO_TOOLS_RONDO_ESTIMATES_H_
 #define RONDO_TOOLS_RONDO_ESTIMATES_H_
 
@@ -22,16 +22,16 @@ struct Estimate {
   double measured = 0;  // the same as measured; 0: not
 };
 
-// By what they take of a run, the longest first. `measured`: of another profile; null: none.
+// The longest share of a run first. `measured`: from another profile; null: none.
 std::vector<Estimate> EstimatesOf(const PlanData& plan, const Program& program,
                                   const MeasuredTimes* measured);
 Section EstimateSection(const PlanData& plan, const Program& program, const MeasuredTimes* measured);
 
-// Whether estimates of a run are times of a machine that is known: by the table of a GPU, or measured. A
-// table of one core says what of a run takes long, and not how long on any other machine.
+// Whether estimates are times of a known machine: from a GPU's table, or measured. The table of one CPU core
+// only ranks the steps of a run.
 bool EstimatesAreTimes(const PlanData& plan);
 
-// When a run ends by `costs`, microseconds.
+// The length of a run by `costs`, microseconds.
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program);
 
 }  // namespace rondo::tools

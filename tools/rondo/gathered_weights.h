@@ -1,5 +1,5 @@
-// What a plan says of weights that its devices keep shares of and gather before their use (--weights gather):
-// all-gathers of constants.
+// Weights of which each device keeps a share and gathers the rest before use (--weights gather): the
+// all-gathers of constants in a plan.
 #ifndef RONDO_TOOLS_RONDO_GATHERED_WEIGHTS_H_
 #define RONDO_TOOLS_RONDO_GATHERED_WEIGHTS_H_
 
@@ -10,20 +10,20 @@
 
 namespace rondo::tools {
 
-// Of one device in one program; bytes.
+// One device in one program; bytes.
 struct DeviceGathers {
   uint32_t device = 0;
-  uint64_t held = 0;     // weights that are there all the time
+  uint64_t held = 0;     // weights that stay on the device
   uint64_t gathers = 0;  // a run
-  uint64_t bytes = 0;    // that they bring together in a run
-  uint64_t at_once = 0;  // the most of it that is there at once, in the order of the steps
+  uint64_t bytes = 0;    // that they gather in a run
+  uint64_t at_once = 0;  // the most gathered bytes alive at once, in step order
   uint64_t peak() const { return held + at_once; }
 };
 
-// One a device that gathers any, by number.
+// One per device that gathers, by number.
 std::vector<DeviceGathers> GathersOf(const PlanData& plan, const Program& program);
 
-// For people; without rows where nothing is gathered.
+// As a table; empty if nothing is gathered.
 Section GatherSection(const PlanData& plan, const Program& program);
 
 }  // namespace rondo::tools

@@ -104,12 +104,12 @@ class GenerateCommand : public Command {
     if (!seed_.empty() && !number(seed_, &sampling_.seed))
       return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
     if (int64_t token = -1; !start_.empty()) {
-      if (!number(start_, &token) || token < 0) return "--start " + start_ + " is no number of a token";
+      if (!number(start_, &token) || token < 0) return "--start " + start_ + " is not a token number";
       start_tokens_.push_back(token);
     }
     for (const std::string& stop : stops_) {
       int64_t token = -1;
-      if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
+      if (!number(stop, &token) || token < 0) return "--stop " + stop + " is not a token number";
       ends_.push_back({token});
     }
     for (const std::string& port : ports_) {

@@ -50,7 +50,7 @@ Result<Tokens> ParseTokens(const std::string& text, bool ids, int64_t words, con
       int64_t number = 0;
       const auto [next, error] = std::from_chars(at, end, number);
       if (error != std::errc()) {
-        return Status::Error(Code::kInvalidArgument, "%s: \"%.20s\" is no number of a token", what.c_str(),
+        return Status::Error(Code::kInvalidArgument, "%s: \"%.20s\" is not a token number", what.c_str(),
                              std::string(at, end).c_str());
       }
       tokens.push_back(number);

@@ -12,15 +12,14 @@
 
 namespace rondo::tools {
 
-// The whole of a file, or, for "-", of standard input; a pipe will do, one of more than 16 MiB will not. kIo,
-// naming it.
+// The contents of a file, or of standard input for "-". Pipes may hold 16 MiB. kIo, naming the file.
 Result<std::string> ReadPromptFile(const std::string& path);
 
-// Its lines, without their ends; the last may lack one.
+// The lines of `text`, without line ends; the last may lack one.
 std::vector<std::string> LinesOf(const std::string& text);
 
-// `text` as tokens: its bytes, or, if `ids`, the numbers in it with space between. kInvalidArgument where it
-// has none, or one that is not below `words`; `what` is what errors call it.
+// `text` as tokens: its bytes, or, if `ids`, numbers with spaces between. kInvalidArgument if there is none,
+// or a token is not below `words`; errors call the text `what`.
 Result<Tokens> ParseTokens(const std::string& text, bool ids, int64_t words, const std::string& what);
 
 // Writes to standard output at once. kIo if that fails.

@@ -1,5 +1,4 @@
-// What CUDA and NCCL read from the environment, as this program wants it. Whoever calls the program may have
-// set other values: those stay.
+// Environment variables of CUDA and NCCL that this program wants. Values that the user has set stay.
 #ifndef RONDO_TOOLS_RONDO_GPU_ENVIRONMENT_H_
 #define RONDO_TOOLS_RONDO_GPU_ENVIRONMENT_H_
 
@@ -8,15 +7,14 @@
 
 namespace rondo::tools {
 
-// When the program begins: no multicast over NVLink (drivers/nccl asks for an answer).
+// At program start: no multicast over NVLink (drivers/nccl requires a decision).
 void BeginGpuEnvironment();
 
-// Before the cuda driver is made for a plan on these of its devices: what several on one GPU need
-// (drivers/capi/rondo_cuda.h).
+// Before the cuda driver is made: what plans need whose devices share a GPU (drivers/capi/rondo_cuda.h).
 void AllowSharedGpus(const std::vector<uint32_t>& devices);
 
-// Before the first session, with the NCCL that was opened (0: none): collectives in graphs pay nothing for
-// calls beside them, of which there are none here. Later versions are told by the driver.
+// Before the first session, with the version of NCCL (0: none): collectives in graphs need not pay for calls
+// outside of graphs, of which there are none here. The driver tells later versions itself.
 void TellNccl(int version);
 
 }  // namespace rondo::tools

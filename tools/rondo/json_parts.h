@@ -1,4 +1,4 @@
-// What several commands say with --json in the same way.
+// Parts of --json output that several commands share.
 #ifndef RONDO_TOOLS_RONDO_JSON_PARTS_H_
 #define RONDO_TOOLS_RONDO_JSON_PARTS_H_
 
@@ -11,7 +11,7 @@ namespace rondo::tools {
 
 // {"driver", "devices": [...]}, with "threads" and "instructions" of the host's, "driver_version" of CUDA's.
 nlohmann::ordered_json ToJson(const RunsOn& on);
-// Milliseconds by what took them.
+// Milliseconds by cause.
 nlohmann::ordered_json ToJson(const ReadyTimes& ready);
 // {"runs", "median", "least", "p10", "p90", "most"} of sorted times, which are at least one.
 nlohmann::ordered_json SpreadJson(const std::vector<double>& sorted);

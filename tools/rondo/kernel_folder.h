@@ -6,8 +6,8 @@
 
 namespace rondo::tools {
 
-// The folder, if nobody says which: rondo/kernels in $XDG_CACHE_HOME or ~/.cache. "" if there is no such
-// place; one that is there but cannot be used is named on standard error, as `command`.
+// The default folder: rondo/kernels in $XDG_CACHE_HOME or ~/.cache. "" if neither is set, or if it cannot be
+// used, which `command` then says on standard error.
 std::string DefaultKernelFolder(const char* command);
 
 }  // namespace rondo::tools

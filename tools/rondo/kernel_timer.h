@@ -30,8 +30,8 @@ class KernelTimer {
 
   Status Open();
 
-  // Loads the binaries of `plan`, which differs from the timer's in nothing else and must outlive it; their
-  // number, from 0 on.
+  // Loads the binaries of `plan`, which differs from the timer's plan in nothing else and must outlive it.
+  // Returns their number, from 0 on.
   Result<size_t> Load(const PlanData& plan);
 
   // Microseconds a launch, launch after launch in one graph, in turn with all steps that use the kernel: what

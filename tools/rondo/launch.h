@@ -1,5 +1,5 @@
-// Launch: of how many processes this is one, as mpirun, torchrun or srun say in its environment, and how they
-// meet.
+// Launch: this process's rank among those that mpirun, torchrun or srun started, read from its environment,
+// and how the processes meet.
 #ifndef RONDO_TOOLS_RONDO_LAUNCH_H_
 #define RONDO_TOOLS_RONDO_LAUNCH_H_
 
@@ -18,30 +18,31 @@ enum class Launcher { kNone, kMpirun, kTorchrun, kSrun };
 struct Launch {
   Launcher launcher = Launcher::kNone;
   uint32_t rank = 0, size = 1;
-  // Of the processes of one machine: which this is, and how many; 0: not known.
+  // This process's number on its machine, and how many there are; 0: not known.
   uint32_t local = 0, locals = 0;
   std::string address;   // of kTorchrun and kSrun: "host:port"
   bool store = false;    // torchrun's own store listens there
   std::string job = "";  // at the store
-  std::string secret;    // RONDO_SECRET: what all of them know and no one else; empty: none
+  std::string secret;    // RONDO_SECRET, which all processes share; empty: none
 };
 
-// What `value` says of a variable: null where it is not set. A process of its own where nothing is said, or
-// of one. kInvalidArgument, naming the variable, for what makes no sense.
+// `value` returns an environment variable, null where it is not set. Without launcher variables, or with one
+// process, the result is a single process. kInvalidArgument, naming the variable, for a value that makes no
+// sense.
 Result<Launch> ReadLaunch(const char* (*value)(const char* name));
-// That of this process's environment.
+// The same from this process's environment.
 Result<Launch> ReadLaunch();
 
-// Returns when all have come; null for a process of its own.
+// Returns when all processes have met; null for a single process.
 Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string& library_path,
                                         uint64_t timeout_ns);
 
-// The same for a command that runs plans, with the options that it has: from then on they say with whom. All
-// but process 0 print nothing but errors: what goes to standard output is dropped.
+// The same for a command that runs plans: `load` then holds the processes. All but process 0 print errors
+// only; their standard output is dropped.
 Status JoinOthers(LoadOptions* load);
 
-// For a command that measures a plan from one process: kInvalidArgument, with the remedy, where a launcher
-// has started several.
+// For commands that measure from one process: kInvalidArgument, with the remedy, if a launcher started
+// several.
 Status MeasuresAlone(const char* command);
 
 }  // namespace rondo::tools

@@ -35,8 +35,8 @@ struct LoadOptions {
   std::string driver;        // "host" or "cuda"; "": the one that the plan is compiled for
   int64_t threads = 0;       // of the host driver; 0: one a core
   std::string instructions;  // of the host driver: "avx512", "avx2", "baseline"; "": the best there are
-  // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,2"; "": as many as the
-  // plan has. The host driver makes as many as are named.
+  // The driver's device for each device of the plan: a count N (0 to N - 1) or numbers "0,2,2"; "": as many
+  // as the plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
   bool read_weights = false;     // into memory, whatever their size
@@ -44,21 +44,21 @@ struct LoadOptions {
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   double watchdog = 60;          // seconds that the devices of a run may make no progress; 0: for ever
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
-  std::string collectives;       // of the cuda driver: "nccl", "small", "auto"; "": nccl
+  std::string collectives;       // of the cuda driver: "nccl", "small", "fused", "auto" (or "")
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
-  // With whom this process runs plans, a device each; null: alone. Of those on this machine: which this is,
-  // and how many, or 0 where that is not known; with `devices`, this one's GPU is the one at that place of
-  // the list.
+  // The processes that run plans together, one device each; null: this one alone. `local_process` and
+  // `local_processes`: its number on this machine and how many there are, 0 if not known. With `devices`, its
+  // GPU is the entry of the list at that number.
   std::shared_ptr<Processes> processes;
   uint32_t local_process = 0, local_processes = 0;
 };
 
 // How a plan is opened.
 PlanOptions PlanOptionsOf(const LoadOptions& options);
-// At least a nanosecond, of any seconds above 0; 0 for none.
+// In nanoseconds, at least 1 for any time above 0; 0: none.
 uint64_t TimeoutOf(const LoadOptions& options);
-// What `options` limit. kInvalidArgument, naming what is no number of seconds.
+// The time limits of `options`. kInvalidArgument, naming the option that is not a number of seconds.
 Result<SessionOptions> LimitsOf(const LoadOptions& options);
 // Opens libraries of custom ops into `registry`.
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
@@ -79,14 +79,14 @@ struct RunsOn {
 
 using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
-// The driver that `options` names, or that `plan` is compiled for, with devices enough for `plan`. `ops` must
-// outlive it. A plan for GPUs never runs on the host unless `options` or its own target says so: for GPUs and
-// `host` it is the host where no GPU can run it.
+// The driver that `options` names, else the one that `plan` is compiled for, with enough devices. `ops` must
+// outlive it. A plan for GPUs runs on the host only if `options` or its targets say so; with `host` among its
+// targets, the host takes over where no GPU can run it.
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops);
 
-// Owns everything it made and gives it back in order; where a device was lost, its end is the process's. Not
-// movable.
+// Owns everything it made and gives it back in order. If a device was lost, destroying it ends the process.
+// Not movable.
 class LoadedSession {
  public:
   static Result<std::unique_ptr<LoadedSession>> Open(const std::string& path, const LoadOptions& options);
@@ -117,12 +117,10 @@ class LoadedSession {
   RunsOn runs_on_;
 };
 
-// What LoadOptions::devices says, "" giving none. Errors: kInvalidArgument, naming the part that is no number
-// of a device below 64, or what is empty.
+// Parses LoadOptions::devices; "" gives none. kInvalidArgument, naming the part that is not a device number
+// below 64, or is empty.
 Result<std::vector<uint32_t>> ParseDevices(const std::string& text);
 
-// What a program needs and leaves, as tensors.
-//
 // The tensors as inputs of `program`; they must outlive the result. A u16 tensor is taken as the bit patterns
 // of a bf16 input: .npy has no such type.
 std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors);
@@ -132,17 +130,17 @@ std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const T
 Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
                                          const std::vector<Tensor>& inputs, const RunOptions& options = {});
 
-// Sets the states of `program` that are among `tensors`, by one run with all of them, and takes them off the
-// list: the runs that follow carry the state on. No run where no state is given.
+// Sets the states of `program` that are among `tensors`, by one run, and removes them from the list; later
+// runs carry the state on. Without states nothing runs.
 Status SetStates(Session& session, uint32_t program, std::vector<Tensor>* tensors);
-// Takes the states of `program` off the list.
+// Removes the states of `program` from the list.
 void DropStates(const PlanData& plan, uint32_t program, std::vector<Tensor>* tensors);
 
 // A tensor for each input that is not state and not among `given` (whose names are kept): integers 0, floats
 // small synthetic numbers. `given` come first.
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given);
 
-// What is wrong with the first argument that is not of the form NAME=FILE; "" if all are.
+// A sentence about the first argument that is not of the form NAME=FILE; "" if all are.
 std::string NotNamedFile(const std::vector<std::string>& arguments);
 // Reads NAME=FILE arguments.
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);

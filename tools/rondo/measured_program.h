@@ -1,5 +1,5 @@
-// MeasureProgram: what a run of a program and its steps take on the devices, so that the steps, put together
-// as the compiler puts its estimates together, take as long as the run.
+// MeasureProgram: device times of a run and of each step, such that the steps' timeline, built as the
+// compiler builds it from estimates, is as long as the run.
 #ifndef RONDO_TOOLS_RONDO_MEASURED_PROGRAM_H_
 #define RONDO_TOOLS_RONDO_MEASURED_PROGRAM_H_
 
@@ -15,19 +15,20 @@ namespace rondo::tools {
 // Medians, microseconds.
 struct MeasuredProgram {
   double run = 0;
-  // By step, of one round: with an event before and after it, less what an event costs, which is the same for
-  // all steps and such that TimelineOf (formats/plan/plan_timeline.h) ends when the run does; where steps
-  // take less than the run even so, that much longer, in proportion. Of a collective's start what `costs`
-  // says: devices that wait for one another, and events between its parts, say little of what it takes.
+  // Per step, one round: the time between an event before and one after it, less the cost of an event. That
+  // cost is the same for all steps, chosen so that TimelineOf (formats/plan/plan_timeline.h) ends when the
+  // run does; if the steps are still too short, all are lengthened in proportion. For the start of a
+  // collective it is the estimate of `costs`: waiting devices and events between its parts hide what it
+  // takes.
   std::vector<double> steps;
-  double event = 0, longer = 1;  // that were taken off, and by which all were multiplied
+  double event = 0, longer = 1;  // the cost taken off each step, and the factor applied to all
 };
 
-// After a tenth as many runs that are not measured. Of plans whose devices are all in this process.
+// Warms up with a tenth as many runs. For plans whose devices are all in this process.
 Result<MeasuredProgram> MeasureProgram(Session& session, uint32_t program, Span<const Input> inputs,
                                        int64_t runs, const CostModel& costs);
 
-// The same of times that were measured: by step, of all its rounds, with events.
+// The same from measured times: per step, all its rounds, with events.
 MeasuredProgram WithoutEvents(const PlanData& plan, const Program& program, double run,
                               const std::vector<double>& with_events, const CostModel& costs);
 

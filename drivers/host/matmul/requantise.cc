@@ -35,7 +35,7 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
       __m512 x = _mm512_maskz_cvtepi32_ps(0xffff, sum);
       if constexpr (kBefore) x = _mm512_add_ps(x, before);
       x = _mm512_add_ps(_mm512_mul_ps(x, factor), after);
-      x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // what is no number stays
+      x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // NaN stays
       if constexpr (sizeof(Out) == sizeof(float)) {
         if (how.quantises) x = _mm512_maskz_cvtepi32_ps(0xffff, to_bytes.Of(x));
         _mm512_mask_storeu_ps(out, some, x);
@@ -124,7 +124,7 @@ class EightBytes {
     __m256 x = _mm256_cvtepi32_ps(sum);
     if constexpr (kBefore) x = _mm256_add_ps(x, before_);
     x = _mm256_add_ps(_mm256_mul_ps(x, factor_), after_);
-    x = _mm256_min_ps(high_, _mm256_max_ps(low_, x));  // what is no number stays
+    x = _mm256_min_ps(high_, _mm256_max_ps(low_, x));  // NaN stays
     return to_bytes_.Of(x);
   }
 

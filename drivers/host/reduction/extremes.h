@@ -10,7 +10,7 @@
 namespace rondo::host::RONDO_ISA {
 
 // One of them, of what was taken so far: many running values, of which End makes one. Comparisons leave out
-// what is no number; its bits, without their sign, are greater than those of all numbers.
+// NaN: its bits, without the sign, are greater than those of every number.
 struct Extreme {
   static constexpr int kAtOnce = 64;
   float value[kAtOnce];

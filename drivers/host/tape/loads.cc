@@ -75,7 +75,7 @@ RONDO_FP8_ELEMENT(kE4M3, kE4M3Format)
 RONDO_FP8_ELEMENT(kE5M2, kE5M2Format)
 #undef RONDO_FP8_ELEMENT
 
-// Bytes that are computed with as floats. What is stored is whole, and within the type, or no number.
+// Stores floats as bytes. Values are whole and within the type, or NaN.
 #define RONDO_FLOAT_ELEMENT(name, raw)                                                           \
   struct name {                                                                                  \
     using Raw = raw;                                                                             \

@@ -33,7 +33,7 @@ void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, f
 #if defined(__AVX512F__)
 
 // 64 at a time to all that a byte holds, by the rounded reciprocal, whose product is at most 3 units in the
-// last place from the quotient. What comes nearer to a half than that, and what is no number, is left to
+// last place from the quotient. What comes nearer to a half than that, and NaN, is left to
 // others: false. Numbers beyond a byte are limited as they are packed; those whose products no longer tell
 // their neighbours apart are far beyond it.
 template <typename Byte>
@@ -81,7 +81,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
     if (i >= n) return;
     const auto some = static_cast<__mmask16>(n - i < 16 ? (1u << (n - i)) - 1 : 0xffff);
     __m512 x = _mm512_maskz_loadu_ps(some, a + i);
-    x = _mm512_maskz_min_ps(0xffff, greatest, _mm512_maskz_max_ps(0xffff, least, x));  // no number stays
+    x = _mm512_maskz_min_ps(0xffff, greatest, _mm512_maskz_max_ps(0xffff, least, x));  // NaN stays
     StoreBytes(to_bytes.Of(x), some, out + i);
   }
 }
@@ -131,7 +131,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
   const ToBytes to_bytes(scale, zero);
   const auto eight = [&](const float* from) {
     return to_bytes.Of(
-        _mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // no number stays
+        _mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // NaN stays
   };
   for (int i = 0; i < n; i += 16) {
     for (; whole && i + 32 <= n && quick.Of(a + i, out + i); i += 32) {

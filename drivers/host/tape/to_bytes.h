@@ -9,7 +9,7 @@ namespace rondo::host::RONDO_ISA {
 
 #if defined(__AVX512F__)
 
-// Of 16; what is no number becomes 0.
+// 16 floats; NaN becomes 0.
 class ToBytes {
  public:
   ToBytes(float scale, float zero)
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void StoreBytes(__m512i whole, __mmask16 s
 
 #elif defined(__AVX2__)
 
-// Of eight, as whole numbers of 32 bits; what is no number becomes 0.
+// Eight floats, as whole numbers of 32 bits; NaN becomes 0.
 class ToBytes {
  public:
   ToBytes(float scale, float zero)

@@ -163,7 +163,7 @@ struct AttentionWarp : AttentionRows<VALUES, HALVES> {
       load_values(first);
       load_queries(rows, quarter);
     } else if (first + 16 > bound) {
-      // Values that count for nothing must be 0: what lies there may be no number.
+      // Masked values must be 0: memory there may hold NaN.
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         if (absent(first, n, quarter, bound)) v.clear(n);
