@@ -8,6 +8,17 @@
 
 namespace rondo {
 
+std::optional<Precision> ParsePrecision(std::string_view text) {
+  constexpr std::pair<std::string_view, Precision> kNames[] = {{"f32", Precision::kF32},
+                                                               {"tf32", Precision::kTf32},
+                                                               {"f16", Precision::kF16},
+                                                               {"bf16", Precision::kBF16}};
+  for (const auto& [name, precision] : kNames) {
+    if (text == name) return precision;
+  }
+  return std::nullopt;
+}
+
 std::optional<WeightBits> ParseWeightBits(std::string_view text) {
   constexpr std::pair<std::string_view, PackedType> kNames[] = {{"int2", PackedType::kU2},
                                                                 {"int4", PackedType::kU4},
@@ -61,24 +72,43 @@ Result<CompiledPlan> InMemory(const CompileOptions& options) {
   return compiled;
 }
 
-Result<CompileReport> ToFile(const CompileOptions& options, const std::string& plan_path) {
-  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
-  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
-  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
+// What the writer asks for the weights; valid as long as `compiled`.
+FillWeight WeightsOf(const CompiledPlan& compiled) {
+  return [&compiled](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);
     return Status::Ok();
   };
+}
+
+Result<CompileReport> ToFile(const CompileOptions& options, const std::string& plan_path) {
+  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
+  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
   WriteOptions write;
   write.path = plan_path;
   if (options.progress) options.progress("", "write");
-  RONDO_RETURN_IF_ERROR(WritePlan(compiled.plan, fill, write));
+  RONDO_RETURN_IF_ERROR(WritePlan(compiled.plan, WeightsOf(compiled), write));
   return std::move(compiled.report);
+}
+
+Result<std::vector<uint8_t>> ToBytes(const CompileOptions& options) {
+  if (!options.weights_file.empty()) {
+    return Status::Error(Code::kInvalidArgument, "weights go into the file %s, which lies beside a plan's file",
+                         options.weights_file.c_str());
+  }
+  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
+  std::vector<uint8_t> bytes;
+  RONDO_RETURN_IF_ERROR(WritePlanBytes(compiled.plan, WeightsOf(compiled), &bytes));
+  return bytes;
 }
 
 }  // namespace
 
 Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
   return Guarded<CompiledPlan>(options, InMemory);
+}
+
+Result<std::vector<uint8_t>> CompileToBytes(const CompileOptions& options) {
+  return Guarded<std::vector<uint8_t>>(options, ToBytes);
 }
 
 Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path) {

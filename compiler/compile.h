@@ -53,6 +53,8 @@ struct StateName {
 // f32 (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they
 // are.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
+// "f32", "tf32", "f16", "bf16"; none if the text is none of them.
+std::optional<Precision> ParsePrecision(std::string_view text);
 
 // Weights of matmuls rounded to fewer bits (compiler/passes/quantize_weights.cc): "int4:32", "int8", "fp8".
 struct WeightBits {
@@ -225,6 +227,9 @@ struct CompiledPlan : EmittedPlan {
 // operator it does not have is listed), kNotFound, kIo and kCorrupt for model files, kInternal when the
 // result cannot be proven correct.
 Result<CompiledPlan> CompileToMemory(const CompileOptions& options);
+
+// Compiles; the bytes of the plan's file. kInvalidArgument with options.weights_file.
+Result<std::vector<uint8_t>> CompileToBytes(const CompileOptions& options);
 
 // Compiles and writes the plan to `plan_path` (and options.weights_file beside it). Nothing is written unless
 // verifier and checker have passed; a file is replaced only once it is complete.

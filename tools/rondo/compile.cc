@@ -27,17 +27,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool ParsePrecision(const std::string& text, Precision* precision) {
-  constexpr std::pair<const char*, Precision> kNames[] = {{"f32", Precision::kF32},
-                                                          {"tf32", Precision::kTf32},
-                                                          {"f16", Precision::kF16},
-                                                          {"bf16", Precision::kBF16}};
-  for (const auto& [name, value] : kNames) {
-    if (text == name) return *precision = value, true;
-  }
-  return false;
-}
-
 // How a whole model was shared out, and what import has to say beside its counts. What several devices say
 // alike is said once, and what lies on every device in one line, unless `verbose`.
 void PrintRemarks(const CompileReport& report, bool shared_out, bool verbose, CommandOutput* out) {
@@ -403,9 +392,9 @@ class CompileCommand : public Command {
   }
 
   std::string ReadNumbers() {
-    if (!ParsePrecision(precision_, &options_.precision)) {
-      return "--precision " + precision_ + " is none of f32, tf32, f16, bf16";
-    }
+    const std::optional<Precision> precision = ParsePrecision(precision_);
+    if (!precision) return "--precision " + precision_ + " is none of f32, tf32, f16, bf16";
+    options_.precision = *precision;
     if (!quantize_.empty()) {
       const std::optional<WeightBits> bits = ParseWeightBits(quantize_);
       if (!bits) {
