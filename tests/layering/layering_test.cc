@@ -130,9 +130,10 @@ TEST(Layering, NothingElseLiesAtTheTop) {
   for (const auto& entry : fs::directory_iterator(fs::path(rondo::SourceFolder()))) {
     const std::string name = entry.path().filename();
     if (name[0] == '.' || name == "build") continue;
-    const std::vector<std::string> known = {
-        "CMakeLists.txt", "CMakePresets.json", "CHANGELOG.md", "LICENSE", "README.md", "core",
-        "compiler",       "runtime",           "formats",      "drivers", "tests",     "tools"};
+    const std::vector<std::string> known = {"CMakeLists.txt", "CMakePresets.json", "CHANGELOG.md", "LICENSE",
+                                            "README.md",      "pyproject.toml",    "core",         "compiler",
+                                            "runtime",        "formats",           "drivers",      "tests",
+                                            "tools"};
     EXPECT_NE(std::find(known.begin(), known.end(), name), known.end()) << name;
   }
 }

@@ -30,6 +30,7 @@ ELSEWHERE = {
     r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tests/ort/run encoders makes and compares them",
     r"\S*rondo generate t5.rondo": "the same",
     r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
+    r"pip (install|wheel) \.": "builds all of Rondo; tests/python installs a wheel of this build",
     r"strip ": "carries binaries to another machine",
 }
 
@@ -231,10 +232,22 @@ class Runner:
             return self.fail(block, "rondo check --expect", done.stdout + done.stderr)
         self.ran += 1
 
+    def python(self, block):
+        """A script, where the Python package is built."""
+        if not self.options.python:
+            self.left += 1
+            return
+        environment = dict(self.environment, PYTHONPATH=f"{self.options.build}/python", PYTHONDONTWRITEBYTECODE="1")
+        done = subprocess.run([self.options.python, "-c", block.text], cwd=self.folder_for(block), env=environment,
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            return self.fail(block, f"the script ended with {done.returncode}", done.stdout + done.stderr)
+        self.ran += 1
+
     def run(self, block):
         if block.language == "text":  # a picture, or what a command prints
             return
-        kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake, "json": self.json}.get(block.language)
+        kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake, "json": self.json, "python": self.python}.get(block.language)
         if kind is None:
             return self.fail(block, f"a block of {block.language}, which nobody runs", "")
         kind(block)
@@ -244,6 +257,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "build", "models", "ops", "work", "generator", "cxx"):
         parser.add_argument("--" + name, required=True)
+    parser.add_argument("--python", help="a Python with numpy, where BUILD has the Python package")
     options = parser.parse_args()
     source = pathlib.Path(options.source)
     runner = Runner(options)

@@ -1,0 +1,30 @@
+// Rondo's element types, by the names of numpy (and ml_dtypes) and as DLPack says them.
+#ifndef RONDO_TOOLS_PYTHON_SRC_DTYPES_H_
+#define RONDO_TOOLS_PYTHON_SRC_DTYPES_H_
+
+#include <nanobind/ndarray.h>
+
+#include <string>
+
+#include "runtime/rondo.hpp"
+
+namespace rondo::python {
+
+struct ElementType {
+  rondo_dtype dtype;
+  const char* name;  // "float32", "bfloat16", "float8_e4m3fn"
+  nanobind::dlpack::dtype dlpack;
+  // Types that numpy has by ml_dtypes alone: their bits' type; else the type itself.
+  const char* bits;
+  bool in_numpy() const { return name == bits; }
+};
+
+const ElementType& TypeOf(rondo_dtype dtype);
+const ElementType* FindType(nanobind::dlpack::dtype dtype);  // null: none of Rondo's
+const ElementType* FindType(const std::string& name);
+// "float32", "complex64", "code 17 of 4 bits": for messages.
+std::string NameOf(nanobind::dlpack::dtype dtype);
+
+}  // namespace rondo::python
+
+#endif  // RONDO_TOOLS_PYTHON_SRC_DTYPES_H_

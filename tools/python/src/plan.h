@@ -1,0 +1,57 @@
+// Plans as Python sees them, over rondo.hpp.
+#ifndef RONDO_TOOLS_PYTHON_SRC_PLAN_H_
+#define RONDO_TOOLS_PYTHON_SRC_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/rondo.hpp"
+#include "tools/python/src/errors.h"
+
+namespace rondo::python {
+
+// Raises what `error` says, if there is one.
+void Check(const Error& error);
+
+// Everything below is immutable once made: any thread, with the interpreter's lock or without.
+struct Port {
+  std::string name;
+  rondo_dtype dtype = RONDO_F32;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+  bool is_state = false;
+  uint32_t device = 0;
+  bool given_away = false;  // an input whose memory a run may write: rondo compile --donate
+};
+
+struct Program {
+  uint32_t index = 0;
+  std::string name;
+  std::vector<Port> inputs, outputs;
+};
+
+const Port* FindPort(const std::vector<Port>& ports, const std::string& name);
+
+// "tokens int64[1, 64]", "cache float32[8, 4] (state)".
+std::string TextOf(const Port& port);
+
+// A plan and the bytes that it was opened from, if it was. Shared with its sessions.
+struct OpenPlan {
+  std::vector<uint8_t> bytes;  // empty: opened from `path`
+  std::string path;
+  api::Plan plan;
+  std::vector<Program> programs;
+};
+
+// What Python holds.
+struct PlanObject {
+  std::shared_ptr<const OpenPlan> plan;
+};
+
+void DeclarePlan(nb::module_& m);
+
+}  // namespace rondo::python
+
+#endif  // RONDO_TOOLS_PYTHON_SRC_PLAN_H_
