@@ -86,26 +86,30 @@ bool CycleCheck::ReadsInside(NodeId reader, NodeId producer) const {
   return false;
 }
 
-bool CycleCheck::OrderedApart(NodeId a, NodeId b) const {
-  const auto after = [&](NodeId late, NodeId early) {
-    const Node& node = c_.node(late);
-    const auto named = [&](const std::vector<NodeId>& list) {
-      return std::any_of(list.begin(), list.end(), [&](NodeId id) { return c_.base(id) == early; });
-    };
-    if (!named(node.weak_after) && !named(node.strong_after)) return false;
+bool CycleCheck::OrderedApart(NodeId candidate) const {
+  const auto apart = [&](NodeId late, NodeId early) {
     // A write over what the other reads at the same points: each element is read before it is written.
-    const NodeId storage = node.op == ir::Op::kIndexedWrite ? c_.storage_of[late] : ir::kNoNode;
+    const bool writes = c_.node(late).op == ir::Op::kIndexedWrite;
+    const NodeId storage = writes ? c_.storage_of[late] : ir::kNoNode;
     if (storage != ir::kNoNode && c_.ReadsStorage(early, storage)) return false;
     return !ReadsInside(late, early);
   };
-  return a != b && (after(a, b) || after(b, a));
+  const auto member = [&](NodeId id) { return id != candidate && target_[id] == search_; };
+  const Node& node = c_.node(candidate);
+  for (const auto* edges : {&node.weak_after, &node.strong_after}) {
+    for (NodeId before : *edges) {
+      if (member(c_.base(before)) && apart(candidate, c_.base(before))) return true;
+    }
+  }
+  const std::vector<NodeId>& later = runs_before_[candidate];
+  return std::any_of(later.begin(), later.end(),
+                     [&](NodeId late) { return member(late) && apart(late, candidate); });
 }
 
 bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId candidate) {
   ++search_;
   for (NodeId id : members) target_[id] = search_;
-  if (std::any_of(members.begin(), members.end(), [&](NodeId id) { return OrderedApart(id, candidate); }))
-    return true;
+  if (OrderedApart(candidate)) return true;
   const auto inside = [&](NodeId id) { return target_[id] == search_; };
   // A way out of the candidate must lead past the members first.
   if (std::all_of(c_.readers[candidate].begin(), c_.readers[candidate].end(), inside) &&
@@ -118,8 +122,18 @@ bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId
 bool CycleCheck::WouldCycleAsReader(const std::vector<NodeId>& members, NodeId candidate) {
   ++search_;
   for (NodeId id : members) target_[id] = search_;
-  if (std::any_of(members.begin(), members.end(), [&](NodeId id) { return OrderedApart(id, candidate); }))
-    return true;
+  if (OrderedApart(candidate)) return true;
+  // A way back into the candidate must lead past something else than members, inputs and constants.
+  const Node& node = c_.node(candidate);
+  const auto inside = [&](NodeId id) {
+    const Node& from = c_.node(c_.base(id));
+    const bool has_none = from.op == ir::Op::kInput || from.op == ir::Op::kConstant;
+    return target_[from.id] == search_ || (has_none && c_.group_of[from.id] < 0);
+  };
+  const auto all = [&](const std::vector<NodeId>& list) {
+    return std::all_of(list.begin(), list.end(), inside);
+  };
+  if (all(node.inputs) && all(node.weak_after) && all(node.strong_after)) return false;
   return Search(members, candidate, false);
 }
 

@@ -37,8 +37,8 @@ class CycleCheck {
     size_t next = 0;
   };
 
-  // Whether a control edge, and no data, puts one of `a` and `b`, members of this search, after the other.
-  bool OrderedApart(NodeId a, NodeId b) const;
+  // Whether a control edge, and no data, puts the candidate after a member of this search, or one after it.
+  bool OrderedApart(NodeId candidate) const;
   bool ReadsInside(NodeId reader, NodeId producer) const;
   bool Search(const std::vector<NodeId>& members, NodeId candidate, bool producer);
   bool Expand(Side* side, const Side& other, NodeId id, bool from_target);

@@ -101,6 +101,8 @@ class Grouping {
   Context& c_;
   CycleCheck cycles_;
   Budget budget_;
+  // By node: how many reductions lie before it in a group; -1 but while TakesReduction looks at that.
+  mutable std::vector<int> levels_;
   std::vector<size_t> failed_;  // by node: the place among its readers of one that was outside of a group
 };
 

@@ -1,7 +1,6 @@
 // Pointwise work and reductions around a row reduction become stages of one part.
 #include <algorithm>
-#include <map>
-#include <unordered_map>
+#include <array>
 
 #include "compiler/fusion/grouping.h"
 
@@ -107,22 +106,22 @@ bool Grouping::TakesReduction(const Group& group, NodeId id) const {
   members.push_back(id);
   std::sort(members.begin(), members.end(),
             [&](NodeId a, NodeId b) { return c_.position[a] < c_.position[b]; });
-  std::unordered_map<NodeId, int> levels;
-  std::map<int, int> reductions;  // by level
+  std::array<int, kMost + 2> reductions = {};  // by level
   int all = 0;
+  bool takes = true;
+  levels_.resize(static_cast<size_t>(c_.graph.size()), -1);
   for (NodeId member : members) {
     int level = 0;
-    for (NodeId input : c_.node(member).inputs) {
-      const auto known = levels.find(c_.base(input));
-      if (known != levels.end()) level = std::max(level, known->second);
-    }
+    for (NodeId input : c_.node(member).inputs) level = std::max(level, levels_[c_.base(input)]);
     if (c_.node(member).op == Op::kReduce) {
       ++level;
-      if (++reductions[level] > kMostAtOnce || ++all > kMost) return false;
+      takes = ++all <= kMost && ++reductions[level] <= kMostAtOnce;
+      if (!takes) break;
     }
-    levels[member] = level;
+    levels_[member] = level;
   }
-  return true;
+  for (NodeId member : members) levels_[member] = -1;
+  return takes;
 }
 
 // Whether it is a reduction over rows of the same shape that reads no member.

@@ -9,6 +9,8 @@ namespace rondo::importer {
 namespace {
 
 constexpr int64_t kEntriesPerNode = 8;
+// A model of more bytes than kSmall may be written out to one more node for each kBytesPerNode of them.
+constexpr int64_t kSmall = 1 << 20, kBytesPerNode = 4;
 constexpr int64_t kMostBytes = int64_t{1} << 28;
 constexpr int64_t kFoldingWork = int64_t{1} << 30, kFoldedBytes = int64_t{1} << 28;
 
@@ -40,9 +42,11 @@ Allowance::Allowance(int64_t file_bytes, int64_t most_nodes, ir::Graph* graph)
 
 // So much more of a model may be written out to more, and have more worked out.
 void Allowance::Raise(int64_t model_bytes) {
+  const int64_t before = std::max(model_bytes_, kSmall);
   model_bytes_ += model_bytes;
-  most_.nodes += model_bytes / 64;
-  most_.entries += kEntriesPerNode * model_bytes / 64;
+  const int64_t nodes = std::max(model_bytes_ - before, int64_t{0}) / kBytesPerNode;
+  most_.nodes += nodes;
+  most_.entries += kEntriesPerNode * nodes;
   most_.bytes += 64 * model_bytes;
   graph_->folding.work += 64 * model_bytes;
   graph_->folding.bytes += 4 * model_bytes;

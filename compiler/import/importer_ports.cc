@@ -119,7 +119,13 @@ Status Importer::AddInputs(Scope* scope) {
 
 Status Importer::AddOutputs(Scope* scope) {
   ir::Graph& graph = builder_.graph();
+  std::unordered_set<std::string> names;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().output()) {
+    if (!names.insert(info.name()).second) {
+      return Status::Error(Code::kUnsupported,
+                           "two of the outputs are named \"%.200s\": give one of them another name",
+                           info.name().c_str());
+    }
     auto value = Lookup(info.name(), scope);
     if (!value.ok()) return value.status().At("output \"%.200s\"", info.name().c_str());
     if (value->is_sequence || value->node == kNoNode) {

@@ -62,6 +62,14 @@ AttentionInputs AttentionInputsOf(const Node& attention) {
 
 namespace {
 
+// What passes have to do for the node, in nodes that compute element by element. Rows are fused step by step;
+// a loop's body is a graph of its own.
+int64_t WorkOf(const Node& node) {
+  constexpr int64_t kReduceWork = 8, kLoopWork = 32;
+  if (node.op == Op::kReduce) return kReduceWork;
+  return node.op == Op::kLoop ? kLoopWork + node.As<LoopAttrs>().info->body.added_nodes : 1;
+}
+
 // What the node takes of memory, about; its constant's elements are counted where they are made.
 int64_t BytesOf(const Node& node) {
   size_t bytes = sizeof(Node) + node.inputs.size() * sizeof(NodeId);
@@ -82,7 +90,7 @@ bool FoldingBudget::Spend(int64_t work_needed, int64_t bytes_needed) {
 
 NodeId Graph::Add(Node node) {
   Changed();
-  added_nodes += 1 + (node.op == Op::kLoop ? kLoopWork + node.As<LoopAttrs>().info->body.added_nodes : 0);
+  added_nodes += WorkOf(node);
   added_bytes += BytesOf(node);
   for (const auto& [key, value] : node.annotations) annotated = annotated || Binds(key, value);
   node.id = size();

@@ -253,9 +253,6 @@ struct Donation {
   int output = -1;
 };
 
-// What passes have to do for a loop, whose body is a graph of its own, beside what that holds; in nodes.
-inline constexpr int64_t kLoopWork = 32;
-
 // Who reads each node; of one moment, as lists one behind the other.
 class Users {
  public:
@@ -294,7 +291,8 @@ class Graph {
   bool annotated = false;
   // Also spent where the graph is only read: to look at a value can take as much work as to fold it.
   mutable FoldingBudget folding;
-  // All that was ever added, in nodes (a loop is kLoopWork of them and those of its body) and in bytes.
+  // All that was ever added: in nodes (a reduction, or a loop, is several by what passes have to do for it),
+  // and in bytes without those of constants.
   int64_t added_nodes = 0, added_bytes = 0;
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }

@@ -61,14 +61,14 @@ TEST(AllowanceTest, FileAndWeightsRaiseIt) {
   onnx::TensorProto* w = m.graph()->mutable_initializer(0);
   w->set_data_location(onnx::TensorProto::EXTERNAL);
   w->add_dims(4);
-  w->add_dims(4'000);
+  w->add_dims(80'000);
   const auto say = [&](const char* key, const char* value) {
     auto* entry = w->add_external_data();
     entry->set_key(key);
     entry->set_value(value);
   };
   say("location", "w.bin");
-  std::ofstream(folder.File("w.bin"), std::ios::binary) << std::string(4 * 4 * 4'000, '\0');
+  std::ofstream(folder.File("w.bin"), std::ios::binary) << std::string(4 * 4 * 80'000, '\0');
   m.Node("MatMul", {"x0", "w"}, {"first"});
   m.Output("first");
   // The nodes lie in order: the weight is read before the calls.

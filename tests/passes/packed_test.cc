@@ -241,6 +241,15 @@ TEST(PackedWeights, NumbersThatTheBitsHoldStayAsTheyAre) {
   }
 }
 
+TEST(PackedWeights, WeightsOfZerosLoseNothing) {
+  SmallGraph s;
+  const NodeId w = s.b.Floats(DType::kF32, {64, 64}, std::vector<double>(64 * 64, 0));
+  s.Out("y", s.b.MatMul(s.In("x", {2, 64}), w));
+  const Result<PassResult> result = QuantizeWeights(&s.g, Bits(PackedType::kU8, 32));
+  ASSERT_EQ(result->changes, 1);
+  EXPECT_EQ(ErrorIn(*result), 0);
+}
+
 TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
   SmallGraph s;
   const NodeId w = Weight(&s, {512, 160}), x = s.In("x", {2, 512});  // too large to be folded

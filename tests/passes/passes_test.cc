@@ -257,6 +257,22 @@ TEST(OrderConvolutionWeightsTest, OnAHostAViewOfAConstantIsAWeightToo) {
   }
 }
 
+TEST(LabelTest, AQuotientIsASoftmaxOnlyOfItsOwnSum) {
+  for (const bool own : {true, false}) {
+    SmallGraph s;
+    const NodeId x = s.b.Unary(TapeOp::kExp, s.In("x", {2, 8}));
+    const NodeId other = s.b.Unary(TapeOp::kExp, s.In("other", {2, 8}));
+    const NodeId sum = s.b.Reduce(ir::ReduceKind::kSum, own ? x : other, {1}, true);
+    const NodeId quotient = s.b.Div(x, sum);
+    s.Out("y", quotient);
+    s.Out("z", other);
+    ASSERT_TRUE(Label(&s.g, {}).ok());
+    const auto& annotations = s.g.node(quotient).annotations;
+    const auto label = annotations.find("label");
+    EXPECT_EQ(label == annotations.end() ? "" : label->second, own ? "softmax" : "");
+  }
+}
+
 TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   for (auto [in, out] :
        {std::pair("k_cache.3", "k_cache.3.out"), std::pair("k", "k_out"), std::pair("k", "k_new"),

@@ -102,6 +102,7 @@ static const char* RunSession(rondo_session* session) {
   void* address = NULL;
   TRY(rondo_session_state_address(session, "total", &address));
   EXPECT(*(float*)address == 7);
+  EXPECT_FAILS(rondo_session_state_address(session, "total", NULL), RONDO_INVALID_ARGUMENT, "address");
   TRY(rondo_session_status(session));
 
   int64_t bad = 4;

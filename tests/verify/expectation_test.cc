@@ -82,6 +82,8 @@ TEST_F(Expectations, CopiesAndPeakAreCounted) {
   EXPECT_FINDS(AtMost(Kind::kCopiesAtMost, 8 * 256 - 1),
                "expected at most 2047 bytes copied by a run; found 2048, most of them by step 8 (Copy "
                "\"node_8\"): 256");
+  EXPECT_EQ(AtMost(Kind::kCopiesAtMost, 0).find("()"), std::string::npos)
+      << "reasons stand where there are any";
   EXPECT_EQ(AtMost(Kind::kPeakAtMost, 256 + 4096 + 1024), "");
   EXPECT_FINDS(AtMost(Kind::kPeakAtMost, 5375),
                "found 5376: device 0 has 256 of weights, 4096 of arena, 1024 of state");
