@@ -13,19 +13,19 @@ namespace {
 constexpr int64_t kAsTheModelSays = -1;
 
 // Numbers for the dims of `given` that are left to the model.
-Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, int64_t>& symbols,
-                std::vector<int64_t>* given) {
+Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, ir::Size>& symbols,
+                ir::Dims* given) {
   const auto& declared = input.type().tensor_type().shape();
   for (size_t d = 0; d < given->size(); ++d) {
-    if ((*given)[d] != kAsTheModelSays) continue;
+    if (!((*given)[d] == kAsTheModelSays)) continue;
     std::vector<std::string> missing;
-    std::optional<int64_t> value;
+    std::optional<ir::Size> value;
     if (static_cast<int>(d) < declared.dim_size()) {
       const auto& dim = declared.dim(static_cast<int>(d));
       if (dim.has_dim_value()) value = dim.dim_value();
       if (!dim.dim_param().empty()) value = importer::EvaluateDim(dim.dim_param(), symbols, &missing);
     }
-    if (!value || *value < 0) {
+    if (!value || value->extent() < 0) {
       return Status::Error(Code::kInvalidArgument,
                            "shape \"%s\": dimension %zu is -1, which leaves it to the model, and the model "
                            "leaves it open: give a number",
@@ -38,9 +38,8 @@ Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, i
 
 // A shape given for an input must be one that the model allows; it also says what its symbols are. Not of an
 // input that is `own` where a symbol is, too: each is what it is given as.
-Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
-                 const std::set<std::string>& own, std::map<std::string, int64_t>* symbols,
-                 std::vector<std::string>* remarks) {
+Status BindShape(const onnx::ValueInfoProto& input, const ir::Dims& given, const std::set<std::string>& own,
+                 std::map<std::string, ir::Size>* symbols, std::vector<std::string>* remarks) {
   const auto& declared = input.type().tensor_type().shape();
   if (!input.type().tensor_type().has_shape()) return Status::Ok();
   if (static_cast<size_t>(declared.dim_size()) != given.size()) {
@@ -49,11 +48,11 @@ Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& 
   }
   for (int d = 0; d < declared.dim_size(); ++d) {
     const auto& dim = declared.dim(d);
-    const long long value = given[static_cast<size_t>(d)];
+    const long long value = given[static_cast<size_t>(d)].extent();
     if (value == kAsTheModelSays || (!dim.dim_param().empty() && importer::IsPlaceholder(dim.dim_param())))
       continue;
     long long fixed = dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : value;
-    if (!dim.dim_param().empty()) fixed = symbols->emplace(dim.dim_param(), value).first->second;
+    if (!dim.dim_param().empty()) fixed = symbols->emplace(dim.dim_param(), value).first->second.extent();
     if (fixed == value) continue;
     const std::string& name = dim.dim_param();
     if (own.count(input.name()) != 0 && own.count(name) != 0) {
@@ -75,8 +74,8 @@ Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& 
 }
 
 // Dimensions that are expressions of symbols, all of them known, have the value of the expression.
-Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
-                        std::map<std::string, int64_t> symbols) {
+Status CheckExpressions(const onnx::ValueInfoProto& input, const ir::Dims& given,
+                        std::map<std::string, ir::Size> symbols) {
   const auto& declared = input.type().tensor_type().shape();
   for (int d = 0; d < declared.dim_size(); ++d) {
     const std::string& text = declared.dim(d).dim_param();
@@ -84,12 +83,12 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
       continue;
     symbols.erase(text);
     std::vector<std::string> missing;
-    const std::optional<int64_t> value = importer::EvaluateDim(text, symbols, &missing);
+    const std::optional<ir::Size> value = importer::EvaluateDim(text, symbols, &missing);
     if (!value || *value == given[static_cast<size_t>(d)]) continue;
     return Status::Error(
         Code::kInvalidArgument, "shape \"%s\": dimension %d (\"%s\") is given as %lld, but is %lld",
-        input.name().c_str(), d, text.c_str(), static_cast<long long>(given[static_cast<size_t>(d)]),
-        static_cast<long long>(*value));
+        input.name().c_str(), d, text.c_str(), static_cast<long long>(given[static_cast<size_t>(d)].extent()),
+        static_cast<long long>(value->extent()));
   }
   return Status::Ok();
 }
@@ -135,7 +134,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
     if (!is_input && !is_symbol) continue;
     found->push_back(name);
     if (is_input) {
-      options->input_shapes[name] = dims;
+      options->input_shapes[name] = ir::Dims(dims.begin(), dims.end());
     } else if (dims.size() == 1) {
       if (dims[0] != kAsTheModelSays) options->symbols[name] = dims[0];
     } else {

@@ -368,21 +368,22 @@ TokensPort TokensOf(const onnx::Model& model, const CachePorts& ports) {
 }  // namespace
 
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options) {
-  std::map<std::string, int64_t> symbols = options.symbols;
+  std::map<std::string, ir::Size> symbols = options.symbols;
   for (const std::string& past : ports.past_symbols) symbols[past] = 0;
   std::vector<std::string> missing;
   for (const std::string& text : ports.total_texts) {
     if (SymbolsOf(text) == std::vector<std::string>{text}) continue;
-    if (const auto rows = EvaluateDim(text, symbols, &missing); rows && *rows > 0) return *rows;
+    if (const auto rows = EvaluateDim(text, symbols, &missing); rows && rows->extent() > 0)
+      return rows->extent();
   }
   const TokensPort tokens = TokensOf(model, ports);
   if (tokens.input != nullptr) {
     if (const auto given = options.input_shapes.find(tokens.input->name());
         given != options.input_shapes.end())
-      return given->second[static_cast<size_t>(tokens.axis)];
+      return given->second[static_cast<size_t>(tokens.axis)].extent();
     const Dim& dim = ShapeOf(*tokens.input).dim(tokens.axis);
     if (dim.has_dim_value()) return dim.dim_value();
-    if (const auto rows = EvaluateDim(dim.dim_param(), symbols, &missing)) return *rows;
+    if (const auto rows = EvaluateDim(dim.dim_param(), symbols, &missing)) return rows->extent();
   }
   std::string list;
   for (const std::string& name : missing) list += (list.empty() ? "\"" : ", \"") + name + "\"";
@@ -392,7 +393,8 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
       list.empty() ? "the tokens" : list.c_str());
 }
 
-bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, ImportOptions* options) {
+bool BindRows(const onnx::Model& model, const CachePorts& ports, const ir::Size& rows,
+              ImportOptions* options) {
   const TokensPort tokens = TokensOf(model, ports);
   if (tokens.input == nullptr) return false;
   const std::string& symbol = ShapeOf(*tokens.input).dim(tokens.axis).dim_param();
@@ -408,7 +410,7 @@ bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, I
   return true;
 }
 
-void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+void BindPast(const onnx::Model& model, const CachePorts& ports, const ir::Size& past, const ir::Size& total,
               ImportOptions* options) {
   for (const std::string& symbol : ports.past_symbols) options->symbols[symbol] = past;
   for (const std::string& text : ports.total_texts) options->symbols[text] = total;
@@ -417,11 +419,11 @@ void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, i
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     for (const GrowingCache& cache : ports.caches) {
       if (cache.past != input.name() || !ShapeOf(input).dim(cache.axis).dim_param().empty()) continue;
-      std::vector<int64_t> dims;
+      ir::Dims dims;
       std::vector<std::string> missing;
       for (const Dim& dim : ShapeOf(input).dim()) {
         dims.push_back(dim.has_dim_value()
-                           ? dim.dim_value()
+                           ? ir::Size(dim.dim_value())
                            : EvaluateDim(dim.dim_param(), options->symbols, &missing).value_or(1));
       }
       dims[static_cast<size_t>(cache.axis)] = past;

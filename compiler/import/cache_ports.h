@@ -56,10 +56,11 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
 
 // Sets the shapes of `options` to a run that adds `rows` positions. False if the model leaves that number no
 // name.
-bool BindRows(const onnx::Model& model, const CachePorts& ports, int64_t rows, ImportOptions* options);
+bool BindRows(const onnx::Model& model, const CachePorts& ports, const ir::Size& rows,
+              ImportOptions* options);
 
 // Sets the shapes of `options` to `past` cached positions and `total` with this run's.
-void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+void BindPast(const onnx::Model& model, const CachePorts& ports, const ir::Size& past, const ir::Size& total,
               ImportOptions* options);
 
 }  // namespace rondo::importer

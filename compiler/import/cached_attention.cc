@@ -80,7 +80,7 @@ NodeId Scores(Builder& b, NodeId q, NodeId k, const AttentionRequest& request, S
     if (request.keep != kNoNode) x = b.Select(request.keep, x, dropped);
     if (request.limit != kNoNode) {
       const NodeId end = b.Unsqueeze(request.limit, b.shape(request.limit).rank);
-      x = b.Select(b.Binary(TapeOp::kLess, b.Iota({keys[2]}, 0), end), x, dropped);
+      x = b.Select(b.Binary(TapeOp::kLess, b.IotaOver({b.SizeOf(k, 2)}, 0), end), x, dropped);
     }
   }
   if (stage == ScoreStage::kWeights) {

@@ -85,21 +85,44 @@ NodeId Take(Builder& b, NodeId x, int axis, const std::vector<int64_t>& index) {
   return b.Concat(parts, axis);
 }
 
+NodeId SliceOf(Builder& b, NodeId x, int axis, const ir::Size& start, int64_t step, const ir::Size& count) {
+  const int64_t extent = b.shape(x)[axis], taken = count.extent();
+  ir::Dims dims = b.SizesOf(x);
+  dims[static_cast<size_t>(axis)] = count;
+  if (const auto first = start.value()) {
+    const int64_t last = *first + step * (taken - 1);
+    if (*first < extent && last < extent && last >= 0)
+      return b.WithSizes(b.Slice(x, axis, *first, step, taken), dims);
+  }
+  if (step == 1 && start.least() >= 0 && start.most() <= extent - taken) {
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::Slice(ir::DenseView(b.shape(x)), axis, 0, 1, taken);
+    attrs.dims = {{ir::DenseView(b.shape(x)).steps[0].strides[axis], extent - taken + 1, false}};
+    return b.IndexedRead(x, {b.Number(start)}, attrs, attrs.map.shape(), dims);
+  }
+  const NodeId steps = b.BinaryScalar(TapeOp::kMul, b.IotaOver({count}, 0), static_cast<double>(step));
+  const NodeId place = b.BinaryScalar(TapeOp::kMax, b.Add(steps, b.Number(start)), 0);
+  return b.Gather(x, b.BinaryScalar(TapeOp::kMin, place, static_cast<double>(extent - 1)), axis, false);
+}
+
 NodeId RepeatEach(Builder& b, NodeId x, int axis, int64_t times) {
-  Shape shape = b.shape(x);
+  ir::Dims dims = b.SizesOf(x);
+  dims[static_cast<size_t>(axis)] = dims[static_cast<size_t>(axis)] * times;
   NodeId wide = b.Unsqueeze(x, axis + 1);
   wide = b.Expand(wide, WithDim(b.shape(wide), axis + 1, times));
-  return b.Reshape(wide, WithDim(shape, axis, shape[axis] * times));
+  return b.ReshapeTo(wide, dims);
 }
 
 NodeId TileAxis(Builder& b, NodeId x, int axis, int64_t times) {
   Shape shape = b.shape(x);
+  ir::Dims dims = b.SizesOf(x);
+  dims[static_cast<size_t>(axis)] = dims[static_cast<size_t>(axis)] * times;
   int64_t outer = 1, inner = 1;
   for (int d = 0; d < axis; ++d) outer *= shape[d];
   for (int d = axis; d < shape.rank; ++d) inner *= shape[d];
   NodeId flat = b.Reshape(x, {outer, 1, inner});
   flat = b.Expand(flat, {outer, times, inner});
-  return b.Reshape(flat, WithDim(shape, axis, shape[axis] * times));
+  return b.ReshapeTo(flat, dims);
 }
 
 NodeId Softmax(Builder& b, NodeId x, int axis) {
@@ -189,9 +212,10 @@ NodeId DirectCumulativeSum(Builder& b, NodeId x, bool exclusive) {
   int64_t n = shape[last];
   Shape square = shape;
   square.dims[square.rank++] = n;
+  const ir::Size size = b.SizeOf(x, last);
   NodeId wide = b.Expand(b.Unsqueeze(x, last), square);
-  NodeId j = b.Iota({n, n}, 1);
-  NodeId i = b.Iota({n, n}, 0);
+  NodeId j = b.IotaOver({size, size}, 1);
+  NodeId i = b.IotaOver({size, size}, 0);
   NodeId keep = b.Binary(exclusive ? TapeOp::kLess : TapeOp::kLessEqual, j, i);
   NodeId kept = b.Select(b.Expand(keep, square), wide, b.Expand(b.Scalar(b.dtype(x), 0), square));
   return b.Reduce(ReduceKind::kSum, kept, {last + 1}, false);
@@ -210,7 +234,8 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
   }
   perm.push_back(axis);
   NodeId rows = b.Transpose(x, perm);
-  Shape moved = b.shape(rows);
+  const Shape moved = b.shape(rows);
+  const ir::Dims sizes = b.SizesOf(rows);
   int64_t outer = n == 0 ? 0 : moved.elements() / n;
   rows = b.Reshape(rows, {outer, n});
   NodeId sums;
@@ -221,16 +246,18 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
     int64_t block = kDirect;
     int64_t blocks = (n + block - 1) / block;
     NodeId padded = b.PadConstant(rows, b.Scalar(b.dtype(x), 0), {0, 0}, {0, blocks * block - n});
-    padded = b.Reshape(padded, {outer, blocks, block});
+    // Sums up to a place depend on no place behind it: all that there are may be added up.
+    padded = b.Reshape(b.WithSizes(padded, {outer, blocks * block}), {outer, blocks, block});
     NodeId inside = DirectCumulativeSum(b, padded, exclusive);
     NodeId totals = b.Reduce(ReduceKind::kSum, padded, {2}, false);
     NodeId before = CumulativeSum(b, totals, 1, true);
     sums = b.Add(inside, b.Reshape(before, {outer, blocks, 1}));
     sums = b.Slice(b.Reshape(sums, {outer, blocks * block}), 1, 0, 1, n);
+    sums = b.WithSizes(sums, b.SizesOf(rows));
   }
   std::vector<int> back(static_cast<size_t>(shape.rank));
   for (int d = 0; d < shape.rank; ++d) back[static_cast<size_t>(perm[static_cast<size_t>(d)])] = d;
-  return b.Transpose(b.Reshape(sums, moved), back);
+  return b.Transpose(b.ReshapeTo(sums, sizes), back);
 }
 
 NodeId RotatePairs(Builder& b, NodeId x, NodeId cosine, NodeId sine, bool interleaved) {

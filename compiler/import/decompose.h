@@ -27,6 +27,11 @@ NodeId AlongAxis(ir::Builder& b, NodeId vector, int axis, int rank);
 // views where they are a few such runs, else a gather. Indices are in range.
 NodeId Take(ir::Builder& b, NodeId x, int axis, const std::vector<int64_t>& index);
 
+// `count` elements of x along `axis`: start, start + step, ... Start and count may be sizes that a run
+// decides; a place behind the last one is the last.
+NodeId SliceOf(ir::Builder& b, NodeId x, int axis, const ir::Size& start, int64_t step,
+               const ir::Size& count);
+
 // Each element of x along `axis`, `times` times in a row (a view).
 NodeId RepeatEach(ir::Builder& b, NodeId x, int axis, int64_t times);
 // All of x along `axis`, `times` times over.

@@ -8,29 +8,23 @@ namespace rondo::importer {
 
 namespace {
 
-using Value = std::optional<int64_t>;
+using ir::Size;
 constexpr int64_t kMost = int64_t{1} << 62;
 constexpr int kDeepest = 64;
 
 bool InName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-// Quotient rounded down; none by 0.
-Value FloorDivide(int64_t a, int64_t b) {
-  if (b == 0) return std::nullopt;
-  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
-
 // Recursive descent. Once `failed_` is set the value means nothing; a missing symbol counts as 1 so that the
 // rest is read, too.
 class Parser {
  public:
-  Parser(const std::string& text, const std::map<std::string, int64_t>& symbols)
+  Parser(const std::string& text, const std::map<std::string, Size>& symbols)
       : text_(text), symbols_(symbols) {}
 
-  Value Whole() {
-    const int64_t value = Sum();
+  std::optional<Size> Whole() {
+    const Size value = Sum();
     if (!Rest().empty()) failed_ = true;
-    return failed_ || !missing.empty() ? Value() : value;
+    return failed_ || !missing.empty() ? std::optional<Size>() : value;
   }
   bool failed() const { return failed_; }
   std::vector<std::string> names, missing;
@@ -45,13 +39,13 @@ class Parser {
     at_ += word.size();
     return true;
   }
-  int64_t Checked(Value value) {
-    if (!value || *value > kMost || *value < -kMost) failed_ = true;
-    return failed_ ? 1 : *value;
+  Size Checked(const Size& value) {
+    if (value.unknown() || value.most() > kMost || value.least() < -kMost) failed_ = true;
+    return failed_ ? Size(1) : value;
   }
 
-  int64_t Sum() {
-    int64_t value = Product();
+  Size Sum() {
+    Size value = Product();
     while (!failed_) {
       if (Take("+")) {
         value = Checked(value + Product());
@@ -64,26 +58,22 @@ class Parser {
     return value;
   }
 
-  int64_t Product() {
-    int64_t value = Factor();
+  Size Product() {
+    Size value = Factor();
     while (!failed_) {
       if (Take("**")) {
         failed_ = true;
       } else if (Take("*")) {
-        int64_t out = 0;
-        if (__builtin_mul_overflow(value, Factor(), &out)) failed_ = true;
-        value = Checked(out);
+        value = Checked(value * Factor());
       } else if (Take("//")) {
-        value = Checked(FloorDivide(value, Factor()));
+        value = Checked(FloorDiv(value, Factor()));
       } else if (Take("/")) {
-        const int64_t by = Factor();
+        const Size by = Factor();
         // A fraction is a number only inside floor(), which rounds it.
-        if (by != 0 && value % by != 0 && floors_ == 0 && missing.empty()) failed_ = true;
-        value = Checked(FloorDivide(value, by));
+        if (floors_ == 0 && missing.empty() && !Size::Divide(value, by)) failed_ = true;
+        value = Checked(FloorDiv(value, by));
       } else if (Take("%")) {
-        const int64_t by = Factor();
-        const Value quotient = FloorDivide(value, by);
-        value = Checked(quotient ? Value(value - *quotient * by) : Value());
+        value = Checked(Mod(value, Factor()));
       } else {
         break;
       }
@@ -91,14 +81,14 @@ class Parser {
     return value;
   }
 
-  int64_t Factor() {
+  Size Factor() {
     if (++depth_ > kDeepest) failed_ = true;
-    int64_t value = 1;
+    Size value = 1;
     const std::string_view rest = Rest();
     if (failed_ || rest.empty()) {
       failed_ = true;
     } else if (Take("-")) {
-      value = -Factor();
+      value = Size(0) - Factor();
     } else if (Take("(")) {
       value = Sum();
       if (!Take(")")) failed_ = true;
@@ -111,7 +101,7 @@ class Parser {
     return value;
   }
 
-  int64_t NumberOrName() {
+  Size NumberOrName() {
     const size_t start = at_;
     // A hyphen between letters is part of a name ("seq-len"); a difference has spaces, or a number after it.
     const auto hyphen = [&] {
@@ -123,7 +113,7 @@ class Parser {
     const std::string name = text_.substr(start, at_ - start);
     if (std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
       if (name.size() > 18 || name.find_first_not_of("0123456789") != std::string::npos) failed_ = true;
-      return failed_ ? 1 : std::atoll(name.c_str());
+      return failed_ ? 1 : int64_t{std::atoll(name.c_str())};
     }
     if (Take("(")) return Call(name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -133,15 +123,15 @@ class Parser {
     return 1;
   }
 
-  int64_t Call(std::string name) {
+  Size Call(std::string name) {
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     floors_ += name == "floor" ? 1 : 0;
-    int64_t value = Sum();
+    Size value = Sum();
     floors_ -= name == "floor" ? 1 : 0;
     if (name == "max" || name == "min") {
       if (!Take(",")) failed_ = true;
-      const int64_t other = Sum();
-      value = name == "max" ? std::max(value, other) : std::min(value, other);
+      const Size other = Sum();
+      value = name == "max" ? Max(value, other) : Min(value, other);
     } else if (name != "floor") {
       failed_ = true;
     }
@@ -150,7 +140,7 @@ class Parser {
   }
 
   const std::string& text_;
-  const std::map<std::string, int64_t>& symbols_;
+  const std::map<std::string, Size>& symbols_;
   size_t at_ = 0;
   int depth_ = 0, floors_ = 0;
   bool failed_ = false;
@@ -158,11 +148,11 @@ class Parser {
 
 }  // namespace
 
-std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::string, int64_t>& symbols,
-                                   std::vector<std::string>* missing) {
+std::optional<Size> EvaluateDim(const std::string& text, const std::map<std::string, Size>& symbols,
+                                std::vector<std::string>* missing) {
   if (const auto found = symbols.find(text); found != symbols.end()) return found->second;
   Parser parser(text, symbols);
-  const Value value = parser.Whole();
+  const std::optional<Size> value = parser.Whole();
   for (const std::string& name : parser.failed() ? std::vector<std::string>{text} : parser.missing) {
     if (std::find(missing->begin(), missing->end(), name) == missing->end()) missing->push_back(name);
   }
@@ -170,7 +160,7 @@ std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::
 }
 
 std::vector<std::string> SymbolsOf(const std::string& text) {
-  const std::map<std::string, int64_t> none;
+  const std::map<std::string, Size> none;
   Parser parser(text, none);
   parser.Whole();
   return parser.failed() || parser.names.empty() ? std::vector<std::string>{text} : parser.names;

@@ -8,14 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/size.h"
+
 namespace rondo::importer {
 
-// The value of `text`: that of the symbol of this very name, else whole numbers and symbols joined by + - * /
-// // % and parentheses, and floor(x), max(x, y), min(x, y) in any case. None if a symbol is missing (its name
-// is added to `missing`, each once), the text is no expression, a division leaves a remainder ('/') or is by
-// 0, or the result leaves 62 bits.
-std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::string, int64_t>& symbols,
-                                   std::vector<std::string>* missing);
+// The size that `text` is: that of the symbol of this very name, else whole numbers and symbols joined by + -
+// * / // % and parentheses, and floor(x), max(x, y), min(x, y) in any case. None if a symbol is missing (its
+// name is added to `missing`, each once), the text is no expression, a division leaves a remainder ('/') or
+// may be by 0, or the result leaves 62 bits.
+std::optional<ir::Size> EvaluateDim(const std::string& text, const std::map<std::string, ir::Size>& symbols,
+                                    std::vector<std::string>* missing);
 
 // The symbols that `text` names; itself if it is no expression.
 std::vector<std::string> SymbolsOf(const std::string& text);

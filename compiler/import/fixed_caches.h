@@ -3,9 +3,21 @@
 #define RONDO_COMPILER_IMPORT_FIXED_CACHES_H_
 
 #include "compiler/import/cache_ports.h"
-#include "compiler/ir/graph.h"
+#include "compiler/ir/builder.h"
 
 namespace rondo::importer {
+
+// How many positions are cached, as nodes of an import that follows it.
+struct CachedCount {
+  ir::NodeId node = ir::kNoNode;   // i64 []
+  ir::NodeId asked = ir::kNoNode;  // the new input past_sequence_length, where nothing else says it
+};
+
+// Graph::RemoveDead, but for `count`, which is yet to be read.
+void RemoveDeadBut(ir::Graph* graph, ir::NodeId count);
+
+// Of the inputs that `builder` has made: after the last real one of any batch entry the mask is 0.
+CachedCount CountCached(ir::Builder* builder, const CachePorts& ports, int64_t length, int64_t rows);
 
 // What else is known of what FixCaches gives.
 struct FixedNotes {
@@ -15,16 +27,10 @@ struct FixedNotes {
   bool asks_for_mask = false;  // where it fails: the sentence asks which input is a mask over positions
 };
 
-// `graph` was imported for `length` positions of which a run adds `rows`, `second` for `step` more (a run's
-// rows, more or less), `third` for twice `step` more, with identities kept. The graph for any number of
-// positions up to `length`: ImportWithFixedCaches (import.h) says what it is given and gives.
-Result<ir::Graph> FixCaches(const ir::Graph& graph, const ir::Graph& second, const ir::Graph& third,
-                            const CachePorts& ports, int64_t length, int64_t rows, int64_t step,
-                            FixedNotes* notes);
-
-// Whether node `id` is a number that import was told to take for what only a run knows (Importer::HideKnown),
-// which added `placeholder`, an input, to it.
-bool IsHidden(const ir::Graph& graph, ir::NodeId id, ir::NodeId placeholder);
+// Makes `graph` one for any number of positions up to `length`, as ImportWithFixedCaches (import.h) says. It
+// was imported with room for that many, of which a run adds `rows`, following `past`, which is `count`.
+Status FixCaches(ir::Graph* graph, ir::Sizes* sizes, const CachePorts& ports, int64_t length,
+                 const ir::Size& past, int64_t rows, const CachedCount& count, FixedNotes* notes);
 
 // Which input `cache` is, if nothing reads it; else -1.
 int UnreadCache(ir::Graph& graph, const GrowingCache& cache);

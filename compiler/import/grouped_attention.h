@@ -12,7 +12,7 @@ namespace rondo::importer {
 // What a mask that an operator adds may depend on.
 struct GroupedQueries {
   int64_t heads = 0, rows = 0;
-  int64_t positions = 0;   // of the cache
+  ir::Size positions;      // of the cache
   NodeId place = kNoNode;  // i64 [b, rows]: the position of each query
 };
 // bool, broadcast to [b, heads, rows, positions]: false drops a key. kNoNode: drops none.

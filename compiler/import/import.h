@@ -2,7 +2,8 @@
 //
 // Every ONNX operator is decomposed into the IR's few primitives as it is met; movement becomes views, and
 // whatever depends on constants alone is evaluated at once, so that shape arithmetic leaves no trace. All
-// shapes are static: symbolic dims get their values from the options. Model functions are inlined, If with
+// shapes are static: symbolic dims get their values from the options. Caches that grow are followed as sizes
+// that a run decides (compiler/ir/sizes.h). Model functions are inlined, If with
 // a constant condition takes its branch, Loop and Scan with a constant trip count are unrolled.
 #ifndef RONDO_COMPILER_IMPORT_IMPORT_H_
 #define RONDO_COMPILER_IMPORT_IMPORT_H_
@@ -20,6 +21,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/named_value.h"
 #include "compiler/ir/node_annotation.h"
+#include "compiler/ir/size.h"
 #include "core/custom_op.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
@@ -29,15 +31,11 @@ namespace rondo {
 inline constexpr int64_t kOldestOpset = 11;
 inline constexpr int64_t kNewestOpset = 28;
 
-// Inputs of nodes, by the name of the node's first output (behind those of the calls it is in, "call/") and
-// number.
-using KnownInRun = std::set<std::pair<std::string, int>>;
-
 struct ImportOptions {
   // Values of symbolic dims by name ("batch" -> 1).
-  std::map<std::string, int64_t> symbols;
+  std::map<std::string, ir::Size> symbols;
   // Whole shapes of inputs by input name; they replace what the model says.
-  std::map<std::string, std::vector<int64_t>> input_shapes;
+  std::map<std::string, ir::Dims> input_shapes;
   // Inputs that are one number in every element, known from now on ("use_cache_branch" -> 1), and no longer
   // inputs.
   std::map<std::string, double> bound_inputs;
@@ -69,43 +67,15 @@ struct ImportOptions {
   // named for that number. Not empty: no other input is, whatever its name ("none": none). Empty: an input
   // "attention_mask" of a length of its own is, and another mask of such a length where it masks caches.
   std::vector<std::string> position_masks;
-  // Constants there that count as what only a run knows: a graph input named kPlaceholder, a number that is
-  // 0, is added to each, and is the graph's last.
-  KnownInRun known_in_run;
   // What else a caller can do about dims that the model leaves open, behind "--shape NAME=VALUE"; none: what
   // fits caches that grow.
   std::optional<std::string> open_dims_hint;
-  // Report nodes of which all inputs are known (ImportReport::known_nodes).
-  bool list_known = false;
   // Report what handlers read of attributes (ImportReport::attributes).
   bool list_attributes = false;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
-  // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
-  bool keep_identities = false;
   // The most IR nodes that a model may become, before its file and weights raise that (allowance.h).
   int64_t max_nodes = 1 << 17;
-};
-
-inline constexpr char kPlaceholder[] = "known in a run";
-
-// A value that depends on no input: its numbers if they are few. Not given: an optional input.
-struct KnownValue {
-  bool given = false;
-  DType dtype = DType::kF32;
-  Shape shape;
-  std::shared_ptr<const ir::ConstantData> data;
-  bool folded = false;  // a constant, or a view of one: what is computed from it may be worked out
-};
-// A node all of whose inputs are such.
-struct KnownNode {
-  std::string output;  // as KnownInRun names it
-  std::string op;
-  std::vector<KnownValue> inputs;
-  KnownValue result;          // its first output; not given: a sequence
-  bool gives_others = false;  // outputs beside that
-  int64_t axis = 0;           // attributes of what has them
-  bool reverse = false;
 };
 
 // That the handler of an operator asked for an attribute of a node.
@@ -143,7 +113,6 @@ struct ImportReport {
   std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
   std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
-  std::vector<KnownNode> known_nodes;      // in order, if asked for
   std::vector<AttributeRead> attributes;   // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it

@@ -1,4 +1,4 @@
-// A model with caches of a fixed length: imported for three numbers of positions, which FixCaches compares.
+// A model with caches of a fixed length: imported with the number of cached positions as a size of the run.
 #include <algorithm>
 #include <set>
 
@@ -7,10 +7,8 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
-#include "compiler/import/lengths_in_run.h"
+#include "compiler/import/importer.h"
 #include "compiler/ir/port_names.h"
-#include "compiler/ir/walk.h"
-#include "core/scalar.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo {
@@ -23,80 +21,98 @@ static Status FromNodeOf(const Status& why, const Status& status) {
 
 namespace {
 
-// The imports of one model whose caches' lengths are shapes of its own.
-class ImportThree {
+// The import of a model whose caches' lengths are shapes of its own.
+class CachedImport {
  public:
-  ImportThree(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
-              const CachePorts& ports, int64_t length, int64_t rows, ImportReport* report)
-      : model_(model), options_(options), ports_(ports), length_(length), rows_(rows), report_(report) {
-    options_.keep_identities = options_.list_known = true;
-  }
+  CachedImport(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+               const CachePorts& ports, int64_t length, int64_t rows, ImportReport* report)
+      : model_(model), options_(options), ports_(ports), length_(length), rows_(rows), report_(report) {}
 
   Result<ir::Graph> Fixed() {
-    Result<ir::Graph> fixed = Fix(rows_);
-    if (!fixed.ok() || begins_) {
-      Result<ir::Graph> begun = Begun();
-      if (begun.ok()) return begun;
-      if (!fixed.ok() && OnlyBegins()) return Begins(fixed.status());
-    }
-    if (fixed.ok() || length_ - 3 * rows_ <= 0) return fixed;
-    // Shorter, where the model's own tables end.
-    const bool only_shorter = tables_end_, asked = asks_for_mask_;
-    Result<ir::Graph> shorter = Fix(-rows_);
-    if (shorter.ok() || only_shorter) return shorter;
-    asks_for_mask_ = asked;
+    Result<ir::Graph> fixed = Fix();
+    if (fixed.ok() && !notes_.begins) return fixed;
+    Result<ir::Graph> begun = Begun();
+    if (begun.ok()) return begun;
+    if (!fixed.ok() && OnlyBegins()) return Begins(fixed.status());
     return fixed;
   }
 
   // Whether Fixed's sentence asks which input is a mask over positions.
-  bool asks_for_mask() const { return asks_for_mask_; }
+  bool asks_for_mask() const { return notes_.asks_for_mask; }
 
  private:
-  Result<ir::Graph> Import(int64_t total, bool shapes_only, ImportReport* said) {
-    return Import(options_, total - rows_, total, shapes_only, said);
-  }
-  // A run of `rows` positions where none are cached, in a model that reads no cache.
-  Result<ir::Graph> ImportFirst(int64_t rows, bool shapes_only, ImportReport* said) {
-    ImportOptions of_rows = options_;
-    of_rows.rows_of_run = rows;
-    if (rows != rows_) BindRows(*model_, ports_, rows, &of_rows);
-    return Import(of_rows, length_, rows, shapes_only, said);
-  }
-  Result<ir::Graph> Import(ImportOptions bound, int64_t past, int64_t total, bool shapes_only,
-                           ImportReport* said) {
-    *said = {};
-    bound.shapes_only = shapes_only;
+  // The options for `past` cached positions, and `total` with the run's own.
+  ImportOptions Bound(ImportOptions bound, const ir::Size& past, const ir::Size& total) const {
     BindPast(*model_, ports_, past, total, &bound);
-    for (const std::string& mask :
-         ports_.total_inputs) {  // given as long as the caches: as long as they are here
+    for (const std::string& mask : ports_.total_inputs) {  // given as long as the caches: as long as they are
       const auto given = bound.input_shapes.find(mask);
       if (given != bound.input_shapes.end() && !given->second.empty() && given->second.back() == length_)
         given->second.back() = total;
     }
-    Result<ir::Graph> graph = ImportModel(model_, bound, said);
-    if (graph.ok() || options_.known_in_run.empty()) return graph;
-    return Explained(graph.status());
+    return bound;
+  }
+  bool Imports(int64_t total) const {
+    ImportOptions bound = Bound(options_, total - rows_, total);
+    bound.shapes_only = true;
+    return ImportModel(model_, bound, nullptr).ok();
+  }
+
+  Result<ir::Graph> Fix() {
+    const ir::Size past = ir::Size::Name("past", 0, length_ - rows_, length_ - rows_);
+    const ImportOptions bound = Bound(options_, past, past + rows_);
+    ImportReport said;
+    ir::Graph graph;
+    ir::Sizes sizes(&graph);
+    CachedCount count;
+    Importer run(model_, bound, &said, &graph);
+    run.Follow(&sizes, [&](ir::Builder* b) {
+      count = CountCached(b, ports_, length_, rows_);
+      sizes.SetNode(past, count.node);
+    });
+    const Status imported = run.Run();
+    if (!imported.ok()) return Imports(length_) ? Explained(imported) : imported;
+    RemoveDeadBut(&graph, count.node);
+    RONDO_RETURN_IF_ERROR(FixCaches(&graph, &sizes, ports_, length_, past, rows_, count, &notes_));
+    for (const std::string& name : notes_.grown) {
+      said.remarks.push_back("the output \"" + name + "\" has an element for each of " +
+                             std::to_string(length_) +
+                             " positions; those behind the last one that a run knows are 0");
+    }
+    if (report_ != nullptr) *report_ = std::move(said);
+    return graph;
   }
 
   // Of a model that reads no cache, whose masks are of a run's positions alone: the branch without a past of
   // a merged decoder. Its rows are the caches' first, and the first elements of a mask of all positions
-  // count.
+  // count. What it makes of the number of a run's tokens does not tell what a text that goes on after it, or
+  // ends before, would get: that number is a size by which something may be chosen.
   Result<ir::Graph> Begun() {
     if (const std::vector<std::string> masks = ports_.MasksToShow(); !masks.empty())
       return UnclearMask(masks[0]);
-    options_.known_in_run = DecidedByRows();
+    const std::string kRows = "a run's rows";  // no name of a model's
+    const ir::Size rows = ir::Size::Name(kRows, 1, length_, rows_);
+    ImportOptions of_rows = options_;
     ImportReport said;
-    Result<ir::Graph> imported = ImportFirst(rows_, false, &said);
-    std::vector<ElementOf> totals;
-    const bool follows = options_.known_in_run.empty() || (imported.ok() && TakeTotals(&*imported, &totals));
-    if (!follows) {
-      options_.known_in_run.clear();
-      imported = ImportFirst(rows_, false, &said);
-      said.remarks.push_back("what the model makes of the number of tokens that begin a text is as for " +
-                             std::to_string(rows_) + ", however many the text has");
+    ir::Graph graph;
+    ir::Sizes sizes(&graph, true);
+    ir::NodeId count = ir::kNoNode;
+    const bool named = BindRows(*model_, ports_, rows, &of_rows);
+    const ImportOptions followed = Bound(of_rows, length_, rows), plain = Bound(options_, length_, rows_);
+    Importer run(model_, followed, &said, &graph);
+    run.Follow(&sizes, [&](ir::Builder* b) {
+      count = b->Input(kRows, DType::kI64, Shape{});
+      sizes.SetNode(rows, count);
+    });
+    if (!named || !run.Run().ok()) {
+      said = {};
+      RONDO_ASSIGN_OR_RETURN(graph, ImportModel(model_, plain, &said));
+      count = ir::kNoNode;
+      if (named)
+        said.remarks.push_back("what the model makes of the number of tokens that begin a text is as for " +
+                               std::to_string(rows_) + ", however many the text has");
     }
-    RONDO_RETURN_IF_ERROR(imported.status());
-    ir::Graph graph = imported.Take();
+    if (count != ir::kNoNode) graph.inputs.pop_back();
+    std::erase(said.unused_inputs, kRows);
     graph.RemoveDead();
     ir::Builder b(&graph);
     b.SetSources({"--cache-length"});
@@ -109,71 +125,15 @@ class ImportThree {
       const std::vector<std::string>& masks = ports_.total_inputs;
       if (std::find(masks.begin(), masks.end(), graph.inputs[i].name) != masks.end()) WidenMask(b, i);
     }
-    ChooseByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, totals);
+    if (count != ir::kNoNode) {
+      ChooseByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, {{count, 0}});
+      graph.Replace(count, b.Scalar(DType::kI64, static_cast<double>(rows_)));
+    }
     graph.RemoveDead();
     graph.Compact();
     if (report_ != nullptr) *report_ = std::move(said);
     return graph;
-  }
-
-  // Which single numbers decide something by how many positions a run has, of texts as long as the caches and
-  // shorter. A run's own number does not tell what a text that goes on after it, or ends before, would get.
-  KnownInRun DecidedByRows() {
-    constexpr int kMostRounds = 16;
-    ImportOptions any = options_;
-    options_.known_in_run.clear();
-    if (length_ < 4 || !BindRows(*model_, ports_, length_, &any)) return {};
-    for (int round = 0; round < kMostRounds; ++round) {
-      ImportReport said[3];
-      for (int64_t k = 0; k < 3; ++k) {
-        if (!ImportFirst(length_ - k, true, &said[k]).ok())
-          return round == 0 ? KnownInRun() : options_.known_in_run;
-      }
-      LengthsInRun lengths =
-          FindLengthsInRun({said[0].known_nodes, said[1].known_nodes, said[2].known_nodes}, length_, 1, -1);
-      lengths.decided.merge(lengths.unfollowed);
-      const size_t before = options_.known_in_run.size();
-      for (const KnownNode& node : said[0].known_nodes) {
-        for (size_t k = 0; k < node.inputs.size(); ++k) {
-          const KnownValue& value = node.inputs[k];
-          const bool one =
-              value.data != nullptr && value.shape.elements() == 1 && value.dtype != DType::kBool;
-          const std::pair use = {node.output, static_cast<int>(k)};
-          if (one && lengths.decided.count(use) != 0) options_.known_in_run.insert(use);
-        }
-      }
-      if (options_.known_in_run.size() == before) break;
-    }
-    return options_.known_in_run;
-  }
-
-  // The numbers of `graph`, imported for a run's rows, that options_.known_in_run says: each with what it
-  // rises by, as the import for one more shows. False if the two are not alike.
-  bool TakeTotals(ir::Graph* graph, std::vector<ElementOf>* totals) {
-    if (graph->inputs.empty() || graph->inputs.back().name != kPlaceholder) return true;
-    ImportReport said;
-    const Result<ir::Graph> more = ImportFirst(rows_ + 1, true, &said);
-    if (!more.ok() || more->size() != graph->size()) return false;
-    const ir::NodeId placeholder = graph->inputs.back().node;
-    for (ir::NodeId id = 0; id < graph->size(); ++id) {
-      const ir::Node &n = graph->node(id), &other = more->node(id);
-      if (!IsHidden(*graph, id, placeholder)) continue;
-      if (other.op != n.op || other.inputs != n.inputs) return false;
-      const auto here = EvaluateConstant(*graph, n.inputs[0]), there = EvaluateConstant(*more, n.inputs[0]);
-      if (!here.ok() || !there.ok()) {  // made of another such number
-        graph->Replace(id, n.inputs[0]);
-        continue;
-      }
-      const auto number = [](const auto& data) {
-        return scalar::Load<double>((*data)->dtype, (*data)->bytes.data(), 0);
-      };
-      totals->push_back({id, 0, number(there) - number(here)});
-    }
-    graph->inputs.pop_back();
-    ir::Builder b(graph);
-    graph->Replace(placeholder, b.Scalar(DType::kI64, 0));
-    return true;
-  }
+  }  // namespace
 
   // The cache with what the run gives for it as its first rows. False if it is read, or that does not fit.
   bool BeginCache(ir::Builder& b, const GrowingCache& cache) const {
@@ -207,10 +167,7 @@ class ImportThree {
 
   // Whether the model can be imported where nothing is cached, and not where something is: as those whose
   // mask of a run's positions among themselves is stretched over all positions.
-  bool OnlyBegins() {
-    ImportReport said;
-    return rows_ > 1 && !Import(rows_ + 1, true, &said).ok() && Import(rows_, true, &said).ok();
-  }
+  bool OnlyBegins() const { return rows_ > 1 && !Imports(rows_ + 1) && Imports(rows_); }
   Status Begins(const Status& why) const {
     const Status status =
         Status::Error(why.code(),
@@ -233,50 +190,13 @@ class ImportThree {
     return FromNodeOf(why, status);
   }
 
-  Result<ir::Graph> Fix(int64_t step) {
-    tables_end_ = asks_for_mask_ = false;
-    options_.known_in_run.clear();
-    Result<ir::Graph> fixed = Status::Error(Code::kInternal, "nothing is imported");
-    // What is decided by a number hides what is decided by that; more than a few times over is no model's.
-    constexpr int kMostRounds = 16;
-    for (int round = 0; round < kMostRounds; ++round) {
-      ImportReport said[3];
-      asks_for_mask_ = false;
-      RONDO_ASSIGN_OR_RETURN(const ir::Graph graph, Import(length_, false, &said[0]));
-      const Result<ir::Graph> second = Import(length_ + step, true, &said[1]),
-                              third = Import(length_ + 2 * step, true, &said[2]);
-      tables_end_ = !second.ok() || !third.ok();
-      if (tables_end_) return second.ok() ? third.status() : second.status();
-      const LengthsInRun lengths = FindLengthsInRun(
-          {said[0].known_nodes, said[1].known_nodes, said[2].known_nodes}, length_, rows_, step);
-      const size_t before = options_.known_in_run.size();
-      options_.known_in_run.insert(lengths.decided.begin(), lengths.decided.end());
-      if (options_.known_in_run.size() != before) continue;
-      FixedNotes notes;
-      fixed = FixCaches(graph, *second, *third, ports_, length_, rows_, step, &notes);
-      begins_ = notes.begins;
-      asks_for_mask_ = notes.asks_for_mask;
-      for (const std::string& name : notes.grown) {
-        said[0].remarks.push_back("the output \"" + name + "\" has an element for each of " +
-                                  std::to_string(length_) +
-                                  " positions; those behind the last one that a run knows are 0");
-      }
-      if (fixed.ok() && report_ != nullptr) *report_ = std::move(said[0]);
-      options_.known_in_run.insert(lengths.unfollowed.begin(), lengths.unfollowed.end());
-      if (fixed.ok() || options_.known_in_run.size() == before) return fixed;
-    }
-    return fixed;
-  }
-
   const std::shared_ptr<onnx::Model>& model_;
-  ImportOptions options_;
+  const ImportOptions& options_;
   const CachePorts& ports_;
   const int64_t length_, rows_;
   ImportReport* report_;
-  bool tables_end_ = false;
-  bool begins_ = false;         // nothing is read of caches, whose first rows a run makes
-  bool asks_for_mask_ = false;  // the last sentence asks which input is a mask
-};
+  FixedNotes notes_;  // of the last Fix
+};                    // namespace importer
 
 }  // namespace
 }  // namespace importer
@@ -288,13 +208,13 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   *caches = {};
   std::set<std::string> others;  // given, and no length of such a cache
   for (const auto& [symbol, value] : options.symbols) {
-    if (value != length) others.insert(symbol);
+    if (!(value == length)) others.insert(symbol);
   }
   for (const onnx::ValueInfoProto& input : model->proto().graph().input()) {
     const auto given = options.input_shapes.find(input.name());
     const auto& dims = input.type().tensor_type().shape().dim();
     if (given != options.input_shapes.end() && !given->second.empty() && !dims.empty() &&
-        given->second.back() != length)
+        !(given->second.back() == length))
       others.insert(dims.rbegin()->dim_param());
   }
   const importer::CachePorts ports =
@@ -329,7 +249,7 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   }
   growing.growing.insert(caches->inputs.begin(), caches->inputs.end());
   growing.rows_of_run = rows;
-  importer::ImportThree imports(model, growing, ports, length, rows, report);
+  importer::CachedImport imports(model, growing, ports, length, rows, report);
   Result<ir::Graph> fixed = imports.Fixed();
   if (fixed.ok()) return fixed;
   const Status& why = fixed.status();

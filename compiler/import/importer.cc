@@ -77,10 +77,14 @@ Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOption
       builder_(graph),
       control_(model->proto(), options.annotations),
       allowance_(model->file_bytes(), options.max_nodes, graph) {
-  if (options.keep_identities) builder_.KeepIdentities();
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
   }
+}
+
+void Importer::Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_sizes) {
+  builder_.Follow(sizes);
+  name_sizes_ = std::move(name_sizes);
 }
 
 // Which nodes, in order, the names in `wanted` depend on, and those that have effects besides.
@@ -142,6 +146,7 @@ Status Importer::Run() {
   Scope scope;
   for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
   RONDO_RETURN_IF_ERROR(AddInputs(&scope));
+  if (name_sizes_) name_sizes_(&builder_);
   Names wanted;
   for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
   const std::vector<bool> needed = NeededWithOrder(graph.node(), wanted, frame);
@@ -445,8 +450,6 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   const auto ragged =
       std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.ragged != nullptr; });
   if (custom != nullptr && ragged != inputs.end()) return RefuseRagged(*ragged, "a custom op's input has it");
-  const std::string output = frame.prefix + (node.output_size() == 0 ? "" : node.output(0));
-  RONDO_RETURN_IF_ERROR(HideKnown(output, &inputs));
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   const onnx::NodeProto* outer_node = node_;
@@ -467,7 +470,6 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   node_ = outer_node;
   bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
-  if (options_.list_known) NoteKnown(output, c);
   // What only shows its input, or hands it on, copies it where somebody says where that runs.
   const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
 
@@ -477,7 +479,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
     Value value = c.outputs()[static_cast<size_t>(i)];
     if (!value.is_sequence) {
       if (value.node == kNoNode) return Status::Error(Code::kUnsupported, "output %d is not supported", i);
-      value.node = Normalise(value.node);
+      value.node = NumbersAsSizes(Normalise(value.node));
       if (copies && value.bits == 0 && value.ragged == nullptr)
         value.node = builder_.Pointwise({TapeOp::kCast, 0}, builder_.dtype(value.node), {value.node});
       std::string& own = builder_.graph().node(value.node).name;
@@ -549,6 +551,26 @@ bool Importer::IsRotaryCache(const std::string& name) const {
 NodeId Importer::Normalise(NodeId id) {
   if (builder_.shape(id).elements() != 0 || builder_.graph().IsConstant(id)) return id;
   return builder_.Constant(ir::ConstantData::Own(builder_.dtype(id), builder_.shape(id), {}));
+}
+
+// Whole numbers that follow from sizes: constants where they are known, one node for each size that is not.
+NodeId Importer::NumbersAsSizes(NodeId id) {
+  const std::optional<ir::Dims> numbers = builder_.Numbers(id);
+  if (!numbers || numbers->empty() || builder_.graph().IsConstant(builder_.graph().BaseOf(id))) return id;
+  const DType dtype = builder_.dtype(id);
+  const Shape shape = builder_.shape(id);
+  if (std::all_of(numbers->begin(), numbers->end(), [](const ir::Size& x) { return x.known(); })) {
+    std::vector<int64_t> values;
+    for (const ir::Size& number : *numbers) values.push_back(*number.value());
+    return IsFloat(dtype) ? builder_.Floats(dtype, shape, {values.begin(), values.end()})
+                          : builder_.Ints(dtype, shape, values);
+  }
+  const ir::Size& number = (*numbers)[0];
+  if (numbers->size() != 1 || number.unknown() || (dtype != DType::kI64 && dtype != DType::kI32)) return id;
+  const bool as_it_is =
+      builder_.sizes()->NodeOf(number) == kNoNode && !number.is_sum() && dtype == DType::kI64;
+  if (as_it_is) builder_.sizes()->SetNode(number, builder_.Reshape(id, Shape{}));
+  return builder_.Reshape(builder_.Cast(builder_.Number(number), dtype), shape);
 }
 
 Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,

@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_IMPORT_IMPORTER_H_
 #define RONDO_COMPILER_IMPORT_IMPORTER_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,6 +43,9 @@ class Importer : public Host {
   Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options, ImportReport* report,
            ir::Graph* graph);
 
+  // Sizes of `options` that are not known are followed in `sizes`, of the graph. `name_sizes`, once the
+  // model's inputs are there, says which nodes they are (ir::Sizes::SetNode).
+  void Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_sizes);
   Status Run();
 
   Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
@@ -64,7 +68,7 @@ class Importer : public Host {
   using Names = std::unordered_set<std::string>;
 
   Status AddInputs(Scope* scope);
-  Result<Shape> InputShape(const onnx::ValueInfoProto& info, OpenDims* open);
+  Result<ir::Dims> InputShape(const onnx::ValueInfoProto& info, OpenDims* open);
   Status AddOutputs(Scope* scope);
   Status ReadHints(const Scope& scope);
   Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);
@@ -76,10 +80,6 @@ class Importer : public Host {
   Result<Statements> Bind(const onnx::NodeProto& node, const Frame& frame, bool needed);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame, const Statements& bindings);
-  Status HideKnown(const std::string& output, std::vector<Value>* inputs);
-  bool DependsOnInputs(NodeId id);
-  KnownValue Known(const Value& value);
-  void NoteKnown(const std::string& output, const OpContext& c);
   void NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
@@ -93,6 +93,7 @@ class Importer : public Host {
   std::vector<bool> NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const;
   std::vector<bool> NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const;
   NodeId Normalise(NodeId id);
+  NodeId NumbersAsSizes(NodeId id);
 
   std::shared_ptr<onnx::Model> model_;
   const ImportOptions& options_;
@@ -108,10 +109,9 @@ class Importer : public Host {
   const Frame* frame_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
   const Statements* bindings_ = nullptr;
-  int bound_nodes_ = 0;           // the number of the last node that something binds
-  NodeId placeholder_ = kNoNode;  // of options_.known_in_run
-  std::vector<bool> of_inputs_;   // by node, as far as asked: depends on a graph input
-  std::string loop_;              // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  int bound_nodes_ = 0;  // the number of the last node that something binds
+  std::string loop_;     // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  std::function<void(ir::Builder*)> name_sizes_;
 };
 
 // The name of a node in messages and provenance: its own, or its first output's.

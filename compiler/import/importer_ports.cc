@@ -10,8 +10,8 @@
 
 namespace rondo::importer {
 
-Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims* open) {
-  std::vector<int64_t> dims;
+Result<ir::Dims> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims* open) {
+  ir::Dims dims;
   if (auto given = options_.input_shapes.find(info.name()); given != options_.input_shapes.end()) {
     dims = given->second;
   } else {
@@ -33,21 +33,25 @@ Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims* o
       for (const std::string& symbol : missing) open->AddSymbol(symbol, info.name(), axis);
       ++axis;
     }
-    if (unnamed) open->AddShape(info.name(), dims);
+    if (unnamed) {
+      const Shape shape = ir::ExtentsOf(dims);
+      open->AddShape(info.name(), {shape.begin(), shape.end()});
+    }
   }
   if (dims.size() > static_cast<size_t>(kMaxRank)) {
     return Status::Error(Code::kUnsupported, "input \"%.200s\" has %zu dimensions; the limit is %d",
                          info.name().c_str(), dims.size(), kMaxRank);
   }
   int64_t elements = 1;
-  for (int64_t d : dims) {
+  for (const ir::Size& dim : dims) {
+    const int64_t d = dim.extent();
     if (d < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(d, 1), &elements) ||
         elements > int64_t{1} << 44) {
       return Status::Error(Code::kInvalidArgument, "input \"%.200s\" has an impossible extent of %lld",
                            info.name().c_str(), static_cast<long long>(d));
     }
   }
-  return Shape(Span<const int64_t>(dims.data(), dims.size()));
+  return dims;
 }
 
 namespace {
@@ -71,7 +75,8 @@ bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
   return std::all_of(dims.begin(), dims.end(), [&](const auto& dim) {
     if (dim.dim_param().empty()) return dim.dim_value() > 0;
     std::vector<std::string> missing;
-    return EvaluateDim(dim.dim_param(), options.symbols, &missing).value_or(0) > 0 && missing.empty();
+    return EvaluateDim(dim.dim_param(), options.symbols, &missing).value_or(0).extent() > 0 &&
+           missing.empty();
   });
 }
 
@@ -89,7 +94,8 @@ Status Importer::AddInputs(Scope* scope) {
     }
     auto dtype = onnx::DTypeOf(info.type().tensor_type().elem_type());
     if (!dtype.ok()) return dtype.status().At("input \"%.200s\"", info.name().c_str());
-    RONDO_ASSIGN_OR_RETURN(Shape shape, InputShape(info, &unknown));
+    RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, InputShape(info, &unknown));
+    const Shape shape = ir::ExtentsOf(dims);
     if (scope->values.count(info.name()) != 0) {
       return Status::Error(Code::kCorrupt, "two inputs are named \"%.200s\"", info.name().c_str());
     }
@@ -97,10 +103,12 @@ Status Importer::AddInputs(Scope* scope) {
     if (bound != options_.bound_inputs.end()) {
       RONDO_RETURN_IF_ERROR(CheckBound(info.name(), *dtype, bound->second));
       const NodeId number = builder_.Scalar(*dtype, bound->second);
-      scope->values[info.name()] = Value{builder_.Expand(number, shape), false, {}};
+      scope->values[info.name()] = Value{builder_.ExpandTo(number, dims), false, {}};
       continue;
     }
-    scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
+    const NodeId input = builder_.Input(info.name(), *dtype, shape);
+    if (builder_.sizes() != nullptr) builder_.sizes()->Set(input, dims);
+    scope->values[info.name()] = Value{input, false, {}};
   }
   if (unknown.empty()) return Status::Ok();
   std::string hint = options_.open_dims_hint.value_or("");

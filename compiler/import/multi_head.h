@@ -11,7 +11,7 @@ namespace rondo::importer {
 // first `held` (i64 []), and the run's own behind them, of buffers with room for t.
 struct MultiHead {
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
-  int64_t past = 0;
+  ir::Size past = 0;
   NodeId held = kNoNode;
   int mask_input = -1, bias_input = -1;  // of the node: which keys count, what is added to scores
 };

@@ -178,10 +178,25 @@ Result<NodeId> OpContext::Tensor(const onnx::TensorProto& tensor) const {
   return b.Constant(data);
 }
 
+// Of a tensor whose dims a run decides no elements are known, though they may be the same everywhere.
+static Status RequireKnownDims(const OpContext& c, int i) {
+  const ir::Dims dims = c.SizesOf(i);
+  if (std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); }))
+    return Status::Ok();
+  return Status::Error(Code::kUnsupported, "input %d: how long it is, only a run knows", i);
+}
+
 Result<std::vector<int64_t>> OpContext::ConstantInts(int i) const {
   std::vector<int64_t> values;
   if (!Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
   if (IsFloat(dtype(i))) return Status::Error(Code::kCorrupt, "input %d must hold integers", i);
+  if (b.sizes() != nullptr && b.sizes()->exact()) {
+    if (const std::optional<ir::Dims> numbers = NumbersOf(i)) {
+      for (const ir::Size& number : *numbers) values.push_back(number.extent());
+      return values;
+    }
+  }
+  RONDO_RETURN_IF_ERROR(RequireKnownDims(*this, i));
   auto data = EvaluateConstant(b.graph(), In(i));
   if (!data.ok()) return data.status().At("input %d", i);
   int64_t count = (*data)->shape.elements();
@@ -194,6 +209,7 @@ Result<std::vector<int64_t>> OpContext::ConstantInts(int i) const {
 Result<std::vector<double>> OpContext::ConstantFloats(int i) const {
   std::vector<double> values;
   if (!Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+  RONDO_RETURN_IF_ERROR(RequireKnownDims(*this, i));
   auto data = EvaluateConstant(b.graph(), In(i));
   if (!data.ok()) return data.status().At("input %d", i);
   int64_t count = (*data)->shape.elements();
@@ -201,6 +217,20 @@ Result<std::vector<double>> OpContext::ConstantFloats(int i) const {
     values.push_back(scalar::Load<double>((*data)->dtype, (*data)->bytes.data(), e));
   }
   return values;
+}
+
+std::optional<ir::Dims> OpContext::NumbersOf(int i) const {
+  std::optional<ir::Dims> numbers = Has(i) ? b.Numbers(In(i)) : std::nullopt;
+  const auto unknown = [](const ir::Size& number) { return number.unknown(); };
+  if (numbers && std::any_of(numbers->begin(), numbers->end(), unknown)) return std::nullopt;
+  return numbers;
+}
+
+Result<ir::Dims> OpContext::Sizes(int i) const {
+  if (std::optional<ir::Dims> numbers = NumbersOf(i); numbers && !b.sizes()->exact())
+    return std::move(*numbers);
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> values, ConstantInts(i));
+  return ir::Dims(values.begin(), values.end());
 }
 
 Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given, int line) const {
@@ -248,6 +278,12 @@ Result<Shape> OpContext::MakeShape(const std::vector<int64_t>& dims) const {
     shape.dims[shape.rank++] = d;
   }
   return shape;
+}
+
+Result<Shape> OpContext::ExtentsOf(const ir::Dims& dims) const {
+  std::vector<int64_t> extents;
+  for (const ir::Size& dim : dims) extents.push_back(dim.extent());
+  return MakeShape(extents);
 }
 
 Result<Shape> OpContext::Broadcast(const Shape& a, const Shape& c) const {

@@ -107,6 +107,8 @@ class OpContext {
   const Value& InValue(int i) const { return inputs_[static_cast<size_t>(i)]; }
   const Shape& shape(int i) const { return b.shape(In(i)); }
   int rank(int i) const { return shape(i).rank; }
+  ir::Size SizeOf(int i, int axis) const { return b.SizeOf(In(i), axis); }
+  ir::Dims SizesOf(int i) const { return b.SizesOf(In(i)); }
   DType dtype(int i) const { return b.dtype(In(i)); }
 
   // --- outputs.
@@ -133,6 +135,8 @@ class OpContext {
   // depend on the model's inputs.
   Result<std::vector<int64_t>> ConstantInts(int i) const;
   Result<std::vector<double>> ConstantFloats(int i) const;
+  // The same of numbers that may be sizes which a run decides.
+  Result<ir::Dims> Sizes(int i) const;
   // Ints from input `i` if present, else from the attribute, else empty; `given` says whether either was.
   Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given,
                                         int line = __builtin_LINE()) const;
@@ -142,8 +146,9 @@ class OpContext {
   Result<int> Axis(int64_t axis, int rank) const;
   // The same for a list; each axis at most once; sorted.
   Result<std::vector<int>> Axes(const std::vector<int64_t>& axes, int rank) const;
-  // A shape from numbers: at most kMaxRank dims, none negative, of a sane size.
+  // A shape from numbers: at most kMaxRank dims, none negative, of a sane size. Of sizes: of their extents.
   Result<Shape> MakeShape(const std::vector<int64_t>& dims) const;
+  Result<Shape> ExtentsOf(const ir::Dims& dims) const;
   Result<Shape> Broadcast(const Shape& a, const Shape& b) const;
   Status RequireFloat(int i) const;
   Status RequireInteger(int i) const;
@@ -152,6 +157,7 @@ class OpContext {
   Status RequireRank(int i, int least, int most) const;
 
  private:
+  std::optional<ir::Dims> NumbersOf(int i) const;
   const onnx::AttributeProto* Find(const char* name) const;
   void Note(const char* name, AttributeRead::Kind kind, bool is_other, int line) const;
 

@@ -161,7 +161,7 @@ Status OverAxis(OpContext& c) {
 
 NodeId Hardmax(Builder& b, NodeId x, int axis) {
   NodeId best = b.Reduce(ReduceKind::kArgMax, x, {axis}, true);
-  NodeId here = b.Binary(TapeOp::kEqual, b.Iota(b.shape(x), axis), best);
+  NodeId here = b.Binary(TapeOp::kEqual, b.IotaOver(b.SizesOf(x), axis), best);
   return b.Cast(here, b.dtype(x));
 }
 

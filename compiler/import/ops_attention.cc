@@ -19,7 +19,8 @@ Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads) {
     return Status::Error(Code::kCorrupt, "shape %s in %lld heads", Text(s).c_str(),
                          static_cast<long long>(heads));
   }
-  return c.b.Transpose(c.b.Reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+  const NodeId parts = c.b.ReshapeTo(x, {c.b.SizeOf(x, 0), c.b.SizeOf(x, 1), heads, s[2] / heads});
+  return c.b.Transpose(parts, {0, 2, 1, 3});
 }
 
 NodeId JoinHeads(Builder& b, NodeId x) {
@@ -140,10 +141,10 @@ Result<NodeId> ReadMask(OpContext& c, const Shape& scores) {
 
 // Where each query stands among the keys, [b or 1, 1, s]: after the past, or so that the last one is the last
 // key that is no padding.
-Result<NodeId> ReadPositions(OpContext& c, const Shape& q, int64_t past) {
+Result<NodeId> ReadPositions(OpContext& c, const Shape& q, const ir::Size& past) {
   Builder& b = c.b;
   const NodeId row = b.Iota({1, 1, q[2]}, 2);
-  if (!c.Has(6)) return b.BinaryScalar(TapeOp::kAdd, row, static_cast<double>(past));
+  if (!c.Has(6)) return b.Add(row, b.Number(past));
   if (c.Has(4)) return Status::Error(Code::kCorrupt, "both past keys and nonpad_kv_seqlen are given");
   if (c.rank(6) != 1 || c.shape(6)[0] != q[0] || c.dtype(6) != DType::kI64)
     return Status::Error(Code::kCorrupt, "nonpad_kv_seqlen of shape %s", Text(c.shape(6)).c_str());
@@ -166,7 +167,7 @@ struct Seen {
   NodeId limit = kNoNode, mask = kNoNode;
 };
 
-Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, int64_t keys) {
+Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, const ir::Size& keys) {
   Builder& b = c.b;
   Seen seen{c.Has(6) ? AlongAxis(b, c.In(6), 0, 3) : kNoNode, mask};
   RONDO_ASSIGN_OR_RETURN(const int64_t left, WindowSide(c, "left_window_size"));
@@ -178,7 +179,7 @@ Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, int64_t keys) 
   }
   if (left < 0) return seen;
   const NodeId first = b.BinaryScalar(TapeOp::kSub, b.Unsqueeze(position, 3), static_cast<double>(left));
-  const NodeId near = b.Binary(TapeOp::kLessEqual, first, b.Iota({keys}, 0));
+  const NodeId near = b.Binary(TapeOp::kLessEqual, first, b.IotaOver({keys}, 0));
   const DType type = mask == kNoNode ? DType::kBool : b.dtype(mask);
   seen.mask = mask == kNoNode ? near
               : type == DType::kBool
@@ -190,7 +191,6 @@ Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, int64_t keys) 
 Status Attention(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(Heads h, ReadHeads(c));
-  int64_t past = c.Has(4) ? c.shape(4)[c.rank(4) == 4 ? 2 : 0] : 0;
   if (c.Has(4) != c.Has(5)) return Status::Error(Code::kCorrupt, "past keys and values come together");
   if (c.Has(4) && c.rank(4) != 4) return Status::Error(Code::kCorrupt, "past keys must have 4 dimensions");
   RONDO_ASSIGN_OR_RETURN(h.k, WithPast(c, 4, h.k));
@@ -201,8 +201,9 @@ Status Attention(OpContext& c) {
   if (c.Has(3)) {
     RONDO_ASSIGN_OR_RETURN(mask, ReadMask(c, {q[0], q[1], q[2], k[2]}));
   }
+  const ir::Size past = c.Has(4) ? c.SizeOf(4, 2) : 0;
   RONDO_ASSIGN_OR_RETURN(const NodeId position, ReadPositions(c, q, past));
-  RONDO_ASSIGN_OR_RETURN(const Seen seen, ReadSeen(c, position, mask, k[2]));
+  RONDO_ASSIGN_OR_RETURN(const Seen seen, ReadSeen(c, position, mask, b.SizeOf(h.k, 2)));
   ir::AttentionAttrs attrs;
   attrs.scale = c.Float("scale", 1.0f / std::sqrt(static_cast<float>(q[3])));
   attrs.softcap = c.Float("softcap", 0);

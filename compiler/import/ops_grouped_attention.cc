@@ -285,7 +285,7 @@ Result<NodeId> Bias(OpContext& c, const Grouped& g) {
   return b.PadConstant(c.In(kBias), b.Scalar(c.dtype(kBias), 0), {0, 0, 0, 0}, {0, 0, 0, g.positions - s[3]});
 }
 
-Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g) {
+Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g, const ir::Size& keys) {
   Builder& b = c.b;
   AttentionRequest request;
   request.attrs.scale = c.Float("scale", 0);
@@ -301,7 +301,7 @@ Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g) {
   request.limit = seen;
   if (const int64_t window = c.Int("local_window_size", -1); window > 0) {
     NodeId first = b.BinaryScalar(TapeOp::kSub, b.Unsqueeze(seen, 3), static_cast<double>(window));
-    request.keep = b.Binary(TapeOp::kLessEqual, first, b.Iota({g.positions}, 0));
+    request.keep = b.Binary(TapeOp::kLessEqual, first, b.IotaOver({keys}, 0));
   }
   if (c.Has(kSink)) {
     if (!(c.shape(kSink) == Shape({g.heads})))
@@ -346,10 +346,10 @@ Status GroupedAttention(OpContext& c, const KeptKeys& kept) {
   RONDO_ASSIGN_OR_RETURN(Storage values, ReadStorage(c, "v_quant_type", kPastValue, kValueScale, g));
   RONDO_ASSIGN_OR_RETURN(NodeId k, Present(c, kPastKey, Stored(b, keys, g.k), g));
   RONDO_ASSIGN_OR_RETURN(NodeId v, Present(c, kPastValue, Stored(b, values, g.v), g));
-  RONDO_ASSIGN_OR_RETURN(AttentionRequest request, ReadRequest(c, g));
+  RONDO_ASSIGN_OR_RETURN(AttentionRequest request, ReadRequest(c, g, b.SizeOf(k, 2)));
   if (kept) {
     const NodeId place = b.Add(b.Unsqueeze(g.start, 1), b.Iota({1, g.rows}, 1));
-    RONDO_ASSIGN_OR_RETURN(const NodeId keep, kept({g.heads, g.rows, g.positions, place}));
+    RONDO_ASSIGN_OR_RETURN(const NodeId keep, kept({g.heads, g.rows, b.SizeOf(k, 2), place}));
     if (keep != kNoNode)
       request.keep = request.keep == kNoNode ? keep : b.Binary(TapeOp::kBitAnd, request.keep, keep);
   }

@@ -84,7 +84,8 @@ Status GatherElements(OpContext& c) {
   }
   if (c.rank(0) == c.rank(1) && c.shape(0)[axis] == 0) return SetUnreadable(c, c.shape(1), axis);
   RONDO_ASSIGN_OR_RETURN(ir::IndexedAttrs attrs, ElementsAttrs(c, axis));
-  c.Set(0, c.b.IndexedRead(c.In(0), {c.In(1)}, attrs, c.shape(1)));
+  const NodeId index = c.b.FromStart(c.In(1), c.SizeOf(0, axis));
+  c.Set(0, c.b.IndexedRead(c.In(0), {index}, attrs, c.shape(1), c.SizesOf(1)));
   return Status::Ok();
 }
 
@@ -113,13 +114,15 @@ Status ScatterElements(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(ir::IndexedAttrs attrs, ElementsAttrs(c, axis));
   RONDO_ASSIGN_OR_RETURN(attrs.combine, ReadCombine(c));
   attrs.may_collide = c.shape(1)[axis] > 1;
-  c.Set(0, c.b.IndexedWrite(c.In(0), c.In(2), {c.In(1)}, attrs));
+  const NodeId index = c.b.FromStart(c.In(1), c.SizeOf(0, axis));
+  c.Set(0, c.b.IndexedWrite(c.In(0), c.In(2), {index}, attrs));
   return Status::Ok();
 }
 
 // GatherND and ScatterND: the last dim of `indices` names a place along the dims after the batch dims.
 struct NdIndex {
-  Shape shape;  // of the result of a gather, or of a scatter's updates
+  Shape shape;    // of the result of a gather, or of a scatter's updates
+  ir::Dims dims;  // the same as sizes
   std::vector<NodeId> index;
   std::vector<int64_t> extents;
   ir::IndexedAttrs attrs;
@@ -142,6 +145,8 @@ Result<NdIndex> ReadNdIndex(OpContext& c, int batch) {
   NdIndex nd;
   RONDO_ASSIGN_OR_RETURN(nd.shape, c.MakeShape(dims));
   if (nd.shape.elements() == 0) return nd;
+  for (int d = 0; d < nd.shape.rank; ++d)
+    nd.dims.push_back(d < places ? c.SizeOf(1, d) : c.SizeOf(0, d - places + batch + depth));
   std::vector<int64_t> strides = Strides(data);
   ir::ViewStep step;
   step.shape = nd.shape;
@@ -160,7 +165,7 @@ Result<NdIndex> ReadNdIndex(OpContext& c, int batch) {
       return nd;
     }
     NodeId one = c.b.Reshape(c.b.Slice(c.In(1), indices.rank - 1, k, 1, 1), aligned);
-    nd.index.push_back(one);
+    nd.index.push_back(c.b.FromStart(one, c.SizeOf(0, batch + k)));
     nd.extents.push_back(extent);
     nd.attrs.dims.push_back({strides[static_cast<size_t>(batch + k)], extent, true});
   }
@@ -177,7 +182,7 @@ Status GatherND(OpContext& c) {
     return Status::Ok();
   }
   if (nd.empty_axis >= 0) return SetUnreadable(c, nd.shape, nd.empty_axis);
-  c.Set(0, c.b.IndexedRead(c.In(0), nd.index, nd.attrs, nd.shape));
+  c.Set(0, c.b.IndexedRead(c.In(0), nd.index, nd.attrs, nd.shape, nd.dims));
   return Status::Ok();
 }
 
@@ -270,7 +275,9 @@ Status Compress(OpContext& c) {
 // Of a constant their number is a shape; of what a run computes it is not known.
 Status NonZero(OpContext& c) {
   const Result<std::vector<double>> known = c.ConstantFloats(0);
-  if (!known.ok()) return RaggedNonZero(c);
+  const ir::Dims dims = c.SizesOf(0);
+  const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
+  if (!known.ok()) return decided ? RaggedNonZero(c) : known.status();
   const std::vector<double>& values = *known;
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   std::vector<int64_t> strides = Strides(shape), found, out;

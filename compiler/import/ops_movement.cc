@@ -9,48 +9,58 @@
 namespace rondo::importer {
 namespace {
 
+ir::Size ElementsOf(const ir::Dims& dims) {
+  ir::Size elements = 1;
+  for (const ir::Size& dim : dims) elements = elements * dim;
+  return elements;
+}
+
 Status Reshape(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(ir::Dims dims, c.Sizes(1));
   bool allow_zero = c.Int("allowzero", 0) != 0;
-  int64_t known = 1;
+  const ir::Dims from = c.SizesOf(0);
+  ir::Size known = 1;
   int open = -1;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 0 && !allow_zero) {
-      if (static_cast<int>(d) >= c.rank(0)) {
+      if (d >= from.size()) {
         return Status::Error(Code::kCorrupt, "dim %zu is to be copied from shape %s", d,
                              Text(c.shape(0)).c_str());
       }
-      dims[d] = c.shape(0)[static_cast<int>(d)];
+      dims[d] = from[d];
     }
     if (dims[d] == -1) {
       if (open >= 0) return Status::Error(Code::kCorrupt, "two dims of the target shape are -1");
       open = static_cast<int>(d);
-    } else if (__builtin_mul_overflow(known, dims[d], &known)) {
-      return Status::Error(Code::kCorrupt, "the target shape overflows");
+    } else {
+      known = known * dims[d];
     }
   }
-  int64_t elements = c.shape(0).elements();
+  const ir::Size elements = ElementsOf(from);
   if (open >= 0) {
-    if (known == 0 || elements % known != 0) {
-      return Status::Error(Code::kCorrupt, "shape %s does not divide by the target's known dims (%lld)",
-                           Text(c.shape(0)).c_str(), static_cast<long long>(known));
+    const std::optional<ir::Size> rest =
+        elements.unknown() ? std::nullopt : ir::Size::Divide(elements, known);
+    if (known.extent() == 0 || elements.extent() % known.extent() != 0 || (!rest && !elements.unknown())) {
+      return Status::Error(Code::kCorrupt, "shape %s does not divide by the target's known dims (%s)",
+                           Text(c.shape(0)).c_str(), known.Text().c_str());
     }
-    dims[static_cast<size_t>(open)] = elements / known;
+    dims[static_cast<size_t>(open)] = rest.value_or(ir::Size::Unknown(elements.extent() / known.extent()));
   }
-  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
-  if (shape.elements() != elements) {
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.ExtentsOf(dims));
+  const ir::Size made = ElementsOf(dims);
+  if (!(made == elements || (elements.unknown() && made.extent() == elements.extent()))) {
     return Status::Error(Code::kCorrupt, "shape %s cannot become %s", Text(c.shape(0)).c_str(),
                          Text(shape).c_str());
   }
-  c.Set(0, c.b.Reshape(c.In(0), shape));
+  c.Set(0, c.b.WithSizes(c.b.Reshape(c.In(0), shape), dims));
   return Status::Ok();
 }
 
 Status Flatten(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), c.rank(0) + (c.Int("axis", 1) >= 0 ? 1 : 0)));
-  int64_t rows = 1, columns = 1;
-  for (int d = 0; d < c.rank(0); ++d) (d < axis ? rows : columns) *= c.shape(0)[d];
-  c.Set(0, c.b.Reshape(c.In(0), {rows, columns}));
+  const ir::Dims dims = c.SizesOf(0);
+  c.Set(0, c.b.ReshapeTo(c.In(0), {ElementsOf({dims.begin(), dims.begin() + axis}),
+                                   ElementsOf({dims.begin() + axis, dims.end()})}));
   return Status::Ok();
 }
 
@@ -59,15 +69,15 @@ Status Squeeze(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.IntsFrom(1, "axes", &given));
   const Shape& from = c.shape(0);
   RONDO_ASSIGN_OR_RETURN(std::vector<int> axes, c.Axes(list, from.rank));
-  Shape to;
+  ir::Dims to;
   for (int d = 0; d < from.rank; ++d) {
     bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
     if (named && from[d] != 1) {
       return Status::Error(Code::kCorrupt, "axis %d of shape %s is not 1", d, Text(from).c_str());
     }
-    if (!(given ? named : from[d] == 1)) to.dims[to.rank++] = from[d];
+    if (!(given ? named : from[d] == 1)) to.push_back(c.SizeOf(0, d));
   }
-  c.Set(0, c.b.Reshape(c.In(0), to));
+  c.Set(0, c.b.ReshapeTo(c.In(0), to));
   return Status::Ok();
 }
 
@@ -76,15 +86,15 @@ Status Unsqueeze(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.IntsFrom(1, "axes", &given));
   int rank = c.rank(0) + static_cast<int>(std::min<size_t>(list.size(), 1000));
   RONDO_ASSIGN_OR_RETURN(std::vector<int> axes, c.Axes(list, rank));
-  std::vector<int64_t> dims(static_cast<size_t>(rank), 0);
+  ir::Dims dims(static_cast<size_t>(rank), 0);
   for (int axis : axes) dims[static_cast<size_t>(axis)] = 1;
   int next = 0;
   for (int d = 0; d < rank; ++d) {
     if (std::find(axes.begin(), axes.end(), d) == axes.end())
-      dims[static_cast<size_t>(d)] = c.shape(0)[next++];
+      dims[static_cast<size_t>(d)] = c.SizeOf(0, next++);
   }
-  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
-  c.Set(0, c.b.Reshape(c.In(0), shape));
+  RONDO_RETURN_IF_ERROR(c.ExtentsOf(dims).status());
+  c.Set(0, c.b.ReshapeTo(c.In(0), dims));
   return Status::Ok();
 }
 
@@ -106,57 +116,70 @@ Status Transpose(OpContext& c) {
 }
 
 Status Expand(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(1));
-  RONDO_ASSIGN_OR_RETURN(Shape target, c.MakeShape(dims));
-  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(0), target));
-  c.Set(0, c.b.Expand(c.In(0), shape));
+  RONDO_ASSIGN_OR_RETURN(ir::Dims dims, c.Sizes(1));
+  RONDO_ASSIGN_OR_RETURN(const Shape target, c.ExtentsOf(dims));
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, c.Broadcast(c.shape(0), target));
+  dims.insert(dims.begin(), static_cast<size_t>(shape.rank - target.rank), 1);
+  for (int d = 0; d < c.rank(0); ++d) {
+    ir::Size& dim = dims[static_cast<size_t>(d + shape.rank - c.rank(0))];
+    const ir::Size own = c.SizeOf(0, d);
+    if (!(own == 1)) dim = dim == 1 || dim.known() || own == dim ? own : ir::Size::Unknown(own.extent());
+  }
+  c.Set(0, c.b.WithSizes(c.b.Expand(c.In(0), shape), dims));
   return Status::Ok();
 }
 
 Status Tile(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> repeats, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims repeats, c.Sizes(1));
   if (repeats.size() != static_cast<size_t>(c.rank(0))) {
     return Status::Error(Code::kCorrupt, "%zu repeats for %d dimensions", repeats.size(), c.rank(0));
   }
-  std::vector<int64_t> dims;
-  for (int d = 0; d < c.rank(0); ++d) {
-    int64_t dim = 0;
-    if (repeats[static_cast<size_t>(d)] < 0 ||
-        __builtin_mul_overflow(c.shape(0)[d], repeats[static_cast<size_t>(d)], &dim)) {
-      return Status::Error(Code::kCorrupt, "axis %d is repeated %lld times", d,
-                           static_cast<long long>(repeats[static_cast<size_t>(d)]));
+  ir::Dims dims = c.SizesOf(0);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (repeats[d].extent() < 0) {
+      return Status::Error(Code::kCorrupt, "axis %zu is repeated %lld times", d,
+                           static_cast<long long>(repeats[d].extent()));
     }
-    dims.push_back(dim);
+    dims[d] = dims[d] * repeats[d];
   }
-  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
+  RONDO_RETURN_IF_ERROR(c.ExtentsOf(dims).status());
   NodeId x = c.In(0);
   for (int d = 0; d < c.rank(0); ++d) {
-    if (repeats[static_cast<size_t>(d)] != 1) x = TileAxis(c.b, x, d, repeats[static_cast<size_t>(d)]);
+    const ir::Size& times = repeats[static_cast<size_t>(d)];
+    if (times == 1) continue;
+    if (!times.known() && c.shape(0)[d] != 1)
+      return Status::Error(Code::kUnsupported, "axis %d is repeated %s times", d, times.Text().c_str());
+    ir::Dims tiled = c.b.SizesOf(x);
+    tiled[static_cast<size_t>(d)] = dims[static_cast<size_t>(d)];
+    x = c.b.WithSizes(TileAxis(c.b, x, d, times.extent()), tiled);
   }
   c.Set(0, x);
   return Status::Ok();
 }
 
-// Start and count of the elements that numpy's start:end:step shows of `n`.
-void ResolveSlice(int64_t n, int64_t step, int64_t* start, int64_t end, int64_t* count) {
-  auto clamp = [](int64_t v, int64_t low, int64_t high) { return std::min(std::max(v, low), high); };
-  int64_t first = *start < 0 ? std::max(*start, -2 * n - 2) + n : *start;
-  int64_t last = end < 0 ? std::max(end, -2 * n - 2) + n : end;
-  if (step > 0) {
-    first = clamp(first, 0, n);
-    last = clamp(last, 0, n);
-    *count = last <= first ? 0 : (last - first - 1) / step + 1;
-  } else {
-    first = clamp(first, -1, n - 1);
-    last = clamp(last, -1, n - 1);
-    *count = first <= last ? 0 : (first - last - 1) / -step + 1;
+// The elements that numpy's start:end:step shows of a dim of `n`: the first one's place, and how many.
+struct Shown {
+  ir::Size first, count;
+};
+std::optional<Shown> ResolveSlice(const ir::Size& n, ir::Size start, ir::Size end, int64_t step) {
+  for (ir::Size* place : {&start, &end}) {
+    if (place->most() < 0) {
+      *place = Max(*place + n, -1);
+    } else if (place->least() < 0) {
+      return std::nullopt;
+    }
   }
-  *start = first;
+  if (step < 0) {
+    start = Min(start, n - 1);
+    return Shown{start, FloorDiv(Max(start - Min(end, n - 1), 0) + (-step - 1), -step)};
+  }
+  start = Max(start, 0);
+  return Shown{start, FloorDiv(Max(Min(Max(end, 0), n) - Min(start, n), 0) + (step - 1), step)};
 }
 
 Status Slice(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> starts, c.ConstantInts(1));
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> ends, c.ConstantInts(2));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims starts, c.Sizes(1));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims ends, c.Sizes(2));
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
   if (c.Has(3)) {
@@ -172,64 +195,68 @@ Status Slice(OpContext& c) {
   NodeId x = c.In(0);
   for (size_t i = 0; i < starts.size(); ++i) {
     RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[i], c.rank(0)));
-    int64_t n = c.shape(0)[axis], count = 0, start = starts[i];
+    const int64_t n = c.shape(0)[axis];
     if (steps[i] == 0) return Status::Error(Code::kCorrupt, "a step of 0 on axis %d", axis);
     // A step beyond the axis shows one element at most; cut it so that nothing overflows.
-    int64_t step = std::min(std::max(steps[i], -n - 1), n + 1);
-    ResolveSlice(n, step, &start, ends[i], &count);
-    if (count == 0) {
+    const int64_t step = std::min(std::max(steps[i], -n - 1), n + 1);
+    const std::optional<Shown> shown = ResolveSlice(c.SizeOf(0, axis), starts[i], ends[i], step);
+    if (!shown || shown->count.unknown())
+      return Status::Error(Code::kUnsupported, "elements %s to %s of axis %d", starts[i].Text().c_str(),
+                           ends[i].Text().c_str(), axis);
+    if (shown->count.extent() == 0) {
       c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.b.shape(x), axis, 0), {})));
       return Status::Ok();
     }
-    x = c.b.Slice(x, axis, start, count == 1 ? 1 : step, count);
+    x = SliceOf(c.b, x, axis, shown->first, shown->count == 1 ? 1 : step, shown->count);
   }
   c.Set(0, x);
   return Status::Ok();
 }
 
 // Lengths of the pieces: given, or as equal as they can be (the last one smaller).
-Result<std::vector<int64_t>> SplitLengths(OpContext& c, int64_t n) {
-  bool given = false;
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, c.IntsFrom(1, "split", &given));
-  if (!given) {
+Result<ir::Dims> SplitLengths(OpContext& c, const ir::Size& n) {
+  ir::Dims lengths;
+  if (c.Has(1)) {
+    RONDO_ASSIGN_OR_RETURN(lengths, c.Sizes(1));
+  } else if (const std::vector<int64_t> given = c.Ints("split"); !given.empty()) {
+    lengths = {given.begin(), given.end()};
+  } else {
     int64_t pieces = c.Int("num_outputs", c.num_outputs());
     if (pieces < 1 || pieces != c.num_outputs()) {
       return Status::Error(Code::kCorrupt, "%lld pieces for %d outputs", static_cast<long long>(pieces),
                            c.num_outputs());
     }
-    int64_t length = (n + pieces - 1) / pieces;
-    for (int64_t left = n; pieces > 0; --pieces, left -= lengths.back()) {
-      lengths.push_back(std::min(length, left));
-    }
+    const ir::Size length = FloorDiv(n + pieces - 1, pieces);
+    for (ir::Size left = n; pieces > 0; --pieces, left = left - lengths.back())
+      lengths.push_back(Min(length, left));
   }
-  int64_t sum = 0;
-  for (int64_t l : lengths) {
-    if (l < 0 || l > n)
-      return Status::Error(Code::kCorrupt, "a piece of length %lld", static_cast<long long>(l));
-    sum += l;
+  ir::Size sum = 0;
+  for (const ir::Size& length : lengths) {
+    if (length.extent() < 0 || length.extent() > n.extent())
+      return Status::Error(Code::kCorrupt, "a piece of length %s", length.Text().c_str());
+    sum = sum + length;
   }
-  if (sum != n || lengths.size() != static_cast<size_t>(c.num_outputs())) {
-    return Status::Error(Code::kCorrupt, "%zu pieces with a sum of %lld for %d outputs of an axis of %lld",
-                         lengths.size(), static_cast<long long>(sum), c.num_outputs(),
-                         static_cast<long long>(n));
+  if (!(sum == n) || lengths.size() != static_cast<size_t>(c.num_outputs())) {
+    return Status::Error(Code::kCorrupt, "%zu pieces with a sum of %s for %d outputs of an axis of %s",
+                         lengths.size(), sum.Text().c_str(), c.num_outputs(), n.Text().c_str());
   }
   return lengths;
 }
 
 Status Split(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, SplitLengths(c, c.shape(0)[axis]));
-  int64_t start = 0;
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims lengths, SplitLengths(c, c.SizeOf(0, axis)));
+  ir::Size start = 0;
   for (int i = 0; i < c.num_outputs(); ++i) {
-    int64_t length = lengths[static_cast<size_t>(i)];
+    const ir::Size& length = lengths[static_cast<size_t>(i)];
     if (length == 0) {
       c.Set(i, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.shape(0), axis, 0), {})));
-    } else if (length == c.shape(0)[axis]) {
+    } else if (length == c.SizeOf(0, axis)) {
       c.Set(i, c.In(0));
     } else if (c.Wants(i)) {
-      c.Set(i, c.b.Slice(c.In(0), axis, start, 1, length));
+      c.Set(i, SliceOf(c.b, c.In(0), axis, start, 1, length));
     }
-    start += length;
+    start = start + length;
   }
   return Status::Ok();
 }

@@ -15,9 +15,9 @@ using ir::Builder;
 namespace {
 
 // Keys below `end` (i64 [b]), and from `begin` on if it is there, of t: bool [b, 1, 1, t].
-NodeId Between(Builder& b, NodeId begin, NodeId end, int64_t t) {
+NodeId Between(Builder& b, NodeId begin, NodeId end, const ir::Size& t) {
   const auto stand = [&](NodeId x) { return b.Reshape(b.Cast(x, DType::kI64), {b.shape(x)[0], 1, 1, 1}); };
-  NodeId key = b.Iota({t}, 0);
+  NodeId key = b.IotaOver({t}, 0);
   NodeId keep = b.Binary(TapeOp::kLess, key, stand(end));
   if (begin == kNoNode) return keep;
   return b.Binary(TapeOp::kBitAnd, b.Cast(keep, DType::kI32),
@@ -29,19 +29,20 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, const MultiHea
   RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
   Builder& b = c.b;
   NodeId mask = c.In(i);
-  const int64_t n = scores[0], s = scores[2], t = scores[3], past = h.past;
+  const int64_t n = scores[0], s = scores[2], t = scores[3];
+  const ir::Size keys = b.SizeOf(h.k, 2);
   if (h.held != kNoNode && c.rank(i) >= 2) {  // of the real positions
     RONDO_ASSIGN_OR_RETURN(mask, AsLong(c, i, t));
   }
   const Shape m = b.shape(mask);
-  if (m == Shape({n})) return Between(b, kNoNode, mask, t);
+  if (m == Shape({n})) return Between(b, kNoNode, mask, keys);
   // Lengths, and behind them where the rows of each entry begin if padding is taken out.
-  if (m == Shape({3 * n + 2})) return Between(b, kNoNode, b.Slice(mask, 0, 0, 1, n), t);
-  if (m == Shape({2 * n})) return Between(b, b.Slice(mask, 0, n, 1, n), b.Slice(mask, 0, 0, 1, n), t);
+  if (m == Shape({3 * n + 2})) return Between(b, kNoNode, b.Slice(mask, 0, 0, 1, n), keys);
+  if (m == Shape({2 * n})) return Between(b, b.Slice(mask, 0, n, 1, n), b.Slice(mask, 0, 0, 1, n), keys);
   if (m == Shape({n, t})) return b.Reshape(mask, {n, 1, 1, t});
   if (m == Shape({n, s, t})) return b.Reshape(mask, {n, 1, s, t});
-  if (m.rank == 4 && m[0] == n && m[1] == 1 && m[2] == m[3] && m[3] >= t && past + s <= m[2])
-    return b.Slice(b.Slice(mask, 2, past, 1, s), 3, 0, 1, t);
+  if (m.rank == 4 && m[0] == n && m[1] == 1 && m[2] == m[3] && m[3] >= t && h.past.extent() + s <= m[2])
+    return SliceOf(b, SliceOf(b, mask, 2, h.past, 1, s), 3, 0, 1, keys);
   return Status::Error(
       Code::kUnsupported,
       "a mask of shape %s for %lld batch entries, %lld queries and %lld keys: rondo knows [b], "
@@ -66,7 +67,7 @@ Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores, bool longer) {
 }
 
 // How many keys each of the queries `q` sees if all come before it, [1, 1, s]; kNoNode if it sees all of `t`.
-Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past, NodeId held, int64_t t) {
+Result<NodeId> ReadLimit(OpContext& c, const Shape& q, const ir::Size& past, NodeId held, int64_t t) {
   if (held != kNoNode) {
     const NodeId own = c.Int("unidirectional", 0) != 0
                            ? c.b.BinaryScalar(TapeOp::kAdd, c.b.Iota({1, 1, q[2]}, 2), 1)
@@ -74,15 +75,15 @@ Result<NodeId> ReadLimit(OpContext& c, const Shape& q, int64_t past, NodeId held
     return c.b.Add(own, held);
   }
   if (c.Int("unidirectional", 0) == 0) return kNoNode;
-  if (past + q[2] != t) {
+  if (past.extent() + q[2] != t) {
     if (q[2] == 1) return kNoNode;  // a single query is the last
     return Status::Error(
         Code::kUnsupported,
         "unidirectional with %lld queries over %lld keys, %lld of them past: it does not say "
         "which key each query stands at; export the model with a mask (attention_bias)",
-        static_cast<long long>(q[2]), static_cast<long long>(t), static_cast<long long>(past));
+        static_cast<long long>(q[2]), static_cast<long long>(t), static_cast<long long>(past.extent()));
   }
-  return c.b.BinaryScalar(TapeOp::kAdd, c.b.Iota({1, 1, q[2]}, 2), static_cast<double>(past + 1));
+  return c.b.Add(c.b.Iota({1, 1, q[2]}, 2), c.b.Number(past + 1));
 }
 
 }  // namespace
@@ -241,7 +242,7 @@ Status MultiHeadAttention(OpContext& c) {
   }
   if (c.Has(kPastKey)) {
     RONDO_ASSIGN_OR_RETURN(h.held, ReadHeld(c, kPastLength, c.Has(kPastLength)));
-    if (h.held == kNoNode) h.past = c.rank(kPastKey) == 4 ? c.shape(kPastKey)[2] : 0;
+    if (h.held == kNoNode) h.past = c.rank(kPastKey) == 4 ? c.SizeOf(kPastKey, 2) : 0;
     RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, c.In(kPastKey), h.k, h.held));
     RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, c.In(kPastValue), h.v, h.held));
   }
@@ -297,8 +298,8 @@ Status Turn(OpContext& c, MultiHead* h) {
   NodeId place = b.Iota({1, rows, 1}, 1);
   if (h->held != kNoNode) {
     place = b.Add(place, h->held);
-  } else if (h->past > 0) {
-    place = b.BinaryScalar(TapeOp::kAdd, place, static_cast<double>(h->past));
+  } else if (!(h->past == 0)) {
+    place = b.Add(place, b.Number(h->past));
   }
   const NodeId angle = b.Div(b.Cast(place, DType::kF32), b.Floats(DType::kF32, {turned / 2}, slowness));
   const NodeId cosine = b.Unary(TapeOp::kCos, angle), sine = b.Unary(TapeOp::kSin, angle);
@@ -344,7 +345,7 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
     if (held >= 0) {
       RONDO_ASSIGN_OR_RETURN(h.held, ReadHeld(c, held, false));
     }
-    if (h.held == kNoNode) h.past = p[3];
+    if (h.held == kNoNode) h.past = c.SizeOf(past, 3);
   }
   RONDO_RETURN_IF_ERROR(Turn(c, &h));
   if (c.Has(past)) {

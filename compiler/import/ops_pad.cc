@@ -7,6 +7,8 @@
 namespace rondo::importer {
 namespace {
 
+using ir::Builder;
+
 // The element of an axis of n that position i (perhaps outside) shows.
 int64_t Reflect(int64_t i, int64_t n) {
   if (n == 1) return 0;
@@ -17,53 +19,93 @@ int64_t Reflect(int64_t i, int64_t n) {
 int64_t Wrap(int64_t i, int64_t n) { return ((i % n) + n) % n; }
 int64_t Edge(int64_t i, int64_t n) { return std::min(std::max<int64_t>(i, 0), n - 1); }
 
-// Removes what negative pads take away and makes them 0.
-NodeId Crop(OpContext& c, NodeId x, std::vector<int64_t>* before, std::vector<int64_t>* after) {
-  for (int d = 0; d < c.b.shape(x).rank; ++d) {
-    size_t i = static_cast<size_t>(d);
-    int64_t first = std::max<int64_t>(-(*before)[i], 0), last = std::max<int64_t>(-(*after)[i], 0);
-    if (first + last != 0) x = c.b.Slice(x, d, first, 1, c.b.shape(x)[d] - first - last);
-    (*before)[i] = std::max<int64_t>((*before)[i], 0);
-    (*after)[i] = std::max<int64_t>((*after)[i], 0);
-  }
-  return x;
-}
+// What is put before and behind each axis; negative: taken away.
+struct Pads {
+  ir::Dims before, after;
+};
 
-Status ReadPads(OpContext& c, std::vector<int64_t>* before, std::vector<int64_t>* after) {
-  int rank = c.rank(0);
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> pads, c.ConstantInts(1));
+Result<Pads> ReadPads(OpContext& c) {
+  const int rank = c.rank(0);
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims given, c.Sizes(1));
   std::vector<int64_t> axes;
   for (int d = 0; d < rank; ++d) axes.push_back(d);
   if (c.Has(3)) {
     RONDO_ASSIGN_OR_RETURN(axes, c.ConstantInts(3));
   }
   RONDO_RETURN_IF_ERROR(c.Axes(axes, rank).status());
-  if (pads.size() != 2 * axes.size()) {
-    return Status::Error(Code::kCorrupt, "%zu pads for %zu axes", pads.size(), axes.size());
+  if (given.size() != 2 * axes.size()) {
+    return Status::Error(Code::kCorrupt, "%zu pads for %zu axes", given.size(), axes.size());
   }
-  before->assign(static_cast<size_t>(rank), 0);
-  after->assign(static_cast<size_t>(rank), 0);
+  Pads pads{ir::Dims(static_cast<size_t>(rank), 0), ir::Dims(static_cast<size_t>(rank), 0)};
   constexpr int64_t kMost = int64_t{1} << 40;
-  std::vector<int64_t> dims(c.shape(0).begin(), c.shape(0).end());
+  ir::Dims dims = c.SizesOf(0);
   for (size_t i = 0; i < axes.size(); ++i) {
-    size_t axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
-    int64_t first = pads[i], last = pads[i + axes.size()];
-    if (std::abs(first) > kMost || std::abs(last) > kMost ||
-        std::max<int64_t>(-first, 0) + std::max<int64_t>(-last, 0) >= std::max<int64_t>(dims[axis], 1)) {
-      return Status::Error(Code::kUnsupported, "axis %zu of %lld elements is padded by %lld and %lld", axis,
-                           static_cast<long long>(dims[axis]), static_cast<long long>(first),
-                           static_cast<long long>(last));
+    const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
+    const ir::Size &before = given[i], &after = given[i + axes.size()];
+    const int64_t first = before.extent(), last = after.extent(), n = dims[axis].extent();
+    const bool follows = [&] {  // of what is taken away, and how much, only numbers are followed
+      const auto added = [](const ir::Size& pad) { return pad.known() || pad.least() >= 0; };
+      const bool takes = first < 0 || last < 0;
+      return added(before) && added(after) && !(takes && !dims[axis].known());
+    }();
+    if (!follows || std::abs(first) > kMost || std::abs(last) > kMost ||
+        std::max<int64_t>(-first, 0) + std::max<int64_t>(-last, 0) >= std::max<int64_t>(n, 1)) {
+      return Status::Error(Code::kUnsupported, "axis %zu of %s elements is padded by %s and %s", axis,
+                           dims[axis].Text().c_str(), before.Text().c_str(), after.Text().c_str());
     }
-    (*before)[axis] = first;
-    (*after)[axis] = last;
-    dims[axis] += first + last;
+    pads.before[axis] = before;
+    pads.after[axis] = after;
+    dims[axis] = dims[axis] + before + after;
   }
-  return c.MakeShape(dims).status();
+  RONDO_RETURN_IF_ERROR(c.ExtentsOf(dims).status());
+  return pads;
+}
+
+// Removes what negative pads take away and makes them 0.
+NodeId Crop(OpContext& c, NodeId x, Pads* pads) {
+  for (int d = 0; d < c.b.shape(x).rank; ++d) {
+    const auto i = static_cast<size_t>(d);
+    const int64_t first = std::max<int64_t>(-pads->before[i].extent(), 0),
+                  last = std::max<int64_t>(-pads->after[i].extent(), 0);
+    if (first + last != 0) x = c.b.Slice(x, d, first, 1, c.b.shape(x)[d] - first - last);
+    pads->before[i] = Max(pads->before[i], 0);
+    pads->after[i] = Max(pads->after[i], 0);
+  }
+  return x;
+}
+
+// x with `value` around it, along axes that a run may decide: what is behind their ends is `value`, too, and
+// where x begins may be a place of the run.
+NodeId Surround(Builder& b, NodeId x, NodeId value, const Pads& pads) {
+  ir::Dims dims = b.SizesOf(x);
+  ir::IndexedAttrs attrs;
+  attrs.may_collide = false;
+  std::vector<NodeId> index;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!dims[d].known() && !(pads.after[d] == 0)) {
+      ir::Dims line(dims.size(), 1);
+      line[d] = dims[d];
+      const NodeId place = b.IotaOver(line, static_cast<int>(d));
+      x = b.Select(b.Binary(TapeOp::kLess, place, b.Number(dims[d])), x, value);
+    }
+    dims[d] = pads.before[d] + dims[d] + pads.after[d];
+  }
+  const Shape shape = ir::ExtentsOf(dims), inner = b.shape(x);
+  attrs.map = ir::DenseView(shape);
+  const ir::View dense = attrs.map;
+  for (int d = 0; d < shape.rank; ++d) {
+    const ir::Size& before = pads.before[static_cast<size_t>(d)];
+    attrs.map = ir::Slice(attrs.map, d, before.value().value_or(0), 1, inner[d]);
+    if (before.known()) continue;
+    attrs.dims.push_back({dense.steps[0].strides[d], shape[d] - inner[d] + 1, false});
+    index.push_back(b.Number(before));
+  }
+  return b.IndexedWrite(b.WithSizes(b.Expand(value, shape), dims), x, index, attrs);
 }
 
 Status Pad(OpContext& c) {
-  std::vector<int64_t> before, after;
-  RONDO_RETURN_IF_ERROR(ReadPads(c, &before, &after));
+  RONDO_ASSIGN_OR_RETURN(Pads pads, ReadPads(c));
+  const auto none = [](const ir::Size& pad) { return pad == 0; };
   std::string mode = c.String("mode", "constant");
   if (mode == "constant") {
     NodeId value = c.b.Scalar(c.dtype(0), 0);
@@ -74,10 +116,10 @@ Status Pad(OpContext& c) {
       RONDO_ASSIGN_OR_RETURN(std::vector<double> constant, c.ConstantFloats(2));
       value = c.b.Scalar(c.dtype(0), constant[0]);
     }
-    NodeId x = Crop(c, c.In(0), &before, &after);
-    bool any = std::any_of(before.begin(), before.end(), [](int64_t p) { return p != 0; }) ||
-               std::any_of(after.begin(), after.end(), [](int64_t p) { return p != 0; });
-    c.Set(0, any ? c.b.PadConstant(x, value, before, after) : x);
+    const NodeId x = Crop(c, c.In(0), &pads);
+    const bool any = !std::all_of(pads.before.begin(), pads.before.end(), none) ||
+                     !std::all_of(pads.after.begin(), pads.after.end(), none);
+    c.Set(0, any ? Surround(c.b, x, value, pads) : x);
     return Status::Ok();
   }
   int64_t (*source)(int64_t, int64_t) = mode == "reflect" ? Reflect : mode == "wrap" ? Wrap : Edge;
@@ -86,8 +128,12 @@ Status Pad(OpContext& c) {
   }
   NodeId x = c.In(0);
   for (int d = 0; d < c.rank(0); ++d) {
-    int64_t n = c.shape(0)[d], first = before[static_cast<size_t>(d)], last = after[static_cast<size_t>(d)];
-    if (first == 0 && last == 0) continue;
+    const ir::Size &before = pads.before[static_cast<size_t>(d)], &after = pads.after[static_cast<size_t>(d)];
+    if (none(before) && none(after)) continue;
+    const int64_t n = c.shape(0)[d], first = before.extent(), last = after.extent();
+    if (!before.known() || !after.known() || !c.SizeOf(0, d).known())
+      return Status::Error(Code::kUnsupported,
+                           "axis %d is padded with its own elements, and a run decides how", d);
     if (n == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements to pad from", d);
     constexpr int64_t kMostListed = 1 << 24;
     if (n + first + last > kMostListed) {

@@ -38,39 +38,31 @@ NodeId Apply(Builder& b, ReduceKind kind, NodeId x, const Reduction& r) {
   return b.Reduce(kind, x, r.axes, r.keep);
 }
 
-int64_t Count(const OpContext& c, const Reduction& r) {
-  int64_t n = 1;
-  for (int axis : r.axes) n *= c.shape(0)[axis];
-  return n;
-}
-
 // Each gives the reduction of a (widened) x.
-NodeId Sum(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kSum, x, r); }
-NodeId Prod(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kProd, x, r); }
-NodeId Max(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kMax, x, r); }
-NodeId Min(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kMin, x, r); }
-NodeId Mean(Builder& b, NodeId x, const Reduction& r, int64_t count) {
-  if (r.axes.empty()) return x;
-  if (IsFloat(b.dtype(x))) return b.Mean(x, r.axes, r.keep);
-  return b.BinaryScalar(TapeOp::kDiv, Apply(b, ReduceKind::kSum, x, r), static_cast<double>(count));
+NodeId Sum(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kSum, x, r); }
+NodeId Prod(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kProd, x, r); }
+NodeId Max(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kMax, x, r); }
+NodeId Min(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kMin, x, r); }
+NodeId Mean(Builder& b, NodeId x, const Reduction& r) {
+  return r.axes.empty() ? x : b.Mean(x, r.axes, r.keep);
 }
-NodeId SumSquare(Builder& b, NodeId x, const Reduction& r, int64_t) {
+NodeId SumSquare(Builder& b, NodeId x, const Reduction& r) {
   return Apply(b, ReduceKind::kSum, b.Mul(x, x), r);
 }
-NodeId L1(Builder& b, NodeId x, const Reduction& r, int64_t) {
+NodeId L1(Builder& b, NodeId x, const Reduction& r) {
   return Apply(b, ReduceKind::kSum, b.Unary(TapeOp::kAbs, x), r);
 }
 // The rest are real functions of the sum: integers are computed as f64.
 NodeId Real(Builder& b, NodeId x) { return IsFloat(b.dtype(x)) ? x : b.Cast(x, DType::kF64); }
-NodeId L2(Builder& b, NodeId x, const Reduction& r, int64_t) {
+NodeId L2(Builder& b, NodeId x, const Reduction& r) {
   x = Real(b, x);
   return b.Unary(TapeOp::kSqrt, Apply(b, ReduceKind::kSum, b.Mul(x, x), r));
 }
-NodeId LogSum(Builder& b, NodeId x, const Reduction& r, int64_t) {
+NodeId LogSum(Builder& b, NodeId x, const Reduction& r) {
   return b.Unary(TapeOp::kLog, Apply(b, ReduceKind::kSum, Real(b, x), r));
 }
 // max + log(sum(exp(x - max))); where the max is infinite, it is the answer.
-NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r, int64_t) {
+NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r) {
   x = Real(b, x);
   Reduction kept = r;
   kept.keep = true;
@@ -79,15 +71,15 @@ NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r, int64_t) {
   NodeId sum = Apply(b, ReduceKind::kSum, b.Unary(TapeOp::kExp, b.Sub(x, finite)), kept);
   NodeId y = b.Add(b.Unary(TapeOp::kLog, sum), finite);
   if (r.keep) return y;
-  Shape shape;
+  ir::Dims dims;
   for (int d = 0; d < b.shape(x).rank; ++d) {
-    if (std::find(r.axes.begin(), r.axes.end(), d) == r.axes.end()) shape.dims[shape.rank++] = b.shape(x)[d];
+    if (std::find(r.axes.begin(), r.axes.end(), d) == r.axes.end()) dims.push_back(b.SizeOf(x, d));
   }
-  return b.Reshape(y, shape);
+  return b.ReshapeTo(y, dims);
 }
 
 // `identity`: what the function does to each element when nothing is reduced.
-template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&, int64_t)>
+template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
 Status Reduce(OpContext& c) {
   bool extreme = kFunction == Max || kFunction == Min;
   if (c.dtype(0) == DType::kBool && !extreme) return Status::Error(Code::kCorrupt, "input 0 has type bool");
@@ -96,7 +88,7 @@ Status Reduce(OpContext& c) {
   if (r.identity) {
     r.axes.clear();
     r.keep = true;
-    c.Set(0, c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0)), r, 1), type));
+    c.Set(0, c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0)), r), type));
     return Status::Ok();
   }
   if (c.shape(0).elements() == 0) {
@@ -104,7 +96,7 @@ Status Reduce(OpContext& c) {
                          Text(c.shape(0)).c_str());
   }
   NodeId x = extreme ? c.In(0) : Widen(c.b, c.In(0));
-  c.Set(0, c.b.Cast(kFunction(c.b, x, r, Count(c, r)), type));
+  c.Set(0, c.b.Cast(kFunction(c.b, x, r), type));
   return Status::Ok();
 }
 
@@ -124,7 +116,8 @@ NodeId CumulativeProduct(Builder& b, NodeId x, int axis, bool exclusive) {
   const auto later = [&](NodeId y, int64_t by) {
     std::vector<int64_t> before(static_cast<size_t>(b.shape(y).rank)), after = before;
     before[static_cast<size_t>(axis)] = std::min(by, n);
-    return b.PadConstant(b.Slice(y, axis, 0, 1, n - std::min(by, n)), one, before, after);
+    const NodeId kept = b.Slice(y, axis, 0, 1, n - std::min(by, n));
+    return b.WithSizes(b.PadConstant(kept, one, before, after), b.SizesOf(y));
   };
   if (exclusive) x = later(x, 1);
   for (int64_t by = 1; by < n; by *= 2) x = b.Mul(x, later(x, by));
@@ -139,15 +132,15 @@ Status Cumulative(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[0], c.rank(0)));
   bool exclusive = c.Int("exclusive", 0) != 0;
   bool reverse = c.Int("reverse", 0) != 0;
-  int64_t n = c.shape(0)[axis];
+  const ir::Size n = c.SizeOf(0, axis);
   if (c.shape(0).elements() == 0) {
     c.Set(0, c.In(0));
     return Status::Ok();
   }
   NodeId x = Widen(c.b, c.In(0));
-  if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
+  if (reverse) x = SliceOf(c.b, x, axis, n - 1, -1, n);
   x = kOf(c.b, x, axis, exclusive);
-  if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
+  if (reverse) x = SliceOf(c.b, x, axis, n - 1, -1, n);
   c.Set(0, c.b.Cast(x, c.dtype(0)));
   return Status::Ok();
 }

@@ -81,33 +81,37 @@ Status SequenceLength(OpContext& c) {
 // Pieces of one element each without lengths; the axis is dropped then unless keepdims.
 Status SplitToSequence(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
-  int64_t n = c.shape(0)[axis];
-  std::vector<int64_t> lengths;
+  const ir::Size size = c.SizeOf(0, axis);
+  const int64_t n = size.extent();
+  ir::Dims lengths;
   if (c.Has(1)) {
-    RONDO_ASSIGN_OR_RETURN(lengths, c.ConstantInts(1));
-    if (c.rank(1) == 0 && lengths[0] >= 1) {
-      int64_t each = lengths[0];
-      lengths.clear();
-      if (n / each > kMaxPieces) return Status::Error(Code::kUnsupported, "too many pieces");
-      for (int64_t left = n; left > 0; left -= each) lengths.push_back(std::min(left, each));
+    RONDO_ASSIGN_OR_RETURN(lengths, c.Sizes(1));
+  }
+  const bool even = !c.Has(1) || (c.rank(1) == 0 && lengths[0].extent() >= 1);
+  if (even) {
+    const ir::Size each = c.Has(1) ? lengths[0] : 1;
+    if (!size.known() || !each.known()) {
+      return Status::Error(Code::kUnsupported, "pieces of %s of an axis of %s", each.Text().c_str(),
+                           size.Text().c_str());
     }
-  } else {
-    if (n > kMaxPieces) {
-      return Status::Error(Code::kUnsupported, "%lld pieces; the limit is %lld", static_cast<long long>(n),
-                           static_cast<long long>(kMaxPieces));
+    if (n / each.extent() > kMaxPieces) {
+      return Status::Error(Code::kUnsupported, "%lld pieces; the limit is %lld",
+                           static_cast<long long>(n / each.extent()), static_cast<long long>(kMaxPieces));
     }
-    lengths.assign(static_cast<size_t>(n), 1);
+    lengths.clear();
+    for (int64_t left = n; left > 0; left -= each.extent()) lengths.push_back(std::min(left, each.extent()));
   }
   bool drop = !c.Has(1) && c.Int("keepdims", 1) == 0;
   Value list{kNoNode, true, {}};
-  int64_t start = 0;
-  for (int64_t length : lengths) {
-    if (length < 1 || start + length > n) return Status::Error(Code::kCorrupt, "pieces that do not fit");
-    NodeId piece = c.b.Slice(c.In(0), axis, start, 1, length);
+  ir::Size start = 0;
+  for (const ir::Size& length : lengths) {
+    if (length.extent() < 1 || (start + length).extent() > n)
+      return Status::Error(Code::kCorrupt, "pieces that do not fit");
+    NodeId piece = SliceOf(c.b, c.In(0), axis, start, 1, length);
     list.sequence.push_back(drop ? c.b.Squeeze(piece, axis) : piece);
-    start += length;
+    start = start + length;
   }
-  if (start != n) return Status::Error(Code::kCorrupt, "pieces that do not fit");
+  if (!(start == size)) return Status::Error(Code::kCorrupt, "pieces that do not fit");
   c.SetValue(0, std::move(list));
   return Status::Ok();
 }

@@ -1,6 +1,7 @@
 // Tensors made from shapes and numbers, and shapes made from tensors. All of it is known at import.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
@@ -44,8 +45,8 @@ Status Constant(OpContext& c) {
 }
 
 Status ConstantOfShape(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(0));
-  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, c.Sizes(0));
+  RONDO_RETURN_IF_ERROR(c.ExtentsOf(dims).status());
   NodeId value = kNoNode;
   const onnx::AttributeProto* given = c.Attribute("value");
   if (given != nullptr && given->has_t()) {
@@ -55,7 +56,36 @@ Status ConstantOfShape(OpContext& c) {
   } else {
     value = c.b.Scalar(DType::kF32, 0);
   }
-  c.Set(0, c.b.Expand(value, shape));
+  c.Set(0, c.b.ExpandTo(value, dims));
+  return Status::Ok();
+}
+
+// Numbers as one tensor [n] of i64.
+NodeId AsVector(ir::Builder& b, const ir::Dims& numbers) {
+  std::vector<NodeId> parts;
+  std::vector<int64_t> known;
+  const auto flush = [&] {
+    if (!known.empty()) parts.push_back(b.I64(known));
+    known.clear();
+  };
+  for (const ir::Size& number : numbers) {
+    if (const auto value = number.value()) {
+      known.push_back(*value);
+      continue;
+    }
+    flush();
+    parts.push_back(b.Reshape(b.Number(number), {1}));
+  }
+  flush();
+  return parts.empty() ? b.I64({}) : b.Concat(parts, 0);
+}
+
+Status RefuseUnknown(const ir::Dims& dims, const Shape& shape) {
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!dims[d].unknown()) continue;
+    return Status::Error(Code::kUnsupported, "dimension %zu of shape %s is not known as a size", d,
+                         Text(shape).c_str());
+  }
   return Status::Ok();
 }
 
@@ -63,14 +93,22 @@ Status ShapeOf(OpContext& c) {
   int64_t rank = c.rank(0);
   auto clamp = [rank](int64_t v) { return std::min(std::max<int64_t>(v < 0 ? v + rank : v, 0), rank); };
   int64_t start = clamp(c.Int("start", 0)), end = clamp(c.Int("end", rank));
-  std::vector<int64_t> dims;
-  for (int64_t d = start; d < end; ++d) dims.push_back(c.shape(0)[static_cast<int>(d)]);
-  c.Set(0, c.b.I64(dims));
+  ir::Dims dims;
+  for (int64_t d = start; d < end; ++d) dims.push_back(c.b.FormOf(c.In(0), static_cast<int>(d)));
+  RONDO_RETURN_IF_ERROR(RefuseUnknown(dims, c.shape(0)));
+  c.Set(0, AsVector(c.b, dims));
   return Status::Ok();
 }
 
 Status Size(OpContext& c) {
-  c.Set(0, c.b.Ints(DType::kI64, Shape{}, {c.shape(0).elements()}));
+  ir::Dims dims;
+  ir::Size elements = 1;
+  for (int d = 0; d < c.rank(0); ++d) {
+    dims.push_back(c.b.FormOf(c.In(0), d));
+    elements = elements * dims.back();
+  }
+  RONDO_RETURN_IF_ERROR(RefuseUnknown(dims, c.shape(0)));
+  c.Set(0, c.b.Number(elements));
   return Status::Ok();
 }
 
@@ -79,7 +117,8 @@ Status Range(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
   constexpr double kMost = 1 << 28;
   DType type = c.dtype(0);
-  if (IsFloat(type)) {
+  const bool of_sizes = c.Sizes(0).ok() && c.Sizes(1).ok() && c.Sizes(2).ok();
+  if (IsFloat(type) && !of_sizes) {
     RONDO_ASSIGN_OR_RETURN(std::vector<double> start, c.ConstantFloats(0));
     RONDO_ASSIGN_OR_RETURN(std::vector<double> limit, c.ConstantFloats(1));
     RONDO_ASSIGN_OR_RETURN(std::vector<double> delta, c.ConstantFloats(2));
@@ -95,20 +134,22 @@ Status Range(OpContext& c) {
     c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
     return Status::Ok();
   }
-  const Result<std::vector<int64_t>> from = c.ConstantInts(0), to = c.ConstantInts(1);
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> delta, c.ConstantInts(2));
+  const Result<ir::Dims> from = c.Sizes(0), to = c.Sizes(1);
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims deltas, c.Sizes(2));
   if (!from.ok() || !to.ok()) return RaggedRange(c);
-  const std::vector<int64_t>&start = *from, &limit = *to;
-  if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta[0] == 0) {
-    return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta not 0");
+  const int64_t delta = deltas.size() != 1 ? 0 : deltas[0].value().value_or(0);
+  if (from->size() != 1 || to->size() != 1 || delta == 0 || delta == std::numeric_limits<int64_t>::min()) {
+    return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta a number but 0");
   }
-  double span =
-      (static_cast<double>(limit[0]) - static_cast<double>(start[0])) / static_cast<double>(delta[0]);
-  double count = std::max(std::ceil(span), 0.0);
-  if (!(count <= kMost)) return Status::Error(Code::kUnsupported, "a range of %g elements", count);
-  NodeId i = c.b.Iota({static_cast<int64_t>(count)}, 0);
-  NodeId x = c.b.Mul(i, c.b.Ints(DType::kI64, Shape{}, {delta[0]}));
-  c.Set(0, c.b.Cast(c.b.Add(x, c.b.Ints(DType::kI64, Shape{}, {start[0]})), type));
+  const ir::Size start = (*from)[0], limit = (*to)[0], step = std::abs(delta);
+  const ir::Size span = delta > 0 ? limit - start : start - limit;
+  const ir::Size count = FloorDiv(Max(span, 0) + step - 1, step);
+  if (static_cast<double>(count.extent()) > kMost)
+    return Status::Error(Code::kUnsupported, "a range of %lld elements",
+                         static_cast<long long>(count.extent()));
+  NodeId i = c.b.IotaOver({count}, 0);
+  NodeId x = c.b.Mul(i, c.b.Ints(DType::kI64, Shape{}, {delta}));
+  c.Set(0, c.b.Cast(c.b.Add(x, c.b.Number(start)), type));
   return Status::Ok();
 }
 
@@ -118,7 +159,7 @@ Status EyeLike(OpContext& c) {
   if (c.HasAttribute("dtype")) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("dtype", 1))));
   }
-  NodeId row = c.b.Iota(c.shape(0), 0), column = c.b.Iota(c.shape(0), 1);
+  NodeId row = c.b.IotaOver(c.SizesOf(0), 0), column = c.b.IotaOver(c.SizesOf(0), 1);
   NodeId diagonal = c.b.Add(row, c.b.Ints(DType::kI64, Shape{}, {c.Int("k", 0)}));
   c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kEqual, diagonal, column), type));
   return Status::Ok();
@@ -134,9 +175,9 @@ Status Trilu(OpContext& c) {
     k = c.b.Reshape(c.In(1), Shape{});
   }
   int rank = c.rank(0);
-  Shape plane{c.shape(0)[rank - 2], c.shape(0)[rank - 1]};
-  NodeId diagonal = c.b.Add(c.b.Iota(plane, 0), k);
-  NodeId column = c.b.Iota(plane, 1);
+  const ir::Dims plane = {c.SizeOf(0, rank - 2), c.SizeOf(0, rank - 1)};
+  NodeId diagonal = c.b.Add(c.b.IotaOver(plane, 0), k);
+  NodeId column = c.b.IotaOver(plane, 1);
   bool upper = c.Int("upper", 1) != 0;
   NodeId keep = upper ? c.b.Binary(TapeOp::kLessEqual, diagonal, column)
                       : c.b.Binary(TapeOp::kLessEqual, column, diagonal);

@@ -27,7 +27,8 @@ NodeId Ranks(Builder& b, NodeId x, bool largest) {
   NodeId own = b.Expand(b.Unsqueeze(x, 2), square);    // element i
   NodeId other = b.Expand(b.Unsqueeze(x, 1), square);  // element j
   NodeId better = largest ? b.Binary(TapeOp::kLess, own, other) : b.Binary(TapeOp::kLess, other, own);
-  NodeId earlier = b.Binary(TapeOp::kLess, b.Iota({n, n}, 1), b.Iota({n, n}, 0));
+  const ir::Dims plane = {b.SizeOf(x, 1), b.SizeOf(x, 1)};
+  NodeId earlier = b.Binary(TapeOp::kLess, b.IotaOver(plane, 1), b.IotaOver(plane, 0));
   NodeId tied = b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kEqual, own, other), b.Expand(earlier, square));
   NodeId before = b.Cast(b.Binary(TapeOp::kBitOr, better, tied), DType::kI64);
   return b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
@@ -73,8 +74,9 @@ Status TopK(OpContext& c) {
     // The index whose rank is r, for each r below k.
     Shape cube{rows, k, n};
     NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, Ordered(b, x), largest), 1), cube);
-    NodeId here = b.Binary(TapeOp::kEqual, rank, b.Iota(cube, 1));
-    NodeId place = b.Select(here, b.Iota(cube, 2), b.Scalar(DType::kI64, 0));
+    const ir::Dims sizes = {rows, k, b.SizeOf(x, 1)};
+    NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
+    NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
     index = b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
   }
   ir::IndexedAttrs attrs;
@@ -82,7 +84,7 @@ Status TopK(OpContext& c) {
   attrs.map.steps[0].strides[0] = n;
   attrs.map.steps[0].strides[1] = 0;
   attrs.dims = {{1, n, false}};
-  NodeId values = b.IndexedRead(x, {index}, attrs, {rows, k});
+  NodeId values = b.IndexedRead(x, {index}, attrs, {rows, k}, {rows, k});
   Shape out = WithDim(moved_shape, shape.rank - 1, k);
   c.Set(0, b.Transpose(b.Reshape(values, out), back));
   c.Set(1, b.Transpose(b.Reshape(index, out), back));

@@ -61,15 +61,16 @@ Result<Blocks> ReadBlocks(OpContext& c) {
 
 // bool [b, heads, rows, positions] from the mask of blocks, whose layouts heads take in turn.
 Result<NodeId> SeenBy(Builder& b, const Blocks& all, const GroupedQueries& queries) {
-  if (queries.heads % all.layouts != 0 || all.blocks * all.size < queries.positions)
+  const int64_t positions = queries.positions.extent();
+  if (queries.heads % all.layouts != 0 || all.blocks * all.size < positions)
     return Status::Error(Code::kCorrupt,
                          "%lld layouts of %lld blocks of %lld positions for %lld heads over a cache of %lld",
                          static_cast<long long>(all.layouts), static_cast<long long>(all.blocks),
                          static_cast<long long>(all.size), static_cast<long long>(queries.heads),
-                         static_cast<long long>(queries.positions));
+                         static_cast<long long>(positions));
   const std::vector<int64_t> seen(all.seen.begin(), all.seen.end());
   NodeId mask = b.Ints(DType::kBool, {all.layouts, all.blocks, all.blocks}, seen);
-  mask = b.Slice(RepeatEach(b, mask, 2, all.size), 2, 0, 1, queries.positions);
+  mask = SliceOf(b, RepeatEach(b, mask, 2, all.size), 2, 0, 1, queries.positions);
   NodeId block = b.Binary(TapeOp::kDiv, queries.place, b.Scalar(DType::kI64, static_cast<double>(all.size)));
   block = Clamp(b, block, 0, static_cast<double>(all.blocks - 1));
   mask = b.Transpose(b.Gather(mask, block, 1, false), {1, 0, 2, 3});  // [b, layouts, rows, positions]

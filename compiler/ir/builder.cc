@@ -68,18 +68,25 @@ NodeId Builder::Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std:
   node.annotations = annotations_;
   bool fold = fold_ && op != Op::kInput && op != Op::kConstant && op != Op::kView && op != Op::kIota &&
               !node.inputs.empty() && shape.elements() * ByteSize(dtype) <= kFoldBytes;
+  // Where elements of such dims meet, or move, is for a run to say.
+  const auto known = [&](NodeId in) { return sizes_ == nullptr || sizes_->AreKnown(in); };
+  fold = fold && (op == Op::kPointwise || std::all_of(node.inputs.begin(), node.inputs.end(), known));
   Values values;
   for (size_t i = 0; fold && i < node.inputs.size(); ++i) {
     std::shared_ptr<const ConstantData> value;
     fold = ConstantValue(node.inputs[i], kFoldBytes * 4, &value);
     values.push_back(std::move(value));
   }
+  const Dims sizes = sizes_ == nullptr ? Dims() : sizes_->After(node);
+  NodeId id = kNoNode;
   if (fold && SpendOnFolding(*graph_, node, shape.elements() * ByteSize(dtype))) {
     // A value that cannot be computed now (an index out of range) is left for the run to report.
     Result<std::shared_ptr<const ConstantData>> value = EvaluateNode(node, values);
-    if (value.ok()) return Constant(value.Take());
+    if (value.ok()) id = Constant(value.Take());
   }
-  return graph_->Add(std::move(node));
+  if (id == kNoNode) id = graph_->Add(std::move(node));
+  if (sizes_ != nullptr) sizes_->Set(id, sizes);
+  return id;
 }
 
 bool Builder::ConstantValue(NodeId id, int64_t most_bytes, std::shared_ptr<const ConstantData>* value) const {
@@ -123,6 +130,63 @@ NodeId Builder::Ints(DType dtype, const Shape& shape, const std::vector<int64_t>
   return Constant(ConstantData::Own(dtype, shape, Bytes(dtype, values)));
 }
 
+// ---------------------------------------------------------------------------------------- sizes
+
+Dims Builder::SizesOf(NodeId x) const {
+  if (Follows()) return sizes_->Of(x);
+  return Dims(shape(x).begin(), shape(x).end());
+}
+
+NodeId Builder::WithSizes(NodeId x, const Dims& dims) {
+  if (!Follows() || sizes_->Are(x, dims)) return x;
+  const NodeId view =
+      Finish(Op::kView, dtype(x), shape(x), ViewAttrs{graph_->ViewOf(x)}, {graph_->BaseOf(x)});
+  sizes_->Set(view, dims);
+  return view;
+}
+
+std::optional<Dims> Builder::Numbers(NodeId x) const {
+  return sizes_ == nullptr ? std::nullopt : sizes_->Numbers(x);
+}
+
+NodeId Builder::Number(const Size& size) {
+  if (size.known() || size.unknown()) return Ints(DType::kI64, Shape(), {size.extent()});
+  if (const NodeId known = sizes_->NodeOf(size); known != kNoNode) return known;
+  std::vector<std::string> sources = {"--cache-length"};
+  std::map<std::string, std::string> annotations;
+  std::swap(sources, sources_);
+  std::swap(annotations, annotations_);
+  NodeId sum = kNoNode;
+  for (auto term = size.terms().rbegin(); term != size.terms().rend(); ++term) {
+    const auto times = static_cast<double>(term->factor);
+    NodeId product = kNoNode;
+    for (const auto& atom : term->product) {
+      const NodeId factor = Number(atom);
+      product = product == kNoNode ? factor : Mul(product, factor);
+    }
+    if (product == kNoNode) {  // the constant, which is last
+      sum = BinaryScalar(TapeOp::kAdd, sum, times);
+      continue;
+    }
+    if (term->factor != 1) product = BinaryScalar(TapeOp::kMul, product, times);
+    sum = sum == kNoNode ? product : Add(sum, product);
+  }
+  std::swap(sources, sources_);
+  std::swap(annotations, annotations_);
+  sizes_->SetNode(size, sum);
+  return sum;
+}
+
+NodeId Builder::Number(const std::shared_ptr<const Size::Atom>& atom) {
+  switch (atom->kind) {
+    case Size::Atom::kName: return sizes_->NodeOf(Size::Of(atom));
+    case Size::Atom::kMinZero: return BinaryScalar(TapeOp::kMin, Number(atom->of[0]), 0);
+    case Size::Atom::kFloorDiv: break;
+  }
+  const NodeId a = Number(atom->of[0]), b = Number(atom->of[1]);
+  return Div(Sub(a, Binary(TapeOp::kMod, a, b)), b);
+}
+
 // ------------------------------------------------------------------------------------- movement
 
 NodeId Builder::ViewNode(NodeId x, const View& view) {
@@ -130,22 +194,40 @@ NodeId Builder::ViewNode(NodeId x, const View& view) {
   View shown = base == x ? view : Compose(graph_->ViewOf(x), view);
   const Node& node = graph_->node(base);
   const bool same = shown.shape() == node.shape && IsDense(shown, node.shape.elements());
-  if (!keep_identities_ && same) return base;
-  if (!keep_identities_ && shown == graph_->ViewOf(x)) return x;
-  return Finish(Op::kView, node.dtype, shown.shape(), ViewAttrs{shown}, {base});
+  if (!Follows() && same) return base;
+  if (shown == graph_->ViewOf(x)) return x;
+  const NodeId id = Finish(Op::kView, node.dtype, shown.shape(), ViewAttrs{shown}, {base});
+  if (sizes_ != nullptr && !sizes_->AreKnown(x)) sizes_->Lose(id);
+  return id;
 }
 
-NodeId Builder::Reshape(NodeId x, const Shape& shape) { return ViewNode(x, DenseView(shape)); }
+NodeId Builder::Reshape(NodeId x, const Shape& shape) {
+  const NodeId next = graph_->size(), y = ViewNode(x, DenseView(shape));
+  if (sizes_ != nullptr && y >= next) sizes_->Reshaped(y, x);
+  return y;
+}
 
 NodeId Builder::Transpose(NodeId x, const std::vector<int>& perm) {
-  return ViewNode(x, ir::Transpose(DenseView(shape(x)), perm));
+  const NodeId next = graph_->size(), y = ViewNode(x, ir::Transpose(DenseView(shape(x)), perm));
+  if (sizes_ != nullptr && y >= next) sizes_->Transposed(y, x, perm);
+  if (y >= next || !Follows()) return y;
+  Dims dims;
+  for (const int d : perm) dims.push_back(SizeOf(x, d));
+  return WithSizes(x, dims);
 }
 
 NodeId Builder::Slice(NodeId x, int axis, int64_t start, int64_t step, int64_t count) {
-  return ViewNode(x, ir::Slice(DenseView(shape(x)), axis, start, step, count));
+  const NodeId next = graph_->size(),
+               y = ViewNode(x, ir::Slice(DenseView(shape(x)), axis, start, step, count));
+  if (sizes_ != nullptr && y >= next) sizes_->Sliced(y, x, axis, start, step);
+  return y;
 }
 
-NodeId Builder::Expand(NodeId x, const Shape& to) { return ViewNode(x, ir::Expand(DenseView(shape(x)), to)); }
+NodeId Builder::Expand(NodeId x, const Shape& to) {
+  const NodeId next = graph_->size(), y = ViewNode(x, ir::Expand(DenseView(shape(x)), to));
+  if (sizes_ != nullptr && y >= next) sizes_->Expanded(y, x);
+  return y;
+}
 
 NodeId Builder::Unsqueeze(NodeId x, int axis) {
   Shape s = shape(x);
@@ -162,6 +244,7 @@ NodeId Builder::Squeeze(NodeId x, int axis) { return Reshape(x, Spliced(shape(x)
 NodeId Builder::Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs) {
   Shape s = shape(xs[0]);
   for (NodeId x : xs) BroadcastShapes(s, shape(x), &s);
+  const Dims sizes = sizes_ == nullptr ? Dims() : sizes_->Merged(xs, s);
   // Constants are combined before they are repeated, so that what is repeated stays a view.
   Shape kept;
   bool constant = s.elements() > 0;
@@ -179,7 +262,7 @@ NodeId Builder::Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<
       for (NodeId& x : xs) x = Slice(x, d, 0, 1, 1);
     }
     NodeId small = Finish(Op::kPointwise, dtype, shape(xs[0]), attrs, xs);
-    return Expand(small, s);
+    return WithSizes(Expand(small, s), sizes);
   }
   for (NodeId& x : xs) x = Expand(x, s);
   return Finish(Op::kPointwise, dtype, s, attrs, std::move(xs));
@@ -233,12 +316,13 @@ NodeId Builder::Reduce(ReduceKind kind, NodeId x, std::vector<int> axes, bool ke
 
 NodeId Builder::Mean(NodeId x, std::vector<int> axes, bool keep) {
   DType type = dtype(x);
-  int64_t count = 1;
-  for (int axis : axes) count *= shape(x)[axis];
+  Size count = 1;
+  for (int axis : axes) count = count * SizeOf(x, axis);
   // The sum of a long row of f16 passes its range: it is kept in f32 until it is divided.
   bool widen = type == DType::kF16 || type == DType::kBF16;
   NodeId sum = Reduce(ReduceKind::kSum, widen ? Cast(x, DType::kF32) : x, std::move(axes), keep);
-  NodeId mean = BinaryScalar(TapeOp::kDiv, sum, static_cast<double>(count));
+  NodeId mean = count.known() ? BinaryScalar(TapeOp::kDiv, sum, static_cast<double>(*count.value()))
+                              : Div(sum, Cast(Number(count), dtype(sum)));
   return widen ? Cast(mean, type) : mean;
 }
 
@@ -295,9 +379,24 @@ NodeId Builder::Concat(const std::vector<NodeId>& xs, int axis) {
   return Finish(Op::kConcat, dtype(xs[0]), s, ConcatAttrs{axis}, xs);
 }
 
+NodeId Builder::FromStart(NodeId index, const Size& size) {
+  std::vector<int64_t> values;
+  const auto negative = [](int64_t value) { return value < 0; };
+  if (size.known() || (ConstantInts(index, &values) && std::none_of(values.begin(), values.end(), negative)))
+    return index;
+  const NodeId place = Cast(index, DType::kI64);
+  return Select(BinaryScalar(TapeOp::kLess, place, 0), Add(place, Number(size)), place);
+}
+
 NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   const Shape ds = shape(data), is = shape(index);
   const Shape out = Spliced(ds, axis, is);
+  Dims sizes = SizesOf(data);
+  const Dims places = SizesOf(index);
+  if (wrap) index = FromStart(index, sizes[static_cast<size_t>(axis)]);
+  wrap = wrap && sizes[static_cast<size_t>(axis)].known();
+  sizes.erase(sizes.begin() + axis);
+  sizes.insert(sizes.begin() + axis, places.begin(), places.end());
   std::vector<int64_t> values;
   if (is.elements() <= 4096 && is.elements() > 0 && ConstantInts(index, &values)) {
     // Constant indices in an arithmetic progression are a slice.
@@ -308,7 +407,9 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
     }
     int64_t step = values.size() > 1 ? values[1] - values[0] : 1;
     for (size_t i = 1; i < values.size(); ++i) fits = fits && values[i] - values[i - 1] == step;
-    if (fits) return Reshape(Slice(data, axis, values[0], step, static_cast<int64_t>(values.size())), out);
+    if (fits)
+      return WithSizes(Reshape(Slice(data, axis, values[0], step, static_cast<int64_t>(values.size())), out),
+                       sizes);
   }
   // Over [before..., index..., after...]: dense strides of data, none along the dims of the index.
   View dense = DenseView(ds);
@@ -326,7 +427,7 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   for (int d = 0; d < out.rank; ++d) {
     if (d < axis || d >= axis + is.rank) aligned[d] = 1;
   }
-  return IndexedRead(data, {Expand(Reshape(index, aligned), out)}, attrs, out);
+  return IndexedRead(data, {Expand(Reshape(index, aligned), out)}, attrs, out, sizes);
 }
 
 // Whether no value of `index` is out of range: constants, and counters.
@@ -352,10 +453,12 @@ NodeId Builder::Guarded(NodeId index, const IndexedDim& dim) {
 }
 
 NodeId Builder::IndexedRead(NodeId data, const std::vector<NodeId>& index, const IndexedAttrs& attrs,
-                            const Shape& s) {
+                            const Shape& s, const Dims& sizes) {
   std::vector<NodeId> inputs = {data};
   for (size_t k = 0; k < index.size(); ++k) inputs.push_back(Expand(Guarded(index[k], attrs.dims[k]), s));
-  return Finish(Op::kIndexedRead, dtype(data), s, attrs, std::move(inputs));
+  const NodeId id = Finish(Op::kIndexedRead, dtype(data), s, attrs, std::move(inputs));
+  if (Follows() && !sizes.empty()) sizes_->Set(id, sizes);
+  return id;
 }
 
 NodeId Builder::IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
@@ -381,7 +484,10 @@ NodeId Builder::PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& 
   for (int d = 0; d < s.rank; ++d) {
     attrs.map = ir::Slice(attrs.map, d, before[static_cast<size_t>(d)], 1, shape(x)[d]);
   }
-  return IndexedWrite(Expand(value, s), x, {}, attrs);
+  Dims sizes;
+  for (int d = 0; d < s.rank; ++d)
+    sizes.push_back(SizeOf(x, d) + before[static_cast<size_t>(d)] + after[static_cast<size_t>(d)]);
+  return IndexedWrite(WithSizes(Expand(value, s), sizes), x, {}, attrs);
 }
 
 NodeId Builder::Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit,

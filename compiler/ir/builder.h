@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/sizes.h"
 
 namespace rondo::ir {
 
@@ -33,9 +34,24 @@ class Builder {
   // Whether nodes over small constants become constants at once (they do, unless told otherwise).
   void FoldConstants(bool fold) { fold_ = fold; }
 
-  // Views that show all there is, as it is, are nodes too: so that graphs which differ in a length only have
-  // the same nodes.
-  void KeepIdentities() { keep_identities_ = true; }
+  // Notes in `sizes`, which is of this graph and outlives the builder, what dims are in a run. Views that
+  // show all there is, as it is, are nodes too: their dims may be others.
+  void Follow(Sizes* sizes) { sizes_ = sizes; }
+  Sizes* sizes() const { return sizes_; }
+  // A dim, or all: the extents unless sizes are followed that are not exact.
+  Size SizeOf(NodeId x, int axis) const { return Follows() ? sizes_->Of(x, axis) : Size(shape(x)[axis]); }
+  Dims SizesOf(NodeId x) const;
+  // The same where sizes are exact, too.
+  Size FormOf(NodeId x, int axis) const {
+    return sizes_ != nullptr ? sizes_->Of(x, axis) : Size(shape(x)[axis]);
+  }
+  // x, of which the caller knows that its dims are these; their extents are those of x.
+  NodeId WithSizes(NodeId x, const Dims& dims);
+  // i64 []. Names have nodes (Sizes::SetNode). Of an unknown size, its extent: what it is of is looked at
+  // again.
+  NodeId Number(const Size& size);
+  // Few whole numbers that constants and sizes make, if `x` is such.
+  std::optional<Dims> Numbers(NodeId x) const;
 
   // Reads and writes made from now on end a run by an index out of range only where `condition` (bool [])
   // holds: elsewhere they take index 0. kNoNode: always, as without. For branches that a run chooses between.
@@ -59,6 +75,8 @@ class Builder {
   NodeId Transpose(NodeId x, const std::vector<int>& perm);
   NodeId Slice(NodeId x, int axis, int64_t start, int64_t step, int64_t count);
   NodeId Expand(NodeId x, const Shape& shape);
+  NodeId ReshapeTo(NodeId x, const Dims& dims) { return WithSizes(Reshape(x, ExtentsOf(dims)), dims); }
+  NodeId ExpandTo(NodeId x, const Dims& dims) { return WithSizes(Expand(x, ExtentsOf(dims)), dims); }
   NodeId Unsqueeze(NodeId x, int axis);  // a new dim of 1 before `axis`
   NodeId Squeeze(NodeId x, int axis);    // drops a dim of 1
 
@@ -75,6 +93,7 @@ class Builder {
   NodeId BinaryScalar(TapeOp op, NodeId x, double value);
 
   NodeId Iota(const Shape& shape, int axis);
+  NodeId IotaOver(const Dims& dims, int axis) { return WithSizes(Iota(ExtentsOf(dims), axis), dims); }
   // keep: reduced dims stay as 1.
   NodeId Reduce(ReduceKind kind, NodeId x, std::vector<int> axes, bool keep, bool last_index = false);
   NodeId Mean(NodeId x, std::vector<int> axes, bool keep);
@@ -83,10 +102,15 @@ class Builder {
   NodeId Conv(NodeId x, NodeId w, const ConvAttrs& attrs);
   NodeId Pool(NodeId x, const PoolAttrs& attrs);
   NodeId Concat(const std::vector<NodeId>& xs, int axis);
+  // Places along a dim of `size`, those that are negative counted from its end on, as places from its start
+  // on. The index itself where that is IndexedDim::wrap's to do: the dim is known.
+  NodeId FromStart(NodeId index, const Size& size);
   // ONNX Gather: index of any rank and integer dtype.
   NodeId Gather(NodeId data, NodeId index, int axis, bool wrap = true);
+  // `sizes`, if any are given: what the result's dims are (of data whose dims are not known they do not
+  // follow).
   NodeId IndexedRead(NodeId data, const std::vector<NodeId>& index, const IndexedAttrs& attrs,
-                     const Shape& shape);
+                     const Shape& shape, const Dims& sizes = {});
   NodeId IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                       const IndexedAttrs& attrs);
   // x in the middle of a tensor filled with `value` (a scalar of x's dtype); pads >= 0. It is
@@ -113,6 +137,8 @@ class Builder {
   NodeId Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs);
 
  private:
+  bool Follows() const { return sizes_ != nullptr && !sizes_->exact(); }
+  NodeId Number(const std::shared_ptr<const Size::Atom>& atom);
   NodeId Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std::vector<NodeId> inputs);
   // `index`, or 0 where faults do not count.
   NodeId Guarded(NodeId index, const IndexedDim& dim);
@@ -120,7 +146,7 @@ class Builder {
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
-  bool keep_identities_ = false;
+  Sizes* sizes_ = nullptr;
   bool fold_ = true;
   NodeId faults_where_ = kNoNode;
   NodeId last_collective_ = kNoNode;

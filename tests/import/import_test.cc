@@ -333,8 +333,8 @@ ModelMaker AdaptedModel(int64_t rank) {
 TEST(Import, AnInputWithAValueIsAConstantUnlessTheOptionsSayWhatItIs) {
   struct Case {
     int64_t rank;
-    std::map<std::string, int64_t> symbols;
-    std::map<std::string, std::vector<int64_t>> shapes;
+    std::map<std::string, ir::Size> symbols;
+    std::map<std::string, ir::Dims> shapes;
     std::map<std::string, double> bound;
     size_t inputs;
     std::vector<double> gives;  // for 1, 1; of more inputs nothing

@@ -1,6 +1,6 @@
 // Rows of a cache as they are kept, where a model keeps them otherwise than it makes and reads them.
-#ifndef RONDO_COMPILER_IMPORT_KEPT_ROWS_H_
-#define RONDO_COMPILER_IMPORT_KEPT_ROWS_H_
+#ifndef RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_
+#define RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_
 
 #include <functional>
 #include <optional>
@@ -12,7 +12,7 @@
 namespace rondo::importer {
 
 // What a model does, place by place, to a cache before new rows are put behind it, and to both afterwards.
-struct KeptRows {
+struct CacheEncoding {
   int cache = -1;                // which input
   ir::NodeId all = ir::kNoNode;  // the cached positions and the new ones
   PlaceByPlace before;           // of the cached positions alone
@@ -25,14 +25,14 @@ struct KeptRows {
 // `second` makes of numbers of at most 16 bits; and every such number is itself again when a run has read and
 // kept it once more. So it is of types wider than what is made and read, as converters to f16 leave them, and
 // of caches that are quantised as what becomes one is. nullopt if it is not so, or nothing is done around it.
-std::optional<KeptRows> FindKeptRows(ir::Graph* graph, const CachePorts& ports, ir::NodeId cached,
-                                     ir::NodeId all);
+std::optional<CacheEncoding> FindCacheEncoding(ir::Graph* graph, const CachePorts& ports, ir::NodeId cached,
+                                               ir::NodeId all);
 
 // Writes `rows`, the new ones, as they are kept, by `write`, which gives the whole cache with them in it, and
 // makes what others read of `kept.all` from that.
-void WriteAsKept(ir::Builder& b, const KeptRows& kept, ir::NodeId rows,
+void WriteAsKept(ir::Builder& b, const CacheEncoding& kept, ir::NodeId rows,
                  const std::function<ir::NodeId(ir::NodeId rows)>& write);
 
 }  // namespace rondo::importer
 
-#endif  // RONDO_COMPILER_IMPORT_KEPT_ROWS_H_
+#endif  // RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_

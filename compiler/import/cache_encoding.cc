@@ -1,4 +1,4 @@
-#include "compiler/import/kept_rows.h"
+#include "compiler/import/cache_encoding.h"
 
 #include "compiler/ir/port_names.h"
 
@@ -8,8 +8,9 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
-std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, NodeId cached, NodeId all) {
-  KeptRows kept;
+std::optional<CacheEncoding> FindCacheEncoding(Graph* graph, const CachePorts& ports, NodeId cached,
+                                               NodeId all) {
+  CacheEncoding kept;
   for (const GrowingCache& cache : ports.caches) {
     const int at = ir::FindPort(graph->inputs, cache.past),
               present = ir::FindPort(graph->outputs, cache.present);
@@ -38,7 +39,7 @@ std::optional<KeptRows> FindKeptRows(Graph* graph, const CachePorts& ports, Node
   return std::nullopt;
 }
 
-void WriteAsKept(ir::Builder& b, const KeptRows& kept, NodeId rows,
+void WriteAsKept(ir::Builder& b, const CacheEncoding& kept, NodeId rows,
                  const std::function<NodeId(NodeId rows)>& write) {
   Graph& graph = b.graph();
   const NodeId narrow = Apply(b, graph, kept.first, rows);

@@ -1,0 +1,95 @@
+// Size: a whole number of shape arithmetic, known or not when a model is compiled.
+//
+// A sum of products of named sizes, each with an integer factor: "2 * past + 8". A minimum, a maximum, a
+// quotient rounded down and a remainder are such sums of two kinds of atoms, min(a, 0) and floor(a / b):
+// max(a, b) is a - min(a - b, 0). So equal sizes have equal forms nearly always, and what follows from their
+// bounds is decided at once: min(total, 4096) is `total` where that is at most 4096. A name has bounds, and
+// an extent: the number that a plan makes room for. Of a size whose form nobody follows the extent alone is
+// known, as of all that is computed from it. Plain values; nothing here fails, and arithmetic stops at the
+// ends of int64.
+#ifndef RONDO_COMPILER_IR_SIZE_H_
+#define RONDO_COMPILER_IR_SIZE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rondo::ir {
+
+class Size {
+ public:
+  Size(int64_t value = 0);  // NOLINT: a number is a size
+  // One that a run decides. The same name stands for the same number.
+  static Size Name(const std::string& name, int64_t least, int64_t most, int64_t extent);
+  static Size Unknown(int64_t extent);
+
+  std::optional<int64_t> value() const;  // the number, if it is known
+  bool known() const { return value().has_value(); }
+  bool unknown() const { return unknown_; }
+  bool is_sum() const;  // of products of names alone
+  // Bounds for any values of the names (none, of unknown ones), and the number where each name has its
+  // extent.
+  int64_t least() const;
+  int64_t most() const;
+  int64_t extent() const;
+  // The number for these values of the names.
+  int64_t Evaluate(const std::function<int64_t(const std::string&)>& value_of) const;
+  std::vector<std::string> names() const;  // each once
+  std::string Text() const;
+
+  friend Size operator+(const Size& a, const Size& b);
+  friend Size operator-(const Size& a, const Size& b);
+  friend Size operator*(const Size& a, const Size& b);
+  friend Size Min(const Size& a, const Size& b);
+  friend Size Max(const Size& a, const Size& b);
+  // Rounded down, and what is left: Unknown unless b is at least 1.
+  friend Size FloorDiv(const Size& a, const Size& b);
+  friend Size Mod(const Size& a, const Size& b);
+  // a / b as a sum of products, if it is one; none if b is 0.
+  static std::optional<Size> Divide(const Size& a, const Size& b);
+
+  // Whether the forms are equal. An unknown size equals none.
+  friend bool operator==(const Size& a, const Size& b);
+  friend bool operator<(const Size& a, const Size& b);  // some order, for maps
+
+  struct Atom;
+  struct Term {
+    std::vector<std::shared_ptr<const Atom>> product;  // sorted; empty: the constant
+    int64_t factor = 0;
+  };
+  const std::vector<Term>& terms() const { return terms_; }  // by product, factors not 0
+  static Size Of(std::shared_ptr<const Atom> atom);
+
+ private:
+  static Size MinZero(const Size& a);
+  static int Compare(const Atom& a, const Atom& b);
+  static int Compare(const std::vector<std::shared_ptr<const Atom>>& a,
+                     const std::vector<std::shared_ptr<const Atom>>& b);
+  static int Compare(const Size& a, const Size& b);
+  void Add(const Term& term);
+  int weight() const;
+  Size Checked() const;
+  int64_t Bound(bool upper) const;
+  template <typename F>
+  int64_t Sum(F value_of) const;
+
+  std::vector<Term> terms_;  // of an unknown size: its extent
+  bool unknown_ = false;
+};
+
+struct Size::Atom {
+  enum Kind : uint8_t { kName, kMinZero, kFloorDiv } kind = kName;
+  std::string name;
+  std::vector<Size> of;  // min(of[0], 0); floor(of[0] / of[1])
+  int64_t least = 0, most = 0, extent = 0;
+  int weight = 1;
+};
+
+using Dims = std::vector<Size>;
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_SIZE_H_
