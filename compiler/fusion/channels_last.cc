@@ -12,10 +12,6 @@ namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-bool IsNarrow(DType dtype) {
-  return Is16Bit(dtype) || IsFp8(dtype) || dtype == DType::kI8 || dtype == DType::kU8;
-}
-
 // A pixel of eight channels, or of the four of a picture, is read as vectors.
 bool CanLieChannelsLast(const Node& node) {
   return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
@@ -131,6 +127,10 @@ class Pictures {
 };
 
 }  // namespace
+
+bool IsNarrow(DType dtype) {
+  return Is16Bit(dtype) || IsFp8(dtype) || dtype == DType::kI8 || dtype == DType::kU8;
+}
 
 void FindPictures(Context* context) {
   context->pictures.assign(static_cast<size_t>(context->graph.size()), 0);

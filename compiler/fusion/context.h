@@ -146,6 +146,8 @@ Status Prepare(Context* context);
 
 // Fills context->pictures; after what else Prepare fills (channels_last.cc).
 void FindPictures(Context* context);
+// Types of 16 and 8 bits that tensor cores multiply.
+bool IsNarrow(DType dtype);
 // Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit pictures.
 bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
 // Whether a tensor [n, spatial..., c] that convolutions read as a picture stays in its own order: on a GPU,

@@ -6,6 +6,7 @@
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
 //   donated_memory.cc   inputs whose memory the caller gives away
+//   convolution_inputs.cc  pictures that tensor cores read with their channels last
 //   contiguous_buffers.cc   what calls and collectives read and write: elements one after another
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
 #ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
@@ -108,6 +109,9 @@ class Preparation {
   std::string WhyNotInPlace(NodeId piece, NodeId holder, const ir::View& whole, ir::View* place) const;
   bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
+
+  // convolution_inputs.cc
+  void CopyImages();
 
   // contiguous_buffers.cc
   void CopyCallInputs();

@@ -69,6 +69,7 @@ Status Preparation::Run() {
   CopyConcatPieces();
   GatherInPlace();
   RONDO_RETURN_IF_ERROR(OrderCopies());
+  CopyImages();
   WriteStatesDirectly();
   TakeDonations();
   return Index();

@@ -4,12 +4,11 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/transposed_convolution.h"
 #include "compiler/import/window.h"
 
 namespace rondo::importer {
 namespace {
-
-using ir::Builder;
 
 // x [n, c, ...] and w [o, c / groups, ...] as inputs `x` and `w`; checks them against each other.
 Result<ir::ConvAttrs> ReadConv(OpContext& c, int x, int w) {
@@ -113,13 +112,7 @@ Status QLinearConv(OpContext& c) {
 
 // ---------------------------------------------------------------------------------- transposed
 
-struct Transposed {
-  std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end, extra;  // extra: output_padding
-  int64_t groups = 1;
-  int64_t Reach(size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
-};
-
-Status ReadTransposedPads(OpContext& c, const Shape& x, Transposed* t) {
+Status ReadTransposedPads(OpContext& c, const Shape& x, TransposedWindows* t) {
   int spatial = x.rank - 2;
   std::string auto_pad = c.String("auto_pad", "NOTSET");
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> pads, SpatialInts(c, "pads", 2 * spatial, 0));
@@ -154,13 +147,13 @@ Status ReadTransposedPads(OpContext& c, const Shape& x, Transposed* t) {
   return Status::Ok();
 }
 
-Result<Transposed> ReadTransposed(OpContext& c) {
+Result<TransposedWindows> ReadTransposed(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 5));
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   const Shape &x = c.shape(0), &w = c.shape(1);
   int spatial = x.rank - 2;
-  Transposed t;
+  TransposedWindows t;
   t.groups = c.Int("group", 1);
   if (w.rank != x.rank || t.groups < 1 || x[1] != w[0] || x[1] % t.groups != 0 || w.elements() == 0 ||
       x.elements() == 0) {
@@ -192,91 +185,8 @@ Result<Transposed> ReadTransposed(OpContext& c) {
   return t;
 }
 
-// Windows that neither overlap nor leave gaps: one matrix product, whose result is the output in blocks.
-bool Tiles(const Transposed& t) {
-  for (size_t i = 0; i < t.kernel.size(); ++i) {
-    if (t.kernel[i] != t.strides[i] || t.dilations[i] != 1) return false;
-    if (t.pads_begin[i] != 0 || t.pads_end[i] != 0 || t.extra[i] != 0) return false;
-  }
-  return t.groups == 1;
-}
-
-NodeId TiledTransposed(Builder& b, NodeId x, NodeId w) {
-  const Shape xs = b.shape(x), ws = b.shape(w);
-  int spatial = xs.rank - 2;
-  int64_t points = 1, taps = 1;
-  for (int d = 2; d < xs.rank; ++d) {
-    points *= xs[d];
-    taps *= ws[d];
-  }
-  NodeId rows = b.Transpose(b.Reshape(w, {ws[0], ws[1] * taps}), {1, 0});
-  NodeId y = b.MatMul(rows, b.Reshape(x, {xs[0], xs[1], points}));
-  Shape split{xs[0], ws[1]};
-  Shape out{xs[0], ws[1]};
-  std::vector<int> perm = {0, 1};
-  for (int d = 2; d < xs.rank; ++d) split.dims[split.rank++] = ws[d];
-  for (int d = 2; d < xs.rank; ++d) split.dims[split.rank++] = xs[d];
-  for (int i = 0; i < spatial; ++i) {
-    perm.push_back(2 + spatial + i);
-    perm.push_back(2 + i);
-    out.dims[out.rank++] = xs[2 + i] * ws[2 + i];
-  }
-  return b.Reshape(b.Transpose(b.Reshape(y, split), perm), out);
-}
-
-// [c, o / g, k...] to [o, c / g, k...] with the kernel reversed.
-NodeId FlippedWeight(Builder& b, NodeId w, int64_t groups) {
-  const Shape ws = b.shape(w);
-  for (int d = 2; d < ws.rank; ++d) {
-    if (ws[d] > 1) w = b.Slice(w, d, ws[d] - 1, -1, ws[d]);
-  }
-  Shape split{groups, ws[0] / groups, ws[1]};
-  Shape out{groups * ws[1], ws[0] / groups};
-  std::vector<int> perm = {0, 2, 1};
-  for (int d = 2; d < ws.rank; ++d) {
-    perm.push_back(split.rank);
-    split.dims[split.rank++] = ws[d];
-    out.dims[out.rank++] = ws[d];
-  }
-  return b.Reshape(b.Transpose(b.Reshape(w, split), perm), out);
-}
-
-// stride - 1 zeros after every element of each spatial axis.
-NodeId SpreadOut(Builder& b, NodeId x, const std::vector<int64_t>& strides) {
-  for (int d = 2; d < b.shape(x).rank; ++d) {
-    int64_t stride = strides[static_cast<size_t>(d - 2)];
-    if (stride == 1) continue;
-    Shape shape = b.shape(x);
-    NodeId wide = b.Unsqueeze(x, d + 1);
-    std::vector<int64_t> before(static_cast<size_t>(shape.rank) + 1, 0), after = before;
-    after[static_cast<size_t>(d) + 1] = stride - 1;
-    wide = b.PadConstant(wide, b.Scalar(b.dtype(x), 0), before, after);
-    x = b.Reshape(wide, WithDim(shape, d, shape[d] * stride));
-  }
-  return x;
-}
-
-// A convolution over the spread-out input with the reversed kernel, padded to the kernel's full reach.
-NodeId GeneralTransposed(Builder& b, NodeId x, NodeId w, const Transposed& t) {
-  x = SpreadOut(b, x, t.strides);
-  ir::ConvAttrs attrs;
-  attrs.dilations = t.dilations;
-  attrs.groups = t.groups;
-  for (size_t i = 0; i < t.kernel.size(); ++i) {
-    int axis = static_cast<int>(i) + 2;
-    int64_t begin = t.Reach(i) - 1 - t.pads_begin[i];
-    int64_t end = t.Reach(i) - 1 - t.pads_end[i] + t.extra[i] - (t.strides[i] - 1);
-    int64_t cut = std::max<int64_t>(-begin, 0), keep = b.shape(x)[axis] - cut - std::max<int64_t>(-end, 0);
-    if (keep != b.shape(x)[axis]) x = b.Slice(x, axis, cut, 1, keep);
-    attrs.pads_begin.push_back(std::max<int64_t>(begin, 0));
-    attrs.pads_end.push_back(std::max<int64_t>(end, 0));
-    attrs.strides.push_back(1);
-  }
-  return b.Conv(x, FlippedWeight(b, w, t.groups), attrs);
-}
-
 Status ConvTranspose(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(Transposed t, ReadTransposed(c));
+  RONDO_ASSIGN_OR_RETURN(TransposedWindows t, ReadTransposed(c));
   for (size_t i = 0; i < t.kernel.size(); ++i) {
     int64_t begin = t.Reach(i) - 1 - t.pads_begin[i];
     int64_t end = t.Reach(i) - 1 - t.pads_end[i] + t.extra[i] - (t.strides[i] - 1);
@@ -285,7 +195,7 @@ Status ConvTranspose(OpContext& c) {
       return Status::Error(Code::kUnsupported, "pads that remove the whole of axis %zu", i + 2);
     }
   }
-  NodeId y = Tiles(t) ? TiledTransposed(c.b, c.In(0), c.In(1)) : GeneralTransposed(c.b, c.In(0), c.In(1), t);
+  NodeId y = TransposedConvolution(c.b, c.In(0), c.In(1), t);
   if (c.Has(2)) {
     RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.In(2)));
   }

@@ -390,7 +390,7 @@ class Rewriter {
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
     // Windows are added up as they are read, by a weight of ones; what lies outside of the input counts. On
     // GPUs that is done by tiles, which are of several columns; and a picture's fourth channel
-    // (pad_few_channels) would count outside as well.
+    // (pad_channels) would count outside as well.
     constexpr int64_t kColumns = 8, kPicture = 3;
     const bool tiles =
         outputs / windows.groups >= kColumns && (weight_shape[1] > kPicture || attrs.absent == 0);

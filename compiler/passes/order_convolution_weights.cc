@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/ir/evaluate.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 
@@ -17,15 +18,19 @@ bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 // Of a convolution with one channel a group: a vector, or a thread of a GPU, has neighbouring groups.
 bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
 
-// A constant; on a host a view of one, too (of a transposed convolution, say).
+// A constant, or a view of one (of a transposed convolution, say) that GPUs could not read as vectors.
 std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, bool reorders,
                                                 int64_t most_bytes) {
-  const Node& weight = graph->node(id);
-  if (weight.op == Op::kConstant) return weight.As<ir::ConstantAttrs>().data;
-  std::shared_ptr<const ConstantData> shown;
-  const bool known =
-      reorders && weight.op == Op::kView && ir::Builder(graph).ConstantValue(id, most_bytes, &shown);
-  return known ? shown : nullptr;
+  const Node &weight = graph->node(id), &base = graph->node(graph->BaseOf(id));
+  if (base.op != Op::kConstant || weight.shape.elements() * ByteSize(weight.dtype) > most_bytes)
+    return nullptr;
+  const std::shared_ptr<const ConstantData> data = base.As<ir::ConstantAttrs>().data;
+  if (weight.op == Op::kConstant) return data;
+  const ir::View& view = graph->ViewOf(id);
+  const int innermost = weight.shape[1] == 1 ? 0 : 1;
+  if (!reorders && view.affine() && view.steps[0].strides[innermost] == 1) return nullptr;
+  const Result<std::shared_ptr<const ConstantData>> shown = EvaluateNode(weight, {ir::WithBytes(data)});
+  return shown.ok() ? *shown : nullptr;
 }
 
 // The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float

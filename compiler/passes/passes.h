@@ -78,9 +78,9 @@ Result<PassResult> PackWeights(ir::Graph* graph, const PassOptions& options);
 // made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.target.tensor_cores, a convolution of pictures (16-bit floats, 8-bit integers) of three
-// channels reads a copy of four.
-Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
+// With options.target.tensor_cores, a convolution (16-bit floats, 8-bit integers) of channels that are no
+// vectors (3, 17, 255) reads a copy of four, or of a multiple of eight.
+Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options);
 
 // What is small and quick to compute from inputs and constants is computed by each small node that reads it.
 Result<PassResult> Rematerialise(ir::Graph* graph, const PassOptions& options);

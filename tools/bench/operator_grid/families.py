@@ -1,7 +1,7 @@
 """The families of the grid: each a module with `cases()`."""
 import importlib
 
-FAMILIES = {"attention": "attention_cases", "scatter": "scatter_cases", "rows": "row_cases"}
+FAMILIES = {"attention": "attention_cases", "convolution": "convolution_cases", "scatter": "scatter_cases", "rows": "row_cases"}
 
 
 def cases(family):

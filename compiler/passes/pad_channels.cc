@@ -1,8 +1,9 @@
-// PadFewChannels: a convolution of a picture's three channels, whose elements a GPU would fetch one by one,
-// reads a copy of four channels, a pixel at a time.
+// PadChannels: a convolution of channels that are no vectors (the three of a picture, 17, 255), whose
+// elements a GPU would fetch one by one, reads a copy of four channels or of a multiple of eight.
 //
-// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes (of 4,
-// of 8-bit integers); what is added is zero, as are the weights that meet it.
+// The copy has its channels last (fusion/channels_last.cc), so that a pixel of four is one access of 8 bytes
+// (of 4, of 8-bit integers), and more are accesses of eight channels; what is added is zero, as are the
+// weights that meet it.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +19,12 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int64_t kPixel = 4;  // channels of a pixel that is one access
+// Channels of one access, and of the copy.
+int64_t Vector(int64_t channels) { return channels <= 4 ? 4 : 8; }
+int64_t Padded(int64_t channels) {
+  const int64_t vector = Vector(channels);
+  return (channels + vector - 1) / vector * vector;
+}
 
 // An access of the product's, one of the copy's, and a kernel's start, in elements fetched one by one: 59
 // million take 240 us on an H200 (tools/bench/results/gpu-networks.md). The copy must win clearly.
@@ -26,9 +32,11 @@ bool Pays(const Node& conv, const Shape& x, const Shape& w) {
   const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
   const double fetched = points * static_cast<double>(w.elements() / w[0]);
   const double pixels = static_cast<double>(x.elements() / x[1]);
-  const double saved = fetched - points * static_cast<double>(w.elements() / (w[0] * w[1]));
+  const double padded = static_cast<double>(Padded(x[1]));
+  const double taps = static_cast<double>(w.elements() / (w[0] * w[1]));
+  const double saved = fetched - points * taps * padded / static_cast<double>(Vector(x[1]));
   constexpr double kKernel = 0.5e6, kMargin = 1.5;
-  return saved > kMargin * pixels * kPixel + kKernel;
+  return saved > kMargin * pixels * padded + kKernel;
 }
 
 bool Suits(const ir::Graph& graph, const Node& node) {
@@ -37,18 +45,20 @@ bool Suits(const ir::Graph& graph, const Node& node) {
   const auto is_8bit = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
   const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
   const bool fp8 = IsFp8(x.dtype) && IsFp8(w.dtype);
-  const bool typed = half || fp8 || (is_8bit(x.dtype) && is_8bit(w.dtype));
-  return typed && w.op == Op::kConstant && x.shape[1] == kPixel - 1 && node.shape.elements() > 0 &&
+  // What a sum beside a product of integers counts outside of the input is a number of channels (PadSums).
+  const bool counts = x.shape[1] > Vector(1) && node.As<ir::ConvAttrs>().absent != 0;
+  const bool typed = half || fp8 || (is_8bit(x.dtype) && is_8bit(w.dtype) && !counts);
+  return typed && w.op == Op::kConstant && Padded(x.shape[1]) != x.shape[1] && node.shape.elements() > 0 &&
          w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
 }
 
 // [o, c, kernel...] with zeros behind the channels.
-std::shared_ptr<const ConstantData> Padded(const std::shared_ptr<const ConstantData>& weight) {
+std::shared_ptr<const ConstantData> PaddedWeight(const std::shared_ptr<const ConstantData>& weight) {
   const std::shared_ptr<const ConstantData> from = ir::WithBytes(weight);
   Shape shape = from->shape;
-  shape[1] = kPixel;
+  shape[1] = Padded(from->shape[1]);
   const size_t outputs = static_cast<size_t>(shape[0]), whole = from->bytes.size() / outputs;
-  const size_t padded = whole / (kPixel - 1) * kPixel;
+  const size_t padded = whole / static_cast<size_t>(from->shape[1]) * static_cast<size_t>(shape[1]);
   std::vector<uint8_t> bytes(outputs * padded);
   for (size_t o = 0; o < outputs; ++o) std::memcpy(&bytes[o * padded], &from->bytes[o * whole], whole);
   return ConstantData::Own(from->dtype, shape, std::move(bytes));
@@ -77,9 +87,9 @@ void Pad(ir::Graph* graph, NodeId id) {
   const DType dtype = graph->node(id).dtype;
   ir::Builder b = BuilderLike(graph, id);
   Shape more = b.shape(x);
-  more[1] = 1;
+  more[1] = Padded(more[1]) - more[1];
   const NodeId pixels = b.Concat({x, b.Expand(b.Scalar(b.dtype(x), 0), more)}, 1);
-  const NodeId weight = b.Constant(Padded(graph->node(w).As<ir::ConstantAttrs>().data));
+  const NodeId weight = b.Constant(PaddedWeight(graph->node(w).As<ir::ConstantAttrs>().data));
   graph->node(weight).name = graph->node(w).name;
   const NodeId conv = b.Conv(pixels, weight, attrs);
   graph->node(conv).dtype = dtype;
@@ -89,7 +99,7 @@ void Pad(ir::Graph* graph, NodeId id) {
 
 }  // namespace
 
-Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options) {
+Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
     if (!options.target.tensor_cores || !Suits(*graph, graph->node(id))) continue;
@@ -97,7 +107,7 @@ Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options) 
     ++result.changes;
   }
   Tidy(graph);
-  result.text = Count(result.changes, "convolution") + " of three channels read four";
+  result.text = Count(result.changes, "convolution") + " of channels that are no vectors read more";
   return result;
 }
 

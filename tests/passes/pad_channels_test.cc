@@ -1,4 +1,4 @@
-// pad_few_channels: which convolutions read a copy of four channels, and that they compute the same.
+// pad_channels: which convolutions read a copy of four channels, and that they compute the same.
 #include <random>
 
 #include "tests/passes/small_graph.h"
@@ -32,13 +32,13 @@ int64_t Padded(const Picture& p) {
   s.Out("y", s.b.Cast(y, DType::kF32));
   PassOptions options;
   options.target.tensor_cores = p.channels_last;
-  const int64_t changes = ExpectSame(&s, PadFewChannels, options).changes;
+  const int64_t changes = ExpectSame(&s, PadChannels, options).changes;
   EXPECT_EQ(s.CountOf(Op::kConcat), changes);
   EXPECT_EQ(s.CountOf(Op::kConv), 1);
   return changes;
 }
 
-TEST(PadFewChannels, APictureOfThreeChannelsIsReadByPixels) {
+TEST(PadChannels, APictureOfThreeChannelsIsReadByPixels) {
   EXPECT_EQ(Padded({}), 1);
   EXPECT_EQ(Padded({.dtype = DType::kBF16}), 1);
   EXPECT_EQ(Padded({.x = {2, 3, 96, 96}, .stride = 2}), 0) << "saves less than a kernel costs";
@@ -46,7 +46,7 @@ TEST(PadFewChannels, APictureOfThreeChannelsIsReadByPixels) {
 }
 
 // Sums of the windows of bytes, beside their product, are of the copy as well: both read one input.
-TEST(PadFewChannels, SumsBesideAProductReadTheCopy) {
+TEST(PadChannels, SumsBesideAProductReadTheCopy) {
   SmallGraph s;
   const ir::ConvAttrs attrs{{1, 1}, {1, 1}, {0, 0}, {0, 0}, 1};
   const Shape weight{8, 3, 7, 7};
@@ -58,14 +58,14 @@ TEST(PadFewChannels, SumsBesideAProductReadTheCopy) {
   s.Out("y", s.b.Sub(y, s.b.BinaryScalar(TapeOp::kMul, s.b.Conv(x, ones, attrs), 5)));
   PassOptions options;
   options.target.tensor_cores = true;
-  EXPECT_EQ(ExpectSame(&s, PadFewChannels, options, 255).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, PadChannels, options, 255).changes, 1);
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);
     EXPECT_TRUE(node.dead || node.op != Op::kConv || s.g.node(node.inputs[0]).shape[1] == 4);
   }
 }
 
-TEST(PadFewChannels, OthersStay) {
+TEST(PadChannels, OthersStay) {
   EXPECT_EQ(Padded({.channels_last = false}), 0);
   EXPECT_EQ(Padded({.dtype = DType::kF32}), 0);
   EXPECT_EQ(Padded({.x = {2, 4, 64, 64}, .w = {8, 4, 7, 7}}), 0);

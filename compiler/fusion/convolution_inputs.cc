@@ -1,0 +1,58 @@
+// Inputs of convolutions on GPUs: tensor cores read the channels of a pixel as vectors, so what does not lie
+// so is copied with its channels last.
+#include <unordered_map>
+
+#include "compiler/fusion/preparation.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+
+namespace {
+
+// Elements that the copy saves fetching one by one, by each tile of output channels, against those that it
+// moves; a kernel's start counts as half a million: 59 million take 240 us on an H200
+// (tools/bench/results/2026-11-22-gpu-networks.md).
+bool CopyPays(const ir::Graph& graph, const Node& conv) {
+  const Shape &x = graph.node(conv.inputs[0]).shape, &w = graph.node(conv.inputs[1]).shape;
+  const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
+  const double fetched = points * static_cast<double>(w.elements() / w[0]);
+  constexpr int64_t kTile = 128;
+  constexpr double kKernel = 0.5e6;
+  return fetched * static_cast<double>((w[0] + kTile - 1) / kTile) >
+         2 * static_cast<double>(x.elements()) + kKernel;
+}
+
+// A convolution whose windows are vectors along the channels.
+bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
+  if (node.dead || node.op != Op::kConv) return false;
+  const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
+  return IsNarrow(x.dtype) && w.shape[0] >= 8 && (w.shape[1] % 8 == 0 || x.shape[1] == 4);
+}
+
+}  // namespace
+
+// Inputs and outputs of the model lie in their own order; all else that a convolution reads finds its order
+// when it is computed (channels_last.cc).
+void Preparation::CopyImages() {
+  if (c_.options.target.is_host()) return;
+  MarkOutputs();
+  std::unordered_map<NodeId, NodeId> copies;
+  const NodeId count = g_.size();
+  for (NodeId id = 0; id < count; ++id) {
+    const Node& node = g_.node(id);
+    if (!ReadsChannelVectors(g_, node) || !CopyPays(g_, node)) continue;
+    const NodeId input = node.inputs[0], base = g_.BaseOf(input);
+    if (g_.node(base).op != Op::kInput && !IsOutput(base)) continue;
+    const ir::View view = g_.ViewOf(input);
+    if (view.affine() && view.steps[0].strides[1] == 1) continue;
+    const auto [copy, made] = copies.try_emplace(input, ir::kNoNode);
+    if (made)
+      copy->second =
+          MakeCopy(input, "a convolution reads " + NameOf(g_, input) + " with its channels last", id);
+    g_.SetInput(id, 0, copy->second);
+  }
+}
+
+}  // namespace rondo::fusion

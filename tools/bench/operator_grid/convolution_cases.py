@@ -1,0 +1,101 @@
+"""Convolutions in one to three dimensions and transposed ones: windows, strides, dilations, groups, odd sizes, channels
+first, with weights that are constants."""
+import math
+
+from grid_case import Case, Port
+
+
+def each(value, rank):
+    return (value,) * rank if isinstance(value, int) else tuple(value)
+
+
+def convolution(channels, outputs, image, window, batch=1, stride=1, dilation=1, groups=1, pad=None, transposed=False,
+                dtype="f16"):
+    """`image`: the spatial extents; `pad`: by default about half the window."""
+    rank = len(image)
+    window, stride, dilation = each(window, rank), each(stride, rank), each(dilation, rank)
+    pad = each(pad, rank) if pad is not None else tuple((w - 1) * d // 2 for w, d in zip(window, dilation))
+    sizes = list(zip(image, window, stride, dilation, pad))
+    if transposed:
+        made = tuple((x - 1) * s + (w - 1) * d + 1 - 2 * p for x, w, s, d, p in sizes)
+        weight = (channels, outputs // groups) + window
+    else:
+        made = tuple((x + 2 * p - (w - 1) * d - 1) // s + 1 for x, w, s, d, p in sizes)
+        weight = (outputs, channels // groups) + window
+
+    def shown(letter, values, plain):
+        return f"_{letter}" + "x".join(map(str, values)) if any(v != plain for v in values) else ""
+
+    name = f"conv{'t' if transposed else ''}_{dtype}_b{batch}_{channels}to{outputs}_{'x'.join(map(str, image))}"
+    name += f"_w{'x'.join(map(str, window))}" + shown("s", stride, 1) + shown("d", dilation, 1)
+    name += f"_g{groups}" if groups > 1 else ""
+
+    def nodes():
+        from onnx import helper
+        node = helper.make_node("ConvTranspose" if transposed else "Conv", ["x", "w", "b"], ["y"], group=groups,
+                                strides=stride, dilations=dilation, pads=pad + pad)
+        return [node], []
+
+    def torch_call(t):
+        from torch.nn import functional
+        call = getattr(functional, f"conv{'_transpose' if transposed else ''}{rank}d")
+        return call(t["x"], t["w"], t["b"], stride=stride, padding=pad, dilation=dilation, groups=groups)
+
+    points = math.prod(image if transposed else made)
+    flops = 2.0 * batch * points * math.prod(weight)
+    return Case(name, (Port("x", dtype, (batch, channels) + tuple(image)),), Port("y", dtype, (batch, outputs) + made),
+                nodes, torch_call, flops, weights=(Port("w", dtype, weight), Port("b", dtype, (outputs,))),
+                tolerance={"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}[dtype])
+
+
+def cases():
+    # Two dimensions: what networks of images have, and their neighbours.
+    yield convolution(320, 320, (64, 64), 3, batch=2)
+    yield convolution(2560, 1280, (16, 16), 3, batch=2)
+    yield convolution(1280, 1280, (8, 8), 3, batch=2)
+    yield convolution(4, 320, (64, 64), 3, batch=2)
+    yield convolution(320, 4, (64, 64), 3, batch=2)
+    yield convolution(64, 64, (56, 56), 3)
+    yield convolution(128, 128, (256, 256), 3)
+    yield convolution(256, 256, (33, 33), 3, dilation=12, pad=12)
+    yield convolution(320, 320, (64, 64), 3, batch=2, stride=2)
+    yield convolution(3, 64, (224, 224), 7, stride=2, batch=8)
+    yield convolution(3, 768, (224, 224), 16, stride=16, pad=0, batch=8)
+    yield convolution(64, 64, (56, 56), 5, batch=4)
+    yield convolution(96, 96, (31, 47), (1, 7), batch=4)
+    yield convolution(100, 100, (37, 41), 3, batch=4)
+    yield convolution(17, 33, (37, 41), 3, batch=4)
+    yield convolution(512, 512, (14, 14), 1, batch=8)
+    yield convolution(255, 512, (14, 14), 3, batch=8)
+    yield convolution(256, 256, (28, 28), 3, batch=4, groups=32)
+    yield convolution(128, 128, (28, 28), 3, batch=4, groups=2)
+    yield convolution(384, 384, (28, 28), 7, batch=4, groups=384)
+    yield convolution(64, 64, (56, 56), 11, stride=4)
+    yield convolution(320, 320, (64, 64), 3, batch=2, dtype="bf16")
+    yield convolution(64, 64, (56, 56), 3, dtype="f32")
+    yield convolution(320, 320, (32, 32), 3, dtype="f32")
+    # One dimension.
+    yield convolution(512, 512, (16000,), 10, stride=5, pad=0)
+    yield convolution(512, 512, (3199,), 3, stride=2, pad=0)
+    yield convolution(80, 512, (3000,), 3)
+    yield convolution(512, 512, (3000,), 3, stride=2)
+    yield convolution(256, 256, (4096,), 3, dilation=27)
+    yield convolution(128, 128, (8192,), 7, dilation=9)
+    yield convolution(1, 512, (80000,), 10, stride=5, pad=0)
+    yield convolution(768, 768, (499,), 128, groups=16, pad=64)
+    yield convolution(32, 1, (65536,), 7)
+    # Three dimensions.
+    yield convolution(32, 32, (32, 32, 32), 3)
+    yield convolution(3, 768, (16, 224, 224), (2, 16, 16), stride=(2, 16, 16), pad=0)
+    yield convolution(64, 128, (16, 28, 28), 3, stride=2)
+    yield convolution(256, 256, (9, 14, 14), (3, 1, 1))
+    yield convolution(128, 128, (5, 60, 104), 3)
+    # Transposed.
+    yield convolution(256, 128, (64, 64), 4, stride=2, pad=1, transposed=True)
+    yield convolution(512, 256, (16, 16), 4, stride=2, pad=1, transposed=True, batch=8)
+    yield convolution(128, 64, (64, 64), 2, stride=2, pad=0, transposed=True)
+    yield convolution(128, 64, (63, 65), 3, stride=2, pad=1, transposed=True)
+    yield convolution(64, 64, (56, 56), 3, transposed=True)
+    yield convolution(512, 256, (800,), 16, stride=8, pad=4, transposed=True)
+    yield convolution(256, 128, (6400,), 4, stride=2, pad=1, transposed=True)
+    yield convolution(64, 32, (16, 16, 16), 4, stride=2, pad=1, transposed=True)
