@@ -214,10 +214,13 @@ NodeId DirectCumulativeSum(Builder& b, NodeId x, bool exclusive) {
   square.dims[square.rank++] = n;
   const ir::Size size = b.SizeOf(x, last);
   NodeId wide = b.Expand(b.Unsqueeze(x, last), square);
-  NodeId j = b.IotaOver({size, size}, 1);
-  NodeId i = b.IotaOver({size, size}, 0);
+  // Of all rows, so that it does not become a constant: GPUs know running sums by what counts.
+  ir::Dims dims = b.SizesOf(x);
+  dims.push_back(size);
+  NodeId j = b.IotaOver(dims, last + 1);
+  NodeId i = b.IotaOver(dims, last);
   NodeId keep = b.Binary(exclusive ? TapeOp::kLess : TapeOp::kLessEqual, j, i);
-  NodeId kept = b.Select(b.Expand(keep, square), wide, b.Expand(b.Scalar(b.dtype(x), 0), square));
+  NodeId kept = b.Select(keep, wide, b.Expand(b.Scalar(b.dtype(x), 0), square));
   return b.Reduce(ReduceKind::kSum, kept, {last + 1}, false);
 }
 

@@ -35,6 +35,30 @@ bool IsFp8Weight(const ir::Graph& g, const Node& node) {
                                                      [&](NodeId id) { return IsFp8(g.node(id).dtype); });
 }
 
+// Whether nothing that only a run knows goes into it, as far as `depth` nodes tell.
+bool MayFold(const ir::Graph& g, NodeId id, int depth) {
+  const Node& node = g.node(g.BaseOf(id));
+  if (depth == 0 || node.op == Op::kConstant || node.op == Op::kIota) return true;
+  return node.op != Op::kInput && std::all_of(node.inputs.begin(), node.inputs.end(),
+                                              [&](NodeId input) { return MayFold(g, input, depth - 1); });
+}
+
+// A comparison of positions with one another, which kernels compute as they go: as a constant it would be
+// memory to read. It is one where what reads it becomes one as well.
+bool IsBetterComputed(ir::Graph& g, const Node& node, const PassOptions& options) {
+  constexpr int64_t kFew = 4096;
+  constexpr int kDepth = 8;
+  if (options.host || node.op != Op::kPointwise || node.shape.elements() <= kFew) return false;
+  const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+  const auto counts = [&](NodeId id) { return g.node(g.BaseOf(id)).op == Op::kIota; };
+  if ((op != TapeOp::kLess && op != TapeOp::kLessEqual) || !counts(node.inputs[0]) || !counts(node.inputs[1]))
+    return false;
+  const std::vector<NodeId> readers = g.UsersOf(node.id);
+  return std::none_of(readers.begin(), readers.end(), [&](NodeId reader) {
+    return g.node(reader).op != Op::kPointwise || MayFold(g, reader, kDepth);
+  });
+}
+
 }  // namespace
 
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
@@ -45,7 +69,9 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
     if (node.op == Op::kInput || node.op == Op::kConstant || node.op == Op::kView || node.op == Op::kIota)
       continue;
     int64_t size = node.shape.elements() * ByteSize(node.dtype);
-    if (size > options.fold_bytes || node.inputs.empty() || IsFp8Weight(*graph, node)) continue;
+    if (size > options.fold_bytes || node.inputs.empty() || IsFp8Weight(*graph, node) ||
+        IsBetterComputed(*graph, node, options))
+      continue;
     ir::Values values;
     for (NodeId in : node.inputs) {
       values.push_back(KnownValue(ir::Builder(graph), *graph, in, options.fold_bytes));

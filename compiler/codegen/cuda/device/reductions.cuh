@@ -1,5 +1,5 @@
-// Reductions over W threads: a warp (32), or the whole block of 256, all of which must call. Every thread has
-// the result.
+// Reductions over W threads: a power of two of neighbours in a warp, a warp (32), or the whole block of 256,
+// all of which must call. Every thread has the result.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
 
@@ -29,9 +29,14 @@ struct Min {
     return op_min(a, b);
   }
 };
+// The threads of the warp among which this one reduces.
+template <int W>
+DEV u32 neighbours() {
+  return W >= 32 ? 0xffffffffu : ((1u << (W & 31)) - 1u) << (threadIdx.x & 31 & ~(W - 1));
+}
 template <typename Op, int W, typename T>
 DEV T reduce(T v) {
-  for (int d = 16; d > 0; d >>= 1) v = Op::of(v, (T)__shfl_xor_sync(0xffffffffu, v, d));
+  for (int d = W < 32 ? W / 2 : 16; d > 0; d >>= 1) v = Op::of(v, (T)__shfl_xor_sync(neighbours<W>(), v, d));
   if (W > 32) {
     __shared__ __align__(16) T warps[8];  // read whole, and nothing beside it
     __syncthreads();
@@ -57,9 +62,9 @@ DEV bool better_later(T v, T best, i64 best_at) {
 }
 template <bool max, bool last, int W, typename T>
 DEV i64 reduce_arg(T v, i64 at) {
-  for (int d = 16; d > 0; d >>= 1) {
-    T ov = (T)__shfl_xor_sync(0xffffffffu, v, d);
-    i64 oat = __shfl_xor_sync(0xffffffffu, at, d);
+  for (int d = W < 32 ? W / 2 : 16; d > 0; d >>= 1) {
+    T ov = (T)__shfl_xor_sync(neighbours<W>(), v, d);
+    i64 oat = __shfl_xor_sync(neighbours<W>(), at, d);
     if (better<max, last>(ov, oat, v, at)) {
       v = ov;
       at = oat;

@@ -215,6 +215,26 @@ void WriteElements(const PartContext& context, const RowShape& shape, const Stag
   writer->Close(2);
 }
 
+namespace {
+
+// Whether elements of rows lie one behind the other: else threads that take one each read far apart.
+bool LieTogether(const Part& part, size_t along) {
+  const std::vector<size_t> touched = RowOperands(part);
+  return std::all_of(touched.begin(), touched.end(), [&](size_t index) {
+    return !MovesAlong(part, part.operands[index], along) || part.operands[index].strides[along] == 1;
+  });
+}
+
+// Threads of a row: a block, a warp, or as many neighbours in one as it has vectors.
+int64_t WidthOf(const GpuTable& gpu, const RowShape& shape) {
+  if (shape.vectors > (shape.lanes > 1 ? gpu.row_warp_vectors : gpu.row_warp_elements)) return kCudaBlock;
+  int64_t width = 1;
+  while (width < std::min<int64_t>(32, shape.vectors)) width *= 2;
+  return width;
+}
+
+}  // namespace
+
 std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   constexpr int64_t kMostRegisters = 96;  // of one thread, for what a row keeps
   constexpr int64_t kMostRounds = 16;
@@ -222,13 +242,15 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   RowShape shape;
   shape.along = part.loops.size() - 1;
   shape.lanes = LanesFor(context, RowOperands(part), shape.along);
-  if (shape.lanes == 1 || part.reduced == 0) return std::nullopt;
+  if (part.reduced == 0) return std::nullopt;
   shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
   const GpuTable& gpu = GpuTableOf(context.target);
-  shape.width = shape.vectors <= gpu.row_warp_vectors ? 32 : kCudaBlock;
+  if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !LieTogether(part, shape.along)))
+    return std::nullopt;
+  shape.width = WidthOf(gpu, shape);
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.rounds > kMostRounds) return std::nullopt;
-  shape.cached = CachedOperands(context, shape);
+  if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
   if (RegistersOf(part, shape) > kMostRegisters) return std::nullopt;
   return shape;
 }

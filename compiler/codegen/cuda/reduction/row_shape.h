@@ -33,7 +33,8 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
 // Of one thread, for what a row keeps and what of it is cached.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 
-// A row that a warp or a block keeps. None if it is too long or lies so that vectors cannot be read.
+// A row that neighbours in a warp, a warp or a block keep. None if it is too long; and a long one that lies
+// so that vectors cannot be read.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
 // Bytes of shared memory of a block where the row lies there.
@@ -47,7 +48,7 @@ void CacheOperands(const PartContext& context, const RowShape& shape, bool const
 // The stage's tape at all of this thread's elements (the row's thread is `lane`), reductions in vK.
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer);
-// Any stage of a row that the `shape.width` threads of a warp or a block share, with what it reduces.
+// Any stage of a row that the `shape.width` threads of a row share, with what it reduces.
 void WriteRowStage(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer);
 
