@@ -13,7 +13,7 @@ namespace {
 
 // Elements that the copy saves fetching one by one, by each tile of output channels, against those that it
 // moves; a kernel's start counts as half a million: 59 million take 240 us on an H200
-// (tools/bench/results/2026-11-22-gpu-networks.md).
+// (tools/bench/results/gpu-networks.md).
 bool CopyPays(const ir::Graph& graph, const Node& conv) {
   const Shape &x = graph.node(conv.inputs[0]).shape, &w = graph.node(conv.inputs[1]).shape;
   const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
@@ -35,8 +35,8 @@ bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
 
 // Inputs and outputs of the model lie in their own order; all else that a convolution reads finds its order
 // when it is computed (channels_last.cc).
-void Preparation::CopyImages() {
-  if (c_.options.target.is_host()) return;
+void Preparation::CopyPictures() {
+  if (!c_.options.target.tensor_cores) return;
   MarkOutputs();
   std::unordered_map<NodeId, NodeId> copies;
   const NodeId count = g_.size();

@@ -111,7 +111,7 @@ class Preparation {
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
 
   // convolution_inputs.cc
-  void CopyImages();
+  void CopyPictures();
 
   // contiguous_buffers.cc
   void CopyCallInputs();

@@ -69,7 +69,7 @@ Status Preparation::Run() {
   CopyConcatPieces();
   GatherInPlace();
   RONDO_RETURN_IF_ERROR(OrderCopies());
-  CopyImages();
+  CopyPictures();
   WriteStatesDirectly();
   TakeDonations();
   return Index();

@@ -48,7 +48,8 @@ bool MayFold(const ir::Graph& g, NodeId id, int depth) {
 bool IsBetterComputed(ir::Graph& g, const Node& node, const PassOptions& options) {
   constexpr int64_t kFew = 4096;
   constexpr int kDepth = 8;
-  if (options.host || node.op != Op::kPointwise || node.shape.elements() <= kFew) return false;
+  if (!options.target.many_threads || node.op != Op::kPointwise || node.shape.elements() <= kFew)
+    return false;
   const TapeOp op = node.As<ir::PointwiseAttrs>().op;
   const auto counts = [&](NodeId id) { return g.node(g.BaseOf(id)).op == Op::kIota; };
   if ((op != TapeOp::kLess && op != TapeOp::kLessEqual) || !counts(node.inputs[0]) || !counts(node.inputs[1]))

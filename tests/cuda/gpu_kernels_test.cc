@@ -538,6 +538,8 @@ TEST(GpuKernels, MapsMatchTheReference) {
       AddMap(&suite, {5, 12}, in, out, 16, seed++);
       AddMap(&suite, {4, 3, 32}, in, out, 2, seed++);
       AddMap(&suite, {77}, in, out, 0, seed++);
+      AddMap(&suite, {96, 24, 64}, in, out, seed % 2 == 0 ? 0 : 8, seed);  // transposed in registers
+      ++seed;
     }
     AddScatter(&suite, 5, 9, 64, in, false, seed++);
     AddScatter(&suite, 5, 9, 63, in, false, seed++);

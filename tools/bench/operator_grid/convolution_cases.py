@@ -11,7 +11,8 @@ def each(value, rank):
 
 def convolution(channels, outputs, image, window, batch=1, stride=1, dilation=1, groups=1, pad=None, transposed=False,
                 dtype="f16"):
-    """`image`: the spatial extents; `pad`: by default about half the window."""
+    """`image`: the spatial extents; `pad`: by default about half the window. Large weights lie with their channels last, as
+    GPUs read them, so that they stay synthetic in the plan."""
     rank = len(image)
     window, stride, dilation = each(window, rank), each(stride, rank), each(dilation, rank)
     pad = each(pad, rank) if pad is not None else tuple((w - 1) * d // 2 for w, d in zip(window, dilation))
@@ -30,21 +31,27 @@ def convolution(channels, outputs, image, window, batch=1, stride=1, dilation=1,
     name += f"_w{'x'.join(map(str, window))}" + shown("s", stride, 1) + shown("d", dilation, 1)
     name += f"_g{groups}" if groups > 1 else ""
 
+    last = not transposed and channels // groups % 8 == 0 and 2 * math.prod(weight) > 1 << 20
+    lies = (weight[0],) + window + (weight[1],) if last else weight
+    shown_last = (0, rank + 1) + tuple(range(1, rank + 1))
+
     def nodes():
         from onnx import helper
-        node = helper.make_node("ConvTranspose" if transposed else "Conv", ["x", "w", "b"], ["y"], group=groups,
+        made = [helper.make_node("Transpose", ["w"], ["weight"], perm=shown_last)] if last else []
+        node = helper.make_node("ConvTranspose" if transposed else "Conv", ["x", "weight" if last else "w", "b"], ["y"], group=groups,
                                 strides=stride, dilations=dilation, pads=pad + pad)
-        return [node], []
+        return made + [node], []
 
     def torch_call(t):
         from torch.nn import functional
         call = getattr(functional, f"conv{'_transpose' if transposed else ''}{rank}d")
-        return call(t["x"], t["w"], t["b"], stride=stride, padding=pad, dilation=dilation, groups=groups)
+        w = t["w"].permute(shown_last).contiguous() if last else t["w"]
+        return call(t["x"], w, t["b"], stride=stride, padding=pad, dilation=dilation, groups=groups)
 
     points = math.prod(image if transposed else made)
     flops = 2.0 * batch * points * math.prod(weight)
     return Case(name, (Port("x", dtype, (batch, channels) + tuple(image)),), Port("y", dtype, (batch, outputs) + made),
-                nodes, torch_call, flops, weights=(Port("w", dtype, weight), Port("b", dtype, (outputs,))),
+                nodes, torch_call, flops, weights=(Port("w", dtype, lies), Port("b", dtype, (outputs,))),
                 tolerance={"f32": 1e-4, "f16": 4e-3, "bf16": 3e-2}[dtype])
 
 

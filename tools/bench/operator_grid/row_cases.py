@@ -1,4 +1,4 @@
-"""Rows: softmax, cumulative sums, TopK."""
+"""Rows: softmax, norms, reductions, cumulative sums, TopK."""
 from grid_case import Case, Port
 
 
@@ -45,13 +45,41 @@ def topk(rows, elements, k, dtype="f16"):
                 Port("y", dtype, (rows, k)), nodes, torch_call, 0.0, tolerance=1e-3)
 
 
+def norm(rows, elements, dtype="f16", kind="layer"):
+    def nodes():
+        from onnx import helper
+        if kind == "layer":
+            return [helper.make_node("LayerNormalization", ["x", "g", "b"], ["y"], axis=-1)], []
+        return [helper.make_node("ReduceMean" if kind == "mean" else "ReduceMax", ["x"], ["y"], keepdims=1, axes=[-1])], []
+
+    def torch_call(t):
+        import torch
+        if kind == "layer":
+            return torch.nn.functional.layer_norm(t["x"], (elements,), t["g"], t["b"])
+        return t["x"].mean(-1, keepdim=True) if kind == "mean" else t["x"].amax(-1, keepdim=True)
+
+    weights = (Port("g", dtype, (elements,)), Port("b", dtype, (elements,))) if kind == "layer" else ()
+    return Case(f"{kind}_{dtype}_{rows}x{elements}", (Port("x", dtype, (rows, elements)),),
+                Port("y", dtype, (rows, elements if kind == "layer" else 1)), nodes, torch_call, 0.0, weights=weights,
+                tolerance={"f32": 1e-4, "f16": 4e-3}[dtype])
+
+
 def cases():
-    for rows, elements in ((65536, 64), (65536, 49), (100000, 32), (8192, 128), (16384, 77), (4096, 1024), (64, 8192), (100000, 7)):
+    for rows, elements in ((65536, 64), (65536, 49), (100000, 32), (8192, 128), (16384, 77), (4096, 1024), (64, 8192),
+                           (100000, 7), (1, 64), (197, 197), (2048, 384), (300, 50257)):
         yield softmax(rows, elements)
     yield softmax(65536, 64, "f32")
-    for rows, elements in ((64, 16384), (1024, 1024), (1, 1000000), (4096, 77), (16384, 64)):
+    yield softmax(65536, 49, "f32")
+    for rows, elements in ((65536, 64), (100000, 32), (16384, 128), (50000, 96), (4096, 768), (1, 4096), (3136, 100)):
+        yield norm(rows, elements)
+    yield norm(65536, 64, "f32")
+    for rows, elements in ((65536, 64), (100000, 9), (1000, 1000), (8, 100000)):
+        yield norm(rows, elements, kind="mean")
+        yield norm(rows, elements, "f32", kind="max")
+    for rows, elements in ((64, 16384), (1024, 1024), (1, 1000000), (4096, 77), (16384, 64), (8, 50000), (1, 5000)):
         yield cumulative(rows, elements)
     yield cumulative(64, 16384, "f16")
     yield cumulative(4096, 512, axis=0)
-    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300)):
+    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (1, 50000, 50), (16, 50000, 50), (4, 128256, 64),
+                              (1, 100000, 1000), (8, 8400, 300), (32, 256, 256), (64, 50257, 1)):
         yield topk(rows, elements, k)

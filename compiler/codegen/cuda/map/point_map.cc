@@ -5,10 +5,7 @@
 
 namespace rondo::cuda {
 
-namespace {
-
-// Neighbouring points that one thread computes.
-int LanesOf(const PartContext& context) {
+int LanesOfMap(const PartContext& context) {
   const Part& part = context.part;
   if (part.loops.empty()) return 1;
   // What is read may lie as it likes; what is written sets the vectors.
@@ -21,9 +18,11 @@ int LanesOf(const PartContext& context) {
   return LanesFor(context, stored, along);
 }
 
+namespace {
+
 Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const size_t loops = context.part.loops.size();
-  const int lanes = LanesOf(context);
+  const int lanes = LanesOfMap(context);
   const int64_t threads = context.Points(0, loops) / lanes;
   writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
   writer->Line("if (point >= " + Text(threads) + "ull) return;");
