@@ -365,6 +365,62 @@ TEST(GpuKernels, RowsMatchTheReference) {
   suite.Run();
 }
 
+// Rows of few elements that are no whole vectors: several share a warp.
+TEST(GpuKernels, ShortRowsShareAWarp) {
+  Suite suite;
+  uint32_t seed = 400;
+  for (int64_t row : {3, 9, 13}) {
+    for (DType type : {DType::kF32, DType::kF16}) {
+      AddNorm(&suite, 1000, {row}, type, DType::kF16, seed++);
+      AddSoftmax(&suite, 19, row, type, seed++);
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("threadIdx.x / 4u"), 4u);
+  EXPECT_EQ(suite.Count("threadIdx.x / 16u"), 8u);
+}
+
+// y[t, i] = the sum of x[t, j] of all j below i, or up to it.
+void AddRunningSums(Suite* suite, int64_t rows, int64_t row, bool own, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("running sums of " + std::to_string(rows) + " rows of " + std::to_string(row) + " " +
+                       Name(type));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = 2;
+  maker.part.reduced = maker.part.scalars = 1;
+  maker.loops = {rows, row, row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 2}), y = maker.Operand(type, Mode::kWrite, {0, 1});
+  TapeMaker sum, store;
+  const uint16_t position = sum.Add(TapeOp::kIndex, TapeType::kI64, 2),
+                 end = sum.Add(TapeOp::kIndex, TapeType::kI64, 1);
+  const uint16_t counts = sum.Add(own ? TapeOp::kLessEqual : TapeOp::kLess, TapeType::kI64, 0, position, end);
+  const uint16_t value = sum.Load(x, type);
+  const uint16_t zero = NaturalType(type) == TapeType::kI64 ? sum.ConstInt(0) : sum.Const(0);
+  sum.Add(TapeOp::kReduceSum, NaturalType(type), 0,
+          sum.Add(TapeOp::kSelect, NaturalType(type), 0, counts, value, zero));
+  store.Store(y, type, store.Add(TapeOp::kScalar, NaturalType(type), 0));
+  const std::vector<Stage> stages = {{false, maker.Keep(sum)}, {true, maker.Keep(store)}};
+  maker.part.stages = c.arena.Copy(stages);
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-3, 1e-4};
+}
+
+TEST(GpuKernels, RunningSumsReadEachElementOnce) {
+  Suite suite;
+  uint32_t seed = 500;
+  size_t cases = 0;
+  for (int64_t row : {1, 31, 64, 77, 512}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kI64}) {
+      AddRunningSums(&suite, 11, row, seed % 2 == 0, type, seed);
+      ++seed;
+      ++cases;
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("sum_of_lanes("), cases);
+}
+
 // ----------------------------------------------------------------------------------------- maps
 
 // y = x * w + z, z read back to front in its first half or at another alignment.

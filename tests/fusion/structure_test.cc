@@ -576,6 +576,37 @@ TEST_F(Structure, OnTheHostWhatIsQuantisedByItsRangeForAConvolutionHasItsChannel
   }
 }
 
+// The input of a model lies in its own order: where many windows read it, a copy lies channels last, and
+// serves all convolutions that read it.
+TEST_F(Structure, OnGpusConvolutionsReadACopyOfAnInputThatHasItsChannelsLast) {
+  for (const int64_t side : {6, 40}) {
+    Graph graph;
+    Builder b(&graph);
+    const Shape kernel{64, 16, 3, 3};
+    ir::ConvAttrs attrs;
+    attrs.strides = attrs.dilations = {1, 1};
+    attrs.pads_begin = attrs.pads_end = {1, 1};
+    const NodeId x = b.Input("x", DType::kF16, Shape{1, 16, side, side});
+    for (const char* name : {"y", "z"}) {
+      std::vector<double> numbers(static_cast<size_t>(kernel.elements()), name[0] == 'y' ? 0.125 : 0.25);
+      const NodeId weight = b.Floats(DType::kF16, kernel, numbers);
+      graph.outputs.push_back({name, b.Conv(x, weight, attrs)});
+    }
+    FuseOptions options;
+    options.target = GpuTraits();
+    int copies = 0, read_as_vectors = 0;
+    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1, options).ops) {
+      for (const Part& part : op.kernel.parts) {
+        copies += part.skeleton == Skeleton::kMap;
+        const bool convolves = part.skeleton == Skeleton::kConvolution;
+        read_as_vectors += convolves && part.operands[part.lhs].strides[part.loops.size() - 3] == 1;
+      }
+    }
+    EXPECT_EQ(copies, side == 40 ? 1 : 0);
+    EXPECT_EQ(read_as_vectors, side == 40 ? 2 : 0);
+  }
+}
+
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
   // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));

@@ -152,5 +152,45 @@ TEST(OperatorsTest, TopKGivesEveryElementAPlaceOfItsOwn) {
   }
 }
 
+// A place of the result sees every stride-th tap.
+TEST(OperatorsTest, TransposedConvolutionsMultiplyNoZeros) {
+  constexpr int64_t kIn = 5;
+  for (const int64_t kernel : {2, 3, 4, 7}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      if (kernel < stride) continue;
+      ModelMaker m;
+      m.Input("x", {1, 1, kIn});
+      std::vector<float> taps;
+      for (int64_t t = 0; t < kernel; ++t) taps.push_back(static_cast<float>(t + 1));
+      m.Floats("w", {1, 1, kernel}, taps);
+      onnx::AttributeProto* strides = m.Node("ConvTranspose", {"x", "w"}, {"y"})->add_attribute();
+      strides->set_name("strides");
+      strides->set_type(onnx::AttributeProto::INTS);
+      strides->add_ints(stride);
+      m.Output("y");
+      auto graph = Import(m);
+      ASSERT_TRUE(graph.ok()) << graph.status().message();
+      const std::vector<float> x = {3, 1, 4, 1, 5};
+      std::vector<double> expected(static_cast<size_t>(stride * (kIn - 1) + kernel), 0);
+      for (int64_t i = 0; i < kIn; ++i) {
+        for (int64_t t = 0; t < kernel; ++t)
+          expected[static_cast<size_t>(stride * i + t)] +=
+              static_cast<double>(x[static_cast<size_t>(i)] * taps[static_cast<size_t>(t)]);
+      }
+      EXPECT_EQ(Evaluate(*graph, x), expected) << kernel << " " << stride;
+      int64_t multiplied = 0;
+      for (ir::NodeId id = 0; id < graph->size(); ++id) {
+        const ir::Node& node = graph->node(id);
+        if (node.dead || node.op != ir::Op::kConv) continue;
+        const Shape& w = graph->node(node.inputs[1]).shape;
+        multiplied += node.shape.elements() * w.elements() / w[0];
+      }
+      const auto out = static_cast<int64_t>(expected.size());
+      EXPECT_LE(stride * multiplied, kernel * (out + 2 * stride)) << kernel << " " << stride;
+      EXPECT_EQ(LiveNodes(*graph, ir::Op::kConv), kernel % stride == 0 ? 1 : 2);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo

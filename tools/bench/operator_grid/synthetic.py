@@ -1,4 +1,6 @@
 """The numbers of synthetic weights (core/synthetic.h), on the GPU."""
+import math
+
 import torch
 
 MASK = (1 << 64) - 1
@@ -29,11 +31,17 @@ def right(x, bits):
     return x >> bits & ((1 << 64 - bits) - 1)
 
 
-def synthetic(port, seed, scale=1.0):
-    """A weight's elements in [-scale, scale)."""
-    count = 1
-    for extent in port.shape:
-        count *= extent
+def scale_of(shape):
+    """compiler/import/synthetic_weight.h."""
+    if len(shape) < 2:
+        return 0.5
+    fan = shape[0] if len(shape) == 2 else math.prod(shape) // shape[0]
+    return math.sqrt(3 / fan)
+
+
+def synthetic(port, seed):
+    """A weight's elements."""
+    count, scale = math.prod(port.shape), scale_of(port.shape)
     x = torch.arange(count, device="cuda", dtype=torch.int64) * signed(STRIDE) + signed(key_of(seed, port.name))
     for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
         x = (x ^ right(x, 33)) * signed(factor)
