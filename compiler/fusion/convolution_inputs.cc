@@ -17,10 +17,11 @@ namespace {
 bool CopyPays(const ir::Graph& graph, const Node& conv) {
   const Shape &x = graph.node(conv.inputs[0]).shape, &w = graph.node(conv.inputs[1]).shape;
   const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
-  const double fetched = points * static_cast<double>(w.elements() / w[0]);
+  const int64_t groups = conv.As<ir::ConvAttrs>().groups;
+  const double fetched = points * static_cast<double>(w.elements() / w[0] * groups);
   constexpr int64_t kTile = 128;
   constexpr double kKernel = 0.5e6;
-  return fetched * static_cast<double>((w[0] + kTile - 1) / kTile) >
+  return fetched * static_cast<double>((w[0] / groups + kTile - 1) / kTile) >
          2 * static_cast<double>(x.elements()) + kKernel;
 }
 
@@ -28,7 +29,7 @@ bool CopyPays(const ir::Graph& graph, const Node& conv) {
 bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
   if (node.dead || node.op != Op::kConv) return false;
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
-  return IsNarrow(x.dtype) && w.shape[0] >= 8 && (w.shape[1] % 8 == 0 || x.shape[1] == 4);
+  return IsNarrow(x.dtype) && w.shape[0] > 1 && (w.shape[1] % 8 == 0 || x.shape[1] == 4);
 }
 
 }  // namespace
