@@ -225,6 +225,30 @@ bool LieTogether(const Part& part, size_t along) {
   });
 }
 
+// Whether neighbouring rows read the same elements, and rows are many: each thread of a warp that takes a row
+// alone computes what another one has read.
+bool ShareElements(const PartContext& context) {
+  constexpr int64_t kLeastRows = 32, kMostElements = 8192;  // rows a multiprocessor
+  const Part& part = context.part;
+  const size_t loops = part.loops.size();
+  if (part.outer == 0 || part.kept != 0 || part.loops[part.outer - 1u] < 32 ||
+      context.Points(part.outer, loops) > kMostElements ||
+      static_cast<double>(context.Points(0, part.outer)) < kLeastRows * context.Processors())
+    return false;
+  bool shared = false;
+  for (const Stage& stage : part.stages) {
+    if (stage.per_row) continue;
+    if (!Touched(stage.tape, TapeOp::kStore).empty()) return false;
+    for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
+      bool moves = false;
+      for (size_t l = part.outer; l < loops; ++l) moves = moves || MovesAlong(part, part.operands[index], l);
+      if (moves && MovesAlong(part, part.operands[index], part.outer - 1u)) return false;
+      shared = shared || moves;
+    }
+  }
+  return shared;
+}
+
 // Threads of a row: a block, a warp, or as many neighbours in one as it has vectors.
 int64_t WidthOf(const GpuTable& gpu, const RowShape& shape) {
   if (shape.vectors > (shape.lanes > 1 ? gpu.row_warp_vectors : gpu.row_warp_elements)) return kCudaBlock;
@@ -244,6 +268,12 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   shape.lanes = LanesFor(context, RowOperands(part), shape.along);
   if (part.reduced == 0) return std::nullopt;
   shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
+  if (ShareElements(context)) {
+    shape.width = 1;
+    shape.rounds = shape.vectors;
+    shape.in_registers = false;
+    return shape;
+  }
   const GpuTable& gpu = GpuTableOf(context.target);
   if (shape.lanes == 1 && (shape.vectors > gpu.row_warp_elements || !LieTogether(part, shape.along)))
     return std::nullopt;
