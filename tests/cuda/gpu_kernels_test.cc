@@ -581,7 +581,60 @@ TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
   AddUpdates(&suite, shapes[0], DType::kF16, seed++);
   AddUpdates(&suite, shapes[3], DType::kF16, seed++);
   suite.Run();
-  EXPECT_EQ(suite.Count("take_owned_points<"), std::size(shapes) + 2);
+  // Those of integers, but products, in any order.
+  EXPECT_EQ(suite.Count("update_sum("), 3u);
+  EXPECT_EQ(suite.Count("update_extreme<"), 1u);
+  EXPECT_EQ(suite.Count("take_owned_points<"), std::size(shapes) + 2 - 4);
+}
+
+TEST(GpuKernels, ExtremesOfOnePlaceComeInAnyOrder) {
+  Suite suite;
+  uint32_t seed = 700;
+  size_t cases = 0;
+  for (DType type : {DType::kF32, DType::kI64, DType::kI32}) {
+    for (TapeOp op : {TapeOp::kMax, TapeOp::kMin}) {
+      AddUpdates(&suite, {700, 64, 90, 90, false, op}, type, seed++);
+      AddUpdates(&suite, {3000, 1, 10, 3, false, op}, type, seed++);
+      AddUpdates(&suite, {300, 8, 10, 10, true, op}, type, seed++);
+      cases += 3;
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("update_extreme<"), cases);
+}
+
+// y[r, i] = how many of x[r, j] are less than x[r, i]: rows, of which each reads the same elements, have a
+// thread each.
+TEST(GpuKernels, RowsThatReadTheSameElementsHaveAThreadEach) {
+  Suite suite;
+  uint32_t seed = 800;
+  for (int64_t row : {40, 77}) {
+    for (DType type : {DType::kF32, DType::kF16}) {
+      Random random(seed++);
+      Case& c = suite.Add("counts of " + std::to_string(row) + " " + Name(type));
+      PartMaker& maker = c.maker;
+      maker.part.skeleton = Skeleton::kReduction;
+      maker.part.outer = 2;
+      maker.part.reduced = maker.part.scalars = 1;
+      maker.loops = {250, row, row};
+      const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
+                     y = maker.Operand(DType::kI64, Mode::kWrite, {0, 1});
+      const uint16_t other = maker.Operand(type, Mode::kRead, {0, 2});
+      maker.operands[other].param = maker.operands[x].param;
+      maker.sizes.pop_back();
+      maker.dtypes.pop_back();
+      TapeMaker count, store;
+      count.Add(TapeOp::kReduceSum, TapeType::kI64, 0,
+                count.Add(TapeOp::kLess, TapeType::kI64, 0, count.Load(other, type), count.Load(x, type)));
+      store.Store(y, DType::kI64, store.Add(TapeOp::kScalar, TapeType::kI64, 0));
+      const std::vector<Stage> stages = {{false, maker.Keep(count)}, {true, maker.Keep(store)}};
+      maker.part.stages = c.arena.Copy(stages);
+      c.memory.Randomise(maker, random);
+      c.tolerance = {0, 0};
+    }
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("threadIdx.x / 1u"), 4u);
 }
 
 TEST(GpuKernels, MapsMatchTheReference) {

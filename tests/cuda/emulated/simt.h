@@ -236,6 +236,12 @@ static inline T atomicMax(T* at, T value) {
   return was;
 }
 template <typename T>
+static inline T atomicAdd(T* at, T value) {
+  const T was = *at;
+  *at = was + value;
+  return was;
+}
+template <typename T>
 static inline T atomicMin(T* at, T value) {
   const T was = *at;
   if (value < was) *at = value;

@@ -41,17 +41,22 @@ DEV void combine_warp(float share, u32* warps) {
   const u32 order = combine_lanes<MAX>(ordered_bits<MAX>(share));
   if ((threadIdx.x & 31) == 0) warps[threadIdx.x / 32] = order;
 }
-// By one warp. Of floats below 0, greater bits are less numbers.
-template <bool MAX, int WARPS>
-DEV void combine_block(const u32* warps, char* cell) {
-  const u32 lane = threadIdx.x & 31;
-  const u32 bits = bits_of_order(combine_lanes<MAX>(warps[lane < WARPS ? lane : 0]));
-  if (lane != 0) return;
+// A float that others change as well becomes the greater, or the less, of what it is and the float of `bits`.
+// Of floats below 0, greater bits are less numbers.
+template <bool MAX>
+DEV void meet(char* cell, u32 bits) {
   const bool below = bits >> 31 != 0;
   if (MAX && below) atomicMin((u32*)cell, bits);
   if (MAX && !below) atomicMax((int*)cell, (int)bits);
   if (!MAX && below) atomicMax((u32*)cell, bits);
   if (!MAX && !below) atomicMin((int*)cell, (int)bits);
+}
+// By one warp.
+template <bool MAX, int WARPS>
+DEV void combine_block(const u32* warps, char* cell) {
+  const u32 lane = threadIdx.x & 31;
+  const u32 bits = bits_of_order(combine_lanes<MAX>(warps[lane < WARPS ? lane : 0]));
+  if (lane == 0) meet<MAX>(cell, bits);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_COMBINE_CUH_

@@ -33,8 +33,8 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
 // Of one thread, for what a row keeps and what of it is cached.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 
-// A row that neighbours in a warp, a warp or a block keep; or that a thread takes alone, of many that read the
-// same elements. None if it is too long; and a long one that lies so that vectors cannot be read.
+// A row that neighbours in a warp, a warp or a block keep; or that a thread takes alone, of many that read
+// the same elements. None if it is too long; and a long one that lies so that vectors cannot be read.
 std::optional<RowShape> ShapeOfRow(const PartContext& context);
 
 // Bytes of shared memory of a block where the row lies there.
