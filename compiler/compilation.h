@@ -35,6 +35,7 @@ struct ProgramInWork {
   // lies in each.
   std::vector<BoundNode> bound;
   std::map<int, std::set<std::string>> sources_of;
+  std::vector<std::string> frozen;  // inputs bound to options.values_at_hand
   // options.states and state_texts that the model has one name of, at least.
   std::vector<StateName> states;
   // Inputs and outputs that are states because another program begins or reads them.

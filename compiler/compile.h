@@ -21,6 +21,7 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
+#include "compiler/import/bound_value.h"
 #include "compiler/ir/node_annotation.h"
 #include "compiler/ir/view.h"
 #include "compiler/schedule/overlap.h"
@@ -37,7 +38,7 @@ struct ModelSource {
   std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
   // Like CompileOptions' own, for this model only, and before those.
   std::map<std::string, std::vector<int64_t>> shapes = {};
-  std::map<std::string, double> bound_inputs = {};
+  BoundValues bound_inputs = {};
 };
 
 // `path` with the number of the device for its "{rank}".
@@ -101,9 +102,11 @@ struct CompileOptions {
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
-  // Inputs that are one number in every element and part of the plan from now on, by name: what a branch
-  // depends on, say. Applies to every model that has the name; ModelSource::bound_inputs comes first.
-  std::map<std::string, double> bound_inputs;
+  // Inputs whose value is part of the plan from now on: what a branch depends on, axes, sizes. Applies to
+  // every model that has the name; ModelSource::bound_inputs comes first.
+  BoundValues bound_inputs;
+  // The same of inputs that the compiler must know, and of no others (ProgramReport::frozen).
+  BoundValues values_at_hand;
   std::vector<StateName> states;  // applied to every model that has both names
   // The same as texts "INPUT:OUTPUT" whose names may hold ':' (compiler/given_ports.h): each model parts them
   // where both sides are names of its own.
@@ -199,8 +202,9 @@ struct ProgramReport {
   uint64_t peak_least = 0;                   // that no order gets below: at peak_after, that is proven least
   std::string order;                         // how the order was found, in a sentence
   uint64_t arena_bytes = 0;
-  uint64_t arena_lower_bound = 0;  // equal to arena_bytes: the memory plan is optimal for its order
-  OverlapReport overlap;           // of its collectives; without any, empty
+  uint64_t arena_lower_bound = 0;   // equal to arena_bytes: the memory plan is optimal for its order
+  OverlapReport overlap;            // of its collectives; without any, empty
+  std::vector<std::string> frozen;  // inputs bound to CompileOptions::values_at_hand
 };
 
 struct CompileReport {

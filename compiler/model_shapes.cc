@@ -113,6 +113,17 @@ void CollectNames(const onnx::Model& model, std::set<std::string>* inputs, std::
   }
 }
 
+// What `shapes` calls the tensors of sequences: NAME.0, NAME.1, ...
+void AddElements(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
+                 std::set<std::string>* inputs) {
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    if (input.type().has_tensor_type()) continue;
+    for (const auto& [name, dims] : shapes) {
+      if (name.starts_with(input.name() + ".")) inputs->insert(name);
+    }
+  }
+}
+
 std::set<std::string> ShapeNames(const onnx::Model& model) {
   std::set<std::string> names;
   CollectNames(model, &names, &names);
@@ -124,9 +135,10 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
                    std::vector<std::string>* remarks) {
   std::set<std::string> inputs, symbols;
   CollectNames(model, &inputs, &symbols);
+  AddElements(model, shapes, &inputs);
   for (const auto& [name, dims] : shapes) {
     for (int64_t dim : dims) {
-      if (dim >= 1 || dim == kAsTheModelSays) continue;
+      if (dim >= 1 || dim == kAsTheModelSays || (dim == 0 && inputs.count(name) != 0)) continue;
       return Status::Error(Code::kInvalidArgument, "shape \"%s\": dimension %lld is below 1", name.c_str(),
                            static_cast<long long>(dim));
     }
@@ -157,8 +169,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
   return Status::Ok();
 }
 
-void BindInputs(const onnx::Model& model, const std::map<std::string, double>& bound,
-                ImportOptions* options) {
+void BindInputs(const onnx::Model& model, const BoundValues& bound, ImportOptions* options) {
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     const auto given = bound.find(input.name());
     if (given != bound.end()) options->bound_inputs.insert(*given);

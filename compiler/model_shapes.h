@@ -30,7 +30,7 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
 std::set<std::string> ShapeNames(const onnx::Model& model);
 
 // Puts every entry of `bound` (--bind) that is an input of `model` into `options`.
-void BindInputs(const onnx::Model& model, const std::map<std::string, double>& bound, ImportOptions* options);
+void BindInputs(const onnx::Model& model, const BoundValues& bound, ImportOptions* options);
 
 }  // namespace rondo
 

@@ -82,11 +82,11 @@ Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation
 // The inputs bound for one program, and for all.
 Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
                ImportOptions* import) {
-  std::map<std::string, double> bound = source.bound_inputs;
+  BoundValues bound = source.bound_inputs;
   bound.insert(compilation->options.bound_inputs.begin(), compilation->options.bound_inputs.end());
   BindInputs(model, bound, import);
-  for (const auto& [name, number] : import->bound_inputs) compilation->bound_found.push_back(name);
-  for (const auto& [name, number] : source.bound_inputs) {
+  for (const auto& [name, value] : import->bound_inputs) compilation->bound_found.push_back(name);
+  for (const auto& [name, value] : source.bound_inputs) {
     if (import->bound_inputs.count(name) != 0) continue;
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": the model has no input of that name",
                          name.c_str());
@@ -180,6 +180,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import, &report.remarks));
   RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
   RONDO_RETURN_IF_ERROR(StatesOf(*model, compilation, &program->states));
+  import.values_at_hand = options.values_at_hand;
   import.position_masks = options.position_masks;
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
@@ -205,6 +206,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   program->hints = std::move(report.hints);
   program->bound = std::move(report.bound);
   program->sources_of = std::move(report.sources_of);
+  program->frozen = std::move(report.frozen);
   compilation->annotated.resize(report.annotated.size());
   for (size_t i = 0; i < report.annotated.size(); ++i)
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
@@ -212,6 +214,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
   for (const std::string& name : report.empty_outputs)
     *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
+  for (const std::string& name : program->frozen)
+    *text += "\ninput \"" + name + "\" is frozen: the compiler must know its value";
   for (const std::string& remark : report.remarks) *text += "\n" + remark;
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
@@ -385,6 +389,7 @@ void ReportProgram(const CompileOptions& options, const ProgramInWork& program, 
   out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
   out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
   out.overlap = program.planned.overlap;
+  out.frozen = program.frozen;
   report->programs.push_back(std::move(out));
 }
 
@@ -486,7 +491,7 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     if (Contains(compilation.shapes_found, name)) continue;
     return WithUnknownShape(compilation, Status::Error(Code::kInvalidArgument, "%s", name.c_str()));
   }
-  for (const auto& [name, number] : compilation.options.bound_inputs) {
+  for (const auto& [name, value] : compilation.options.bound_inputs) {
     if (Contains(compilation.bound_found, name)) continue;
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
                          name.c_str());

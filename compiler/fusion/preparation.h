@@ -32,7 +32,6 @@ class Preparation {
 
  private:
   // prepare.cc
-  Status RefuseEmptyOutputs();
   void CopyLoopInputs();
   NodeId MakeCopy(NodeId x, const std::string& because, NodeId reader = ir::kNoNode);
   bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }

@@ -55,7 +55,6 @@ std::string NameOf(const Graph& graph, NodeId id) {
 }
 
 Status Preparation::Run() {
-  RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
   g_.RemoveDead();  // an order that leads past what is dead is none
   Grow();
   PairDonations();
@@ -73,16 +72,6 @@ Status Preparation::Run() {
   WriteStatesDirectly();
   TakeDonations();
   return Index();
-}
-
-Status Preparation::RefuseEmptyOutputs() {
-  for (const ir::GraphOutput& output : g_.outputs) {
-    if (g_.node(output.node).shape.elements() == 0) {
-      return Status::Error(Code::kUnsupported, "output \"%s\" has no elements: empty tensors cannot be run",
-                           output.name.c_str());
-    }
-  }
-  return Status::Ok();
 }
 
 // A loop reads dense memory, and what the first round hands on lies where the loop may change it.

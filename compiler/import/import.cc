@@ -9,12 +9,29 @@ namespace rondo {
 
 Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                               ImportReport* report) {
-  ImportReport unread;
-  ir::Graph graph;
-  importer::Importer run(model, options, report == nullptr ? &unread : report, &graph);
-  RONDO_RETURN_IF_ERROR(run.Run());
-  graph.RemoveDead();
-  return graph;
+  ImportOptions own = options;
+  const ImportReport before = report == nullptr ? ImportReport() : *report;
+  ImportReport now = before;
+  for (;;) {
+    ir::Graph graph;
+    importer::Importer run(model, own, &now, &graph);
+    const Status status = run.Run();
+    std::vector<std::string> frozen = std::move(now.frozen);
+    bool more = false;
+    for (const std::string& name : run.must_know()) {
+      const auto value = own.values_at_hand.find(name);
+      if (status.ok() || value == own.values_at_hand.end()) continue;
+      more = own.bound_inputs.insert(*value).second || more;
+      frozen.push_back(name);
+    }
+    if (more) now = before;
+    now.frozen = std::move(frozen);
+    if (more) continue;
+    if (report != nullptr) *report = std::move(now);
+    RONDO_RETURN_IF_ERROR(status);
+    graph.RemoveDead();
+    return graph;
+  }
 }
 
 std::vector<std::string> ImportableOperators() {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/import/bound_value.h"
 #include "compiler/ir/device_hints.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/named_value.h"
@@ -28,7 +29,8 @@
 
 namespace rondo {
 
-inline constexpr int64_t kOldestOpset = 11;
+// Older and newer ones are taken where that can be done (opset_range.cc).
+inline constexpr int64_t kOldestOpset = 6;
 inline constexpr int64_t kNewestOpset = 28;
 
 struct ImportOptions {
@@ -36,9 +38,11 @@ struct ImportOptions {
   std::map<std::string, ir::Size> symbols;
   // Whole shapes of inputs by input name; they replace what the model says.
   std::map<std::string, ir::Dims> input_shapes;
-  // Inputs that are one number in every element, known from now on ("use_cache_branch" -> 1), and no longer
-  // inputs.
-  std::map<std::string, double> bound_inputs;
+  // Inputs whose value is known from now on ("use_cache_branch" -> 1), and that are no longer inputs.
+  BoundValues bound_inputs;
+  // Values that inputs have in the runs that matter: ImportModel binds those inputs whose value it must know,
+  // and lists them in ImportReport::frozen.
+  BoundValues values_at_hand;
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;
@@ -111,6 +115,7 @@ struct ImportReport {
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
+  std::vector<std::string> frozen;         // inputs bound to ImportOptions::values_at_hand
   std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
   std::vector<AttributeRead> attributes;   // in order, if asked for

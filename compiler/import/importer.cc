@@ -132,12 +132,7 @@ Status Importer::Run() {
   const onnx::GraphProto& graph = model_->proto().graph();
   Frame frame;
   frame.opsets = Opsets(model_->proto().opset_import());
-  int64_t opset = OpsetFor(frame, "");
-  if (frame.opsets.count("") != 0 && (opset < kOldestOpset || opset > kNewestOpset)) {
-    return Status::Error(Code::kUnsupported, "the model uses opset %lld; opsets %lld to %lld are supported",
-                         static_cast<long long>(opset), static_cast<long long>(kOldestOpset),
-                         static_cast<long long>(kNewestOpset));
-  }
+  if (frame.opsets.count("") != 0) RONDO_RETURN_IF_ERROR(CheckOpset(OpsetFor(frame, "")));
   if (graph.sparse_initializer_size() != 0) {
     return Status::Error(Code::kUnsupported,
                          "sparse initializer \"%.200s\"; sparse tensors are not supported",
@@ -425,6 +420,7 @@ Result<Statements> Importer::Bind(const onnx::NodeProto& node, const Frame& fram
 
 Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame,
                             const Statements& bindings) {
+  must_know_.clear();
   const OpInfo* custom = FindCustom(node, frame);
   const onnx::FunctionProto* function = custom == nullptr ? FindFunction(node) : nullptr;
   if (function != nullptr) return CallFunction(*function, node, scope, frame, bindings);

@@ -59,6 +59,9 @@ class Importer : public Host {
   bool IsRotaryCache(const std::string& name) const override;
   int64_t RowsAdded(NodeId cache) override;
   void Remark(std::string text) override;
+  void MustKnow(const std::vector<std::string>& inputs) override { must_know_ = inputs; }
+  // Inputs of the model whose value the last node needs at compile time.
+  const std::vector<std::string>& must_know() const { return must_know_; }
   std::vector<AttributeRead>* attribute_reads() override {
     return options_.list_attributes && report_ != nullptr ? &report_->attributes : nullptr;
   }
@@ -68,8 +71,10 @@ class Importer : public Host {
   using Names = std::unordered_set<std::string>;
 
   Status AddInputs(Scope* scope);
+  Status AddSequence(const std::string& name, const onnx::TypeProto& of, Scope* scope);
   Result<ir::Dims> InputShape(const onnx::ValueInfoProto& info, OpenDims* open);
   Status AddOutputs(Scope* scope);
+  Status CheckOpset(int64_t opset);
   Status ReadHints(const Scope& scope);
   Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);
   void CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame, int depth,
@@ -110,7 +115,8 @@ class Importer : public Host {
   const onnx::NodeProto* node_ = nullptr;
   const Statements* bindings_ = nullptr;
   int bound_nodes_ = 0;  // the number of the last node that something binds
-  std::string loop_;     // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
+  std::vector<std::string> must_know_;
+  std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
   std::function<void(ir::Builder*)> name_sizes_;
 };
 

@@ -5,7 +5,9 @@
 #include "compiler/import/cache_ports.h"
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/ragged.h"
+#include "core/scalar.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -57,11 +59,41 @@ Result<ir::Dims> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims
 namespace {
 
 // Whether a value of `dtype` can be `number`.
-Status CheckBound(const std::string& name, DType dtype, double number) {
+Status CheckNumber(const std::string& name, DType dtype, double number) {
   const bool whole = number == std::floor(number) && std::abs(number) < 0x1p53;
   if (IsFloat(dtype) || (dtype == DType::kBool ? number == 0 || number == 1 : whole)) return Status::Ok();
   return Status::Error(Code::kInvalidArgument, "input \"%.200s\" is %s and cannot be %g", name.c_str(),
                        Name(dtype), number);
+}
+
+// What a bound input stands for. Its dims that the model states must be the array's.
+Result<NodeId> BoundConstant(ir::Builder& b, const onnx::ValueInfoProto& info, DType dtype,
+                             const Tensor& array) {
+  const auto& dims = info.type().tensor_type().shape().dim();
+  bool fits = !info.type().tensor_type().has_shape() || dims.size() == array.shape.rank;
+  for (int d = 0; fits && d < dims.size(); ++d)
+    fits = !dims[d].has_dim_value() || dims[d].dim_value() == array.shape[d];
+  if (!fits) {
+    return Status::Error(Code::kInvalidArgument,
+                         "input \"%.200s\" is bound to an array of shape %s, which is not the model's",
+                         info.name().c_str(), Text(array.shape).c_str());
+  }
+  std::vector<uint8_t> bytes = array.bytes;
+  if (dtype != array.dtype) {
+    bytes.assign(static_cast<size_t>(array.shape.elements() * ByteSize(dtype)), 0);
+    for (int64_t i = 0; i < array.shape.elements(); ++i) {
+      const auto number = scalar::Load<double>(array.dtype, array.bytes.data(), i);
+      RONDO_RETURN_IF_ERROR(CheckNumber(info.name(), dtype, number));
+      scalar::Store<double>(dtype, bytes.data(), i, number);
+    }
+  }
+  return b.Constant(ir::ConstantData::Own(dtype, array.shape, std::move(bytes)));
+}
+
+Status NoValueOf(const onnx::ValueInfoProto& info, int type) {
+  return Status::Error(Code::kUnsupported,
+                       "input \"%.200s\" is of %s and cannot be bound: make it an initializer of the model",
+                       info.name().c_str(), onnx::DataTypeName(type));
 }
 
 // Whether `info`, of which the model has `value`, is an input all the same: the caller says what it is, or
@@ -82,6 +114,35 @@ bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
 
 }  // namespace
 
+// A sequence is an input for each of its tensors, NAME.0, NAME.1, ..., whose shapes the options have; NAME
+// itself of shape [0] holds nothing.
+Status Importer::AddSequence(const std::string& name, const onnx::TypeProto& of, Scope* scope) {
+  Value sequence{kNoNode, true, {}};
+  const auto dtype = onnx::DTypeOf(of.tensor_type().elem_type());
+  if (!dtype.ok()) return dtype.status().At("input \"%.200s\"", name.c_str());
+  for (;;) {
+    const std::string element = name + "." + std::to_string(sequence.sequence.size());
+    const auto given = options_.input_shapes.find(element);
+    if (given == options_.input_shapes.end()) break;
+    onnx::ValueInfoProto info;
+    info.set_name(element);
+    OpenDims none;
+    RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, InputShape(info, &none));
+    sequence.sequence.push_back(builder_.Input(element, *dtype, ir::ExtentsOf(dims)));
+  }
+  const auto itself = options_.input_shapes.find(name);
+  const bool empty = itself != options_.input_shapes.end() && itself->second == ir::Dims{0};
+  if (sequence.sequence.empty() && !empty) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "input \"%.200s\" is a sequence: give the shape of each of its tensors (--shape %.100s.0=2x3 "
+        "--shape %.100s.1=4x3, or --shape %.100s=0 if it holds none)",
+        name.c_str(), name.c_str(), name.c_str(), name.c_str());
+  }
+  scope->values[name] = std::move(sequence);
+  return Status::Ok();
+}
+
 Status Importer::AddInputs(Scope* scope) {
   OpenDims unknown;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
@@ -89,26 +150,47 @@ Status Importer::AddInputs(Scope* scope) {
       if (!IsWanted(info, *value->second, options_)) continue;
       scope->initializers.erase(value);
     }
-    if (!info.type().has_tensor_type()) {
-      return Status::Error(Code::kUnsupported, "input \"%.200s\" is not a dense tensor", info.name().c_str());
+    // An optional is what it holds.
+    const onnx::TypeProto& held =
+        info.type().has_optional_type() ? info.type().optional_type().elem_type() : info.type();
+    if (held.has_sequence_type()) {
+      RONDO_RETURN_IF_ERROR(AddSequence(info.name(), held.sequence_type().elem_type(), scope));
+      continue;
     }
-    auto dtype = onnx::DTypeOf(info.type().tensor_type().elem_type());
-    if (!dtype.ok()) return dtype.status().At("input \"%.200s\"", info.name().c_str());
-    RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, InputShape(info, &unknown));
-    const Shape shape = ir::ExtentsOf(dims);
+    if (!held.has_tensor_type()) {
+      return Status::Error(Code::kUnsupported, "input \"%.200s\" is not a dense tensor or a sequence of such",
+                           info.name().c_str());
+    }
+    onnx::ValueInfoProto plain = info;
+    *plain.mutable_type() = held;
+    const int type = held.tensor_type().elem_type();
+    const auto port = onnx::PortTypeOf(type, Shape{});
+    if (!port.ok()) return port.status().At("input \"%.200s\"", info.name().c_str());
+    const DType dtype = port->dtype;
+    const bool narrow = NarrowBits(type) != 0;
     if (scope->values.count(info.name()) != 0) {
       return Status::Error(Code::kCorrupt, "two inputs are named \"%.200s\"", info.name().c_str());
     }
     const auto bound = options_.bound_inputs.find(info.name());
+    if (bound != options_.bound_inputs.end() && bound->second.array != nullptr) {
+      if (narrow) return NoValueOf(info, type);
+      RONDO_ASSIGN_OR_RETURN(const NodeId value, BoundConstant(builder_, plain, dtype, *bound->second.array));
+      scope->values[info.name()] = Value{value, false, {}};
+      continue;
+    }
+    RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, InputShape(plain, &unknown));
+    const Shape shape = ir::ExtentsOf(dims);
     if (bound != options_.bound_inputs.end()) {
-      RONDO_RETURN_IF_ERROR(CheckBound(info.name(), *dtype, bound->second));
-      const NodeId number = builder_.Scalar(*dtype, bound->second);
+      if (narrow) return NoValueOf(info, type);
+      RONDO_RETURN_IF_ERROR(CheckNumber(info.name(), dtype, bound->second.number));
+      const NodeId number = builder_.Scalar(dtype, bound->second.number);
       scope->values[info.name()] = Value{builder_.ExpandTo(number, dims), false, {}};
       continue;
     }
-    const NodeId input = builder_.Input(info.name(), *dtype, shape);
-    if (builder_.sizes() != nullptr) builder_.sizes()->Set(input, dims);
-    scope->values[info.name()] = Value{input, false, {}};
+    RONDO_ASSIGN_OR_RETURN(const onnx::PortType codes, onnx::PortTypeOf(type, shape));
+    const NodeId input = builder_.Input(info.name(), dtype, codes.shape);
+    if (builder_.sizes() != nullptr && !narrow) builder_.sizes()->Set(input, dims);
+    scope->values[info.name()] = narrow ? FromPort(builder_, input, type, shape) : Value{input, false, {}};
   }
   if (unknown.empty()) return Status::Ok();
   std::string hint = options_.open_dims_hint.value_or("");
@@ -127,29 +209,27 @@ Status Importer::AddInputs(Scope* scope) {
 
 Status Importer::AddOutputs(Scope* scope) {
   ir::Graph& graph = builder_.graph();
-  std::unordered_set<std::string> names;
+  std::set<std::string> listed;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().output()) {
-    if (!names.insert(info.name()).second) {
-      return Status::Error(Code::kUnsupported,
-                           "two of the outputs are named \"%.200s\": give one of them another name",
-                           info.name().c_str());
-    }
+    // What is listed twice is one port.
+    if (!listed.insert(info.name()).second) continue;
     auto value = Lookup(info.name(), scope);
     if (!value.ok()) return value.status().At("output \"%.200s\"", info.name().c_str());
-    if (value->is_sequence || value->node == kNoNode) {
-      return Status::Error(Code::kUnsupported, "output \"%.200s\" is a sequence of tensors",
-                           info.name().c_str());
+    if (value->is_sequence) {
+      for (size_t i = 0; i < value->sequence.size(); ++i)
+        graph.outputs.push_back({info.name() + "." + std::to_string(i), value->sequence[i]});
+      continue;
     }
-    if (value->bits != 0) {
-      return Status::Error(
-          Code::kUnsupported,
-          "output \"%.200s\" has numbers of %d bits, which are no type of a port: dequantise them",
-          info.name().c_str(), value->bits);
-    }
+    if (value->node == kNoNode)
+      return Status::Error(Code::kUnsupported, "output \"%.200s\" holds nothing", info.name().c_str());
     if (value->ragged != nullptr)
       return RefuseRagged(*value, "the output \"" + info.name().substr(0, 200) + "\" has it");
+    if (value->narrow != nullptr) {
+      builder_.SetSources({"Output \"" + info.name() + "\""});
+      value->node = ToPort(builder_, *value);
+    }
     DType dtype = builder_.dtype(value->node);
-    if (info.type().tensor_type().elem_type() != 0) {
+    if (info.type().tensor_type().elem_type() != 0 && value->narrow == nullptr) {
       auto declared = onnx::DTypeOf(info.type().tensor_type().elem_type());
       if (!declared.ok() || *declared != dtype) {
         return Status::Error(Code::kCorrupt, "output \"%.200s\" is declared as %s, but its value is %s",
@@ -157,14 +237,19 @@ Status Importer::AddOutputs(Scope* scope) {
                              Name(dtype));
       }
     }
-    // A branch that a bound input has chosen may have nothing to say of what the other one gives.
-    if (!options_.bound_inputs.empty() && builder_.shape(value->node).elements() == 0) {
-      report_->empty_outputs.push_back(info.name());
-      continue;
-    }
     graph.outputs.push_back({info.name(), value->node});
   }
   if (graph.outputs.empty()) return Status::Error(Code::kCorrupt, "the model has no outputs");
+  // A branch that a bound input has chosen may have nothing to say of what the other one gives.
+  const auto is_empty = [&](const ir::GraphOutput& output) {
+    return builder_.shape(output.node).elements() == 0;
+  };
+  if (!options_.bound_inputs.empty() && !std::all_of(graph.outputs.begin(), graph.outputs.end(), is_empty)) {
+    for (const ir::GraphOutput& output : graph.outputs) {
+      if (is_empty(output)) report_->empty_outputs.push_back(output.name);
+    }
+    std::erase_if(graph.outputs, is_empty);
+  }
   std::vector<bool> read(static_cast<size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {
     for (NodeId input : graph.node(id).inputs) read[static_cast<size_t>(input)] = true;

@@ -9,6 +9,11 @@
 
 namespace rondo::importer {
 
+std::optional<DType> Fp8Of(PackedType type, bool is_fnuz) {
+  if (is_fnuz || (type != PackedType::kE4M3 && type != PackedType::kE5M2)) return std::nullopt;
+  return type == PackedType::kE4M3 ? DType::kE4M3 : DType::kE5M2;
+}
+
 namespace {
 
 struct NarrowType {
@@ -25,12 +30,6 @@ constexpr NarrowType kNarrow[] = {
     {23, 4, false, PackedType::kE2M1},       {24, 8, false, PackedType::kNone, false, true}};
 
 constexpr int kPowerBias = 127, kPowers = 255;
-
-// The type that a plan has for it; none of FNUZ types and FP4.
-std::optional<DType> Fp8Of(PackedType type, bool is_fnuz) {
-  if (is_fnuz || (type != PackedType::kE4M3 && type != PackedType::kE5M2)) return std::nullopt;
-  return type == PackedType::kE4M3 ? DType::kE4M3 : DType::kE5M2;
-}
 
 // x rounded to the type, as f32. The cast keeps infinities where the type has them.
 ir::NodeId Fp8Numbers(ir::Builder& b, ir::NodeId x, DType type, bool saturates) {
@@ -159,6 +158,15 @@ std::optional<NarrowCodes> NarrowTypeOf(int data_type) {
                      type->type, type->is_fnuz, type->is_power};
 }
 
+int DataTypeOf(const NarrowCodes& type) {
+  for (const NarrowType& one : kNarrow) {
+    if (one.bits == type.bits && one.type == type.type && one.is_signed == type.is_signed &&
+        one.is_fnuz == type.is_fnuz && one.is_power == type.is_power)
+      return one.data_type;
+  }
+  return 0;
+}
+
 // Multiples of a unit that doubles with every power of two from the least one on. It is a power of two
 // itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
 // which it is rounded to with either unit.
@@ -225,6 +233,60 @@ ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool
     none = b.Binary(TapeOp::kBitOr, none, b.Binary(TapeOp::kBitOr, below, beyond));
   }
   return b.Select(none, number(NAN), power);
+}
+
+namespace {
+
+// The codes (i64) of numbers [n] that are numbers of a float type: the first code that stands for each.
+ir::NodeId CodesOf(ir::Builder& b, ir::NodeId numbers, const NarrowCodes& type) {
+  const int64_t codes = int64_t{1} << type.bits;
+  std::vector<double> table;
+  double none = -1,
+         negative_zero = 0;  // the codes of NaN and of -0, which stands for NaN where there is none
+  for (uint32_t code = 0; code < codes; ++code) {
+    table.push_back(NumberOf(type, code));
+    if (std::isnan(table.back())) none = code;
+    if (table.back() == 0 && std::signbit(table.back())) negative_zero = code;
+  }
+  if (none < 0) none = negative_zero;
+  const ir::NodeId equal =
+      b.Binary(TapeOp::kEqual, b.Unsqueeze(numbers, 1), b.Floats(DType::kF32, {codes}, table));
+  ir::NodeId code = b.Squeeze(b.Reduce(ir::ReduceKind::kArgMax, b.Cast(equal, DType::kI32), {1}, true), 1);
+  const ir::NodeId below =
+      b.Binary(TapeOp::kLess, b.Unary(TapeOp::kReciprocal, numbers), b.Scalar(DType::kF32, 0));
+  const ir::NodeId zero = b.Binary(TapeOp::kEqual, numbers, b.Scalar(DType::kF32, 0));
+  code = b.Select(b.Binary(TapeOp::kBitAnd, zero, below), b.Scalar(DType::kI64, negative_zero), code);
+  return b.Select(b.Unary(TapeOp::kIsNan, numbers), b.Scalar(DType::kI64, none), code);
+}
+
+}  // namespace
+
+Value FromPort(ir::Builder& b, ir::NodeId port, int data_type, const Shape& shape) {
+  const NarrowCodes type = *NarrowTypeOf(data_type);
+  if (Fp8Of(type.type, type.is_fnuz)) return NarrowValue(b, b.Cast(port, DType::kF32), type);
+  PackedTensor packed;
+  packed.shape = shape;
+  packed.bits = type.bits;
+  packed.is_signed = type.is_signed;
+  packed.type = type.type;
+  packed.is_fnuz = type.is_fnuz;
+  packed.is_power = type.is_power;
+  return NarrowValue(b, Widened(b, b.Reshape(port, {b.shape(port).elements()}), packed), type);
+}
+
+ir::NodeId ToPort(ir::Builder& b, const Value& value) {
+  const NarrowCodes& type = *value.narrow;
+  if (const std::optional<DType> fp8 = Fp8Of(type.type, type.is_fnuz)) return b.Cast(value.node, *fp8);
+  const Shape shape = b.shape(value.node);
+  if (shape.elements() == 0)
+    return b.Constant(ir::ConstantData::Own(DType::kU8, type.bits == 8 ? shape : Shape{0}, {}));
+  ir::NodeId codes = b.Reshape(value.node, {shape.elements()});
+  codes = IsReal(type) ? CodesOf(b, codes, type)
+                       : b.BinaryScalar(TapeOp::kBitAnd, b.Cast(codes, DType::kI64), (1 << type.bits) - 1);
+  if (type.bits == 8) return b.Cast(b.Reshape(codes, shape), DType::kU8);
+  const int64_t each = 8 / type.bits, missing = (each - shape.elements() % each) % each;
+  if (missing != 0) codes = b.PadConstant(codes, b.Scalar(DType::kI64, 0), {0}, {missing});
+  return PackBits(b, codes, type.bits);
 }
 
 Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type) {

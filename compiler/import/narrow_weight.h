@@ -41,6 +41,9 @@ ir::NodeId RowsOfBytes(ir::Builder& b, const NarrowCodes& codes);
 // Such a TensorProto.DataType as codes that are not there; none for all other types.
 std::optional<NarrowCodes> NarrowTypeOf(int data_type);
 
+// The other way round.
+int DataTypeOf(const NarrowCodes& type);
+
 // x (f32) rounded to the nearest number of a float type, ties to even, in f32. What is beyond its range
 // becomes its greatest number, or, without `saturates`, infinite or (where the type has no infinity) no
 // number. To a power of two it is rounded up.
@@ -56,6 +59,14 @@ ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool
 
 // The number that a code of a float type or FLOAT8E8M0 stands for: infinite, or none, where it is so.
 double NumberOf(const NarrowCodes& type, uint32_t code);
+
+// The type that a plan has for it; none of FNUZ types, FP4, FLOAT8E8M0 and integers.
+std::optional<DType> Fp8Of(PackedType type, bool is_fnuz);
+
+// A value of such a type of `shape`, whose port is `port` (onnx::PortTypeOf).
+Value FromPort(ir::Builder& b, ir::NodeId port, int data_type, const Shape& shape);
+// The other way round: the numbers as their port has them.
+ir::NodeId ToPort(ir::Builder& b, const Value& value);
 
 inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8 || type.is_power; }
 

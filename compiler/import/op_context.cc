@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/packed.h"
@@ -29,6 +30,22 @@ Data Expanded(const ir::ConstantData& data) {
   for (size_t i = 0; i < numbers.size(); ++i)
     scalar::Store<float>(data.dtype, bytes.data(), static_cast<int64_t>(i), numbers[i]);
   return ir::ConstantData::Own(data.dtype, data.shape, std::move(bytes));
+}
+
+// Names of the graph's inputs that a node depends on.
+std::vector<std::string> InputsBehind(const ir::Graph& graph, NodeId id) {
+  std::vector<std::string> names;
+  std::unordered_set<NodeId> seen = {id};
+  for (std::vector<NodeId> stack = {id}; !stack.empty();) {
+    const ir::Node& node = graph.node(stack.back());
+    stack.pop_back();
+    if (node.op == ir::Op::kInput) names.push_back(node.name);
+    for (NodeId input : node.inputs) {
+      if (seen.insert(input).second) stack.push_back(input);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace
@@ -186,6 +203,21 @@ static Status RequireKnownDims(const OpContext& c, int i) {
   return Status::Error(Code::kUnsupported, "input %d: how long it is, only a run knows", i);
 }
 
+Result<Data> OpContext::Known(NodeId node) const {
+  Result<Data> data = EvaluateConstant(b.graph(), node);
+  if (data.ok()) return data;
+  const std::vector<std::string> inputs = InputsBehind(b.graph(), node);
+  host.MustKnow(inputs);
+  if (inputs.empty()) return data;
+  std::string list;
+  for (const std::string& name : inputs) list += (list.empty() ? "\"" : "\", \"") + name.substr(0, 100);
+  return Status::Error(
+      Code::kUnsupported,
+      "its value must be known when the model is compiled, but depends on the model's inputs %s\": "
+      "give them values (--bind %.100s=VALUE, or =FILE.npy)",
+      list.c_str(), inputs[0].c_str());
+}
+
 Result<std::vector<int64_t>> OpContext::ConstantInts(int i) const {
   std::vector<int64_t> values;
   if (!Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
@@ -197,7 +229,7 @@ Result<std::vector<int64_t>> OpContext::ConstantInts(int i) const {
     }
   }
   RONDO_RETURN_IF_ERROR(RequireKnownDims(*this, i));
-  auto data = EvaluateConstant(b.graph(), In(i));
+  auto data = Known(In(i));
   if (!data.ok()) return data.status().At("input %d", i);
   int64_t count = (*data)->shape.elements();
   for (int64_t e = 0; e < count; ++e) {
@@ -210,7 +242,7 @@ Result<std::vector<double>> OpContext::ConstantFloats(int i) const {
   std::vector<double> values;
   if (!Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
   RONDO_RETURN_IF_ERROR(RequireKnownDims(*this, i));
-  auto data = EvaluateConstant(b.graph(), In(i));
+  auto data = Known(In(i));
   if (!data.ok()) return data.status().At("input %d", i);
   int64_t count = (*data)->shape.elements();
   for (int64_t e = 0; e < count; ++e) {

@@ -84,6 +84,8 @@ class Host {
   // How many positions a run adds to what `cache` shows, if that is an input of ImportOptions::growing, or
   // made of one place by place (casts, scales); else 0.
   virtual int64_t RowsAdded(NodeId cache) = 0;
+  // That the node needs the values of these inputs of the model at compile time.
+  virtual void MustKnow(const std::vector<std::string>& inputs) = 0;
   // A sentence that people should read of the plan; one text is said once.
   virtual void Remark(std::string text) = 0;
   // ImportReport::attributes if they are asked for, else null.
@@ -131,8 +133,9 @@ class OpContext {
   std::vector<std::string> Strings(const char* name, int line = __builtin_LINE()) const;
   Result<NodeId> Tensor(const onnx::TensorProto& tensor) const;
 
-  // --- constants. The values of input `i`, evaluated from constants if need be; kUnsupported when they
-  // depend on the model's inputs.
+  // --- constants. The value of a node, or of input `i`, evaluated from constants if need be; kUnsupported
+  // when it depends on the model's inputs, which the error names.
+  Result<std::shared_ptr<const ir::ConstantData>> Known(NodeId node) const;
   Result<std::vector<int64_t>> ConstantInts(int i) const;
   Result<std::vector<double>> ConstantFloats(int i) const;
   // The same of numbers that may be sizes which a run decides.

@@ -65,6 +65,7 @@ Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx
         c.b.dtype(a.node) != c.b.dtype(d.node) ||
         (!(c.b.shape(a.node) == c.b.shape(d.node)) &&
          !SameLength(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node))) {
+      (void)c.Known(c.In(0));  // says which inputs decide
       return Status::Error(
           Code::kUnsupported,
           "its condition depends on the model's inputs, and the branches differ in shape or type "
@@ -96,7 +97,7 @@ Result<bool> ConstantCondition(const OpContext& c, const Value& value) {
       c.b.shape(value.node).elements() != 1) {
     return Status::Error(Code::kCorrupt, "its condition is not one bool");
   }
-  auto data = EvaluateConstant(c.b.graph(), value.node);
+  auto data = c.Known(value.node);
   if (!data.ok()) return data.status().At("its condition");
   return (*data)->bytes[0] != 0;
 }

@@ -6,6 +6,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/ragged.h"
 #include "compiler/import/registry.h"
+#include "core/scalar.h"
 
 namespace rondo::importer {
 namespace {
@@ -274,15 +275,15 @@ Status Compress(OpContext& c) {
 
 // Of a constant their number is a shape; of what a run computes it is not known.
 Status NonZero(OpContext& c) {
-  const Result<std::vector<double>> known = c.ConstantFloats(0);
+  const auto known = EvaluateConstant(c.b.graph(), c.In(0));
   const ir::Dims dims = c.SizesOf(0);
   const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
-  if (!known.ok()) return decided ? RaggedNonZero(c) : known.status();
-  const std::vector<double>& values = *known;
+  if (!decided) return c.ConstantFloats(0).status();
+  if (!known.ok()) return RaggedNonZero(c);
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   std::vector<int64_t> strides = Strides(shape), found, out;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] != 0) found.push_back(static_cast<int64_t>(i));
+  for (int64_t i = 0; i < c.shape(0).elements(); ++i) {
+    if (scalar::Load<double>((*known)->dtype, (*known)->bytes.data(), i) != 0) found.push_back(i);
   }
   for (int d = 0; d < c.rank(0); ++d) {
     for (int64_t i : found) out.push_back(i / strides[static_cast<size_t>(d)] % shape[d]);
@@ -315,11 +316,17 @@ Status ReverseSequence(OpContext& c) {
 }
 
 constexpr OpRow kOps[] = {
-    {"Gather", 2, Gather},       {"GatherElements", 2, GatherElements},
-    {"GatherND", 2, GatherND},   {"ScatterElements", 3, ScatterElements},
-    {"ScatterND", 3, ScatterND}, {"TensorScatter", 2, TensorScatter},
-    {"OneHot", 3, OneHot},       {"Compress", 2, Compress},
-    {"NonZero", 1, NonZero},     {"ReverseSequence", 2, ReverseSequence},
+    {"Gather", 2, Gather},
+    {"GatherElements", 2, GatherElements},
+    {"GatherND", 2, GatherND},
+    {"ScatterElements", 3, ScatterElements},
+    {"ScatterND", 3, ScatterND},
+    {"Scatter", 3, ScatterElements, 9},
+    {"TensorScatter", 2, TensorScatter},
+    {"OneHot", 3, OneHot},
+    {"Compress", 2, Compress},
+    {"NonZero", 1, NonZero},
+    {"ReverseSequence", 2, ReverseSequence},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/random.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -193,6 +194,7 @@ Status Slice(OpContext& c) {
   }
   RONDO_RETURN_IF_ERROR(c.Axes(axes, c.rank(0)).status());
   NodeId x = c.In(0);
+  Shape shape = c.shape(0);
   for (size_t i = 0; i < starts.size(); ++i) {
     RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[i], c.rank(0)));
     const int64_t n = c.shape(0)[axis];
@@ -203,13 +205,11 @@ Status Slice(OpContext& c) {
     if (!shown || shown->count.unknown())
       return Status::Error(Code::kUnsupported, "elements %s to %s of axis %d", starts[i].Text().c_str(),
                            ends[i].Text().c_str(), axis);
-    if (shown->count.extent() == 0) {
-      c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.b.shape(x), axis, 0), {})));
-      return Status::Ok();
-    }
-    x = SliceOf(c.b, x, axis, shown->first, shown->count == 1 ? 1 : step, shown->count);
+    shape.dims[axis] = shown->count.extent();
+    if (shape[axis] != 0) x = SliceOf(c.b, x, axis, shown->first, shown->count == 1 ? 1 : step, shown->count);
   }
-  c.Set(0, x);
+  const bool empty = shape.elements() == 0;
+  c.Set(0, empty ? c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})) : x);
   return Status::Ok();
 }
 
@@ -331,6 +331,18 @@ Status Identity(OpContext& c) {
   return Status::Ok();
 }
 
+// Training: elements are dropped by chance, the others grow.
+Status DropAtRandom(OpContext& c, double ratio) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  ir::Builder& b = c.b;
+  if (!(ratio >= 0 && ratio < 1)) return Status::Error(Code::kCorrupt, "a ratio of %g", ratio);
+  const NodeId kept = b.Binary(TapeOp::kLessEqual, b.Scalar(DType::kF32, ratio), RandomOfNode(c, c.shape(0)));
+  const NodeId grown = b.BinaryScalar(TapeOp::kMul, c.In(0), 1 / (1 - ratio));
+  c.Set(0, b.Select(kept, grown, b.Scalar(c.dtype(0), 0)));
+  c.Set(1, kept);
+  return Status::Ok();
+}
+
 // Inference: nothing is dropped.
 Status Dropout(OpContext& c) {
   if (c.Has(2)) {
@@ -342,7 +354,7 @@ Status Dropout(OpContext& c) {
         RONDO_ASSIGN_OR_RETURN(std::vector<double> ratios, c.ConstantFloats(1));
         if (ratios.size() == 1) ratio = ratios[0];
       }
-      if (ratio != 0) return Status::Error(Code::kUnsupported, "training mode is not supported");
+      if (ratio != 0) return DropAtRandom(c, ratio);
     }
   }
   c.Set(0, c.In(0));

@@ -24,18 +24,38 @@ Result<NodeId> PerChannel(OpContext& c, int i) {
   return AlongAxis(c.b, Widen(c.b, c.In(i)), 1, c.rank(0));
 }
 
+// Training: the statistics are the batch's own, and move the running ones, which are outputs 1 and 2.
+void MoveStatistics(OpContext& c, NodeId* mean, NodeId* variance) {
+  Builder& b = c.b;
+  std::vector<int> others = {0};
+  for (int d = 2; d < c.rank(0); ++d) others.push_back(d);
+  const NodeId x = b.Cast(c.In(0), b.dtype(*mean)), own_mean = b.Mean(x, others, true);
+  const NodeId apart = b.Sub(x, own_mean), own_variance = b.Mean(b.Mul(apart, apart), others, true);
+  const double momentum = c.Float("momentum", 0.9f);
+  const auto move = [&](int output, NodeId* running, NodeId own) {
+    const NodeId kept = b.BinaryScalar(TapeOp::kMul, *running, momentum);
+    const NodeId moved = b.Add(kept, b.BinaryScalar(TapeOp::kMul, own, 1 - momentum));
+    c.Set(output, b.Cast(b.Reshape(moved, c.shape(output + 2)), c.dtype(output + 2)));
+    *running = own;
+  };
+  move(1, mean, own_mean);
+  move(2, variance, own_variance);
+}
+
 // x * scale + shift, where both are known when the model is compiled.
 Status BatchNormalization(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
-  if (c.Int("training_mode", 0) != 0)
-    return Status::Error(Code::kUnsupported, "training mode is not supported");
   Builder& b = c.b;
   NodeId parts[4];
   for (int i = 0; i < 4; ++i) {
     RONDO_RETURN_IF_ERROR(c.RequireFloat(i + 1));
     RONDO_ASSIGN_OR_RETURN(parts[i], PerChannel(c, i + 1));
     if (b.dtype(parts[i]) != b.dtype(parts[0])) parts[i] = b.Cast(parts[i], b.dtype(parts[0]));
+  }
+  if (c.Int("training_mode", 0) != 0) {
+    RONDO_RETURN_IF_ERROR(RequireElements(c));
+    MoveStatistics(c, &parts[2], &parts[3]);
   }
   NodeId deviation =
       b.Unary(TapeOp::kSqrt, b.BinaryScalar(TapeOp::kAdd, parts[3], c.Float("epsilon", 1e-5f)));

@@ -226,8 +226,7 @@ Result<PowerRounding> ReadPowerRounding(const OpContext& c) {
   return Status::Error(Code::kCorrupt, "round_mode \"%.40s\": up, down or nearest is needed", mode.c_str());
 }
 
-Status Cast(OpContext& c) {
-  const int type = static_cast<int>(c.Int("to", 0));
+Status CastTo(OpContext& c, int type) {
   const std::optional<NarrowCodes> narrow = NarrowTypeOf(type);
   if (narrow && IsReal(*narrow) && c.dtype(0) != DType::kBool) {
     const NodeId x = c.b.Cast(c.In(0), DType::kF32);
@@ -242,6 +241,13 @@ Status Cast(OpContext& c) {
     c.SetValue(0, NarrowValue(c.b, y, *narrow));
     return Status::Ok();
   }
+  if (narrow && !IsReal(*narrow)) {
+    // The low bits of the whole number.
+    const NodeId codes =
+        c.b.BinaryScalar(TapeOp::kBitAnd, c.b.Cast(c.In(0), DType::kI32), (1 << narrow->bits) - 1);
+    c.SetValue(0, NarrowValue(c.b, NumbersOf(c.b, c.b.Cast(codes, DType::kU8), *narrow), *narrow));
+    return Status::Ok();
+  }
   RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(type));
   RONDO_ASSIGN_OR_RETURN(const NodeId packed, CastWeight(c, to));
   if (packed != kNoNode) {
@@ -252,9 +258,11 @@ Status Cast(OpContext& c) {
   return Status::Ok();
 }
 
+Status Cast(OpContext& c) { return CastTo(c, static_cast<int>(c.Int("to", 0))); }
+
 Status CastLike(OpContext& c) {
-  c.Set(0, c.b.Cast(c.In(0), c.dtype(1)));
-  return Status::Ok();
+  const NarrowCodes* narrow = c.InValue(1).narrow.get();
+  return CastTo(c, narrow != nullptr ? DataTypeOf(*narrow) : onnx::DataTypeOf(c.dtype(1)));
 }
 
 constexpr OpRow kOps[] = {
@@ -312,7 +320,7 @@ constexpr OpRow kOps[] = {
     {"IsNaN", 1, Unary<TapeOp::kIsNan, Types::kFloat>},
     {"IsInf", 1, IsInf},
     {"Cast", 1, Cast, 1, kLatest, "", false, true},
-    {"CastLike", 2, CastLike},
+    {"CastLike", 2, CastLike, 15, kLatest, "", false, true},
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ NodeId Windows(Builder& b, NodeId padded, const WindowAttrs& w) {
 }
 
 // Where in x, counted from its first element, the largest element of every window is.
-NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w) {
+NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w, bool by_columns) {
   const Shape shape = b.shape(x);
   ir::PoolAttrs pool = ToPool(w, shape, Combine::kMax);
   std::vector<int64_t> before = {0, 0}, after = {0, 0};
@@ -72,8 +72,15 @@ NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w) {
     term = b.BinaryScalar(TapeOp::kMul, term, static_cast<double>(stride));
     at = at == kNoNode ? term : b.Add(at, term);
   };
-  int64_t stride = 1;
-  for (int d = shape.rank; d-- > 0; stride *= shape[d]) {
+  // Of a place along each axis; by columns, the first spatial axis is the innermost.
+  int64_t strides[kMaxRank], stride = 1;
+  for (int i = shape.rank; i-- > 0;) {
+    const int d = by_columns && i >= 2 ? shape.rank + 1 - i : i;
+    strides[d] = stride;
+    stride *= shape[d];
+  }
+  for (int d = shape.rank; d-- > 0;) {
+    stride = strides[d];
     if (d < 2) {
       add(b.Iota(out, d), stride);
       continue;
@@ -93,11 +100,9 @@ Status MaxPool(OpContext& c) {
   c.Set(0, c.b.Pool(c.In(0), ToPool(w, c.shape(0), Combine::kMax)));
   if (!c.Wants(1)) return Status::Ok();
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  if (c.Int("storage_order", 0) != 0 || 2 + 2 * w.rank() > kMaxRank) {
-    return Status::Error(Code::kUnsupported, "Indices in column-major order or of more than %d dimensions",
-                         (kMaxRank - 2) / 2);
-  }
-  c.Set(1, MaxPositions(c.b, c.In(0), w));
+  if (2 + 2 * w.rank() > kMaxRank)
+    return Status::Error(Code::kUnsupported, "Indices of more than %d dimensions", (kMaxRank - 2) / 2);
+  c.Set(1, MaxPositions(c.b, c.In(0), w, c.Int("storage_order", 0) != 0));
   return Status::Ok();
 }
 

@@ -1,5 +1,6 @@
 // Reductions over axes.
 #include <algorithm>
+#include <limits>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
@@ -78,6 +79,31 @@ NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r) {
   return b.ReshapeTo(y, dims);
 }
 
+// The greatest or the least integer of a type.
+int64_t LimitOf(DType type, bool greatest) {
+  const bool is_signed =
+      type == DType::kI8 || type == DType::kI16 || type == DType::kI32 || type == DType::kI64;
+  if (!is_signed && !greatest) return 0;
+  const int bits = static_cast<int>(8 * ByteSize(type)) - (is_signed ? 1 : 0);
+  const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  return static_cast<int64_t>(greatest ? most : ~most);
+}
+
+// What a reduction of nothing gives.
+template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
+NodeId OfNothing(Builder& b, DType type) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (kFunction == Max || kFunction == Min) {
+    if (type == DType::kBool) return b.Scalar(type, kFunction == Min);
+    if (IsFloat(type)) return b.Scalar(type, kFunction == Min ? kInfinity : -kInfinity);
+    return b.Ints(type, Shape{}, {LimitOf(type, kFunction == Min)});
+  }
+  if (kFunction == Prod) return b.Scalar(type, 1);
+  if (kFunction == Mean && IsFloat(type)) return b.Scalar(type, std::numeric_limits<double>::quiet_NaN());
+  if ((kFunction == LogSum || kFunction == LogSumExp) && IsFloat(type)) return b.Scalar(type, -kInfinity);
+  return b.Scalar(type, 0);
+}
+
 // `identity`: what the function does to each element when nothing is reduced.
 template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
 Status Reduce(OpContext& c) {
@@ -92,8 +118,16 @@ Status Reduce(OpContext& c) {
     return Status::Ok();
   }
   if (c.shape(0).elements() == 0) {
-    return Status::Error(Code::kUnsupported, "a reduction of shape %s without elements",
-                         Text(c.shape(0)).c_str());
+    Shape out;
+    bool nothing = false;
+    for (int d = 0; d < c.rank(0); ++d) {
+      const bool reduced = std::find(r.axes.begin(), r.axes.end(), d) != r.axes.end();
+      nothing = nothing || (reduced && c.shape(0)[d] == 0);
+      if (!reduced || r.keep) out.dims[out.rank++] = reduced ? 1 : c.shape(0)[d];
+    }
+    c.Set(0, out.elements() == 0 ? c.b.Constant(ir::ConstantData::Own(type, out, {}))
+                                 : c.b.Expand(OfNothing<kFunction>(c.b, type), out));
+    return Status::Ok();
   }
   NodeId x = extreme ? c.In(0) : Widen(c.b, c.In(0));
   c.Set(0, c.b.Cast(kFunction(c.b, x, r), type));

@@ -133,8 +133,11 @@ NodeId ApplyTaps(Builder& b, NodeId x, int axis, const std::vector<Taps>& taps) 
 Result<ResizeAttrs> ReadResize(OpContext& c) {
   ResizeAttrs attrs;
   attrs.mode = c.String("mode", "nearest");
-  attrs.coordinates = c.String("coordinate_transformation_mode", "half_pixel");
-  attrs.nearest = c.String("nearest_mode", "round_prefer_floor");
+  if (attrs.mode == "bilinear") attrs.mode = "linear";  // of Upsample in opsets that have no "linear"
+  // Resize of opset 10, and Upsample, know no other.
+  const bool older = c.opset < 11;
+  attrs.coordinates = c.String("coordinate_transformation_mode", older ? "asymmetric" : "half_pixel");
+  attrs.nearest = c.String("nearest_mode", older ? "floor" : "round_prefer_floor");
   attrs.cubic_a = c.Float("cubic_coeff_a", -0.75f);
   attrs.extrapolation = c.Float("extrapolation_value", 0);
   attrs.exclude_outside = c.Int("exclude_outside", 0) != 0;
@@ -179,10 +182,18 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
     RONDO_RETURN_IF_ERROR(c.Axes(c.Ints("axes"), rank).status());
     for (int64_t a : c.Ints("axes")) axes.push_back(static_cast<int>(a < 0 ? a + rank : a));
   }
+  const int scales = c.opset < 11 ? 1 : 2;  // there was no roi
   bool sized = c.Has(3) && c.shape(3).elements() != 0;
-  bool scaled = !sized && c.Has(2) && c.shape(2).elements() != 0;
-  if (!sized && !scaled) return Status::Error(Code::kCorrupt, "neither scales nor sizes are given");
-  RONDO_ASSIGN_OR_RETURN(std::vector<double> given, c.ConstantFloats(sized ? 3 : 2));
+  bool scaled = !sized && c.Has(scales) && c.shape(scales).elements() != 0;
+  std::vector<double> given;
+  if (sized || scaled) {
+    RONDO_ASSIGN_OR_RETURN(given, c.ConstantFloats(sized ? 3 : scales));
+  } else if (c.opset < 9 && c.HasAttribute("scales")) {
+    const std::vector<float> listed = c.Floats("scales");
+    given.assign(listed.begin(), listed.end());
+  } else {
+    return Status::Error(Code::kCorrupt, "neither scales nor sizes are given");
+  }
   if (given.size() != axes.size()) {
     return Status::Error(Code::kCorrupt, "%zu scales or sizes for %zu axes", given.size(), axes.size());
   }
@@ -221,10 +232,14 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
 Status Resize(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(ResizeAttrs attrs, ReadResize(c));
   RONDO_ASSIGN_OR_RETURN(std::vector<AxisResize> axes, ReadAxes(c, attrs));
-  if (attrs.mode != "nearest") RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  if (c.dtype(0) == DType::kBool && attrs.mode != "nearest")
+    return Status::Error(Code::kCorrupt, "input 0 has type bool");
   bool crop = attrs.coordinates == "tf_crop_and_resize";
   Builder& b = c.b;
-  NodeId x = attrs.mode == "nearest" ? c.In(0) : Widen(b, c.In(0));
+  // Weighted sums of integers are cut, as ONNX Runtime does; what is a whole number but for rounding stays
+  // it.
+  const bool whole = attrs.mode != "nearest" && !IsFloat(c.dtype(0));
+  NodeId x = attrs.mode == "nearest" ? c.In(0) : whole ? b.Cast(c.In(0), DType::kF64) : Widen(b, c.In(0));
   int rank = c.rank(0);
   for (int d = 0; d < rank; ++d) {
     const AxisResize& a = axes[static_cast<size_t>(d)];
@@ -245,11 +260,12 @@ Status Resize(OpContext& c) {
       x = b.Select(absent, b.Scalar(b.dtype(x), attrs.extrapolation), x);
     }
   }
+  if (whole) x = b.Add(x, b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kSign, x), 0x1p-20));
   c.Set(0, b.Cast(x, c.dtype(0)));
   return Status::Ok();
 }
 
-constexpr OpRow kOps[] = {{"Resize", 1, Resize, 11}};
+constexpr OpRow kOps[] = {{"Resize", 1, Resize, 10}, {"Upsample", 1, Resize, 7, 9}};
 
 }  // namespace
 

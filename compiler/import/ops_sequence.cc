@@ -3,6 +3,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {
@@ -105,9 +106,11 @@ Status SplitToSequence(OpContext& c) {
   Value list{kNoNode, true, {}};
   ir::Size start = 0;
   for (const ir::Size& length : lengths) {
-    if (length.extent() < 1 || (start + length).extent() > n)
+    if (length.extent() < 0 || (start + length).extent() > n)
       return Status::Error(Code::kCorrupt, "pieces that do not fit");
-    NodeId piece = SliceOf(c.b, c.In(0), axis, start, 1, length);
+    const Shape none = WithDim(c.shape(0), axis, 0);
+    NodeId piece = length.extent() == 0 ? c.b.Constant(ir::ConstantData::Own(c.dtype(0), none, {}))
+                                        : SliceOf(c.b, c.In(0), axis, start, 1, length);
     list.sequence.push_back(drop ? c.b.Squeeze(piece, axis) : piece);
     start = start + length;
   }
@@ -134,7 +137,54 @@ Status ConcatFromSequence(OpContext& c) {
   return Status::Ok();
 }
 
+// The body on each tensor of the first sequence, with what other sequences have in its place, and with
+// tensors.
+Status SequenceMap(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<NodeId> first, Sequence(c, 0));
+  const onnx::AttributeProto* body = c.Attribute("body");
+  if (body == nullptr || !body->has_g()) return Status::Error(Code::kCorrupt, "it has no body");
+  std::vector<Value> results(static_cast<size_t>(c.num_outputs()), Value{kNoNode, true, {}});
+  for (size_t at = 0; at < first.size(); ++at) {
+    std::vector<Value> inputs;
+    for (int i = 0; i < c.num_inputs(); ++i) {
+      const Value& value = c.InValue(i);
+      if (value.is_sequence && at >= value.sequence.size())
+        return Status::Error(Code::kCorrupt, "sequences of %zu and %zu tensors", first.size(),
+                             value.sequence.size());
+      inputs.push_back(value.is_sequence ? Value{value.sequence[at], false, {}} : value);
+    }
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Value> out, c.host.RunSubgraph(body->g(), inputs));
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (i >= out.size() || out[i].is_sequence || out[i].node == kNoNode || out[i].bits != 0)
+        return Status::Error(Code::kCorrupt, "its body gives no tensor for output %zu", i);
+      results[i].sequence.push_back(out[i].node);
+    }
+  }
+  for (size_t i = 0; i < results.size(); ++i) c.SetValue(static_cast<int>(i), std::move(results[i]));
+  return Status::Ok();
+}
+
+bool IsThere(const OpContext& c, int i) {
+  return c.Has(i) || (i < c.num_inputs() && c.InValue(i).is_sequence);
+}
+
+// An optional is what it holds: whether it holds something is known when the model is compiled.
+Status OptionalOf(OpContext& c) {
+  if (!IsThere(c, 0)) return Status::Error(Code::kUnsupported, "an optional that holds nothing");
+  c.SetValue(0, c.InValue(0));
+  return Status::Ok();
+}
+
+Status OptionalHasElement(OpContext& c) {
+  c.Set(0, c.b.Ints(DType::kBool, Shape{}, {IsThere(c, 0) ? 1 : 0}));
+  return Status::Ok();
+}
+
 constexpr OpRow kOps[] = {
+    {"Optional", 0, OptionalOf, 15, kLatest, "", true},
+    {"OptionalGetElement", 1, OptionalOf, 15, kLatest, "", true},
+    {"OptionalHasElement", 0, OptionalHasElement, 15, kLatest, "", true},
+    {"SequenceMap", 1, SequenceMap, 17, kLatest, "", true},
     {"SequenceEmpty", 0, SequenceEmpty},
     {"SequenceConstruct", 1, SequenceConstruct},
     {"SequenceInsert", 2, SequenceInsert, 1, kLatest, "", true},

@@ -207,12 +207,57 @@ Status Hann(OpContext& c) { return Window(c, 0.5, 0.5, 0); }
 Status Hamming(OpContext& c) { return Window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0); }
 Status Blackman(OpContext& c) { return Window(c, 0.42, 0.5, 0.08); }
 
+// Triangles over the bins of a spectrum, evenly spaced in mel: [dft_length / 2 + 1, num_mel_bins].
+Status MelWeightMatrix(OpContext& c) {
+  double given[5];  // bins of mel, length of the DFT, rate, edges
+  for (int i = 0; i < 5; ++i) {
+    RONDO_ASSIGN_OR_RETURN(const std::vector<double> value, c.ConstantFloats(i));
+    if (value.size() != 1) return Status::Error(Code::kCorrupt, "input %d is not one number", i);
+    given[i] = value[0];
+  }
+  constexpr double kMost = 1 << 16;
+  if (!(given[0] >= 1 && given[0] <= kMost && given[1] >= 1 && given[1] <= kMost && given[2] > 0 &&
+        given[3] >= 0 && given[4] >= 0 && given[4] <= given[2]))
+    return Status::Error(Code::kCorrupt, "%g bins of mel, a DFT of %g and a rate of %g", given[0], given[1],
+                         given[2]);
+  RONDO_ASSIGN_OR_RETURN(DType type, onnx::DTypeOf(static_cast<int>(c.Int("output_datatype", 1))));
+  const auto mels = static_cast<int64_t>(given[0]), bins = static_cast<int64_t>(given[1]) / 2 + 1;
+  const auto mel = [](double hertz) { return 2595 * std::log1p(hertz / 700) / std::log(10.0); };
+  const double low = mel(given[3]), step = (mel(given[4]) - low) / static_cast<double>(mels + 2);
+  const auto bin = [&](int64_t i) {
+    const double hertz = 700 * std::expm1((low + step * static_cast<double>(i)) / 2595 * std::log(10.0));
+    return static_cast<int64_t>(std::floor((std::floor(given[1]) + 1) * hertz / given[2]));
+  };
+  std::vector<double> matrix(static_cast<size_t>(bins * mels), 0);
+  for (int64_t i = 0; i < mels; ++i) {
+    const int64_t first = bin(i), middle = bin(i + 1), end = bin(i + 2);
+    if (first < 0 || end > bins)
+      return Status::Error(Code::kCorrupt, "bin %lld of %lld", static_cast<long long>(end),
+                           static_cast<long long>(bins));
+    const auto put = [&](int64_t at, double value) {
+      if (at < bins) matrix[static_cast<size_t>(at * mels + i)] = value;
+    };
+    const double up = static_cast<double>(middle - first), down = static_cast<double>(end - middle);
+    if (up == 0) put(middle, 1);
+    for (int64_t j = first; up > 0 && j <= middle; ++j) put(j, static_cast<double>(j - first) / up);
+    for (int64_t j = middle; j < end; ++j) put(j, static_cast<double>(end - j) / down);
+  }
+  c.Set(0, c.b.Floats(type, {bins, mels}, matrix));
+  return Status::Ok();
+}
+
 constexpr OpRow kOps[] = {
-    {"Constant", 0, Constant},     {"ConstantOfShape", 1, ConstantOfShape},
-    {"Shape", 1, ShapeOf},         {"Size", 1, Size},
-    {"Range", 3, Range},           {"EyeLike", 1, EyeLike},
-    {"Trilu", 1, Trilu},           {"HannWindow", 1, Hann},
-    {"HammingWindow", 1, Hamming}, {"BlackmanWindow", 1, Blackman},
+    {"Constant", 0, Constant},
+    {"ConstantOfShape", 1, ConstantOfShape},
+    {"Shape", 1, ShapeOf},
+    {"Size", 1, Size},
+    {"Range", 3, Range},
+    {"EyeLike", 1, EyeLike},
+    {"Trilu", 1, Trilu},
+    {"HannWindow", 1, Hann},
+    {"HammingWindow", 1, Hamming},
+    {"BlackmanWindow", 1, Blackman},
+    {"MelWeightMatrix", 5, MelWeightMatrix, 17},
 };
 
 }  // namespace

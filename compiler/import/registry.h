@@ -34,6 +34,7 @@ bool KnowsOp(const std::string& domain, const std::string& op);
 std::vector<const OpRow*> AllOps();
 
 // The parts of the table, one a file.
+Span<const OpRow> OlderForms();  // go before the other rows
 Span<const OpRow> PointwiseOps();
 Span<const OpRow> ActivationOps();
 Span<const OpRow> ReduceOps();
@@ -73,6 +74,11 @@ Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();
 Span<const OpRow> PackingOps();
 Span<const OpRow> ContribOps();
+Span<const OpRow> GeometryOps();
+Span<const OpRow> RegionOps();
+Span<const OpRow> RandomOps();
+Span<const OpRow> MlOps();
+Span<const OpRow> FlexAttentionOps();
 Span<const OpRow> MicrosoftOps();
 Span<const OpRow> CollectiveOps();
 

@@ -21,9 +21,9 @@
 #include <set>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ir/philox.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/philox.h"
 
 namespace rondo::passes {
 
@@ -168,7 +168,7 @@ class Sampler {
     const NodeId zero = high(low(draw)), counter = b_.Add(b_.Iota(fours, 1), zero),
                  word = b_.Add(b_.Iota(fours, 2), zero);
     const auto words =
-        Philox(b_, {low(draw), counter, high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)});
+        ir::Philox(b_, {low(draw), counter, high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)});
     NodeId bits = words[3];
     for (int64_t w = 2; w >= 0; --w) {
       const NodeId own = b_.Binary(TapeOp::kEqual, word, b_.Scalar(DType::kI64, static_cast<double>(w)));

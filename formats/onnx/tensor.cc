@@ -79,6 +79,29 @@ Result<DType> StoredTypeOf(int data_type) {
   return Unsupported(data_type);
 }
 
+int CodeBits(int data_type) {
+  constexpr int kUint2 = 25, kInt2 = 26;  // younger than onnx.proto here
+  switch (data_type) {
+    case TensorProto::FLOAT8E4M3FNUZ:
+    case TensorProto::FLOAT8E5M2FNUZ:
+    case TensorProto::FLOAT8E8M0: return 8;
+    case TensorProto::FLOAT4E2M1:
+    case TensorProto::UINT4:
+    case TensorProto::INT4: return 4;
+    case kUint2:
+    case kInt2: return 2;
+    default: return 0;
+  }
+}
+
+Result<PortType> PortTypeOf(int data_type, const Shape& shape) {
+  const int bits = CodeBits(data_type);
+  if (bits == 8) return PortType{DType::kU8, shape};
+  if (bits != 0) return PortType{DType::kU8, {(shape.elements() * bits + 7) / 8}};
+  RONDO_ASSIGN_OR_RETURN(const DType dtype, StoredTypeOf(data_type));
+  return PortType{dtype, shape};
+}
+
 int DataTypeOf(DType dtype) { return kOnnxOf[static_cast<int>(dtype)]; }
 
 Result<Shape> ShapeOf(const TensorProto& tensor, DType dtype) {

@@ -22,6 +22,16 @@ const char* DataTypeName(int data_type);
 Result<DType> DTypeOf(int data_type);
 // The same of a stored tensor, which may also be FP8: values of models are only where an operator takes them.
 Result<DType> StoredTypeOf(int data_type);
+// Bits of an element of a type that plans have not, and that ports and files have as codes: 8
+// (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ, FLOAT8E8M0), 4 or 2 (the first in the lowest bits of a byte); else 0.
+int CodeBits(int data_type);
+// The element type and shape of a tensor of `shape` as a port or file has it: of codes bytes, where those are
+// of less than 8 bits without the shape. kUnsupported when Rondo has none.
+struct PortType {
+  DType dtype = DType::kF32;
+  Shape shape;
+};
+Result<PortType> PortTypeOf(int data_type, const Shape& shape);
 // The TensorProto.DataType number of an element type.
 int DataTypeOf(DType dtype);
 

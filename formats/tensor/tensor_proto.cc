@@ -14,8 +14,11 @@ Result<Tensor> ParseTensorProto(const std::vector<uint8_t>& file) {
   }
   Tensor tensor;
   tensor.name = proto.name();
-  RONDO_ASSIGN_OR_RETURN(tensor.dtype, onnx::StoredTypeOf(proto.data_type()));
-  RONDO_ASSIGN_OR_RETURN(tensor.shape, onnx::ShapeOf(proto, tensor.dtype));
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, onnx::ShapeOf(proto, DType::kU8));
+  RONDO_ASSIGN_OR_RETURN(const onnx::PortType port, onnx::PortTypeOf(proto.data_type(), shape));
+  tensor.dtype = port.dtype;
+  RONDO_RETURN_IF_ERROR(onnx::ShapeOf(proto, tensor.dtype).status());
+  tensor.shape = port.shape;
   std::vector<uint8_t> storage;
   RONDO_ASSIGN_OR_RETURN(const Span<const uint8_t> bytes,
                          onnx::InlineBytes(proto, tensor.dtype, tensor.shape, &storage));

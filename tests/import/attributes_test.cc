@@ -162,10 +162,19 @@ constexpr char kOfFused[] = "that of FusedConv, read with the other numbers of a
 constexpr char kOfGrouped[] = "that of GroupQueryAttention, which SparseAttention becomes";
 constexpr char kOfAttention[] = "that of Attention, with which it shares the projection";
 constexpr Elsewhere kElsewhere[] = {
+    {"ops_random.cc", "seed", "import/ports_test.cc"},
+    {"ops_random.cc", "shape", "import/ports_test.cc"},
+    {"ops_random.cc", "dtype", "import/ports_test.cc"},
+    {"ops_random.cc", "low", "import/ports_test.cc"},
+    {"ops_random.cc", "high", "import/ports_test.cc"},
+    {"ops_random.cc", "mean", "import/ports_test.cc"},
+    {"ops_random.cc", "scale", "import/ports_test.cc"},
+    {"ops_random.cc", "sample_size", "import/ports_test.cc"},
     {"MatMulNBits", "weight_prepacked", "import/mixed_gemm_order_test.cc"},
     {"MoE", "swiglu_limit_after_activation", "import/contrib_operators_test.cc"},
     {"QMoE", "swiglu_limit_after_activation", "import/contrib_operators_test.cc"},
     {"QMoE", "fc3_expert_weight_bits", "", "with fc1's and fc2's, by one line"},
+    {"DeformConv", "auto_pad", "", "that of Conv, with which it shares the window"},
     {"MatMul", "transA", "", "that of Gemm, whose rule over ragged rows it has"},
     {"Split", "num_outputs", "", "the number of outputs is its default, and any other contradicts it"},
     {"FusedGemm", "activation_params", "", kOfFused},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/data/attributes: small models that set every attribute which a handler of compiler/import reads to something
-else than its default, with the values of ONNX's reference evaluator (ai.onnx: operator_cases/reference.py) or, of operators that
+else than its default, with the values of ONNX's reference evaluator (ai.onnx: operator_cases/reference.py, older.py and rarer.py) or, of operators that
 it does not know, of ONNX Runtime (drawn by the other modules of operator_cases/: as few as read all there is to read).
 
 A case is one file: inputs have initializers of their names, and the initializers expect/NAME are what the outputs are; the
@@ -23,7 +23,7 @@ from onnx.reference import ReferenceEvaluator
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent / "cases"))
 import operator_cases
-from operator_cases import reference, remaining
+from operator_cases import older, rarer, reference, remaining
 from peer import ROOT, cpu_session
 from suites.operators import run
 
@@ -39,8 +39,10 @@ def model_of(case, outputs=None):
         data += [numpy_helper.from_array(array, name) for name, array in case.inputs.items()]
         data += [numpy_helper.from_array(np.asarray(array), f"expect/{name}") for name, array in outputs.items()]
     made = [helper.make_tensor_value_info(name, kind, None) if kind else onnx.ValueInfoProto(name=name) for name, kind in kinds.items()]
+    rarer_domains = sorted({node.domain for node in case.nodes} & {"ai.onnx.ml", "ai.onnx.preview"})
     model = helper.make_model(helper.make_graph(case.nodes, "case", ports, made, data), ir_version=10,
-                              opset_imports=[helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("trt", 1)])
+                              opset_imports=[helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("trt", 1),
+                                             *(helper.make_opsetid(domain, 4 if domain == "ai.onnx.ml" else 1) for domain in rarer_domains)])
     refused = {"refused": case.refused} if getattr(case, "refused", None) else {}
     helper.set_model_props(model, {"rtol": f"{case.tolerance[0]:g}", "atol": f"{case.tolerance[1]:g}", **refused})
     return model
@@ -108,7 +110,7 @@ def main():
     arguments = parser.parse_args()
     out, scratch = ROOT / "tests/data/attributes", ROOT / "build/attributes"
     out.mkdir(parents=True, exist_ok=True)
-    made = {**reference.CASES, **remaining.CASES}
+    made = {**reference.CASES, **remaining.CASES, **older.CASES, **rarer.CASES}
     for name in arguments.operators or [*made, *(f"ms_{name}" for name in operator_cases.ALL)]:
         if name in made:
             case = made[name]()

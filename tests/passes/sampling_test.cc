@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "compiler/passes/philox.h"
+#include "compiler/ir/philox.h"
 #include "tests/ir/data.h"
 #include "tests/passes/small_graph.h"
 
@@ -35,7 +35,7 @@ TEST(PhiloxTest, KnownAnswers) {
       in.push_back(s.In("x" + std::to_string(i), Shape({1}), DType::kI64));
       values.push_back(Data<int64_t>(DType::kI64, Shape({1}), {c.in[i]}));
     }
-    for (NodeId word : Philox(s.b, {in[0], in[1], in[2], in[3]}, {in[4], in[5]})) s.Out("y", word);
+    for (NodeId word : ir::Philox(s.b, {in[0], in[1], in[2], in[3]}, {in[4], in[5]})) s.Out("y", word);
     Result<ir::Values> out = ir::EvaluateGraph(s.g, values);
     ASSERT_TRUE(out.ok());
     for (size_t i = 0; i < 4; ++i)

@@ -80,7 +80,7 @@ TEST(Cases, AModelsPortsAreThoseOfItsGraphWithoutInitializers) {
   EXPECT_EQ(ports->inputs[0].name, "tokens");
   EXPECT_FALSE(ports->inputs[0].open);
   ASSERT_EQ(ports->outputs.size(), 3u);
-  EXPECT_EQ(ports->outputs[0], "logits");
+  EXPECT_EQ(ports->outputs[0].name, "logits");
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <set>
 
+#include "core/files.h"
 #include "formats/onnx/onnx.pb.h"
+#include "formats/onnx/onnx_data.pb.h"
 #include "formats/onnx/reader.h"
 #include "formats/tensor/tensor_proto.h"
 
@@ -64,14 +66,67 @@ void AddCases(const fs::path& folder, const std::string& model, int depth, std::
   for (const fs::path& below : SubfoldersOf(folder)) AddCases(below, model, depth - 1, cases);
 }
 
-Result<std::vector<Tensor>> ReadTensors(const std::string& folder, const char* kind) {
-  std::vector<Tensor> tensors;
-  std::error_code ignored;
-  for (size_t i = 0; fs::exists(FileOf(folder, kind, i), ignored); ++i) {
-    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(FileOf(folder, kind, i)));
-    tensors.push_back(std::move(tensor));
+// The tensors of a sequence named `name`, or that name among the empty ones.
+Status AddSequence(const onnx::SequenceProto& sequence, const std::string& name, std::vector<Tensor>* tensors,
+                   std::vector<std::string>* empty) {
+  if (sequence.tensor_values().empty()) empty->push_back(name);
+  for (int k = 0; k < sequence.tensor_values_size(); ++k) {
+    const std::string bytes = sequence.tensor_values(k).SerializeAsString();
+    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ParseTensorProto({bytes.begin(), bytes.end()}));
+    tensor.name = name + "." + std::to_string(k);
+    tensors->push_back(std::move(tensor));
   }
-  return tensors;
+  return Status::Ok();
+}
+
+// What file `path` has for a port that is no plain tensor.
+Status AddValue(const std::string& path, const ModelPort& port, std::vector<Tensor>* tensors,
+                std::vector<std::string>* empty) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> file, ReadInputFile(path));
+  const int size = static_cast<int>(file.size());
+  onnx::OptionalProto optional;
+  onnx::SequenceProto sequence;
+  bool parsed = true;
+  if (port.is_optional) {
+    parsed = optional.ParseFromArray(file.data(), size);
+    sequence = optional.sequence_value();
+  } else {
+    parsed = sequence.ParseFromArray(file.data(), size);
+  }
+  if (!parsed) return Status::Error(Code::kCorrupt, "%s: it is no sequence or optional", path.c_str());
+  if (!port.is_optional || optional.has_sequence_value())
+    return AddSequence(sequence, port.name, tensors, empty);
+  if (!optional.has_tensor_value()) {
+    empty->push_back(port.name);
+    return Status::Ok();
+  }
+  const std::string bytes = optional.tensor_value().SerializeAsString();
+  RONDO_ASSIGN_OR_RETURN(Tensor tensor, ParseTensorProto({bytes.begin(), bytes.end()}));
+  tensor.name = port.name;
+  tensors->push_back(std::move(tensor));
+  return Status::Ok();
+}
+
+Status ReadTensors(const std::string& folder, const char* kind, const std::vector<ModelPort>& ports,
+                   std::vector<Tensor>* tensors, std::vector<std::string>* empty) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  bool plain = true;
+  for (size_t i = 0; fs::exists(FileOf(folder, kind, i), ignored); ++i) {
+    const std::string path = FileOf(folder, kind, i);
+    if (i < ports.size() && (ports[i].is_sequence || ports[i].is_optional)) {
+      plain = false;
+      RONDO_RETURN_IF_ERROR(AddValue(path, ports[i], tensors, empty).At("%s", path.c_str()));
+      continue;
+    }
+    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(path));
+    if (!plain && i < ports.size()) tensor.name = ports[i].name;
+    tensors->push_back(std::move(tensor));
+  }
+  const bool all_plain = std::none_of(
+      ports.begin(), ports.end(), [](const ModelPort& port) { return port.is_sequence || port.is_optional; });
+  for (const ModelPort& port : ports) names.push_back(port.name);
+  return all_plain ? NameTensors(names, kind, tensors) : Status::Ok();
 }
 
 bool IsOpen(const onnx::ValueInfoProto& value) {
@@ -80,6 +135,12 @@ bool IsOpen(const onnx::ValueInfoProto& value) {
     if (!dim.has_dim_value() || dim.dim_value() < 0) return true;
   }
   return false;
+}
+
+ModelPort PortOf(const onnx::ValueInfoProto& value) {
+  const bool optional = value.type().has_optional_type();
+  const onnx::TypeProto& held = optional ? value.type().optional_type().elem_type() : value.type();
+  return {value.name(), IsOpen(value), held.has_sequence_type(), optional};
 }
 
 }  // namespace
@@ -94,10 +155,11 @@ Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::st
   return cases;
 }
 
-Result<CaseTensors> ReadCase(const TestCase& test) {
+Result<CaseTensors> ReadCase(const TestCase& test, const ModelPorts& ports) {
   CaseTensors tensors;
-  RONDO_ASSIGN_OR_RETURN(tensors.inputs, ReadTensors(test.folder, "input"));
-  RONDO_ASSIGN_OR_RETURN(tensors.outputs, ReadTensors(test.folder, "output"));
+  std::vector<std::string> none;  // of outputs there is nothing to say
+  RONDO_RETURN_IF_ERROR(ReadTensors(test.folder, "input", ports.inputs, &tensors.inputs, &tensors.empty));
+  RONDO_RETURN_IF_ERROR(ReadTensors(test.folder, "output", ports.outputs, &tensors.outputs, &none));
   return tensors;
 }
 
@@ -108,9 +170,9 @@ Result<ModelPorts> ReadModelPorts(const std::string& model) {
   for (const auto& initializer : graph.initializer()) initializers.insert(initializer.name());
   ModelPorts ports;
   for (const auto& input : graph.input()) {
-    if (initializers.count(input.name()) == 0) ports.inputs.push_back({input.name(), IsOpen(input)});
+    if (initializers.count(input.name()) == 0) ports.inputs.push_back(PortOf(input));
   }
-  for (const auto& output : graph.output()) ports.outputs.push_back(output.name());
+  for (const auto& output : graph.output()) ports.outputs.push_back(PortOf(output));
   return ports;
 }
 

@@ -22,22 +22,26 @@ struct TestCase {
 // an empty `model`. kNotFound when the folder does not exist.
 Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::string& model);
 
+// Tensors of a case: input_0, input_1, ... as far as they go. A sequence's are NAME.0, NAME.1, ... as they
+// are in plans, and what an optional holds is its own. Those that hold nothing are in `empty`.
 struct CaseTensors {
-  std::vector<Tensor> inputs, outputs;  // input_0, input_1, ... as far as they go
+  std::vector<Tensor> inputs, outputs;
+  std::vector<std::string> empty;
 };
-// kUnsupported for files that hold no tensor of a known type.
-Result<CaseTensors> ReadCase(const TestCase& test);
-
-// What a model's graph takes and gives, in its order, initializers aside.
-struct ModelInput {
+// The names are those of the model's ports: the files' own if all have different names among them, else by
+// order. kUnsupported for files that hold no tensor of a known type. What a model's graph takes and gives, in
+// its order, initializers aside.
+struct ModelPort {
   std::string name;
   bool open = false;  // the model leaves its shape, or part of it, open
+  bool is_sequence = false, is_optional = false;
 };
 struct ModelPorts {
-  std::vector<ModelInput> inputs;
-  std::vector<std::string> outputs;
+  std::vector<ModelPort> inputs, outputs;
 };
 Result<ModelPorts> ReadModelPorts(const std::string& model);
+
+Result<CaseTensors> ReadCase(const TestCase& test, const ModelPorts& ports);
 
 // Gives each tensor the name of the port it is for: its own if all have different names among `names`, else
 // by order. kInvalidArgument when there are more tensors than names.

@@ -173,9 +173,9 @@ class CompileCommand : public Command {
     DeclareShapes(options, &model_, ", in every program that has it, or in one (prefill:x=1x128)");
     options
         .Texts("--bind", &bound_,
-               "replace an input by a constant with this value in every element (use_cache_branch=true), in "
-               "every "
-               "program that has it, or in one (prefill:use_cache_branch=false)",
+               "replace an input by a constant: a value in every element (use_cache_branch=true), an array "
+               "(axes=[0,2]) or a file (pads=F.npy, F.pb); in every program that has it, or in one "
+               "(prefill:use_cache_branch=false)",
                "NAME=VALUE")
         .Integer(
             "--unroll", &options_.longest_unrolled, 0, 1 << 16,

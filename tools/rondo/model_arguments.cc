@@ -1,6 +1,8 @@
 #include "tools/rondo/model_arguments.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -28,17 +30,67 @@ bool ParseShape(const std::string& argument, std::map<std::string, std::vector<i
   return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
 }
 
-// "NAME=3", "NAME=0.5", "NAME=true".
-bool ParseBound(const std::string& argument, std::map<std::string, double>* bound) {
-  const size_t equals = argument.rfind('=');
-  if (equals == 0 || equals == std::string::npos) return false;
-  const std::string text = argument.substr(equals + 1);
-  double number = text == "true";
-  if (text != "true" && text != "false") {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return false;
+// "3", "0.5", "true".
+bool ParseNumber(const std::string& text, double* number) {
+  *number = text == "true";
+  if (text == "true" || text == "false") return true;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// "[1,2,3]", "[[1,2],[3,4]]", "[]": numbers in rows of one length.
+bool ParseArray(const std::string& text, Tensor* array) {
+  std::vector<double> numbers;
+  std::vector<int64_t> dims, counts;  // by depth; of the list that is open there
+  size_t depth = 0, leaf = 0;         // leaf: where the numbers are
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '[') {
+      if (depth == static_cast<size_t>(kMaxRank) || (at > 0 && depth == leaf)) return false;
+      if (depth > 0) ++counts[depth - 1];
+      counts.resize(++depth);
+      counts.back() = 0;
+      dims.resize(std::max(dims.size(), depth), -1);
+    } else if (c == ']') {
+      if (depth == 0) return false;
+      int64_t& dim = dims[--depth];
+      if (dim >= 0 && dim != counts[depth]) return false;
+      dim = counts[depth];
+    } else if (c != ',' && c != ' ') {
+      const size_t end = std::min(text.find_first_of(",] ", at), text.size());
+      if (leaf == 0) leaf = depth;
+      if (depth == 0 || depth != leaf || depth != dims.size() ||
+          !ParseNumber(text.substr(at, end - at), &numbers.emplace_back()))
+        return false;
+      ++counts[depth - 1];
+      at = end - 1;
+    }
   }
-  return bound->emplace(argument.substr(0, equals), number).second;
+  array->dtype = DType::kF64;
+  array->shape = Shape(Span<const int64_t>(dims.data(), dims.size()));
+  array->bytes.resize(numbers.size() * sizeof(double));
+  std::memcpy(array->bytes.data(), numbers.data(), array->bytes.size());
+  return !dims.empty() && depth == 0 && array->shape.elements() == static_cast<int64_t>(numbers.size());
+}
+
+// What is wrong with "NAME=3", "NAME=[1,2]" or "NAME=FILE.npy"; "" if nothing is.
+std::string ReadBound(const std::string& argument, BoundValues* bound) {
+  const size_t equals = argument.find('=');
+  if (equals == 0 || equals == std::string::npos) return "is not of the form NAME=VALUE";
+  const std::string text = argument.substr(equals + 1);
+  BoundValue value;
+  Tensor array;
+  if (!text.empty() && text[0] == '[') {
+    if (!ParseArray(text, &array)) return "is no array of numbers as [1,2] or [[1,2],[3,4]]";
+    value = BoundValue(std::move(array));
+  } else if (!ParseNumber(text, &value.number)) {
+    Result<Tensor> file = ReadTensor(text);
+    if (!file.ok())
+      return std::string("is no number, no array as [1,2] and no file: ") + file.status().message();
+    value = BoundValue(file.Take());
+  }
+  if (!bound->emplace(argument.substr(0, equals), std::move(value)).second) return "names an input twice";
+  return "";
 }
 
 // Whose "prefill:x=1x128" is (null: everybody's), and "x=1x128". A name may hold ':' itself where no program
@@ -72,8 +124,9 @@ std::string ReadModelArguments(const std::vector<std::string>& shapes, const std
   }
   for (const std::string& number : bound) {
     auto [model, argument] = ProgramOf(number, options);
-    if (!ParseBound(argument, model != nullptr ? &model->bound_inputs : &options->bound_inputs))
-      return "--bind " + number + " is not of the form NAME=NUMBER or NAME=true, or its name is given twice";
+    const std::string wrong =
+        ReadBound(argument, model != nullptr ? &model->bound_inputs : &options->bound_inputs);
+    if (!wrong.empty()) return "--bind " + number + " " + wrong;
   }
   return "";
 }

@@ -12,8 +12,8 @@ namespace rondo::tools {
 // "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
 ModelSource ParseModel(const std::string& argument);
 
-// Puts "NAME=1x128" and "NAME=true" into `options`, or into the model that a leading "PROGRAM:" names.
-// Returns a sentence about the first that is wrong; "" if none is.
+// Puts "NAME=1x128" and "NAME=true", "NAME=[1,2]" or "NAME=FILE.npy" into `options`, or into the model that a
+// leading "PROGRAM:" names. Returns a sentence about the first that is wrong; "" if none is.
 std::string ReadModelArguments(const std::vector<std::string>& shapes, const std::vector<std::string>& bound,
                                CompileOptions* options);
 

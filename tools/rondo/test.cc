@@ -22,6 +22,8 @@
 namespace rondo::tools {
 namespace {
 
+constexpr double kByType = -0x1p1000;  // no --rtol is given
+
 // A model compiled and armed. Members are destroyed last to first: the session before what it runs over.
 struct Armed {
   std::unique_ptr<CompiledPlan> compiled;
@@ -48,11 +50,12 @@ class TestCommand : public Command {
         .Positional("DIR", &folders_, 1, -1,
                     "folders with model.onnx and test_data_set_*/{input,output}_i.pb, or parents of such")
         .Text("--model", &model_, "the model of all cases, instead of each folder's model.onnx", "FILE")
-        .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
+        .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3; of bf16 2^-6)")
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs")
         .Group("Shapes and target");
     DeclareShapes(options, &compile_, " that the model leaves open; default: the data's");
+    options.Texts("--bind", &bound_, "replace an input by a constant, as compile does", "NAME=VALUE");
     DeclareTarget(options, &compile_, "what the driver runs");
     DeclareKernelCache(options, &compile_);
     DeclareAutoState(options, &compile_);
@@ -73,7 +76,7 @@ class TestCommand : public Command {
     Result<std::vector<uint32_t>> devices = ParseDevices(load_.devices);
     if (!devices.ok()) return out_.Misuse("test", devices.status().message());
     for (const auto& [name, value] : {std::pair("--rtol", rtol_), std::pair("--atol", atol_)}) {
-      if (!(value >= 0) || std::isinf(value))
+      if (value != kByType && (!(value >= 0) || std::isinf(value)))
         return out_.Misuse("test", Printf("%s %g is not a finite number from 0 on", name, value));
     }
     const size_t shared = static_cast<size_t>(compile_.tensor_parallel * compile_.pipeline_parallel);
@@ -86,9 +89,10 @@ class TestCommand : public Command {
       return out_.Misuse("test", "--weights " + compile_.weights + " is none of divide, gather");
     if (const std::string wrong = ReadTargets(); !wrong.empty()) return out_.Misuse("test", wrong);
     CompileOptions given;
-    if (const std::string wrong = ReadModelArguments(compile_.shapes, {}, &given); !wrong.empty())
+    if (const std::string wrong = ReadModelArguments(compile_.shapes, bound_, &given); !wrong.empty())
       return out_.Misuse("test", wrong);
     given_shapes_ = given.shapes;
+    given_bound_ = given.bound_inputs;
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return out_.Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return out_.Fail("test", status);
@@ -148,33 +152,52 @@ class TestCommand : public Command {
   void RunCase(const TestCase& test) {
     if (test.model.empty())
       return Say("SKIP", test.folder, "it has no model.onnx (name one with --model)", &skipped_);
-    Result<CaseTensors> tensors = ReadCase(test);
+    const Result<ModelPorts> ports = ReadModelPorts(ModelPathOn(test.model, 0));
+    if (!ports.ok()) return Say("FAIL", test.folder, ports.status().message(), &failed_);
+    Result<CaseTensors> tensors = ReadCase(test, *ports);
     if (!tensors.ok()) {
       const bool unsupported = tensors.status().code() == Code::kUnsupported;
       return unsupported ? Say("SKIP", test.folder, tensors.status().message(), &skipped_)
                          : Say("FAIL", test.folder, tensors.status().message(), &failed_);
     }
     std::string detail;
-    Status status = Evaluate(test, *tensors, &detail);
+    Status status = Evaluate(test, *ports, *tensors, &detail);
     if (!status.ok()) return Say("FAIL", test.folder, status.message(), &failed_);
+    for (const Tensor& frozen : armed_frozen_)
+      detail += "; input \"" + frozen.name + "\" is frozen: the compiler must know its value";
     Say("PASS", test.folder, detail, &passed_);
   }
 
   // Arms the model for the shapes of `inputs`, unless the last case has done so.
-  Status Arm(const TestCase& test, const ModelPorts& ports, const std::vector<Tensor>& inputs) {
+  Status Arm(const TestCase& test, const ModelPorts& ports, const CaseTensors& tensors) {
+    const std::vector<Tensor>& inputs = tensors.inputs;
     std::map<std::string, std::vector<int64_t>> shapes = given_shapes_;
-    for (const ModelInput& input : ports.inputs) {
+    for (const ModelPort& input : ports.inputs) {
       if (!input.open || given_shapes_.count(input.name) != 0) continue;
       for (const Tensor& tensor : inputs) {
-        if (tensor.name == input.name) shapes[input.name].assign(tensor.shape.begin(), tensor.shape.end());
+        if (tensor.name == input.name || (input.is_sequence && tensor.name.starts_with(input.name + ".")))
+          shapes[tensor.name].assign(tensor.shape.begin(), tensor.shape.end());
       }
+      if (input.is_sequence &&
+          std::find(tensors.empty.begin(), tensors.empty.end(), input.name) != tensors.empty.end())
+        shapes[input.name] = {0};
     }
-    if (armed_ && armed_->loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes)
+    const auto frozen_alike = [&] {
+      return std::all_of(armed_frozen_.begin(), armed_frozen_.end(), [&](const Tensor& frozen) {
+        return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& tensor) {
+          return tensor.name == frozen.name && tensor.shape == frozen.shape && tensor.bytes == frozen.bytes;
+        });
+      });
+    };
+    if (armed_ && armed_->loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes &&
+        frozen_alike())
       return Status::Ok();
     armed_.emplace();  // what was there goes last to first, before anything takes its place
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
+    options.bound_inputs = given_bound_;
+    for (const Tensor& tensor : inputs) options.values_at_hand.emplace(tensor.name, BoundValue(tensor));
     options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(compile_.tensor_parallel);
     options.pipeline_parallel = static_cast<uint32_t>(compile_.pipeline_parallel);
@@ -195,20 +218,26 @@ class TestCommand : public Command {
       out_.Line("on %s", armed_->loaded->runs_on().Text().c_str());
       out_.object()["runs_on"] = ToJson(armed_->loaded->runs_on());
     }
+    armed_frozen_.clear();
+    for (const std::string& name : armed_->compiled->report.programs[0].frozen) {
+      armed_frozen_.push_back(*std::find_if(inputs.begin(), inputs.end(),
+                                            [&](const Tensor& tensor) { return tensor.name == name; }));
+    }
     armed_model_ = test.model;
     armed_shapes_ = shapes;
     return Status::Ok();
   }
 
-  Status Evaluate(const TestCase& test, CaseTensors& tensors, std::string* detail) {
-    RONDO_ASSIGN_OR_RETURN(const ModelPorts ports, ReadModelPorts(ModelPathOn(test.model, 0)));
-    std::vector<std::string> names;
-    for (const ModelInput& input : ports.inputs) names.push_back(input.name);
-    RONDO_RETURN_IF_ERROR(NameTensors(names, "input", &tensors.inputs));
-    RONDO_RETURN_IF_ERROR(NameTensors(ports.outputs, "output", &tensors.outputs));
+  Status Evaluate(const TestCase& test, const ModelPorts& ports, CaseTensors& tensors, std::string* detail) {
     if (tensors.outputs.empty()) return Status::Error(Code::kInvalidArgument, "there is no output_0.pb");
 
-    RONDO_RETURN_IF_ERROR(Arm(test, ports, tensors.inputs));
+    RONDO_RETURN_IF_ERROR(Arm(test, ports, tensors));
+    // What is bound is no input any more.
+    std::erase_if(tensors.inputs, [&](const Tensor& tensor) {
+      return given_bound_.count(tensor.name) != 0 ||
+             std::any_of(armed_frozen_.begin(), armed_frozen_.end(),
+                         [&](const Tensor& frozen) { return frozen.name == tensor.name; });
+    });
     RONDO_RETURN_IF_ERROR(armed_->loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
@@ -297,7 +326,9 @@ class TestCommand : public Command {
         return Status::Error(Code::kInternal, "the plan has no output \"%s\"", expected.name.c_str());
       }
       RONDO_RETURN_IF_ERROR(CompareDevices(got, *found));
-      Result<Comparison> result = Compare(*found, expected, rtol_, atol_);
+      // Two roundings of bf16 are more than what other types may differ by.
+      const double rtol = rtol_ != kByType ? rtol_ : expected.dtype == DType::kBF16 ? 0x1p-6 : 1e-3;
+      Result<Comparison> result = Compare(*found, expected, rtol, atol_);
       if (!result.ok()) return result.status().At("output \"%s\"", expected.name.c_str());
       if (result->mismatches > 0) {
         return Status::Error(Code::kInternal,
@@ -320,11 +351,13 @@ class TestCommand : public Command {
 
   ModelOptions compile_{.tensor_parallel = 1, .pipeline_parallel = 1};
   Targets targets_;
+  std::vector<std::string> bound_;
   std::map<std::string, std::vector<int64_t>> given_shapes_;  // as --shape says
+  BoundValues given_bound_;                                   // as --bind says
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;
-  double rtol_ = 1e-3, atol_ = 1e-5;
+  double rtol_ = kByType, atol_ = 1e-5;
   bool stepwise_ = false;
   LoadOptions load_;
   OpRegistry ops_;
@@ -334,6 +367,7 @@ class TestCommand : public Command {
   std::optional<Armed> armed_;
   std::string armed_model_;
   std::map<std::string, std::vector<int64_t>> armed_shapes_;
+  std::vector<Tensor> armed_frozen_;  // inputs with the values that the armed plan was compiled for
   int passed_ = 0, failed_ = 0, skipped_ = 0;
 };
 

@@ -1,9 +1,6 @@
-#include "compiler/passes/philox.h"
+#include "compiler/ir/philox.h"
 
-namespace rondo::passes {
-
-using ir::Builder;
-using ir::NodeId;
+namespace rondo::ir {
 
 namespace {
 
@@ -29,4 +26,4 @@ std::array<NodeId, 4> Philox(Builder& b, std::array<NodeId, 4> counter, std::arr
   return counter;
 }
 
-}  // namespace rondo::passes
+}  // namespace rondo::ir

@@ -1,0 +1,27 @@
+// The value of a model's input that is known when the model is compiled.
+#ifndef RONDO_COMPILER_IMPORT_BOUND_VALUE_H_
+#define RONDO_COMPILER_IMPORT_BOUND_VALUE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "formats/tensor/tensor.h"
+
+namespace rondo {
+
+// One number in every element, or an array, whose shape the input then has. Numbers are converted to the
+// input's type, which must be able to hold them.
+struct BoundValue {
+  BoundValue(double n = 0) : number(n) {}
+  explicit BoundValue(Tensor values) : array(std::make_shared<const Tensor>(std::move(values))) {}
+  double number = 0;
+  std::shared_ptr<const Tensor> array;  // null: `number`
+};
+
+using BoundValues = std::map<std::string, BoundValue>;  // by the input's name
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_IMPORT_BOUND_VALUE_H_

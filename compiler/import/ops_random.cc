@@ -1,0 +1,131 @@
+// Random numbers: a function of the seed, the node and the element's place (ir/philox.h), the same on every
+// driver and in every run.
+#include <array>
+#include <cmath>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/random.h"
+#include "compiler/import/registry.h"
+#include "compiler/ir/philox.h"
+#include "core/synthetic.h"
+#include "formats/onnx/onnx.pb.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+// The key of the node: of its seed, or of its name where it has none.
+uint64_t KeyOf(OpContext& c) {
+  std::string said = "node " + (c.proto.name().empty() ? c.proto.output(0) : c.proto.name());
+  const onnx::AttributeProto* seed = c.Attribute("seed");
+  if (seed != nullptr)
+    said = "seed " + (seed->has_i() ? std::to_string(seed->i()) : std::to_string(seed->f()));
+  c.host.Remark(c.proto.op_type() + " \"" + (c.proto.name().empty() ? c.proto.output(0) : c.proto.name()) +
+                "\" gives the same numbers in every run, by " + (seed != nullptr ? "its seed" : "its name"));
+  return SyntheticKey(0, said);
+}
+
+// Two numbers in (0, 1), f32, for each element of `shape`.
+std::array<NodeId, 2> Uniforms(Builder& b, const Shape& shape, uint64_t key) {
+  if (shape.elements() == 0) {
+    const NodeId none = b.Constant(ir::ConstantData::Own(DType::kF32, shape, {}));
+    return {none, none};
+  }
+  const int64_t count = shape.elements();
+  const auto word = [&](uint64_t value) {
+    return b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(value & 0xffffffffu)});
+  };
+  const NodeId place = b.Iota({count}, 0);
+  const NodeId low = b.BinaryScalar(TapeOp::kBitAnd, place, 4294967295.0),
+               high = b.BinaryScalar(TapeOp::kShr, place, 32);
+  const auto words = ir::Philox(b, {low, high, word(0), word(0)}, {word(key), word(key >> 32)});
+  std::array<NodeId, 2> out;
+  for (size_t i = 0; i < 2; ++i) {
+    // The upper 23 bits and a half: f32 holds that exactly.
+    const NodeId bits = b.Cast(b.BinaryScalar(TapeOp::kShr, words[i], 9), DType::kF32);
+    const NodeId u = b.BinaryScalar(TapeOp::kMul, b.BinaryScalar(TapeOp::kAdd, bits, 0.5), 0x1p-23);
+    out[i] = b.Reshape(b.Expand(u, {count}), shape);
+  }
+  return out;
+}
+
+NodeId Uniform(OpContext& c, const Shape& shape) { return Uniforms(c.b, shape, KeyOf(c))[0]; }
+
+// Box and Muller.
+NodeId Normal(OpContext& c, const Shape& shape) {
+  Builder& b = c.b;
+  const auto [u, v] = Uniforms(b, shape, KeyOf(c));
+  const NodeId radius = b.Unary(TapeOp::kSqrt, b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kLog, u), -2));
+  return b.Mul(radius, b.Unary(TapeOp::kCos, b.BinaryScalar(TapeOp::kMul, v, 2 * std::acos(-1.0))));
+}
+
+// The shape of the result, and its type: input 0's, if it is one of a ...Like, unless the node says.
+Result<Shape> ShapeOf(OpContext& c, bool like) {
+  return like ? Result<Shape>(c.shape(0)) : c.MakeShape(c.Ints("shape"));
+}
+Result<DType> TypeOf(OpContext& c, bool like) {
+  if (!c.HasAttribute("dtype")) return like ? c.dtype(0) : DType::kF32;
+  return onnx::DTypeOf(static_cast<int>(c.Int("dtype", 1)));
+}
+
+template <bool kLike>
+Status RandomUniform(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(c, kLike));
+  RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
+  const float low = c.Float("low", 0), high = c.Float("high", 1);
+  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Uniform(c, shape), double{high} - low);
+  c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, low), type));
+  return Status::Ok();
+}
+
+template <bool kLike>
+Status RandomNormal(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(c, kLike));
+  RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
+  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Normal(c, shape), c.Float("scale", 1));
+  c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, c.Float("mean", 0)), type));
+  return Status::Ok();
+}
+
+Status Bernoulli(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, true));
+  const NodeId u = Uniform(c, c.shape(0));
+  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kLess, u, c.b.Cast(c.In(0), DType::kF32)), type));
+  return Status::Ok();
+}
+
+// Of scores [rows, classes], `sample_size` classes a row: each the greatest of score + Gumbel noise.
+Status Multinomial(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  const int64_t rows = c.shape(0)[0], classes = c.shape(0)[1];
+  RONDO_ASSIGN_OR_RETURN(const Shape all, c.MakeShape({rows, c.Int("sample_size", 1), classes}));
+  RONDO_ASSIGN_OR_RETURN(const DType type, onnx::DTypeOf(static_cast<int>(c.Int("dtype", 6))));
+  if (all.elements() == 0) return Status::Error(Code::kCorrupt, "samples of shape %s", Text(all).c_str());
+  Builder& b = c.b;
+  const auto minus_log = [&](NodeId x) { return b.Unary(TapeOp::kNeg, b.Unary(TapeOp::kLog, x)); };
+  const NodeId noise = minus_log(minus_log(Uniform(c, all)));
+  const NodeId scores = b.Add(b.Unsqueeze(b.Cast(c.In(0), DType::kF32), 1), noise);
+  c.Set(0, b.Cast(b.Reduce(ir::ReduceKind::kArgMax, scores, {2}, false), type));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"RandomUniform", 0, RandomUniform<false>},
+    {"RandomUniformLike", 1, RandomUniform<true>},
+    {"RandomNormal", 0, RandomNormal<false>},
+    {"RandomNormalLike", 1, RandomNormal<true>},
+    {"Bernoulli", 1, Bernoulli, 15},
+    {"Multinomial", 1, Multinomial, 7},
+};
+
+}  // namespace
+
+NodeId RandomOfNode(OpContext& c, const Shape& shape) { return Uniform(c, shape); }
+
+Span<const OpRow> RandomOps() { return kOps; }
+
+}  // namespace rondo::importer

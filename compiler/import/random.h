@@ -1,0 +1,14 @@
+// Random numbers of a node.
+#ifndef RONDO_COMPILER_IMPORT_RANDOM_H_
+#define RONDO_COMPILER_IMPORT_RANDOM_H_
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+// Numbers in (0, 1), f32, by the node's seed and name: the same in every run and on every driver.
+NodeId RandomOfNode(OpContext& c, const Shape& shape);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_RANDOM_H_
