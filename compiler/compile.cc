@@ -92,7 +92,8 @@ Result<CompileReport> ToFile(const CompileOptions& options, const std::string& p
 
 Result<std::vector<uint8_t>> ToBytes(const CompileOptions& options) {
   if (!options.weights_file.empty()) {
-    return Status::Error(Code::kInvalidArgument, "weights go into the file %s, which lies beside a plan's file",
+    return Status::Error(Code::kInvalidArgument,
+                         "weights go into the file %s, which lies beside a plan's file",
                          options.weights_file.c_str());
   }
   RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));

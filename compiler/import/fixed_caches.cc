@@ -187,7 +187,7 @@ class Fixer : CacheLengthAnalysis {
   Status DropOldInputs() {
     g_->RemoveDead();
     for (const auto& [at, node] : full_) {
-      ir::GraphInput& input = g_->inputs[static_cast<size_t>(at)];
+      const ir::GraphInput& input = g_->inputs[static_cast<size_t>(at)];
       const std::vector<NodeId> readers = g_->UsersOf(input.node);
       for (NodeId reader : readers) {
         if (g_->node(reader).dead) continue;
@@ -195,7 +195,7 @@ class Fixer : CacheLengthAnalysis {
             Refuse("it reads the cached positions of \"" + input.name + "\" apart from the new ones"),
             reader);
       }
-      input.node = node;
+      g_->SetInputNode(static_cast<size_t>(at), node);
     }
     for (const GrowingCache& cache : ports_.caches) {
       const int at = ir::FindPort(g_->inputs, cache.past);

@@ -330,6 +330,8 @@ class Graph {
   // A weak (or strong) control edge: `id` runs after `before`.
   void RunAfter(NodeId id, NodeId before, bool strong = false);
   void SetOutput(size_t output, NodeId node);
+  // Makes `id` the node of the graph input of that number; not undone by TakeBack.
+  void SetInputNode(size_t number, NodeId id);
   // The live nodes that name `id` as an input or in a control edge, in id order; those that read it.
   std::vector<NodeId> Naming(NodeId id);
   std::vector<NodeId> UsersOf(NodeId id);

@@ -152,6 +152,11 @@ void Graph::RunAfter(NodeId id, NodeId before, bool strong) {
   Named(before, id);
 }
 
+void Graph::SetInputNode(size_t number, NodeId id) {
+  inputs[number].node = id;
+  Changed();
+}
+
 void Graph::SetOutput(size_t output, NodeId node) {
   Changed();
   TouchOutput(output);

@@ -365,8 +365,7 @@ TEST(SoftmaxOfRows, NeedsNoTapeAndGivesTheSameBits) {
     also = memory;
     also.Resize(makers[1]);
     also.params[0] = memory.params[0];
-    if (left == Left::kFloats && seed % 4 == 0 &&
-        loops[0] > 1) {  // a row with NaN, and one of infinities
+    if (left == Left::kFloats && seed % 4 == 0 && loops[0] > 1) {  // a row with NaN, and one of infinities
       float* x = reinterpret_cast<float*>(also.params[0].data());
       x[loops[1] / 2] = std::nanf("");
       std::fill(x + loops[1], x + 2 * loops[1], HUGE_VALF);

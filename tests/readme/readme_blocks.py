@@ -23,7 +23,7 @@ ELSEWHERE = {
     r"tests/mutation/mutate.py (?!.*--list)": "builds and tests for minutes; mutation_self_test runs its parts",
     r"cmake --build ": "the build that this test is part of",
     r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
-    r"\S*python3? (tools/bench|tests/ort)/": "needs a GPU, PyTorch or ONNX Runtime",
+    r"\S*python3? (tools/bench|tests/ort|tests/onnx_suite)/": "needs a GPU, PyTorch or ONNX Runtime",
     r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"\S*rondo compile first=decoder_model_merged.onnx": "needs Optimum's export; tests/ort/run merged makes and compares such",

@@ -583,8 +583,7 @@ class SpoiltTexts : public Generate {
     EXPECT_EQ(Say(texts + "5" + how), "15 16 17 18 19 \n16 17 18 19 20 \n") << how;
     const Outcome said = Run(texts + "9" + how);
     EXPECT_EQ(said.status, 1) << how;
-    EXPECT_PRINTS(said,
-                  "program \"a\": a logit behind the 7 tokens of text 2 of the session is NaN");
+    EXPECT_PRINTS(said, "program \"a\": a logit behind the 7 tokens of text 2 of the session is NaN");
   }
 };
 constexpr const char* kWaysToDraw[] = {"", " --temperature 0.01",

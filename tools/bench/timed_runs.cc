@@ -1,4 +1,5 @@
-// One program of a plan on the host driver, timed run by run, on request: the Rondo side of tests/ort/run networks.
+// One program of a plan on the host driver, timed run by run, on request: the Rondo side of tests/ort/run
+// networks.
 //
 //   timed_runs PLAN PROGRAM THREADS[:INSTRUCTIONS] OUTPUT NAME=INPUT...
 //

@@ -130,8 +130,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
   const __m256 least = _mm256_set1_ps((low - zero) * scale), greatest = _mm256_set1_ps((high - zero) * scale);
   const ToBytes to_bytes(scale, zero);
   const auto eight = [&](const float* from) {
-    return to_bytes.Of(
-        _mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // NaN stays
+    return to_bytes.Of(_mm256_min_ps(greatest, _mm256_max_ps(least, _mm256_loadu_ps(from))));  // NaN stays
   };
   for (int i = 0; i < n; i += 16) {
     for (; whole && i + 32 <= n && quick.Of(a + i, out + i); i += 32) {
