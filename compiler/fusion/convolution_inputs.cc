@@ -29,7 +29,7 @@ bool CopyPays(const ir::Graph& graph, const Node& conv) {
 bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
   if (node.dead || node.op != Op::kConv) return false;
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
-  return IsNarrow(x.dtype) && w.shape[0] > 1 && (w.shape[1] % 8 == 0 || x.shape[1] == 4);
+  return IsNarrow(x.dtype) && w.shape[0] >= 8 && (w.shape[1] % 8 == 0 || x.shape[1] == 4);
 }
 
 }  // namespace
