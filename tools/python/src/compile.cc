@@ -97,10 +97,13 @@ void SetRead(const char* option, nb::handle value, CompileOptions* options) {
 
 Targets TargetsOf(const std::string& text) { return Take(ParseTargets(text)); }
 
+using Numbers = std::map<std::string, double>;
+BoundValues BoundTo(const Numbers& numbers) { return BoundValues(numbers.begin(), numbers.end()); }
+
 // By the names of compile's arguments.
 constexpr std::pair<const char*, Set> kOptions[] = {
     {"shapes", SetField<&CompileOptions::shapes>},
-    {"bound_inputs", SetField<&CompileOptions::bound_inputs>},
+    {"bound_inputs", SetRead<&CompileOptions::bound_inputs, BoundTo, Numbers>},
     {"target", SetRead<&CompileOptions::targets, TargetsOf>},
     {"precision", SetRead<&CompileOptions::precision, PrecisionOf>},
     {"quantize_weights", SetRead<&CompileOptions::quantize, BitsOf>},
