@@ -45,7 +45,7 @@ def main():
     environment = options.work / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     site = next(environment.glob("lib/python*/site-packages"))
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", "--prefix", environment, wheel)
+    run(sys.executable, "-m", "pip", "install", "--ignore-installed", "--no-deps", "--no-index", "--disable-pip-version-check", "--prefix", environment, wheel)
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = environment / "bin/python"
     variables = dict(os.environ, RONDO_SOURCE=str(options.source), PYTHONDONTWRITEBYTECODE="1")
