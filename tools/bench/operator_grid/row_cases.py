@@ -80,6 +80,5 @@ def cases():
         yield cumulative(rows, elements)
     yield cumulative(64, 16384, "f16")
     yield cumulative(4096, 512, axis=0)
-    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (1, 50000, 50), (16, 50000, 50), (4, 128256, 64),
-                              (1, 100000, 1000), (8, 8400, 300), (32, 256, 256), (64, 50257, 1)):
+    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (32, 256, 256)):
         yield topk(rows, elements, k)
