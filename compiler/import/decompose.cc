@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -49,6 +50,17 @@ NodeId TakeRun(Builder& b, NodeId x, int axis, const Run& run) {
 NodeId Widen(Builder& b, NodeId x) {
   DType t = b.dtype(x);
   return t == DType::kF16 || t == DType::kBF16 ? b.Cast(x, DType::kF32) : x;
+}
+
+NodeId ExtremeOf(Builder& b, DType type, bool greatest) {
+  if (type == DType::kBool) return b.Scalar(type, greatest);
+  if (IsFloat(type)) return b.Scalar(type, (greatest ? 1 : -1) * std::numeric_limits<double>::infinity());
+  const bool is_signed =
+      type == DType::kI8 || type == DType::kI16 || type == DType::kI32 || type == DType::kI64;
+  if (!is_signed && !greatest) return b.Scalar(type, 0);
+  const int bits = static_cast<int>(8 * ByteSize(type)) - (is_signed ? 1 : 0);
+  const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  return b.Ints(type, Shape{}, {static_cast<int64_t>(greatest ? most : ~most)});
 }
 
 NodeId AlongAxis(Builder& b, NodeId vector, int axis, int rank) {

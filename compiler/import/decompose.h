@@ -20,6 +20,9 @@ inline Shape WithDim(Shape shape, int axis, int64_t extent) {
 // at the end.
 NodeId Widen(ir::Builder& b, NodeId x);
 
+// The greatest or the least value of a type, as a scalar: of floats an infinity.
+NodeId ExtremeOf(ir::Builder& b, DType type, bool greatest);
+
 // A vector [n] (or a scalar) as a tensor of `rank` dims with n along `axis`.
 NodeId AlongAxis(ir::Builder& b, NodeId vector, int axis, int rank);
 

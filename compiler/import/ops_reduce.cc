@@ -79,24 +79,12 @@ NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r) {
   return b.ReshapeTo(y, dims);
 }
 
-// The greatest or the least integer of a type.
-int64_t LimitOf(DType type, bool greatest) {
-  const bool is_signed =
-      type == DType::kI8 || type == DType::kI16 || type == DType::kI32 || type == DType::kI64;
-  if (!is_signed && !greatest) return 0;
-  const int bits = static_cast<int>(8 * ByteSize(type)) - (is_signed ? 1 : 0);
-  const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  return static_cast<int64_t>(greatest ? most : ~most);
-}
-
 // What a reduction of nothing gives.
 template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
 NodeId OfNothing(Builder& b, DType type) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (kFunction == Max || kFunction == Min) {
-    if (type == DType::kBool) return b.Scalar(type, kFunction == Min);
-    if (IsFloat(type)) return b.Scalar(type, kFunction == Min ? kInfinity : -kInfinity);
-    return b.Ints(type, Shape{}, {LimitOf(type, kFunction == Min)});
+    return ExtremeOf(b, type, kFunction == Min);
   }
   if (kFunction == Prod) return b.Scalar(type, 1);
   if (kFunction == Mean && IsFloat(type)) return b.Scalar(type, std::numeric_limits<double>::quiet_NaN());

@@ -1,5 +1,8 @@
 // TopK. An element's place in the order is the number of elements that come before it, so sorting needs no
-// data-dependent control: it costs n^2 comparisons, and rows are bounded accordingly.
+// data-dependent control. That costs n^2 comparisons; of long rows only blocks that can hold one of the first
+// k are compared.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compiler/import/decompose.h"
@@ -10,7 +13,12 @@ namespace {
 
 using ir::Builder;
 
-constexpr int64_t kMaxRow = 8192;
+// The longest row whose elements are all compared with one another.
+constexpr int64_t kMaxCompared = 8192;
+// The largest k of longer rows: k blocks of two elements are left of them.
+constexpr int64_t kMaxFirst = kMaxCompared / 2;
+// Shorter rows are compared at once: the kernels that choose blocks would take longer.
+constexpr int64_t kShortRow = 2048;
 
 // NaN counts as infinity: so all elements have an order.
 NodeId Ordered(Builder& b, NodeId x) {
@@ -34,6 +42,52 @@ NodeId Ranks(Builder& b, NodeId x, bool largest) {
   return b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
 }
 
+// x [rows, n] at places [rows, k] of each row.
+NodeId RowsAt(Builder& b, NodeId x, NodeId places) {
+  const int64_t rows = b.shape(places)[0], k = b.shape(places)[1], n = b.shape(x)[1];
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView({rows, k});
+  attrs.map.steps[0].strides[0] = n;
+  attrs.map.steps[0].strides[1] = 0;
+  attrs.dims = {{1, n, false}};
+  return b.IndexedRead(x, {places}, attrs, {rows, k}, {rows, k});
+}
+
+// Places of the first k of rows x [rows, n] in order, [rows, k] i64, from comparing all elements.
+NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
+  if (k == 1) return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, x, {1}, true);
+  // The place whose rank is r, for each r below k.
+  Shape cube{b.shape(x)[0], k, b.shape(x)[1]};
+  NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, x, largest), 1), cube);
+  const ir::Dims sizes = {cube[0], k, b.SizeOf(x, 1)};
+  NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
+  NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
+  return b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
+}
+
+// The same for rows of any length. The first k lie in the k blocks whose own first elements come first:
+// before an element of another block come the first elements of these k. Both the blocks' first elements and
+// what the k blocks hold are shorter rows.
+NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
+  const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
+  const bool splits = n > kMaxCompared || (n > kShortRow && n >= 4 * k);
+  if (k == 1 || !splits || !b.SizeOf(x, 1).known()) return FirstOfAll(b, x, k, largest);
+  const double balanced = std::sqrt(static_cast<double>(n) / static_cast<double>(k));
+  const int64_t length = std::max<int64_t>(2, std::llround(balanced));
+  const int64_t blocks = (n + length - 1) / length;
+  // The padding comes last: equal elements are in the order of their places.
+  NodeId padded =
+      b.PadConstant(x, ExtremeOf(b, b.dtype(x), !largest), {0, 0}, {0, blocks * length - n});
+  NodeId heads = b.Reduce(largest ? ir::ReduceKind::kMax : ir::ReduceKind::kMin,
+                          b.Reshape(padded, {rows, blocks, length}), {2}, false);
+  NodeId chosen = FirstPlaces(b, heads, k, largest);
+  chosen = RowsAt(b, chosen, FirstOfAll(b, chosen, k, false));
+  const Shape cube{rows, k, length};
+  NodeId start = b.BinaryScalar(TapeOp::kMul, b.Unsqueeze(chosen, 2), static_cast<double>(length));
+  NodeId places = b.Reshape(b.Add(b.Expand(start, cube), b.Iota(cube, 2)), {rows, k * length});
+  return RowsAt(b, places, FirstPlaces(b, RowsAt(b, padded, places), k, largest));
+}
+
 Status TopK(OpContext& c) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", -1), c.rank(0)));
@@ -52,11 +106,6 @@ Status TopK(OpContext& c) {
     return Status::Ok();
   }
   bool largest = c.Int("largest", 1) != 0;
-  if (k > 1 && n > kMaxRow) {
-    return Status::Error(Code::kUnsupported, "the first %lld of rows of %lld elements; the limit is %lld",
-                         static_cast<long long>(k), static_cast<long long>(n),
-                         static_cast<long long>(kMaxRow));
-  }
   std::vector<int> perm, back(static_cast<size_t>(shape.rank));
   for (int d = 0; d < shape.rank; ++d) {
     if (d != axis) perm.push_back(d);
@@ -67,24 +116,15 @@ Status TopK(OpContext& c) {
   Shape moved_shape = b.shape(moved);
   int64_t rows = shape.elements() / n;
   NodeId x = b.Reshape(moved, {rows, n});
-  NodeId index = kNoNode;
-  if (k == 1) {
-    index = b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, Ordered(b, x), {1}, true);
-  } else {
-    // The index whose rank is r, for each r below k.
-    Shape cube{rows, k, n};
-    NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, Ordered(b, x), largest), 1), cube);
-    const ir::Dims sizes = {rows, k, b.SizeOf(x, 1)};
-    NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
-    NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
-    index = b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
+  if (n > kMaxCompared && k > (b.SizeOf(x, 1).known() ? kMaxFirst : 1)) {
+    return Status::Error(Code::kUnsupported,
+                         "the first %lld of rows of %lld elements; of rows of more than %lld the limit is %lld%s",
+                         static_cast<long long>(k), static_cast<long long>(n),
+                         static_cast<long long>(kMaxCompared), static_cast<long long>(kMaxFirst),
+                         b.SizeOf(x, 1).known() ? "" : ", and 1 where a run decides the length");
   }
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView({rows, k});
-  attrs.map.steps[0].strides[0] = n;
-  attrs.map.steps[0].strides[1] = 0;
-  attrs.dims = {{1, n, false}};
-  NodeId values = b.IndexedRead(x, {index}, attrs, {rows, k}, {rows, k});
+  NodeId index = FirstPlaces(b, Ordered(b, x), k, largest);
+  NodeId values = RowsAt(b, x, index);
   Shape out = WithDim(moved_shape, shape.rank - 1, k);
   c.Set(0, b.Transpose(b.Reshape(values, out), back));
   c.Set(1, b.Transpose(b.Reshape(index, out), back));

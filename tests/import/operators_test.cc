@@ -1,8 +1,11 @@
 // What some operators of ONNX mean: sequences, transforms, samples, positions, columns, losses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <random>
 
 #include "compiler/import/import.h"
 #include "tests/import/imported.h"
@@ -149,6 +152,40 @@ TEST(OperatorsTest, TopKGivesEveryElementAPlaceOfItsOwn) {
     std::vector<double> expected = {1, 2, 4, 0, 0, 1, 3, 4};
     if (largest == 0) expected = {3, 0, 4, 1, 2, 3, 4, 0};
     EXPECT_EQ(Evaluate(*graph, {3, nan, nan, -inf, 5, inf, nan, 0, 1, 1}), expected) << largest;
+  }
+}
+
+// Rows that are too long to compare all elements: equal elements stay in order, padding is never chosen.
+TEST(OperatorsTest, TopKOfLongRows) {
+  struct Case {
+    int64_t n, k, values;
+  };
+  for (const Case& t : {Case{2049, 3, 4}, {8193, 40, 1}, {9001, 300, 50}, {20011, 2, 100000}}) {
+    for (const bool largest : {true, false}) {
+      ModelMaker m;
+      m.Input("x", {2, t.n});
+      m.Ints("k", {t.k});
+      SetInt(m.Node("TopK", {"x", "k"}, {"values", "places"}), "largest", largest ? 1 : 0);
+      m.Output("places");
+      auto graph = Import(m);
+      ASSERT_TRUE(graph.ok()) << graph.status().message();
+      std::mt19937 random(static_cast<uint32_t>(t.n));
+      std::vector<float> x(static_cast<size_t>(2 * t.n));
+      const float last = (largest ? -1 : 1) * std::numeric_limits<float>::infinity();
+      for (float& value : x)
+        value = t.values == 1 ? last : static_cast<float>(static_cast<int64_t>(random()) % t.values);
+      std::vector<double> expected;
+      for (int64_t row = 0; row < 2; ++row) {
+        const float* first = x.data() + row * t.n;
+        std::vector<int64_t> places(static_cast<size_t>(t.n));
+        std::iota(places.begin(), places.end(), 0);
+        std::stable_sort(places.begin(), places.end(), [&](int64_t a, int64_t b) {
+          return largest ? first[a] > first[b] : first[a] < first[b];
+        });
+        expected.insert(expected.end(), places.begin(), places.begin() + t.k);
+      }
+      EXPECT_EQ(Evaluate(*graph, x), expected) << t.n << " " << largest;
+    }
   }
 }
 

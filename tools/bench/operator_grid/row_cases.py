@@ -80,5 +80,6 @@ def cases():
         yield cumulative(rows, elements)
     yield cumulative(64, 16384, "f16")
     yield cumulative(4096, 512, axis=0)
-    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (32, 256, 256)):
+    for rows, elements, k in ((128, 1000, 5), (1, 8000, 300), (32, 256, 256), (1, 50000, 50), (64, 50257, 50),
+                              (8, 151936, 20), (1, 20000, 2000)):
         yield topk(rows, elements, k)
