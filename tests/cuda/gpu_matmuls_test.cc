@@ -151,19 +151,21 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   Result<Driver*> driver = CreateCudaDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
   DestroyCudaDriver(*driver);
-  // Each sharing with one tile, each tile with one sharing.
-  size_t number = 0;
-  for (const KernelConfiguration& choice : TilesOf(VariantId::kTma, TargetOf("sm_90a"))) {
-    const size_t tile = number / 6, sharing = number++ % 6;
-    if (choice.m + choice.n > 128 && sharing != tile % 6) continue;
-    Suite suite;
-    suite.configuration = choice;
-    uint32_t seed = 500;
-    for (const ProductCase& p : cases) {
-      AddProduct(&suite, p, kFloats[seed % 2], seed);
-      ++seed;
+  // Of those that share alike, a few tiles; of tiles, a few ways to share.
+  for (const VariantId variant : {VariantId::kTma, VariantId::kPingPong}) {
+    const size_t ways = variant == VariantId::kTma ? 6 : 5;
+    size_t number = 0;
+    for (const KernelConfiguration& choice : TilesOf(variant, TargetOf("sm_90a"))) {
+      if (number++ % (ways + 1) != 0 && choice.m + choice.n > 128) continue;
+      Suite suite;
+      suite.configuration = choice;
+      uint32_t seed = 500;
+      for (const ProductCase& p : cases) {
+        AddProduct(&suite, p, kFloats[seed % 2], seed);
+        ++seed;
+      }
+      suite.Run();
     }
-    suite.Run();
   }
 }
 
@@ -172,11 +174,14 @@ TEST(GpuProducts, OfManyTilesMatchTheReference) {
   Suite suite;
   suite.each = 1;  // no two are alike
   uint32_t seed = 600;
-  suite.configuration = *ParseKernelConfiguration("tma 64x64 1x1x1 cluster 1");
-  for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
-                               ProductCase{1, 1100, 552, 64, 1, true}})
-    AddProduct(&suite, p, DType::kF16, seed++);
-  suite.Run();
+  for (const char* configuration : {"tma 64x64 1x1x1 cluster 1", "ping_pong 64x128 1x1x1 cluster 1",
+                                    "ping_pong 64x128 4x1x1 cluster 4"}) {
+    suite.configuration = *ParseKernelConfiguration(configuration);
+    for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
+                                 ProductCase{1, 1100, 552, 64, 1, true}, ProductCase{1, 6000, 1032, 328}})
+      AddProduct(&suite, p, DType::kF16, seed++);
+    suite.Run();
+  }
 }
 
 // Ragged on all sides, so that every tile has parts that do not exist.

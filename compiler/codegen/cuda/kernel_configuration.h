@@ -9,6 +9,7 @@
 //   wgmma 128x256 cluster 1          wgmma, tiles copied by threads, two warpgroups: M and N
 //   tma 128x192 2x1x1 cluster 2      wgmma, tiles brought by TMA: M and N; blocks that share tiles of B,
 //                                    that share tiles of A, and that split K; blocks a cluster
+//   ping_pong 64x256 2x1x1 cluster 2 as tma, and warpgroups take tiles in turn
 //   simt 64x64 cluster 1             FMA in f32: M and N
 //   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
 //   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
@@ -76,6 +77,7 @@ enum class VariantId : uint8_t {
   kPackedRows,
   kPackedDigits,
   kWgmmaFp8,
+  kPingPong,
 };
 
 struct KernelConfiguration {

@@ -1,7 +1,8 @@
 """The families of the grid: each a module with `cases()`."""
 import importlib
 
-FAMILIES = {"attention": "attention_cases", "convolution": "convolution_cases", "scatter": "scatter_cases", "rows": "row_cases"}
+FAMILIES = {"attention": "attention_cases", "convolution": "convolution_cases", "scatter": "scatter_cases", "rows": "row_cases",
+            "matmul": "matmul_cases", "map": "map_cases"}
 
 
 def cases(family):

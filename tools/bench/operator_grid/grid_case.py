@@ -61,6 +61,6 @@ def model_of(case):
             tensor.external_data.add(key=key, value=value)
         constants.append(tensor)
     graph = helper.make_graph(nodes, case.name, [info(port) for port in case.inputs], [info(case.output)], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     model.ir_version = 9
     return model

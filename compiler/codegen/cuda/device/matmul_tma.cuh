@@ -16,14 +16,16 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Persistent: block after block takes its tiles, and copies go on while accumulators become results. `fetch`
-// reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are called for.
+// Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
+// matmuls where warpgroups take turns: each has its own tile, and stages go from one to the next in the order
+// of tiles. `fetch` reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are called for.
 template <TmaMatmul MATMUL, typename Fetch, typename Epilogue>
 DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, const TensorMap* const* b,
                     u32& batch, Fetch fetch, Epilogue epilogue) {
   constexpr int M = MATMUL.m, N = MATMUL.n, STAGES = MATMUL.stages, B_COUNT = MATMUL.b_count;
   constexpr int CLUSTER_M = MATMUL.cluster_m, CLUSTER_N = MATMUL.cluster_n, SPLIT_K = MATMUL.split_k;
   constexpr int CLUSTER = MATMUL.cluster(), GROUPS = MATMUL.groups(), PEERS = MATMUL.peers();
+  constexpr int TURNS = MATMUL.turns, TILE_GROUPS = MATMUL.tile_groups();
   constexpr int A_BYTES = MATMUL.a_bytes(), B_BYTES = MATMUL.b_bytes(), STAGE = MATMUL.stage();
   constexpr int AT_ONCE = MATMUL.at_once(), LANES = MATMUL.lanes, WORDS = MATMUL.words;
   constexpr bool B_K_MAJOR = MATMUL.b_k_major, BF16 = MATMUL.factors == kTmaBF16, EARLY = MATMUL.b_constant;
@@ -54,7 +56,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
 #pragma unroll
     for (int s = 0; s < STAGES; ++s) {
       mbarrier_init(full + 8 * s, 1);
-      mbarrier_init(empty + 8 * s, GROUPS * PEERS);
+      mbarrier_init(empty + 8 * s, TILE_GROUPS * PEERS);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -131,7 +133,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
     }
     __syncwarp();
   } else if (warp < 4 * GROUPS) {
-    const u32 group = warp >> 2, thread = threadIdx.x & 127;
+    const u32 group = (warp >> 2) % TILE_GROUPS, thread = threadIdx.x & 127;
+    u32 others = (warp >> 2) / TILE_GROUPS;  // tiles before the next one of this group
     // Blocks that copy into this one: they must know when a stage is free.
     u32 peer = 0;
     if (thread < PEERS)
@@ -152,6 +155,13 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
     u32 phase = 0;
 #pragma unroll 1
     for (u32 tile = block / CLUSTER; tile < tiles; tile += blocks / CLUSTER) {
+      if (TURNS > 1 && others-- > 0) {
+        stage += end - begin;
+        phase ^= stage / STAGES & 1;
+        stage %= STAGES;
+        continue;
+      }
+      others = TURNS - 1;
       int m, n;
       place(tile, m, n, batch);
       float acc[B_COUNT * N / 2];
@@ -194,7 +204,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         constexpr int PIECE = MATMUL.piece(), PITCH = MATMUL.piece_pitch();
         constexpr int VECTORS = PIECE / LANES, CALLS = (16 * VECTORS + 31) / 32;
         u32 words[2][CALLS][WORDS > 0 ? WORDS : 1];
-        const int first_m = m + warp * 16;
+        const int first_m = m + warp % (4 * TILE_GROUPS) * 16;
         // Where call `i` of a piece is: false if there is no such point.
         auto spot = [&](int i, int c, int& r, int& at) -> bool {
           const int q = i * 32 + lane;

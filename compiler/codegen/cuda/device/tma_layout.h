@@ -27,10 +27,12 @@ struct TmaMatmul {
   int factors;     // TmaFactors: of A, then of B
   int b_constant;  // B never changes: it may be read before the kernels ahead are complete
   int words;       // that `fetch` reads ahead of the epilogue, for each call of it
+  int turns;       // sets of warpgroups that take tiles in turn: the epilogue of one beside the next tile
 
   HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }
   HOST_DEVICE bool fp8() const { return factors >= kTmaE4M3; }
-  HOST_DEVICE int groups() const { return m / 64; }                    // warpgroups, which multiply
+  HOST_DEVICE int tile_groups() const { return m / 64; }               // warpgroups of one tile
+  HOST_DEVICE int groups() const { return tile_groups() * turns; }     // warpgroups, which multiply
   HOST_DEVICE int threads() const { return groups() * 128 + 32; }      // and a warp that copies
   HOST_DEVICE int peers() const { return cluster_m + cluster_n - 1; }  // blocks that copy into one
   // Stages: A, then the matrices B one behind the other, so that one instruction can multiply with all.

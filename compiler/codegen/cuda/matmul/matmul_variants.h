@@ -16,6 +16,7 @@ extern const KernelVariant kPackedRowsMatmul;    // 5 to 32 rows by weights in f
 extern const KernelVariant kPackedDigitsMatmul;  // the same by weights of 4 and 8 bits, on bytes
 extern const KernelVariant kPackedTilesMatmul;   // wgmma by weights in fewer bits, unpacked in registers
 extern const KernelVariant kTmaMatmul;           // wgmma, tiles brought by TMA
+extern const KernelVariant kPingPongMatmul;      // the same by warpgroups that take tiles in turn
 extern const KernelVariant kMmaMatmul;           // mma.sync of 16-bit types
 extern const KernelVariant kImmaMatmul;          // mma.sync of 8-bit integers and FP8
 extern const KernelVariant kWgmmaMatmul;         // wgmma, tiles copied by threads
@@ -28,9 +29,9 @@ extern const KernelVariant kPlainMatmul;  // a thread or a warp a point
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const KernelVariant* kMatmulVariants[] = {
-    &kFewRowsMatmul, &kPackedMatmul, &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,
-    &kTmaMatmul,     &kMmaMatmul,    &kImmaMatmul,       &kWgmmaMatmul,        &kWgmmaFp8Matmul,
-    &kTf32Matmul,    &kSimtMatmul,   &kDotMatmul,        &kPlainMatmul};
+    &kFewRowsMatmul,  &kPackedMatmul,   &kPackedRowsMatmul, &kPackedDigitsMatmul, &kPackedTilesMatmul,
+    &kTmaMatmul,      &kPingPongMatmul, &kMmaMatmul,        &kImmaMatmul,         &kWgmmaMatmul,
+    &kWgmmaFp8Matmul, &kTf32Matmul,     &kSimtMatmul,       &kDotMatmul,          &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

@@ -1,5 +1,6 @@
 // Matmuls whose tiles TMA brings, for wgmma (device/matmul_tma.cuh): one warp asks for tiles, one or two
-// warpgroups multiply, tile after tile.
+// warpgroups multiply, tile after tile; or warpgroups take tiles in turn (ping-pong), so that the tensor
+// cores multiply one tile while another goes through its epilogue.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -22,18 +23,33 @@ constexpr std::string_view kHeaders[] = {"matmul_tma"};
 struct Cluster {
   int64_t m, n, k;
 };
-constexpr Cluster kClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 1, 4}, {1, 1, 8}};
-
 struct Tile {
   int64_t m, n;
 };
-// Of tiles that cost the same, the first is taken.
+
+// What a variant can do. Of tiles that cost the same, the first is taken.
+struct Shapes {
+  VariantId variant;
+  int turns;  // TmaMatmul::turns
+  Span<const Tile> tiles;
+  Span<const Cluster> clusters;
+};
 constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 208}, {128, 192}, {128, 160}, {128, 128}, {128, 96},
                            {128, 64},  {64, 256},  {64, 192},  {64, 128},  {64, 96},   {64, 64}};
+constexpr Cluster kClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 1, 4}, {1, 1, 8}};
+constexpr Shapes kTogether = {VariantId::kTma, 1, kTiles, kClusters};
+// Of 128 rows there are twice as many warpgroups.
+constexpr Tile kTurnTiles[] = {{64, 256}, {64, 224}, {64, 208}, {64, 192}, {64, 160}, {64, 128}, {128, 128}};
+constexpr Cluster kTurnClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {2, 2, 1}};
+constexpr Shapes kInTurn = {VariantId::kPingPong, 2, kTurnTiles, kTurnClusters};
 
-KernelConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
+const Shapes& ShapesOf(const KernelConfiguration& configuration) {
+  return configuration.variant == VariantId::kPingPong ? kInTurn : kTogether;
+}
+
+KernelConfiguration ConfigurationOf(const Shapes& shapes, const Tile& tile, const Cluster& cluster) {
   KernelConfiguration configuration;
-  configuration.variant = VariantId::kTma;
+  configuration.variant = shapes.variant;
   configuration.m = tile.m;
   configuration.n = tile.n;
   configuration.warps_m = cluster.m;
@@ -70,13 +86,14 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   matmul.lanes = EpilogueLanes(part, problem);
   matmul.factors = FactorsOf(part.operands[part.lhs].dtype, part.operands[part.rhs[0]].dtype);
   matmul.b_constant = AreConstant(context, part.rhs);
+  matmul.turns = ShapesOf(c).turns;
   return matmul;
 }
 
 // Whether the template can do that: registers for the accumulators, and no tile narrower than its lines.
 bool Suits(const MatmulProblem& problem, const TmaMatmul& matmul) {
   // Of FP8, what a stage adds has registers of its own.
-  const int columns = matmul.b_count * matmul.n, most = matmul.fp8() ? 160 : 256;
+  const int columns = matmul.b_count * matmul.n, most = matmul.fp8() ? 160 : matmul.groups() > 2 ? 128 : 256;
   const bool together = matmul.at_once() == matmul.b_count && matmul.n % 16 == 0 && columns % 64 == 0;
   return columns <= most && (!matmul.fp8() || columns % 32 == 0) && (matmul.b_count == 1 || together) &&
          matmul.split_k <= problem.Steps(kTmaTileK);
@@ -123,7 +140,7 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
 double EndCycles(const GpuTable& gpu, const Part& part, const TmaMatmul& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
   double end = tile / split * EpilogueInstructions(gpu, part.epilogue) / gpu.tma_stored_lanes *
-               (matmul.m == 64 ? gpu.tma_one_group : 1);
+               (matmul.tile_groups() == 1 ? gpu.tma_one_group : 1);
   if (matmul.split_k > 1) {
     end += gpu.tma_split_start + gpu.tma_split_block * split +
            gpu.tma_split_point * tile * matmul.b_count * (split - 1);
@@ -148,8 +165,10 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const double memory = static_cast<double>(problem.batches * problem.n * problem.k * problem.b_count * 2) /
                         (gpu.memory_bytes * std::min(1.0, processors / gpu.memory_processors));
   const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
+  // In turn: a set of warpgroups multiplies alone, and each is busy with its tiles and their epilogues.
+  const double turns = matmul.turns, each = std::max(steps * step, (steps * step + end) / turns);
   return gpu.tma_start + (shared ? gpu.tma_cluster_start : 0) +
-         std::max(memory, busiest * (steps * step + end));
+         std::max(memory, (busiest - 1) * each + steps * step + end);
 }
 
 std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulProblem& problem) {
@@ -165,6 +184,7 @@ std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulPr
   return fits ? TmaOperandsOf(part, problem) : std::nullopt;
 }
 
+template <const Shapes& kShapes>
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul) return {};
   const MatmulProblem problem = Counted(context);
@@ -172,10 +192,10 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   const std::optional<TmaOperands> operands = OperandsOf(context, problem);
   if (!operands) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
-  for (const Tile& tile : kTiles) {
+  for (const Tile& tile : kShapes.tiles) {
     if (operands->m_run < problem.m && operands->m_run % tile.m != 0) continue;
-    for (const Cluster& cluster : kClusters) {
-      const KernelConfiguration configuration = ConfigurationOf(tile, cluster);
+    for (const Cluster& cluster : kShapes.clusters) {
+      const KernelConfiguration configuration = ConfigurationOf(kShapes, tile, cluster);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const TmaMatmul matmul = MatmulOf(context, problem, configuration);
       if (!Suits(problem, matmul) || Stages(problem, matmul, context.target) == 0) continue;
@@ -228,17 +248,21 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   return WithBlocks(launch, blocks);
 }
 
+template <const Shapes& kShapes>
 std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
   std::vector<KernelConfiguration> tiles;
   if (!target.warp_groups) return tiles;
-  for (const Tile& tile : kTiles) {
-    for (const Cluster& cluster : kClusters) tiles.push_back(ConfigurationOf(tile, cluster));
+  for (const Tile& tile : kShapes.tiles) {
+    for (const Cluster& cluster : kShapes.clusters) tiles.push_back(ConfigurationOf(kShapes, tile, cluster));
   }
   return tiles;
 }
 
 }  // namespace
 
-constinit const KernelVariant kTmaMatmul = {VariantId::kTma, kHeaders, Candidates, Write, Tiles};
+constinit const KernelVariant kTmaMatmul = {VariantId::kTma, kHeaders, Candidates<kTogether>, Write,
+                                            Tiles<kTogether>};
+constinit const KernelVariant kPingPongMatmul = {VariantId::kPingPong, kHeaders, Candidates<kInTurn>, Write,
+                                                 Tiles<kInTurn>};
 
 }  // namespace rondo::cuda
