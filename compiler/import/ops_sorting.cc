@@ -17,8 +17,8 @@ using ir::Builder;
 constexpr int64_t kMaxCompared = 8192;
 // The largest k of longer rows: k blocks of two elements are left of them.
 constexpr int64_t kMaxFirst = kMaxCompared / 2;
-// Shorter rows are compared at once: the kernels that choose blocks would take longer.
-constexpr int64_t kShortRow = 2048;
+// So few comparisons take less time than the kernels that choose blocks.
+constexpr int64_t kFewComparisons = int64_t{1} << 22;
 
 // NaN counts as infinity: so all elements have an order.
 NodeId Ordered(Builder& b, NodeId x) {
@@ -28,38 +28,50 @@ NodeId Ordered(Builder& b, NodeId x) {
 }
 
 // For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order: no two
-// elements have one place.
+// elements have one place. Counted as f32, which is exact below 2^24.
 NodeId Ranks(Builder& b, NodeId x, bool largest) {
   int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
   Shape square{rows, n, n};
   NodeId own = b.Expand(b.Unsqueeze(x, 2), square);    // element i
   NodeId other = b.Expand(b.Unsqueeze(x, 1), square);  // element j
   NodeId better = largest ? b.Binary(TapeOp::kLess, own, other) : b.Binary(TapeOp::kLess, other, own);
-  const ir::Dims plane = {b.SizeOf(x, 1), b.SizeOf(x, 1)};
-  NodeId earlier = b.Binary(TapeOp::kLess, b.IotaOver(plane, 1), b.IotaOver(plane, 0));
-  NodeId tied = b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kEqual, own, other), b.Expand(earlier, square));
-  NodeId before = b.Cast(b.Binary(TapeOp::kBitOr, better, tied), DType::kI64);
-  return b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
+  const ir::Dims sizes = {rows, b.SizeOf(x, 1), b.SizeOf(x, 1)};
+  NodeId earlier = b.Binary(TapeOp::kLess, b.IotaOver(sizes, 2), b.IotaOver(sizes, 1));
+  NodeId tied = b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kEqual, own, other), earlier);
+  NodeId before = b.Cast(b.Binary(TapeOp::kBitOr, better, tied), DType::kF32);
+  return b.Cast(b.Reduce(ir::ReduceKind::kSum, before, {2}, false), DType::kI64);
+}
+
+// Places [rows, k] of each row of tensors [rows, n].
+ir::IndexedAttrs InRows(const Shape& places, int64_t n) {
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(places);
+  attrs.map.steps[0].strides[0] = n;
+  attrs.map.steps[0].strides[1] = 0;
+  attrs.dims = {{1, n, false}};
+  return attrs;
 }
 
 // x [rows, n] at places [rows, k] of each row.
 NodeId RowsAt(Builder& b, NodeId x, NodeId places) {
-  const int64_t rows = b.shape(places)[0], k = b.shape(places)[1], n = b.shape(x)[1];
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView({rows, k});
-  attrs.map.steps[0].strides[0] = n;
-  attrs.map.steps[0].strides[1] = 0;
-  attrs.dims = {{1, n, false}};
-  return b.IndexedRead(x, {places}, attrs, {rows, k}, {rows, k});
+  const Shape shape = b.shape(places);
+  return b.IndexedRead(x, {places}, InRows(shape, b.shape(x)[1]), shape, {shape[0], shape[1]});
 }
 
 // Places of the first k of rows x [rows, n] in order, [rows, k] i64, from comparing all elements.
 NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
   if (k == 1) return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, x, {1}, true);
+  const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
+  const NodeId ranks = Ranks(b, x, largest);
+  if (b.SizeOf(x, 1).known()) {
+    ir::IndexedAttrs attrs = InRows({rows, n}, n);
+    attrs.may_collide = false;
+    const NodeId none = b.Expand(b.Scalar(DType::kI64, 0), {rows, n});
+    return b.Slice(b.IndexedWrite(none, b.Iota({rows, n}, 1), {ranks}, attrs), 1, 0, 1, k);
+  }
   // The place whose rank is r, for each r below k.
-  Shape cube{b.shape(x)[0], k, b.shape(x)[1]};
-  NodeId rank = b.Expand(b.Unsqueeze(Ranks(b, x, largest), 1), cube);
-  const ir::Dims sizes = {cube[0], k, b.SizeOf(x, 1)};
+  NodeId rank = b.Expand(b.Unsqueeze(ranks, 1), {rows, k, n});
+  const ir::Dims sizes = {rows, k, b.SizeOf(x, 1)};
   NodeId here = b.Binary(TapeOp::kEqual, rank, b.IotaOver(sizes, 1));
   NodeId place = b.Select(here, b.IotaOver(sizes, 2), b.Scalar(DType::kI64, 0));
   return b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
@@ -70,14 +82,13 @@ NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
 // what the k blocks hold are shorter rows.
 NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
   const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
-  const bool splits = n > kMaxCompared || (n > kShortRow && n >= 4 * k);
+  const bool splits = n > kMaxCompared || (rows * n > kFewComparisons / n && n >= 4 * k);
   if (k == 1 || !splits || !b.SizeOf(x, 1).known()) return FirstOfAll(b, x, k, largest);
   const double balanced = std::sqrt(static_cast<double>(n) / static_cast<double>(k));
   const int64_t length = std::max<int64_t>(2, std::llround(balanced));
   const int64_t blocks = (n + length - 1) / length;
   // The padding comes last: equal elements are in the order of their places.
-  NodeId padded =
-      b.PadConstant(x, ExtremeOf(b, b.dtype(x), !largest), {0, 0}, {0, blocks * length - n});
+  NodeId padded = b.PadConstant(x, ExtremeOf(b, b.dtype(x), !largest), {0, 0}, {0, blocks * length - n});
   NodeId heads = b.Reduce(largest ? ir::ReduceKind::kMax : ir::ReduceKind::kMin,
                           b.Reshape(padded, {rows, blocks, length}), {2}, false);
   NodeId chosen = FirstPlaces(b, heads, k, largest);
@@ -117,11 +128,12 @@ Status TopK(OpContext& c) {
   int64_t rows = shape.elements() / n;
   NodeId x = b.Reshape(moved, {rows, n});
   if (n > kMaxCompared && k > (b.SizeOf(x, 1).known() ? kMaxFirst : 1)) {
-    return Status::Error(Code::kUnsupported,
-                         "the first %lld of rows of %lld elements; of rows of more than %lld the limit is %lld%s",
-                         static_cast<long long>(k), static_cast<long long>(n),
-                         static_cast<long long>(kMaxCompared), static_cast<long long>(kMaxFirst),
-                         b.SizeOf(x, 1).known() ? "" : ", and 1 where a run decides the length");
+    return Status::Error(
+        Code::kUnsupported,
+        "the first %lld of rows of %lld elements; of rows of more than %lld the limit is %lld%s",
+        static_cast<long long>(k), static_cast<long long>(n), static_cast<long long>(kMaxCompared),
+        static_cast<long long>(kMaxFirst),
+        b.SizeOf(x, 1).known() ? "" : ", and 1 where a run decides the length");
   }
   NodeId index = FirstPlaces(b, Ordered(b, x), k, largest);
   NodeId values = RowsAt(b, x, index);

@@ -1,5 +1,7 @@
 // PadChannels: a convolution of channels that are no vectors (the three of a picture, 17, 255), whose
-// elements a GPU would fetch one by one, reads a copy of four channels or of a multiple of eight.
+// elements a GPU would fetch one by one, reads a copy of four channels or of a multiple of eight. One with
+// fewer than eight outputs, which tensor cores do not take, computes eight; the others are left out of what
+// follows.
 //
 // The copy has its channels last (fusion/channels_last.cc), so that a pixel of four is one access of 8 bytes
 // (of 4, of 8-bit integers), and more are accesses of eight channels; what is added is zero, as are the
@@ -52,14 +54,29 @@ bool Suits(const ir::Graph& graph, const Node& node) {
          w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
 }
 
-// [o, c, kernel...] with zeros behind the channels.
-std::shared_ptr<const ConstantData> PaddedWeight(const std::shared_ptr<const ConstantData>& weight) {
+constexpr int64_t kFewestOutputs = 8;  // that tensor cores multiply
+
+// Whether there are too few outputs, of so many elements fetched that another kernel pays.
+bool HasFewOutputs(const ir::Graph& graph, const Node& node) {
+  if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1 || node.shape.elements() == 0)
+    return false;
+  const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
+  const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  constexpr int64_t kFetched = 4 << 20;
+  return half && w.op == Op::kConstant && w.shape[0] < kFewestOutputs && w.shape[1] % kFewestOutputs == 0 &&
+         node.shape.elements() / w.shape[0] * (w.shape.elements() / w.shape[0]) > kFetched;
+}
+
+// [o, c, kernel...] with zeros behind the outputs and behind the channels.
+std::shared_ptr<const ConstantData> PaddedWeight(const std::shared_ptr<const ConstantData>& weight,
+                                                 int64_t made, int64_t channels) {
   const std::shared_ptr<const ConstantData> from = ir::WithBytes(weight);
   Shape shape = from->shape;
-  shape[1] = Padded(from->shape[1]);
-  const size_t outputs = static_cast<size_t>(shape[0]), whole = from->bytes.size() / outputs;
+  shape[0] = made;
+  shape[1] = channels;
+  const size_t outputs = static_cast<size_t>(from->shape[0]), whole = from->bytes.size() / outputs;
   const size_t padded = whole / static_cast<size_t>(from->shape[1]) * static_cast<size_t>(shape[1]);
-  std::vector<uint8_t> bytes(outputs * padded);
+  std::vector<uint8_t> bytes(static_cast<size_t>(made) * padded);
   for (size_t o = 0; o < outputs; ++o) std::memcpy(&bytes[o * padded], &from->bytes[o * whole], whole);
   return ConstantData::Own(from->dtype, shape, std::move(bytes));
 }
@@ -81,6 +98,24 @@ void PadSums(ir::Graph* graph, NodeId x, NodeId pixels, const Shape& weight) {
   }
 }
 
+NodeId WeightOf(ir::Builder& b, NodeId w, int64_t made, int64_t channels) {
+  const NodeId padded =
+      b.Constant(PaddedWeight(b.graph().node(w).As<ir::ConstantAttrs>().data, made, channels));
+  b.graph().node(padded).name = b.graph().node(w).name;
+  return padded;
+}
+
+void PadOutputs(ir::Graph* graph, NodeId id) {
+  ir::Builder b = BuilderLike(graph, id);
+  const NodeId x = graph->node(id).inputs[0], w = graph->node(id).inputs[1];
+  const ir::ConvAttrs attrs = graph->node(id).As<ir::ConvAttrs>();
+  const DType dtype = b.dtype(id);
+  const int64_t outputs = b.shape(w)[0];
+  const NodeId conv = b.Conv(x, WeightOf(b, w, kFewestOutputs, b.shape(w)[1]), attrs);
+  graph->node(conv).dtype = dtype;
+  graph->Replace(id, b.Slice(conv, 1, 0, 1, outputs));
+}
+
 void Pad(ir::Graph* graph, NodeId id) {
   const NodeId x = graph->node(id).inputs[0], w = graph->node(id).inputs[1];
   const ir::ConvAttrs attrs = graph->node(id).As<ir::ConvAttrs>();
@@ -89,8 +124,7 @@ void Pad(ir::Graph* graph, NodeId id) {
   Shape more = b.shape(x);
   more[1] = Padded(more[1]) - more[1];
   const NodeId pixels = b.Concat({x, b.Expand(b.Scalar(b.dtype(x), 0), more)}, 1);
-  const NodeId weight = b.Constant(PaddedWeight(graph->node(w).As<ir::ConstantAttrs>().data));
-  graph->node(weight).name = graph->node(w).name;
+  const NodeId weight = WeightOf(b, w, b.shape(w)[0], b.shape(pixels)[1]);
   const NodeId conv = b.Conv(pixels, weight, attrs);
   graph->node(conv).dtype = dtype;
   graph->Replace(id, conv);
@@ -102,12 +136,15 @@ void Pad(ir::Graph* graph, NodeId id) {
 Result<PassResult> PadChannels(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    if (!options.target.tensor_cores || !Suits(*graph, graph->node(id))) continue;
-    Pad(graph, id);
+    if (!options.target.tensor_cores) continue;
+    const bool few = HasFewOutputs(*graph, graph->node(id));
+    if (!few && !Suits(*graph, graph->node(id))) continue;
+    few ? PadOutputs(graph, id) : Pad(graph, id);
     ++result.changes;
   }
   Tidy(graph);
-  result.text = Count(result.changes, "convolution") + " of channels that are no vectors read more";
+  result.text =
+      Count(result.changes, "convolution") + " of channels that are no vectors read or compute more";
   return result;
 }
 

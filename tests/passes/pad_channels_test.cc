@@ -45,6 +45,28 @@ TEST(PadChannels, APictureOfThreeChannelsIsReadByPixels) {
   EXPECT_EQ(Padded({.x = {8, 3, 96, 96}, .w = {16, 3, 7, 7}, .stride = 2}), 1);
 }
 
+TEST(PadChannels, FewOutputsAreComputedWithOthers) {
+  const auto padded = [](const Picture& p) {
+    SmallGraph s;
+    const ir::ConvAttrs attrs{{1, 1}, {1, 1}, {1, 1}, {1, 1}, p.groups};
+    const NodeId y = s.b.Conv(s.In("x", p.x, p.dtype), Weight(&s, p), attrs);
+    s.Out("y", s.b.Cast(y, DType::kF32));
+    PassOptions options;
+    options.target.tensor_cores = p.channels_last;
+    const int64_t changes = ExpectSame(&s, PadChannels, options).changes;
+    for (NodeId id = 0; id < s.g.size(); ++id) {
+      const ir::Node& node = s.g.node(id);
+      EXPECT_TRUE(node.dead || node.op != Op::kConv || node.shape[1] == (changes == 1 ? 8 : p.w[0]));
+    }
+    return changes;
+  };
+  EXPECT_EQ(padded({.x = {1, 64, 96, 96}, .w = {3, 64, 3, 3}}), 1);
+  EXPECT_EQ(padded({.x = {1, 64, 96, 96}, .w = {1, 64, 3, 3}, .dtype = DType::kBF16}), 1);
+  EXPECT_EQ(padded({.x = {1, 64, 20, 20}, .w = {3, 64, 3, 3}}), 0) << "little work";
+  EXPECT_EQ(padded({.x = {1, 64, 96, 96}, .w = {3, 64, 3, 3}, .constant = false}), 0);
+  EXPECT_EQ(padded({.x = {1, 64, 96, 96}, .w = {3, 64, 3, 3}, .channels_last = false}), 0);
+}
+
 // Sums of the windows of bytes, beside their product, are of the copy as well: both read one input.
 TEST(PadChannels, SumsBesideAProductReadTheCopy) {
   SmallGraph s;
