@@ -84,13 +84,14 @@ struct GpuTable {
   double split_point = 0.1;   // and for each point from another block [products]
 
   // --- tiles brought by TMA
-  double tma_start = 2500;          // a kernel's start and end [fit]
-  double tma_cluster_start = 1000;  // more where blocks share what they read [products]
-  double tma_stored_lanes = 128;    // instructions a cycle of the epilogue, with two groups of warps [fit]
-  double tma_one_group = 1.6;       // of its time where there is but one group [fit]
-  double tma_split_start = 600;     // a cluster that splits K [fit]
-  double tma_split_block = 500;     // and for each of its blocks [fit]
-  double tma_split_point = 0.07;    // and for each point from another block [fit]
+  double tma_start = 2500;           // a kernel's start and end [fit]
+  double tma_cluster_start = 1000;   // more where blocks share what they read [products]
+  double tma_stored_lanes = 128;     // instructions a cycle of the epilogue, with two groups of warps [fit]
+  double tma_one_group = 1.6;        // of its time where there is but one group [fit]
+  double ping_pong_one_group = 1.1;  // of a step's time where one group has a tile for itself [fit]
+  double tma_split_start = 600;      // a cluster that splits K [fit]
+  double tma_split_block = 500;      // and for each of its blocks [fit]
+  double tma_split_point = 0.07;     // and for each point from another block [fit]
 
   // --- clusters lie in groups of multiprocessors that are no multiples of 4 and 8
   double clusters_of_4 = 0.9;   // of the multiprocessors that are used: 41 us where pairs took 31 [products]

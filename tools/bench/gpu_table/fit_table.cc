@@ -35,6 +35,7 @@ constexpr TableEntry kEntries[] = {
     {"tma_cluster_start", "cycles", &GpuTable::tma_cluster_start},
     {"tma_stored_lanes", "instructions", &GpuTable::tma_stored_lanes},
     {"tma_one_group", "times", &GpuTable::tma_one_group},
+    {"ping_pong_one_group", "times", &GpuTable::ping_pong_one_group},
     {"tma_split_start", "cycles", &GpuTable::tma_split_start},
     {"tma_split_block", "cycles a block", &GpuTable::tma_split_block},
     {"tma_split_point", "cycles a point", &GpuTable::tma_split_point},

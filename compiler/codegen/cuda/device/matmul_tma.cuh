@@ -28,7 +28,8 @@ DEV void order_arrive(u32 barrier) {
 
 // Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
 // matmuls where warpgroups take turns: each has its own tile, and stages go from one to the next in the order
-// of tiles. `fetch` reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are called for.
+// of tiles. `fetch` reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are
+// called for.
 template <TmaMatmul MATMUL, typename Fetch, typename Epilogue>
 DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, const TensorMap* const* b,
                     u32& batch, Fetch fetch, Epilogue epilogue) {
@@ -172,8 +173,8 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         continue;
       }
       others = TURNS - 1;
-      // A barrier's parity says nothing of the phase before the last: a set of warpgroups waits for stages once
-      // the set before it has seen all of its own.
+      // A barrier's parity says nothing of the phase before the last: a set of warpgroups waits for stages
+      // once the set before it has seen all of its own.
       const u32 turn = (warp >> 2) / TILE_GROUPS;
       if (TURNS > 1 && tile != block / CLUSTER) order_sync<2 * TILE_GROUPS * 128>(1 + turn);
       int m, n;

@@ -131,9 +131,9 @@ int EpilogueLanes(const Part& part, const MatmulProblem& problem) {
   return 1;
 }
 
-int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer) {
+int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
+               PartWriter* writer) {
   const Part& part = context.part;
-  constexpr int kMost = 16;
   int words = 0;
   writer->Line("auto fetch = [&](int m, int n, u32* words) {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
@@ -146,7 +146,7 @@ int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lan
     const int own = lanes * static_cast<int>(ByteSize(operand.dtype)) / 4;
     const bool fits = lanes > 1 && MovesAlong(part, operand, problem.n_loops.back()) &&
                       FitsLanes(context, index, problem.n_loops.back(), lanes) && operand.absent == 0;
-    if (!fits || words + own > kMost) continue;
+    if (!fits || words + own > most) continue;
     writer->scope.lanes[index] = "(words + " + Text(words) + ")";
     writer->LoadWords(index, lanes, writer->scope.lanes[index]);
     words += own;

@@ -34,8 +34,9 @@ void WriteBases(const Part& part, const MatmulProblem& problem, const std::strin
 int EpilogueLanes(const Part& part, const MatmulProblem& problem);
 // auto fetch = [&](m, n, u32* words): what the epilogue of so many points reads besides sums, as far
 // as it lies in vectors. WriteEpilogue, which comes next, finds it in its argument `words`, until the
-// writer's scope is put back. Returns the number of words.
-int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
+// writer's scope is put back. Returns the number of words, `most` at most.
+int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
+               PartWriter* writer);
 // auto fetch = [&](m, n): has the elements that the epilogue of the point reads beside sums on their way, for
 // the call of `epilogue` (WriteEpilogue, of 1 lane, which comes next) that follows.
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);

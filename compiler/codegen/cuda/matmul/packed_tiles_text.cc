@@ -140,7 +140,8 @@ Result<PartLaunch> WritePackedTiles(const PartContext& context, PackedTiles matm
   const TmaExtents extents = WriteA(context, problem, a, matmul.m, &launch.tensor_maps, writer);
   BOperands(matmul, context.part, &launch.tensor_maps).Write(writer);
   const TapeScope outer = writer->scope;
-  matmul.words = WriteFetch(context, problem, matmul.lanes, writer);
+  constexpr int kMostWords = 16;
+  matmul.words = WriteFetch(context, problem, matmul.lanes, kMostWords, writer);
   WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
   writer->scope = outer;
   writer->Line("matmul_packed_tiles<" + Aggregate("PackedTiles", matmul) + ">(block, " + Text(blocks) +

@@ -34,13 +34,13 @@ struct Shapes {
   Span<const Tile> tiles;
   Span<const Cluster> clusters;
 };
-constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 208}, {128, 192}, {128, 160}, {128, 128}, {128, 96},
+constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 192}, {128, 160}, {128, 128}, {128, 96},
                            {128, 64},  {64, 256},  {64, 192},  {64, 128},  {64, 96},   {64, 64}};
 constexpr Cluster kClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 1, 4}, {1, 1, 8}};
 constexpr Shapes kTogether = {VariantId::kTma, 1, kTiles, kClusters};
 // Of 128 rows there are twice as many warpgroups.
-constexpr Tile kTurnTiles[] = {{64, 256}, {64, 224}, {64, 208}, {64, 192}, {64, 160}, {64, 128}, {128, 128}};
-constexpr Cluster kTurnClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {2, 2, 1}};
+constexpr Tile kTurnTiles[] = {{128, 128}, {64, 256}, {64, 192}};
+constexpr Cluster kTurnClusters[] = {{1, 1, 1}, {1, 2, 1}, {2, 1, 1}};
 constexpr Shapes kInTurn = {VariantId::kPingPong, 2, kTurnTiles, kTurnClusters};
 
 const Shapes& ShapesOf(const KernelConfiguration& configuration) {
@@ -131,7 +131,8 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
   const double copy = std::max((a + b) / gpu.l2_tma_bytes, read * blocks * device / gpu.l2_all_bytes);
   const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
   const double area = matmul.m * matmul.n * matmul.b_count;
-  const double multiply = area * int{kTmaTileK} / (shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma);
+  const double alone = matmul.turns > 1 && matmul.tile_groups() == 1 ? gpu.ping_pong_one_group : 1;
+  const double multiply = area * int{kTmaTileK} / (shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma) * alone;
   return std::max(copy, multiply);
 }
 
@@ -232,7 +233,9 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const TmaOperands operands = *OperandsOf(context, problem);
   writer->Line("u32 batch = 0;");
   const TapeScope outer = writer->scope;
-  matmul.words = WriteFetch(context, problem, matmul.lanes, writer);
+  // As many as registers are left for.
+  const int most_words = matmul.groups() > 2 || matmul.b_count * matmul.n > 224 ? 4 : 16;
+  matmul.words = WriteFetch(context, problem, matmul.lanes, most_words, writer);
   WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
   writer->scope = outer;
   writer->Line(std::string("const TensorMap* const b[] = {&m1") + (problem.b_count == 2 ? ", &m2" : "") +

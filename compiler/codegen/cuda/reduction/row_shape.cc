@@ -226,15 +226,17 @@ bool LieTogether(const Part& part, size_t along) {
 }
 
 // Whether neighbouring rows read the same elements, and rows are many: each thread of a warp that takes a row
-// alone computes what another one has read.
+// alone computes what another one has read. It waits for one element after another, so that long rows must be
+// more.
 bool ShareElements(const PartContext& context) {
-  constexpr int64_t kLeastRows = 32, kMostElements = 8192;  // rows a multiprocessor
+  constexpr int64_t kLeastRows = 32;  // a multiprocessor
+  constexpr int64_t kShort = 256;     // elements
   const Part& part = context.part;
   const size_t loops = part.loops.size();
-  if (part.outer == 0 || part.kept != 0 || part.loops[part.outer - 1u] < 32 ||
-      context.Points(part.outer, loops) > kMostElements ||
-      static_cast<double>(context.Points(0, part.outer)) < kLeastRows * context.Processors())
-    return false;
+  if (part.outer == 0 || part.kept != 0 || part.loops[part.outer - 1u] < 32) return false;
+  const int64_t rows = context.Points(0, part.outer), elements = context.Points(part.outer, loops);
+  const int64_t least = kLeastRows * std::max<int64_t>(1, elements / kShort);
+  if (static_cast<double>(rows) < static_cast<double>(least) * context.Processors()) return false;
   bool shared = false;
   for (const Stage& stage : part.stages) {
     if (stage.per_row) continue;
