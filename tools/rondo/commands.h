@@ -17,6 +17,7 @@ std::unique_ptr<Command> MakeOpsCommand();       // ops.cc
 std::unique_ptr<Command> MakePackCommand();      // pack.cc
 std::unique_ptr<Command> MakeProfileCommand();   // profile_plan.cc
 std::unique_ptr<Command> MakeRunCommand();       // run.cc
+std::unique_ptr<Command> MakeServeCommand();     // serve.cc
 std::unique_ptr<Command> MakeTestCommand();      // test.cc
 std::unique_ptr<Command> MakeTuneCommand();      // tune.cc
 

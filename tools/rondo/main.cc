@@ -41,6 +41,13 @@ int main(int argc, char** argv) {
      "  rondo generate pycoder.rondo --prompt-lines questions.txt --no-echo --stop-text 'def ' --json\n"
      "  rondo generate llama.rondo --ids --prompt '128000 9906' --stop 128001 --driver cuda\n",
      rondo::tools::MakeGenerateCommand},
+#if RONDO_HAVE_SERVER
+    {"serve", "Serve the plans of a folder over HTTP",
+     "  rondo serve models\n"
+     "  rondo serve models --port 8080 --sessions 2 --batch-delay 1\n"
+     "  rondo serve models --listen 0.0.0.0 --queue 64 --answer-within 5\n",
+     rondo::tools::MakeServeCommand},
+#endif
     {"bench", "Measure how long a program takes, and each of its steps",
      "  rondo bench model.rondo\n"
      "  rondo bench model.rondo --driver cuda --trace trace.json\n"

@@ -1,0 +1,31 @@
+#include "tools/serve/backend.h"
+
+namespace rondo::serve {
+
+Result<std::unique_ptr<Backend>> Backend::Open(const PlanData& like, const tools::LoadOptions& options) {
+  std::unique_ptr<Backend> backend(new Backend());
+  backend->options_ = options;
+  RONDO_ASSIGN_OR_RETURN(backend->limits_, tools::LimitsOf(options));
+  RONDO_RETURN_IF_ERROR(tools::LoadOps(options.ops, &backend->ops_));
+  RONDO_ASSIGN_OR_RETURN(std::vector<uint32_t> devices, tools::ParseDevices(options.devices));
+  RONDO_ASSIGN_OR_RETURN(backend->driver_, tools::OpenDriver(like, options, devices, backend->ops_));
+  RuntimeOptions runtime;
+  runtime.devices = {devices.data(), devices.size()};
+  runtime.keep_plan_totals = true;  // counters of a model go on with its next version
+  RONDO_ASSIGN_OR_RETURN(backend->runtime_, Runtime::Create(backend->driver_.get(), runtime));
+  return backend;
+}
+
+std::string Backend::MetricsText() const {
+  std::string text;
+  for (size_t needed = runtime_.WriteMetrics(nullptr, 0); text.size() < needed + 1;) {
+    text.resize(needed + 1);  // a series may be added meanwhile
+    needed = runtime_.WriteMetrics(text.data(), text.size());
+    if (needed >= text.size()) continue;
+    text.resize(needed);
+    break;
+  }
+  return text;
+}
+
+}  // namespace rondo::serve

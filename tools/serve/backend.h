@@ -1,0 +1,35 @@
+// Backend: the driver and the runtime that all plans of a server share.
+#ifndef RONDO_TOOLS_SERVE_BACKEND_H_
+#define RONDO_TOOLS_SERVE_BACKEND_H_
+
+#include <memory>
+#include <string>
+
+#include "runtime/runtime.h"
+#include "tools/rondo/loaded.h"
+
+namespace rondo::serve {
+
+class Backend {
+ public:
+  // `like`: the plan that says which driver, and how many devices, where `options` do not.
+  static Result<std::unique_ptr<Backend>> Open(const PlanData& like, const tools::LoadOptions& options);
+
+  const Runtime& runtime() const { return runtime_; }
+  const SessionOptions& session_options() const { return limits_; }
+  const tools::LoadOptions& load_options() const { return options_; }
+  std::string Name() const { return runtime_.driver_info().name; }
+  std::string MetricsText() const;
+
+ private:
+  Backend() = default;
+  tools::LoadOptions options_;
+  OpRegistry ops_;  // first: the driver calls what it holds
+  tools::DriverHandle driver_{nullptr, nullptr};
+  Runtime runtime_;
+  SessionOptions limits_;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_BACKEND_H_

@@ -1,0 +1,62 @@
+// ByteBudget: how many bytes all requests together may hold. ByteCharge: what one of them has taken of it.
+#ifndef RONDO_TOOLS_SERVE_BYTE_BUDGET_H_
+#define RONDO_TOOLS_SERVE_BYTE_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace rondo::serve {
+
+// Any thread. Must outlive its charges.
+class ByteBudget {
+ public:
+  explicit ByteBudget(uint64_t limit) : limit_(limit) {}
+  ByteBudget(const ByteBudget&) = delete;
+
+  // False, and nothing is taken, if the limit would be passed.
+  bool Take(uint64_t bytes) {
+    uint64_t used = used_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_ - used) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+    return true;
+  }
+  void Give(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  uint64_t limit() const { return limit_; }
+
+ private:
+  const uint64_t limit_;
+  std::atomic<uint64_t> used_{0};
+};
+
+// Gives back what it took when it ends.
+class ByteCharge {
+ public:
+  ByteCharge() = default;
+  explicit ByteCharge(ByteBudget* budget) : budget_(budget) {}
+  ByteCharge(ByteCharge&& other) noexcept { *this = std::move(other); }
+  ByteCharge& operator=(ByteCharge&& other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~ByteCharge() {
+    if (budget_ != nullptr) budget_->Give(bytes_);
+  }
+  bool Take(uint64_t bytes) {
+    if (budget_ == nullptr) return true;
+    if (!budget_->Take(bytes)) return false;
+    bytes_ += bytes;
+    return true;
+  }
+
+ private:
+  ByteBudget* budget_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_BYTE_BUDGET_H_

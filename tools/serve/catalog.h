@@ -1,0 +1,100 @@
+// Catalog: the models of a folder that are loaded, kept as the folder is while requests go on.
+//
+// A new version, or another file, is loaded beside the old one, within the bytes that plans state and the
+// catalog may use; then requests go to it, and the old one ends when it has answered those it has.
+#ifndef RONDO_TOOLS_SERVE_CATALOG_H_
+#define RONDO_TOOLS_SERVE_CATALOG_H_
+
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/serve/backend.h"
+#include "tools/serve/model_counts.h"
+#include "tools/serve/model_folder.h"
+#include "tools/serve/served_plan.h"
+
+namespace rondo::serve {
+
+struct CatalogOptions {
+  std::string folder;
+  PoolOptions pool;
+  uint64_t memory = 0;                   // bytes of all that is loaded; 0: what the devices have
+  std::chrono::milliseconds poll{1000};  // how often the folder is looked at
+  bool silent = false;                   // else what is loaded is said on standard error
+};
+
+// A version in use. Alive as long as someone has it.
+struct LoadedModel {
+  std::string name;
+  int64_t version = 0;
+  std::string fingerprint;
+  uint64_t bytes = 0;  // as the plan states
+  std::unique_ptr<ServedPlan> plan;
+  ModelCounts* counts = nullptr;
+
+  // Takes no request any more, and returns when those it has are answered.
+  void Drain() { plan->Drain(); }
+  size_t waiting() const { return plan->waiting(); }
+};
+
+struct ModelState {
+  std::string name, version, state, reason;  // state: "READY" or "UNAVAILABLE"
+};
+
+class Catalog {
+ public:
+  Catalog(const Backend& backend, const CatalogOptions& options) : backend_(backend), options_(options) {}
+  ~Catalog() { Stop(); }
+
+  // Looks at the folder once, and loads what is there. kIo if it cannot be read; a model that cannot be
+  // loaded is no error, but a reason (States).
+  Status Refresh();
+  // Refreshes on a thread of its own from now on.
+  void Start();
+  // Ends that thread, and every model when it has answered what it has.
+  void Stop();
+
+  // Null, with the reason, if there is no such model or version. `version`: "" for the one in use.
+  std::shared_ptr<LoadedModel> Find(const std::string& name, const std::string& version,
+                                    std::string* why) const;
+  std::vector<ModelState> States() const;
+  std::vector<std::shared_ptr<LoadedModel>> Loaded() const;
+  // Counts stay when a model goes.
+  const std::map<std::string, std::unique_ptr<ModelCounts>>& counts() const { return counts_; }
+  std::mutex& mutex() const { return mutex_; }  // of counts()
+  uint64_t bytes() const;                       // stated by all that is loaded, old versions included
+
+ private:
+  struct Entry {
+    std::shared_ptr<LoadedModel> current;
+    std::string problem, failed;  // why the version of that fingerprint is not loaded
+    int64_t failed_version = 0;
+    uint64_t tried_beside = 0;  // if it lacked memory: the bytes that were loaded then
+  };
+  void RefreshModel(const std::string& name, const FoundModel& found);
+  Result<std::shared_ptr<LoadedModel>> Load(const std::string& name, int64_t number,
+                                            const FoundVersion& version, ModelCounts* counts);
+  void Retire(std::shared_ptr<LoadedModel> model);
+  void Say(const std::string& sentence) const;
+
+  const Backend& backend_;
+  const CatalogOptions options_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+  std::map<std::string, std::unique_ptr<ModelCounts>> counts_;
+  std::vector<std::weak_ptr<LoadedModel>> alive_;
+  std::vector<std::future<void>> retiring_;  // of the thread that refreshes
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_CATALOG_H_

@@ -1,0 +1,23 @@
+// ErrorBody: a sentence as the body of an error, as both protocols that the server speaks read it.
+#ifndef RONDO_TOOLS_SERVE_ERROR_BODY_H_
+#define RONDO_TOOLS_SERVE_ERROR_BODY_H_
+
+#include <string>
+
+#include "core/status.h"
+#include "tools/serve/http_message.h"
+
+namespace rondo::serve {
+
+// {"error": "the sentence"}
+std::string ErrorBody(const std::string& sentence);
+// The HTTP status of an error of the runtime: 4xx where the request is at fault.
+int HttpStatusOf(Code code);
+HttpResponse ErrorResponse(int status, const std::string& sentence);
+HttpResponse ErrorResponse(const Status& status);
+// 429 and 503, with Retry-After.
+HttpResponse BusyResponse(int status, const std::string& sentence);
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_ERROR_BODY_H_

@@ -1,0 +1,68 @@
+// Connection: one client of an HttpServer, from its first request to its last.
+//
+// Internal to the HTTP server: only these two files and http_server.cc include Boost.
+#ifndef RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
+#define RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
+
+#include <atomic>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <memory>
+#include <utility>  // before Boost 1.74, whose awaitable.hpp needs it
+
+#include "tools/serve/http_server.h"
+
+namespace rondo::serve {
+
+class Connection;
+class PendingReply;
+
+// What connections share; outlives them.
+struct ConnectionHost {
+  HttpLimits limits;
+  ByteBudget* budget = nullptr;
+  HttpHandler handler;
+  std::atomic<bool> draining{false};
+  std::atomic<uint64_t> requests{0}, accepted{0}, refused{0}, timed_out{0}, broken{0};
+
+  virtual ~ConnectionHost() = default;
+  virtual void Begin() = 0;  // a request is there
+  virtual void End() = 0;    // and is answered
+  virtual void Close(Connection* connection) = 0;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(ConnectionHost* host, boost::asio::ip::tcp::socket socket);
+  ~Connection();
+  // `room`: else the client is told that there is none.
+  void Start(bool room);
+  // Any thread.
+  void CloseIfIdle();
+
+ private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  template <typename T>
+  using Awaitable = boost::asio::awaitable<T>;
+
+  Awaitable<void> Serve(bool room);
+  Awaitable<bool> ReadHead(Parser* parser);
+  Awaitable<bool> ReadBody(Parser* parser, ByteCharge* charge);
+  Awaitable<bool> Answer(Parser* parser, ByteCharge charge);
+  Awaitable<bool> WriteStream(std::shared_ptr<PendingReply> reply, bool keep);
+  Awaitable<bool> Write(HttpResponse response, bool keep);
+  Awaitable<bool> Refuse(int status, std::string sentence);
+  void WatchForEnd(std::shared_ptr<PendingReply> reply);
+
+  ConnectionHost* host_;
+  boost::beast::tcp_stream stream_;
+  boost::beast::flat_buffer buffer_;
+  bool idle_ = true;
+  bool head_only_ = false;  // of a HEAD request
+  unsigned version_ = 11;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_

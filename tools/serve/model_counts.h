@@ -1,0 +1,39 @@
+// ModelCounts: what happened to one model's requests, as /metrics says it.
+#ifndef RONDO_TOOLS_SERVE_MODEL_COUNTS_H_
+#define RONDO_TOOLS_SERVE_MODEL_COUNTS_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace rondo::serve {
+
+// Durations in fixed buckets of seconds; the last takes the rest.
+class DurationCounts {
+ public:
+  static constexpr std::array<double, 15> kLimits = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                     0.25,   0.5,   1,      2.5,   5,    10,    60};
+  void Add(std::chrono::nanoseconds duration) {
+    const double seconds = static_cast<double>(duration.count()) * 1e-9;
+    size_t i = 0;
+    while (i < kLimits.size() && seconds > kLimits[i]) ++i;
+    buckets[i].fetch_add(1, std::memory_order_relaxed);
+    nanoseconds.fetch_add(static_cast<uint64_t>(duration.count()), std::memory_order_relaxed);
+  }
+  std::array<std::atomic<uint64_t>, kLimits.size() + 1> buckets = {};
+  std::atomic<uint64_t> nanoseconds{0};
+};
+
+struct ModelCounts {
+  std::array<std::atomic<uint64_t>, 6> answers = {};  // by the first digit of the status
+  std::atomic<uint64_t> refused{0};                   // of them: the queue was full
+  std::atomic<uint64_t> runs{0}, joined{0};           // requests that went along in another one's run
+  std::atomic<uint64_t> prompt_tokens{0}, tokens{0};  // of language models
+  std::atomic<uint64_t> loads{0}, failed_loads{0};
+  DurationCounts waited, took;  // in the queue; from the request to its answer
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_MODEL_COUNTS_H_

@@ -1,0 +1,123 @@
+// PendingReply: the Reply that a connection waits for. What comes wakes it by its timer.
+#ifndef RONDO_TOOLS_SERVE_PENDING_REPLY_H_
+#define RONDO_TOOLS_SERVE_PENDING_REPLY_H_
+
+#include <boost/asio.hpp>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>  // before Boost 1.74, whose awaitable.hpp needs it
+
+#include "tools/serve/http_message.h"
+
+namespace rondo::serve {
+
+class PendingReply : public Reply, public std::enable_shared_from_this<PendingReply> {
+ public:
+  // `executor`: the connection's strand, on which alone the timer is used.
+  PendingReply(boost::asio::any_io_executor executor, Clock::time_point deadline, uint64_t most_waiting)
+      : timer_(executor), deadline_(deadline), most_waiting_(most_waiting) {}
+
+  void Send(HttpResponse response) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_ || head_) return;
+    head_ = std::move(response);
+    ended_ = true;
+    Wake();
+  }
+  void Begin(HttpResponse head) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_ || head_) return;
+    head_ = std::move(head);
+    streams_ = true;
+    Wake();
+  }
+  void Write(std::string piece) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_ || ended_ || piece.empty()) return;
+    waiting_ += piece.size();
+    if (waiting_ > most_waiting_) closed_ = true;  // it is not read
+    pieces_.push_back(std::move(piece));
+    Wake();
+  }
+  void End() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (ended_) return;
+    ended_ = true;
+    Wake();
+  }
+  void SetDeadline(Clock::time_point deadline) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    deadline_ = deadline;
+    Wake();
+  }
+  Clock::time_point deadline() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return deadline_;
+  }
+  bool closed() const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return closed_;
+  }
+
+  // --- for the connection
+
+  void Close() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    Wake();
+  }
+  // The response's head, or the whole of it, once it is there.
+  std::optional<HttpResponse> TakeHead() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!head_ || head_taken_) return std::nullopt;
+    head_taken_ = true;
+    return std::move(head_);
+  }
+  bool streams() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return streams_;
+  }
+  // All that was written since; `ended` gets whether nothing follows.
+  std::string TakePieces(bool* ended) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::string all;
+    for (std::string& piece : pieces_) all += piece;
+    pieces_.clear();
+    waiting_ = 0;
+    *ended = ended_;
+    return all;
+  }
+  bool late() const { return Clock::now() >= deadline(); }
+  // Returns at the next news, or at the deadline.
+  boost::asio::awaitable<void> Wait() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const bool news = closed_ || (head_ && !head_taken_) || !pieces_.empty() || (streams_ && ended_);
+      if (news || Clock::now() >= deadline_) co_return;
+      timer_.expires_at(deadline_);
+    }
+    boost::system::error_code ignored;
+    co_await timer_.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, ignored));
+  }
+
+ private:
+  // With the lock held. The connection is on its strand, so it either waits by then, or has not yet looked.
+  void Wake() {
+    boost::asio::post(timer_.get_executor(), [self = shared_from_this()] { self->timer_.cancel(); });
+  }
+
+  boost::asio::steady_timer timer_;
+  mutable std::mutex mutex_;
+  Clock::time_point deadline_;
+  const uint64_t most_waiting_;
+  std::optional<HttpResponse> head_;
+  std::deque<std::string> pieces_;
+  uint64_t waiting_ = 0;
+  bool head_taken_ = false, streams_ = false, ended_ = false, closed_ = false;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_PENDING_REPLY_H_

@@ -1,0 +1,61 @@
+// ServedPlan: one version of a model, loaded: its plan, a pool of sessions with a thread each, and the queue
+// in front of them.
+#ifndef RONDO_TOOLS_SERVE_SERVED_PLAN_H_
+#define RONDO_TOOLS_SERVE_SERVED_PLAN_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "tools/serve/backend.h"
+#include "tools/serve/batch_form.h"
+#include "tools/serve/batch_runner.h"
+#include "tools/serve/job_queue.h"
+#include "tools/serve/model_counts.h"
+
+namespace rondo::serve {
+
+struct PoolOptions {
+  uint32_t sessions = 1;
+  size_t queue = 256;                        // requests that wait
+  std::chrono::microseconds batch_delay{0};  // how long a run waits for more rows
+  bool join = true;                          // rows of several requests
+};
+
+// Bytes that a plan states it needs with `sessions` of them, on all devices.
+uint64_t StatedBytes(const PlanData& plan, uint32_t sessions);
+
+class ServedPlan {
+ public:
+  // Makes the sessions. `counts` must outlive it.
+  static Result<std::unique_ptr<ServedPlan>> Load(const Backend& backend, const Plan& plan,
+                                                  const PoolOptions& options, ModelCounts* counts);
+  ~ServedPlan();  // drains
+
+  const Plan& plan() const { return plan_; }
+  const std::vector<BatchForm>& forms() const { return forms_; }
+  JobQueue::Added Add(std::unique_ptr<InferJob>* job) { return queue_.Add(job); }
+  size_t waiting() const { return queue_.size(); }
+  // Takes no request any more, and returns when those it has are answered.
+  void Drain();
+
+ private:
+  ServedPlan(const Backend& backend, const Plan& plan, const PoolOptions& options, ModelCounts* counts);
+  void Work(BatchRunner* runner);
+  void Answer(BatchRunner* runner, std::vector<std::unique_ptr<InferJob>> batch);
+
+  const Backend& backend_;
+  const Plan plan_;
+  const PoolOptions options_;
+  ModelCounts* const counts_;
+  std::vector<BatchForm> forms_;
+  JobQueue queue_;
+  std::vector<std::unique_ptr<BatchRunner>> runners_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_SERVED_PLAN_H_

@@ -1,0 +1,53 @@
+// Server: a folder of plans behind HTTP, from its start to its orderly end.
+#ifndef RONDO_TOOLS_SERVE_SERVER_H_
+#define RONDO_TOOLS_SERVE_SERVER_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "tools/serve/backend.h"
+#include "tools/serve/catalog.h"
+#include "tools/serve/http_server.h"
+#include "tools/serve/v2_api.h"
+
+namespace rondo::serve {
+
+struct ServerOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 8000;
+  uint32_t http_threads = 2;
+  HttpLimits http;
+  uint64_t held_bytes = uint64_t{1} << 30;  // of all requests under way together
+  CatalogOptions catalog;
+  tools::LoadOptions load;
+};
+
+class Server {
+ public:
+  // Loads what is in the folder and listens. kIo, kInvalidArgument, or what opening the driver gives.
+  static Result<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  ~Server() { End(std::chrono::milliseconds(0)); }
+
+  uint16_t port() const { return http_->port(); }
+  std::vector<ModelState> States() const { return catalog_->States(); }
+  // Says that it is not ready, takes no connection any more, answers what it has, for `grace` at most, and
+  // ends. True if every request was answered.
+  bool End(std::chrono::milliseconds grace);
+
+ private:
+  explicit Server(const ServerOptions& options) : options_(options), budget_(options.held_bytes) {}
+  void Handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
+
+  const ServerOptions options_;
+  ByteBudget budget_;
+  std::atomic<bool> ending_{false};
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<V2Api> v2_;
+  std::unique_ptr<HttpServer> http_;  // last: it calls the others
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_SERVER_H_

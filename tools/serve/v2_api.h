@@ -1,0 +1,39 @@
+// The Open Inference Protocol over a catalog: /v2/..., health and metadata, and runs.
+#ifndef RONDO_TOOLS_SERVE_V2_API_H_
+#define RONDO_TOOLS_SERVE_V2_API_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/serve/catalog.h"
+#include "tools/serve/http_message.h"
+
+namespace rondo::serve {
+
+class V2Api {
+ public:
+  // `ending`: whether the server is about to end, and not ready for that.
+  V2Api(const Backend& backend, const Catalog& catalog, const std::atomic<bool>& ending)
+      : backend_(backend), catalog_(catalog), ending_(ending) {}
+
+  // A request whose path begins with /v2, in parts: {"v2", "models", "m", "infer"}.
+  void Handle(const std::vector<std::string>& path, HttpRequest request, const std::shared_ptr<Reply>& reply);
+
+ private:
+  HttpResponse Ready() const;
+  HttpResponse Server() const;
+  HttpResponse Index() const;
+  HttpResponse Metadata(const LoadedModel& model) const;
+  void Infer(const std::string& name, const std::string& version, HttpRequest request,
+             const std::shared_ptr<Reply>& reply);
+
+  const Backend& backend_;
+  const Catalog& catalog_;
+  const std::atomic<bool>& ending_;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_V2_API_H_

@@ -1,0 +1,19 @@
+// The Open Inference Protocol's names of element types.
+#ifndef RONDO_TOOLS_SERVE_V2_TYPES_H_
+#define RONDO_TOOLS_SERVE_V2_TYPES_H_
+
+#include "core/dtype.h"
+
+namespace rondo::serve {
+
+// "FP32", "INT64", ...; FP8 types have no name of the protocol's, and are called as in ONNX.
+constexpr const char* V2Name(DType type) {
+  constexpr const char* kNames[kNumDTypes] = {"FP32",   "FP16",   "BF16", "FP64",         "INT64",
+                                              "INT32",  "INT16",  "INT8", "UINT8",        "UINT16",
+                                              "UINT32", "UINT64", "BOOL", "FLOAT8E4M3FN", "FLOAT8E5M2"};
+  return kNames[static_cast<int>(type)];
+}
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_V2_TYPES_H_
