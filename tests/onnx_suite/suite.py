@@ -23,7 +23,6 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 A_PROCESS = 25  # cases
-SECONDS = 300   # for one process
 
 
 def read_table(path):
@@ -91,11 +90,11 @@ def write_cases(folder, only):
     return cases
 
 
-def run(rondo, options, folders):
-    """{folder: (passed, what was said)} of a few cases; alone where one of them ends the process."""
+def run(rondo, options, seconds, folders):
+    """{folder: (passed, what was said)} of a few cases; alone where one of them ends the process or takes too long."""
     command = [rondo, "test", "--json", "--threads", "1", *options, *folders]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
         said = {}
         for case in json.loads(done.stdout).get("cases", []):
             folder = next(f for f in folders if case["case"] == f or case["case"].startswith(f + "/"))
@@ -106,12 +105,12 @@ def run(rondo, options, folders):
             return said
         problem = done.stderr.strip()
     except subprocess.TimeoutExpired:
-        problem = f"no end after {SECONDS} s"
+        problem = f"no end after {seconds} s"
     except json.JSONDecodeError:
         problem = f"the command ended with status {done.returncode}: {done.stderr.strip()[-300:]}"
     if len(folders) == 1:
         return {folders[0]: (False, problem)}
-    return {folder: run(rondo, options, [folder])[folder] for folder in folders}
+    return {folder: run(rondo, options, seconds, [folder])[folder] for folder in folders}
 
 
 def main():
@@ -120,6 +119,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--keep", help="folder for the cases")
     parser.add_argument("--said", help="file for what each failing case says, as JSON")
+    parser.add_argument("--seconds", type=int, default=300, help=f"for one process, which has {A_PROCESS} cases")
     arguments, options = parser.parse_known_args()
     if importlib.util.find_spec("onnx") is None:
         print("skipped: the onnx package is not installed (tools/setup --venv)")
@@ -137,7 +137,7 @@ def main():
         parts = [folders[i:i + A_PROCESS] for i in range(0, len(folders), A_PROCESS)]
         said = {}
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for part in pool.map(lambda part: run(arguments.rondo, options, part), parts):
+            for part in pool.map(lambda part: run(arguments.rondo, options, arguments.seconds, part), parts):
                 said.update(part)
 
     failing = {name: said[str(folder)][1] for name, folder in cases.items() if not said[str(folder)][0]}
