@@ -17,7 +17,8 @@ using ir::Op;
 // States that are kept after each step: the most, and the least, that the work allows.
 constexpr size_t kWidestBeam = 512, kNarrowestBeam = 16, kWork = 4 << 20;
 
-// The order of the steps: nodes in the graph's order, states and views just before who first reads them.
+// The order of the steps: nodes in the graph's order, states and views just before who first reads them, and
+// so what is computed of weights: forms of many biases at once would leave the search no room for others.
 class StepOrder {
  public:
   explicit StepOrder(const Graph& graph) : g_(graph), placed_(static_cast<size_t>(graph.size()), false) {}
@@ -32,7 +33,7 @@ class StepOrder {
     }
     for (NodeId id : g_.TopologicalOrder()) {
       const Op op = g_.node(id).op;
-      if (op == Op::kView || op == Op::kInput) continue;
+      if (op == Op::kView || op == Op::kInput || ReadsWeightsAlone(id)) continue;
       Place(id);
     }
     for (const ir::GraphOutput& output : g_.outputs) Place(output.node);
@@ -55,6 +56,13 @@ class StepOrder {
       for (NodeId state : found->second) Place(state);
     }
     order_.push_back(id);
+  }
+
+  bool ReadsWeightsAlone(NodeId id) const {
+    const Node& node = g_.node(id);
+    const std::vector<NodeId>& inputs = node.inputs;
+    return !ir::HasEffect(node) && !inputs.empty() &&
+           std::all_of(inputs.begin(), inputs.end(), [&](NodeId in) { return IsWeight(g_, in); });
   }
 
   const Graph& g_;

@@ -28,6 +28,39 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   ExpectSame(s.g, sharded.ranks, "decoder");
 }
 
+// Scales and biases of all norms, which lie in 16 bits and are widened before anything else is computed.
+TEST(ShardTest, WidenedScalesOfNormsAreNotSharedOutAndGathered) {
+  constexpr int64_t kLayers = 12, kWidth = 96, kInner = 384;
+  SmallGraph s;
+  s.b.FoldConstants(false);
+  std::mt19937 rng(5);
+  const auto weight = [&](DType dtype, const Shape& shape) {
+    std::vector<double> values(static_cast<size_t>(shape.elements()));
+    for (double& v : values) v = std::uniform_real_distribution<double>(-0.2, 0.2)(rng);
+    return s.b.Floats(dtype, shape, values);
+  };
+  const auto widened = [&] { return s.b.Cast(weight(DType::kF16, Shape({kWidth})), DType::kF32); };
+  std::vector<ir::NodeId> scales, biases;
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    scales.push_back(widened());
+    biases.push_back(widened());
+  }
+  ir::NodeId x = s.In("x", Shape({8, kWidth}));
+  for (size_t layer = 0; layer < kLayers; ++layer) {
+    const ir::NodeId h = s.b.MatMul(x, weight(DType::kF32, Shape({kWidth, kInner})));
+    const ir::NodeId y =
+        s.b.Add(x, s.b.MatMul(s.b.Unary(TapeOp::kExp, h), weight(DType::kF32, Shape({kInner, kWidth}))));
+    const ir::NodeId mean = s.b.Mean(s.b.Mul(y, y), {1}, true);
+    const ir::NodeId normed = s.b.Mul(y, s.b.Unary(TapeOp::kRsqrt, mean));
+    x = s.b.Add(s.b.Mul(normed, scales[layer]), biases[layer]);
+  }
+  s.Out("y", x);
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), kLayers) << sharded.text;
+  EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 0) << sharded.text;
+  ExpectSame(s.g, sharded.ranks, "norms");
+}
+
 // Two heads of keys and values on four, six, eight devices: each device holds one, and no more is sent.
 TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
   for (int64_t devices : {4, 6, 8}) {
