@@ -106,6 +106,9 @@ constexpr PipelineEntry kPipeline[] = {
      "lines"},
     {"rematerialise", GraphAndBodies<passes::Rematerialise>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "what is small and quick to compute is computed by who reads it, in no kernel of its own before"},
+    {"chunk_collectives", ChunkCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
+     "where the run then ends earlier by estimate, collectives and what works row by row around them are cut "
+     "into chunks of rows"},
     {"fuse", FuseGraph, kEach, kNeeded, kAny, Leaves::kLowered, kOps,
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"choose_libraries", PickLibraries, kEach, kOptional, kGpus, Leaves::kLowered, kOps,

@@ -309,6 +309,16 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
+OverlapOptions OverlapOptionsFor(const Compilation& compilation, size_t devices) {
+  const CompileOptions& options = compilation.options;
+  OverlapOptions overlap;
+  overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices));
+  overlap.costs.measured = options.profile.times;
+  overlap.budget = options.overlap_budget;
+  overlap.break_before = options.break_before;
+  return overlap;
+}
+
 // All devices of one program at once: they wait for one another.
 Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
@@ -319,15 +329,11 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
     for (ProgramInWork& program : compilation->programs) {
       if (program.source.program != name) continue;
       programs.push_back(&program);
-      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once});
+      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once, program.uncut_arena});
     }
     if (programs[0] != &compilation->programs[first]) continue;
-    OverlapOptions overlap;
-    overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
-    overlap.costs.measured = options.profile.times;
-    overlap.budget = options.overlap_budget;
-    overlap.break_before = options.break_before;
-    std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
+    std::vector<OverlapReport> reports =
+        OverlapOnDevices(devices, OverlapOptionsFor(*compilation, devices.size()));
     for (size_t d = 0; d < programs.size(); ++d) {
       *text += (text->empty() ? "" : "\n") + NameOf(options, *programs[d]) + ": " + reports[d].text;
       programs[d]->planned.overlap = std::move(reports[d]);

@@ -43,6 +43,7 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
 // States that tokens are drawn from, and with, are whole on every device: adds their forms to `states`.
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
@@ -50,6 +51,8 @@ Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::stri
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status KeepRegions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
+// Of a program of so many devices.
+OverlapOptions OverlapOptionsFor(const Compilation& compilation, size_t devices);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status LookForAnnotations(Compilation* compilation, ProgramInWork* program, std::string* text);

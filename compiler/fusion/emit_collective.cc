@@ -1,10 +1,27 @@
 // Collectives: one op that starts, one that waits, over elements one after another.
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 
 #include "compiler/fusion/emit_groups.h"
+#include "compiler/ir/node_annotation.h"
 
 namespace rondo::fusion {
+
+namespace {
+
+// What chunks of rows (shard/cut_rows.h) have left of the collective.
+LoweredCollective CollectiveOf(const ir::Node& node, int64_t elements) {
+  const ir::CollectiveAttrs& attrs = node.As<ir::CollectiveAttrs>();
+  LoweredCollective collective{attrs.op, node.dtype, elements * ByteSize(node.dtype), attrs.group};
+  const auto chunk = node.annotations.find(kChunkKey), whole = node.annotations.find(kWholeKey);
+  if (chunk != node.annotations.end())
+    std::sscanf(chunk->second.c_str(), "%u of %u", &collective.chunk, &collective.chunks);
+  if (whole != node.annotations.end()) collective.whole_because = whole->second;
+  return collective;
+}
+
+}  // namespace
 
 Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   const NodeId id = group.nodes[0];
@@ -23,7 +40,7 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
   const int64_t made = node.shape.elements();
   if (node.inputs.empty()) {  // the receiver of a send
     op->params = {write, write};
-    context->program.collectives.push_back({attrs.op, node.dtype, made * ByteSize(node.dtype), attrs.group});
+    context->program.collectives.push_back(CollectiveOf(node, made));
     return Status::Ok();
   }
   const NodeId input = node.inputs[0];
@@ -38,7 +55,7 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
   const int64_t share = sends ? elements : std::min(elements, made);  // the smaller side: SyncPoint::bytes
   const LoweredBinding source = {from.value, *read_at, Mode::kRead};
   op->params = {source, sends ? source : write};
-  context->program.collectives.push_back({attrs.op, node.dtype, share * ByteSize(node.dtype), attrs.group});
+  context->program.collectives.push_back(CollectiveOf(node, share));
   if (attrs.op == CollectiveOp::kAllReduce) op->in_place.push_back({1, 0});
   return Status::Ok();
 }

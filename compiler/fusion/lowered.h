@@ -89,6 +89,8 @@ struct LoweredCollective {
   DType dtype = DType::kF32;
   int64_t bytes = 0;                 // SyncPoint::bytes
   std::vector<uint32_t> group = {};  // SyncPoint::participants; empty: all devices of the program
+  uint32_t chunk = 0, chunks = 0;    // which of how many it was cut into; 0: it is whole
+  std::string whole_because = {};    // why it was not cut, where that was tried
 };
 
 struct LoweredPort {

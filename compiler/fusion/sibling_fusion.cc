@@ -31,7 +31,7 @@ std::string JoinKey(const LoweredOp& op) {
   const Part& part = op.kernel.parts[0];
   if (op.annotations.count("fuse") > 0 && op.annotations.count(kOwnerKey) == 0) return "";
   std::string on;
-  for (const char* key : {"graph", "keep", kOwnerKey, "stream"}) {
+  for (const char* key : {kChunkKey, "graph", "keep", kOwnerKey, "stream"}) {
     const auto said = op.annotations.find(key);
     if (said != op.annotations.end()) on += " " + std::string(key) + " " + said->second;
   }

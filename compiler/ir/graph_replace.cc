@@ -90,7 +90,8 @@ bool BoundAlike(const Node& a, const Node& b) {
       return on_a == a.annotations.end() && on_b == b.annotations.end();
     return on_a->second == on_b->second;
   };
-  return std::all_of(std::begin(kBindingKeys), std::end(kBindingKeys), same) && same(kOwnerKey);
+  return std::all_of(std::begin(kBindingKeys), std::end(kBindingKeys), same) && same(kOwnerKey) &&
+         same(kChunkKey);
 }
 
 bool Graph::KeepsAnnotations(NodeId from, NodeId to) {

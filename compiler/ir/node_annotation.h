@@ -51,6 +51,11 @@ inline constexpr std::string_view kBindingKeys[] = {"fuse", "graph", "keep", "st
 bool Binds(std::string_view key, std::string_view value);
 // On an IR node with `fuse: off`: the number of the ONNX node whose pieces, alone, its kernel may compute.
 inline constexpr char kOwnerKey[] = "owner";
+// On an IR node that computes one chunk of what a node of the model does (compiler/shard/cut_rows.h): which,
+// "1 of 4". No kernel computes several.
+inline constexpr char kChunkKey[] = "chunk";
+// On a collective: why it is not cut into chunks.
+inline constexpr char kWholeKey[] = "whole";
 
 // Whether `text` is a number that the annotation `stream` takes.
 bool IsStreamNumber(std::string_view text);

@@ -48,15 +48,15 @@ OverlapFinder::OverlapFinder(const LoweredProgram& program, const OverlapOptions
       segments_(SegmentsOf(program, options.break_before)),
       work_(kSimulationWork) {}
 
-FoundOverlap OverlapFinder::Given(int64_t ahead) const {
+FoundOverlap OverlapFinder::Given(int64_t ahead, int64_t uncut_arena) const {
   FoundOverlap found;
   found.order.resize(program_.ops.size());
   std::iota(found.order.begin(), found.order.end(), 0);
   found.end = EndOf(found.order);
-  found.arena_before = found.arena_after = ArenaOf(program_, found.order);
+  found.arena_after = ArenaOf(program_, found.order);
+  found.arena_before = std::max(found.arena_after, uncut_arena);
   found.arena_limit =
       found.arena_before + ahead + static_cast<int64_t>(static_cast<double>(found.arena_before) * budget_);
-
   return found;
 }
 
@@ -103,14 +103,18 @@ std::vector<OverlapFinder::Candidate> OverlapFinder::Candidates(int64_t limit) {
   return candidates;
 }
 
-std::string OverlapFinder::LimitOf(const std::vector<int>& order, int c) {
+std::string OverlapFinder::LimitOf(const std::vector<int>& order, int c, int64_t arena_limit) {
   Arrangement free(program_, model_, segments_, std::numeric_limits<int64_t>::max());
   free.Take(order);
   const int maker = free.KeptFromEarlier(free.start(c)), reader = free.KeptFromLater(free.wait(c));
   RaiseCollectives(&free);
   SinkWaits(&free);
   MoveComputeBesideCollectives(estimates_, c, &free, &work_);
-  if (EndOf(free.order()) < EndOf(order) * (1 - kEqual)) return "memory";
+  if (EndOf(free.order()) < EndOf(order) * (1 - kEqual)) {
+    return "memory: " + std::to_string(CostOf(model_, order).peak) +
+           " bytes live at the peak, and there would be " + std::to_string(free.peak()) +
+           " where the arena may have " + std::to_string(arena_limit);
+  }
   const CollectiveTimes times =
       Simulate(estimates_.steps, order, estimates_.peers).collectives[static_cast<size_t>(c)];
   if (2 * (times.begin - times.arrive) > times.exposed) return "other devices come to it later";

@@ -23,13 +23,14 @@ class OverlapFinder {
  public:
   OverlapFinder(const LoweredProgram& program, const OverlapOptions& options, Estimates estimates);
 
-  // The program as it is; its arena may grow by `ahead` bytes beside the budget.
-  FoundOverlap Given(int64_t ahead) const;
+  // The program as it is; its arena may grow by `ahead` bytes beside the budget, which is of `uncut_arena`
+  // bytes if those are more.
+  FoundOverlap Given(int64_t ahead, int64_t uncut_arena) const;
   // The order that ends first of those whose arenas are at most `options.budget` larger than that of the
   // order given: `found`, as Given has it, or better.
   FoundOverlap Find(FoundOverlap found);
-  // Why what is exposed of collective `c` in `order` is not hidden.
-  std::string LimitOf(const std::vector<int>& order, int c);
+  // Why what is exposed of collective `c` in `order` is not hidden; `arena_limit` is as in FoundOverlap.
+  std::string LimitOf(const std::vector<int>& order, int c, int64_t arena_limit);
 
  private:
   struct Candidate {

@@ -75,8 +75,8 @@ class Devices {
     for (const ProgramOnDevice& program : programs) {
       timed_.push_back(TimedDeviceOf(program, options.costs));
       ops_ += program.program->ops.size();
-      given_.found.push_back(
-          OverlapFinder(*program.program, options, {timed_.back().steps, {}}).Given(program.ahead));
+      given_.found.push_back(OverlapFinder(*program.program, options, {timed_.back().steps, {}})
+                                 .Given(program.ahead, program.uncut_arena));
     }
     const Meetings meetings(timed_);
     given_.end = meetings.EndOfRun(timed_);
@@ -215,7 +215,13 @@ class Devices {
       note.exposed_before = was.exposed;
       note.exposed_after = is.exposed;
       CountMoves(program, timed_[d].order, static_cast<int>(c), &note);
-      if (is.exposed > 0.01 * note.time) note.limit = finder.LimitOf(timed_[d].order, static_cast<int>(c));
+      const LoweredCollective& collective = program.collectives[c];
+      note.chunk = collective.chunk;
+      note.chunks = collective.chunks;
+      if (is.exposed > 0.01 * note.time) {
+        note.limit = finder.LimitOf(timed_[d].order, static_cast<int>(c), report.arena_limit);
+        if (!collective.whole_because.empty()) note.limit += "; not cut: " + collective.whole_because;
+      }
       report.collectives.push_back(std::move(note));
     }
     report.text = Sentence(report);

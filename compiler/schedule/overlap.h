@@ -31,8 +31,10 @@ struct OverlapReport {
 struct ProgramOnDevice {
   uint32_t device = 0;
   LoweredProgram* program = nullptr;
-  int64_t ahead =
-      0;  // bytes by which the arena may grow, too: of weights that are gathered ahead of their use
+  // Bytes by which the arena may grow, too: of weights that are gathered ahead of their use.
+  int64_t ahead = 0;
+  // What it would take if it were not cut into chunks; 0: it is not. The budget is of the larger.
+  int64_t uncut_arena = 0;
 };
 
 // Puts each program's ops into an order in which collectives start as early and are waited for as late as

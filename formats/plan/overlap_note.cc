@@ -22,6 +22,7 @@ std::string TextOf(const OverlapNote& note) {
     std::snprintf(numbers, sizeof numbers, "; others %.1f us later", note.late);
     text += numbers;
   }
+  if (note.chunks > 0) text += "; chunk " + std::to_string(note.chunk) + " of " + std::to_string(note.chunks);
   return note.limit.empty() ? text : text + "; stopped by: " + note.limit;
 }
 
@@ -55,6 +56,11 @@ std::optional<OverlapNote> ParseOverlapNote(std::string_view source) {
   if (in.Take("; others ")) {
     in.Number(&note.late);
     in.Expect(" us later");
+  }
+  if (in.Take("; chunk ")) {
+    in.Number(&note.chunk);
+    in.Expect(" of ");
+    in.Number(&note.chunks);
   }
   if (in.Take("; stopped by: ")) {
     note.limit = in.Rest();

@@ -23,7 +23,8 @@ struct OverlapNote {
   double exposed_before = 0, exposed_after = 0;  // that its wait holds the device up
   int raised = 0, sunk = 0,
       moved = 0;      // steps that its start now comes before, its wait behind; between the two
-  std::string limit;  // why no more is hidden; empty: nothing is left
+  uint32_t chunk = 0, chunks = 0;  // which of how many it was cut into; 0: it is whole
+  std::string limit;               // why no more is hidden; empty: nothing is left
 };
 
 // `overlap of sync point 3 of program "main" on devices 0, 1: takes 22.6 us; ...`

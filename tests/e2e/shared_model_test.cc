@@ -85,6 +85,44 @@ TEST_P(SharedModelTest, PycoderAgreesWithOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, SharedModelTest, testing::Values(2u, 3u, 4u));
 
+double ExposedOf(const CompiledPlan& plan) {
+  double exposed = 0;
+  for (const OverlapNote& note : plan.report.programs[0].overlap.collectives) exposed += note.exposed_after;
+  return exposed;
+}
+
+TEST(ChunkedModelTest, PycoderAgreesWithOneDevice) {
+  LiveModel one(Pycoder(1), {});
+  for (const uint32_t chunks : {2u, 4u, 8u}) {
+    CompileOptions options = Pycoder(2);
+    options.chunks = chunks;
+    HostOptions host;
+    host.faults.seed = chunks;
+    host.faults.most_delay_us = 20;
+    host.faults.reorder = true;
+    LiveModel shared(options, host);
+    ExpectAgree(one, shared);
+  }
+}
+
+// Everything waits for the all-reduces of a prefill: chunks of its rows do not wait for one another.
+TEST(ChunkedModelTest, APrefillHidesWhatItWouldWaitForWithinItsArena) {
+  CompileOptions options = Pycoder(2);
+  options.models.pop_back();
+  options.chunks = 1;
+  const Result<CompiledPlan> whole = CompileToMemory(options);
+  options.chunks = 0;
+  const Result<CompiledPlan> cut = CompileToMemory(options);
+  ASSERT_TRUE(whole.ok() && cut.ok()) << cut.status().message();
+  const OverlapReport &before = whole->report.programs[0].overlap, &after = cut->report.programs[0].overlap;
+  EXPECT_GT(ExposedOf(*whole), 0.95 * 418);
+  EXPECT_LT(ExposedOf(*cut), 0.35 * ExposedOf(*whole));
+  EXPECT_LT(after.end_after, before.end_after);
+  EXPECT_LE(static_cast<double>(cut->report.arena_bytes),
+            1.1 * static_cast<double>(whole->report.arena_bytes));
+  EXPECT_EQ(after.collectives[0].chunks, 2u);
+}
+
 class StagedModelTest : public testing::TestWithParam<std::pair<uint32_t, uint32_t>> {};
 
 // Caches of all layers are one state: each stage holds the rows of its layers.

@@ -138,7 +138,8 @@ TEST(Overlap, SaysWhatStoppedIt) {
   large.Sum({}, beside, "beside");
   large.Sum({beside, in}, large.Output("z", 16), "end");
   LoweredProgram copy = large.program();
-  EXPECT_EQ(OverlapCollectives(&copy, Options(0)).collectives[0].limit, "memory");
+  const std::string limit = OverlapCollectives(&copy, Options(0)).collectives[0].limit;
+  EXPECT_EQ(limit.substr(0, 8), "memory: ") << limit;
   EXPECT_EQ(OverlapCollectives(&large.program(), Options(1)).collectives[0].limit, "");
 }
 
@@ -237,12 +238,16 @@ TEST(OverlapNote, IsATextAndBack) {
   note.moved = 3;
   for (const char* limit : {"", "memory", "nothing else is ready between A \"x; y\" and the end"}) {
     note.limit = limit;
+    note.chunks = note.limit.empty() ? 0 : 4;
+    note.chunk = note.chunks / 2;
     const std::optional<OverlapNote> back = ParseOverlapNote(TextOf(note));
     ASSERT_TRUE(back.has_value()) << TextOf(note);
     EXPECT_EQ(TextOf(*back), TextOf(note));
     EXPECT_EQ(back->limit, limit);
     EXPECT_EQ(back->devices, note.devices);
     EXPECT_EQ(back->program, note.program);
+    EXPECT_EQ(back->chunk, note.chunk);
+    EXPECT_EQ(back->chunks, note.chunks);
     // No part of it is one.
     for (size_t end = 0; end < TextOf(note).size() && note.limit.empty(); ++end)
       EXPECT_FALSE(ParseOverlapNote(TextOf(note).substr(0, end)).has_value()) << end;

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Two graphs for session_scaling that are not among the bench models, without weights: read them with --synthetic-weights.
+"""Graphs that are not among the bench models, without weights: read them with --synthetic-weights.
 
-    larger_graphs.py RESNET50.onnx FOLDER
+    larger_graphs.py MODELS FOLDER
 
-FOLDER/bert-large-b1-s128-f16.onnx: 24 post-norm encoder layers, width 1024, 16 heads, 128 tokens (336 M weights).
-FOLDER/resnet50-b32-f16.onnx: the bench model RESNET50.onnx at batch 32. Needs the package onnx.
+Of the bench models in MODELS, FOLDER gets:
+bert-large-bB-s128-f16.onnx, B 1 and 32: 24 post-norm encoder layers, width 1024, 16 heads, 128 tokens (336 M weights).
+vit-l16-b32-f16.onnx: 24 pre-norm encoder layers of the same size over 196 patches and a class.
+resnet50-b32-f16.onnx, llama3-8b-8layers-prefill2048-b1-bf16.onnx: bench models at batch 32, of 2048 tokens.
+Needs the package onnx.
 """
 import sys
 
@@ -12,7 +15,7 @@ import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-LAYERS, WIDTH, HEADS, HIDDEN, TOKENS, WORDS = 24, 1024, 16, 4096, 128, 30522
+LAYERS, WIDTH, HEADS, HIDDEN, WORDS, PATCHES = 24, 1024, 16, 4096, 30522, 196
 
 
 class Graph:
@@ -54,9 +57,9 @@ def tensor_for(tensor):
     return tensor
 
 
-def attention(graph, x, name):
+def attention(graph, x, name, batch, tokens):
     heads = []
-    shape = graph.constant("heads", [1, TOKENS, HEADS, WIDTH // HEADS])
+    shape = graph.constant("heads", [batch, tokens, HEADS, WIDTH // HEADS])
     for part, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
         split = graph.add("Reshape", [graph.linear(x, f"{name}.{part}", WIDTH, WIDTH), shape])
         heads.append(graph.add("Transpose", [split], perm=order))
@@ -64,24 +67,64 @@ def attention(graph, x, name):
     scores = graph.add("Mul", [graph.add("MatMul", heads[:2]), scale])
     attended = graph.add("MatMul", [graph.add("Softmax", [scores], axis=-1), heads[2]])
     joined = graph.add("Transpose", [attended], perm=[0, 2, 1, 3])
-    return graph.add("Reshape", [joined, graph.constant("width", [1, TOKENS, WIDTH])])
+    return graph.linear(graph.add("Reshape", [joined, graph.constant("width", [batch, tokens, WIDTH])]),
+                        f"{name}.out", WIDTH, WIDTH)
 
 
-def bert_large():
+def hidden(graph, x, name):
+    up = graph.add("Gelu", [graph.linear(x, f"{name}.up", WIDTH, HIDDEN)])
+    return graph.linear(up, f"{name}.down", HIDDEN, WIDTH)
+
+
+def model(graph, name, into, out):
+    graph.nodes[-1].output[0] = "out"
+    made = helper.make_graph(graph.nodes, name, [into], [helper.make_tensor_value_info("out", TensorProto.FLOAT16, out)],
+                             graph.tensors)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def bert_large(batch, tokens=128):
     graph = Graph()
     words = graph.add("Gather", [graph.weight("words", WORDS, WIDTH), "ids"])
-    x = graph.norm(graph.add("Add", [words, graph.weight("places", 1, TOKENS, WIDTH)]), "norm")
+    x = graph.norm(graph.add("Add", [words, graph.weight("places", 1, tokens, WIDTH)]), "norm")
     for layer in range(LAYERS):
         name = f"layers.{layer}"
-        out = graph.linear(attention(graph, x, name), f"{name}.out", WIDTH, WIDTH)
-        x = graph.norm(graph.add("Add", [x, out]), f"{name}.norm_attention")
-        up = graph.add("Gelu", [graph.linear(x, f"{name}.up", WIDTH, HIDDEN)])
-        x = graph.norm(graph.add("Add", [x, graph.linear(up, f"{name}.down", HIDDEN, WIDTH)]), f"{name}.norm_hidden")
-    graph.nodes[-1].output[0] = "out"
-    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, TOKENS])
-    out = helper.make_tensor_value_info("out", TensorProto.FLOAT16, [1, TOKENS, WIDTH])
-    made = helper.make_graph(graph.nodes, "bert_large", [ids], [out], graph.tensors)
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        x = graph.norm(graph.add("Add", [x, attention(graph, x, name, batch, tokens)]), f"{name}.norm_attention")
+        x = graph.norm(graph.add("Add", [x, hidden(graph, x, name)]), f"{name}.norm_hidden")
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [batch, tokens])
+    return model(graph, "bert_large", ids, [batch, tokens, WIDTH])
+
+
+def vit_large(batch):
+    graph = Graph()
+    patches = graph.add("Conv", ["x", graph.weight("patch.weight", WIDTH, 3, 16, 16), graph.weight("patch.bias", WIDTH)],
+                        strides=[16, 16])
+    patches = graph.add("Reshape", [patches, graph.constant("patches", [batch, WIDTH, PATCHES])])
+    classes = graph.add("Expand", [graph.weight("class", 1, 1, WIDTH), graph.constant("classes", [batch, 1, WIDTH])])
+    x = graph.add("Concat", [classes, graph.add("Transpose", [patches], perm=[0, 2, 1])], axis=1)
+    x = graph.add("Add", [x, graph.weight("places", 1, PATCHES + 1, WIDTH)])
+    for layer in range(LAYERS):
+        name = f"layers.{layer}"
+        attended = attention(graph, graph.norm(x, f"{name}.norm_attention"), name, batch, PATCHES + 1)
+        x = graph.add("Add", [x, attended])
+        x = graph.add("Add", [x, hidden(graph, graph.norm(x, f"{name}.norm_hidden"), name)])
+    first = graph.add("Gather", [graph.norm(x, "norm"), graph.constant("first", 0)], axis=1)
+    graph.linear(first, "head", WIDTH, 1000)
+    pixels = helper.make_tensor_value_info("x", TensorProto.FLOAT16, [batch, 3, 224, 224])
+    return model(graph, "vit_large", pixels, [batch, 1000])
+
+
+def with_tokens(model, was, now):
+    """The same for another number of tokens."""
+    for value in [*model.graph.input, *model.graph.output]:
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_value = now if dim.dim_value == was else dim.dim_value
+    model.graph.ClearField("value_info")
+    for tensor in model.graph.initializer:  # of Reshapes
+        if tensor.data_type == TensorProto.INT64 and tensor.data_location == TensorProto.DEFAULT:
+            values = numpy_helper.to_array(tensor)
+            tensor.CopyFrom(numpy_helper.from_array(numpy.where(values == was, now, values), tensor.name))
+    return model
 
 
 def batched(model, batch):
@@ -97,9 +140,14 @@ def batched(model, batch):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    resnet, folder = sys.argv[1:]
-    onnx.save(bert_large(), f"{folder}/bert-large-b1-s128-f16.onnx")
-    onnx.save(batched(onnx.load(resnet, load_external_data=False), 32), f"{folder}/resnet50-b32-f16.onnx")
+    models, folder = sys.argv[1:]
+    for batch in (1, 32):
+        onnx.save(bert_large(batch), f"{folder}/bert-large-b{batch}-s128-f16.onnx")
+    onnx.save(vit_large(32), f"{folder}/vit-l16-b32-f16.onnx")
+    bench = lambda name: onnx.load(f"{models}/{name}.onnx", load_external_data=False)
+    onnx.save(batched(bench("resnet50-b1-f16"), 32), f"{folder}/resnet50-b32-f16.onnx")
+    onnx.save(with_tokens(bench("llama3-8b-8layers-prefill512-b1-bf16"), 512, 2048),
+              f"{folder}/llama3-8b-8layers-prefill2048-b1-bf16.onnx")
 
 
 if __name__ == "__main__":

@@ -423,6 +423,7 @@ class CompileCommand : public Command {
 
   std::string ReadDevices() {
     options_.devices = static_cast<uint32_t>(devices_);
+    options_.chunks = static_cast<uint32_t>(model_.chunks);
     options_.tensor_parallel = static_cast<uint32_t>(model_.tensor_parallel);
     options_.pipeline_parallel = static_cast<uint32_t>(model_.pipeline_parallel);
     if (!TakeWeights(model_.weights, &options_))

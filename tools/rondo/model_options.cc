@@ -59,7 +59,12 @@ void DeclareSharing(OptionSet& options, ModelOptions* to) {
           "--weights", &to->weights,
           "with --tp (or --devices) N: divide, each device works with its share of the weights (default); "
           "gather, each does all the work and gathers weights just before their use, same bits as one device",
-          "divide|gather");
+          "divide|gather")
+      .Integer(
+          "--chunks", &to->chunks, 1, 64,
+          "with --tp: cut collectives, and what works row by row around them, into N chunks, so that one "
+          "is exchanged while another is computed (default: as the run ends first by estimate; 1: none)")
+      .Rare();
 }
 
 bool TakeWeights(const std::string& text, CompileOptions* options) {

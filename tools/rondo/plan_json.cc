@@ -144,6 +144,8 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                         {"raised", note.raised},
                         {"sunk", note.sunk},
                         {"moved", note.moved},
+                        {"chunk", note.chunk},
+                        {"chunks", note.chunks},
                         {"stopped_by", note.limit}});
   }
   Json gathers = Json::array();

@@ -200,6 +200,7 @@ class TestCommand : public Command {
     for (const Tensor& tensor : inputs) options.values_at_hand.emplace(tensor.name, BoundValue(tensor));
     options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(compile_.tensor_parallel);
+    options.chunks = static_cast<uint32_t>(compile_.chunks);
     options.pipeline_parallel = static_cast<uint32_t>(compile_.pipeline_parallel);
     TakeWeights(compile_.weights, &options);
     // Processes keep caches whole: each has only its own devices' shares of what is dealt out.

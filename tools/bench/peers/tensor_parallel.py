@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Llama's decode step shared out over GPUs in PyTorch, a process each: heads, hidden columns and logits are dealt out, two
+"""A Llama's decode step, or prefill, shared out over GPUs in PyTorch, a process each: heads, hidden columns and logits are dealt out, two
 all-reduces a layer through NCCL. Prints one JSON object: medians in microseconds of the device time of a run.
 
   torchrun --nproc-per-node=N tools/bench/peers/tensor_parallel.py MODEL [--runs 300]
@@ -21,7 +21,10 @@ from peers import graph_of
 SHAPES = {
     "llama3-70b-8layers-decode-b1-bf16": (8, 8192, 64, 8, 28672),
     "llama3-8b-decode-b1-bf16": (32, 4096, 32, 8, 14336),
+    "llama3-8b-8layers-prefill512-b1-bf16": (8, 4096, 32, 8, 14336),
+    "llama3-8b-8layers-prefill2048-b1-bf16": (8, 4096, 32, 8, 14336),
 }
+TOKENS = {"llama3-8b-8layers-prefill512-b1-bf16": 512, "llama3-8b-8layers-prefill2048-b1-bf16": 2048}  # others: one, behind others
 CACHED, CACHE, WORDS = 1024, 2048, 128256
 
 
@@ -86,7 +89,9 @@ def main():
             torch.set_default_dtype(torch.bfloat16)
             model = SharedDecoder(devices, *SHAPES[options.model]).eval()
             torch.set_default_dtype(torch.float32)
-            inputs = (torch.randint(0, 128000, (1, 1)), torch.arange(CACHED, CACHED + 1))
+            tokens = TOKENS.get(options.model, 1)
+            first = 0 if tokens > 1 else CACHED
+            inputs = (torch.randint(0, 128000, (1, tokens)), torch.arange(first, first + tokens))
         found["eager"] = median(graph_of(model, inputs), options.runs)
         if rank == 0:
             print(json.dumps(found), flush=True)

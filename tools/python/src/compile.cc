@@ -119,6 +119,7 @@ constexpr std::pair<const char*, Set> kOptions[] = {
     {"tensor_parallel", SetField<&CompileOptions::tensor_parallel>},
     {"pipeline_parallel", SetField<&CompileOptions::pipeline_parallel>},
     {"weights", SetRead<&CompileOptions::weights, WeightsOf>},
+    {"chunks", SetField<&CompileOptions::chunks>},
     {"annotations", SetRead<&CompileOptions::annotations, AnnotationsOf, Texts>},
     {"break_before", SetField<&CompileOptions::break_before>},
     {"external_data", SetField<&CompileOptions::external_data>},

@@ -1,0 +1,233 @@
+#include "compiler/shard/cut_rows.h"
+
+#include <map>
+#include <utility>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/node_annotation.h"
+#include "compiler/ir/versions.h"
+#include "compiler/shard/local_view.h"
+#include "compiler/shard/row_forms.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const RowForms& forms, int64_t chunks)
+      : g_(graph),
+        forms_(forms),
+        chunks_(chunks),
+        whole_(static_cast<size_t>(graph.size()), kNoNode),
+        runs_(static_cast<size_t>(graph.size())) {}
+
+  Result<Graph> Run() {
+    out_.name = g_.name;
+    out_.ordered = g_.ordered;
+    out_.annotated = true;
+    out_.states = g_.states;
+    out_.donations = g_.donations;
+    out_.folding = g_.folding;
+    for (const ir::GraphInput& input : g_.inputs) {
+      whole_[At(input.node)] = out_.Add(g_.node(input.node));
+      out_.inputs.push_back({input.name, whole_[At(input.node)]});
+    }
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      const Op op = g_.node(id).op;
+      if (op == Op::kInput || op == Op::kView) continue;
+      if (forms_.cut[At(id)]) {
+        MakeChunks(id);
+      } else {
+        MakeWhole(id);
+      }
+    }
+    for (const ir::GraphOutput& output : g_.outputs)
+      out_.outputs.push_back({output.name, Whole(output.node)});
+    const std::string late = ir::OrderStates(&out_);
+    if (!late.empty()) return Status::Error(Code::kInternal, "%s", late.c_str());
+    out_.RemoveDead();
+    out_.Compact();
+    return std::move(out_);
+  }
+
+ private:
+  static size_t At(NodeId id) { return static_cast<size_t>(id); }
+  bool IsCut(NodeId id) const { return forms_.cut[At(id)]; }
+  const Rule& RuleOf(NodeId id) const { return forms_.rules[At(id)]; }
+
+  ir::Builder BuilderFor(const Node& from) {
+    ir::Builder b(&out_);
+    b.FoldConstants(false);
+    b.SetSources(from.sources);
+    return b;
+  }
+
+  // ------------------------------------------------------------------------------------- nodes
+
+  // Control edges, to what the nodes have become; collectives keep their order.
+  void Order(const Node& from, Node* node) {
+    const auto follow = [&](const std::vector<NodeId>& before, std::vector<NodeId>* list) {
+      list->clear();
+      for (NodeId id : before) {
+        if (node->op == Op::kCollective && g_.node(id).op == Op::kCollective) continue;
+        const std::vector<NodeId>& now = runs_[At(g_.BaseOf(id))];
+        list->insert(list->end(), now.begin(), now.end());
+      }
+    };
+    follow(from.weak_after, &node->weak_after);
+    follow(from.strong_after, &node->strong_after);
+    if (node->op == Op::kCollective && last_collective_ != kNoNode)
+      node->weak_after.push_back(last_collective_);
+  }
+
+  NodeId Add(NodeId id, Node node) {
+    Order(g_.node(id), &node);
+    const bool collective = node.op == Op::kCollective;
+    const NodeId made = out_.Add(std::move(node));
+    if (collective) last_collective_ = made;
+    runs_[At(id)].push_back(made);
+    return made;
+  }
+
+  void MakeWhole(NodeId id) {
+    Node node = g_.node(id);
+    for (NodeId& input : node.inputs) input = Whole(input);
+    whole_[At(id)] = Add(id, std::move(node));
+  }
+
+  void MakeChunks(NodeId id) {
+    const Node& from = g_.node(id);
+    const Rule& rule = RuleOf(id);
+    std::vector<NodeId> made;
+    for (int64_t c = 0; c < chunks_; ++c) {
+      Node node = from;
+      node.name.clear();
+      node.annotations[kChunkKey] = std::to_string(c + 1) + " of " + std::to_string(chunks_);
+      for (size_t i = 0; i < from.inputs.size(); ++i) node.inputs[i] = Input(from, i, c);
+      if (forms_.in_turn[At(id)]) {
+        if (c > 0) node.inputs[0] = made.back();
+      } else {
+        node.shape = LocalShape(from.shape, rule.output, chunks_);
+      }
+      if (from.op == Op::kIndexedRead || from.op == Op::kIndexedWrite) Localise(from, rule, c, &node);
+      made.push_back(Add(id, std::move(node)));
+    }
+    if (forms_.in_turn[At(id)]) {
+      whole_[At(id)] = made.back();
+    } else {
+      chunk_[{id, rule.output}] = std::move(made);
+    }
+  }
+
+  void Localise(const Node& from, const Rule& rule, int64_t c, Node* node) const {
+    auto& attrs = node->As<ir::IndexedAttrs>();
+    const Form accessed = from.op == Op::kIndexedRead ? rule.output : rule.inputs[1];
+    const int64_t elements = g_.node(from.inputs[0]).shape.elements();
+    const auto local = LocaliseIndexed(attrs, elements, rule.inputs[0], accessed, chunks_, c);
+    attrs.map = local->map;
+    for (size_t k = 0; k < attrs.dims.size(); ++k) attrs.dims[k].stride = local->strides[k];
+  }
+
+  NodeId Input(const Node& from, size_t slot, int64_t c) {
+    const Form form = RuleOf(from.id).inputs[slot];
+    return IsSplit(form) ? Chunk(from.inputs[slot], form, c) : Whole(from.inputs[slot]);
+  }
+
+  // ------------------------------------------------------------------------------------- values
+
+  // Chunk `c` of `id` in `form`: as it was made, or a view of what is whole.
+  NodeId Chunk(NodeId id, Form form, int64_t c) {
+    std::vector<NodeId>& known = chunk_[{id, form}];
+    if (known.empty()) known.assign(static_cast<size_t>(chunks_), kNoNode);
+    if (known[static_cast<size_t>(c)] != kNoNode) return known[static_cast<size_t>(c)];
+    const NodeId made = Show(id, form, c);
+    return chunk_[{id, form}][static_cast<size_t>(c)] = made;
+  }
+
+  NodeId Show(NodeId id, Form form, int64_t c) {
+    const Node& node = g_.node(id);
+    ir::Builder b = BuilderFor(node);
+    const NodeId base = g_.BaseOf(id);
+    const int64_t elements = g_.node(base).shape.elements();
+    if (node.op == Op::kView && IsCut(id) && IsCut(base) && RuleOf(id).output == form) {
+      const Form behind = RuleOf(id).inputs[0];
+      if (behind == RuleOf(base).output && !forms_.in_turn[At(base)]) {
+        const auto view = LocalView(g_.ViewOf(id), elements, behind, form, chunks_, c);
+        return b.ViewNode(Chunk(base, behind, c), *view);
+      }
+    }
+    return b.ViewNode(Whole(base), *LocalView(g_.ViewOf(id), elements, kWhole, form, chunks_, c));
+  }
+
+  NodeId Whole(NodeId id) {
+    NodeId& known = whole_[At(id)];
+    if (known != kNoNode) return known;
+    const Node& node = g_.node(id);
+    if (node.op == Op::kView) {
+      ir::Builder b = BuilderFor(node);
+      return known = b.ViewNode(Whole(g_.BaseOf(id)), g_.ViewOf(id));
+    }
+    return known = Join(id);
+  }
+
+  // Chunks one behind the other, along the dim that was cut; else along the runs of their form.
+  NodeId Join(NodeId id) {
+    const Node& node = g_.node(id);
+    const Form form = RuleOf(id).output;
+    const SplitDim split = DimOf(node.shape, form, chunks_);
+    const bool at_once = split.inner * chunks_ == node.shape[split.dim];
+    const Shape part({node.shape.elements() / (form * chunks_), 1, form});
+    ir::Builder b = BuilderFor(node);
+    std::vector<NodeId> pieces;
+    for (int64_t c = 0; c < chunks_; ++c) {
+      const NodeId piece = Chunk(id, form, c);
+      pieces.push_back(at_once ? piece : b.Reshape(piece, part));
+    }
+    return b.Reshape(b.Concat(pieces, at_once ? split.dim : 1), node.shape);
+  }
+
+  const Graph& g_;
+  const RowForms& forms_;
+  const int64_t chunks_;
+  Graph out_;
+  std::vector<NodeId> whole_;  // by node of the old graph; once it is needed
+  std::map<std::pair<NodeId, Form>, std::vector<NodeId>> chunk_;  // the same, in this form
+  std::vector<std::vector<NodeId>> runs_;  // by node of the old graph: what does its work
+  NodeId last_collective_ = kNoNode;
+};
+
+}  // namespace
+
+std::vector<NodeId> CollectivesOf(const Graph& graph) {
+  std::vector<NodeId> collectives;
+  for (NodeId id : graph.TopologicalOrder()) {
+    if (graph.node(id).op == Op::kCollective) collectives.push_back(id);
+  }
+  return collectives;
+}
+
+Result<CutCollectives> CutRows(Graph* graph, int64_t chunks, const std::vector<bool>& leave) {
+  graph->RemoveDead();
+  graph->Compact();
+  const std::vector<NodeId> collectives = CollectivesOf(*graph);
+  std::vector<NodeId> chosen;
+  for (size_t c = 0; c < collectives.size(); ++c) {
+    if (c >= leave.size() || !leave[c]) chosen.push_back(collectives[c]);
+  }
+  const RowForms forms = FindRowForms(*graph, chosen, chunks);
+  CutCollectives result;
+  for (NodeId id : collectives) result.cut.push_back(forms.cut[static_cast<size_t>(id)]);
+  for (NodeId id = 0; id < graph->size(); ++id)
+    result.nodes += forms.cut[static_cast<size_t>(id)] && graph->node(id).op != Op::kView;
+  if (result.nodes == 0) return result;
+  RONDO_ASSIGN_OR_RETURN(*graph, Cutter(*graph, forms, chunks).Run());
+  return result;
+}
+
+}  // namespace rondo::shard
