@@ -49,8 +49,9 @@ struct Compilation {
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
   // Names of options.shapes, options.bound_inputs, options.break_before, options.states (as texts, with
-  // options.state_texts) and options.donations that some program has.
-  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found, donations_found;
+  // options.state_texts), options.donations and options.bounds that some program has.
+  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found, donations_found,
+      bounds_found;
   bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on

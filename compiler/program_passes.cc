@@ -185,6 +185,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
+  import.bounds = options.bounds;
   import.annotations = options.annotations;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
@@ -217,6 +218,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   for (const std::string& name : program->frozen)
     *text += "\ninput \"" + name + "\" is frozen: the compiler must know its value";
   for (const std::string& remark : report.remarks) *text += "\n" + remark;
+  compilation->bounds_found.insert(compilation->bounds_found.end(), report.bounds_used.begin(),
+                                   report.bounds_used.end());
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;
@@ -501,6 +504,13 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     if (Contains(compilation.bound_found, name)) continue;
     return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
                          name.c_str());
+  }
+  for (const auto& [name, bound] : compilation.options.bounds) {
+    if (Contains(compilation.bounds_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "--bound %s=%lld: no model has a Loop or NonMaxSuppression of this name, or with an "
+                         "output of it, whose length data decide",
+                         name.c_str(), static_cast<long long>(bound));
   }
   for (const std::string& name : compilation.options.position_masks) {
     const auto has = [&](const ProgramInWork& program) {

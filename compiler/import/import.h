@@ -43,6 +43,9 @@ struct ImportOptions {
   // Values that inputs have in the runs that matter: ImportModel binds those inputs whose value it must know,
   // and lists them in ImportReport::frozen.
   BoundValues values_at_hand;
+  // By node (its name, or an output of it): the most rounds of a Loop, or boxes of a class, that data decide.
+  // A run that has more is a fault.
+  std::map<std::string, int64_t> bounds;
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;
@@ -116,6 +119,7 @@ struct ImportReport {
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
   std::vector<std::string> frozen;         // inputs bound to ImportOptions::values_at_hand
+  std::set<std::string> bounds_used;       // of ImportOptions::bounds
   std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
   std::vector<AttributeRead> attributes;   // in order, if asked for

@@ -530,6 +530,18 @@ int64_t Importer::RowsAdded(NodeId cache) {
   return grows ? options_.rows_of_run : 0;
 }
 
+int64_t Importer::BoundOf(const onnx::NodeProto& node) {
+  std::vector<std::string> names = {node.name()};
+  names.insert(names.end(), node.output().begin(), node.output().end());
+  for (const std::string& name : names) {
+    const auto found = options_.bounds.find(name);
+    if (name.empty() || found == options_.bounds.end()) continue;
+    report_->bounds_used.insert(name);
+    return found->second;
+  }
+  return 0;
+}
+
 bool Importer::IsRotaryCache(const std::string& name) const {
   const onnx::GraphProto& graph = model_->proto().graph();
   for (const onnx::NodeProto& node : graph.node()) {

@@ -56,6 +56,7 @@ class Importer : public Host {
   bool shapes_only() const override { return options_.shapes_only; }
   uint32_t devices() const override { return options_.devices; }
   uint32_t device() const override { return options_.rank; }
+  int64_t BoundOf(const onnx::NodeProto& node) override;
   bool IsRotaryCache(const std::string& name) const override;
   int64_t RowsAdded(NodeId cache) override;
   void Remark(std::string text) override;

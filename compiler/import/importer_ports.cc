@@ -222,8 +222,13 @@ Status Importer::AddOutputs(Scope* scope) {
     }
     if (value->node == kNoNode)
       return Status::Error(Code::kUnsupported, "output \"%.200s\" holds nothing", info.name().c_str());
-    if (value->ragged != nullptr)
-      return RefuseRagged(*value, "the output \"" + info.name().substr(0, 200) + "\" has it");
+    if (value->ragged != nullptr) {
+      builder_.SetSources({"Output \"" + info.name() + "\""});
+      RONDO_ASSIGN_OR_RETURN(const std::vector<ir::GraphOutput> outputs,
+                             RaggedOutputs(builder_, info.name(), *value));
+      graph.outputs.insert(graph.outputs.end(), outputs.begin(), outputs.end());
+      continue;
+    }
     if (value->narrow != nullptr) {
       builder_.SetSources({"Output \"" + info.name() + "\""});
       value->node = ToPort(builder_, *value);

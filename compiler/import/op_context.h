@@ -78,6 +78,8 @@ class Host {
   virtual uint32_t devices() const = 0;
   // The one that is imported for.
   virtual uint32_t device() const = 0;
+  // The most rounds, or places, that ImportOptions::bounds says `node` has in a run; 0: it says nothing.
+  virtual int64_t BoundOf(const onnx::NodeProto& node) = 0;
   // Whether all that reads the value `name` of the model's main graph are rotary operators, as cosines or
   // sines: of those they read rows by position alone.
   virtual bool IsRotaryCache(const std::string& name) const = 0;

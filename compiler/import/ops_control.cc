@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/ragged_rules.h"
 #include "compiler/import/registry.h"
 #include "compiler/ir/loop.h"
 #include "formats/onnx/onnx.pb.h"
@@ -54,6 +55,35 @@ Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph
   return values;
 }
 
+// a and d along an axis of which the condition decides how long it is. False if they differ otherwise.
+bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* value) {
+  ir::Builder& b = c.b;
+  const Shape of_a = b.shape(a), of_d = b.shape(d);
+  int axis = -1;
+  if (of_a.rank != of_d.rank || of_a.elements() == 0 || of_d.elements() == 0) return false;
+  for (int i = 0; i < of_a.rank; ++i) {
+    if (of_a[i] == of_d[i]) continue;
+    if (axis >= 0) return false;
+    axis = i;
+  }
+  const int64_t length = std::max(of_a[axis], of_d[axis]);
+  const auto longer = [&](NodeId x) {
+    std::vector<int64_t> before(static_cast<size_t>(of_a.rank)), after = before;
+    after[static_cast<size_t>(axis)] = length - b.shape(x)[axis];
+    return b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
+  };
+  auto space = std::make_shared<Ragged>();
+  space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
+  space->length = length;
+  space->start = b.I64({0});
+  space->start = b.Reshape(space->start, Shape{});
+  space->end = b.Select(condition, b.Scalar(DType::kI64, static_cast<double>(of_a[axis])),
+                        b.Scalar(DType::kI64, static_cast<double>(of_d[axis])));
+  space->real = b.Binary(TapeOp::kLess, b.Iota({length}, 0), b.Expand(space->end, {length}));
+  *value = ragged::WithDim(b.Select(condition, longer(a), longer(d)), space, axis);
+  return true;
+}
+
 // Both branches are computed and one is kept. What the other one computes has no effect and ends no run.
 Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
   NodeId condition = c.b.Reshape(c.In(0), Shape{});
@@ -61,18 +91,22 @@ Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, RunBranch(c, else_graph, c.b.Unary(TapeOp::kNot, condition)));
   for (size_t i = 0; i < yes.size() && i < no.size() && static_cast<int>(i) < c.num_outputs(); ++i) {
     Value &a = yes[i], &d = no[i];
-    if (a.is_sequence || d.is_sequence || a.node == kNoNode || d.node == kNoNode ||
-        c.b.dtype(a.node) != c.b.dtype(d.node) ||
-        (!(c.b.shape(a.node) == c.b.shape(d.node)) &&
-         !SameLength(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node))) {
+    const bool alike = !a.is_sequence && !d.is_sequence && a.node != kNoNode && d.node != kNoNode &&
+                       c.b.dtype(a.node) == c.b.dtype(d.node);
+    Value of_one_length;
+    if (alike && (c.b.shape(a.node) == c.b.shape(d.node) ||
+                  SameLength(c, c.proto.output(static_cast<int>(i)), &a.node, &d.node))) {
+      c.Set(static_cast<int>(i), c.b.Select(condition, a.node, d.node));
+    } else if (alike && OfOneLength(c, condition, a.node, d.node, &of_one_length)) {
+      c.SetValue(static_cast<int>(i), of_one_length);
+    } else {
       (void)c.Known(c.In(0));  // says which inputs decide
       return Status::Error(
           Code::kUnsupported,
-          "its condition depends on the model's inputs, and the branches differ in shape or type "
-          "(output %zu); where one input decides it, say which branch is meant (--bind INPUT=VALUE)",
+          "its condition depends on the model's inputs, and the branches differ in type or in more than one "
+          "dim (output %zu); where one input decides it, say which branch is meant (--bind INPUT=VALUE)",
           i);
     }
-    c.Set(static_cast<int>(i), c.b.Select(condition, a.node, d.node));
   }
   return Status::Ok();
 }
@@ -90,6 +124,8 @@ Status If(OpContext& c) {
   for (size_t i = 0; i < out.size(); ++i) c.SetValue(static_cast<int>(i), out[i]);
   return Status::Ok();
 }
+
+bool IsKnown(const OpContext& c, NodeId node) { return EvaluateConstant(c.b.graph(), node).ok(); }
 
 // The constant value of a condition; an error naming the operator's need for one.
 Result<bool> ConstantCondition(const OpContext& c, const Value& value) {
@@ -173,18 +209,181 @@ NodeId MoveAxis(OpContext& c, NodeId x, int from, int to) {
   return c.b.Transpose(x, perm);
 }
 
+// A Loop whose rounds data decide, of at most so many.
+struct DataLoop {
+  const onnx::GraphProto* body = nullptr;
+  NodeId count = kNoNode;  // i64 []: rounds at most; kNoNode: no other than `rounds`
+  NodeId alive = kNoNode;  // bool []: whether the first round is one
+  int64_t rounds = 0;
+  bool may_exceed = true;  // whether a run could want more
+  std::vector<NodeId> carried;
+  size_t scans = 0;
+};
+
+// One round: what `alive` and the carried values become, and what the round gives of each scanned output.
+// Where it is none, values stay, and what the body computes has no effect and ends no run.
+struct DataRound {
+  NodeId alive = kNoNode;
+  std::vector<NodeId> carried, scanned;
+};
+Result<DataRound> RunRound(OpContext& c, const DataLoop& loop, NodeId number, NodeId alive,
+                           const std::vector<NodeId>& carried) {
+  ir::Builder& b = c.b;
+  const NodeId yes = b.Ints(DType::kBool, Shape{}, {1}), no = b.Ints(DType::kBool, Shape{}, {0});
+  std::vector<Value> inputs = {Value{number, false, {}}, Value{yes, false, {}}};
+  for (NodeId node : carried) inputs.push_back(Value{node, false, {}});
+  const NodeId outer = b.faults_where();
+  b.FaultOnlyWhere(outer == kNoNode ? alive : b.Select(outer, alive, no));
+  Result<std::vector<Value>> out = c.host.RunSubgraph(*loop.body, inputs);
+  b.FaultOnlyWhere(outer);
+  if (!out.ok()) return out.status();
+  if (out->size() != 1 + carried.size() + loop.scans) {
+    return Status::Error(Code::kCorrupt, "its body gives %zu values; %zu are needed", out->size(),
+                         1 + carried.size() + loop.scans);
+  }
+  for (const Value& value : *out) {
+    if (value.is_sequence || value.node == kNoNode)
+      return Status::Error(Code::kUnsupported, "data decide its rounds, and it carries or gives a sequence");
+  }
+  const NodeId go = (*out)[0].node;
+  if (b.dtype(go) != DType::kBool || b.shape(go).elements() != 1)
+    return Status::Error(Code::kCorrupt, "its condition is not one bool");
+  DataRound round;
+  round.alive = b.Select(alive, b.Reshape(go, Shape{}), no);
+  if (loop.count != kNoNode) {
+    const NodeId next = b.Add(b.Reshape(number, Shape{}), b.Scalar(DType::kI64, 1));
+    round.alive = b.Select(b.Binary(TapeOp::kLess, next, loop.count), round.alive, no);
+  }
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const NodeId next = (*out)[1 + i].node;
+    if (b.dtype(next) != b.dtype(carried[i]) || !(b.shape(next) == b.shape(carried[i]))) {
+      return Status::Error(
+          Code::kUnsupported,
+          "data decide its rounds, and carried value %zu of %s becomes one of %s: export the "
+          "loop with values of a fixed shape",
+          i, Text(b.shape(carried[i])).c_str(), Text(b.shape(next)).c_str());
+    }
+    round.carried.push_back(b.Select(alive, next, carried[i]));
+  }
+  for (size_t s = 0; s < loop.scans; ++s) round.scanned.push_back((*out)[1 + carried.size() + s].node);
+  return round;
+}
+
+struct DataLoopResult {
+  NodeId alive = kNoNode;       // whether it would go on
+  NodeId real = kNoNode;        // bool [rounds]: which rounds there were
+  std::vector<NodeId> carried;  // after the last
+  std::vector<NodeId> scanned;  // [rounds, ...]
+};
+
+// Imports the body once. False if it must be imported round by round.
+bool RunDataLoop(OpContext& c, const DataLoop& loop, DataLoopResult* result) {
+  ir::LoopMaker maker(&c.b, loop.rounds);
+  const NodeId number = maker.Row(c.b.Iota({loop.rounds}, 0), false), alive = maker.Carried(loop.alive);
+  std::vector<NodeId> carried, last, rows;
+  for (NodeId node : loop.carried) carried.push_back(maker.Carried(node));
+  Result<DataRound> round = RunRound(c, loop, number, alive, carried);
+  if (!round.ok()) return false;
+  std::vector<NodeId> next = {round->alive};
+  next.insert(next.end(), round->carried.begin(), round->carried.end());
+  std::vector<ir::LoopMaker::Rows> scanned = {{alive, false}};
+  for (NodeId node : round->scanned) scanned.push_back({node, false});
+  if (!maker.Finish(next, scanned, &last, &rows)) return false;
+  *result = {last[0], rows[0], {last.begin() + 1, last.end()}, {rows.begin() + 1, rows.end()}};
+  return true;
+}
+
+Status WriteOutDataLoop(OpContext& c, const DataLoop& loop, DataLoopResult* result) {
+  if (loop.rounds > kMaxTrips)
+    return Status::Error(Code::kUnsupported, "%lld iterations", static_cast<long long>(loop.rounds));
+  std::vector<NodeId> reals;
+  std::vector<std::vector<NodeId>> scanned(loop.scans);
+  result->alive = loop.alive;
+  result->carried = loop.carried;
+  for (int64_t t = 0; t < loop.rounds; ++t) {
+    RONDO_ASSIGN_OR_RETURN(DataRound round, RunRound(c, loop, c.b.Ints(DType::kI64, Shape{}, {t}),
+                                                     result->alive, result->carried));
+    reals.push_back(result->alive);
+    result->alive = round.alive;
+    result->carried = std::move(round.carried);
+    for (size_t s = 0; s < loop.scans; ++s) scanned[s].push_back(round.scanned[s]);
+  }
+  RONDO_ASSIGN_OR_RETURN(result->real, Stack(c, reals, 0, false));
+  for (const std::vector<NodeId>& of_rounds : scanned) {
+    RONDO_ASSIGN_OR_RETURN(const NodeId joined, Stack(c, of_rounds, 0, false));
+    result->scanned.push_back(joined);
+  }
+  return Status::Ok();
+}
+
+// `trips`: rounds at most, if that is known, else -1.
+Status MakeDataLoop(OpContext& c, const onnx::GraphProto& body, int64_t trips) {
+  ir::Builder& b = c.b;
+  const int64_t bound = c.host.BoundOf(c.proto);
+  DataLoop loop;
+  loop.body = &body;
+  loop.rounds = bound > 0 && (trips < 0 || bound < trips) ? bound : trips;
+  loop.may_exceed = loop.rounds != trips;
+  if (loop.rounds < 0 || loop.rounds > kMaxRounds) {
+    return Status::Error(
+        Code::kUnsupported,
+        "data decide how often it runs: say how often at most (--bound NODE=N, of at most %lld, "
+        "NODE being its name or an output of it)",
+        static_cast<long long>(kMaxRounds));
+  }
+  if (loop.rounds == 0) return Status::Error(Code::kUnsupported, "it may run 0 times at most");
+  for (int i = 2; i < c.num_inputs(); ++i) {
+    if (c.InValue(i).is_sequence || c.In(i) == kNoNode)
+      return Status::Error(Code::kUnsupported, "data decide its rounds, and it carries a sequence");
+    loop.carried.push_back(c.In(i));
+  }
+  loop.scans = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(loop.carried.size())));
+  const NodeId yes = b.Ints(DType::kBool, Shape{}, {1}), no = b.Ints(DType::kBool, Shape{}, {0});
+  loop.alive = c.Has(1) ? b.Reshape(c.In(1), Shape{}) : yes;
+  if (trips < 0 && c.Has(0)) {
+    loop.count = b.Reshape(c.In(0), Shape{});
+    loop.alive = b.Select(b.Binary(TapeOp::kLess, b.Scalar(DType::kI64, 0), loop.count), loop.alive, no);
+  }
+  DataLoopResult result;
+  if (loop.rounds <= c.host.longest_unrolled() || !RunDataLoop(c, loop, &result))
+    RONDO_RETURN_IF_ERROR(WriteOutDataLoop(c, loop, &result));
+  const auto checked = [&](NodeId node) {
+    return loop.may_exceed ? ragged::Checked(b, node, ragged::Count(b, result.alive)) : node;
+  };
+  for (size_t i = 0; i < loop.carried.size(); ++i) c.Set(static_cast<int>(i), checked(result.carried[i]));
+  auto space = std::make_shared<Ragged>();
+  space->source = b.sources().empty() ? c.proto.op_type() : b.sources()[0];
+  space->length = loop.rounds;
+  space->real = result.real;
+  for (size_t s = 0; s < loop.scans; ++s)
+    c.SetValue(static_cast<int>(loop.carried.size() + s),
+               ragged::WithDim(checked(result.scanned[s]), space, 0));
+  return Status::Ok();
+}
+
+// The same, of which `decider` is why the rounds are not known.
+Status LoopOnData(OpContext& c, const onnx::GraphProto& body, int64_t trips, NodeId decider) {
+  Status status = MakeDataLoop(c, body, trips);
+  if (!status.ok()) (void)c.Known(decider);  // says which inputs decide
+  return status;
+}
+
 // Inputs: trip count, condition, carried values. Body: (iteration, condition, carried) to (condition,
 // carried, scanned).
 Status Loop(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* body, Subgraph(c, "body"));
   int64_t trips = kMaxTrips + 1;
   if (c.Has(0)) {
-    RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> count, c.ConstantInts(0));
-    if (count.size() != 1) return Status::Error(Code::kCorrupt, "its trip count is not a scalar");
+    if (c.shape(0).elements() != 1 || c.dtype(0) != DType::kI64)
+      return Status::Error(Code::kCorrupt, "its trip count is not a scalar");
+    if (!IsKnown(c, c.In(0))) return LoopOnData(c, *body, -1, c.In(0));
+    RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> count, c.ConstantInts(0));
     trips = count[0];
   }
   bool go = true;
   if (c.Has(1)) {
+    if (c.dtype(1) == DType::kBool && c.shape(1).elements() == 1 && !IsKnown(c, c.In(1)))
+      return LoopOnData(c, *body, c.Has(0) ? trips : -1, c.In(1));
     RONDO_ASSIGN_OR_RETURN(go, ConstantCondition(c, c.InValue(1)));
   }
   std::vector<Value> carried;
@@ -210,6 +409,8 @@ Status Loop(OpContext& c) {
       return Status::Error(Code::kCorrupt, "its body gives %zu values; %zu are needed", out.size(),
                            1 + carried.size() + scans);
     }
+    if (!out[0].is_sequence && out[0].node != kNoNode && !IsKnown(c, out[0].node))
+      return LoopOnData(c, *body, c.Has(0) ? trips : -1, out[0].node);
     RONDO_ASSIGN_OR_RETURN(go, ConstantCondition(c, out[0]));
     std::copy(out.begin() + 1, out.begin() + 1 + static_cast<int64_t>(carried.size()), carried.begin());
     for (size_t s = 0; s < scans; ++s) {

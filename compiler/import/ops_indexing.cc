@@ -257,7 +257,6 @@ Status OneHot(OpContext& c) {
 
 // Keeps the elements whose condition, which must be constant, holds.
 Status Compress(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> condition, c.ConstantInts(1));
   NodeId x = c.In(0);
   int axis = 0;
   if (c.HasAttribute("axis")) {
@@ -265,6 +264,10 @@ Status Compress(OpContext& c) {
   } else {
     x = c.b.Reshape(x, {c.shape(0).elements()});
   }
+  const ir::Dims dims = c.b.SizesOf(x);
+  const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
+  if (decided && !EvaluateConstant(c.b.graph(), c.In(1)).ok()) return RaggedCompress(c, x, axis);
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> condition, c.ConstantInts(1));
   std::vector<int64_t> index;
   for (size_t i = 0; i < condition.size() && static_cast<int64_t>(i) < c.b.shape(x)[axis]; ++i) {
     if (condition[i] != 0) index.push_back(static_cast<int64_t>(i));

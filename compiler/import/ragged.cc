@@ -147,6 +147,21 @@ Status RaggedNonZero(OpContext& c) {
   return Status::Ok();
 }
 
+Status RaggedCompress(OpContext& c, NodeId x, int axis) {
+  ir::Builder& b = c.b;
+  const int64_t given = c.rank(1) == 1 ? c.shape(1)[0] : -1;
+  if (c.dtype(1) != DType::kBool || given < 0 || given > b.shape(x)[axis] || b.shape(x).elements() == 0) {
+    return Status::Error(Code::kCorrupt, "a condition of shape %s for axis %d of shape %s",
+                         Text(c.shape(1)).c_str(), axis, Text(b.shape(x)).c_str());
+  }
+  auto space = std::make_shared<Ragged>();
+  space->source = NodeText(c);
+  space->length = given;
+  space->real = c.In(1);
+  c.SetValue(0, ragged::WithDim(b.Slice(x, axis, 0, 1, given), space, axis));
+  return Status::Ok();
+}
+
 Status RaggedRange(OpContext& c) {
   ir::Builder& b = c.b;
   std::vector<int64_t> step;
@@ -165,6 +180,18 @@ Status RaggedRange(OpContext& c) {
   };
   range->start = scalar(0);
   range->end = scalar(1);
+  if (const int64_t bound = c.host.BoundOf(c.proto); bound > 0) {
+    const NodeId zero = b.Scalar(DType::kI64, 0), places = b.Iota({bound}, 0);
+    const NodeId number = b.Sub(range->end, range->start);
+    const NodeId many = b.Binary(TapeOp::kLess, b.Scalar(DType::kI64, static_cast<double>(bound)), number);
+    const NodeId there = ragged::Checked(b, b.Expand(number, {bound}), ragged::Count(b, many));
+    range->length = bound;
+    range->real = b.Binary(TapeOp::kLess, places, there);
+    range->end = b.Add(b.Binary(TapeOp::kMax, number, zero), range->start);
+    c.SetValue(0,
+               ragged::WithDim(b.Cast(b.Add(b.Expand(range->start, {bound}), places), c.dtype(0)), range, 0));
+    return Status::Ok();
+  }
   RaggedFact fact;
   fact.range = range;
   Value value{range->start, false, {}};

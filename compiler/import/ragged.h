@@ -46,12 +46,18 @@ struct RaggedFact {
 
 // The indices of the elements of x that are not 0, of which only a run knows how many. Output 0 of `c`.
 Status RaggedNonZero(OpContext& c);
+// The elements of x along `axis` for which input 1 (bool [n], n at most so many) holds. Output 0 of `c`.
+Status RaggedCompress(OpContext& c, NodeId x, int axis);
 // Whole numbers from input 0 up to input 1, which are not known. Output 0 of `c`.
 Status RaggedRange(OpContext& c);
 
 // A node of which some input has a RaggedFact. kUnsupported, with what people can do, if `row` does not work
 // place by place.
 Status CallWithRagged(const OpRow& row, OpContext& c);
+
+// What a Value with a fact is as the output `name`: the real places first and zeros behind them, and a second
+// output that says how many there are (formats/plan/true_size.h); lengths are those of the run.
+Result<std::vector<ir::GraphOutput>> RaggedOutputs(ir::Builder& b, const std::string& name, const Value& value);
 
 // What to say of a Value with a fact where there can be none.
 Status RefuseRagged(const Value& value, const std::string& what);

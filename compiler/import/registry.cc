@@ -54,6 +54,7 @@ Table MakeTable() {
                                  ContribOps(),
                                  GeometryOps(),
                                  RegionOps(),
+                                 SuppressionOps(),
                                  RandomOps(),
                                  MlOps(),
                                  FlexAttentionOps()}) {

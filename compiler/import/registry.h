@@ -76,6 +76,7 @@ Span<const OpRow> PackingOps();
 Span<const OpRow> ContribOps();
 Span<const OpRow> GeometryOps();
 Span<const OpRow> RegionOps();
+Span<const OpRow> SuppressionOps();
 Span<const OpRow> RandomOps();
 Span<const OpRow> MlOps();
 Span<const OpRow> FlexAttentionOps();

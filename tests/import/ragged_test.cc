@@ -175,7 +175,6 @@ TEST(RaggedTest, RangesOfRowsAreJoinedInOrder) {
 TEST(RaggedTest, WhatWouldSeeTheLengthIsRefused) {
   using Maker = void (*)(ModelMaker&);
   const Maker makers[] = {
-      [](ModelMaker& m) { m.Node("Identity", {"products"}, {"y"}); },
       [](ModelMaker& m) { m.Node("ReduceSum", {"products"}, {"y"}); },
       [](ModelMaker& m) { Set(m.Node("Softmax", {"products"}, {"y"}), "axis", int64_t{0}); },
       [](ModelMaker& m) {

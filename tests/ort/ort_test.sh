@@ -13,6 +13,7 @@ run decoders optimum builder --steps 8
 run decoders --generate gpt2 --steps 8
 run quantised_decoders gpt2 --kinds 'QDQ, u8 s8' --steps 8
 run lengths 'mask: a branch'
+run data_sizes --draws 10
 run merged 'merged llama' --steps 8
 run operators GroupQueryAttention MatMulNBits --draws 4
 run malformed GroupQueryAttention --draws 4

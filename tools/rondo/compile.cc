@@ -171,12 +171,14 @@ class CompileCommand : public Command {
         .Rare()
         .Group("Shapes");
     DeclareShapes(options, &model_, ", in every program that has it, or in one (prefill:x=1x128)");
+    options.Texts(
+        "--bind", &bound_,
+        "replace an input by a constant: a value in every element (use_cache_branch=true), an array "
+        "(axes=[0,2]) or a file (pads=F.npy, F.pb); in every program that has it, or in one "
+        "(prefill:use_cache_branch=false)",
+        "NAME=VALUE");
+    DeclareBounds(options, &model_);
     options
-        .Texts("--bind", &bound_,
-               "replace an input by a constant: a value in every element (use_cache_branch=true), an array "
-               "(axes=[0,2]) or a file (pads=F.npy, F.pb); in every program that has it, or in one "
-               "(prefill:use_cache_branch=false)",
-               "NAME=VALUE")
         .Integer(
             "--unroll", &options_.longest_unrolled, 0, 1 << 16,
             "write recurrent operators, Loop and Scan of up to N rounds out as straight steps (default 16)")
@@ -426,6 +428,7 @@ class CompileCommand : public Command {
     options_.chunks = static_cast<uint32_t>(model_.chunks);
     options_.tensor_parallel = static_cast<uint32_t>(model_.tensor_parallel);
     options_.pipeline_parallel = static_cast<uint32_t>(model_.pipeline_parallel);
+    if (const std::string wrong = TakeBounds(model_.bounds, &options_); !wrong.empty()) return wrong;
     if (!TakeWeights(model_.weights, &options_))
       return "--weights " + model_.weights + " is none of divide, gather";
     return "";

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "core/synthetic.h"
@@ -14,6 +16,7 @@
 #include "drivers/nccl/nccl_api.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/measured_times.h"
+#include "formats/plan/true_size.h"
 #include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
@@ -336,6 +339,43 @@ std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const T
   return inputs;
 }
 
+// The first `length` places along a dim.
+static Tensor Shortened(const Tensor& from, uint32_t dim, int64_t length) {
+  Tensor to{from.name, from.dtype, from.shape, {}};
+  to.shape[static_cast<int>(dim)] = length;
+  size_t inner = static_cast<size_t>(ByteSize(from.dtype)), outer = 1;
+  for (int d = 0; d < from.shape.rank; ++d)
+    (d < static_cast<int>(dim) ? outer : inner) *=
+        d == static_cast<int>(dim) ? 1 : static_cast<size_t>(from.shape[d]);
+  const size_t whole = inner * static_cast<size_t>(from.shape[static_cast<int>(dim)]),
+               kept = inner * static_cast<size_t>(length);
+  for (size_t o = 0; o < outer; ++o)
+    to.bytes.insert(to.bytes.end(), from.bytes.begin() + static_cast<std::ptrdiff_t>(o * whole),
+                    from.bytes.begin() + static_cast<std::ptrdiff_t>(o * whole + kept));
+  return to;
+}
+
+// Outputs whose size data decide (formats/plan/true_size.h) have it, in place of the output that says so.
+static std::vector<Tensor> OfTrueSizes(const PlanData& plan, const Program& program,
+                                       std::vector<Tensor> tensors) {
+  std::set<std::string> sizes;
+  for (uint32_t output = 0; output < program.outputs.size(); ++output) {
+    const std::optional<TrueSize> size = TrueSizeOf(plan, program, output);
+    if (!size) continue;
+    const auto find = [&](std::string_view name) {
+      return std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
+    };
+    const auto whole = find(program.outputs[output].name), by = find(program.outputs[size->by].name);
+    if (whole == tensors.end() || by == tensors.end()) continue;
+    int64_t length = 0;
+    std::memcpy(&length, by->bytes.data(), sizeof length);
+    *whole = Shortened(*whole, size->dim, length);
+    sizes.insert(by->name);
+  }
+  std::erase_if(tensors, [&](const Tensor& tensor) { return sizes.count(tensor.name) != 0; });
+  return tensors;
+}
+
 Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
                                          const std::vector<Tensor>& inputs, const RunOptions& options) {
   const PlanData& plan = session.plan().data();
@@ -360,7 +400,7 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
     out.push_back(output);
   }
   RONDO_RETURN_IF_ERROR(session.Run(program, in, out, options));
-  return tensors;
+  return OfTrueSizes(plan, ports, std::move(tensors));
 }
 
 void DropStates(const PlanData& plan, uint32_t program, std::vector<Tensor>* tensors) {

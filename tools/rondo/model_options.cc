@@ -1,6 +1,7 @@
 #include "tools/rondo/model_options.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "compiler/targets.h"
 
@@ -39,6 +40,13 @@ void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise) 
   options.Texts("--shape", &to->shapes, help.c_str(), "NAME=DIMS");
 }
 
+void DeclareBounds(OptionSet& options, ModelOptions* to) {
+  options.Texts("--bound", &to->bounds,
+                "where data decide how often a Loop runs, or how many boxes of a class a NonMaxSuppression "
+                "keeps: the most; NODE is its name, or an output of it. A run that has more fails",
+                "NODE=N");
+}
+
 void DeclareKernelCache(OptionSet& options, ModelOptions* to) {
   options.Flag("--no-kernel-cache", &to->no_kernel_cache, "compile every kernel, and keep none").Rare();
 }
@@ -65,6 +73,21 @@ void DeclareSharing(OptionSet& options, ModelOptions* to) {
           "with --tp: cut collectives, and what works row by row around them, into N chunks, so that one "
           "is exchanged while another is computed (default: as the run ends first by estimate; 1: none)")
       .Rare();
+}
+
+std::string TakeBounds(const std::vector<std::string>& texts, CompileOptions* options) {
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    int64_t bound = 0;
+    const char *first = text.data() + std::min(equals, text.size() - 1) + 1, *end = text.data() + text.size();
+    const bool read = equals != std::string::npos && equals > 0 && first < end &&
+                      std::from_chars(first, end, bound).ptr == end;
+    if (!read || bound < 1 || bound > 65536)
+      return "--bound " + text + " is not of the form NODE=N, with N from 1 to 65536";
+    if (!options->bounds.emplace(text.substr(0, equals), bound).second)
+      return "--bound " + text + ": this node has two bounds";
+  }
+  return "";
 }
 
 bool TakeWeights(const std::string& text, CompileOptions* options) {

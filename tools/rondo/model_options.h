@@ -12,7 +12,7 @@
 namespace rondo::tools {
 
 struct ModelOptions {
-  std::vector<std::string> shapes = {};
+  std::vector<std::string> shapes = {}, bounds = {};
   std::string target = {}, weights = "divide";
   int64_t tensor_parallel = 0, pipeline_parallel = 0, chunks = 0;
   bool no_kernel_cache = false, no_auto_state = false;
@@ -21,10 +21,14 @@ struct ModelOptions {
 // `to` must outlive the parsing. `otherwise` is the end of the help: what holds without the option.
 void DeclareTarget(OptionSet& options, ModelOptions* to, const char* otherwise);
 void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise);
+void DeclareBounds(OptionSet& options, ModelOptions* to);
 void DeclareKernelCache(OptionSet& options, ModelOptions* to);
 void DeclareAutoState(OptionSet& options, ModelOptions* to);
 // --tp, --pp and --weights.
 void DeclareSharing(OptionSet& options, ModelOptions* to);
+
+// --bound NODE=N, each once. Says what is wrong; "" if nothing is.
+std::string TakeBounds(const std::vector<std::string>& texts, CompileOptions* options);
 
 // --weights, "divide" or "gather"; false: neither. Where weights are gathered, --devices N says as --tp N
 // does how many devices share them.

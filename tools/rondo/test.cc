@@ -56,6 +56,7 @@ class TestCommand : public Command {
         .Group("Shapes and target");
     DeclareShapes(options, &compile_, " that the model leaves open; default: the data's");
     options.Texts("--bind", &bound_, "replace an input by a constant, as compile does", "NAME=VALUE");
+    DeclareBounds(options, &compile_);
     DeclareTarget(options, &compile_, "what the driver runs");
     DeclareKernelCache(options, &compile_);
     DeclareAutoState(options, &compile_);
@@ -93,6 +94,8 @@ class TestCommand : public Command {
       return out_.Misuse("test", wrong);
     given_shapes_ = given.shapes;
     given_bound_ = given.bound_inputs;
+    if (const std::string wrong = TakeBounds(compile_.bounds, &given); !wrong.empty())
+      return out_.Misuse("test", wrong);
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return out_.Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return out_.Fail("test", status);
@@ -202,6 +205,7 @@ class TestCommand : public Command {
     options.tensor_parallel = static_cast<uint32_t>(compile_.tensor_parallel);
     options.chunks = static_cast<uint32_t>(compile_.chunks);
     options.pipeline_parallel = static_cast<uint32_t>(compile_.pipeline_parallel);
+    TakeBounds(compile_.bounds, &options);
     TakeWeights(compile_.weights, &options);
     // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
     options.auto_state = !compile_.no_auto_state && load_.processes == nullptr;

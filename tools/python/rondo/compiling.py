@@ -50,6 +50,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
             precision: str | None = None,
             quantize_weights: str | None = None,
             bound_inputs: Mapping[str, float] | None = None,
+            bounds: Mapping[str, int] | None = None,
             states: Mapping[str, str] | None = None,
             auto_state: bool | None = None,
             donate: Sequence[str] | None = None,
@@ -76,6 +77,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
     model: a path, bytes or an onnx.ModelProto; a model with external data is given by its path.
     shapes: of what the model leaves open: {input: dims}, {symbolic dimension: value}, or {program: {...}} for one model.
     target: "host", "cuda:sm_90a", or several, separated by ','.
+    bounds: {node: the most rounds of a Loop, or boxes of a class}, where data decide how many there are.
     states: {input: output} that are one persistent buffer, beside those found by name (auto_state).
     output: writes the plan there and opens it; else it is kept in memory (Plan.save writes it). For large weights.
     progress: called with a program's name ("" for all) and a pass's when that begins. What it raises ends the compilation.
@@ -87,6 +89,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
     given = dict(
         shapes=for_all or None, target=target, precision=precision, quantize_weights=quantize_weights,
         bound_inputs=None if bound_inputs is None else {name: float(value) for name, value in bound_inputs.items()},
+        bounds=None if bounds is None else dict(bounds),
         states=None if states is None else [":".join(name.replace(":", r"\:") for name in pair) for pair in states.items()],
         auto_state=auto_state, donate=donate, cache_length=cache_length, position_masks=position_masks, sample=sample,
         devices=devices, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel, weights=weights,

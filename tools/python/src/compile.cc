@@ -104,6 +104,7 @@ BoundValues BoundTo(const Numbers& numbers) { return BoundValues(numbers.begin()
 constexpr std::pair<const char*, Set> kOptions[] = {
     {"shapes", SetField<&CompileOptions::shapes>},
     {"bound_inputs", SetRead<&CompileOptions::bound_inputs, BoundTo, Numbers>},
+    {"bounds", SetField<&CompileOptions::bounds>},
     {"target", SetRead<&CompileOptions::targets, TargetsOf>},
     {"precision", SetRead<&CompileOptions::precision, PrecisionOf>},
     {"quantize_weights", SetRead<&CompileOptions::quantize, BitsOf>},

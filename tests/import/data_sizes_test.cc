@@ -1,0 +1,218 @@
+// Outputs whose size data decide, loops that data end, and the bounds that people give of them.
+#include <optional>
+
+#include "tests/import/imported.h"
+
+namespace rondo {
+namespace {
+
+using Doubles = std::vector<double>;
+using Shapes = std::vector<int64_t>;
+
+std::shared_ptr<const ir::ConstantData> Values(DType dtype, const Shape& shape, const Doubles& values) {
+  std::vector<uint8_t> bytes(values.size() * static_cast<size_t>(ByteSize(dtype)));
+  for (size_t i = 0; i < values.size(); ++i)
+    scalar::Store(dtype, bytes.data(), static_cast<int64_t>(i), values[i]);
+  return ir::ConstantData::Own(dtype, shape, std::move(bytes));
+}
+
+Result<ir::Graph> Bounded(ModelMaker& m, const std::string& node, int64_t bound,
+                          ImportReport* report = nullptr) {
+  ImportOptions options;
+  options.bounds[node] = bound;
+  return Import(m, options, report);
+}
+
+// By output, all numbers; nothing where the run is a fault.
+std::optional<std::vector<Doubles>> RunOf(const Result<ir::Graph>& graph,
+                                          const std::vector<Doubles>& inputs) {
+  EXPECT_TRUE(graph.ok()) << graph.status().message();
+  if (!graph.ok()) return std::nullopt;
+  ir::Values values;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ir::Node& node = graph->node(graph->inputs[i].node);
+    values.push_back(Values(node.dtype, node.shape, inputs[i]));
+  }
+  auto out = ir::EvaluateGraph(*graph, values);
+  if (!out.ok()) return std::nullopt;
+  std::vector<Doubles> numbers;
+  for (const auto& value : *out) {
+    Doubles& all = numbers.emplace_back();
+    for (int64_t i = 0; i < value->shape.elements(); ++i)
+      all.push_back(scalar::Load<double>(value->dtype, value->bytes.data(), i));
+  }
+  return numbers;
+}
+
+std::vector<std::string> Names(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::GraphOutput& output : graph.outputs) names.push_back(output.name);
+  return names;
+}
+
+TEST(DataSizes, WhatIsThereComesFirstAndItsNumberIsAnOutput) {
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  m.Floats("zero", {1}, {0});
+  m.Node("Greater", {"x", "zero"}, {"positive"});
+  m.Node("NonZero", {"positive"}, {"places"});
+  m.Node("Compress", {"x", "flat"}, {"kept"});
+  m.Ints("all", {-1});
+  m.Node("Reshape", {"positive", "all"}, {"flat"});
+  m.Node("Shape", {"places"}, {"shape"});
+  for (const char* name : {"places", "kept", "shape"}) m.Output(name);
+  // In order of what they read.
+  m.graph()->mutable_node()->SwapElements(2, 3);
+  const auto graph = Import(m);
+  const auto out = RunOf(graph, {{-1, 5, -2, 7, 8, -3}});
+  ASSERT_TRUE(out);
+  EXPECT_EQ(Names(*graph),
+            (std::vector<std::string>{"places", "places.size1", "kept", "kept.size0", "shape"}));
+  EXPECT_EQ((*out)[0], (Doubles{0, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0}));
+  EXPECT_EQ((*out)[1], Doubles{3});
+  EXPECT_EQ((*out)[2], (Doubles{5, 7, 8, 0, 0, 0}));
+  EXPECT_EQ((*out)[3], Doubles{3});
+  EXPECT_EQ((*out)[4], (Doubles{2, 3}));
+}
+
+// Two classes; the second box lies over the first, and the fourth over the third by 60 %.
+TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
+  for (const int64_t most : {1, 4, 99}) {
+    ModelMaker m;
+    m.Input("boxes", {1, 4, 4});
+    m.Input("scores", {1, 2, 4});
+    m.Ints("most", {most});
+    m.Floats("overlap", {1}, {0.5f});
+    m.Floats("least", {1}, {0.3f});
+    m.Node("NonMaxSuppression", {"boxes", "scores", "most", "overlap", "least"}, {"selected"});
+    m.Output("selected");
+    const auto out = RunOf(
+        Import(m), {{0, 0, 2, 2, 2, 2, 0, 0, 5, 5, 9, 9, 5, 6, 9, 10}, {.4, .9, .8, .7, .5, .1, .2, .6}});
+    ASSERT_TRUE(out);
+    const size_t found = static_cast<size_t>((*out)[1][0]);
+    Doubles expected = {0, 0, 1, 0, 0, 2, 0, 1, 3, 0, 1, 0};
+    if (most == 1) expected = {0, 0, 1, 0, 1, 3};
+    EXPECT_EQ(Doubles((*out)[0].begin(), (*out)[0].begin() + static_cast<int64_t>(3 * found)), expected)
+        << most;
+  }
+}
+
+// v doubles while its sum is below `limit`, `trips` times at most; the sums are scanned.
+void AddLoop(ModelMaker& m, const std::string& trips, const std::string& go) {
+  onnx::NodeProto* loop = m.Node("Loop", {trips, go, "x"}, {"last", "sums"});
+  onnx::AttributeProto* attribute = loop->add_attribute();
+  attribute->set_name("body");
+  attribute->set_type(onnx::AttributeProto::GRAPH);
+  onnx::GraphProto* body = attribute->mutable_g();
+  for (const char* name : {"i", "c", "v"}) body->add_input()->set_name(name);
+  ModelMaker::Node(body, "Add", {"v", "v"}, {"next"});
+  SetInt(ModelMaker::Node(body, "ReduceSum", {"next"}, {"sum"}), "keepdims", 0);
+  ModelMaker::Node(body, "Less", {"sum", "limit"}, {"on"});
+  for (const char* name : {"on", "next", "sum"}) body->add_output()->set_name(name);
+  m.Output("last");
+  m.Output("sums");
+}
+
+TEST(DataSizes, ALoopEndsWhereItsConditionDoes) {
+  for (const int64_t bound : {8, 40}) {  // written out, and as a loop
+    ModelMaker m;
+    m.Input("x", {2});
+    m.Input("limit", {});
+    AddLoop(m, "", "");
+    const auto graph = Bounded(m, "Loop_last", bound);
+    const auto some = RunOf(graph, {{1, 2}, {20}});
+    ASSERT_TRUE(some) << bound;
+    EXPECT_EQ((*some)[0], (Doubles{8, 16}));
+    EXPECT_EQ(Doubles((*some)[1].begin(), (*some)[1].begin() + 3), (Doubles{6, 12, 24}));
+    EXPECT_EQ((*some)[2], Doubles{3});
+    const auto one = RunOf(graph, {{1, 2}, {-5}});
+    ASSERT_TRUE(one);
+    EXPECT_EQ((*one)[2], Doubles{1}) << "a loop without a condition begins";
+    EXPECT_FALSE(RunOf(graph, {{0, 0}, {1}})) << "more rounds than its bound are a fault, not a result";
+    EXPECT_TRUE(RunOf(graph, {{1, 2}, {3.0 * static_cast<double>(int64_t{1} << bound)}}))
+        << "as many are none";
+  }
+}
+
+TEST(DataSizes, ALoopRunsAsOftenAsAnInputSays) {
+  for (const int64_t bound : {5, 30}) {
+    ModelMaker m;
+    m.Input("x", {2});
+    m.Input("limit", {});
+    m.Input("trips", {}, onnx::TensorProto::INT64);
+    AddLoop(m, "trips", "");
+    const auto graph = Bounded(m, "sums", bound);
+    for (const double trips : {0.0, 1.0, 5.0}) {
+      const auto out = RunOf(graph, {{1, 2}, {1e9}, {trips}});
+      ASSERT_TRUE(out) << bound;
+      EXPECT_EQ((*out)[0][0], std::exp2(trips));
+      EXPECT_EQ((*out)[2], Doubles{trips});
+    }
+    EXPECT_TRUE(RunOf(graph, {{1, 2}, {7}, {1e6}})) << "its condition ends it first";
+    EXPECT_FALSE(RunOf(graph, {{1, 2}, {1e18}, {static_cast<double>(bound) + 1}}));
+  }
+}
+
+TEST(DataSizes, ARangeThatDataEndHasABound) {
+  ModelMaker m;
+  m.Input("start", {}, onnx::TensorProto::INT64);
+  m.Input("end", {}, onnx::TensorProto::INT64);
+  m.Ints("one", {1});
+  m.graph()->mutable_initializer(0)->clear_dims();
+  m.Node("Range", {"start", "end", "one"}, {"places"});
+  m.Node("Mul", {"places", "places"}, {"squares"});
+  m.Output("squares");
+  const auto graph = Bounded(m, "places", 4);
+  const auto out = RunOf(graph, {{3}, {6}}), none = RunOf(graph, {{6}, {3}});
+  ASSERT_TRUE(out && none);
+  EXPECT_EQ((*out)[0], (Doubles{9, 16, 25, 0}));
+  EXPECT_EQ((*out)[1], Doubles{3});
+  EXPECT_EQ((*none)[1], Doubles{0});
+  EXPECT_FALSE(RunOf(graph, {{3}, {8}}));
+}
+
+TEST(DataSizes, BranchesMayDifferInOneLength) {
+  ModelMaker m;
+  m.Input("x", {4, 2});
+  m.Input("all", {}, onnx::TensorProto::BOOL);
+  m.Ints("from", {1});
+  m.Ints("to", {3});
+  onnx::NodeProto* pick = m.Node("If", {"all"}, {"picked"});
+  const auto branch = [&](const char* name) {
+    onnx::AttributeProto* attribute = pick->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::GRAPH);
+    return attribute->mutable_g();
+  };
+  onnx::GraphProto *yes = branch("then_branch"), *no = branch("else_branch");
+  ModelMaker::Node(yes, "Neg", {"x"}, {"negative"});
+  yes->add_output()->set_name("negative");
+  ModelMaker::Node(no, "Slice", {"x", "from", "to"}, {"middle"});
+  no->add_output()->set_name("middle");
+  m.Node("Add", {"picked", "picked"}, {"y"});
+  m.Output("y");
+  const auto graph = Import(m);
+  const Doubles x = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto all = RunOf(graph, {x, {1}}), some = RunOf(graph, {x, {0}});
+  ASSERT_TRUE(all && some);
+  EXPECT_EQ((*all)[0], (Doubles{-2, -4, -6, -8, -10, -12, -14, -16}));
+  EXPECT_EQ((*all)[1], Doubles{4});
+  EXPECT_EQ((*some)[0], (Doubles{6, 8, 10, 12, 0, 0, 0, 0}));
+  EXPECT_EQ((*some)[1], Doubles{2});
+}
+
+TEST(DataSizes, WithoutABoundTheSentenceNamesTheOption) {
+  ModelMaker m;
+  m.Input("x", {2});
+  m.Input("limit", {});
+  AddLoop(m, "", "");
+  EXPECT_TRUE(
+      Says(Import(m).status(), {"Loop \"Loop_last\"", "data decide how often it runs", "--bound NODE=N"}));
+  ImportReport report;
+  EXPECT_TRUE(Bounded(m, "Loop_last", 3, &report).ok());
+  EXPECT_EQ(report.bounds_used, std::set<std::string>{"Loop_last"});
+  EXPECT_FALSE(Bounded(m, "loop", 3, &report).ok());
+}
+
+}  // namespace
+}  // namespace rondo
