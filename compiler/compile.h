@@ -108,8 +108,8 @@ struct CompileOptions {
   // The same of inputs that the compiler must know, and of no others (ProgramReport::frozen).
   BoundValues values_at_hand;
   // The most rounds of a Loop, or boxes of a class of a NonMaxSuppression, where data decide how many there
-  // are, by its name or the name of an output of it. A run that has more fails. Applies to every model that has
-  // the node.
+  // are, by its name or the name of an output of it. A run that has more fails. Applies to every model that
+  // has the node.
   std::map<std::string, int64_t> bounds;
   std::vector<StateName> states;  // applied to every model that has both names
   // The same as texts "INPUT:OUTPUT" whose names may hold ':' (compiler/given_ports.h): each model parts them

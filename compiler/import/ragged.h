@@ -57,7 +57,8 @@ Status CallWithRagged(const OpRow& row, OpContext& c);
 
 // What a Value with a fact is as the output `name`: the real places first and zeros behind them, and a second
 // output that says how many there are (formats/plan/true_size.h); lengths are those of the run.
-Result<std::vector<ir::GraphOutput>> RaggedOutputs(ir::Builder& b, const std::string& name, const Value& value);
+Result<std::vector<ir::GraphOutput>> RaggedOutputs(ir::Builder& b, const std::string& name,
+                                                   const Value& value);
 
 // What to say of a Value with a fact where there can be none.
 Status RefuseRagged(const Value& value, const std::string& what);

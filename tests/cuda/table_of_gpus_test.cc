@@ -37,7 +37,7 @@ TEST(GpuTable, AFitFindsTheTableOfTheTimes) {
   other.l2_copy_bytes *= 1.4;
   other.map_bytes *= 2.5;
   other.stream_start *= 1.7;
-  const Result<FittedTable> fitted = FitTable(target, cuda::GpuTableOf(target), TimesBy(target, other, 0, 2));
+  const Result<FittedTable> fitted = FitTable(target, cuda::GpuTableOf(target), TimesBy(target, other, 0, 1));
   ASSERT_TRUE(fitted.ok()) << fitted.status().message();
   for (const VariantError& variant : fitted->after.variants)
     EXPECT_LT(variant.median, 0.05) << variant.variant;

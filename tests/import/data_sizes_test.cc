@@ -77,17 +77,21 @@ TEST(DataSizes, WhatIsThereComesFirstAndItsNumberIsAnOutput) {
 
 // Two classes; the second box lies over the first, and the fourth over the third by 60 %.
 TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
-  for (const int64_t most : {1, 4, 99}) {
+  // As corners; and as centres with width and height, x before y.
+  const Doubles corners = {0, 0, 2, 2, 2, 2, 0, 0, 5, 5, 9, 9, 5, 6, 9, 10},
+                centres = {1, 1, 2, 2, 1, 1, 2, 2, 7, 7, 4, 4, 8, 7, 4, 4};
+  const std::vector<std::pair<int64_t, bool>> cases = {{1, false}, {4, false}, {99, false}, {99, true}};
+  for (const auto& [most, as_centres] : cases) {
     ModelMaker m;
     m.Input("boxes", {1, 4, 4});
     m.Input("scores", {1, 2, 4});
     m.Ints("most", {most});
     m.Floats("overlap", {1}, {0.5f});
     m.Floats("least", {1}, {0.3f});
-    m.Node("NonMaxSuppression", {"boxes", "scores", "most", "overlap", "least"}, {"selected"});
+    SetInt(m.Node("NonMaxSuppression", {"boxes", "scores", "most", "overlap", "least"}, {"selected"}),
+           "center_point_box", as_centres ? 1 : 0);
     m.Output("selected");
-    const auto out = RunOf(
-        Import(m), {{0, 0, 2, 2, 2, 2, 0, 0, 5, 5, 9, 9, 5, 6, 9, 10}, {.4, .9, .8, .7, .5, .1, .2, .6}});
+    const auto out = RunOf(Import(m), {as_centres ? centres : corners, {.4, .9, .8, .7, .5, .1, .2, .6}});
     ASSERT_TRUE(out);
     const size_t found = static_cast<size_t>((*out)[1][0]);
     Doubles expected = {0, 0, 1, 0, 0, 2, 0, 1, 3, 0, 1, 0};

@@ -218,6 +218,20 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   return handle;
 }
 
+DriverHandle KeepGpusOpen(const LoadedSession& loaded, const LoadOptions& options) {
+  DriverHandle none{nullptr, nullptr};
+  if (loaded.on_host()) return none;
+  CudaOptions cuda;
+  cuda.library_path = options.library_path.c_str();
+  Result<Driver*> driver = CreateCudaDriver(cuda);
+  const Result<std::vector<uint32_t>> devices = ParseDevices(options.devices);
+  if (!driver.ok() || !devices.ok()) return none;
+  DriverHandle handle(*driver, DestroyCudaDriver);
+  for (const uint32_t device : devices->empty() ? std::vector<uint32_t>{0} : *devices)
+    (void)(*driver)->Open(device);
+  return handle;
+}
+
 Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
   std::vector<uint32_t> devices;
   if (text.empty()) return devices;

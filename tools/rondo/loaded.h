@@ -117,6 +117,10 @@ class LoadedSession {
   RunsOn runs_on_;
 };
 
+// Keeps the GPUs of a session open when it has gone: what comes next need not make their contexts anew. Null
+// on the host.
+DriverHandle KeepGpusOpen(const LoadedSession& loaded, const LoadOptions& options);
+
 // Parses LoadOptions::devices; "" gives none. kInvalidArgument, naming the part that is not a device number
 // below 64, or is empty.
 Result<std::vector<uint32_t>> ParseDevices(const std::string& text);

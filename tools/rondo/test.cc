@@ -219,6 +219,7 @@ class TestCommand : public Command {
     armed_->weights = AssembleWeights(*armed_->compiled);
     RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_->compiled->plan, armed_->weights));
     RONDO_ASSIGN_OR_RETURN(armed_->loaded, LoadedSession::Create(plan, load_));
+    if (gpus_ == nullptr && load_.processes == nullptr) gpus_ = KeepGpusOpen(*armed_->loaded, load_);
     if (out_.object().count("runs_on") == 0) {  // once: it is the same for all cases
       out_.Line("on %s", armed_->loaded->runs_on().Text().c_str());
       out_.object()["runs_on"] = ToJson(armed_->loaded->runs_on());
@@ -369,6 +370,7 @@ class TestCommand : public Command {
   CommandOutput out_;
   Progress progress_{&out_};
 
+  DriverHandle gpus_{nullptr, nullptr};  // from case to case
   std::optional<Armed> armed_;
   std::string armed_model_;
   std::map<std::string, std::vector<int64_t>> armed_shapes_;
