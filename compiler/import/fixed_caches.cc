@@ -324,22 +324,11 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // Whether `id` shows a mask as it is, which has zeros behind the last real position.
-  bool ShowsMask(NodeId id) const {
-    id = model_.BaseOf(id);
-    while (model(id).op == Op::kPointwise && model(id).As<ir::PointwiseAttrs>().op == TapeOp::kCast)
-      id = model_.BaseOf(model(id).inputs[0]);
-    const std::vector<std::string>& masks = ports_.masks;
-    const Node& n = model(id);
-    return n.op == Op::kInput && std::find(masks.begin(), masks.end(), n.name) != masks.end() &&
-           !(IsFloat(n.dtype) && n.shape.rank > 2);  // what is added to scores may be anything there
-  }
-
   // What is of a cache is looked at again once attention is known (compiler/passes/limit_to_cached.cc).
   Status FixReduce(NodeId id) {
     const ir::ReduceAttrs attrs = model(id).As<ir::ReduceAttrs>();
     const NodeId in = model(id).inputs[0];
-    if (IsOfCache(in) || (attrs.kind == ir::ReduceKind::kSum && ShowsMask(in))) return Status::Ok();
+    if (IsOfCache(in)) return Status::Ok();
     NodeId x = g_->node(id).inputs[0];
     for (const int axis : attrs.axes) {
       const Extent how = extent(in, axis);
