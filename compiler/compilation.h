@@ -22,9 +22,9 @@ namespace rondo {
 struct ProgramInWork {
   ModelSource source;
   uint32_t device = 0;
-  bool sharded = false;    // the graph is one device's part of what `shard` has shared out
-  ir::Graph graph;         // from `import` to `fuse`
-  PlannedProgram planned;  // from `fuse` to `emit`
+  bool sharded = false;     // the graph is one device's part of what `shard` has shared out
+  ir::Graph graph;          // from `import` to `fuse`
+  PlannedProgram planned;   // from `fuse` to `emit`
   int64_t uncut_arena = 0;  // bytes; of a graph that is cut into chunks: with none; else 0
   ScheduleReport schedule;
   WeightSharing sharing;           // with options.weights kGather, from `shard` to `gather_weights`

@@ -332,7 +332,8 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
     for (ProgramInWork& program : compilation->programs) {
       if (program.source.program != name) continue;
       programs.push_back(&program);
-      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once, program.uncut_arena});
+      devices.push_back(
+          {program.device, &program.planned.lowered, program.gathered.at_once, program.uncut_arena});
     }
     if (programs[0] != &compilation->programs[first]) continue;
     std::vector<OverlapReport> reports =

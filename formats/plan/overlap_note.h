@@ -22,7 +22,7 @@ struct OverlapNote {
   double beside_before = 0, beside_after = 0;    // compute that runs meanwhile
   double exposed_before = 0, exposed_after = 0;  // that its wait holds the device up
   int raised = 0, sunk = 0,
-      moved = 0;      // steps that its start now comes before, its wait behind; between the two
+      moved = 0;                   // steps that its start now comes before, its wait behind; between the two
   uint32_t chunk = 0, chunks = 0;  // which of how many it was cut into; 0: it is whole
   std::string limit;               // why no more is hidden; empty: nothing is left
 };
