@@ -74,28 +74,33 @@ def diff_text(text, changed, path):
 
 
 def try_change(place, change, own_only):
-    """('found', by which test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build."""
+    """('found', by which test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build. The nearest
+    tests first, and no more is built than the next ones need."""
     text = workplace.read(place.tree, change.path)
     changed = locate(text, change)
-    own = place.tests_of(areas.own_labels(change.path))
-    if not place.measure(own):
-        return None
+    groups = [[label] for label in areas.own_labels(change.path)] + ([] if own_only else [None])
+    tried, compiled = [], False
     try:
-        place.write(change.path, changed)
-        if not place.build(own):
-            return 'not compiled', ''
-        by = place.first_failure(own)
-        if by or own_only:
-            return ('found', by) if by else ('survived', '')
-        rest = place.tests_of(None, without=own)
-        place.write(change.path, text)
-        if not place.measure(rest):
-            return None
-        place.write(change.path, changed)
-        if not place.build(rest):
-            return 'not compiled', ''
-        by = place.first_failure(rest)
-        return ('found', by) if by else ('survived', '')
+        for labels in groups:
+            names = place.tests_of(labels, without=tried)
+            if not names:
+                continue
+            tried += names
+            if place.unmeasured(names):
+                place.write(change.path, text)
+                if not place.measure(names):
+                    return None
+            place.write(change.path, changed)
+            built = place.build(names)
+            if built == 'failed':
+                return 'not compiled', ''
+            if built == 'nothing to do':
+                continue  # what they run has nothing of this file
+            compiled = True
+            by = place.first_failure(names)
+            if by:
+                return 'found', by
+        return ('survived', '') if compiled else ('not compiled', 'no test has this file')
     finally:
         place.write(change.path, text)  # it is built again with the next change
 
@@ -119,6 +124,8 @@ def run(place, drawn, args, kept, equivalents, say):
         now = kept.get(change)
         if now.outcome == 'not compiled':
             totals.not_compiled += 1
+            if now.by:
+                say(f'{change.path}:{change.line}: {now.by}')
             continue
         totals.tried += 1
         totals.found += now.outcome == 'found'

@@ -96,16 +96,19 @@ class FakePlace:
 
     def __init__(self, folder, found, not_compiled=()):
         self.tree, self.found, self.not_compiled, self.ran = folder, found, not_compiled, []
-        self.text = CODE
+        self.text, self.built, self.has_not = CODE, [], set()
 
     def tests_of(self, labels, without=()):
-        return ['own'] if labels is not None else ['rest']
+        return [name for name in labels or ['rest'] if name not in without]
 
-    def measure(self, names):
-        return True
+    def unmeasured(self, names):
+        return []
 
     def build(self, names):
-        return not any(line in self.text for line in self.not_compiled)
+        self.built += names
+        if self.has_not & set(names):
+            return 'nothing to do'
+        return 'failed' if any(line in self.text for line in self.not_compiled) else 'built'
 
     def first_failure(self, names):
         self.ran += names
@@ -156,13 +159,27 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.place.ran, [])
         self.place.found.append('last + found')
         totals, _ = self.run_all(drawn, again=True)
-        self.assertEqual(self.place.ran, ['own'])
+        self.assertEqual(self.place.ran, ['core'])
         self.assertEqual((totals.found, totals.found_at_first), (2, 1))
 
     def test_runs_the_rest_for_what_survives_its_own(self):
         totals, _ = self.run_all([self.change('last - found', 'last + found')], own=False)
-        self.assertEqual(self.place.ran, ['own', 'rest'])
+        self.assertEqual(self.place.ran, areas.own_labels('core/count.cc') + ['rest'])
         self.assertEqual(len(totals.survivors), 1)
+
+    def test_builds_no_more_than_finds_a_change(self):
+        self.run_all([self.change('found += ', 'found -= ')], own=False)
+        self.assertEqual(self.place.built, ['core'])
+
+    def test_runs_no_test_that_does_not_have_the_file(self):
+        first, *others = areas.own_labels('core/count.cc')
+        self.place.has_not = {first}
+        self.run_all([self.change('last - found', 'last + found')])
+        self.assertEqual(self.place.ran, others)
+        self.place.has_not.update(others)
+        totals, said = self.run_all([self.change('found += ', 'found -= ')])
+        self.assertEqual((totals.tried, totals.not_compiled), (0, 1))
+        self.assertIn('core/count.cc:11: no test has this file', said)
 
     def test_skips_equivalent_ones(self):
         with open(os.path.join(self.folder.name, 'equivalent.txt'), 'w') as file:

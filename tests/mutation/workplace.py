@@ -95,21 +95,24 @@ class Workplace:
                 labels.add(folder[1])
 
     def tests_of(self, labels, without=()):
-        """Names of the tests with these labels, in the labels' order and the quickest first; all for None."""
+        """Names of the tests with these labels or names, in this order and the quickest of a label first; all for None."""
         if labels is None:
             return sorted(set(self.tests) - set(without), key=lambda n: (self.seconds.get(n) or 0, n))
         names = []
         for label in labels:
-            of_label = [n for n in self.tests if label in self.tests[n][0] and n not in names]
+            of_label = [n for n in self.tests if label in self.tests[n][0] | {n} and n not in [*names, *without]]
             names += sorted(of_label, key=lambda n: (self.seconds.get(n) or 0, n))
         return names
 
     def write(self, path, text):
+        if read(self.tree, path) == text:
+            return  # keeps its time, so that nothing is built again
         with open(os.path.join(self.tree, path), 'w', encoding='utf-8', newline='') as file:
             file.write(text)
 
     def build(self, names, keep=False):
-        """Builds the programs of these tests. Objects of changed code are not kept in the compiler's cache."""
+        """Builds the programs of these tests: 'built', 'nothing to do' or 'failed'. Objects of changed code are not kept in
+        the compiler's cache."""
         targets = sorted({t for n in names for t in self.tests[n][1] or ['all']})
         # What another checkout has compiled, with a base of its own, is not compiled again.
         environment = dict(os.environ, CCACHE_BASEDIR=self.tree, CCACHE_NOHASHDIR='1')
@@ -117,9 +120,11 @@ class Workplace:
             environment['CCACHE_READONLY'] = '1'
         command = ['cmake', '--build', self.build_folder, '-j', str(self.jobs), '--target', *targets]
         status, output = self._run(command, BUILD_LIMIT_S, environment)
-        if keep and status != 0:
-            self.say(output)
-        return status == 0
+        if status != 0:
+            if keep:
+                self.say(output)
+            return 'failed'
+        return 'nothing to do' if 'ninja: no work to do.' in output else 'built'
 
     def _run(self, command, limit, environment, processor=None):
         """(exit status, output); the status is None if `limit` seconds passed. `processor`: seconds that any one process may
@@ -144,16 +149,18 @@ class Workplace:
                 pass
             process.communicate()
 
-    def _test(self, name, limit, processor):
-        """Seconds, or None if it fails or does not end."""
+    def _test(self, name, limit, processor, cases=''):
+        """(seconds, or None if it fails or does not end; the cases of GoogleTest that failed). Ends at the first that fails.
+        `cases`: runs these alone."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         os.makedirs(self.temporary)
-        environment = dict(os.environ, TMPDIR=self.temporary)
-        command = ['ctest', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$', '-LE', '^(long|gpu)$', '--timeout',
+        environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', **({'GTEST_FILTER': cases} if cases else {}))
+        command = ['ctest', '--output-on-failure', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$', '-LE', '^(long|gpu)$', '--timeout',
                    str(int(limit) + 5)]
         started = time.monotonic()
-        status, _ = self._run(command, limit, environment, processor)
-        return time.monotonic() - started if status == 0 else None
+        status, output = self._run(command, limit, environment, processor)
+        failed = sorted(set(re.findall(r'^(?:\d+: )?\[  FAILED  \] ([\w/]+\.[\w/]+)', output, re.M)))
+        return (time.monotonic() - started if status == 0 else None), ':'.join(failed)
 
     def _stamp(self, name):
         """Changes with the test's programs; of a test without one, with any file of the tree."""
@@ -167,18 +174,21 @@ class Workplace:
                 digest.update(self.digest.encode())
         return digest.hexdigest()
 
+    def unmeasured(self, names):
+        return [n for n in names if n not in self.seconds]
+
     def measure(self, names):
         """Builds the tree as it is and learns how long these tests take in it. False if it does not build."""
-        new = [n for n in names if n not in self.seconds]
+        new = self.unmeasured(names)
         if not new:
             return True
-        if not self.build(new, keep=True):
+        if self.build(new, keep=True) == 'failed':
             return False
         for name in new:
             stamp = self._stamp(name)
             if self.times.get(name, [''])[0] != stamp:
                 self.say(f'unchanged tree: {name}')
-                self.times[name] = [stamp, self._test(name, 900, 900)]
+                self.times[name] = [stamp, self._test(name, 900, 900)[0]]
                 with open(self.times_file, 'w') as file:
                     json.dump(self.times, file)
             self.seconds[name] = self.times[name][1]
@@ -195,10 +205,11 @@ class Workplace:
             # A busy machine makes it take longer, but hardly compute more.
             started = time.monotonic()
             limits = 60 + 20 * usual, int(10 + 3 * usual)
-            if self._test(name, *limits) is not None:
+            seconds, cases = self._test(name, *limits)
+            if seconds is not None:
                 continue
             if time.monotonic() - started >= min(limits):
                 return f'{name} (may not end)'
-            if self._test(name, *limits) is None:
-                return name
+            if self._test(name, *limits, cases)[0] is None:
+                return f'{name} ({cases})' if cases else name
         return ''
