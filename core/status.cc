@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include "core/printable.h"
 
@@ -63,10 +64,8 @@ Status::~Status() { Unref(rep_); }
 
 void Status::Unref(Rep* rep) {
   if (rep == nullptr || rep->immortal) return;
-  if (rep->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    rep->~Rep();
-    std::free(rep);
-  }
+  static_assert(std::is_trivially_destructible_v<Rep>);
+  if (rep->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) std::free(rep);
 }
 
 namespace {

@@ -44,18 +44,16 @@ class Quiet {
   ~Quiet() { Pause(); }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
+  // In turns, and Resume last.
   void Pause() {
-    if (closed_) gate_->Open();
-    closed_ = false;
+    if (gate_ != nullptr) gate_->Open();
   }
   void Resume() {
-    if (gate_ != nullptr && !closed_) gate_->Close();
-    closed_ = gate_ != nullptr;
+    if (gate_ != nullptr) gate_->Close();
   }
 
  private:
   RunGate* gate_ = nullptr;
-  bool closed_ = false;
 };
 
 }  // namespace rondo

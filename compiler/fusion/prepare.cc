@@ -133,7 +133,7 @@ Status Preparation::Index() {
   }
   size_t n = static_cast<size_t>(g_.size());
   Grow();
-  c_.position.assign(n, -1);
+  c_.position.resize(n);
   c_.readers.assign(n, {});
   c_.stored.assign(n, 0);
   for (size_t i = 0; i < c_.order.size(); ++i) c_.position[c_.order[i]] = static_cast<int>(i);

@@ -1,14 +1,32 @@
-// The fake driver of tests/runtime: those tests rest on what it promises.
+// The fake driver of tests/runtime: those tests rest on what it promises. And the same behind a driver and
+// devices that pass every call on.
 #include "tests/runtime/fake_driver.h"
 
+#include <map>
+
+#include "core/forwarding_driver.h"
 #include "tests/conformance/driver_under_test.h"
 
 namespace rondo::test {
 namespace {
 
+class Forwarding : public ForwardingDriver {
+ public:
+  explicit Forwarding(FakeDriver* fake) : ForwardingDriver(fake) {}
+  Result<Device*> Open(uint32_t index) override {
+    RONDO_ASSIGN_OR_RETURN(Device * inner, inner_->Open(index));
+    return static_cast<Device*>(&devices_.try_emplace(index, inner).first->second);
+  }
+  FakeDriver* fake() { return static_cast<FakeDriver*>(inner_); }
+
+ private:
+  std::map<uint32_t, ForwardingDevice> devices_;
+};
+
 class FakeUnderTest : public DriverUnderTest {
  public:
-  std::string name() const override { return "Fake"; }
+  explicit FakeUnderTest(bool forwarded) : forwarded_(forwarded) {}
+  std::string name() const override { return forwarded_ ? "Forwarded" : "Fake"; }
   std::string Lacks(Feature feature) const override {
     switch (feature) {
       case Feature::kEverySkeleton: return "it runs maps of floats over one loop";
@@ -22,23 +40,32 @@ class FakeUnderTest : public DriverUnderTest {
   Result<Driver*> Make(uint32_t devices, const OpRegistry*) override {
     auto* driver = new FakeDriver(devices);
     driver->controls.rebinds = true;
-    return static_cast<Driver*>(driver);
+    return forwarded_ ? static_cast<Driver*>(new Forwarding(driver)) : driver;
   }
-  void Destroy(Driver* driver) override { delete driver; }
+  void Destroy(Driver* driver) override {
+    if (forwarded_) delete FakeOf(driver);
+    delete driver;
+  }
   std::string Held(Driver* driver) override {
     if (driver == nullptr) return "";
-    const FakeControls& controls = static_cast<FakeDriver*>(driver)->controls;
+    const FakeControls& controls = FakeOf(driver)->controls;
     if (controls.live_objects == 0 && controls.live_bytes == 0) return "";
     return std::to_string(controls.live_objects) + " objects, " + std::to_string(controls.live_bytes) +
            " bytes";
   }
+
+ private:
+  FakeDriver* FakeOf(Driver* driver) const {
+    return forwarded_ ? static_cast<Forwarding*>(driver)->fake() : static_cast<FakeDriver*>(driver);
+  }
+  bool forwarded_;
 };
 
 }  // namespace
 
 const std::vector<DriverUnderTest*>& DriversUnderTest() {
-  static FakeUnderTest fake;
-  static const std::vector<DriverUnderTest*> all = {&fake};
+  static FakeUnderTest fake(false), forwarded(true);
+  static const std::vector<DriverUnderTest*> all = {&fake, &forwarded};
   return all;
 }
 

@@ -6,7 +6,6 @@
 
 #include "core/collective_time.h"
 #include "core/device_steps.h"
-#include "core/packed_weights.h"
 
 namespace rondo {
 namespace {
@@ -54,35 +53,6 @@ TEST(DeviceSteps, AreTheLeastWholeUnits) {
   }
   EXPECT_EQ(InDeviceSteps(1), kDeviceStep);
   EXPECT_EQ(InDeviceSteps(kDeviceStep + 1), 2 * kDeviceStep);
-}
-
-// Sign, exponent and mantissa, by the formats' definition; any value will do for NaN codes.
-TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
-  struct Format {
-    PackedType type;
-    int exponent_bits, mantissa_bits, bias;
-    uint32_t first_without;  // below the sign
-  };
-  const Format kFormats[] = {{PackedType::kE4M3, 4, 3, 7, 0x7f},
-                             {PackedType::kE5M2, 5, 2, 15, 0x7c},
-                             {PackedType::kE2M1, 2, 1, 1, 8}};
-  for (const Format& f : kFormats) {
-    const int sign = f.exponent_bits + f.mantissa_bits;
-    EXPECT_EQ(BitsOf(f.type), sign + 1);
-    for (uint32_t code = 0; code < f.first_without; ++code) {
-      const int exponent = static_cast<int>(code >> f.mantissa_bits);
-      const double mantissa = static_cast<double>(code % (1u << f.mantissa_bits)) / (1 << f.mantissa_bits);
-      const double value =
-          exponent == 0 ? std::ldexp(mantissa, 1 - f.bias) : std::ldexp(1 + mantissa, exponent - f.bias);
-      EXPECT_EQ(PackedValue(f.type, code), static_cast<float>(value)) << Name(f.type) << " " << code;
-      EXPECT_EQ(PackedValue(f.type, code | 1u << sign), static_cast<float>(-value))
-          << Name(f.type) << " " << code;
-    }
-  }
-  for (PackedType type : {PackedType::kU2, PackedType::kU4, PackedType::kU8}) {
-    for (uint32_t code = 0; code < 1u << BitsOf(type); ++code)
-      EXPECT_EQ(PackedValue(type, code), static_cast<float>(code));
-  }
 }
 
 }  // namespace

@@ -54,6 +54,20 @@ class Structure : public testing::Test {
   uint64_t weights_ = 0;
 };
 
+TEST_F(Structure, CopiesThatShareAKernelKeepTheReasonOfEach) {
+  const NodeId x = Input(Shape{4, 6}), y = Input(Shape{4, 6});
+  const LoweredProgram together = FuseTo({b_.Transpose(x, {1, 0}), b_.Transpose(y, {1, 0})});
+  FuseOptions apart;
+  apart.siblings = false;
+  const auto alone = Fuse(graph_, apart, nullptr);
+  ASSERT_TRUE(alone.ok()) << alone.status().message();
+  ASSERT_EQ(together.ops.size(), 1u);
+  ASSERT_EQ(alone->ops.size(), 2u);
+  EXPECT_NE(alone->ops[0].moves_because, alone->ops[1].moves_because);
+  EXPECT_EQ(together.ops[0].moves_because,
+            alone->ops[0].moves_because + "; " + alone->ops[1].moves_because);
+}
+
 TEST_F(Structure, APointwiseChainIsOneMap) {
   NodeId x = Input(Shape{4, 6});
   NodeId y = b_.Unary(TapeOp::kTanh, b_.Transpose(b_.Add(b_.Unary(TapeOp::kExp, x), x), {1, 0}));
