@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import areas
 import changes
 import records
+import together
 import workplace
 
 DRAWN_PER_CHANGE = 12  # places kept of a draw for each change wanted: some do not compile, some are equivalent
@@ -54,18 +55,21 @@ def draw(source, area, seed, count):
     return drawn, len(everything)
 
 
-def locate(text, change):
-    """The file's text with the change made; None if the lines that it changes are no longer there."""
+def place_of(text, change):
+    """Where the lines begin that the change changes; None if they are no longer there."""
     places, at = [], text.find(change.was)
     while at >= 0:
         whole = (at == 0 or text[at - 1] == '\n') and text[at + len(change.was):at + len(change.was) + 1] in ('', '\n')
         if whole:
             places.append(at)
         at = text.find(change.was, at + 1)
-    if not places:
-        return None
-    nearest = min(places, key=lambda at: abs(changes.line_of(text, at) - change.line))
-    return text[:nearest] + change.becomes + text[nearest + len(change.was):]
+    return min(places, key=lambda at: abs(changes.line_of(text, at) - change.line)) if places else None
+
+
+def locate(text, change):
+    """The file's text with the change made; None if the lines that it changes are no longer there."""
+    at = place_of(text, change)
+    return None if at is None else text[:at] + change.becomes + text[at + len(change.was):]
 
 
 def diff_text(text, changed, path):
@@ -105,6 +109,96 @@ def try_change(place, change, own_only):
         place.write(change.path, text)  # it is built again with the next change
 
 
+def build_together(place, numbered, names, texts):
+    """Builds the tests with these changes, by their numbers, put together. Takes away from them those that do not compile so;
+    False if the tree does not even build without."""
+    while True:
+        lines = {}
+        for path, text in texts.items():
+            places = together.Places(text, path.endswith(('.h', '.hpp')))
+            edits = []
+            for number, change in numbered.items():
+                if change.path == path:
+                    at = place_of(text, change)
+                    begin, end, becomes = together.changed_span(change.was, change.becomes)
+                    edits.append(places.edit(number, at + begin, at + end, becomes))
+            combined, lines[path] = together.put_together(text, [edit for edit in edits if edit])
+            place.write(path, combined if lines[path] else text)
+        for number in [n for n, change in numbered.items() if n not in lines[change.path]]:
+            del numbered[number]
+        if place.build(names) != 'failed':
+            return True
+        wrong = set()
+        for path, line in together.places_of_errors(place.errors):
+            path = os.path.relpath(os.path.normpath(os.path.join(place.build_folder, path)), place.tree)
+            there = {n for n, (first, last) in lines.get(path, {}).items() if first <= line <= last}
+            wrong |= there or set(lines.get(path, {}))
+        if not numbered:
+            return False
+        for number in wrong or list(numbered):
+            del numbered[number]
+
+
+def try_together(place, todo, own_only, say):
+    """{change: (outcome, which test)} of those that can be built together. None if the unchanged tree does not build."""
+    outcomes = {}
+    texts = {change.path: workplace.read(place.tree, change.path) for change in todo}
+    numbered = dict(enumerate(todo, 1))
+    tried, reached = {n: [] for n in numbered}, set()
+    try:
+        for depth in range(max(len(areas.own_labels(path)) for path in texts) + (not own_only)):
+            names_of = {}
+            for number, change in numbered.items():
+                labels = areas.own_labels(change.path)
+                names_of[number] = (place.tests_of(labels[depth:depth + 1], tried[number]) if depth < len(labels) else
+                                    place.tests_of(None, tried[number]) if depth == len(labels) and not own_only else [])
+            names = sorted({name for names in names_of.values() for name in names})
+            if not names:
+                continue
+            if not build_together(place, numbered, names, texts) or not place.measure(names):
+                return None
+            for number, change in list(numbered.items()):
+                tried[number] += names_of[number]
+                having = [name for name in names_of[number] if place.has_file(name, change.path)]
+                reached |= {number} if having else set()
+                place.chosen = number
+                by = place.first_failure(having)
+                place.chosen = 0
+                if by:
+                    outcomes[change] = 'found', by
+                    say(f'{change.path}:{change.line} found by {by}')
+                    del numbered[number]
+    finally:
+        for path, text in texts.items():
+            place.write(path, text)
+    for number, change in numbered.items():
+        outcomes[change] = ('survived', '') if number in reached else ('not compiled', 'no test has this file')
+    return outcomes
+
+
+def run_together(place, drawn, args, kept, equivalents, say):
+    """Tries what can be built together of the first changes of a draw, so that `run` finds the results. False if the unchanged tree
+    does not build."""
+    todo, counted = [], 0
+    for change in drawn:
+        before = kept.get(change)
+        if counted == args.count:
+            break
+        if equivalents.reason(change) or place_of(workplace.read(place.tree, change.path), change) is None or (
+                before and before.outcome == 'not compiled'):
+            continue
+        counted += 1
+        if before is None or (args.again and before.outcome == 'survived'):
+            todo.append(change)
+    if not todo:
+        return True
+    outcomes = try_together(place, todo, args.own, say)
+    for change in todo if outcomes is not None else []:
+        if change in outcomes:
+            kept.add(change, *outcomes[change])
+    return outcomes is not None
+
+
 def run(place, drawn, args, kept, equivalents, say):
     totals = Totals()
     for change in drawn:
@@ -116,7 +210,8 @@ def run(place, drawn, args, kept, equivalents, say):
             totals.equivalent += 1
             continue
         before = kept.get(change)
-        if before is None or (args.again and before.outcome == 'survived'):
+        again = args.again and not args.together
+        if before is None or (again and before.outcome == 'survived'):
             tried = try_change(place, change, args.own)
             if tried is None:
                 return None
@@ -146,6 +241,7 @@ def parse(argv):
     parser.add_argument('--count', type=int, default=20, metavar='N', help='changes to try (20)')
     parser.add_argument('--own', action='store_true', help="run the area's own tests alone (areas.py says which these are)")
     parser.add_argument('--again', action='store_true', help='try those that survived before once more')
+    parser.add_argument('--together', action='store_true', help='build the changes together, where that can be done: quicker')
     parser.add_argument('--list', action='store_true', help='print the changes drawn, try none')
     parser.add_argument('--work', default=os.path.join(os.environ.get('TMPDIR', '/tmp'), 'rondo-mutation'), metavar='DIR',
                         help='copy of the tree, build folder and results; kept (%(default)s)')
@@ -176,6 +272,9 @@ def main(argv):
         return 0
     place = workplace.Workplace(SOURCE, args.work, args.jobs, say)
     if not place.prepare():
+        return 1
+    if args.together and not run_together(place, drawn, args, kept, equivalents, say):
+        print('mutate: the tree does not build without a change', file=sys.stderr)
         return 1
     totals = run(place, drawn, args, kept, equivalents, say)
     if totals is None:

@@ -133,7 +133,7 @@ class Runs(unittest.TestCase):
         return records.Change('core/count.cc', CODE.split('\n').index(line) + 1, 'operator', line, line.replace(was, becomes))
 
     def run_all(self, drawn, **options):
-        args = types.SimpleNamespace(**{'count': len(drawn), 'own': True, 'again': False, **options})
+        args = types.SimpleNamespace(**{'count': len(drawn), 'own': True, 'again': False, 'together': False, **options})
         said = io.StringIO()
         kept = records.Results(self.folder.name, 'core', 1)
         listed = os.path.join(self.folder.name, 'equivalent.txt')

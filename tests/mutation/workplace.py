@@ -25,9 +25,13 @@ class Workplace:
         self.tree = os.path.join(self.work, 'tree')
         self.build_folder = os.path.join(self.tree, 'build', 'release')
         self.temporary = os.path.join(self.work, 'tmp')
+        self.chosen = 0      # of the changes put together
+        self.errors = ''     # of the last build that failed
         self.tests = {}      # by name: labels, targets to build
         self.seconds = {}    # by name: of the tree without changes; None: it fails
         self.times = {}      # by name: what `seconds` was of the program with a certain digest
+        self.compiled_of = {}  # by object: files; of what is built
+        self.objects = {}      # by test
         self.times_file = os.path.join(self.work, 'times.json')
 
     def prepare(self):
@@ -104,6 +108,23 @@ class Workplace:
             names += sorted(of_label, key=lambda n: (self.seconds.get(n) or 0, n))
         return names
 
+    def has_file(self, name, path):
+        """Whether what was built for the test is compiled of the file."""
+        if not all(p.startswith('bin/') for p in self.tests[name][1] or ['all']):
+            return True
+        if not self.compiled_of:
+            of = None
+            for line in self._output(['ninja', '-C', self.build_folder, '-t', 'deps']).split('\n'):
+                if line.startswith(' '):
+                    self.compiled_of[of].add(os.path.normpath(os.path.join(self.build_folder, line.strip())))
+                elif ': ' in line:
+                    of = line.split(': ')[0]
+                    self.compiled_of[of] = set()
+        if name not in self.objects:
+            commands = self._output(['ninja', '-C', self.build_folder, '-t', 'commands', *self.tests[name][1]])
+            self.objects[name] = re.findall(r' -o (\S+\.o) -c ', commands)
+        return any(os.path.join(self.tree, path) in self.compiled_of.get(o, ()) for o in self.objects[name])
+
     def write(self, path, text):
         if read(self.tree, path) == text:
             return  # keeps its time, so that nothing is built again
@@ -119,8 +140,10 @@ class Workplace:
         if not keep:
             environment['CCACHE_READONLY'] = '1'
         command = ['cmake', '--build', self.build_folder, '-j', str(self.jobs), '--target', *targets]
+        self.compiled_of.clear()
         status, output = self._run(command, BUILD_LIMIT_S, environment)
         if status != 0:
+            self.errors = output
             if keep:
                 self.say(output)
             return 'failed'
@@ -154,7 +177,7 @@ class Workplace:
         `cases`: runs these alone."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         os.makedirs(self.temporary)
-        environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', **({'GTEST_FILTER': cases} if cases else {}))
+        environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', RONDO_MUTANT=str(self.chosen), **({'GTEST_FILTER': cases} if cases else {}))
         command = ['ctest', '--output-on-failure', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$', '-LE', '^(long|gpu)$', '--timeout',
                    str(int(limit) + 5)]
         started = time.monotonic()
