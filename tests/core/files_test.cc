@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "core/lfs_pointer.h"
@@ -135,6 +136,20 @@ TEST(OutputFiles, AreThereWhenTheyAreCompleteAndNotBefore) {
   EXPECT_TRUE(second->Commit().ok());
   EXPECT_EQ(Contents(path), "TEXT 2");
   EXPECT_EQ(FilesIn(folder), 1u);
+}
+
+TEST(OutputFiles, RemoveNothingOfAnotherOnceTheyAreInTheirPlace) {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("out");
+  std::optional<OutputFile> first(OutputFile::Create(path, kText).Take());
+  EXPECT_TRUE(first->Append("TEXT 1", 6).ok());
+  EXPECT_TRUE(first->Commit().ok());
+  auto second = OutputFile::Create(path, kText);
+  ASSERT_TRUE(second.ok());
+  first.reset();
+  EXPECT_TRUE(second->Append("TEXT 2", 6).ok());
+  EXPECT_TRUE(second->Commit().ok());
+  EXPECT_EQ(Contents(path), "TEXT 2");
 }
 
 TEST(OutputFiles, SayWhatFailed) {

@@ -44,10 +44,10 @@ TEST(Printable, ShowsEveryCharacterButThoseThatTerminalsObey) {
 }
 
 TEST(Printable, ShowsWhatIsNotUtf8ByteByByte) {
-  for (const std::string& bytes : {std::string("\x80"), std::string("\xc0\xaf"), std::string("\xc1\xbf"),
-                                   std::string("\xe0\x9f\xbf"), std::string("\xf0\x8f\xbf\xbf"),
-                                   std::string("\xf4\x90\x80\x80"), std::string("\xf5\x80\x80\x80"),
-                                   std::string("\xff"), std::string("\xe2\x82"), std::string("\xc3")})
+  for (const std::string& bytes :
+       {std::string("\x80"), std::string("\xc0\xaf"), std::string("\xc1\xbf"), std::string("\xe0\x9f\xbf"),
+        std::string("\xf0\x8f\xbf\xbf"), std::string("\xf4\x90\x80\x80"), std::string("\xf5\x80\x80\x80"),
+        std::string("\xff"), std::string("\xe2\x82"), std::string("\xc3")})
     EXPECT_EQ(Printable("a" + bytes), "a" + Escaped(bytes));
 }
 

@@ -64,8 +64,7 @@ TEST_F(Structure, CopiesThatShareAKernelKeepTheReasonOfEach) {
   ASSERT_EQ(together.ops.size(), 1u);
   ASSERT_EQ(alone->ops.size(), 2u);
   EXPECT_NE(alone->ops[0].moves_because, alone->ops[1].moves_because);
-  EXPECT_EQ(together.ops[0].moves_because,
-            alone->ops[0].moves_because + "; " + alone->ops[1].moves_because);
+  EXPECT_EQ(together.ops[0].moves_because, alone->ops[0].moves_because + "; " + alone->ops[1].moves_because);
 }
 
 TEST_F(Structure, APointwiseChainIsOneMap) {

@@ -1,5 +1,5 @@
-// Included where together.py has put several changes into one file: RONDO_MUTANT(n) is true in processes whose environment
-// says RONDO_MUTANT=n.
+// Included where together.py has put several changes into one file: RONDO_MUTANT(n) is true in processes
+// whose environment says RONDO_MUTANT=n.
 #ifndef RONDO_TESTS_MUTATION_MUTANT_H_
 #define RONDO_TESTS_MUTATION_MUTANT_H_
 
@@ -8,7 +8,8 @@
 namespace rondo {
 
 inline int ChosenMutant() {
-  static const int chosen = std::getenv("RONDO_MUTANT") == nullptr ? 0 : std::atoi(std::getenv("RONDO_MUTANT"));
+  static const int chosen =
+      std::getenv("RONDO_MUTANT") == nullptr ? 0 : std::atoi(std::getenv("RONDO_MUTANT"));
   return chosen;
 }
 
