@@ -3,11 +3,14 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/session.h"
 #include "runtime/testing/allocation_counter.h"
+#include "runtime/testing/allocation_watch.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/tiny_plan.h"
 
@@ -21,6 +24,27 @@ TEST(AllocationCounter, SeesWhatTheProcessAllocates) {
   int* volatile number = new int;
   delete number;
   EXPECT_GE(AllocationCount(), 4u);
+}
+
+std::string FirstLineAfter(const std::string& text, const std::string& words) {
+  const size_t at = text.find(words);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + words.size();
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+// A function without a name for others is told by its file.
+TEST(AllocationWatch, NamesWhereTheFirstCallsComeFrom) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").filename();
+  AllocationWatch watch;
+  void* volatile block = std::malloc(10);
+  std::free(block);
+  watch.Stop();
+  EXPECT_EQ(watch.count(), 2u);
+  const std::string text = watch.Callers();
+  for (const char* call : {"call 1, from\n", "call 2, from\n"})
+    EXPECT_NE(FirstLineAfter(text, call).find(program), std::string::npos) << text;
+  EXPECT_EQ(text.find("call 3"), std::string::npos) << text;
 }
 
 class NoAllocationTest : public testing::TestWithParam<const char*> {};

@@ -229,6 +229,22 @@ TEST_F(StopTest, ALimitHoldsBetweenPartitions) {
   Close();
 }
 
+// What is launched may only have begun: its end is awaited before the next is, where there is a limit.
+TEST_F(StopTest, ALimitIsLookedAtWhenAPartitionHasEnded) {
+  TinyPlan tiny(true);
+  FakeDriver driver;
+  Open(tiny, &driver);
+  std::map<std::string, int>& calls = driver.controls.calls;
+  calls.clear();
+  EXPECT_TRUE(Add({}).ok());
+  const int partitions = calls["LaunchGraph"], without = calls["Synchronize"];
+  calls.clear();
+  EXPECT_TRUE(Add(Limit(100000)).ok());
+  EXPECT_EQ(calls["LaunchGraph"], partitions);
+  EXPECT_EQ(calls["Synchronize"], without + partitions - 1);
+  Close();
+}
+
 TEST_F(StopTest, ALimitThatIsNotReachedChangesNothing) {
   TinyPlan tiny(true);
   FakeDriver driver;

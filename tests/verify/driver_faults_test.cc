@@ -41,6 +41,22 @@ TEST(DriverFault, WriteBehindAnOperand) {
                "buffers kept (");
 }
 
+// Each place once, however often the plan is opened and run, and no more than a reader can want.
+TEST(DriverFault, OfManyPlacesThatAStepStraysIntoTheFirst64AreNamed) {
+  for (const uint64_t places : {1, 64, 65, 100}) {
+    Faults faults;
+    faults.after_launch = [&](uint32_t step, Faults::Addresses addresses) {
+      if (step != 2) return;
+      for (uint64_t i = 0; i < places; ++i) Spoil(addresses[0] + 256 + 2 * i);  // every other byte of a gap
+    };
+    const std::string text = FindingsWith(faults);
+    uint64_t named = 0;
+    for (size_t at = text.find("stray write"); at != std::string::npos; at = text.find("stray write", at + 1))
+      ++named;
+    EXPECT_EQ(named, std::min<uint64_t>(places, 64)) << text;
+  }
+}
+
 TEST(DriverFault, MemoryLookedAtSeldomIsLookedAtInTheEnd) {
   VerifyOptions options;
   options.scan_bytes = 1;

@@ -13,6 +13,28 @@ TEST(Undamaged, ChainHasNoFindings) {
   EXPECT_EQ(FindingsOf(data), "");
 }
 
+// A run gives each output in its own type.
+TEST(Undamaged, InputsAndOutputsOfSeveralTypesHaveNoFindings) {
+  for (const DType in : {DType::kF32, DType::kI32, DType::kI64}) {
+    for (const DType out : {DType::kF32, DType::kI32, DType::kU8}) {
+      Maker maker;
+      maker.buffers[Maker::kIn].dtype = in;
+      maker.buffers[Maker::kOut].dtype = out;
+      for (Buffer& buffer : maker.buffers) buffer.shape = Shape{256 / ByteSize(buffer.dtype)};
+      Step copy;
+      copy.kind = StepKind::kCopy;
+      copy.bytes = 256;
+      copy.bindings = List<Binding>(maker.arena, {{Maker::kIn, 0}, {Maker::kOut, 0}});
+      maker.steps.push_back(copy);
+      PlanData plan = maker.Make();
+      plan.requirements.target = "host";
+      plan.weights_bytes = 0;
+      const_cast<DeviceBytes&>(plan.requirements.devices[0]).weights = 0;
+      EXPECT_EQ(FindingsOf(plan), "") << Name(in) << " " << Name(out);
+    }
+  }
+}
+
 TEST(Undamaged, PartsOfSyntheticWeightsHaveNoFindings) {
   Chain chain;
   chain.buffers[chain.w].synthetic_run = 24;
