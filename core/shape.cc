@@ -6,7 +6,6 @@
 namespace rondo {
 
 const char* Format(const Shape& shape, char* out, int size) {
-  if (size <= 0) return out;
   int used = std::snprintf(out, size, "[");
   for (int i = 0; i < shape.rank && used < size; ++i) {
     used += std::snprintf(out + used, size - used, i == 0 ? "%" PRId64 : ", %" PRId64, shape[i]);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 namespace rondo {
 namespace {
@@ -35,6 +37,48 @@ TEST(PackedCodes, AreTheNumbersOfTheirFormat) {
   for (PackedType type : {PackedType::kU2, PackedType::kU4, PackedType::kU8}) {
     for (uint32_t code = 0; code < 1u << BitsOf(type); ++code)
       EXPECT_EQ(PackedValue(type, code), static_cast<float>(code));
+  }
+}
+
+// Of all codes the nearest; of two as near the one that ends in a zero bit.
+uint8_t NearestCode(float f, int greatest, float (*value)(uint8_t)) {
+  if (std::abs(f) >= value(static_cast<uint8_t>(greatest)))
+    return static_cast<uint8_t>(greatest | (std::signbit(f) ? 0x80 : 0));
+  int best = 0;
+  for (int code = 1; code <= greatest; ++code) {
+    const double distance = std::abs(double{value(static_cast<uint8_t>(code))} - std::abs(double{f}));
+    const double least = std::abs(double{value(static_cast<uint8_t>(best))} - std::abs(double{f}));
+    if (distance < least || (distance == least && code % 2 == 0)) best = code;
+  }
+  return static_cast<uint8_t>(best | (std::signbit(f) ? 0x80 : 0));
+}
+
+TEST(Fp8, FloatsBecomeTheNearestCode) {
+  struct Format {
+    uint8_t (*code)(float);
+    float (*value)(uint8_t);
+    int greatest, infinity;  // codes; without one an infinity is the greatest number
+  };
+  for (const Format& f :
+       {Format{FloatToE4M3, E4M3ToFloat, 0x7e, 0x7e}, Format{FloatToE5M2, E5M2ToFloat, 0x7b, 0x7c}}) {
+    std::vector<float> floats = {0, 1e-30f, 1e30f, std::numeric_limits<float>::max()};
+    for (int code = 0; code <= f.greatest; ++code) {
+      const float value = f.value(static_cast<uint8_t>(code)), next = f.value(static_cast<uint8_t>(code + 1));
+      EXPECT_EQ(f.code(value), code);
+      const float middle = code < f.greatest ? (value + next) / 2 : value * 1.01f;
+      for (const float at : {value, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e30f)})
+        floats.push_back(at);
+    }
+    for (const float at : floats) {
+      EXPECT_EQ(f.code(at), NearestCode(at, f.greatest, f.value)) << at;
+      EXPECT_EQ(f.code(-at), NearestCode(-at, f.greatest, f.value)) << at;
+    }
+    constexpr float kInf = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(f.code(kInf), f.infinity);
+    EXPECT_EQ(f.code(-kInf), f.infinity | 0x80);
+    EXPECT_EQ(f.code(std::numeric_limits<float>::quiet_NaN()), 0x7f);
+    EXPECT_TRUE(std::isnan(f.value(0x7f)));
+    EXPECT_TRUE(f.infinity == f.greatest || f.value(0xfc) == -kInf);
   }
 }
 
