@@ -88,7 +88,7 @@ class Search {
     result.work = done_;
     if (found) {
       result.order = state_.ran();
-    } else if (ahead_.empty() && done_ < work_) {
+    } else if (ahead_.empty()) {
       result.least = least_refused_;
     }
     return result;

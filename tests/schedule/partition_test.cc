@@ -188,6 +188,13 @@ TEST(Partition, ACollectiveIsNeverCut) {
     EXPECT_FALSE(CloseCollectives(SeamSteps(program, {node}, &found), &program));
     EXPECT_EQ(kinds(program), kinds(given));
   }
+  for (const size_t beside : {0, 8}) {  // just before the first start, and just after the last wait
+    LoweredProgram program = given;
+    program.ops[beside].annotations["graph"] = "off";
+    std::vector<std::string> found;
+    EXPECT_FALSE(CloseCollectives(SeamSteps(program, {}, &found), &program));
+    EXPECT_EQ(kinds(program), kinds(given));
+  }
 }
 
 TEST(Partition, ASourceIsOfTheNodeThatItsQuotesHold) {

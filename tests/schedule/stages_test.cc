@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/communication_passes.h"
 #include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
 #include "formats/plan/peer_times.h"
@@ -269,6 +270,19 @@ std::vector<OverlapReport> Schedule(LoweredProgram* first, LoweredProgram* secon
     }
   }
   return OverlapOnDevices({{0, first}, {1, second}}, Options(budget));
+}
+
+TEST(PeerTimes, OrdersAreComparedByWhenTheRunEndsOnAllDevices) {
+  const TimedDevice device = Device(0, {Compute(10), Start(0, 2, {0}), Wait(0, {1})}, {{0, 1}});
+  Estimates alone;
+  alone.steps = device.steps;
+  EXPECT_DOUBLE_EQ(alone.Of(device.order).end, 12);
+  Estimates together = alone;
+  together.end_of_run = [](const std::vector<int>& order) {
+    return 100.0 + static_cast<double>(order.size());
+  };
+  EXPECT_DOUBLE_EQ(together.Of(device.order).end, 103);
+  EXPECT_DOUBLE_EQ(together.Of(device.order).exposed, alone.Of(device.order).exposed);
 }
 
 TEST(Overlap, AStageSendsBeforeItComputesWhatTheNextDoesNotNeed) {
