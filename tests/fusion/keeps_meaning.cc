@@ -168,6 +168,11 @@ LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed, c
   if (!fused.ok() || !expected.ok()) return {};
   LoweredProgram program = fused.Take();
   const std::string what = "seed " + std::to_string(seed) + "\n" + ir::Dump(graph);
+  std::set<const ir::ConstantData*> constants;  // each has one place
+  for (const LoweredValue& value : program.values) {
+    EXPECT_TRUE(value.constant == nullptr || constants.insert(value.constant.get()).second)
+        << value.name << "; " << what;
+  }
   const bool has_loops = std::any_of(program.ops.begin(), program.ops.end(),
                                      [](const LoweredOp& op) { return op.kind == LoweredKind::kLoop; });
   if (has_loops) {

@@ -136,6 +136,18 @@ TEST(State, PiecesOfANewStateMayAllReadOneRowOfTheOld) {
   for (uint32_t seed = 0; seed < 4; ++seed) s.Check(seed);
 }
 
+// In whichever order they are named, the state takes a copy and the output needs none.
+TEST(State, WhatAStateBecomesMayBeAnOutputToo) {
+  for (const bool state_first : {false, true}) {
+    States s;
+    const NodeId a = s.State("a"), y = s.b_.Unary(TapeOp::kTanh, s.b_.Add(a, s.x_));
+    if (!state_first) s.Output(y);
+    s.Pair(a, y);
+    if (state_first) s.Output(y);
+    EXPECT_EQ(s.Check().ops.size(), 2u) << state_first;
+  }
+}
+
 TEST(State, TwoStatesMaySwap) {
   States s;
   NodeId a = s.State("a"), b = s.State("b");

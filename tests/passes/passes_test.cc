@@ -273,6 +273,21 @@ TEST(LabelTest, AQuotientIsASoftmaxOnlyOfItsOwnSum) {
   }
 }
 
+TEST(LabelTest, SaysHowManyOfEachItFound) {
+  SmallGraph s;
+  NodeId y = s.In("x", {2, 8});
+  for (int i = 0; i < 3; ++i) {
+    const NodeId e = s.b.Unary(TapeOp::kExp, y);
+    y = s.b.Div(e, s.b.Reduce(ir::ReduceKind::kSum, e, {1}, true));
+  }
+  const NodeId mean = s.b.BinaryScalar(TapeOp::kAdd, s.b.Mean(s.b.Mul(y, y), {1}, true), 1e-5);
+  s.Out("y", s.b.Mul(y, s.b.Unary(TapeOp::kRsqrt, mean)));
+  const Result<PassResult> result = Label(&s.g, {});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->changes, 4);
+  EXPECT_EQ(result->text, "1 rms_norm, 3 softmax");
+}
+
 TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   for (auto [in, out] :
        {std::pair("k_cache.3", "k_cache.3.out"), std::pair("k", "k_out"), std::pair("k", "k_new"),
