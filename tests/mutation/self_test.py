@@ -14,6 +14,7 @@ import areas
 import changes
 import mutate
 import records
+import together
 import workplace
 
 CODE = '''// a comment: a < b
@@ -91,18 +92,89 @@ class FindsPlaces(unittest.TestCase):
             self.assertTrue(areas.own_labels(files[0]))
 
 
+WRAPPED = '''constexpr int kMost = 7;
+constexpr int Half(int x) { return x / 2; }
+int Sum(const std::vector<int>& xs, int most) {
+  int sum = kMost + 1;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (xs[i] > most && !Skipped(xs, Half(i))) continue;
+    sum += std::min(xs[i], most);
+    const auto less = [&](int x) { return x < sum; };
+    Note(less(most), sum);
+  }
+  return sum;
+}
+'''
+
+
+class Together(unittest.TestCase):
+    def edit(self, was, becomes, number=1):
+        at = WRAPPED.index(was)
+        begin, end, text = together.changed_span(was, becomes)
+        return together.Places(WRAPPED, False).edit(number, at + begin, at + end, text)
+
+    def test_a_change_is_a_branch_around_what_it_lies_in(self):
+        for was, becomes, expected in (
+                ('sum += std::min', 'sum -= std::min',
+                 '{ if (RONDO_MUTANT(1)) { sum -= std::min(xs[i], most); } else { sum += std::min(xs[i], most); } }'),
+                ('Note(less(most), sum);', '{}', '{ if (RONDO_MUTANT(1)) { {} } else { Note(less(most), sum); } }'),
+                ('continue;', '{}', '{ if (RONDO_MUTANT(1)) { {} } else { continue; } }'),
+                ('x < sum', 'x <= sum', '{ if (RONDO_MUTANT(1)) { return x <= sum; } else { return x < sum; } }'),
+                ('i < xs.size()', 'i > xs.size()', '(RONDO_MUTANT(1) ? (i > xs.size()) : (i < xs.size()))'),
+                ('if (xs[i] > most', 'if (xs[i + 1] > most',
+                 '(RONDO_MUTANT(1) ? (xs[i + 1] > most && !Skipped(xs, Half(i))) : (xs[i] > most && !Skipped(xs, Half(i))))'),
+                ('kMost + 1', 'kMost - 1', '(RONDO_MUTANT(1) ? (kMost - 1) : (kMost + 1))'),
+                ('x / 2', 'x / 3', '{ if (RONDO_RUNNING_MUTANT(1)) { return x / 3; } else { return x / 2; } }')):
+            self.assertEqual(self.edit(was, becomes).text, expected)
+
+    def test_a_constant_is_left_alone(self):
+        self.assertIsNone(self.edit('kMost = 7', 'kMost = 8'))
+
+    def test_changes_that_overlap_are_left_for_later(self):
+        edits = [self.edit('sum += std::min', 'sum -= std::min', 1), self.edit('std::min', 'std::max', 2),
+                 self.edit('x < sum', 'x > sum', 3)]
+        text, lines = together.put_together(WRAPPED, edits)
+        self.assertEqual(lines, {1: (8, 8), 3: (9, 9)})
+        self.assertEqual(text.count('RONDO_MUTANT'), 2)
+        self.assertTrue(text.startswith(together.INCLUDE))
+        self.assertIn('RONDO_MUTANT(3)', text.split('\n')[8])
+
+    def test_errors_are_told_by_their_places(self):
+        output = 'In file included from a.cc:1:\n../../core/b.cc:12:3: error: no\n../../core/b.cc:14:9: note: here\n'
+        self.assertEqual(together.places_of_errors(output), [('../../core/b.cc', 12)])
+
+    def test_each_is_tried_by_its_number(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, 'core'))
+            place = FakePlace(folder, [])
+            place.write('core/count.cc', CODE)
+            lines = [l for l in CODE.split('\n') if 'return ' in l]
+            drawn = [records.Change('core/count.cc', 1, 'operator', line, line.replace(was, becomes)) for line, was, becomes in
+                     ((lines[0], '>', '<'), (lines[1], '-', '+'))]
+            place.finds = {2}
+            outcomes = mutate.try_together(place, drawn, True, lambda text: None)
+            self.assertEqual(outcomes, {drawn[0]: ('survived', ''), drawn[1]: ('found', 'core')})
+            self.assertEqual(place.text, CODE)
+
+
 class FakePlace:
     """A tree of one file whose test fails if a change is among `found`, and hangs or survives otherwise."""
 
     def __init__(self, folder, found, not_compiled=()):
         self.tree, self.found, self.not_compiled, self.ran = folder, found, not_compiled, []
-        self.text, self.built, self.has_not = CODE, [], set()
+        self.text, self.built, self.has_not, self.chosen, self.finds = CODE, [], set(), 0, set()
 
     def tests_of(self, labels, without=()):
         return [name for name in labels or ['rest'] if name not in without]
 
     def unmeasured(self, names):
         return []
+
+    def measure(self, names):
+        return True
+
+    def has_file(self, name, path):
+        return name not in self.has_not
 
     def build(self, names):
         self.built += names
@@ -112,6 +184,8 @@ class FakePlace:
 
     def first_failure(self, names):
         self.ran += names
+        if self.chosen:
+            return names[0] if self.chosen in self.finds else ''
         return next((names[0] for line in self.found if line in self.text), '')
 
     def write(self, path, text):

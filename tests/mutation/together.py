@@ -120,7 +120,7 @@ class Places:
 
     def edit(self, number, at, end, becomes):
         """Of the change of text [at, end); None if it is to be tried alone."""
-        inside = [i for i, t in enumerate(self.tokens) if t.at < max(end, at + 1) and t.end > at]
+        inside = [i for i, t in enumerate(self.tokens) if (t.at <= at <= t.end if at == end else t.at < end and t.end > at)]
         constant = self._constant(inside[0]) if inside else 'value'
         if constant == 'value':
             return None
