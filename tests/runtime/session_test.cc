@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "core/synthetic.h"
+#include "tests/plan/plan_maker.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/fake_driver.h"
 #include "tests/runtime/open_tiny.h"
@@ -266,6 +268,33 @@ TEST_P(SessionTest, APlanAndARuntimeMayBeDroppedBeforeTheirSession) {
   plan_ = Plan();
   runtime_ = Runtime();
   EXPECT_EQ(RunAdd(session), kOnce);
+}
+
+// Work before a partition is done when any of its streams begins, and all of them are when the partition
+// ends.
+TEST(Streams, EachThatAPartitionUsesWaitsForTheFirstAndIsWaitedFor) {
+  for (uint32_t used = 0; used < 8; ++used) {  // bit s: stream s
+    Maker maker;
+    maker.arena_bytes = 512;
+    for (uint32_t s = 0; s < 3; ++s) {
+      const int64_t part = 16 * s;
+      maker.Copy(Maker::kIn, Maker::kOut, 16, part, part, (used >> s & 1) != 0 ? s : 0);
+    }
+    maker.Copy(Maker::kIn, Maker::kOut, 16, 48, 48);
+    PlanData data = maker.Make();
+    data.weights_bytes = 0;
+    data.requirements.target = "host";
+    const_cast<DeviceBytes&>(data.requirements.devices[0]).weights = 0;
+    FakeDriver driver;
+    driver.controls.max_streams = 3;
+    Result<Plan> plan = Plan::FromData(data, {});
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    Result<Runtime> runtime = Runtime::Create(&driver);
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    Result<Session> session = Session::Create(*runtime, *plan);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    EXPECT_EQ(driver.controls.calls["Wait"], 2 * std::popcount(used >> 1)) << used;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, SessionTest, testing::ValuesIn(DriverNames()),

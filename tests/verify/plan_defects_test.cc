@@ -13,6 +13,18 @@ TEST(Undamaged, ChainHasNoFindings) {
   EXPECT_EQ(FindingsOf(data), "");
 }
 
+TEST(Undamaged, InputsThatAreGivenAreTaken) {
+  Chain chain;
+  const PlanData data = chain.MakePlan();
+  Result<Plan> plan = Plan::FromData(data, {});
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const HostDriverHandle driver = MakeHostDriver();
+  const std::vector<float> in(64, 3);
+  VerifyOptions options;
+  options.inputs = {{{"in", kNone, DType::kF32, Shape{64}, in.data(), 256}}};
+  EXPECT_EQ(FindingsOf(*plan, driver.get(), options), "");
+}
+
 // A run gives each output in its own type.
 TEST(Undamaged, InputsAndOutputsOfSeveralTypesHaveNoFindings) {
   for (const DType in : {DType::kF32, DType::kI32, DType::kI64}) {
@@ -114,6 +126,16 @@ TEST(PlanDefect, WrittenInput) {
   chain.Copy(chain.c, Maker::kIn);
   EXPECT_FINDS(FindingsOf(chain.MakePlan()),
                "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 0");
+}
+
+// A weight lies in no arena: what is written there is over nothing that is.
+TEST(PlanDefect, WrittenWeight) {
+  Chain chain;
+  chain.Copy(chain.c, chain.w);
+  const std::string text = FindingsOf(chain.MakePlan());
+  EXPECT_FINDS(text, "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 6");
+  EXPECT_FINDS(text, "\nweights: device 0, buffer 6");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
 }
 
 TEST(PlanDefect, ReversalInPlace) {
