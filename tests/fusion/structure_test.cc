@@ -104,7 +104,7 @@ TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
 // The range of a tensor and what it is quantised to are one kernel on the host; elements that are written to
 // their places in a padded tensor are computed there, not copied.
 TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
-  const auto skeletons = [](bool padded) {
+  const auto skeletons = [](bool padded, bool shown = false) {
     Graph graph;
     Builder b(&graph);
     const Shape shape{1, 3, 4, 5};
@@ -118,6 +118,7 @@ TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
       ir::IndexedAttrs attrs;
       attrs.map = ir::Slice(ir::Slice(ir::DenseView(larger), 2, 1, 1, 4), 3, 1, 1, 5);
       attrs.may_collide = false;
+      if (shown) graph.outputs.push_back({"bytes", y});
       y = b.IndexedWrite(around, y, {}, attrs);
     }
     graph.outputs.push_back({"y", y});
@@ -136,6 +137,8 @@ TEST_F(Structure, OnTheHostATensorIsQuantisedBesideItsRangeOrWhereItIsPadded) {
   };
   EXPECT_EQ(skeletons(false), std::vector<Skeleton>{Skeleton::kReduction});
   EXPECT_EQ(skeletons(true), std::vector<Skeleton>{Skeleton::kMap});
+  EXPECT_EQ(skeletons(true, true),
+            std::vector<Skeleton>{Skeleton::kReduction});  // they are needed by themselves
 }
 
 // The greatest and the least of rows, then of all, and what is computed of both.

@@ -59,6 +59,23 @@ TEST(RecogniseAttentionTest, GroupedHeadsScalesAndAnAddedMask) {
   EXPECT_TRUE(s.g.ViewOf(a.inputs[1]).affine());
 }
 
+TEST(RecogniseAttentionTest, AMaskStandsOnEitherSideOfItsSumWhateverComputesIt) {
+  for (const bool first : {false, true}) {
+    for (const int how : {0, 1, 2, 3}) {
+      Pieces p;
+      SmallGraph& s = p.s;
+      NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
+      if (how == 1) mask = s.b.Unary(TapeOp::kExp, mask);
+      if (how == 2) mask = s.b.Sub(mask, s.In("less", Shape({kB, 1, kS, kT})));
+      if (how == 3) mask = s.b.Reduce(ir::ReduceKind::kSum, s.In("many", Shape({kB, 2, kS, kT})), {1}, true);
+      const NodeId scores = s.b.MatMul(p.q, p.k);
+      const NodeId masked = first ? s.b.Add(mask, scores) : s.b.Add(scores, mask);
+      s.Out("y", s.b.MatMul(Softmax(&s, masked), p.v));
+      EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 1) << first << " " << how;
+    }
+  }
+}
+
 // As of scores that are scaled by the logarithm of how many there are.
 TEST(RecogniseAttentionTest, ANumberThatOnlyARunKnowsIsAFactorOfTheQueries) {
   for (const bool masked_first : {false, true}) {

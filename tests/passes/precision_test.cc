@@ -261,6 +261,19 @@ TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
   EXPECT_EQ(s.g.node(s.g.outputs[0].node).dtype, DType::kF32);
 }
 
+// A product of two values that the inputs make large is beyond f16, whoever reads it.
+TEST(LowerPrecision, WhatGrowsWithAPowerOfTheActivationsStaysInF32) {
+  for (const bool squared : {false, true}) {
+    SmallGraph s;
+    const NodeId tens = s.b.Floats(DType::kF32, {64, 64}, std::vector<double>(64 * 64, 10));
+    const NodeId p = s.b.MatMul(s.In("x", {2, 64}), tens), q = s.b.MatMul(s.In("z", {2, 64}), tens);
+    const NodeId y = s.b.Mul(p, squared ? p : q);  // some 4e5
+    s.Out("a", s.b.BinaryScalar(TapeOp::kMul, y, 1e-3));
+    s.Out("b", s.b.Unary(TapeOp::kSqrt, y));
+    EXPECT_LT(ErrorIn(DType::kF16, &s), 1e-2);
+  }
+}
+
 TEST(LowerPrecision, NormsAreComputedInF32) {
   SmallGraph s;
   const NodeId x = s.b.Add(s.b.MatMul(s.In("x", {2, 64}), Weight(&s, {64, 64}, 40)), s.In("r", {2, 64}));
