@@ -54,6 +54,18 @@ class Structure : public testing::Test {
   uint64_t weights_ = 0;
 };
 
+TEST_F(Structure, AnOutputAndTheSameInAnotherOrderNeedNoMemoryBesideTheirs) {
+  for (const bool turned_first : {false, true}) {
+    Graph graph;
+    Builder b(&graph);
+    const NodeId y = b.Unary(TapeOp::kTanh, b.Input("x", DType::kF32, Shape{4, 6}));
+    if (!turned_first) graph.outputs.push_back({"y", y});
+    graph.outputs.push_back({"turned", b.Transpose(y, {1, 0})});
+    if (turned_first) graph.outputs.push_back({"y", y});
+    EXPECT_EQ(Temporaries(ExpectFusionKeepsMeaning(graph, 1)), 0) << turned_first;
+  }
+}
+
 TEST_F(Structure, CopiesThatShareAKernelKeepTheReasonOfEach) {
   const NodeId x = Input(Shape{4, 6}), y = Input(Shape{4, 6});
   const LoweredProgram together = FuseTo({b_.Transpose(x, {1, 0}), b_.Transpose(y, {1, 0})});

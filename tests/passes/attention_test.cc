@@ -65,7 +65,7 @@ TEST(RecogniseAttentionTest, AMaskStandsOnEitherSideOfItsSumWhateverComputesIt) 
       Pieces p;
       SmallGraph& s = p.s;
       NodeId mask = s.In("mask", Shape({kB, 1, kS, kT}));
-      if (how == 1) mask = s.b.Unary(TapeOp::kExp, mask);
+      if (how == 1) mask = s.b.Unary(TapeOp::kExp, s.In("all", Shape({kB, kH, kS, kT})));
       if (how == 2) mask = s.b.Sub(mask, s.In("less", Shape({kB, 1, kS, kT})));
       if (how == 3) mask = s.b.Reduce(ir::ReduceKind::kSum, s.In("many", Shape({kB, 2, kS, kT})), {1}, true);
       const NodeId scores = s.b.MatMul(p.q, p.k);
