@@ -1,6 +1,7 @@
 // What fusion promises to put together, counted in kernels: the random graphs would not notice a lost fusion.
 #include <gtest/gtest.h>
 
+#include "compiler/fusion/context.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/builder.h"
 #include "tests/fusion/keeps_meaning.h"
@@ -53,6 +54,19 @@ class Structure : public testing::Test {
   Builder b_;
   uint64_t weights_ = 0;
 };
+
+// A view of widened elements reads nothing by itself.
+TEST_F(Structure, WhatOneReaderWidensThroughAViewIsWidenedOnce) {
+  const NodeId wide = b_.Cast(b_.Input("x", DType::kF16, Shape{4, 6}), DType::kF32);
+  const NodeId y = b_.Unary(TapeOp::kTanh, b_.Transpose(wide, {1, 0}));
+  graph_.outputs.push_back({"y", y});
+  const NodeId nodes = graph_.size();
+  fusion::WidenAtReaders(&graph_);
+  EXPECT_EQ(graph_.size(), nodes);
+  graph_.outputs.push_back({"z", b_.Unary(TapeOp::kExp, wide)});
+  fusion::WidenAtReaders(&graph_);
+  EXPECT_EQ(graph_.size(), nodes + 2) << "the second reader has one of its own";
+}
 
 TEST_F(Structure, AnOutputAndTheSameInAnotherOrderNeedNoMemoryBesideTheirs) {
   for (const bool turned_first : {false, true}) {
