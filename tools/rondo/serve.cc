@@ -36,6 +36,10 @@ class ServeCommand : public Command {
         .Flag("--no-batching", &no_batching_, "each request has a run of its own")
         .Number("--memory", &memory_, "load plans up to so much stated memory in all, old versions included",
                 "GB")
+        .Text("--python", &server_.catalog.python,
+              "a Python with tokenizers and jinja2, for models with a tokenizer.json or a chat template "
+              "(python3)",
+              "F")
         .Number("--poll", &poll_, "look for new versions so often (1)", "SECONDS")
         .Rare()
         .Group("Limits")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 
 #include "tools/rondo/report.h"
 
@@ -10,6 +11,17 @@ namespace rondo::serve {
 void Catalog::Say(const std::string& sentence) const {
   if (!options_.silent) std::fprintf(stderr, "rondo serve: %s\n", sentence.c_str());
 }
+
+namespace {
+
+std::string Describe(const LoadedModel& model) {
+  const std::string bytes = tools::BytesText(model.bytes);
+  if (model.plan != nullptr) return bytes;
+  return bytes + ", a language model of " + std::to_string(model.language->slots()) + " text(s) at a time and " +
+         std::to_string(model.language->context()) + " positions";
+}
+
+}  // namespace
 
 uint64_t Catalog::bytes() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -21,7 +33,8 @@ uint64_t Catalog::bytes() const {
 }
 
 Result<std::shared_ptr<LoadedModel>> Catalog::Load(const std::string& name, int64_t number,
-                                                   const FoundVersion& version, ModelCounts* counts) {
+                                                   const FoundModel& found, ModelCounts* counts) {
+  const FoundVersion& version = found.versions.at(number);
   PlanOptions plan_options = tools::PlanOptionsOf(backend_.load_options());
   plan_options.name = name;
   RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(version.plan.c_str(), plan_options));
@@ -39,8 +52,26 @@ Result<std::shared_ptr<LoadedModel>> Catalog::Load(const std::string& name, int6
                          tools::BytesText(model->bytes).c_str(), options_.pool.sessions,
                          tools::BytesText(used).c_str(), tools::BytesText(options_.memory).c_str());
   }
-  RONDO_ASSIGN_OR_RETURN(model->plan, ServedPlan::Load(backend_, plan, options_.pool, counts));
+  RONDO_RETURN_IF_ERROR(LoadForm(plan, found.folder, model.get()));
+  model->loaded = std::time(nullptr);
   return model;
+}
+
+// A decoder continues texts, unless it is of a kind that only tensors serve.
+Status Catalog::LoadForm(const Plan& plan, const std::string& folder, LoadedModel* model) const {
+  if (LanguageModel::IsOne(plan.data())) {
+    Result<std::unique_ptr<LanguageModel>> language =
+        LanguageModel::Load(backend_, plan, options_.pool, options_.python, folder, model->counts);
+    if (language.ok()) {
+      model->language = language.Take();
+      model->forms = FindBatchForms(plan.data(), false);
+      return Status::Ok();
+    }
+    if (language.status().code() != Code::kUnsupported) return language.status();
+  }
+  RONDO_ASSIGN_OR_RETURN(model->plan, ServedPlan::Load(backend_, plan, options_.pool, model->counts));
+  model->forms = model->plan->forms();
+  return Status::Ok();
 }
 
 Status Catalog::Refresh() {
@@ -89,7 +120,7 @@ void Catalog::RefreshModel(const std::string& name, const FoundModel& found) {
     const auto& [number, version] = *it;
     if (old != nullptr && old->version == number && old->fingerprint == version.fingerprint) return;
     if (failed == version.fingerprint) continue;
-    Result<std::shared_ptr<LoadedModel>> loaded = Load(name, number, version, counts);
+    Result<std::shared_ptr<LoadedModel>> loaded = Load(name, number, found, counts);
     const std::string what = "model \"" + name + "\", version " + std::to_string(number);
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = entries_[name];
@@ -105,7 +136,7 @@ void Catalog::RefreshModel(const std::string& name, const FoundModel& found) {
       continue;
     }
     ++counts->loads;
-    Say(what + " is ready: " + tools::BytesText((*loaded)->bytes));
+    Say(what + " is ready: " + Describe(**loaded));
     entry = Entry{*loaded, "", "", 0, 0};
     alive_.erase(
         std::remove_if(alive_.begin(), alive_.end(), [](const auto& weak) { return weak.expired(); }),

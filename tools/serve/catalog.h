@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/serve/backend.h"
+#include "tools/serve/language_model.h"
 #include "tools/serve/model_counts.h"
 #include "tools/serve/model_folder.h"
 #include "tools/serve/served_plan.h"
@@ -27,6 +28,7 @@ struct CatalogOptions {
   uint64_t memory = 0;                   // bytes of all that is loaded; 0: what the devices have
   std::chrono::milliseconds poll{1000};  // how often the folder is looked at
   bool silent = false;                   // else what is loaded is said on standard error
+  std::string python = "python3";        // of tokenizers and chat templates
 };
 
 // A version in use. Alive as long as someone has it.
@@ -35,12 +37,15 @@ struct LoadedModel {
   int64_t version = 0;
   std::string fingerprint;
   uint64_t bytes = 0;  // as the plan states
-  std::unique_ptr<ServedPlan> plan;
+  int64_t loaded = 0;  // seconds since 1970
+  std::vector<BatchForm> forms;
+  std::unique_ptr<ServedPlan> plan;  // one of these
+  std::unique_ptr<LanguageModel> language;
   ModelCounts* counts = nullptr;
 
   // Takes no request any more, and returns when those it has are answered.
-  void Drain() { plan->Drain(); }
-  size_t waiting() const { return plan->waiting(); }
+  void Drain() { plan != nullptr ? plan->Drain() : language->Drain(); }
+  size_t waiting() const { return plan != nullptr ? plan->waiting() : language->waiting(); }
 };
 
 struct ModelState {
@@ -78,8 +83,9 @@ class Catalog {
     uint64_t tried_beside = 0;  // if it lacked memory: the bytes that were loaded then
   };
   void RefreshModel(const std::string& name, const FoundModel& found);
-  Result<std::shared_ptr<LoadedModel>> Load(const std::string& name, int64_t number,
-                                            const FoundVersion& version, ModelCounts* counts);
+  Result<std::shared_ptr<LoadedModel>> Load(const std::string& name, int64_t number, const FoundModel& found,
+                                            ModelCounts* counts);
+  Status LoadForm(const Plan& plan, const std::string& folder, LoadedModel* model) const;
   void Retire(std::shared_ptr<LoadedModel> model);
   void Say(const std::string& sentence) const;
 

@@ -66,9 +66,12 @@ void Connection::Start(bool room) {
       asio::detached);
 }
 
-void Connection::CloseIfIdle() {
-  asio::post(stream_.get_executor(), [weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self != nullptr && self->idle_) self->stream_.close();
+void Connection::Close(bool if_idle) {
+  asio::post(stream_.get_executor(), [weak = weak_from_this(), if_idle] {
+    const auto self = weak.lock();
+    if (self == nullptr || (if_idle && !self->idle_)) return;
+    self->stream_.close();
+    if (const auto reply = self->reply_.lock()) reply->Close();
   });
 }
 
@@ -174,6 +177,7 @@ Connection::Awaitable<bool> Connection::Answer(Parser* parser, ByteCharge charge
   auto reply = std::make_shared<PendingReply>(stream_.get_executor(), Clock::now() + host_->limits.answer,
                                               host_->limits.waiting_bytes);
   http::request<http::string_body> message = parser->release();
+  reply_ = reply;
   stream_.expires_never();
   WatchForEnd(reply);
   host_->handler(RequestOf(&message, std::move(charge)), reply);

@@ -38,8 +38,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ~Connection();
   // `room`: else the client is told that there is none.
   void Start(bool room);
-  // Any thread.
-  void CloseIfIdle();
+  // Any thread. `if_idle`: unless a request is being answered.
+  void Close(bool if_idle);
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -58,6 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionHost* host_;
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
+  std::weak_ptr<PendingReply> reply_;  // to the request that is being answered
   bool idle_ = true;
   bool head_only_ = false;  // of a HEAD request
   unsigned version_ = 11;

@@ -25,6 +25,7 @@ struct HttpServer::Impl : ConnectionHost {
   asio::io_context io;  // behind the set, which the connections that go with it leave
   tcp::acceptor acceptor{io};
   uint16_t port = 0;
+  uint32_t thread_count = 1;
   std::vector<std::thread> threads;
 
   void Begin() override { ++requests; }
@@ -90,8 +91,6 @@ struct HttpServer::Impl : ConnectionHost {
   }
 };
 
-HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, uint16_t port,
                                                       uint32_t threads, const HttpLimits& limits,
                                                       ByteBudget* budget, HttpHandler handler) {
@@ -100,15 +99,28 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address
   impl->budget = budget;
   impl->handler = std::move(handler);
   RONDO_RETURN_IF_ERROR(impl->Listen(address, port));
-  Impl* raw = impl.get();
-  asio::co_spawn(raw->io, raw->Accept(), asio::detached);
-  for (uint32_t i = 0; i < threads; ++i) raw->threads.emplace_back([raw] { raw->io.run(); });
+  impl->thread_count = threads;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
-HttpServer::~HttpServer() {
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HttpServer::~HttpServer() { Stop(); }
+
+void HttpServer::Run() {
+  Impl* impl = impl_.get();
+  asio::co_spawn(impl->io, impl->Accept(), asio::detached);
+  for (uint32_t i = 0; i < impl->thread_count; ++i) impl->threads.emplace_back([impl] { impl->io.run(); });
+}
+
+void HttpServer::Stop() {
   impl_->io.stop();
   for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
+}
+
+void HttpServer::CloseAll() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  for (Connection* connection : impl_->connections) connection->Close(false);
 }
 
 uint16_t HttpServer::port() const { return impl_->port; }
@@ -134,7 +146,7 @@ void HttpServer::Drain() {
     impl->acceptor.close(ignored);
   });
   const std::lock_guard<std::mutex> lock(impl_->mutex);
-  for (Connection* connection : impl_->connections) connection->CloseIfIdle();
+  for (Connection* connection : impl_->connections) connection->Close(true);
 }
 
 bool HttpServer::WaitUntilIdle(std::chrono::milliseconds limit) {

@@ -36,7 +36,9 @@ class HttpServer {
   static Result<std::unique_ptr<HttpServer>> Start(const std::string& address, uint16_t port,
                                                    uint32_t threads, const HttpLimits& limits,
                                                    ByteBudget* budget, HttpHandler handler);
-  ~HttpServer();  // ends all connections at once
+  ~HttpServer();  // stops
+  // Begins to accept connections.
+  void Run();
 
   uint16_t port() const;
   HttpCounts counts() const;
@@ -44,6 +46,10 @@ class HttpServer {
   void Drain();
   // Waits until no request is being answered; false after `limit`.
   bool WaitUntilIdle(std::chrono::milliseconds limit);
+  // Closes all connections: nobody waits for an answer any more.
+  void CloseAll();
+  // Ends the threads; no request is handled any more.
+  void Stop();
 
  private:
   struct Impl;

@@ -58,11 +58,13 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   raw->catalog_ = std::make_unique<Catalog>(*raw->backend_, options.catalog);
   RONDO_RETURN_IF_ERROR(raw->catalog_->Refresh());
   raw->v2_ = std::make_unique<V2Api>(*raw->backend_, *raw->catalog_, raw->ending_);
+  raw->openai_ = std::make_unique<OpenAiApi>(*raw->catalog_, raw->ending_, options.http.answer);
   RONDO_ASSIGN_OR_RETURN(
       raw->http_, HttpServer::Start(options.address, options.port, options.http_threads, options.http,
                                     &raw->budget_, [raw](HttpRequest request, std::shared_ptr<Reply> reply) {
                                       raw->Handle(std::move(request), reply);
                                     }));
+  raw->http_->Run();
   raw->catalog_->Start();
   return server;
 }
@@ -70,6 +72,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
 void Server::Handle(HttpRequest request, const std::shared_ptr<Reply>& reply) {
   const std::vector<std::string> path = PartsOf(request.path);
   if (!path.empty() && path[0] == "v2") return v2_->Handle(path, std::move(request), reply);
+  if (!path.empty() && path[0] == "v1") return openai_->Handle(path, std::move(request), reply);
   if (path.size() == 1 && path[0] == "metrics") {
     HttpResponse response;
     response.type = "text/plain; version=0.0.4";
@@ -77,7 +80,7 @@ void Server::Handle(HttpRequest request, const std::shared_ptr<Reply>& reply) {
     return reply->Send(std::move(response));
   }
   reply->Send(
-      ErrorResponse(404, "there is nothing at " + request.path.substr(0, 256) + "; see /v2, /metrics"));
+      ErrorResponse(404, "there is nothing at " + request.path.substr(0, 256) + "; see /v1, /v2, /metrics"));
 }
 
 bool Server::End(std::chrono::milliseconds grace) {
@@ -86,8 +89,10 @@ bool Server::End(std::chrono::milliseconds grace) {
   if (http_ != nullptr) {
     http_->Drain();
     answered = http_->WaitUntilIdle(grace);
+    http_->CloseAll();
   }
   if (catalog_ != nullptr) catalog_->Stop();
+  if (http_ != nullptr) http_->Stop();
   http_.reset();
   return answered;
 }

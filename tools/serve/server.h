@@ -9,6 +9,7 @@
 #include "tools/serve/backend.h"
 #include "tools/serve/catalog.h"
 #include "tools/serve/http_server.h"
+#include "tools/serve/openai_api.h"
 #include "tools/serve/v2_api.h"
 
 namespace rondo::serve {
@@ -45,6 +46,7 @@ class Server {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<V2Api> v2_;
+  std::unique_ptr<OpenAiApi> openai_;
   std::unique_ptr<HttpServer> http_;  // last: it calls the others
 };
 

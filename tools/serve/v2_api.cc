@@ -65,7 +65,7 @@ HttpResponse V2Api::Metadata(const LoadedModel& model) const {
   json described = {{"name", model.name},
                     {"versions", {std::to_string(model.version)}},
                     {"platform", "rondo_" + backend_.Name()}};
-  const std::vector<BatchForm>& forms = model.plan->forms();
+  const std::vector<BatchForm>& forms = model.forms;
   described["inputs"] = PortsOf(forms[0].inputs, forms[0].joins);
   described["outputs"] = PortsOf(forms[0].outputs, forms[0].joins);
   // What the protocol has no place for.
@@ -127,6 +127,8 @@ void V2Api::Infer(const std::string& name, const std::string& version, HttpReque
     std::string why;
     const std::shared_ptr<LoadedModel> model = catalog_.Find(name, version, &why);
     if (model == nullptr) return reply->Send(ending_ ? BusyResponse(503, why) : ErrorResponse(404, why));
+    if (model->plan == nullptr)
+      return reply->Send(ErrorResponse(400, "the model \"" + name + "\" continues texts: see /v1/completions"));
     ModelCounts* counts = model->counts;
     const auto answer_with = [counts, reply](HttpResponse response) {
       ++counts->answers[static_cast<size_t>(response.status / 100)];

@@ -1,0 +1,67 @@
+// OpenAiAnswer: what comes of the texts of one request, as OpenAI's clients read it: one object, or a stream of
+// server-sent events.
+//
+// Any thread; texts of one request may come from several engines at once.
+#ifndef RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_
+#define RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_
+
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/serve/model_counts.h"
+#include "tools/serve/openai_request.h"
+
+namespace rondo::serve {
+
+// {"error": {"message", "type", ...}}
+HttpResponse OpenAiError(int status, const std::string& sentence);
+
+class OpenAiAnswer {
+ public:
+  // Of `texts` of them. `counts` must outlive it. A stream's deadline moves by `patience` with each piece.
+  OpenAiAnswer(std::shared_ptr<Reply> reply, const TextRequest& request, size_t texts, ModelCounts* counts,
+               std::chrono::milliseconds patience);
+
+  void Add(size_t text, const TextPiece& piece);
+  void End(size_t text, const TextEnd& end);
+  // In place of all that: no text comes.
+  void Fail(HttpResponse response);
+  // Nobody waits for what is left of it.
+  bool closed() const;
+
+ private:
+  struct Text {
+    std::string text, reason;
+    std::vector<TokenChance> tokens;
+    std::vector<std::vector<TokenChance>> likeliest;
+    bool begun = false;
+  };
+  nlohmann::json Head(bool chunk) const;
+  nlohmann::json Choice(size_t index, const Text& text) const;
+  nlohmann::json Delta(size_t index, const TextPiece& piece, const std::string& reason);
+  nlohmann::json Chances(const Text& text) const;
+  nlohmann::json Usage() const;
+  void Event(const nlohmann::json& event);
+  void Finish();
+  void Refuse(HttpResponse response);
+
+  const std::shared_ptr<Reply> reply_;
+  const bool is_chat_, streams_, usage_, chances_;
+  const std::string model_, id_;
+  const int64_t created_;
+  ModelCounts* const counts_;
+  const std::chrono::milliseconds patience_;
+  const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::vector<Text> texts_;
+  size_t left_;
+  int64_t prompt_tokens_ = 0, tokens_ = 0;
+  bool begun_ = false, ended_ = false;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_

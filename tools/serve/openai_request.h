@@ -1,0 +1,36 @@
+// Requests of OpenAI's /v1/completions and /v1/chat/completions, read into plain data.
+#ifndef RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_
+#define RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "tools/rondo/sampler.h"
+#include "tools/serve/text_job.h"
+
+namespace rondo::serve {
+
+struct TextRequest {
+  std::string model;
+  bool is_chat = false;
+  nlohmann::json messages;            // of a chat
+  std::vector<std::string> prompts;   // of completions: texts,
+  std::vector<Tokens> prompt_tokens;  // or tokens
+  tools::SamplerSettings sampling;
+  bool has_seed = false;
+  int64_t count = 1;         // texts for each prompt
+  int64_t most_tokens = -1;  // -1: not said
+  int chances = -1;          // as TextJob::chances
+  bool ignores_ends = false;
+  std::vector<std::string> stops;
+  bool streams = false, usage = false;  // usage: in a last chunk
+};
+
+// kInvalidArgument, naming the member, for what is no such request, or asks for what is not done.
+Result<TextRequest> ReadTextRequest(const nlohmann::json& body, bool is_chat);
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_

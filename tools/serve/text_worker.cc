@@ -1,0 +1,128 @@
+#include "tools/serve/text_worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "tools/serve/text_worker_script.h"
+
+extern char** environ;
+
+namespace rondo::serve {
+
+namespace {
+
+constexpr std::chrono::seconds kMostTime{20};
+constexpr size_t kMostLine = 256 << 20;
+
+}  // namespace
+
+Status TextWorker::Begin() {
+  if (process_ != 0) return Status::Ok();
+  int in[2], out[2];  // ours, the process's
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
+    return Status::Error(Code::kIo, "no socket for the tokenizer's process: %s", std::strerror(errno));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out) != 0) {
+    close(in[0]), close(in[1]);
+    return Status::Error(Code::kIo, "no socket for the tokenizer's process: %s", std::strerror(errno));
+  }
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, in[1], 0);
+  posix_spawn_file_actions_adddup2(&files, out[1], 1);
+  posix_spawn_file_actions_addclosefrom_np(&files, 3);  // the server's connections are not this process's
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  // In a group of its own: a signal from the terminal ends the server first, and that ends it.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  const char* line[] = {python_.c_str(), "-c", kTextWorkerScript, folder_.c_str(), nullptr};
+  const int error = posix_spawnp(&process_, python_.c_str(), &files, &attributes, const_cast<char**>(line), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  close(in[1]), close(out[1]);
+  to_ = in[0], from_ = out[0];
+  read_.clear();
+  if (error == 0) return Status::Ok();
+  process_ = 0;
+  End();
+  return Status::Error(Code::kIo, "%s cannot be started for the model's tokenizer: %s (--python)", python_.c_str(),
+                       std::strerror(error));
+}
+
+void TextWorker::End() {
+  if (process_ != 0) {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  if (to_ >= 0) close(to_);
+  if (from_ >= 0) close(from_);
+  process_ = 0, to_ = -1, from_ = -1;
+}
+
+Status TextWorker::Write(const std::string& line) {
+  for (size_t done = 0; done < line.size();) {
+    pollfd one{to_, POLLOUT, 0};
+    if (poll(&one, 1, static_cast<int>(std::chrono::milliseconds(kMostTime).count())) <= 0) break;
+    const ssize_t count = send(to_, line.data() + done, line.size() - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) break;
+    if (count > 0) done += static_cast<size_t>(count);
+    if (done == line.size()) return Status::Ok();
+  }
+  return Status::Error(Code::kAborted, "the model's tokenizer does not read");
+}
+
+Result<std::string> TextWorker::ReadLine() {
+  const auto until = std::chrono::steady_clock::now() + kMostTime;
+  for (;;) {
+    if (const size_t end = read_.find('\n'); end != read_.npos) {
+      std::string line = read_.substr(0, end);
+      read_.erase(0, end + 1);
+      return line;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd one{from_, POLLIN, 0};
+    if (left.count() <= 0 || read_.size() > kMostLine || poll(&one, 1, static_cast<int>(left.count())) <= 0)
+      return Status::Error(Code::kAborted, "the model's tokenizer did not answer within %lld s",
+                           static_cast<long long>(kMostTime.count()));
+    char bytes[65536];
+    const ssize_t count = read(from_, bytes, sizeof(bytes));
+    if (count == 0 || (count < 0 && errno != EINTR))
+      return Status::Error(Code::kAborted, "the model's tokenizer has ended (%s)", python_.c_str());
+    if (count > 0) read_.append(bytes, static_cast<size_t>(count));
+  }
+}
+
+Result<nlohmann::json> TextWorker::Ask(const nlohmann::json& request) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  RONDO_RETURN_IF_ERROR(Begin());
+  Status status = Write(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
+  std::string line;
+  if (status.ok()) {
+    Result<std::string> answer = ReadLine();
+    status = answer.status();
+    if (answer.ok()) line = answer.Take();
+  }
+  if (!status.ok()) {
+    End();
+    return status;
+  }
+  nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
+  if (!answer.is_object()) return Status::Error(Code::kInternal, "the model's tokenizer answered what is no JSON");
+  const auto error = answer.find("error");
+  if (error == answer.end()) return answer;
+  return Status::Error(Code::kInvalidArgument, "%s", error->get<std::string>().c_str());
+}
+
+}  // namespace rondo::serve

@@ -1,0 +1,45 @@
+// TextWorker: the Python process that knows a model's tokenizer and chat template (text_worker.py).
+//
+// There is no kept library in C or C++ that reads tokenizer.json, or renders chat templates as Jinja does. A
+// process of its own cannot take the server with it: one that dies, or does not answer in time, is started
+// anew with the next request.
+#ifndef RONDO_TOOLS_SERVE_TEXT_WORKER_H_
+#define RONDO_TOOLS_SERVE_TEXT_WORKER_H_
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/status.h"
+
+namespace rondo::serve {
+
+// One request after the other; any thread.
+class TextWorker {
+ public:
+  // `python`: a Python with tokenizers and jinja2; `folder`: the model's.
+  TextWorker(std::string python, std::string folder) : python_(std::move(python)), folder_(std::move(folder)) {}
+  ~TextWorker() { End(); }
+  TextWorker(const TextWorker&) = delete;
+
+  // kInvalidArgument: the worker's own sentence. kAborted: it died, or took longer than 20 s.
+  Result<nlohmann::json> Ask(const nlohmann::json& request);
+
+ private:
+  Status Begin();
+  void End();
+  Status Write(const std::string& line);
+  Result<std::string> ReadLine();
+
+  const std::string python_, folder_;
+  std::mutex mutex_;
+  pid_t process_ = 0;
+  int to_ = -1, from_ = -1;
+  std::string read_;
+};
+
+}  // namespace rondo::serve
+
+#endif  // RONDO_TOOLS_SERVE_TEXT_WORKER_H_
