@@ -9,7 +9,7 @@ import threading
 import time
 
 import served
-from served import Plans, Server, run
+from served import LanguagePlans, Server, run
 
 
 def events(response):
@@ -24,24 +24,10 @@ def events(response):
     raise AssertionError("the stream has no [DONE]")
 
 
-class Language(Plans):
-    plans = ()
-
+class Language(LanguagePlans):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        data = served.OPTIONS.source / "tests/data"
-        cls.greedy = (data / "pycoder/greedy.bytes").read_bytes().decode("latin-1")
-        cls.prompt = cls.greedy[:32]
-        programs = [f"{name}={data}/pycoder/{file}.onnx" for name, file in (("prefill", "prefill64"), ("decode", "decode"))]
-        cls.made = {"pycoder": cls.work / "pycoder.rondo", "sampled": cls.work / "sampled.rondo"}
-        run(served.OPTIONS.rondo, "compile", *programs, "-o", cls.made["pycoder"])
-        run(served.OPTIONS.rondo, "compile", *programs, "-o", cls.made["sampled"], "--sample", "logits")
-        model = data / "open_shapes/builder_decode/model.onnx"
-        for texts in (1, 4):
-            cls.made[f"builder{texts}"] = cls.work / f"builder{texts}.rondo"
-            run(served.OPTIONS.rondo, "compile", f"prefill={model}", f"decode={model}", "-o", cls.made[f"builder{texts}"], "--cache-length", 128,
-                "--shape", f"batch_size={texts}", "--shape", "prefill:sequence_length=16", "--shape", "decode:sequence_length=1")
         cls.server = Server(cls.folder(*cls.made), "--sessions", 2)
         cls.addClassCleanup(cls.server.__exit__)
 

@@ -52,8 +52,8 @@ class Life(Plans):
             self.assertIn("hold as many bytes", json.loads(body)["error"])
             # JSON takes more than its text.
             self.assertEqual(server.say("POST", "/v2/models/rows/infer", b" " * (200 << 10))[0], 503)
-            self.assertEqual(server.infer("rows", floats("x", 2))[0], 200)
             self.wait_for(lambda: server.metric("rondo_serve_held_bytes") == 0)
+            self.assertEqual(server.infer("rows", floats("x", 2))[0], 200)
 
     def load(self, server, seen, stop):
         """Requests, one after the other, until `stop`: statuses and versions."""

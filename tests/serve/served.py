@@ -102,6 +102,11 @@ class Server:
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) * 1024
 
 
+def children(process):
+    """Its own processes."""
+    return [int(word) for task in pathlib.Path(f"/proc/{process}/task").iterdir() for word in (task / "children").read_text().split()]
+
+
 def floats(name, rows, width=8, shift=0.0):
     """An input of the model `rows`, as JSON: row r counts up from r + shift."""
     data = [r + shift + i for r in range(rows) for i in range(width)]
@@ -168,3 +173,25 @@ class Plans(unittest.TestCase):
         coming = folder / f".{name}"
         shutil.copy(cls.made[name], coming)
         coming.rename(place / "model.rondo")
+
+
+class LanguagePlans(Plans):
+    """The same of plans that continue texts: pycoder, and a decoder of one and of four texts that grow apart."""
+
+    plans = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        data = OPTIONS.source / "tests/data"
+        cls.greedy = (data / "pycoder/greedy.bytes").read_bytes().decode("latin-1")
+        cls.prompt = cls.greedy[:32]
+        programs = [f"{name}={data}/pycoder/{file}.onnx" for name, file in (("prefill", "prefill64"), ("decode", "decode"))]
+        cls.made = {"pycoder": cls.work / "pycoder.rondo", "sampled": cls.work / "sampled.rondo"}
+        run(OPTIONS.rondo, "compile", *programs, "-o", cls.made["pycoder"])
+        run(OPTIONS.rondo, "compile", *programs, "-o", cls.made["sampled"], "--sample", "logits")
+        model = data / "open_shapes/builder_decode/model.onnx"
+        for texts in (1, 4):
+            cls.made[f"builder{texts}"] = cls.work / f"builder{texts}.rondo"
+            run(OPTIONS.rondo, "compile", f"prefill={model}", f"decode={model}", "-o", cls.made[f"builder{texts}"], "--cache-length", 128,
+                "--shape", f"batch_size={texts}", "--shape", "prefill:sequence_length=16", "--shape", "decode:sequence_length=1")

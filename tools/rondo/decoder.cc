@@ -7,6 +7,7 @@
 
 #include "core/scalar.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/sampler.h"
 
 namespace rondo::tools {
 
@@ -233,18 +234,6 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
 
 namespace {
 
-// The number of the greatest of `words` logits from `first` on; -1 where one is NaN.
-int64_t Greatest(DType type, const uint8_t* logits, int64_t first, int64_t words) {
-  int64_t best = 0;
-  float greatest = -std::numeric_limits<float>::infinity();
-  for (int64_t word = 0; word < words; ++word) {
-    const float logit = scalar::Load<float>(type, logits, first + word);
-    if (std::isnan(logit)) return -1;
-    if (logit > greatest) best = word, greatest = logit;
-  }
-  return best;
-}
-
 // A mask [..., s, context] of queries from `position` on.
 void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* bytes) {
   const int64_t context = mask.shape[mask.shape.rank - 1], rows = mask.shape[mask.shape.rank - 2];
@@ -346,19 +335,32 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
 // NaN is neither the greatest nor drawn with any probability: no token follows from it. On a
 // device -1 is drawn (compiler/passes/append_sampling.cc).
 Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
-                           Tokens* next) const {
+                           Tokens* next) {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program.program];
   const bool drawn = program.next != kNone;
   const DType type = plan.buffers[of.outputs[drawn ? program.next : program.logits].buffer].dtype;
   const uint8_t* bytes = buffers.result.data();
+  if (chunk.sampling != nullptr) {
+    sampling_ = *chunk.sampling;
+    draws_ = chunk.draws != nullptr ? *chunk.draws : std::vector<int64_t>();
+  }
+  draws_.resize(static_cast<size_t>(form_->texts));
+  std::vector<float> logits(drawn ? 0 : static_cast<size_t>(form_->words));
   next->clear();
   for (int64_t text = 0; text < form_->texts; ++text) {
     if (drawn) {
       next->push_back(scalar::Load<int64_t>(type, bytes, text));
     } else {
       const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
-      next->push_back(Greatest(type, bytes, row * form_->words, form_->words));
+      for (size_t word = 0; word < logits.size(); ++word)
+        logits[word] = scalar::Load<float>(type, bytes, row * form_->words + static_cast<int64_t>(word));
+      SamplerSettings settings;
+      settings.temperature = sampling_.temperature;
+      settings.top_k = sampling_.top_k;
+      settings.top_p = sampling_.top_p;
+      settings.seed = sampling_.seed + static_cast<uint64_t>(text);
+      next->push_back(Sampler(settings, {}, draws_[static_cast<size_t>(text)]++).Draw(&logits).token);
     }
     if (next->back() >= 0) continue;
     return Status::Error(

@@ -3,9 +3,9 @@
 //
 // The texts of a session go in step: token by token, all are at one position. Where prompts are of different
 // lengths, the shorter ones go on with what follows them while the longer ones are still read. Tokens are
-// drawn on the device where the plan does so (compile --sample), and are the greatest logit's, found on the
-// host, where not. Of several processes, each has the same texts and does the same; what only some devices
-// give, the others are told. Borrows the session, the form and the given tensors. Not thread-safe.
+// drawn on the device where the plan does so (compile --sample), and on the host (sampler.h) where not. Of
+// several processes, each has the same texts and does the same; what only some devices give, the others are
+// told. Borrows the session, the form and the given tensors. Not thread-safe.
 #ifndef RONDO_TOOLS_RONDO_DECODER_H_
 #define RONDO_TOOLS_RONDO_DECODER_H_
 
@@ -85,8 +85,7 @@ class Decoder {
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
             std::vector<uint8_t>* bytes) const;
   bool CopyGivenMask(std::vector<uint8_t>* bytes) const;
-  Status TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
-                    Tokens* next) const;
+  Status TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers, Tokens* next);
 
   Session* session_;
   const DecoderForm* form_;
@@ -94,6 +93,8 @@ class Decoder {
   Processes* processes_;
   int64_t position_;
   std::vector<Buffers> buffers_;         // by program of the form
+  Sampling sampling_;                    // of what is drawn on the host,
+  std::vector<int64_t> draws_;           // and how many draws each text has had
   std::vector<uint8_t> encoded_;         // the encoder's result
   std::vector<int64_t> source_lengths_;  // of each text
 };

@@ -138,11 +138,6 @@ class GenerateCommand : public Command {
     for (const Tensor& tensor : given_) form_.given.insert(tensor.name);
     RONDO_ASSIGN_OR_RETURN(loaded_, LoadedSession::Open(plans_[0], load_));
     RONDO_ASSIGN_OR_RETURN(decoder_, FindDecoderForm(loaded_->data(), form_));
-    if (!decoder_.draws && sampling_.temperature > 0) {
-      return Status::Error(Code::kUnsupported,
-                           "--temperature %g: the plan draws no tokens; compile it with --sample logits",
-                           sampling_.temperature);
-    }
     RONDO_ASSIGN_OR_RETURN(std::vector<TextGroup> groups, ReadGroups());
     out_.object() = {{"plan", plans_[0]}, {"runs_on", ToJson(loaded_->runs_on())}};
     Decoder prefix(&loaded_->session, &decoder_, &given_, load_.processes.get());

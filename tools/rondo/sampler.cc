@@ -29,7 +29,8 @@ void TellProbabilities(const std::vector<float>& logits, int likeliest, DrawnTok
   double sum = 0;
   for (float logit : logits) sum += std::exp(static_cast<double>(logit - greatest));
   const auto log_of = [&](int64_t token) {
-    return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(token)] - greatest) - std::log(sum));
+    return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(token)] - greatest) -
+                              std::log(sum));
   };
   drawn->log_probability = log_of(drawn->token);
   std::vector<int64_t> order(logits.size());
@@ -48,13 +49,15 @@ void TellProbabilities(const std::vector<float>& logits, int likeliest, DrawnTok
 float GumbelNoise(int64_t token, int64_t draw, uint64_t seed) {
   // Four tokens have a counter, and each a word of what it gives.
   const auto number = static_cast<uint64_t>(draw);
-  const auto words = Philox({Low(number), static_cast<uint32_t>(token / 4), High(number), 0}, {Low(seed), High(seed)});
+  const auto words =
+      Philox({Low(number), static_cast<uint32_t>(token / 4), High(number), 0}, {Low(seed), High(seed)});
   float u = (static_cast<float>(words[static_cast<size_t>(token % 4)]) + 0.5f) * (1.0f / 4294967296.0f);
   u = std::min(u, 1 - 1.0f / 16777216.0f);
   return -std::log(-std::log1p(-u));
 }
 
-Sampler::Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt) : settings_(std::move(settings)) {
+Sampler::Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt, int64_t draws)
+    : settings_(std::move(settings)), draw_(draws) {
   if (settings_.repetition_penalty == 1) return;
   for (int64_t token : prompt) seen_[token];
 }
@@ -83,7 +86,8 @@ int64_t Sampler::Choose(const std::vector<float>& logits) const {
   float least = -std::numeric_limits<float>::infinity();
   if (settings_.top_k > 0 && settings_.top_k < std::ssize(logits)) {
     sorted = logits;
-    std::nth_element(sorted.begin(), sorted.begin() + settings_.top_k - 1, sorted.end(), std::greater<float>());
+    std::nth_element(sorted.begin(), sorted.begin() + settings_.top_k - 1, sorted.end(),
+                     std::greater<float>());
     least = sorted[static_cast<size_t>(settings_.top_k - 1)];
   }
   const auto weight = [&](float logit) { return std::exp((logit - *greatest) * rate); };
@@ -115,7 +119,8 @@ int64_t Sampler::Choose(const std::vector<float>& logits) const {
 
 DrawnToken Sampler::Draw(std::vector<float>* logits, int likeliest) {
   DrawnToken drawn;
-  const bool spoilt = std::any_of(logits->begin(), logits->end(), [](float logit) { return std::isnan(logit); });
+  const bool spoilt =
+      std::any_of(logits->begin(), logits->end(), [](float logit) { return std::isnan(logit); });
   if (spoilt || logits->empty()) return drawn;
   const bool changes = !seen_.empty() || !settings_.bias.empty();
   const std::vector<float> own = changes && likeliest >= 0 ? *logits : std::vector<float>();
@@ -123,7 +128,8 @@ DrawnToken Sampler::Draw(std::vector<float>* logits, int likeliest) {
   drawn.token = Choose(*logits);
   ++draw_;
   if (likeliest >= 0) TellProbabilities(own.empty() ? *logits : own, likeliest, &drawn);
-  const bool counts = settings_.repetition_penalty != 1 || settings_.presence_penalty != 0 || settings_.frequency_penalty != 0;
+  const bool counts = settings_.repetition_penalty != 1 || settings_.presence_penalty != 0 ||
+                      settings_.frequency_penalty != 0;
   if (counts) ++seen_[drawn.token].generated;
   return drawn;
 }

@@ -1,8 +1,8 @@
 // Sampler: the next token of a text, drawn on the host from its logits.
 //
-// With temperature, top-k and top-p alone the token is the one that a plan compiled with --sample draws on the
-// device (compiler/passes/append_sampling.cc), unless two logits are closer than their rounding: noise is a
-// function of token, draw and seed (Philox4x32-10, Salmon et al., SC 2011), and the greatest sum of logit /
+// With temperature, top-k and top-p alone the token is the one that a plan compiled with --sample draws on
+// the device (compiler/passes/append_sampling.cc), unless two logits are closer than their rounding: noise is
+// a function of token, draw and seed (Philox4x32-10, Salmon et al., SC 2011), and the greatest sum of logit /
 // temperature and Gumbel noise is drawn.
 #ifndef RONDO_TOOLS_RONDO_SAMPLER_H_
 #define RONDO_TOOLS_RONDO_SAMPLER_H_
@@ -38,8 +38,8 @@ struct DrawnToken {
 class Sampler {
  public:
   Sampler() = default;
-  // `prompt`: what repetition_penalty counts beside what is drawn.
-  Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt);
+  // `prompt`: what repetition_penalty counts beside what is drawn. `draws`: how many were made with the seed.
+  Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt, int64_t draws = 0);
 
   // Draws from `logits`, which it changes, and counts the draw. `likeliest`: how many of them are told; < 0:
   // nor is the token's own log-probability.

@@ -17,8 +17,8 @@ namespace {
 std::string Describe(const LoadedModel& model) {
   const std::string bytes = tools::BytesText(model.bytes);
   if (model.plan != nullptr) return bytes;
-  return bytes + ", a language model of " + std::to_string(model.language->slots()) + " text(s) at a time and " +
-         std::to_string(model.language->context()) + " positions";
+  return bytes + ", a language model of " + std::to_string(model.language->slots()) +
+         " text(s) at a time and " + std::to_string(model.language->context()) + " positions";
 }
 
 }  // namespace

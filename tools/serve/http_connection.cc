@@ -51,6 +51,17 @@ HttpRequest RequestOf(http::request<http::string_body>* message, ByteCharge char
   return request;
 }
 
+// Counts a request while it is there, however its coroutine ends.
+class Answering {
+ public:
+  explicit Answering(ConnectionHost* host) : host_(host) { host_->Begin(); }
+  ~Answering() { host_->End(); }
+  Answering(const Answering&) = delete;
+
+ private:
+  ConnectionHost* host_;
+};
+
 auto Into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 }  // namespace
@@ -88,11 +99,10 @@ Connection::Awaitable<void> Connection::Serve(bool room) {
     const bool head = co_await ReadHead(&parser);
     idle_ = false;
     if (!head) break;
-    host_->Begin();
+    const Answering answering(host_);
     ByteCharge charge(host_->budget);
     goes_on = co_await ReadBody(&parser, &charge);
     if (goes_on) goes_on = co_await Answer(&parser, std::move(charge));
-    host_->End();
   }
   error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -172,6 +182,11 @@ void Connection::WatchForEnd(std::shared_ptr<PendingReply> reply) {
       });
 }
 
+void Connection::StopWatching() {
+  error_code ignored;  // it may be closed
+  stream_.socket().cancel(ignored);
+}
+
 Connection::Awaitable<bool> Connection::Answer(Parser* parser, ByteCharge charge) {
   const bool keep = parser->get().keep_alive();
   auto reply = std::make_shared<PendingReply>(stream_.get_executor(), Clock::now() + host_->limits.answer,
@@ -198,7 +213,7 @@ Connection::Awaitable<bool> Connection::Answer(Parser* parser, ByteCharge charge
     co_await reply->Wait();
   }
   if (!reply->streams()) {
-    stream_.socket().cancel();  // the watch
+    StopWatching();
     co_return co_await Write(std::move(*head), keep);
   }
   error_code error;
@@ -229,7 +244,7 @@ Connection::Awaitable<bool> Connection::WriteStream(std::shared_ptr<PendingReply
       co_await reply->Wait();
     }
     if (!ended) continue;
-    stream_.socket().cancel();
+    StopWatching();
     stream_.expires_after(host_->limits.write);
     co_await asio::async_write(stream_, http::make_chunk_last(), Into(error));
     if (error) break;

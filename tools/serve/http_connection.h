@@ -54,6 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Awaitable<bool> Write(HttpResponse response, bool keep);
   Awaitable<bool> Refuse(int status, std::string sentence);
   void WatchForEnd(std::shared_ptr<PendingReply> reply);
+  void StopWatching();
 
   ConnectionHost* host_;
   boost::beast::tcp_stream stream_;

@@ -84,8 +84,8 @@ class LanguageModel::Engine {
     std::vector<SlotInput> inputs;
     for (size_t i = 0; i < slots_.size(); ++i)
       inputs.push_back({&slots_[i].tokens, slots_[i].read, choice.counts[i], positions[i]});
-    const std::chrono::nanoseconds left =
-        std::clamp<std::chrono::nanoseconds>(last - Clock::now(), std::chrono::nanoseconds(1), std::chrono::hours(1));
+    const std::chrono::nanoseconds left = std::clamp<std::chrono::nanoseconds>(
+        last - Clock::now(), std::chrono::nanoseconds(1), std::chrono::hours(1));
     const Status status = session_->Run(choice.program, inputs, static_cast<uint64_t>(left.count()));
     model_->counts_->runs.fetch_add(1, std::memory_order_relaxed);
     if (!status.ok()) return Fail(status);
@@ -104,9 +104,10 @@ class LanguageModel::Engine {
       if (slot.job == nullptr) continue;
       const bool late = slot.job->deadline <= Clock::now();
       if (!late && !slot.job->unwanted()) continue;
-      End(&slot, late ? Status::Error(Code::kDeadlineExceeded, "the deadline passed in the text, after %lld tokens",
-                                      static_cast<long long>(slot.drawn))
-                      : Status::Error(Code::kCancelled, "nobody waits for the text"),
+      End(&slot,
+          late ? Status::Error(Code::kDeadlineExceeded, "the deadline passed in the text, after %lld tokens",
+                               static_cast<long long>(slot.drawn))
+               : Status::Error(Code::kCancelled, "nobody waits for the text"),
           "");
     }
   }
@@ -121,8 +122,9 @@ class LanguageModel::Engine {
       session_->ReadLogits(choice.program, static_cast<int64_t>(i), choice.counts[i], &logits_);
       const tools::DrawnToken token = slot.sampler.Draw(&logits_, slot.job->chances);
       if (token.token < 0) {
-        End(&slot, Status::Error(Code::kOutOfRange, "a logit behind %lld tokens is NaN: no token follows from it",
-                                 static_cast<long long>(slot.read)),
+        End(&slot,
+            Status::Error(Code::kOutOfRange, "a logit behind %lld tokens is NaN: no token follows from it",
+                          static_cast<long long>(slot.read)),
             "");
         continue;
       }
@@ -214,12 +216,14 @@ LanguageModel::~LanguageModel() { Drain(); }
 bool LanguageModel::IsOne(const PlanData& plan) { return tools::FindDecoderForm(plan, {}).ok(); }
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::Load(const Backend& backend, const Plan& plan,
-                                                           const PoolOptions& options, const std::string& python,
+                                                           const PoolOptions& options,
+                                                           const std::string& python,
                                                            const std::string& folder, ModelCounts* counts) {
   RONDO_RETURN_IF_ERROR(backend.runtime().Supports(plan));
   std::unique_ptr<LanguageModel> model(new LanguageModel(options, counts));
   for (uint32_t i = 0; i < options.sessions; ++i) {
-    RONDO_ASSIGN_OR_RETURN(auto session, SlotSession::Create(backend.runtime(), plan, backend.session_options()));
+    RONDO_ASSIGN_OR_RETURN(auto session,
+                           SlotSession::Create(backend.runtime(), plan, backend.session_options()));
     model->sessions_.push_back(std::move(session));
     model->engines_.push_back(std::make_unique<Engine>(model.get(), model->sessions_.back().get()));
   }
@@ -252,7 +256,8 @@ std::unique_ptr<TextJob> LanguageModel::Next(bool idle) {
     }
     if (!job->unwanted() && job->deadline > Clock::now()) return job;
     TextEnd end;
-    end.status = Status::Error(Code::kDeadlineExceeded, "the deadline passed while the text waited for a slot");
+    end.status =
+        Status::Error(Code::kDeadlineExceeded, "the deadline passed while the text waited for a slot");
     job->end(end);
   }
 }

@@ -14,7 +14,10 @@ namespace {
 size_t Unfinished(const std::string& text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    const size_t length = byte >= 0xF0 && byte < 0xF8 ? 4 : byte >= 0xE0 && byte < 0xF0 ? 3 : byte >= 0xC2 && byte < 0xE0 ? 2 : 1;
+    const size_t length = byte >= 0xF0 && byte < 0xF8   ? 4
+                          : byte >= 0xE0 && byte < 0xF0 ? 3
+                          : byte >= 0xC2 && byte < 0xE0 ? 2
+                                                        : 1;
     if (byte < 0x80) return 0;
     if (byte >= 0xC0) return length > back ? back : 0;
   }
@@ -29,7 +32,8 @@ Result<std::unique_ptr<ModelTexts>> ModelTexts::Open(const std::string& python, 
   texts->words_ = words;
   texts->kind_ = words <= 256 ? Kind::kBytes : Kind::kNumbers;
   bool asks = false;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"})
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"})
     asks = asks || (!folder.empty() && std::filesystem::exists(folder + "/" + name));
   if (!asks) return texts;
   for (TextWorker* worker : {&texts->reader_, &texts->writer_}) {
@@ -43,8 +47,10 @@ Result<std::unique_ptr<ModelTexts>> ModelTexts::Open(const std::string& python, 
 }
 
 Result<Tokens> ModelTexts::Encode(const std::string& text, bool special) {
-  if (kind_ != Kind::kTokenizer) return tools::ParseTokens(text, kind_ == Kind::kNumbers, words_, "the prompt");
-  RONDO_ASSIGN_OR_RETURN(const json answer, reader_.Ask({{"do", "encode"}, {"text", text}, {"special", special}}));
+  if (kind_ != Kind::kTokenizer)
+    return tools::ParseTokens(text, kind_ == Kind::kNumbers, words_, "the prompt");
+  RONDO_ASSIGN_OR_RETURN(const json answer,
+                         reader_.Ask({{"do", "encode"}, {"text", text}, {"special", special}}));
   return answer["ids"].get<Tokens>();
 }
 
@@ -57,7 +63,8 @@ Result<std::vector<std::string>> ModelTexts::Names(const Tokens& tokens) {
   std::vector<std::string> names;
   if (kind_ != Kind::kTokenizer) {
     for (int64_t token : tokens)
-      names.push_back(kind_ == Kind::kBytes ? std::string(1, static_cast<char>(token)) : std::to_string(token));
+      names.push_back(kind_ == Kind::kBytes ? std::string(1, static_cast<char>(token))
+                                            : std::to_string(token));
     return names;
   }
   RONDO_ASSIGN_OR_RETURN(const json answer, writer_.Ask({{"do", "names"}, {"ids", tokens}}));
@@ -67,8 +74,10 @@ Result<std::vector<std::string>> ModelTexts::Names(const Tokens& tokens) {
 std::string ModelTexts::DecodeHere(const Step& step) {
   std::string& text = pending_[step.stream];
   for (int64_t token : step.tokens) {
-    if (kind_ == Kind::kBytes) text += static_cast<char>(token);
-    else text += std::to_string(token) + " ";
+    if (kind_ == Kind::kBytes)
+      text += static_cast<char>(token);
+    else
+      text += std::to_string(token) + " ";
   }
   const size_t waits = step.ends ? 0 : Unfinished(text);
   std::string settled = text.substr(0, text.size() - waits);

@@ -47,14 +47,15 @@ class ModelTexts {
 
  private:
   enum class Kind { kTokenizer, kBytes, kNumbers };
-  ModelTexts(const std::string& python, const std::string& folder) : reader_(python, folder), writer_(python, folder) {}
+  ModelTexts(const std::string& python, const std::string& folder)
+      : reader_(python, folder), writer_(python, folder) {}
   std::string DecodeHere(const Step& step);
 
   Kind kind_ = Kind::kBytes;
   int64_t words_ = 0;
   bool chat_ = false;
   std::set<int64_t> ends_;
-  TextWorker reader_, writer_;              // prompts do not hold up what is generated
+  TextWorker reader_, writer_;               // prompts do not hold up what is generated
   std::map<uint64_t, std::string> pending_;  // bytes of no whole character yet
 };
 

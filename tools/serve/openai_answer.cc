@@ -16,8 +16,8 @@ std::string NewId(bool is_chat) {
   static std::atomic<uint64_t> next{0};
   static const auto start = static_cast<uint64_t>(std::time(nullptr));
   char text[64];
-  std::snprintf(text, sizeof(text), "%s-%llx-%llx", is_chat ? "chatcmpl" : "cmpl", static_cast<unsigned long long>(start),
-                static_cast<unsigned long long>(++next));
+  std::snprintf(text, sizeof(text), "%s-%llx-%llx", is_chat ? "chatcmpl" : "cmpl",
+                static_cast<unsigned long long>(start), static_cast<unsigned long long>(++next));
   return text;
 }
 
@@ -34,17 +34,30 @@ json ChatChance(const TokenChance& token) {
 }  // namespace
 
 HttpResponse OpenAiError(int status, const std::string& sentence) {
-  HttpResponse response = status == 429 || status == 503 ? BusyResponse(status, "") : ErrorResponse(status, "");
-  const char* type = status < 500 && status != 429 ? "invalid_request_error" : status == 429 ? "rate_limit_error" : "server_error";
-  response.body = JsonText({{"error", {{"message", sentence}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}});
+  HttpResponse response =
+      status == 429 || status == 503 ? BusyResponse(status, "") : ErrorResponse(status, "");
+  const char* type = status < 500 && status != 429 ? "invalid_request_error"
+                     : status == 429               ? "rate_limit_error"
+                                                   : "server_error";
+  response.body =
+      JsonText({{"error", {{"message", sentence}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}});
   return response;
 }
 
-OpenAiAnswer::OpenAiAnswer(std::shared_ptr<Reply> reply, const TextRequest& request, size_t texts, ModelCounts* counts,
-                           std::chrono::milliseconds patience)
-    : reply_(std::move(reply)), is_chat_(request.is_chat), streams_(request.streams), usage_(request.usage),
-      chances_(request.chances >= 0), model_(request.model), id_(NewId(request.is_chat)), created_(std::time(nullptr)),
-      counts_(counts), patience_(patience), texts_(texts), left_(texts) {}
+OpenAiAnswer::OpenAiAnswer(std::shared_ptr<Reply> reply, const TextRequest& request, size_t texts,
+                           ModelCounts* counts, std::chrono::milliseconds patience)
+    : reply_(std::move(reply)),
+      is_chat_(request.is_chat),
+      streams_(request.streams),
+      usage_(request.usage),
+      chances_(request.chances >= 0),
+      model_(request.model),
+      id_(NewId(request.is_chat)),
+      created_(std::time(nullptr)),
+      counts_(counts),
+      patience_(patience),
+      texts_(texts),
+      left_(texts) {}
 
 json OpenAiAnswer::Head(bool chunk) const {
   const char* object = !is_chat_ ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion";
@@ -53,7 +66,8 @@ json OpenAiAnswer::Head(bool chunk) const {
 
 json OpenAiAnswer::Chances(const Text& text) const {
   if (!chances_) return nullptr;
-  json all = json::array(), tokens = json::array(), chances = json::array(), likeliest = json::array(), offsets = json::array();
+  json all = json::array(), tokens = json::array(), chances = json::array(), likeliest = json::array(),
+       offsets = json::array();
   size_t offset = 0;
   for (size_t i = 0; i < text.tokens.size(); ++i) {
     json others = json::array(), map = json::object();
@@ -71,19 +85,24 @@ json OpenAiAnswer::Chances(const Text& text) const {
     offset += text.tokens[i].text.size();
   }
   if (is_chat_) return {{"content", all}, {"refusal", nullptr}};
-  return {{"tokens", tokens}, {"token_logprobs", chances}, {"top_logprobs", likeliest}, {"text_offset", offsets}};
+  return {
+      {"tokens", tokens}, {"token_logprobs", chances}, {"top_logprobs", likeliest}, {"text_offset", offsets}};
 }
 
 json OpenAiAnswer::Choice(size_t index, const Text& text) const {
   json choice = {{"index", index}, {"logprobs", Chances(text)}, {"finish_reason", text.reason}};
-  if (is_chat_) choice["message"] = {{"role", "assistant"}, {"content", text.text}, {"refusal", nullptr}};
-  else choice["text"] = text.text;
+  if (is_chat_)
+    choice["message"] = {{"role", "assistant"}, {"content", text.text}, {"refusal", nullptr}};
+  else
+    choice["text"] = text.text;
   return choice;
 }
 
 json OpenAiAnswer::Delta(size_t index, const TextPiece& piece, const std::string& reason) {
   Text part{piece.text, "", piece.tokens, piece.likeliest};
-  json choice = {{"index", index}, {"logprobs", piece.tokens.empty() ? json(nullptr) : Chances(part)}, {"finish_reason", nullptr}};
+  json choice = {{"index", index},
+                 {"logprobs", piece.tokens.empty() ? json(nullptr) : Chances(part)},
+                 {"finish_reason", nullptr}};
   if (!reason.empty()) choice["finish_reason"] = reason;
   if (is_chat_) {
     choice["delta"] = json::object();
@@ -100,7 +119,9 @@ json OpenAiAnswer::Delta(size_t index, const TextPiece& piece, const std::string
 }
 
 json OpenAiAnswer::Usage() const {
-  return {{"prompt_tokens", prompt_tokens_}, {"completion_tokens", tokens_}, {"total_tokens", prompt_tokens_ + tokens_}};
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", tokens_},
+          {"total_tokens", prompt_tokens_ + tokens_}};
 }
 
 void OpenAiAnswer::Event(const json& event) {

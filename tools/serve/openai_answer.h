@@ -1,5 +1,5 @@
-// OpenAiAnswer: what comes of the texts of one request, as OpenAI's clients read it: one object, or a stream of
-// server-sent events.
+// OpenAiAnswer: what comes of the texts of one request, as OpenAI's clients read it: one object, or a stream
+// of server-sent events.
 //
 // Any thread; texts of one request may come from several engines at once.
 #ifndef RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_

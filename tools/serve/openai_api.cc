@@ -15,7 +15,8 @@ using nlohmann::json;
 namespace {
 
 constexpr int kMostSwitches = 8;  // of versions, while one request is read
-constexpr int64_t kUsualTokens = 16;  // of a completion that does not say, as OpenAI has it; a chat takes what there is
+constexpr int64_t kUsualTokens =
+    16;  // of a completion that does not say, as OpenAI has it; a chat takes what there is
 
 json Described(const LoadedModel& model) {
   return {{"id", model.name}, {"object", "model"}, {"created", model.loaded}, {"owned_by", "rondo"}};
@@ -29,8 +30,12 @@ uint64_t RandomSeed() {
 // All that one request's prompts become, on the thread that may wait for the tokenizer.
 class Prompts {
  public:
-  Prompts(TextRequest request, ByteCharge charge, std::shared_ptr<Reply> reply, std::chrono::milliseconds patience)
-      : request_(std::move(request)), charge_(std::move(charge)), reply_(std::move(reply)), patience_(patience) {}
+  Prompts(TextRequest request, ByteCharge charge, std::shared_ptr<Reply> reply,
+          std::chrono::milliseconds patience)
+      : request_(std::move(request)),
+        charge_(std::move(charge)),
+        reply_(std::move(reply)),
+        patience_(patience) {}
 
   void Start(const std::shared_ptr<LoadedModel>& model) {
     model_ = model.get();
@@ -57,7 +62,8 @@ class Prompts {
       job->end = [answer, i](const TextEnd& end) { answer->End(i, end); };
       if (model_->language->Add(&job) == JobQueue::Added::kYes) continue;
       ++model_->counts->refused;
-      answer->Fail(OpenAiError(429, "the model \"" + model_->name + "\" has as many texts waiting as it may; try again"));
+      answer->Fail(OpenAiError(
+          429, "the model \"" + model_->name + "\" has as many texts waiting as it may; try again"));
       return;
     }
   }
@@ -67,10 +73,11 @@ class Prompts {
     ModelTexts& texts = model_->language->texts();
     if (request_.is_chat) {
       if (!texts.has_chat())
-        return Status::Error(Code::kInvalidArgument,
-                             "the model \"%s\" has no chat template: put the model's tokenizer_config.json, or its "
-                             "chat_template.jinja, into its folder",
-                             model_->name.c_str());
+        return Status::Error(
+            Code::kInvalidArgument,
+            "the model \"%s\" has no chat template: put the model's tokenizer_config.json, or its "
+            "chat_template.jinja, into its folder",
+            model_->name.c_str());
       RONDO_ASSIGN_OR_RETURN(const std::string text, texts.Chat(request_.messages));
       RONDO_ASSIGN_OR_RETURN(Tokens tokens, texts.Encode(text, false));  // the template has put its tokens in
       prompts->push_back(std::move(tokens));
@@ -86,7 +93,8 @@ class Prompts {
 
   Status Check(const Tokens& tokens) const {
     const LanguageModel& model = *model_->language;
-    if (tokens.empty()) return Status::Error(Code::kInvalidArgument, "a prompt has no token; at least one is needed");
+    if (tokens.empty())
+      return Status::Error(Code::kInvalidArgument, "a prompt has no token; at least one is needed");
     for (int64_t token : tokens) {
       if (token < 0 || token >= model.words())
         return Status::Error(Code::kInvalidArgument, "a prompt has the token %lld; the model knows %lld",
@@ -95,15 +103,18 @@ class Prompts {
     const int64_t most = std::max<int64_t>(request_.most_tokens, 1), length = std::ssize(tokens);
     // The last token that is added is not read, and takes no position.
     if (length + most - 1 <= model.context()) return Status::Ok();
-    return Status::Error(Code::kInvalidArgument,
-                         "the prompt's %lld tokens and %lld that are to follow exceed the model's context of %lld",
-                         static_cast<long long>(length), static_cast<long long>(most),
-                         static_cast<long long>(model.context()));
+    return Status::Error(
+        Code::kInvalidArgument,
+        "the prompt's %lld tokens and %lld that are to follow exceed the model's context of %lld",
+        static_cast<long long>(length), static_cast<long long>(most),
+        static_cast<long long>(model.context()));
   }
 
   int64_t Most(const Tokens& prompt) const {
     const int64_t room = model_->language->context() - std::ssize(prompt) + 1;
-    return request_.most_tokens > 0 ? request_.most_tokens : request_.is_chat ? room : std::min(room, kUsualTokens);
+    return request_.most_tokens > 0 ? request_.most_tokens
+           : request_.is_chat       ? room
+                                    : std::min(room, kUsualTokens);
   }
 
   void Refuse(const Status& status) {
@@ -135,13 +146,15 @@ HttpResponse OpenAiApi::Model(const std::string& name) const {
   std::string why;
   const auto model = catalog_.Find(name, "", &why);
   if (model == nullptr) return OpenAiError(404, why);
-  if (model->language == nullptr) return OpenAiError(404, "the model \"" + name + "\" is no language model; see /v2");
+  if (model->language == nullptr)
+    return OpenAiError(404, "the model \"" + name + "\" is no language model; see /v2");
   HttpResponse response;
   response.body = JsonText(Described(*model));
   return response;
 }
 
-void OpenAiApi::Handle(const std::vector<std::string>& path, HttpRequest request, const std::shared_ptr<Reply>& reply) {
+void OpenAiApi::Handle(const std::vector<std::string>& path, HttpRequest request,
+                       const std::shared_ptr<Reply>& reply) {
   const bool gets = request.method == "GET" || request.method == "HEAD";
   const auto refuse = [&](const char* method) {
     HttpResponse response = OpenAiError(405, request.path + " takes " + method);

@@ -79,7 +79,8 @@ class Reader {
     if (!given->is_number() || !(*given >= least && *given <= most)) {
       char range[64];
       std::snprintf(range, sizeof(range), "%g to %g", least, most);
-      return Refuse(std::string("\"") + name + "\" is " + JsonText(*given).substr(0, 32) + ", no number from " + range);
+      return Refuse(std::string("\"") + name + "\" is " + JsonText(*given).substr(0, 32) +
+                    ", no number from " + range);
     }
     *value = given->get<double>();
     return Status::Ok();
@@ -89,8 +90,8 @@ class Reader {
     const json* given = Member(body_, name);
     if (given == nullptr) return Status::Ok();
     if (!given->is_number_integer() || !(*given >= least && *given <= most))
-      return Refuse(std::string("\"") + name + "\" is " + JsonText(*given).substr(0, 32) + ", no integer from " +
-                    std::to_string(least) + " to " + std::to_string(most));
+      return Refuse(std::string("\"") + name + "\" is " + JsonText(*given).substr(0, 32) +
+                    ", no integer from " + std::to_string(least) + " to " + std::to_string(most));
     *value = given->get<int64_t>();
     return Status::Ok();
   }
@@ -126,7 +127,8 @@ class Reader {
     const json* prompt = Member(body_, "prompt");
     if (prompt == nullptr) return Refuse("\"prompt\" is missing: a text, tokens, or a list of either");
     if (prompt->is_string()) return ReadPrompt(*prompt);
-    if (!prompt->is_array() || prompt->empty()) return Refuse("\"prompt\" is no text, no tokens, and no list of either");
+    if (!prompt->is_array() || prompt->empty())
+      return Refuse("\"prompt\" is no text, no tokens, and no list of either");
     if ((*prompt)[0].is_number()) return ReadPrompt(*prompt);
     for (const json& one : *prompt) RONDO_RETURN_IF_ERROR(ReadPrompt(one));
     if (!request_.prompts.empty() && !request_.prompt_tokens.empty())
@@ -180,8 +182,8 @@ class Reader {
       const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), token);
       const bool good = error == std::errc() && end == name.data() + name.size() && token >= 0;
       if (!good || !value.is_number() || !(value >= -100 && value <= 100))
-        return Refuse("\"logit_bias\" has " + JsonText(name).substr(0, 32) + ": " + JsonText(value).substr(0, 32) +
-                      "; tokens have numbers from -100 to 100");
+        return Refuse("\"logit_bias\" has " + JsonText(name).substr(0, 32) + ": " +
+                      JsonText(value).substr(0, 32) + "; tokens have numbers from -100 to 100");
       request_.sampling.bias[token] = value.get<double>();
     }
     return Status::Ok();
@@ -192,9 +194,11 @@ class Reader {
     if (stops == nullptr) return Status::Ok();
     const json all = stops->is_array() ? *stops : json::array({*stops});
     if (all.size() > kMostStops)
-      return Refuse("\"stop\" has " + std::to_string(all.size()) + " texts; " + std::to_string(kMostStops) + " is the limit");
+      return Refuse("\"stop\" has " + std::to_string(all.size()) + " texts; " + std::to_string(kMostStops) +
+                    " is the limit");
     for (const json& stop : all) {
-      if (!stop.is_string() || stop.get<std::string>().empty()) return Refuse("\"stop\" has what is no text, or an empty one");
+      if (!stop.is_string() || stop.get<std::string>().empty())
+        return Refuse("\"stop\" has what is no text, or an empty one");
       request_.stops.push_back(stop.get<std::string>());
     }
     return Status::Ok();

@@ -32,7 +32,9 @@ Result<std::unique_ptr<SlotSession>> SlotSession::Create(const Runtime& runtime,
 
 Status SlotSession::CheckForm() const {
   const auto refuse = [](const char* why) {
-    return Status::Error(Code::kUnsupported, "the plan is a decoder %s, which rondo serve does not run; rondo generate does", why);
+    return Status::Error(Code::kUnsupported,
+                         "the plan is a decoder %s, which rondo serve does not run; rondo generate does",
+                         why);
   };
   if (form_.encoder.program != kNone) return refuse("with an encoder");
   if (form_.chooses) return refuse("that chooses by the length of texts (text_length)");
@@ -43,8 +45,8 @@ Status SlotSession::CheckForm() const {
   return Status::Ok();
 }
 
-SlotSession::Choice SlotSession::Choose(const std::vector<int64_t>& pending, const std::vector<int64_t>& positions,
-                                        bool chunks) const {
+SlotSession::Choice SlotSession::Choose(const std::vector<int64_t>& pending,
+                                        const std::vector<int64_t>& positions, bool chunks) const {
   Choice choice;
   for (choice.program = chunks ? 0 : form_.programs.size() - 1;; ++choice.program) {
     const int64_t length = form_.programs[choice.program].length;
@@ -98,14 +100,19 @@ bool SlotSession::Fill(const DecoderProgram& program, const DecoderInput& input,
       return true;
     case PortRole::kMask: {
       const int rank = b.shape.rank;
-      const int64_t context = b.shape[rank - 1], each = rank > 2 && b.shape[0] == 1 ? 0 : elements / b.shape[0];
+      const int64_t context = b.shape[rank - 1],
+                    each = rank > 2 && b.shape[0] == 1 ? 0 : elements / b.shape[0];
       const int64_t rows = rank == 2 ? 1 : b.shape[rank - 2];
-      const double least = b.dtype == DType::kF16 ? -65504 : b.dtype == DType::kBF16 ? -0x1.FEp127 : -0x1.FFFFFEp127;
+      const double least = b.dtype == DType::kF16    ? -65504
+                           : b.dtype == DType::kBF16 ? -0x1.FEp127
+                                                     : -0x1.FFFFFEp127;
       for (int64_t i = 0; i < elements; ++i) {
         const int64_t last = slot_of(i, each).position + (rank == 2 ? length - 1 : i / context % rows);
         const bool seen = i % context <= last;
-        if (IsFloat(b.dtype)) scalar::Store(b.dtype, bytes->data(), i, seen ? 0 : least);
-        else store(i, int64_t{seen});
+        if (IsFloat(b.dtype))
+          scalar::Store(b.dtype, bytes->data(), i, seen ? 0 : least);
+        else
+          store(i, int64_t{seen});
       }
       return true;
     }

@@ -26,7 +26,8 @@ struct SlotInput {
 
 class SlotSession {
  public:
-  // kUnsupported for a decoder that this does not serve: with an encoder, with programs that only begin texts.
+  // kUnsupported for a decoder that this does not serve: with an encoder, with programs that only begin
+  // texts.
   static Result<std::unique_ptr<SlotSession>> Create(const Runtime& runtime, const Plan& plan,
                                                      const SessionOptions& options);
 
@@ -43,7 +44,8 @@ class SlotSession {
     std::vector<int64_t> counts;  // of each slot
     bool is_chunk = false;        // of several tokens
   };
-  Choice Choose(const std::vector<int64_t>& pending, const std::vector<int64_t>& positions, bool chunks) const;
+  Choice Choose(const std::vector<int64_t>& pending, const std::vector<int64_t>& positions,
+                bool chunks) const;
   // Whether that run gives the logits behind the last of `count` tokens.
   bool Gives(size_t program, int64_t count) const;
   // Runs a program of the form; `inputs`: one a slot.

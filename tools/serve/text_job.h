@@ -26,7 +26,7 @@ struct TokenChance {
 struct TextPiece {
   std::string text;  // settled; "" while bytes, or what may become a stop text, wait
   // Of one token, if asked for.
-  std::vector<TokenChance> tokens;                   // none or one
+  std::vector<TokenChance> tokens;                  // none or one
   std::vector<std::vector<TokenChance>> likeliest;  // as many
 };
 

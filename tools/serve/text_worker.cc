@@ -48,7 +48,8 @@ Status TextWorker::Begin() {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   const char* line[] = {python_.c_str(), "-c", kTextWorkerScript, folder_.c_str(), nullptr};
-  const int error = posix_spawnp(&process_, python_.c_str(), &files, &attributes, const_cast<char**>(line), environ);
+  const int error =
+      posix_spawnp(&process_, python_.c_str(), &files, &attributes, const_cast<char**>(line), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   close(in[1]), close(out[1]);
@@ -57,8 +58,8 @@ Status TextWorker::Begin() {
   if (error == 0) return Status::Ok();
   process_ = 0;
   End();
-  return Status::Error(Code::kIo, "%s cannot be started for the model's tokenizer: %s (--python)", python_.c_str(),
-                       std::strerror(error));
+  return Status::Error(Code::kIo, "%s cannot be started for the model's tokenizer: %s (--python)",
+                       python_.c_str(), std::strerror(error));
 }
 
 void TextWorker::End() {
@@ -91,7 +92,8 @@ Result<std::string> TextWorker::ReadLine() {
       read_.erase(0, end + 1);
       return line;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     pollfd one{from_, POLLIN, 0};
     if (left.count() <= 0 || read_.size() > kMostLine || poll(&one, 1, static_cast<int>(left.count())) <= 0)
       return Status::Error(Code::kAborted, "the model's tokenizer did not answer within %lld s",
@@ -104,22 +106,30 @@ Result<std::string> TextWorker::ReadLine() {
   }
 }
 
+Result<std::string> TextWorker::Exchange(const std::string& line) {
+  RONDO_RETURN_IF_ERROR(Begin());
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = Write(line);
+  Result<std::string> answer = status.ok() ? ReadLine() : Result<std::string>(status);
+  if (answer.ok()) return answer;
+  End();
+  // One that had died before is no fault of this request; one that takes too long may be.
+  if (std::chrono::steady_clock::now() - start >= kMostTime) return answer.status();
+  RONDO_RETURN_IF_ERROR(Begin());
+  RONDO_RETURN_IF_ERROR(Write(line));
+  Result<std::string> second = ReadLine();
+  if (!second.ok()) End();
+  return second;
+}
+
 Result<nlohmann::json> TextWorker::Ask(const nlohmann::json& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  RONDO_RETURN_IF_ERROR(Begin());
-  Status status = Write(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
-  std::string line;
-  if (status.ok()) {
-    Result<std::string> answer = ReadLine();
-    status = answer.status();
-    if (answer.ok()) line = answer.Take();
-  }
-  if (!status.ok()) {
-    End();
-    return status;
-  }
+  RONDO_ASSIGN_OR_RETURN(
+      const std::string line,
+      Exchange(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n"));
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
-  if (!answer.is_object()) return Status::Error(Code::kInternal, "the model's tokenizer answered what is no JSON");
+  if (!answer.is_object())
+    return Status::Error(Code::kInternal, "the model's tokenizer answered what is no JSON");
   const auto error = answer.find("error");
   if (error == answer.end()) return answer;
   return Status::Error(Code::kInvalidArgument, "%s", error->get<std::string>().c_str());

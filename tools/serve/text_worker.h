@@ -20,7 +20,8 @@ namespace rondo::serve {
 class TextWorker {
  public:
   // `python`: a Python with tokenizers and jinja2; `folder`: the model's.
-  TextWorker(std::string python, std::string folder) : python_(std::move(python)), folder_(std::move(folder)) {}
+  TextWorker(std::string python, std::string folder)
+      : python_(std::move(python)), folder_(std::move(folder)) {}
   ~TextWorker() { End(); }
   TextWorker(const TextWorker&) = delete;
 
@@ -28,6 +29,8 @@ class TextWorker {
   Result<nlohmann::json> Ask(const nlohmann::json& request);
 
  private:
+  // The line that answers `line`, of a new process where the one there was had died.
+  Result<std::string> Exchange(const std::string& line);
   Status Begin();
   void End();
   Status Write(const std::string& line);

@@ -128,7 +128,8 @@ void V2Api::Infer(const std::string& name, const std::string& version, HttpReque
     const std::shared_ptr<LoadedModel> model = catalog_.Find(name, version, &why);
     if (model == nullptr) return reply->Send(ending_ ? BusyResponse(503, why) : ErrorResponse(404, why));
     if (model->plan == nullptr)
-      return reply->Send(ErrorResponse(400, "the model \"" + name + "\" continues texts: see /v1/completions"));
+      return reply->Send(
+          ErrorResponse(400, "the model \"" + name + "\" continues texts: see /v1/completions"));
     ModelCounts* counts = model->counts;
     const auto answer_with = [counts, reply](HttpResponse response) {
       ++counts->answers[static_cast<size_t>(response.status / 100)];
