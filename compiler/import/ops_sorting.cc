@@ -1,11 +1,12 @@
-// TopK. An element's place in the order is the number of elements that come before it, so sorting needs no
-// data-dependent control. That costs n^2 comparisons; of long rows only blocks that can hold one of the first
-// k are compared.
+// TopK, Unique. An element's place in the order is the number of elements that come before it, so sorting
+// needs no data-dependent control. That costs n^2 comparisons; of long rows only blocks that can hold one of
+// the first k are compared.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "compiler/import/decompose.h"
+#include "compiler/import/ragged_rules.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -143,7 +144,53 @@ Status TopK(OpContext& c) {
   return Status::Ok();
 }
 
-constexpr OpRow kOps[] = {{"TopK", 2, TopK}};
+// The elements that none before is equal to, in their order or sorted; where they stand; which of them each
+// element is; how often there are. A NaN is equal to itself alone.
+Status Unique(OpContext& c) {
+  if (c.HasAttribute("axis"))
+    return Status::Error(Code::kUnsupported, "slices along an axis: elements of a flattened tensor alone");
+  Builder& b = c.b;
+  const int64_t n = c.shape(0).elements();
+  if (n < 1 || n > kMaxCompared) {
+    return Status::Error(Code::kUnsupported, "of %lld elements; the limit is %lld", static_cast<long long>(n),
+                         static_cast<long long>(kMaxCompared));
+  }
+  const bool sorted = c.Int("sorted", 1) != 0;
+  NodeId x = b.Reshape(c.In(0), {1, n});
+  const NodeId key = c.dtype(0) == DType::kBool ? b.Cast(x, DType::kI32) : x;
+  NodeId compared = key, order = b.Iota({1, n}, 1), rank = order;
+  if (sorted) {
+    rank = Ranks(b, Ordered(b, key), false);
+    order = n == 1 ? order : FirstOfAll(b, Ordered(b, key), n, false);
+    x = RowsAt(b, x, order);
+    compared = RowsAt(b, key, order);
+  }
+  const Shape square{n, n};
+  const NodeId place = b.Iota(square, 0), other = b.Iota(square, 1);
+  const NodeId equal = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kEqual, place, other),
+                                b.Binary(TapeOp::kEqual, b.Expand(b.Reshape(compared, {n, 1}), square),
+                                         b.Expand(b.Reshape(compared, {1, n}), square)));
+  const auto count = [&](NodeId condition) {
+    return b.Reduce(ir::ReduceKind::kSum, ragged::Count(b, condition), {1}, false);
+  };
+  const NodeId earlier = count(b.Binary(TapeOp::kBitAnd, equal, b.Binary(TapeOp::kLess, other, place)));
+  auto space = std::make_shared<Ragged>();
+  space->source = b.sources().empty() ? c.proto.op_type() : b.sources()[0];
+  space->length = n;
+  space->real = b.Binary(TapeOp::kEqual, earlier, b.Expand(b.Scalar(DType::kI64, 0), {n}));
+  const NodeId number =
+      b.BinaryScalar(TapeOp::kAdd, CumulativeSum(b, ragged::Count(b, space->real), 0, false), -1);
+  // An element's number is that of the first that is equal to it; of sorted ones it stands at its rank.
+  const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, ragged::Count(b, equal), {1}, false);
+  const NodeId numbers = b.Gather(number, first, 0);
+  c.SetValue(0, ragged::WithDim(b.Reshape(x, {n}), space, 0));
+  c.SetValue(1, ragged::WithDim(b.Reshape(order, {n}), space, 0));
+  c.Set(2, b.Gather(numbers, b.Reshape(rank, {n}), 0));
+  c.SetValue(3, ragged::WithDim(count(equal), space, 0));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {{"TopK", 2, TopK}, {"Unique", 1, Unique, 11}};
 
 }  // namespace
 

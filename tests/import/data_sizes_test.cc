@@ -1,4 +1,5 @@
 // Outputs whose size data decide, loops that data end, and the bounds that people give of them.
+#include <limits>
 #include <optional>
 
 #include "tests/import/imported.h"
@@ -99,6 +100,36 @@ TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
     EXPECT_EQ(Doubles((*out)[0].begin(), (*out)[0].begin() + static_cast<int64_t>(3 * found)), expected)
         << most;
   }
+}
+
+TEST(DataSizes, EqualElementsAreOne) {
+  for (const bool sorted : {true, false}) {
+    ModelMaker m;
+    m.Input("x", {2, 3});
+    SetInt(m.Node("Unique", {"x"}, {"y", "first", "which", "count"}), "sorted", sorted ? 1 : 0);
+    for (const char* name : {"y", "first", "which", "count"}) m.Output(name);
+    const auto graph = Import(m);
+    const auto out = RunOf(graph, {{7, 2, 7, -1, 2, 7}});
+    ASSERT_TRUE(out);
+    EXPECT_EQ(Names(*graph), (std::vector<std::string>{"y", "y.size0", "first", "first.size0", "which",
+                                                       "count", "count.size0"}));
+    const auto some = [&](size_t output) {
+      return Doubles((*out)[output].begin(), (*out)[output].begin() + static_cast<int64_t>((*out)[1][0]));
+    };
+    EXPECT_EQ(some(0), sorted ? (Doubles{-1, 2, 7}) : (Doubles{7, 2, -1}));
+    EXPECT_EQ(some(2), sorted ? (Doubles{3, 1, 0}) : (Doubles{0, 1, 3}));
+    EXPECT_EQ((*out)[4], sorted ? (Doubles{2, 1, 2, 0, 1, 2}) : (Doubles{0, 1, 0, 2, 1, 0}));
+    EXPECT_EQ(some(5), sorted ? (Doubles{1, 2, 3}) : (Doubles{3, 2, 1}));
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto nans = RunOf(graph, {{nan, 1, nan, 1, 2, std::numeric_limits<double>::infinity()}});
+    ASSERT_TRUE(nans);
+    EXPECT_EQ((*nans)[1], Doubles{5}) << "a NaN is equal to itself alone";
+  }
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  SetInt(m.Node("Unique", {"x"}, {"y"}), "axis", 0);
+  m.Output("y");
+  EXPECT_TRUE(Says(Import(m).status(), {"Unique \"Unique_y\"", "slices along an axis"}));
 }
 
 // v doubles while its sum is below `limit`, `trips` times at most; the sums are scanned.
