@@ -14,8 +14,9 @@ namespace fusion {
 namespace {
 
 // Whether the op that first writes `out` may write it over `in`: nothing reads `in` after it, and it reads
-// each element where it writes it.
-bool UpdatesInPlace(const LoweredProgram& body, int in, int out) {
+// each element where it writes it. If so it depends on all that reads `in`: ops may be put in another order.
+bool UpdateInPlace(LoweredProgram* program, int in, int out) {
+  LoweredProgram& body = *program;
   size_t first = 0;
   const auto binds = [&](size_t op, int value) {
     return std::count_if(body.ops[op].params.begin(), body.ops[op].params.end(),
@@ -26,14 +27,22 @@ bool UpdatesInPlace(const LoweredProgram& body, int in, int out) {
   for (size_t i = first + 1; i < body.ops.size(); ++i) {
     if (binds(i, in) != 0) return false;
   }
-  const LoweredOp& op = body.ops[first];
-  if (binds(first, in) == 0) return true;
-  return binds(first, in) == 1 && binds(first, out) == 1 &&
-         std::any_of(op.in_place.begin(), op.in_place.end(), [&](const InPlacePair& pair) {
-           const LoweredBinding &from = op.params[static_cast<size_t>(pair.read)],
-                                &to = op.params[static_cast<size_t>(pair.write)];
-           return from.value == in && to.value == out && from.byte_offset == 0 && to.byte_offset == 0;
-         });
+  LoweredOp& op = body.ops[first];
+  const auto same_elements = [&](const InPlacePair& pair) {
+    const LoweredBinding &from = op.params[static_cast<size_t>(pair.read)],
+                         &to = op.params[static_cast<size_t>(pair.write)];
+    return from.value == in && to.value == out && from.byte_offset == 0 && to.byte_offset == 0;
+  };
+  if (binds(first, in) != 0 && (binds(first, in) != 1 || binds(first, out) != 1 ||
+                                std::none_of(op.in_place.begin(), op.in_place.end(), same_elements)))
+    return false;
+  for (size_t i = 0; i < first; ++i) {
+    const int reader = static_cast<int>(i);
+    if (binds(i, in) != 0 && std::find(op.deps.begin(), op.deps.end(), reader) == op.deps.end())
+      op.deps.push_back(reader);
+  }
+  std::sort(op.deps.begin(), op.deps.end());
+  return true;
 }
 
 }  // namespace
@@ -50,7 +59,7 @@ Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const
     if (in.kind != ir::LoopInputKind::kCarried || info->outputs[in.next].rows) continue;
     loop->carrier[in.next] = static_cast<int>(k);
     loop->in_place[in.next] =
-        UpdatesInPlace(loop->body, loop->body.inputs[k].value, loop->body.outputs[in.next].value);
+        UpdateInPlace(&loop->body, loop->body.inputs[k].value, loop->body.outputs[in.next].value);
   }
   return std::shared_ptr<const LoweredLoop>(std::move(loop));
 }

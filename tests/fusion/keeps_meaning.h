@@ -16,8 +16,8 @@ std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& s
                                                      int64_t below);
 
 // Fuses, runs on random inputs, in the given order of the ops and in one as different from it as their
-// dependencies allow, and compares every output; both are planned, too, and proven. With loops, which run
-// round by round, that is the given order alone. Returns the program for further looks.
+// dependencies allow, and compares every output; both are planned, too, and proven. With loops that
+// are kept, which run round by round, that is the given order alone. Returns the program for further looks.
 LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed,
                                         const FuseOptions& options = {}, int64_t index_below = 2);
 
