@@ -22,6 +22,7 @@ OWN = {
     'compiler/memory': ['memory', 'streams', 'compile'],
     'compiler/schedule': ['schedule', 'streams', 'compile'],
     'compiler/schedule/expand_loops.cc': ['fusion', 'schedule', 'e2e'],
+    'compiler/schedule/gather_weights.cc': ['shard_gather_test', 'compile'],
     'compiler/fusion': ['fusion', 'compile', 'passes', 'streams'],
     'compiler/passes': ['passes', 'fusion', 'import'],
     'compiler/import': ['import', 'onnx', 'ops'],
