@@ -55,7 +55,7 @@ class Hostile(Plans):
                 client.send(BEGINNINGS[i % len(BEGINNINGS)])
                 clients.append(client)
             longest = max(self.check(server) for _ in range(50))
-            self.assertLess(longest, 2)
+            self.assertLess(longest, 5)
             self.assertLess(server.resident() - before, 200 << 20)
             # They drip: a byte now and then keeps nobody's time limit from passing.
             ends = time.monotonic() + 12
@@ -68,7 +68,7 @@ class Hostile(Plans):
                         alive.discard(client)
                 longest = max(longest, self.check(server))
                 time.sleep(0.2)
-            self.assertLess(longest, 2)
+            self.assertLess(longest, 5)
             # Those that are left said nothing yet, or asked and do not read.
             self.assertLess(len(alive), 300)
             for client in clients:

@@ -1,16 +1,14 @@
 // Connection: one client of an HttpServer, from its first request to its last.
 //
-// Internal to the HTTP server: only these two files and http_server.cc include Boost.
+// Internal to the HTTP server.
 #ifndef RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
 #define RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
 
 #include <atomic>
-#include <boost/asio.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <memory>
-#include <utility>  // before Boost 1.74, whose awaitable.hpp needs it
+#include <string>
 
+#include "tools/serve/asio.h"
 #include "tools/serve/http_server.h"
 
 namespace rondo::serve {

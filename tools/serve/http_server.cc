@@ -1,15 +1,13 @@
 #include "tools/serve/http_server.h"
 
 #include <atomic>
-#include <boost/asio.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "tools/serve/asio.h"
 #include "tools/serve/http_connection.h"
 
 namespace rondo::serve {

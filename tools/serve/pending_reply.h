@@ -2,13 +2,14 @@
 #ifndef RONDO_TOOLS_SERVE_PENDING_REPLY_H_
 #define RONDO_TOOLS_SERVE_PENDING_REPLY_H_
 
-#include <boost/asio.hpp>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>  // before Boost 1.74, whose awaitable.hpp needs it
+#include <string>
+#include <utility>
 
+#include "tools/serve/asio.h"
 #include "tools/serve/http_message.h"
 
 namespace rondo::serve {

@@ -1,0 +1,13 @@
+// Boost.Asio and Boost.Beast. Boost 1.74's awaitable.hpp needs what <utility> declares, and does not include
+// it.
+#ifndef RONDO_TOOLS_SERVE_ASIO_H_
+#define RONDO_TOOLS_SERVE_ASIO_H_
+
+// clang-format off
+#include <utility>
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+// clang-format on
+
+#endif  // RONDO_TOOLS_SERVE_ASIO_H_
