@@ -58,7 +58,7 @@ class Measuring:
         if self.options.plans:
             return self.options.plans / f"{model}.tp{count}.c{chunks}.rondo", None
         plan = self.folder / "plan.rondo"
-        cut = [] if chunks == "auto" else ["--chunks", chunks]
+        cut = ["--chunks", 0 if chunks == "auto" else chunks]
         return plan, run([self.options.rondo, "compile", self.options.models / f"{model}.onnx", "--tp", count, "--target",
                           self.options.target, "--synthetic-weights", 1, "-o", plan, *cut], 300)[1]
 

@@ -69,9 +69,10 @@ void DeclareSharing(OptionSet& options, ModelOptions* to) {
           "gather, each does all the work and gathers weights just before their use, same bits as one device",
           "divide|gather")
       .Integer(
-          "--chunks", &to->chunks, 1, 64,
+          "--chunks", &to->chunks, 0, 64,
           "with --tp: cut collectives, and what works row by row around them, into N chunks, so that one "
-          "is exchanged while another is computed (default: as the run ends first by estimate; 1: none)")
+          "is exchanged while another is computed (default: 1, none; 0: as the run ends first, by an "
+          "estimate that does not know how much longer matmuls take beside collectives)")
       .Rare();
 }
 
