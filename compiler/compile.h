@@ -29,6 +29,7 @@
 #include "core/custom_op.h"
 #include "core/plan.h"
 #include "core/status.h"
+#include "formats/plan/bucket_note.h"
 
 namespace rondo {
 
@@ -39,6 +40,12 @@ struct ModelSource {
   // Like CompileOptions' own, for this model only, and before those.
   std::map<std::string, std::vector<int64_t>> shapes = {};
   BoundValues bound_inputs = {};
+  std::map<std::string, std::vector<int64_t>> lengths = {};
+  // What is made of a model with several lengths (compiler/buckets.h): the program is one of the buckets of
+  // `bucket_of`, with room for so much of each length, perhaps the one with the most.
+  std::string bucket_of = {};
+  std::vector<BucketLength> rooms = {};
+  bool is_largest = false;
 };
 
 // `path` with the number of the device for its "{rank}".
@@ -100,8 +107,12 @@ struct CompileOptions {
   // the bit, where `tensor_parallel` is none or weights are gathered.
   uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
-  // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
+  // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name. Several values
+  // of a symbolic dimension, `--shape batch=1,4,16`, make a program for each: a bucket, which runs with
+  // anything up to its value; of several such dimensions, for each combination.
   std::map<std::string, std::vector<int64_t>> shapes;
+  // The same of symbolic dimensions alone: `--shape sequence=16..64` is 16, 32, 64.
+  std::map<std::string, std::vector<int64_t>> lengths;
   // Inputs whose value is part of the plan from now on: what a branch depends on, axes, sizes. Applies to
   // every model that has the name; ModelSource::bound_inputs comes first.
   BoundValues bound_inputs;

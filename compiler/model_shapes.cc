@@ -130,6 +130,13 @@ std::set<std::string> ShapeNames(const onnx::Model& model) {
   return names;
 }
 
+std::set<std::string> LengthNames(const onnx::Model& model) {
+  std::set<std::string> inputs, symbols;
+  CollectNames(model, &inputs, &symbols);
+  for (const std::string& input : inputs) symbols.erase(input);
+  return symbols;
+}
+
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                    const std::set<std::string>& own, ImportOptions* options, std::vector<std::string>* found,
                    std::vector<std::string>* remarks) {

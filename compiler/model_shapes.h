@@ -28,6 +28,8 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
 
 // The names that SplitShapes knows: inputs and symbolic dimensions of `model`.
 std::set<std::string> ShapeNames(const onnx::Model& model);
+// Those of symbolic dimensions that no input is called by.
+std::set<std::string> LengthNames(const onnx::Model& model);
 
 // Puts every entry of `bound` (--bind) that is an input of `model` into `options`.
 void BindInputs(const onnx::Model& model, const BoundValues& bound, ImportOptions* options);

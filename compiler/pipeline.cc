@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/bound_nodes.h"
+#include "compiler/buckets.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/schedule/streams.h"
 
@@ -346,7 +347,8 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
 Status RunPipeline(Compilation* compilation) {
   const auto start = std::chrono::steady_clock::now();
   RONDO_RETURN_IF_ERROR(CheckOptions(compilation->options));
-  for (const ModelSource& model : compilation->options.models) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<ModelSource> models, WithBuckets(compilation->options));
+  for (const ModelSource& model : models) {
     for (uint32_t device = 0; device < std::max(compilation->options.devices, 1u); ++device) {
       compilation->programs.emplace_back();
       compilation->programs.back().source = model;

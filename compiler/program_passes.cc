@@ -196,6 +196,13 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
         ImportWithFixedCaches(model, import, options.cache_length, states, &report, &program->caches);
     if (!imported.ok()) return WithUnknownShape(*compilation, imported.status());
     program->graph = imported.Take();
+  } else if (!program->source.rooms.empty()) {
+    import.shared_over = std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u);
+    BucketNote note;
+    note.family = program->source.bucket_of;
+    note.lengths = program->source.rooms;
+    RONDO_ASSIGN_OR_RETURN(program->graph,
+                           ImportForBucket(model, import, program->source.is_largest, &note, &report));
   } else {
     import.shared_over = std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u);
     auto imported = ImportModel(model, import, &report);

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/driver_handle.h"
+#include "runtime/c_error.h"
 #include "runtime/c_handles.h"
 #include "runtime/host_memory.h"
 
@@ -22,11 +23,6 @@ using rondo::Widen;
 static_assert(RONDO_MAX_RANK == rondo::kMaxRank);
 static_assert(RONDO_E5M2 + 1 == rondo::kNumDTypes);
 static_assert(RONDO_DEADLINE_EXCEEDED == static_cast<int>(Code::kDeadlineExceeded));
-
-struct rondo_error {
-  Status status;
-  bool immortal = false;
-};
 
 namespace rondo {
 

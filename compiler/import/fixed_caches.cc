@@ -22,6 +22,7 @@
 #include "compiler/import/cached_attention.h"
 #include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/neutral_number.h"
 #include "compiler/import/place_by_place.h"
 #include "compiler/import/uncached_positions.h"
 #include "compiler/ir/port_names.h"
@@ -66,24 +67,6 @@ std::optional<ir::View> Stretched(const ir::View& view, const Shape& base, int a
   return out;
 }
 
-// What a reduction over no elements is.
-double NothingOf(ir::ReduceKind kind, DType dtype) {
-  if (kind == ir::ReduceKind::kSum || kind == ir::ReduceKind::kProd)
-    return kind == ir::ReduceKind::kSum ? 0 : 1;
-  const bool least = kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kArgMax;
-  if (IsFloat(dtype)) return (least ? -1 : 1) * std::numeric_limits<double>::infinity();
-  switch (dtype) {
-    case DType::kBool: return least ? 0 : 1;
-    case DType::kI8: return least ? INT8_MIN : INT8_MAX;
-    case DType::kI16: return least ? INT16_MIN : INT16_MAX;
-    case DType::kI32: return least ? INT32_MIN : INT32_MAX;
-    case DType::kU8: return least ? 0 : UINT8_MAX;
-    case DType::kU16: return least ? 0 : UINT16_MAX;
-    case DType::kU32: return least ? 0 : UINT32_MAX;
-    default: return least ? (dtype == DType::kI64 ? -0x1p63 : 0) : 0x1p62;
-  }
-}
-
 // Makes a graph one for any number of cached positions up to its own.
 class Fixer : CacheLengthAnalysis {
  public:
@@ -115,7 +98,7 @@ class Fixer : CacheLengthAnalysis {
       ChooseByTextLength(&b_, count_, rows_, {{all, 0}});
     FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
-    DropIdentities();
+    DropIdentityViews(g_);
     DropUnusedCount();
     g_->Compact();
     return Status::Ok();
@@ -124,14 +107,6 @@ class Fixer : CacheLengthAnalysis {
   FixedNotes notes() const { return notes_; }
 
  private:
-  // Views of all of their base in order, which were kept for their dims.
-  void DropIdentities() {
-    for (NodeId id = 0; id < g_->size(); ++id) {
-      const Node& n = g_->node(id);
-      if (!n.dead && IsIdentity(*g_, id) && !g_->IsOutput(id)) g_->Replace(id, n.inputs[0]);
-    }
-  }
-
   // ------------------------------------------------------------------------------------ the ports
 
   Status CheckMasks() {
@@ -338,7 +313,7 @@ class Fixer : CacheLengthAnalysis {
       ir::Dims line(static_cast<size_t>(model(in).shape.rank), 1);
       line[static_cast<size_t>(axis)] = sizes_->Of(in, axis);
       const NodeId holds = b_.Binary(TapeOp::kLess, b_.IotaOver(line, axis), b_.Number(sizes_->Of(in, axis)));
-      x = b_.Select(holds, x, b_.Scalar(model(in).dtype, NothingOf(attrs.kind, model(in).dtype)));
+      x = b_.Select(holds, x, b_.Scalar(model(in).dtype, NeutralNumber(attrs.kind, model(in).dtype)));
     }
     if (x != g_->node(id).inputs[0]) g_->SetInput(id, 0, x);
     return Status::Ok();

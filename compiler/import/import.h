@@ -26,6 +26,7 @@
 #include "core/custom_op.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
+#include "formats/plan/bucket_note.h"
 
 namespace rondo {
 
@@ -159,6 +160,16 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         const ImportOptions& options, int64_t length,
                                         const std::vector<std::pair<std::string, std::string>>& states,
                                         ImportReport* report, FixedCaches* caches);
+
+// The same for a bucket: `note` says of which symbolic dims (lengths) there is room for how much, where a run
+// gives 1 to so many; its family is the caller's. Inputs are given with 0 in their padding; lengths that some
+// result depends on are inputs `length of NAME`, i64 [], after the model's. Of the outputs the elements that
+// a run has are those of a program of its own sizes, to rounding. Fills in the rest of `note`, and makes it
+// the provenance of the first input. kUnsupported, with the node, where padding would change a result; that
+// no operator takes a length to be all that there is room for is known where `check_extents` was asked for in
+// one of a model's buckets: by importing it once more, with other room.
+Result<ir::Graph> ImportForBucket(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+                                  bool check_extents, BucketNote* note, ImportReport* report);
 
 // What people should know of the caches of `graph`, imported from `model` with caches that grow: that it is
 // for one number of cached positions. "" if nothing grows.

@@ -20,6 +20,13 @@ bool IsIdentity(const ir::Graph& graph, NodeId id) {
          ir::IsDense(n.As<ir::ViewAttrs>().view, n.shape.elements());
 }
 
+void DropIdentityViews(ir::Graph* graph) {
+  for (NodeId id = 0; id < graph->size(); ++id) {
+    const Node& n = graph->node(id);
+    if (!n.dead && IsIdentity(*graph, id) && !graph->IsOutput(id)) graph->Replace(id, n.inputs[0]);
+  }
+}
+
 std::shared_ptr<const ConstantData> OneNumberOf(const ir::Graph& graph, NodeId id) {
   const Node& base = graph.node(graph.BaseOf(id));
   if (base.op != Op::kConstant || base.shape.elements() != 1) return nullptr;

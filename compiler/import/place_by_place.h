@@ -12,6 +12,8 @@ namespace rondo::importer {
 
 // Whether `id` shows all of what it shows, as it is.
 bool IsIdentity(const ir::Graph& graph, ir::NodeId id);
+// Takes away such views, which an import that follows sizes keeps for their dims.
+void DropIdentityViews(ir::Graph* graph);
 
 // The one number that `id`, a constant or a view of one, has everywhere, as a constant of shape []. Null if
 // it is something else.

@@ -152,7 +152,7 @@ std::optional<Dims> Builder::Numbers(NodeId x) const {
 NodeId Builder::Number(const Size& size) {
   if (size.known() || size.unknown()) return Ints(DType::kI64, Shape(), {size.extent()});
   if (const NodeId known = sizes_->NodeOf(size); known != kNoNode) return known;
-  std::vector<std::string> sources = {"--cache-length"};
+  std::vector<std::string> sources = {sizes_->cause};
   std::map<std::string, std::string> annotations;
   std::swap(sources, sources_);
   std::swap(annotations, annotations_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 #include "compiler/ir/evaluate.h"
 #include "core/scalar.h"
@@ -100,6 +101,21 @@ Dims Sizes::Merged(const std::vector<NodeId>& xs, const Shape& shape) const {
   return dims;
 }
 
+// Of a convolution or pool. One window of all positions stays one.
+template <typename A>
+Dims Sizes::Windows(const Node& node, const A& attrs, const Shape& window) const {
+  Dims dims = Of(node.inputs[0]);
+  if (std::is_same_v<A, ConvAttrs>) dims[1] = node.shape[1];
+  for (size_t i = 0; i + 2 < dims.size(); ++i) {
+    Size& dim = dims[i + 2];
+    const int64_t reach = attrs.dilations[i] * (window[static_cast<int>(i) + 2] - 1) + 1;
+    const int64_t pads = attrs.pads_begin[i] + attrs.pads_end[i];
+    const bool all = !dim.known() && reach == dim.extent() && pads == 0;
+    dim = all ? Size(1) : FloorDiv(dim + (pads - reach + attrs.strides[i]), attrs.strides[i]);
+  }
+  return dims;
+}
+
 Dims Sizes::After(const Node& node) const {
   Dims dims(node.shape.begin(), node.shape.end());
   const auto known = [&](NodeId in) { return rows_.count(in) == 0; };
@@ -128,6 +144,15 @@ Dims Sizes::After(const Node& node) const {
           dims[d] = d == axis ? dims[d] + more[d] : Together(dims[d], more[d]);
       }
       return dims;
+    }
+    case Op::kConv:
+      if (rows_.count(node.inputs[1]) != 0) break;
+      return Windows(node, node.As<ConvAttrs>(), graph_->node(node.inputs[1]).shape);
+    case Op::kPool: {
+      const PoolAttrs& pool = node.As<PoolAttrs>();
+      Shape window = node.shape;  // as weights have it
+      std::copy(pool.kernel.begin(), pool.kernel.end(), window.dims + 2);
+      return Windows(node, pool, window);
     }
     case Op::kIndexedWrite: return Of(node.inputs[0]);
     case Op::kAttention: {

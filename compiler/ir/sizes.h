@@ -26,6 +26,8 @@ class Sizes {
  public:
   explicit Sizes(const Graph* graph, bool exact = false) : graph_(graph), exact_(exact) {}
   bool exact() const { return exact_; }
+  // What the nodes of numbers (Builder::Number) come from, as provenance: the option that names the sizes.
+  std::string cause = "--cache-length";
 
   // A dim of a node, and all of them. One that a view repeats is as long as its extent.
   Size Of(NodeId id, int d) const;
@@ -54,6 +56,8 @@ class Sizes {
   // nullopt: repeated, as often as whoever reads it wants.
   using Row = std::vector<std::optional<Size>>;
   Row RowOf(NodeId id) const;
+  template <typename A>
+  Dims Windows(const Node& node, const A& attrs, const Shape& window) const;
   void SetRow(NodeId id, Row row);
   std::optional<Dims> Compute(NodeId id);
 

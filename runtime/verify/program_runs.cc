@@ -1,8 +1,11 @@
 #include "runtime/verify/program_runs.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 #include "core/synthetic.h"
+#include "runtime/buckets/bucket_family.h"
 
 namespace rondo::verify {
 
@@ -12,6 +15,7 @@ ProgramRuns::ProgramRuns(const PlanData& plan, const std::vector<std::vector<Inp
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     if (only != kNone && p != only) continue;
     programs_.push_back(p);
+    const std::map<std::string, int64_t> rooms = RoomsOf(plan, p);  // of buckets, which run full
     for (const Port& port : plan.programs[p].inputs) {
       const auto named = [&](const Input& input) { return input.name == port.name; };
       if (port.is_state || std::any_of(inputs_[p].begin(), inputs_[p].end(), named)) continue;
@@ -19,6 +23,8 @@ ProgramRuns::ProgramRuns(const PlanData& plan, const std::vector<std::vector<Inp
       std::vector<uint8_t> bytes(b.bytes);
       FillSyntheticRange(b.dtype, SyntheticKey(1, port.name), IsFloat(b.dtype) ? 1.0f : 0.0f, 0,
                          b.bytes / static_cast<uint64_t>(ByteSize(b.dtype)), bytes.data());
+      if (const auto room = rooms.find(std::string(port.name)); room != rooms.end())
+        std::memcpy(bytes.data(), &room->second, sizeof room->second);
       synthetic_.push_back(std::move(bytes));
       inputs_[p].push_back({port.name, kNone, b.dtype, b.shape, synthetic_.back().data(), b.bytes});
     }

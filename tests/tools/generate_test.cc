@@ -168,6 +168,18 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
   }
 }
 
+// Several sizes of a run are programs of those sizes: prompts are read in chunks of them.
+TEST_F(Generate, AListOfSizesIsAProgramForEach) {
+  const std::string model = kData + "open_shapes/builder_decode/model.onnx";
+  const std::string more = " --cache-length 48 --shape batch_size=1",
+                    asked = "--ids --max-tokens 20 --prompt \"3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8\"";
+  Compile(" a=" + model + " b=" + model + " c=" + model,
+          more + " --shape a:sequence_length=16 --shape b:sequence_length=4 --shape c:sequence_length=1");
+  const nlohmann::json apart = Json(asked);
+  Compile(" " + model, more + " --shape sequence_length=1,4,16");
+  EXPECT_EQ(Json(asked)["texts"], apart["texts"]);
+}
+
 // Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone, on one
 // device and on several.
 TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {

@@ -4,6 +4,7 @@
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
+#   rondo::buckets                               shared
 #   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
 #                                                librondo_verify (shared)
 include(GNUInstallDirs)
@@ -14,7 +15,7 @@ function(rondo_install_header path)
   get_filename_component(name ${path} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${path})
   file(READ ${PROJECT_SOURCE_DIR}/${path} text)
-  string(REGEX REPLACE "#include \"(runtime|runtime/testing|drivers/capi)/([a-z_]+\\.[a-z]+)\"" "#include \"rondo/\\2\""
+  string(REGEX REPLACE "#include \"(runtime|runtime/buckets|runtime/testing|drivers/capi)/([a-z_]+\\.[a-z]+)\"" "#include \"rondo/\\2\""
          text "${text}")
   file(WRITE ${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new "${text}")
   configure_file(${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new
@@ -81,6 +82,10 @@ function(rondo_install)
   rondo_export(rondo_verify_shared verify)
   target_link_libraries(rondo_testing INTERFACE rondo_shared rondo_verify_shared)
   rondo_export(rondo_testing testing)
+  rondo_install_header(runtime/buckets/rondo_buckets.h)
+  rondo_install_header(runtime/buckets/rondo_buckets.hpp)
+  rondo_export(rondo_buckets_shared buckets)
+  rondo_pkg_config(rondo-buckets "Runs of true shape over Rondo's plans with buckets" rondo -lrondo_buckets)
   rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
 
   if(TARGET rondo_host_shared)

@@ -5,6 +5,7 @@
 
 #include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
+#include "tools/rondo/bucket_run.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
@@ -93,9 +94,19 @@ class BenchCommand : public Command {
                      {"ready_ms", ToJson(ready)},
                      {"programs", Json::array()}};
 
+    auto buckets = OpenBuckets((*loaded)->session, program_);
+    if (!buckets.ok()) return out_.Fail("bench", buckets.status());
+    if (*buckets != nullptr && !inputs->empty()) {
+      const Status status = MeasureBucket((*loaded)->session, **buckets, *inputs);
+      return status.ok() ? out_.Finish(0) : out_.Fail("bench", status);
+    }
     const uint32_t count = static_cast<uint32_t>((*loaded)->data().programs.size());
     for (uint32_t p = 0; p < count; ++p) {
-      if (!program_.empty()) {
+      if (*buckets != nullptr) {
+        const auto& family = (*buckets)->family().buckets();
+        if (std::none_of(family.begin(), family.end(), [&](const auto& b) { return b.program == p; }))
+          continue;
+      } else if (!program_.empty()) {
         Result<uint32_t> named = (*loaded)->Program(program_);
         if (!named.ok()) return out_.Fail("bench", named.status());
         if (*named != p) continue;
@@ -111,6 +122,27 @@ class BenchCommand : public Command {
   }
 
  private:
+  // Runs of tensors of true shape, as a user does them: chosen, padded and cut.
+  Status MeasureBucket(Session& session, BucketSession& buckets, const std::vector<Tensor>& given) {
+    RONDO_ASSIGN_OR_RETURN(const TrueRun run, ChooseFor(session.plan().data(), buckets.family(), given));
+    std::vector<Tensor> tensors;
+    const std::vector<Output> outputs = OutputsOf(session, buckets.family(), run, &tensors);
+    std::vector<double> times;
+    for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
+      const auto start = Clock::now();
+      RONDO_RETURN_IF_ERROR(buckets.Run(run.inputs, outputs));
+      if (i >= 0) times.push_back(Seconds(Clock::now() - start) * 1e6);
+    }
+    const Spread wall(times);
+    const std::string program(session.plan().data().programs[run.program].name);
+    const std::string lengths = LengthsText(buckets.family(), run.choice);
+    out_.Line("bucket %s holds %s", program.c_str(), lengths.c_str());
+    out_.Line("  wall time of a run, padded and cut: %s", wall.Text().c_str());
+    out_.object()["programs"].push_back(
+        {{"name", program}, {"lengths", lengths}, {"wall_us", SpreadJson(wall.times)}});
+    return Status::Ok();
+  }
+
   Status Measure(Session& session, uint32_t program, const std::vector<Tensor>& given) {
     const PlanData& plan = session.plan().data();
     std::vector<Tensor> tensors = FillInputs(plan, program, given);

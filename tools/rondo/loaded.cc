@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/measured_times.h"
 #include "formats/plan/true_size.h"
+#include "runtime/buckets/bucket_family.h"
 #include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
@@ -436,6 +438,7 @@ Status SetStates(Session& session, uint32_t program, std::vector<Tensor>* tensor
 }
 
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given) {
+  const std::map<std::string, int64_t> rooms = RoomsOf(plan, program);
   for (const Port& port : plan.programs[program].inputs) {
     const bool have = std::any_of(given.begin(), given.end(),
                                   [&](const Tensor& tensor) { return tensor.name == port.name; });
@@ -444,6 +447,9 @@ std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vect
     Tensor tensor{std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)};
     FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
                        buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), tensor.bytes.data());
+    // A bucket is full where nothing else is said.
+    if (const auto room = rooms.find(tensor.name); room != rooms.end())
+      std::memcpy(tensor.bytes.data(), &room->second, sizeof room->second);
     given.push_back(std::move(tensor));
   }
   return given;

@@ -5,29 +5,57 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace rondo::tools {
 namespace {
 
-// "NAME=1x128", "NAME=1,128", "NAME=-1x128" or "NAME=" for a scalar.
-bool ParseShape(const std::string& argument, std::map<std::string, std::vector<int64_t>>* shapes) {
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+// 16, 32, 64 of 16 and 64; and 100 behind them, if that is the end.
+bool AddRange(int64_t first, int64_t last, std::vector<int64_t>* values) {
+  if (first < 1 || last < first) return false;
+  for (int64_t value = first; value < last; value *= 2) values->push_back(value);
+  values->push_back(last);
+  return true;
+}
+
+// "NAME=1x128", "NAME=1,128", "NAME=-1x128" or "NAME=" for a scalar; "NAME=16..64", alone or among others, of
+// a symbolic dimension.
+bool ParseShape(const std::string& argument, Shapes* shapes, Shapes* lengths) {
+  constexpr std::string_view kRange = "..";
   const size_t equals = argument.rfind('=');
   if (equals == 0 || equals == std::string::npos) return false;
   std::vector<int64_t> dims;
+  bool ranges = false, crosses = false;
   const char* at = argument.data() + equals + 1;
   const char* end = argument.data() + argument.size();
-  while (at < end) {
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < -1) return false;  // -1: as the model says
-    dims.push_back(value);
+  const auto number = [&](int64_t* value) {
+    const auto [next, error] = std::from_chars(at, end, *value);
     at = next;
+    return error == std::errc() && *value >= -1;  // -1: as the model says
+  };
+  while (at < end) {
+    int64_t value = 0, last = 0;
+    if (!number(&value)) return false;
+    if (std::string_view(at, static_cast<size_t>(end - at)).substr(0, 2) == kRange) {
+      at += kRange.size();
+      if (!number(&last) || !AddRange(value, last, &dims)) return false;
+      ranges = true;
+    } else {
+      dims.push_back(value);
+    }
     if (at == end) break;
     if (*at != 'x' && *at != ',') return false;
+    crosses = crosses || *at == 'x';
     if (++at == end) return false;
   }
-  return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
+  if (ranges && crosses) return false;
+  const std::string name = argument.substr(0, equals);
+  const bool is_new = shapes->count(name) == 0 && lengths->count(name) == 0;
+  (ranges ? lengths : shapes)->emplace(name, std::move(dims));
+  return is_new;
 }
 
 // "3", "0.5", "true".
@@ -119,8 +147,11 @@ std::string ReadModelArguments(const std::vector<std::string>& shapes, const std
                                CompileOptions* options) {
   for (const std::string& shape : shapes) {
     auto [model, argument] = ProgramOf(shape, options);
-    if (!ParseShape(argument, model != nullptr ? &model->shapes : &options->shapes))
-      return "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice";
+    if (!ParseShape(argument, model != nullptr ? &model->shapes : &options->shapes,
+                    model != nullptr ? &model->lengths : &options->lengths)) {
+      return "--shape " + shape +
+             " is not of the form NAME=1x128, NAME=1,4,16 or NAME=16..512, or its name is given twice";
+    }
   }
   for (const std::string& number : bound) {
     auto [model, argument] = ProgramOf(number, options);

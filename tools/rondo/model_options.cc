@@ -35,7 +35,9 @@ void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise) 
   const std::string help =
       std::string(
           "the shape of an input (x=1x128; -1: as the model says) or the size of a symbolic dimension "
-          "(batch=4)") +
+          "(batch=4); several sizes (batch=1,4,16, sequence=16..512 by doubling) make a bucket for each, "
+          "that "
+          "takes all up to its own") +
       otherwise;
   options.Texts("--shape", &to->shapes, help.c_str(), "NAME=DIMS");
 }

@@ -7,6 +7,7 @@
 #include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/bucket_section.h"
 #include "tools/rondo/estimates.h"
 #include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/plan_report.h"
@@ -101,6 +102,19 @@ Json EstimatesJson(const PlanData& plan, const Program& program) {
          {"source", estimate.source}});
   }
   return estimates;
+}
+
+Json BucketsJson(const PlanData& plan, const BucketFamily& family) {
+  Json json = {{"name", family.name()}, {"lengths", family.lengths()}, {"buckets", Json::array()}};
+  for (const BucketLine& line : BucketLinesOf(plan, family)) {
+    json["buckets"].push_back({{"program", line.program},
+                               {"rooms", line.rooms},
+                               {"arena_bytes", line.arena_bytes},
+                               {"estimated_us", line.microseconds},
+                               {"most_padding", line.most_padding},
+                               {"mean_padding", line.mean_padding}});
+  }
+  return json;
 }
 
 Json ProgramJson(const PlanData& plan, uint32_t index) {
@@ -308,6 +322,9 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                {"weights_bytes", plan.weights_bytes},
                {"weights_file", std::string(plan.weights_file)}};
   json["estimates"] = OriginsOf(CostModelOf(plan), plan).Text();
+  if (const Result<std::vector<BucketFamily>> families = FamiliesOf(plan); families.ok()) {
+    for (const BucketFamily& family : *families) json["buckets"].push_back(BucketsJson(plan, family));
+  }
   json["programs"] = Json::array();
   for (uint32_t p = 0; p < plan.programs.size(); ++p) json["programs"].push_back(ProgramJson(plan, p));
   json["machine_code"] = Json::array();

@@ -9,6 +9,7 @@
 #include "formats/plan/part_name.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/bucket_section.h"
 #include "tools/rondo/estimates.h"
 #include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/overlap_section.h"
@@ -437,6 +438,9 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
              std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
   if (!plan.modules.empty()) report.sections.push_back(MachineCode(plan));
+  if (const Result<std::vector<BucketFamily>> families = FamiliesOf(plan); families.ok()) {
+    for (const BucketFamily& family : *families) report.sections.push_back(BucketSection(plan, family));
+  }
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     report.sections.push_back(Ports(plan, program));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tools/rondo/bucket_run.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/json_parts.h"
@@ -62,13 +63,19 @@ class RunCommand : public Command {
     if (verify_) return Verify(*inputs);
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return out_.Fail("run", loaded.status());
-    Result<uint32_t> program = (*loaded)->Program(program_);
+    Session& session = (*loaded)->session;
+    auto buckets = OpenBuckets(session, program_);
+    if (!buckets.ok()) return out_.Fail("run", buckets.status());
+    Result<TrueRun> bucket = TrueRun();
+    if (*buckets != nullptr) bucket = ChooseFor((*loaded)->data(), (*buckets)->family(), *inputs);
+    if (!bucket.ok()) return out_.Fail("run", bucket.status());
+    Result<uint32_t> program = *buckets != nullptr ? bucket->program : (*loaded)->Program(program_);
     if (!program.ok()) return out_.Fail("run", program.status());
 
     RunTimer timer;
     RunOptions options;
     if (!trace_.empty()) {
-      Result<RunTimer> made = RunTimer::Create((*loaded)->session, *program, TimerDetail::kSteps);
+      Result<RunTimer> made = RunTimer::Create(session, *program, TimerDetail::kSteps);
       if (!made.ok()) return out_.Fail("run", made.status());
       timer = made.Take();
       options.timer = &timer;
@@ -78,10 +85,12 @@ class RunCommand : public Command {
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < repeat_; ++i) {
       progress.Show("run %lld of %lld ...", static_cast<long long>(i + 1), static_cast<long long>(repeat_));
-      Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs, options);
+      Result<std::vector<Tensor>> result = *buckets != nullptr
+                                               ? RunOnBuckets(session, **buckets, *bucket, options)
+                                               : RunOnTensors(session, *program, *inputs, options);
       if (!result.ok()) return out_.Fail("run", result.status());
       outputs = result.Take();
-      if (i == 0) DropStates((*loaded)->data(), *program, &*inputs);
+      if (i == 0 && *buckets == nullptr) DropStates((*loaded)->data(), *program, &*inputs);
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     progress.Clear();
@@ -92,6 +101,12 @@ class RunCommand : public Command {
                      {"runs_on", ToJson((*loaded)->runs_on())},
                      {"runs", repeat_},
                      {"milliseconds", took.count() * 1e3}};
+    if (*buckets != nullptr) {
+      const std::string lengths = LengthsText((*buckets)->family(), bucket->choice);
+      out_.Line("bucket %s holds %s", std::string((*loaded)->data().programs[*program].name).c_str(),
+                lengths.c_str());
+      out_.object()["lengths"] = lengths;
+    }
     if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok())
       return out_.Fail("run", status);
     return out_.Finish(WriteOutputs((*loaded)->data().programs[*program], outputs));

@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "formats/plan/format.h"
+#include "tools/rondo/bucket_run.h"
 #include "tools/rondo/cases.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
@@ -29,6 +30,7 @@ struct Armed {
   std::unique_ptr<CompiledPlan> compiled;
   std::vector<uint8_t> weights;
   std::unique_ptr<LoadedSession> loaded;
+  std::unique_ptr<BucketSession> buckets;  // null: the plan is for one shape
 };
 
 // "[0, 3, 2]": the coordinates of a row-major position.
@@ -93,6 +95,7 @@ class TestCommand : public Command {
     if (const std::string wrong = ReadModelArguments(compile_.shapes, bound_, &given); !wrong.empty())
       return out_.Misuse("test", wrong);
     given_shapes_ = given.shapes;
+    given_lengths_ = given.lengths;
     given_bound_ = given.bound_inputs;
     if (const std::string wrong = TakeBounds(compile_.bounds, &given); !wrong.empty())
       return out_.Misuse("test", wrong);
@@ -171,12 +174,21 @@ class TestCommand : public Command {
     Say("PASS", test.folder, detail, &passed_);
   }
 
+  // Whether several sizes of a dimension are given: cases of all shapes that they hold run on one plan.
+  bool HasBuckets(const ModelPorts& ports) const {
+    const auto several = [&](const auto& given) {
+      const auto is_input = [&](const ModelPort& port) { return port.name == given.first; };
+      return given.second.size() > 1 && std::none_of(ports.inputs.begin(), ports.inputs.end(), is_input);
+    };
+    return !given_lengths_.empty() || std::any_of(given_shapes_.begin(), given_shapes_.end(), several);
+  }
+
   // Arms the model for the shapes of `inputs`, unless the last case has done so.
   Status Arm(const TestCase& test, const ModelPorts& ports, const CaseTensors& tensors) {
     const std::vector<Tensor>& inputs = tensors.inputs;
     std::map<std::string, std::vector<int64_t>> shapes = given_shapes_;
     for (const ModelPort& input : ports.inputs) {
-      if (!input.open || given_shapes_.count(input.name) != 0) continue;
+      if (!input.open || given_shapes_.count(input.name) != 0 || HasBuckets(ports)) continue;
       for (const Tensor& tensor : inputs) {
         if (tensor.name == input.name || (input.is_sequence && tensor.name.starts_with(input.name + ".")))
           shapes[tensor.name].assign(tensor.shape.begin(), tensor.shape.end());
@@ -199,6 +211,7 @@ class TestCommand : public Command {
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
+    options.lengths = given_lengths_;
     options.bound_inputs = given_bound_;
     for (const Tensor& tensor : inputs) options.values_at_hand.emplace(tensor.name, BoundValue(tensor));
     options.devices = devices_;
@@ -219,6 +232,7 @@ class TestCommand : public Command {
     armed_->weights = AssembleWeights(*armed_->compiled);
     RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_->compiled->plan, armed_->weights));
     RONDO_ASSIGN_OR_RETURN(armed_->loaded, LoadedSession::Create(plan, load_));
+    RONDO_ASSIGN_OR_RETURN(armed_->buckets, OpenBuckets(armed_->loaded->session, ""));
     if (gpus_ == nullptr && load_.processes == nullptr) gpus_ = KeepGpusOpen(*armed_->loaded, load_);
     if (out_.object().count("runs_on") == 0) {  // once: it is the same for all cases
       out_.Line("on %s", armed_->loaded->runs_on().Text().c_str());
@@ -247,6 +261,15 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(armed_->loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
+    if (armed_->buckets != nullptr) {
+      RONDO_ASSIGN_OR_RETURN(const TrueRun bucket,
+                             ChooseFor(armed_->loaded->data(), armed_->buckets->family(), tensors.inputs));
+      RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
+                             RunOnBuckets(armed_->loaded->session, *armed_->buckets, bucket, run));
+      RONDO_RETURN_IF_ERROR(CompareAll(outputs, tensors.outputs, detail));
+      *detail += ", in the bucket " + std::string(armed_->loaded->data().programs[bucket.program].name);
+      return Status::Ok();
+    }
     if (load_.processes != nullptr) {
       RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> own,
                              RunOnTensors(armed_->loaded->session, 0, tensors.inputs, run));
@@ -358,8 +381,8 @@ class TestCommand : public Command {
   ModelOptions compile_{.tensor_parallel = 1, .pipeline_parallel = 1};
   Targets targets_;
   std::vector<std::string> bound_;
-  std::map<std::string, std::vector<int64_t>> given_shapes_;  // as --shape says
-  BoundValues given_bound_;                                   // as --bind says
+  std::map<std::string, std::vector<int64_t>> given_shapes_, given_lengths_;  // as --shape says
+  BoundValues given_bound_;                                                   // as --bind says
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;

@@ -1,0 +1,26 @@
+// Makes a graph with room for more than a run gives compute what one of a run's own sizes would.
+#ifndef RONDO_COMPILER_IMPORT_MASK_PADDING_H_
+#define RONDO_COMPILER_IMPORT_MASK_PADDING_H_
+
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/ir/sizes.h"
+#include "core/status.h"
+
+namespace rondo::importer {
+
+// The sizes in a run of the dims of the graph's outputs, in order.
+struct OutputSizes {
+  std::vector<ir::Dims> of;
+};
+
+// `graph` was imported with `sizes` followed, whose names have nodes; its inputs are 0 in their padding. What
+// a node computes of a run's elements then depends on no others: where padding would get in (sums, maxima,
+// products over a padded dimension, attention), it is replaced by what changes nothing. Padding of results
+// holds anything. kUnsupported, with the node, where that cannot be done.
+Result<OutputSizes> MaskPadding(ir::Graph* graph, ir::Sizes* sizes);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_MASK_PADDING_H_

@@ -1,0 +1,49 @@
+// Which elements of a tensor are padding: positions of its dims beyond those that a run gives.
+//
+// A bucket's tensors have room for more than a run gives. A dim is made of axes, the outermost first: one of
+// its own, or several where a reshape has joined dims. Of an axis with room for `extent` positions the first
+// `size` are a run's. An element is padding where one of its axes is past its size. Plain values.
+#ifndef RONDO_COMPILER_IMPORT_PADDED_DIMS_H_
+#define RONDO_COMPILER_IMPORT_PADDED_DIMS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/size.h"
+#include "compiler/ir/view.h"
+#include "core/shape.h"
+
+namespace rondo::importer {
+
+struct PaddedAxis {
+  int64_t extent = 1;
+  ir::Size size = 1;           // known: all positions are a run's
+  std::optional<double> fill;  // what elements past the size hold, if that is one number
+
+  bool padded() const { return !size.known(); }
+};
+
+struct PaddedDim {
+  std::vector<PaddedAxis> axes;  // none: all positions are a run's; else neighbours are not both so
+  bool repeated = false;         // one position, as often as a reader wants
+  bool part = false;             // made by a view that shows a part of an axis
+
+  bool padded() const { return !axes.empty(); }
+};
+using PaddedDims = std::vector<PaddedDim>;
+
+// Nothing is padding.
+PaddedDims Unpadded(const Shape& shape);
+bool AnyPadded(const PaddedDims& dims);
+// Whether the same positions are padding.
+bool SamePadding(const PaddedDim& a, const PaddedDim& b);
+
+// The dims of `view` over a tensor of `shape` whose dims are `base`. None if the view mixes padding and
+// other elements in another way than axes can say; `why` then ends a sentence about the view.
+std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, const ir::View& view,
+                                std::string* why);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_PADDED_DIMS_H_

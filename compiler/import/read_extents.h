@@ -1,0 +1,17 @@
+// Lengths that an import has read as numbers.
+#ifndef RONDO_COMPILER_IMPORT_READ_EXTENTS_H_
+#define RONDO_COMPILER_IMPORT_READ_EXTENTS_H_
+
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+
+namespace rondo::importer {
+
+// `a` and `b` are one model imported with room for different lengths, which are sizes that a run decides.
+// They are made alike, node by node, and every number in them is the same: a number that differs comes of a
+// length that is taken to be as long as there is room for. kUnsupported then, with its node.
+Status CheckNoExtentIsRead(const ir::Graph& a, const ir::Graph& b);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_READ_EXTENTS_H_

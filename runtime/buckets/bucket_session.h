@@ -1,0 +1,54 @@
+// BucketSession: runs of true shape over a session of a plan with buckets.
+//
+//   RONDO_ASSIGN_OR_RETURN(std::unique_ptr<BucketSession> buckets, BucketSession::Create(&session));
+//   RONDO_ASSIGN_OR_RETURN(auto choice, buckets->family().Choose(inputs));  // to size outputs
+//   RONDO_RETURN_IF_ERROR(buckets->Run(inputs, outputs));
+//
+// One call at a time; another at the same moment gets kFailedPrecondition. Not movable.
+#ifndef RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_
+#define RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "core/span.h"
+#include "core/status.h"
+#include "runtime/buckets/bucket_family.h"
+#include "runtime/buckets/padded_tensors.h"
+#include "runtime/session.h"
+
+namespace rondo {
+
+class BucketSession {
+ public:
+  // `session` must outlive it, and stays the caller's: its programs may be run by themselves between runs.
+  static Result<std::unique_ptr<BucketSession>> Create(Session* session, std::string_view family = {});
+  BucketSession(const BucketSession&) = delete;
+
+  const BucketFamily& family() const { return family_; }
+  uint64_t bytes() const { return tensors_.bytes(); }  // of host memory, for what is padded and cut
+
+  // Runs the least bucket that holds `inputs`, whose shapes are true; `outputs` have the sizes of the run.
+  // Errors of shapes leave the session as it is. Allocates nothing unless it fails.
+  Status Run(Span<const Input> inputs, Span<const Output> outputs, const RunOptions& options = {});
+
+  // One run of several callers' tensors, as Run does them: along the length of that name ("batch") their
+  // positions stand one behind the other. All other lengths are alike.
+  Status RunTogether(std::string_view length, Span<const BucketPart> parts, const RunOptions& options = {});
+
+ private:
+  template <typename Prepare>
+  Status RunAlone(const RunOptions& options, Prepare prepare);
+  BucketSession(Session* session, BucketFamily family)
+      : session_(session), family_(std::move(family)), tensors_(&family_) {}
+
+  Session* session_;
+  BucketFamily family_;
+  PaddedTensors tensors_;
+  std::atomic<bool> in_use_{false};
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_

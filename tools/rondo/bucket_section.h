@@ -1,0 +1,29 @@
+// What `rondo inspect` shows of a plan's buckets: how much each has room for, what it costs, and how much of
+// that is padding.
+#ifndef RONDO_TOOLS_RONDO_BUCKET_SECTION_H_
+#define RONDO_TOOLS_RONDO_BUCKET_SECTION_H_
+
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+#include "runtime/buckets/bucket_family.h"
+#include "tools/rondo/report.h"
+
+namespace rondo::tools {
+
+// One bucket. Padding is the share of positions, over all lengths, that runs which take the bucket do not
+// have: of the shortest such run, and on average where all lengths are as likely.
+struct BucketLine {
+  std::string program;
+  std::vector<int64_t> rooms;                 // by length of the family
+  uint64_t arena_bytes = 0;                   // of a session; the largest program's decides
+  double microseconds = 0;                    // of a run, by estimate
+  double most_padding = 0, mean_padding = 0;  // 0 to 1
+};
+std::vector<BucketLine> BucketLinesOf(const PlanData& plan, const BucketFamily& family);
+Section BucketSection(const PlanData& plan, const BucketFamily& family);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_BUCKET_SECTION_H_
