@@ -27,6 +27,7 @@ ELSEWHERE = {
     r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"\S*rondo compile first=decoder_model_merged.onnx": "needs Optimum's export; tests/ort/run merged makes and compares such",
+    r"\S*rondo compile encoder.onnx": "needs a model with symbolic dimensions; tests/e2e/buckets_test.cc makes and runs such",
     r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tests/ort/run encoders makes and compares them",
     r"\S*rondo generate t5.rondo": "the same",
     r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
