@@ -123,12 +123,17 @@ bool SimtMachine::SyncThreadsOr(bool predicate) {
 void SimtMachine::Barrier(uint32_t number, uint32_t count) {
   Block* block = current_->block;
   NamedBarrier& barrier = block->barriers[number];
-  ++barrier.came;
-  barrier.count = count;
   const uint64_t passed = barrier.passed;
-  PassBarrier(block, number);
+  ArriveAtBarrier(number, count);
   if (barrier.passed == passed)
     WaitFor({number == 0 ? "__syncthreads" : "bar.sync", &barrier.passed, passed, 0, false});
+}
+
+void SimtMachine::ArriveAtBarrier(uint32_t number, uint32_t count) {
+  Block* block = current_->block;
+  ++block->barriers[number].came;
+  block->barriers[number].count = count;
+  PassBarrier(block, number);
 }
 
 void SimtMachine::PassBarrier(Block* block, uint32_t number) {

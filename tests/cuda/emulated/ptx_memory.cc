@@ -184,6 +184,9 @@ void WaitCluster(PtxThread& t, const PtxStatement&) { t.machine.WaitForCluster()
 void NamedSync(PtxThread& t, const PtxStatement& s) {
   t.machine.Barrier(t.Word(s.arguments[0]), s.arguments.size() > 1 ? t.Word(s.arguments[1]) : 0);
 }
+void NamedArrive(PtxThread& t, const PtxStatement& s) {
+  t.machine.ArriveAtBarrier(t.Word(s.arguments[0]), t.Word(s.arguments[1]));
+}
 
 }  // namespace
 
@@ -206,6 +209,7 @@ const PtxRow kMemoryInstructions[] = {
     {"barrier.cluster.arrive", ArriveCluster},
     {"barrier.cluster.wait", WaitCluster},
     {"bar.sync", NamedSync},
+    {"bar.arrive", NamedArrive},
     {nullptr, nullptr},
 };
 

@@ -66,6 +66,7 @@ class SimtMachine final : public simt::Machine {
   bool Meet(const void* what, const char* name, uint32_t mask);
   void Part(uint32_t mask);
   void Barrier(uint32_t number, uint32_t count);
+  void ArriveAtBarrier(uint32_t number, uint32_t count);  // without waiting for the others
   void ArriveAtCluster();
   void WaitForCluster();
   // Copies of TMA: now, or later.
