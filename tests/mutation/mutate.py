@@ -139,11 +139,11 @@ def build_together(place, numbered, names, texts):
             del numbered[number]
 
 
-def try_together(place, todo, own_only, say):
+def try_together(place, untried, own_only, say):
     """{change: (outcome, which test)} of those that can be built together. None if the unchanged tree does not build."""
     outcomes = {}
-    texts = {change.path: workplace.read(place.tree, change.path) for change in todo}
-    numbered = dict(enumerate(todo, 1))
+    texts = {change.path: workplace.read(place.tree, change.path) for change in untried}
+    numbered = dict(enumerate(untried, 1))
     tried, reached = {n: [] for n in numbered}, set()
     try:
         for depth in range(max(len(areas.own_labels(path)) for path in texts) + (not own_only)):
@@ -179,7 +179,7 @@ def try_together(place, todo, own_only, say):
 def run_together(place, drawn, args, kept, equivalents, say):
     """Tries what can be built together of the first changes of a draw, so that `run` finds the results. False if the unchanged tree
     does not build."""
-    todo, counted = [], 0
+    untried, counted = [], 0
     for change in drawn:
         before = kept.get(change)
         if counted == args.count:
@@ -189,11 +189,11 @@ def run_together(place, drawn, args, kept, equivalents, say):
             continue
         counted += 1
         if before is None or (args.again and before.outcome == 'survived'):
-            todo.append(change)
-    if not todo:
+            untried.append(change)
+    if not untried:
         return True
-    outcomes = try_together(place, todo, args.own, say)
-    for change in todo if outcomes is not None else []:
+    outcomes = try_together(place, untried, args.own, say)
+    for change in untried if outcomes is not None else []:
         if change in outcomes:
             kept.add(change, *outcomes[change])
     return outcomes is not None
