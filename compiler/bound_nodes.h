@@ -4,8 +4,7 @@
 // (ir::Graph::KeepsAnnotations, fusion::Context::SamePlace). These two functions trust none of that:
 // FollowBoundNodes notes, pass by pass, what became of each node, and AnnotationsHold looks for each
 // annotation in the finished steps.
-#ifndef RONDO_COMPILER_BOUND_NODES_H_
-#define RONDO_COMPILER_BOUND_NODES_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ void FollowBoundNodes(const char* pass, ProgramInWork* program);
 Status AnnotationsHold(const Compilation& compilation, std::string* text);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_BOUND_NODES_H_

@@ -1,6 +1,5 @@
 // Compilation: one call of Compile on its way through the pipeline.
-#ifndef RONDO_COMPILER_COMPILATION_H_
-#define RONDO_COMPILER_COMPILATION_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -63,5 +62,3 @@ struct Compilation {
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_COMPILATION_H_

@@ -7,8 +7,7 @@
 // Compiling the same models with the same options gives the same bytes. Everything here is plain values; a
 // call keeps no state behind, so calls from different threads are independent. Memory-mapped weights are
 // read while the call runs: the files must not change meanwhile.
-#ifndef RONDO_COMPILER_COMPILE_H_
-#define RONDO_COMPILER_COMPILE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -264,5 +263,3 @@ Result<CompileReport> Compile(const CompileOptions& options, const std::string& 
 Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_COMPILE_H_

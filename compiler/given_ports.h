@@ -1,8 +1,7 @@
 // Inputs and outputs of models that a user names in one text, as in `--state INPUT:OUTPUT` and
 // `--sample LOGITS:TOKENS`. Names may hold ':' themselves ("past:0"), so that only the model says where one
 // ends: at the ':' on whose sides both are its names. "\:" is a ':' of a name in any case.
-#ifndef RONDO_COMPILER_GIVEN_PORTS_H_
-#define RONDO_COMPILER_GIVEN_PORTS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -33,5 +32,3 @@ std::string NearPairs(const std::string& text, const std::vector<std::string>& i
                       const std::vector<std::string>& outputs);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_GIVEN_PORTS_H_

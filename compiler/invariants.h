@@ -1,6 +1,5 @@
 // What holds after a pass, by names that the pipeline's table gives: each can be checked by itself.
-#ifndef RONDO_COMPILER_INVARIANTS_H_
-#define RONDO_COMPILER_INVARIANTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -47,5 +46,3 @@ Status CheckInvariants(Invariants invariants, bool thorough, const Compilation& 
                        const ProgramInWork* program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_INVARIANTS_H_

@@ -1,7 +1,6 @@
 // Which names of `--shape NAME=dims` are inputs of a model, and which are symbolic dimensions; which inputs
 // are bound to numbers.
-#ifndef RONDO_COMPILER_MODEL_SHAPES_H_
-#define RONDO_COMPILER_MODEL_SHAPES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -35,5 +34,3 @@ std::set<std::string> LengthNames(const onnx::Model& model);
 void BindInputs(const onnx::Model& model, const BoundValues& bound, ImportOptions* options);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MODEL_SHAPES_H_

@@ -1,6 +1,5 @@
 // The pipeline: every pass of the compiler, in order, in one table (pipeline.cc). Start reading there.
-#ifndef RONDO_COMPILER_PIPELINE_H_
-#define RONDO_COMPILER_PIPELINE_H_
+#pragma once
 
 #include <string>
 
@@ -50,5 +49,3 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
 Status RunPipeline(Compilation* compilation);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_PIPELINE_H_

@@ -1,7 +1,6 @@
 // The passes as the pipeline runs them: each takes what it needs of the options, runs on one program (or once
 // on all: then `program` is null), and says in `text` what reports say of it. pipeline.cc has the table.
-#ifndef RONDO_COMPILER_PROGRAM_PASSES_H_
-#define RONDO_COMPILER_PROGRAM_PASSES_H_
+#pragma once
 
 #include <string>
 
@@ -68,5 +67,3 @@ Status BreaksWereFound(const Compilation& compilation);
 
 }  // namespace program_passes
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_PROGRAM_PASSES_H_

@@ -2,8 +2,7 @@
 //
 // Plain values, parsed once from what `--target` says; nothing else compares names. A target points into the
 // table of GPUs (formats/machine_code/architecture.h), which lasts as long as the program.
-#ifndef RONDO_COMPILER_TARGETS_H_
-#define RONDO_COMPILER_TARGETS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -39,5 +38,3 @@ Result<Targets> ParseTargets(std::string_view text);
 std::string KnownTargets();
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_TARGETS_H_

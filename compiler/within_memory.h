@@ -1,6 +1,5 @@
 // No exception leaves the compiler: what runs out of memory ends as a Status.
-#ifndef RONDO_COMPILER_WITHIN_MEMORY_H_
-#define RONDO_COMPILER_WITHIN_MEMORY_H_
+#pragma once
 
 #include <exception>
 #include <new>
@@ -26,5 +25,3 @@ auto WithinMemory(const std::string& doing, const F& f) -> decltype(f()) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_WITHIN_MEMORY_H_

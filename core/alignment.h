@@ -1,7 +1,6 @@
 // What is known of where a kernel's parameters lie: the rule that the compiler, which writes code for it, and
 // drivers, which choose algorithms by it, share. Pure functions.
-#ifndef RONDO_CORE_ALIGNMENT_H_
-#define RONDO_CORE_ALIGNMENT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ constexpr uint64_t AlignmentOf(const Buffer& buffer, const Binding& binding) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_ALIGNMENT_H_

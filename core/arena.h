@@ -3,8 +3,7 @@
 // Owns every object that core's plain data (kernel.h, plan.h) points to. Not thread-safe. Objects are
 // trivially destructible: no destructor ever runs. Allocation returns null when memory, or the
 // arena's own limit, runs out; nothing throws.
-#ifndef RONDO_CORE_ARENA_H_
-#define RONDO_CORE_ARENA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -80,5 +79,3 @@ class Arena {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_ARENA_H_

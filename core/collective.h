@@ -3,8 +3,7 @@
 // SyncPoint::bytes is what one participant holds of the smaller side: all of both, but kAllGather writes, and
 // kReduceScatter reads, that times the number of participants. Of a kSend, participant 0 reads it and writes
 // nothing, participant 1 the other way round: what its step binds there is not touched. Pure functions.
-#ifndef RONDO_CORE_COLLECTIVE_H_
-#define RONDO_CORE_COLLECTIVE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -43,5 +42,3 @@ constexpr int64_t InPlaceDistance(const SyncPoint& point, uint32_t rank) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_COLLECTIVE_H_

@@ -1,8 +1,7 @@
 // How long collectives take, by size and ranks: what schedules are compared with, and what chooses between
 // NCCL and the small kernels of the cuda driver. Measured on H200 over NVLink, in graphs; other GPUs are
 // taken for one. Microseconds and bytes. Pure functions, the same for every rank.
-#ifndef RONDO_CORE_COLLECTIVE_TIME_H_
-#define RONDO_CORE_COLLECTIVE_TIME_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -62,5 +61,3 @@ constexpr bool TwoShotIsQuicker(double bytes, double ranks) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_COLLECTIVE_TIME_H_

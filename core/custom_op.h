@@ -5,8 +5,7 @@
 //   compile_options.ops = &ops;  // and host_options.ops = &ops
 //
 // rondo_op.h is what a library sees.
-#ifndef RONDO_CORE_CUSTOM_OP_H_
-#define RONDO_CORE_CUSTOM_OP_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ Status CheckCall(const OpRegistry* ops, const PlanData& plan, uint32_t index);
 std::string_view SourceOfCall(const PlanData& plan, uint32_t index);
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_CUSTOM_OP_H_

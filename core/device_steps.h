@@ -1,7 +1,6 @@
 // How the memory of GPUs is given: in steps. The rule that drivers follow and that plans are stated by
 // (formats/plan/device_memory.h). Pure functions.
-#ifndef RONDO_CORE_DEVICE_STEPS_H_
-#define RONDO_CORE_DEVICE_STEPS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ constexpr uint64_t InUnits(uint64_t bytes, uint64_t unit) { return (bytes + unit
 constexpr uint64_t InDeviceSteps(uint64_t bytes) { return InUnits(bytes, kDeviceStep); }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_DEVICE_STEPS_H_

@@ -8,8 +8,7 @@
 // state belongs to its Stream.
 // Run-time promise: Launch (graph), Synchronize, CopyIn, CopyOut, Record, Wait, StartCollective and
 // WaitCollective allocate nothing (a recording does).
-#ifndef RONDO_CORE_DRIVER_H_
-#define RONDO_CORE_DRIVER_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -197,5 +196,3 @@ class Driver {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_DRIVER_H_

@@ -1,7 +1,6 @@
 // rondo_driver: a driver on its way through the C API (runtime/rondo.h), from the library that makes it to
 // the runtime that takes it over. Its layout is shared by the two, which must be of one release.
-#ifndef RONDO_CORE_DRIVER_HANDLE_H_
-#define RONDO_CORE_DRIVER_HANDLE_H_
+#pragma once
 
 #include "core/driver.h"
 #include "core/status.h"
@@ -13,5 +12,3 @@ struct rondo_driver {
   // Destroys the driver and this handle.
   void (*destroy)(rondo_driver* handle) = nullptr;
 };
-
-#endif  // RONDO_CORE_DRIVER_HANDLE_H_

@@ -1,6 +1,5 @@
 // Element types of tensors, and conversion between float and narrower floats.
-#ifndef RONDO_CORE_DTYPE_H_
-#define RONDO_CORE_DTYPE_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -107,5 +106,3 @@ inline float E5M2ToFloat(uint8_t code) { return Fp8ToFloat(kE5M2Format, code); }
 inline uint8_t FloatToE5M2(float f) { return FloatToFp8(kE5M2Format, f); }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_DTYPE_H_

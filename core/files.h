@@ -1,8 +1,7 @@
 // Files of tools and compiler: inputs that are regular files, outputs that replace only files of their kind.
 //
 // A target of its own, `rondo_files`: the runtime reads plans by itself and writes nothing.
-#ifndef RONDO_CORE_FILES_H_
-#define RONDO_CORE_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -82,5 +81,3 @@ Status MayBeReplaced(const std::string& path, const FileKind& kind);
 Status ReplaceFile(const std::string& path, const FileKind& kind, const void* data, size_t size);
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_FILES_H_

@@ -1,7 +1,6 @@
 // Drivers and devices that pass every call on to another's: derive from them to look at or change a few of
 // the calls.
-#ifndef RONDO_CORE_FORWARDING_DRIVER_H_
-#define RONDO_CORE_FORWARDING_DRIVER_H_
+#pragma once
 
 #include "core/driver.h"
 
@@ -118,5 +117,3 @@ class OneDeviceDriver : public ForwardingDriver {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_FORWARDING_DRIVER_H_

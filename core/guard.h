@@ -1,6 +1,5 @@
 // Which guards can be left out: the rule that the compiler, the checker and the host driver share.
-#ifndef RONDO_CORE_GUARD_H_
-#define RONDO_CORE_GUARD_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ inline bool AlwaysHolds(const Guard& guard, Span<const int64_t> loops) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_GUARD_H_

@@ -10,8 +10,7 @@
 // parts of a kernel are independent of each other and may run at the same time: several parts are
 // what sibling fusion makes. A part is an iteration space (a nest of counted loops), operands
 // (how an iteration point maps to an element of a parameter) and tapes.
-#ifndef RONDO_CORE_KERNEL_H_
-#define RONDO_CORE_KERNEL_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -178,5 +177,3 @@ struct Kernel {
 constexpr int EpilogueLoops(const Part& part) { return part.outer + part.m + part.n; }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_KERNEL_H_

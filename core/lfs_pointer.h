@@ -1,6 +1,5 @@
 // What Git LFS leaves in a checkout in place of a large file that was not fetched: a few lines of text.
-#ifndef RONDO_CORE_LFS_POINTER_H_
-#define RONDO_CORE_LFS_POINTER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -18,5 +17,3 @@ inline constexpr char kLfsPointerText[] =
     "is a Git LFS pointer, not the file itself; \"git lfs pull\" fetches that";
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_LFS_POINTER_H_

@@ -1,7 +1,6 @@
 // What cuBLASLt is asked for: the rules that the compiler, which makes such matmuls, the verifier and the
 // driver share. Pure functions.
-#ifndef RONDO_CORE_LIBRARY_MATMUL_RULES_H_
-#define RONDO_CORE_LIBRARY_MATMUL_RULES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ constexpr const char* NotForLibrary(const LibraryMatmul& p) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_LIBRARY_MATMUL_RULES_H_

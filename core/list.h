@@ -1,6 +1,5 @@
 // GrowingList: a growing array that survives running out of memory.
-#ifndef RONDO_CORE_LIST_H_
-#define RONDO_CORE_LIST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdlib>
@@ -97,5 +96,3 @@ class GrowingList {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_LIST_H_

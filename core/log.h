@@ -1,6 +1,5 @@
 // The logging hook. Rondo prints nothing of its own: whoever embeds it passes a LogHook down.
-#ifndef RONDO_CORE_LOG_H_
-#define RONDO_CORE_LOG_H_
+#pragma once
 
 #include <cstdint>
 
@@ -21,5 +20,3 @@ struct LogHook {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_LOG_H_

@@ -8,8 +8,7 @@
 // 16 s + 8 + 2 t + {0, 1}. Pair i of a word has its codes at the bits i * bits and i * bits + 16, so that a
 // shift and a mask give both at once. n and k are rounded up to whole pieces; codes there may be anything.
 // Scales and zero points lie as [n / 16][blocks][8][2]: rows g and g + 8 side by side.
-#ifndef RONDO_CORE_PACKED_WEIGHTS_H_
-#define RONDO_CORE_PACKED_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -96,5 +95,3 @@ constexpr float PackedValue(PackedType type, uint32_t code) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_PACKED_WEIGHTS_H_

@@ -3,8 +3,7 @@
 // Spans and views point into the Arena of the reader or compiler that made the plan and live as long
 // as it. Immutable once made; safe to share between threads. All sizes are bytes and all offsets are
 // final: nothing here is decided at run time.
-#ifndef RONDO_CORE_PLAN_H_
-#define RONDO_CORE_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -387,5 +386,3 @@ constexpr const char* Name(BreakReason r) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_PLAN_H_

@@ -1,7 +1,6 @@
 // Printable: names come from files that nobody vouches for. What a terminal would obey, what reorders the
 // text around it, and what is not UTF-8 is shown as \xNN, wherever Rondo makes text for people.
-#ifndef RONDO_CORE_PRINTABLE_H_
-#define RONDO_CORE_PRINTABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ inline std::string Printable(std::string_view text) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_PRINTABLE_H_

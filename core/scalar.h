@@ -5,8 +5,7 @@
 // and generated code must agree with them (floats: up to the accuracy of the transcendental functions).
 // T is float (kF32), double (kF64) or int64_t (kI64). Integer arithmetic wraps modulo 2^64. Functions of
 // the real line applied to integers go through double. Pure; safe from any thread.
-#ifndef RONDO_CORE_SCALAR_H_
-#define RONDO_CORE_SCALAR_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -439,5 +438,3 @@ inline Value Eval(const TapeInst& inst, TapeType operand_type, Value a, Value b,
 }
 
 }  // namespace rondo::scalar
-
-#endif  // RONDO_CORE_SCALAR_H_

@@ -1,6 +1,5 @@
 // Shape: the extents of a dense row-major tensor, at most kMaxRank of them. A plain value.
-#ifndef RONDO_CORE_SHAPE_H_
-#define RONDO_CORE_SHAPE_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -50,5 +49,3 @@ struct Shape {
 const char* Format(const Shape& shape, char* out, int size);
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_SHAPE_H_

@@ -2,8 +2,7 @@
 //
 // The plain data of core (kernels, plans) is made of Spans whose storage an Arena owns, so that it can
 // be built without exceptions and freed at once. A Span never owns; it is valid while its storage is.
-#ifndef RONDO_CORE_SPAN_H_
-#define RONDO_CORE_SPAN_H_
+#pragma once
 
 #include <cstddef>
 #include <type_traits>
@@ -40,5 +39,3 @@ class Span {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_SPAN_H_

@@ -8,8 +8,7 @@
 //   Result<Plan> plan = Plan::Open(path);
 //   if (!plan.ok()) return plan.status().At("while loading the service's plan");
 //   Use(*plan);
-#ifndef RONDO_CORE_STATUS_H_
-#define RONDO_CORE_STATUS_H_
+#pragma once
 
 #include <cstdarg>
 #include <cstdint>
@@ -144,5 +143,3 @@ class [[nodiscard]] Result {
   lhs = tmp.Take()
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_STATUS_H_

@@ -2,8 +2,7 @@
 //
 // One word, so that looking at it costs a load; only where there is a deadline does Asked() read the clock.
 // All functions may be called from any thread, Begin and End by whoever owns the run.
-#ifndef RONDO_CORE_STOP_H_
-#define RONDO_CORE_STOP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ struct StopSignal {
 constexpr bool IsStop(Code code) { return code == Code::kCancelled || code == Code::kDeadlineExceeded; }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_STOP_H_

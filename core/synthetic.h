@@ -4,8 +4,7 @@
 // Element i of the weight with key k is scale * u, u uniform on the 2^16 multiples of 2^-15 in [-1, 1),
 // from the finaliser of MurmurHash3 (fmix64, A. Appleby, public domain) over k + i * odd constant. The
 // product is one float multiplication, rounded once to the element type; integers and bools get 0.
-#ifndef RONDO_CORE_SYNTHETIC_H_
-#define RONDO_CORE_SYNTHETIC_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -96,5 +95,3 @@ inline void FillSyntheticRuns(DType dtype, uint64_t key, float scale, uint64_t r
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_SYNTHETIC_H_

@@ -6,8 +6,7 @@
 // `text` is the name in dumps; generated code calls op_text. To add an operation: a row in the list of its
 // class, its meaning in core/scalar.h, a function op_text for GPUs (compiler/codegen/cuda); tests/scalar
 // compares them.
-#ifndef RONDO_CORE_TAPE_OPS_H_
-#define RONDO_CORE_TAPE_OPS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -237,5 +236,3 @@ constexpr Accuracy AccuracyOf(TapeOp op) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_TAPE_OPS_H_

@@ -1,6 +1,5 @@
 // Where the library's threads come from: the embedder may start them itself (to name, pin or count them).
-#ifndef RONDO_CORE_THREADS_H_
-#define RONDO_CORE_THREADS_H_
+#pragma once
 
 namespace rondo {
 
@@ -17,5 +16,3 @@ struct ThreadHooks {
 const ThreadHooks& DefaultThreadHooks();
 
 }  // namespace rondo
-
-#endif  // RONDO_CORE_THREADS_H_

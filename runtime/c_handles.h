@@ -1,7 +1,6 @@
 // What the handles of the C interface hold, and how its versioned structs are read and filled. Internal to
 // runtime/.
-#ifndef RONDO_RUNTIME_C_HANDLES_H_
-#define RONDO_RUNTIME_C_HANDLES_H_
+#pragma once
 
 #include <cstring>
 
@@ -102,5 +101,3 @@ bool FillStruct(T full, T* to) {
 rondo_error* SizeError(const char* type);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_C_HANDLES_H_

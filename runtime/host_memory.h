@@ -1,6 +1,5 @@
 // Where the library's own host memory comes from when the embedder names no allocator.
-#ifndef RONDO_RUNTIME_HOST_MEMORY_H_
-#define RONDO_RUNTIME_HOST_MEMORY_H_
+#pragma once
 
 #include <new>
 #include <utility>
@@ -32,5 +31,3 @@ void DeleteObject(const HostAllocator& allocator, T* object) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_HOST_MEMORY_H_

@@ -3,8 +3,7 @@
 // A run is put into the queues of all its devices under one lock, so that any two runs come in the same order
 // on every device that they share: the first of all is at the head of all its queues, and ends. A session has
 // one run at a time, so it is its own link: nothing is allocated for a run.
-#ifndef RONDO_RUNTIME_LAUNCH_THREADS_H_
-#define RONDO_RUNTIME_LAUNCH_THREADS_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -98,5 +97,3 @@ class LaunchThreads {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_LAUNCH_THREADS_H_

@@ -2,8 +2,7 @@
 // runtime/.
 //
 // Loaded by the first session, released by the last. Immutable between, so read from any thread.
-#ifndef RONDO_RUNTIME_LOADED_PLAN_H_
-#define RONDO_RUNTIME_LOADED_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -48,5 +47,3 @@ Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignm
                                  uint32_t index);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_LOADED_PLAN_H_

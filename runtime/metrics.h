@@ -3,8 +3,7 @@
 // Counting is lock-free and allocates nothing; reading may happen at any time from any thread, and keeps
 // plans from being loaded and unloaded meanwhile, runs from nothing. A reading is not one instant: numbers
 // that are counted one after the other may be one run apart.
-#ifndef RONDO_RUNTIME_METRICS_H_
-#define RONDO_RUNTIME_METRICS_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -118,5 +117,3 @@ class Metrics {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_METRICS_H_

@@ -3,8 +3,7 @@
 // A Plan is a handle to shared, immutable contents: copying it is cheap, copies may be used from any
 // thread at once, and the contents (with everything data() points to) live until the last copy, and
 // the last session made from it, is gone. Opening touches no device.
-#ifndef RONDO_RUNTIME_PLAN_H_
-#define RONDO_RUNTIME_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -90,5 +89,3 @@ class Plan {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_PLAN_H_

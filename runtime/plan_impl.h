@@ -1,6 +1,5 @@
 // What a Plan handle points to. Internal to runtime/.
-#ifndef RONDO_RUNTIME_PLAN_IMPL_H_
-#define RONDO_RUNTIME_PLAN_IMPL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -25,5 +24,3 @@ struct PlanImpl {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_PLAN_IMPL_H_

@@ -5,8 +5,7 @@
 // work until then. Where devices that meet in collectives launch from threads of their own
 // (DriverInfo::records_together), that would be the end: one device waits for another, whose launch waits for
 // the first.
-#ifndef RONDO_RUNTIME_RUN_GATE_H_
-#define RONDO_RUNTIME_RUN_GATE_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -57,5 +56,3 @@ class Quiet {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_RUN_GATE_H_

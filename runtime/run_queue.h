@@ -1,8 +1,7 @@
 // RunQueue: the runs that RunAsync has accepted, and the threads that execute them. Internal to runtime/.
 //
 // A session waits in the queue at most once, so it is its own link: nothing is allocated for a run.
-#ifndef RONDO_RUNTIME_RUN_QUEUE_H_
-#define RONDO_RUNTIME_RUN_QUEUE_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -58,5 +57,3 @@ class RunQueue {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_RUN_QUEUE_H_

@@ -2,8 +2,7 @@
 //
 // Given to a run as RunOptions::timer; holds the times of the last run that used it. Keeps no session alive:
 // destroy it first. Used by one run at a time. Movable.
-#ifndef RONDO_RUNTIME_RUN_TIMER_H_
-#define RONDO_RUNTIME_RUN_TIMER_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -56,5 +55,3 @@ class RunTimer {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_RUN_TIMER_H_

@@ -7,8 +7,7 @@
 //   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open("model.rondo"));
 //   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
 //   RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
-#ifndef RONDO_RUNTIME_RUNTIME_H_
-#define RONDO_RUNTIME_RUNTIME_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -96,5 +95,3 @@ class Runtime {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_RUNTIME_H_

@@ -1,6 +1,5 @@
 // What a Runtime handle points to. Internal to runtime/.
-#ifndef RONDO_RUNTIME_RUNTIME_IMPL_H_
-#define RONDO_RUNTIME_RUNTIME_IMPL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -50,5 +49,3 @@ struct RuntimeImpl {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_RUNTIME_IMPL_H_

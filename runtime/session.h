@@ -9,8 +9,7 @@
 // (kOutOfRange) leave the session usable, and so may a run that was stopped (Cancel); any other error sticks,
 // and later calls repeat it. After a run that failed, contents of outputs and state are unspecified:
 // ResetState starts afresh.
-#ifndef RONDO_RUNTIME_SESSION_H_
-#define RONDO_RUNTIME_SESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -221,5 +220,3 @@ class Session {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_SESSION_H_

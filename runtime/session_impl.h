@@ -1,6 +1,5 @@
 // What a Session handle points to. Internal to runtime/.
-#ifndef RONDO_RUNTIME_SESSION_IMPL_H_
-#define RONDO_RUNTIME_SESSION_IMPL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -210,5 +209,3 @@ class SessionUse {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_SESSION_IMPL_H_

@@ -1,6 +1,5 @@
 // Text: an error's sentence, built piece by piece in a fixed buffer. Internal to runtime/.
-#ifndef RONDO_RUNTIME_TEXT_H_
-#define RONDO_RUNTIME_TEXT_H_
+#pragma once
 
 #include <cstdarg>
 #include <cstdio>
@@ -41,5 +40,3 @@ class Text {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_TEXT_H_

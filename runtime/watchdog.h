@@ -3,8 +3,7 @@
 // Devices note which collectives they have come to and which have ended (Driver::Progress). When none of a
 // run's has noted anything for the session's time, and no other run keeps one of them, the run must end. Used
 // by the run's caller, with the lock of the launch threads held. Allocates only to describe an error.
-#ifndef RONDO_RUNTIME_WATCHDOG_H_
-#define RONDO_RUNTIME_WATCHDOG_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ class Watchdog {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_WATCHDOG_H_

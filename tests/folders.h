@@ -1,6 +1,5 @@
 // Where the tests find what they read and may write.
-#ifndef RONDO_TESTS_FOLDERS_H_
-#define RONDO_TESTS_FOLDERS_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ std::string SourceFolder();
 std::string BuildFolder();
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_FOLDERS_H_

@@ -1,6 +1,5 @@
 // HowMany: how often a test does what a long test does more often; IsTaken: which of its cases.
-#ifndef RONDO_TESTS_HOW_MANY_H_
-#define RONDO_TESTS_HOW_MANY_H_
+#pragma once
 
 #include <cstdlib>
 
@@ -20,5 +19,3 @@ inline int HowMany(const char* variable, int usually) {
 inline bool IsTaken(int number, int each) { return (number + number / each) % each == 0; }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_HOW_MANY_H_

@@ -1,7 +1,6 @@
 // kSanitized: whether this program runs under the address or the thread sanitizer, which have the allocator,
 // reserve terabytes of addresses, and end a process that asks for too much memory.
-#ifndef RONDO_TESTS_SANITIZED_H_
-#define RONDO_TESTS_SANITIZED_H_
+#pragma once
 
 namespace rondo {
 
@@ -12,5 +11,3 @@ inline constexpr bool kSanitized = false;
 #endif
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_SANITIZED_H_

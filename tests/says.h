@@ -1,6 +1,5 @@
 // EXPECT_SAYS: for tests of the sentences that errors are.
-#ifndef RONDO_TESTS_SAYS_H_
-#define RONDO_TESTS_SAYS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -34,5 +33,3 @@ inline bool NamesAStepTwice(const std::string& message) {
     EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
     EXPECT_FALSE(::rondo::NamesAStepTwice(says_status.message())) << says_status.message();                \
   } while (0)
-
-#endif  // RONDO_TESTS_SAYS_H_

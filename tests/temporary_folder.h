@@ -1,7 +1,6 @@
 // TemporaryFolder: an empty folder that nobody else has, also not the same test in another process; it goes,
 // with all that is in it, when the object does.
-#ifndef RONDO_TESTS_TEMPORARY_FOLDER_H_
-#define RONDO_TESTS_TEMPORARY_FOLDER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -36,5 +35,3 @@ class TemporaryFolder {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_TEMPORARY_FOLDER_H_

@@ -1,6 +1,5 @@
 // CommunicatorBytes: what NCCL will take of a GPU's memory for a plan's collectives.
-#ifndef RONDO_COMPILER_CODEGEN_COMMUNICATOR_BYTES_H_
-#define RONDO_COMPILER_CODEGEN_COMMUNICATOR_BYTES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ inline constexpr uint64_t kNcclGroupBytes = uint64_t{512} << 20;
 uint64_t CommunicatorBytes(Span<const Program> programs, uint32_t device);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_COMMUNICATOR_BYTES_H_

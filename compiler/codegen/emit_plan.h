@@ -7,8 +7,7 @@
 // A program of several devices is one PlannedProgram a device, of one name: its steps stand device by device.
 // Inputs of one name are one port with replicas; an output or state is called "name" on the first device that
 // has one of the name, "name@d" on every other device d.
-#ifndef RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
-#define RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -64,5 +63,3 @@ Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOpt
                              EmitReport* report);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_

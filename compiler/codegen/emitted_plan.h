@@ -1,6 +1,5 @@
 // EmittedPlan: a plan in memory with all that it points to.
-#ifndef RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_
-#define RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -28,5 +27,3 @@ struct EmittedPlan {
 std::vector<uint8_t> AssembleWeights(const EmittedPlan& emitted);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_

@@ -1,7 +1,6 @@
 // KernelProfile: how each kernel is best computed, and how long kernels and collectives take, as measured on
 // one machine.
-#ifndef RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
-#define RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -34,5 +33,3 @@ struct ProfileUse {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_

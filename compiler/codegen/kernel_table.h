@@ -1,6 +1,5 @@
 // KernelTable: each distinct kernel of a plan once.
-#ifndef RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_
-#define RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -27,5 +26,3 @@ class KernelTable {
 std::string KernelName(const Kernel& kernel, uint32_t number);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_

@@ -1,6 +1,5 @@
 // What every LoweredProgram must keep to, and how one is printed.
-#ifndef RONDO_COMPILER_CODEGEN_LOWERED_RULES_H_
-#define RONDO_COMPILER_CODEGEN_LOWERED_RULES_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ std::string LoweredRulesBroken(const LoweredProgram& program);
 std::string Dump(const LoweredProgram& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_LOWERED_RULES_H_

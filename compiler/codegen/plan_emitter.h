@@ -1,7 +1,6 @@
 // PlanEmitter: planned programs become one plan, group by group of what the programs share. Internal to
 // compiler/codegen: EmitPlan (emit_plan.h) is the way in. Lives on the stack of one call.
-#ifndef RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_
-#define RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -98,5 +97,3 @@ class PlanEmitter {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_

@@ -1,6 +1,5 @@
 // SyncPointsOf: the collectives of a program, which the devices of each group must see alike.
-#ifndef RONDO_COMPILER_CODEGEN_SYNC_POINTS_H_
-#define RONDO_COMPILER_CODEGEN_SYNC_POINTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ struct PlannedSyncPoints {
 Result<PlannedSyncPoints> SyncPointsOf(const std::vector<DeviceProgram>& devices);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_SYNC_POINTS_H_

@@ -1,6 +1,5 @@
 // WeightTable: each distinct constant of a plan once.
-#ifndef RONDO_COMPILER_CODEGEN_WEIGHT_TABLE_H_
-#define RONDO_COMPILER_CODEGEN_WEIGHT_TABLE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -30,5 +29,3 @@ class WeightTable {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_WEIGHT_TABLE_H_

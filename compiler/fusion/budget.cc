@@ -4,10 +4,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 // The views of a member in the domain's own order, whatever shape it has: a view without steps.
 static const std::vector<View> kInOrder = {View()};
 

@@ -5,8 +5,7 @@
 // the count is exact for views and an upper bound of instructions. The limits are well below the kernel's
 // own, since nothing is gained by kernels so long. Internal to compiler/fusion; lives as long as the forming
 // of groups.
-#ifndef RONDO_COMPILER_FUSION_BUDGET_H_
-#define RONDO_COMPILER_FUSION_BUDGET_H_
+#pragma once
 
 #include <unordered_map>
 #include <vector>
@@ -60,5 +59,3 @@ class Budget {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_BUDGET_H_

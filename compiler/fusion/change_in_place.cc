@@ -8,11 +8,7 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
 using ir::Region;
-using ir::View;
 
 namespace {
 

@@ -4,10 +4,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }

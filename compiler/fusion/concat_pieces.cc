@@ -5,11 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 // Every piece of a concatenation is computed right into its place, or copied there. Outer concatenations
 // come first: the place of a piece must be plain strides in the memory of the outermost one.
 void Preparation::CopyConcatPieces() {

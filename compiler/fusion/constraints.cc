@@ -4,9 +4,6 @@
 
 namespace rondo::fusion {
 
-using ir::Op;
-using ir::View;
-
 // What several read in the same way is copied once.
 NodeId Constraints::CopyOf(NodeId input) {
   const View view = c_.graph.ViewOf(input);

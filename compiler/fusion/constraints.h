@@ -5,8 +5,7 @@
 // on; where even that does not help, what it reads is copied to dense memory. Both are kept in the context,
 // never in the model's annotations, and hold until the end. Every call adds at least one of them and there
 // are no more of them than nodes and reads, so that fusion ends. Internal to compiler/fusion.
-#ifndef RONDO_COMPILER_FUSION_CONSTRAINTS_H_
-#define RONDO_COMPILER_FUSION_CONSTRAINTS_H_
+#pragma once
 
 #include <map>
 #include <utility>
@@ -38,5 +37,3 @@ class Constraints {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_CONSTRAINTS_H_

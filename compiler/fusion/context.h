@@ -1,7 +1,6 @@
 // What the stages of fusion share: the prepared graph, where each node's result lives, and the groups.
 // Internal to compiler/fusion.
-#ifndef RONDO_COMPILER_FUSION_CONTEXT_H_
-#define RONDO_COMPILER_FUSION_CONTEXT_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -18,7 +17,7 @@
 
 namespace rondo::fusion {
 
-using ir::NodeId;
+using ir::Graph, ir::kNoNode, ir::Node, ir::NodeId, ir::Op, ir::View;
 
 // Where a node's result lies: its dense index space shown by `placement` in the memory of a value.
 struct Home {
@@ -194,5 +193,3 @@ void FuseSiblings(LoweredProgram* program);
 std::string SourcesOf(const ir::Node& node);
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_CONTEXT_H_

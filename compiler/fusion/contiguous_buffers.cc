@@ -7,11 +7,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 std::optional<uint64_t> RunOffset(const View& view, DType dtype) {
   if (view.shape().elements() == 0) return 0;
   if (!view.affine()) return std::nullopt;

@@ -6,9 +6,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-
 namespace {
 
 // Elements that the copy saves fetching one by one, by each tile of output channels, against those that it

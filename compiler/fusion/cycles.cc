@@ -6,8 +6,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-
 CycleCheck::CycleCheck(const Context* context) : c_(*context) {
   const size_t nodes = c_.group_of.size();
   runs_before_.resize(nodes);

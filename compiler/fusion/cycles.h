@@ -6,8 +6,7 @@
 // once and ends with the shorter of the two. It stays within the blocks of the group: stretches of the
 // topological order that no group reaches across, so that no path leads from one back to an earlier one.
 // Internal to compiler/fusion; lives as long as the forming of groups.
-#ifndef RONDO_COMPILER_FUSION_CYCLES_H_
-#define RONDO_COMPILER_FUSION_CYCLES_H_
+#pragma once
 
 #include <vector>
 
@@ -54,5 +53,3 @@ class CycleCheck {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_CYCLES_H_

@@ -6,11 +6,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // An output that is its donated input with some elements replaced, or as it was, is the input's memory, as of
 // a state. What a round before has found out may say otherwise now: it is all looked at anew.
 void Preparation::PairDonations() {

@@ -9,10 +9,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 struct Window {

@@ -11,11 +11,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 std::vector<int64_t> DenseStrides(const Shape& shape) {
   std::vector<int64_t> strides(static_cast<size_t>(shape.rank));
   int64_t run = 1;

@@ -2,8 +2,7 @@
 //
 // Each returns OK with obstacle->found set when the group cannot be expressed as it is and the graph must be
 // changed first.
-#ifndef RONDO_COMPILER_FUSION_EMIT_GROUPS_H_
-#define RONDO_COMPILER_FUSION_EMIT_GROUPS_H_
+#pragma once
 
 #include "compiler/fusion/context.h"
 #include "compiler/fusion/part_emitter.h"
@@ -42,5 +41,3 @@ std::vector<int64_t> DenseStrides(const Shape& shape);
 TapeInst AccInst(TapeType type, int accumulator);
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_EMIT_GROUPS_H_

@@ -7,10 +7,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::View;
-
 namespace {
 
 // The skeleton of both: an accumulator tensor whose dims are [outer..., m, n], read by the epilogue through

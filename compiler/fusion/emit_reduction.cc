@@ -12,10 +12,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 class RowPart {

@@ -15,8 +15,7 @@
 //
 // A pure function; thread-safe. Errors: kUnsupported for a graph that the skeletons cannot express (a part
 // with more than kMaxLoops loops), kInternal for a broken promise of the IR; both name source nodes.
-#ifndef RONDO_COMPILER_FUSION_FUSE_H_
-#define RONDO_COMPILER_FUSION_FUSE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ struct FuseReport {
 Result<LoweredProgram> Fuse(ir::Graph graph, const FuseOptions& options, FuseReport* report);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_FUSION_FUSE_H_

@@ -3,8 +3,7 @@
 // can: one file for each way to join. A node joins only if the budget of a kernel and the order of kernels
 // allow it, and never where constraints keep it alone. Internal to compiler/fusion; lives as long as the
 // forming of groups.
-#ifndef RONDO_COMPILER_FUSION_GROUPING_H_
-#define RONDO_COMPILER_FUSION_GROUPING_H_
+#pragma once
 
 #include <optional>
 #include <unordered_map>
@@ -107,5 +106,3 @@ class Grouping {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_GROUPING_H_

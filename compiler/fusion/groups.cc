@@ -5,10 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-
 namespace {
 
 Skeleton SkeletonOf(Op op) {

@@ -5,8 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-
 namespace {
 
 bool HasRole(const Part& part, size_t operand) {

@@ -4,8 +4,7 @@
 // splits loops until every map has plain strides over its storage: that is how a reshape that merges dims
 // that do not lie one after another (heads times features, repeated key heads) becomes affine instead of a
 // copy. Arrange then groups the loops by role and joins those that all maps walk as one.
-#ifndef RONDO_COMPILER_FUSION_ITERATION_SPACE_H_
-#define RONDO_COMPILER_FUSION_ITERATION_SPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -85,5 +84,3 @@ class IterationSpace {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_ITERATION_SPACE_H_

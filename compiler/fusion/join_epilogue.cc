@@ -5,11 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 // Shows each element of its storage exactly once.

@@ -5,9 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-
 // What one evaluation costs, in additions.
 int Grouping::CostOf(const Node& node) {
   if (node.op == Op::kIndexedRead) return 2;

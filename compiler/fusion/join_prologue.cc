@@ -5,9 +5,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-
 void Grouping::AbsorbPrologue(int id) {
   const Node& anchor = c_.node(c_.groups[id].anchors[0]);
   const DType left = c_.node(anchor.inputs[0]).dtype;

@@ -6,10 +6,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 std::vector<int64_t> Canonical(const View& view) {

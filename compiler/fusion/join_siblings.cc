@@ -8,10 +8,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 // Whether weights of both are packed in one way, or of neither.
 bool Grouping::ArePackedAlike(const Node& a, const Node& b) const {
   const auto *x = std::get_if<ir::PackedAttrs>(&a.attrs), *y = std::get_if<ir::PackedAttrs>(&b.attrs);

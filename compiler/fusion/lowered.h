@@ -3,8 +3,7 @@
 // Fusion turns an ir::Graph into one of these; scheduling orders its ops, memory planning gives its values
 // offsets, and emission (compiler/codegen) turns it into the plan's steps and buffers. The kernels' Spans
 // point into `arena`. A plain value, owned by the compilation; not thread-safe.
-#ifndef RONDO_COMPILER_FUSION_LOWERED_H_
-#define RONDO_COMPILER_FUSION_LOWERED_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -123,5 +122,3 @@ struct LoweredLoop {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_FUSION_LOWERED_H_

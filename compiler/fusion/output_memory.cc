@@ -7,11 +7,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 // Every output ends as a node of its own that lives in the output's memory.
 void Preparation::SettleOutputs() {
   std::vector<char> taken(static_cast<size_t>(g_.size()), 0);

@@ -6,10 +6,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 bool IsComparison(TapeOp op) { return GivesTruth(ClassOf(op)); }

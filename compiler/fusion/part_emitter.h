@@ -3,8 +3,7 @@
 // Used in two walks over the same expressions: the first (collecting) finds every operand and the index maps
 // that the loops must become affine for; the second, after the loops are settled, writes the tapes. Internal
 // to compiler/fusion.
-#ifndef RONDO_COMPILER_FUSION_PART_EMITTER_H_
-#define RONDO_COMPILER_FUSION_PART_EMITTER_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -128,5 +127,3 @@ class PartEmitter {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_PART_EMITTER_H_

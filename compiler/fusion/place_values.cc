@@ -9,12 +9,6 @@
 
 namespace rondo::fusion {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-using ir::View;
-
 namespace {
 
 class Placing {

@@ -9,8 +9,7 @@
 //   convolution_inputs.cc  pictures that tensor cores read with their channels last
 //   contiguous_buffers.cc   what calls and collectives read and write: elements one after another
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
-#ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
-#define RONDO_COMPILER_FUSION_PREPARATION_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -129,5 +128,3 @@ class Preparation {
 };
 
 }  // namespace rondo::fusion
-
-#endif  // RONDO_COMPILER_FUSION_PREPARATION_H_

@@ -7,11 +7,6 @@
 
 namespace rondo::fusion {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-
 NodeId InsertCopy(Graph* graph, NodeId x) {
   Node copy;
   const Node& from = graph->node(x);

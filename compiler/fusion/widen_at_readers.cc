@@ -7,9 +7,6 @@
 
 namespace rondo::fusion {
 
-using ir::Node;
-using ir::Op;
-
 namespace {
 
 bool IsCast(const ir::Graph& graph, NodeId id, DType to) {

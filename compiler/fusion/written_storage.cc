@@ -9,10 +9,6 @@
 
 namespace rondo::fusion {
 
-using ir::kNoNode;
-using ir::Node;
-using ir::Op;
-
 bool Preparation::IsState(NodeId id) const {
   if (g_.node(id).op != Op::kInput) return false;
   return state_of_input_[static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)] >= 0;

@@ -5,8 +5,7 @@
 // model's file and weights.
 //
 // Of one import; not thread-safe.
-#ifndef RONDO_COMPILER_IMPORT_ALLOWANCE_H_
-#define RONDO_COMPILER_IMPORT_ALLOWANCE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -69,5 +68,3 @@ class Allowance {
 };
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_ALLOWANCE_H_

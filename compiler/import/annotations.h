@@ -8,8 +8,7 @@
 //     farther one.
 // Where none of these decides and the values differ, the compile fails and names both. Orders (IsOrder) add
 // up instead, and stay with the node that they are said of.
-#ifndef RONDO_COMPILER_IMPORT_ANNOTATIONS_H_
-#define RONDO_COMPILER_IMPORT_ANNOTATIONS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -55,5 +54,3 @@ std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::ve
 std::map<std::string, std::string> AnnotationsFor(const Statements& statements);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_ANNOTATIONS_H_

@@ -1,6 +1,5 @@
 // The value of a model's input that is known when the model is compiled.
-#ifndef RONDO_COMPILER_IMPORT_BOUND_VALUE_H_
-#define RONDO_COMPILER_IMPORT_BOUND_VALUE_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -23,5 +22,3 @@ struct BoundValue {
 using BoundValues = std::map<std::string, BoundValue>;  // by the input's name
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IMPORT_BOUND_VALUE_H_

@@ -1,6 +1,5 @@
 // Rows of a cache as they are kept, where a model keeps them otherwise than it makes and reads them.
-#ifndef RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_
-#define RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -34,5 +33,3 @@ void WriteAsKept(ir::Builder& b, const CacheEncoding& kept, ir::NodeId rows,
                  const std::function<ir::NodeId(ir::NodeId rows)>& write);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CACHE_ENCODING_H_

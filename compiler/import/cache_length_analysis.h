@@ -1,6 +1,5 @@
 // What depends on how many positions are cached, in a graph whose sizes were followed (compiler/ir/sizes.h).
-#ifndef RONDO_COMPILER_IMPORT_CACHE_LENGTH_ANALYSIS_H_
-#define RONDO_COMPILER_IMPORT_CACHE_LENGTH_ANALYSIS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -69,5 +68,3 @@ class CacheLengthAnalysis {
 };
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CACHE_LENGTH_ANALYSIS_H_

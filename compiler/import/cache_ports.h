@@ -1,6 +1,5 @@
 // Which inputs and outputs of a model are caches that grow, and how long one of a fixed length is.
-#ifndef RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
-#define RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -64,5 +63,3 @@ void BindPast(const onnx::Model& model, const CachePorts& ports, const ir::Size&
               ImportOptions* options);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CACHE_PORTS_H_

@@ -6,8 +6,6 @@
 
 namespace rondo::importer {
 
-using ir::Builder;
-
 NodeId WriteRows(Builder& b, NodeId cache, NodeId rows, NodeId place, int axis) {
   const ir::View dense = ir::DenseView(b.shape(cache));
   ir::IndexedAttrs attrs;

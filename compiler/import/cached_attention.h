@@ -1,7 +1,6 @@
 // Keys and values that are kept from run to run, and attention over them: what the operators that hold a
 // cache themselves share. All take valid arguments, as the Builder does.
-#ifndef RONDO_COMPILER_IMPORT_CACHED_ATTENTION_H_
-#define RONDO_COMPILER_IMPORT_CACHED_ATTENTION_H_
+#pragma once
 
 #include "compiler/import/op_context.h"
 
@@ -41,5 +40,3 @@ enum class ScoreStage : uint8_t {
 NodeId Scores(ir::Builder& b, NodeId q, NodeId k, const AttentionRequest& request, ScoreStage stage);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CACHED_ATTENTION_H_

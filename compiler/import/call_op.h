@@ -1,6 +1,5 @@
 // An operator that is another one with something before or behind it.
-#ifndef RONDO_COMPILER_IMPORT_CALL_OP_H_
-#define RONDO_COMPILER_IMPORT_CALL_OP_H_
+#pragma once
 
 #include <vector>
 
@@ -24,5 +23,3 @@ NodeId ChannelsFirst(ir::Builder& b, NodeId x);
 NodeId ChannelsLast(ir::Builder& b, NodeId x);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CALL_OP_H_

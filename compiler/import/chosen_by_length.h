@@ -1,6 +1,5 @@
 // What a model chooses by how long a text is, where a prompt is read in several runs.
-#ifndef RONDO_COMPILER_IMPORT_CHOSEN_BY_LENGTH_H_
-#define RONDO_COMPILER_IMPORT_CHOSEN_BY_LENGTH_H_
+#pragma once
 
 #include <vector>
 
@@ -32,5 +31,3 @@ void ChooseByTextLength(ir::Builder* builder, ir::NodeId cached, int64_t rows,
                         const std::vector<ElementOf>& totals);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CHOSEN_BY_LENGTH_H_

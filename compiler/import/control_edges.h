@@ -6,8 +6,7 @@
 // name of that node; a function's call likewise, and its inner nodes too, by "call/inner".
 //
 // Told of every node while a model is imported; then AddTo makes the edges. Not thread-safe.
-#ifndef RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_
-#define RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -81,5 +80,3 @@ class ControlEdges {
 };
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_

@@ -12,7 +12,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
 using ir::ReduceKind;
 
 constexpr int64_t kMaxTakeRuns = 16;  // more runs than this are a gather

@@ -1,6 +1,5 @@
 // Decompositions that several operators share. All take valid arguments, as the Builder does.
-#ifndef RONDO_COMPILER_IMPORT_DECOMPOSE_H_
-#define RONDO_COMPILER_IMPORT_DECOMPOSE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +8,7 @@
 
 namespace rondo::importer {
 
-using ir::NodeId;
+using ir::Builder, ir::NodeId;
 
 inline Shape WithDim(Shape shape, int axis, int64_t extent) {
   shape.dims[axis] = extent;
@@ -86,5 +85,3 @@ bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
 NodeId Unreadable(ir::Builder& b, DType dtype, const Shape& shape);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_DECOMPOSE_H_

@@ -1,6 +1,5 @@
 // ReadDeviceHints: the device configuration of a model (IR version 11), as hints for sharing it out.
-#ifndef RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_
-#define RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -24,5 +23,3 @@ Result<DeviceHints> ReadDeviceHints(const onnx::ModelProto& model, uint32_t devi
                                     const std::function<const Shape*(const std::string& value)>& shape_of);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_

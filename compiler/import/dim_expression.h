@@ -1,6 +1,5 @@
 // Names of dimensions that are expressions of others: "past_sequence_length + sequence_length", "2*s0".
-#ifndef RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_
-#define RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -27,5 +26,3 @@ std::vector<std::string> SymbolsOf(const std::string& text);
 bool IsPlaceholder(const std::string& text);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_

@@ -1,6 +1,5 @@
 // Weights of the experts of MoE and QMoE: as they are, as whole numbers in blocks, as FP4 and FP8.
-#ifndef RONDO_COMPILER_IMPORT_EXPERT_WEIGHTS_H_
-#define RONDO_COMPILER_IMPORT_EXPERT_WEIGHTS_H_
+#pragma once
 
 #include "compiler/import/mixed_gemm_order.h"
 #include "compiler/import/op_context.h"
@@ -31,5 +30,3 @@ Result<NodeId> ExpertWeights(OpContext& c, const ExpertLayer& layer, int64_t exp
                              WeightOrder lie);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_EXPERT_WEIGHTS_H_

@@ -1,6 +1,5 @@
 // Caches of a fixed length from a model whose caches grow.
-#ifndef RONDO_COMPILER_IMPORT_FIXED_CACHES_H_
-#define RONDO_COMPILER_IMPORT_FIXED_CACHES_H_
+#pragma once
 
 #include "compiler/import/cache_ports.h"
 #include "compiler/ir/builder.h"
@@ -39,5 +38,3 @@ int UnreadCache(ir::Graph& graph, const GrowingCache& cache);
 Status UnclearMask(const std::string& name);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_FIXED_CACHES_H_

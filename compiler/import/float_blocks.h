@@ -1,6 +1,5 @@
 // Weights [n, k] of FP4 (E2M1) or FP8 (E4M3) that are known, in blocks along k with a scale each.
-#ifndef RONDO_COMPILER_IMPORT_FLOAT_BLOCKS_H_
-#define RONDO_COMPILER_IMPORT_FLOAT_BLOCKS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -32,5 +31,3 @@ Result<std::shared_ptr<const ir::ConstantData>> CodesOf(const OpContext& c, int 
 Result<std::vector<float>> ScalesOf(const OpContext& c, int i, bool bytes = false);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_FLOAT_BLOCKS_H_

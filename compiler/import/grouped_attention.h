@@ -1,7 +1,6 @@
 // Attention over a cache of a fixed number of positions that the operator writes itself: what
 // GroupQueryAttention and SparseAttention share.
-#ifndef RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_
-#define RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_
+#pragma once
 
 #include <functional>
 
@@ -22,5 +21,3 @@ using KeptKeys = std::function<Result<NodeId>(const GroupedQueries&)>;
 Status GroupedAttention(OpContext& c, const KeptKeys& kept);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_GROUPED_ATTENTION_H_

@@ -5,8 +5,7 @@
 // shapes are static: symbolic dims get their values from the options. Caches that grow are followed as sizes
 // that a run decides (compiler/ir/sizes.h). Model functions are inlined, If with
 // a constant condition takes its branch, Loop and Scan with a constant trip count are unrolled.
-#ifndef RONDO_COMPILER_IMPORT_IMPORT_H_
-#define RONDO_COMPILER_IMPORT_IMPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -179,5 +178,3 @@ std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph
 std::vector<std::string> ImportableOperators();
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IMPORT_IMPORT_H_

@@ -1,6 +1,5 @@
 // ImportCall: a node whose operator a library of custom ops has becomes a call of it.
-#ifndef RONDO_COMPILER_IMPORT_IMPORT_CALL_H_
-#define RONDO_COMPILER_IMPORT_IMPORT_CALL_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ namespace rondo::importer {
 Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs, OpContext& c);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_IMPORT_CALL_H_

@@ -1,6 +1,5 @@
 // Importer: walks the graphs of one ONNX model and calls the handler of every node.
-#ifndef RONDO_COMPILER_IMPORT_IMPORTER_H_
-#define RONDO_COMPILER_IMPORT_IMPORTER_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -125,5 +124,3 @@ class Importer : public Host {
 std::string NodeName(const onnx::NodeProto& node);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_IMPORTER_H_

@@ -1,7 +1,6 @@
 // KeepRegions: what annotations say of nodes that are to stay together (`keep: together`) becomes regions of
 // the IR, and control edges that leave room for each to run as one.
-#ifndef RONDO_COMPILER_IMPORT_KEPT_REGIONS_H_
-#define RONDO_COMPILER_IMPORT_KEPT_REGIONS_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 #include "core/status.h"
@@ -15,5 +14,3 @@ namespace rondo::importer {
 Status KeepRegions(ir::Graph* graph);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_KEPT_REGIONS_H_

@@ -1,7 +1,6 @@
 // A state [d_k, d_v] a head that every position changes and reads, written out position by position: what
 // operators of linear attention share.
-#ifndef RONDO_COMPILER_IMPORT_LINEAR_RECURRENCE_H_
-#define RONDO_COMPILER_IMPORT_LINEAR_RECURRENCE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -52,5 +51,3 @@ Result<NodeId> PastOfWindow(OpContext& c, int i, int64_t window, const Shape& he
 NodeId StatesOfWindow(ir::Builder& b, const std::vector<NodeId>& states, int64_t window);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_LINEAR_RECURRENCE_H_

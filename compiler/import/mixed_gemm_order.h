@@ -1,7 +1,6 @@
 // Weights of few bits in the order in which CUTLASS's matmuls of f16 or bf16 by whole numbers read them, as
 // onnxruntime-genai's builder writes QMoE for CUDA, and MatMulNBits where it is told to.
-#ifndef RONDO_COMPILER_IMPORT_MIXED_GEMM_ORDER_H_
-#define RONDO_COMPILER_IMPORT_MIXED_GEMM_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +25,3 @@ std::vector<uint8_t> ByRows(WeightOrder order, const uint8_t* bytes, int64_t cou
                             int64_t bits);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_MIXED_GEMM_ORDER_H_

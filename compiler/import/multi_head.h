@@ -1,7 +1,6 @@
 // Attention in which every query head has keys and values of its own, as com.microsoft's operators ask for
 // it.
-#ifndef RONDO_COMPILER_IMPORT_MULTI_HEAD_H_
-#define RONDO_COMPILER_IMPORT_MULTI_HEAD_H_
+#pragma once
 
 #include "compiler/import/op_context.h"
 
@@ -44,5 +43,3 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
 Status ProjectAndAttend(OpContext& c);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_MULTI_HEAD_H_

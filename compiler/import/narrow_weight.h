@@ -1,8 +1,7 @@
 // ONNX types that the plan knows only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
 // numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2 and both of FNUZ; and FLOAT8E8M0, powers of two that
 // scale such weights. What a run computes of such a type lies in a wider one.
-#ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
-#define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
+#pragma once
 
 #include <optional>
 
@@ -74,5 +73,3 @@ inline bool IsReal(const NarrowCodes& type) { return type.type > PackedType::kU8
 Value NarrowValue(ir::Builder& b, ir::NodeId numbers, NarrowCodes type);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_

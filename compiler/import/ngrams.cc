@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 struct Ngrams {
   int64_t least = 0, most = 0, skips = 0, columns = 0;
   std::vector<int64_t> starts, places, pool;  // where sequences of 1, 2, ... begin in the pool; their columns

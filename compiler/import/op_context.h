@@ -3,8 +3,7 @@
 // A handler reads inputs, attributes and constants through it, builds IR nodes with `b`, and sets outputs.
 // The Builder requires valid arguments, so a handler checks what a model can get wrong first; the functions
 // here that can fail say what is wrong and leave naming the node to the importer.
-#ifndef RONDO_COMPILER_IMPORT_OP_CONTEXT_H_
-#define RONDO_COMPILER_IMPORT_OP_CONTEXT_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -23,8 +22,7 @@ class NodeProto;
 
 namespace rondo::importer {
 
-using ir::kNoNode;
-using ir::NodeId;
+using ir::Builder, ir::kNoNode, ir::NodeId;
 
 // A type that the plan knows only as packed weights (narrow_weight.h), and the codes of a weight as the file
 // has them: the first in the lowest bits.
@@ -179,5 +177,3 @@ std::string Text(const Shape& shape);
 Result<std::shared_ptr<const ir::ConstantData>> EvaluateConstant(const ir::Graph& graph, NodeId id);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_OP_CONTEXT_H_

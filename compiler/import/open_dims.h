@@ -1,6 +1,5 @@
 // OpenDims: what a model leaves open of its inputs' shapes, for the error that asks for it.
-#ifndef RONDO_COMPILER_IMPORT_OPEN_DIMS_H_
-#define RONDO_COMPILER_IMPORT_OPEN_DIMS_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -33,5 +32,3 @@ class OpenDims {
 };
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_OPEN_DIMS_H_

@@ -7,7 +7,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
 using ir::ReduceKind;
 
 // A function of one float tensor, computed in f32 at least.

@@ -11,8 +11,6 @@
 
 namespace rondo::importer {
 
-using ir::Builder;
-
 Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads) {
   const Shape s = c.b.shape(x);
   if (s.rank != 3 || heads < 1 || s[2] % heads != 0) {

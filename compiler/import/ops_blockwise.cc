@@ -11,8 +11,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 constexpr int64_t kMost = int64_t{1} << 28;  // rows or columns of a weight
 

@@ -6,8 +6,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr char kDomain[] = "com.microsoft";
 
 // Input 0 as [..., branches, features]: it has both, or the attribute num_branches cuts its last dim.

@@ -6,8 +6,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr int64_t kMostPlaces = 1 << 24;
 
 // How blocks lie over a padded image; one entry a spatial axis each.

@@ -11,8 +11,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 Status DoesNotFit(const OpContext& c, int i, const Shape& to) {

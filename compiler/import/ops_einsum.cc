@@ -10,8 +10,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // A tensor whose dims are named, each name once.
 struct Term {
   NodeId node = kNoNode;

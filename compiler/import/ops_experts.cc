@@ -12,8 +12,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // x [1 or experts, tokens, k] through one layer of every expert: [experts, tokens, n].

@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // What the node's graph `name`, if it has one, makes of x.
 Result<NodeId> Modified(OpContext& c, const char* name, NodeId x) {
   const onnx::AttributeProto* graph = c.Attribute(name);

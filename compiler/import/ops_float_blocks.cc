@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // Where the operators have their inputs: -1 for what one has not.

@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr int64_t kMostMatrix = 1 << 24;  // elements of the matrix
 
 struct Transform {

@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum Input { kQuery, kKey, kValue, kEnds, kDecay, kBeta, kState, kRates, kGateBias, kCaptured, kCapturing };
 
 // Positions are `batch` texts of `rows`, or with `ends` one row of all texts' positions.

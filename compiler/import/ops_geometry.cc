@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // Places -1 to 1 along an axis of n elements: of their centres, or from the first element to the last.
 std::vector<double> GridLine(int64_t n, bool align_corners) {
   std::vector<double> line;

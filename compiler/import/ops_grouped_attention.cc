@@ -17,8 +17,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum Input {
   kQuery,
   kKey,

@@ -11,8 +11,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 Status RequireIndex(const OpContext& c, int i) {
   if (c.dtype(i) == DType::kI64 || c.dtype(i) == DType::kI32) return Status::Ok();
   return Status::Error(Code::kCorrupt, "indices of type %s", Name(c.dtype(i)));

@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum Input { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
 struct Linear {

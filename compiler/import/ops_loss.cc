@@ -7,8 +7,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // Log probabilities x [n, classes, d...], targets (input 1) [n, d...], weights of classes (input 2), if any.
 Result<NodeId> NegativeLogLikelihood(OpContext& c, NodeId x) {
   Builder& b = c.b;

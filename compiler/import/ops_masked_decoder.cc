@@ -12,8 +12,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum Input {
   kQuery,
   kKey,

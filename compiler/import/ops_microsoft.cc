@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // Input `i` added to y, one-way broadcast, in y's type.

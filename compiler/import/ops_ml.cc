@@ -14,7 +14,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
 constexpr char kDomain[] = "ai.onnx.ml";
 
 // Attribute `name` as numbers of `type` along the last dim of input 0: one for each, or one for all.

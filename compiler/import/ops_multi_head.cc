@@ -10,8 +10,6 @@
 
 namespace rondo::importer {
 
-using ir::Builder;
-
 namespace {
 
 // Keys below `end` (i64 [b]), and from `begin` on if it is there, of t: bool [b, 1, 1, t].

@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 Status RequireElements(const OpContext& c) {
   if (c.shape(0).elements() != 0) return Status::Ok();
   return Status::Error(Code::kUnsupported, "input 0 of shape %s has no elements", Text(c.shape(0)).c_str());

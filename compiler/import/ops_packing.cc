@@ -7,8 +7,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr char kMicrosoft[] = "com.microsoft";
 
 // The padded rows [texts, rows, ...] of which the first `count` [texts] of each text are real.

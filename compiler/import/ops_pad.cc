@@ -7,8 +7,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // The element of an axis of n that position i (perhaps outside) shows.
 int64_t Reflect(int64_t i, int64_t n) {
   if (n == 1) return 0;

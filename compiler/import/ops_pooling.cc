@@ -10,8 +10,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 Result<WindowAttrs> ReadPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 5));
   return ReadWindow(c, c.Ints("kernel_shape"), c.Int("ceil_mode", 0) != 0);

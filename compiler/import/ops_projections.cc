@@ -7,8 +7,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // The weights of a MatMulNBits without zero points: where its three inputs begin (numbers, scales, a bias

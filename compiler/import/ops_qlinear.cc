@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // Input `i`, if it is there, as one number of type `dtype`.

@@ -10,8 +10,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr const char* kDomain = "com.microsoft";
 
 // Input `i` as f32: one number, or one for each column of `columns`.

@@ -14,8 +14,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // The key of the node: of its seed, or of its name where it has none.
 uint64_t KeyOf(OpContext& c) {
   std::string said = "node " + (c.proto.name().empty() ? c.proto.output(0) : c.proto.name());

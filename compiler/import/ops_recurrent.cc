@@ -12,8 +12,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr int64_t kMaxSteps = 1 << 16, kMaxUnrolled = 4096;
 
 struct Activation {

@@ -8,7 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
 using ir::ReduceKind;
 
 // What is reduced, once the several spellings of the axes are read.

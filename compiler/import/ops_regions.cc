@@ -10,8 +10,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // The two elements of an axis of `extent` that place x (f32) lies between, and their weights.
 struct AxisTaps {
   std::array<NodeId, 2> index, weight;

@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 constexpr double kMostElements = 1 << 24;  // of one axis of the result
 
 // One element of the result is sum(weight * input[index]) over its taps.

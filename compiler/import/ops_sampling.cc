@@ -8,8 +8,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum class Padding { kZeros, kBorder, kReflection };
 
 struct SampleAttrs {

@@ -12,8 +12,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // The longest row whose elements are all compared with one another.
 constexpr int64_t kMaxCompared = 8192;
 // The largest k of longer rows: k blocks of two elements are left of them.

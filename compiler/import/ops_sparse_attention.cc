@@ -9,8 +9,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 enum Input { kQuery, kKey, kValue, kPastKey, kPastValue, kRows, kColumns, kTotal, kLengths, kCosine, kSine };
 
 // Which blocks of keys the queries of a block see: layouts of blocks by blocks, one after another.

@@ -1,6 +1,5 @@
 // Numbers of 2 or 4 bits, several in a byte with the first in its lowest bits, as u8 tensors.
-#ifndef RONDO_COMPILER_IMPORT_PACKED_BITS_H_
-#define RONDO_COMPILER_IMPORT_PACKED_BITS_H_
+#pragma once
 
 #include "compiler/ir/builder.h"
 
@@ -13,5 +12,3 @@ ir::NodeId UnpackBits(ir::Builder& b, ir::NodeId x, int64_t bits);
 ir::NodeId PackBits(ir::Builder& b, ir::NodeId x, int64_t bits);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_PACKED_BITS_H_

@@ -1,6 +1,5 @@
 // Weights [n, k] that lie as numbers of 2, 4 or 8 bits in blocks along k, each with its scale and zero point.
-#ifndef RONDO_COMPILER_IMPORT_PACKED_BLOCKS_H_
-#define RONDO_COMPILER_IMPORT_PACKED_BLOCKS_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -50,5 +49,3 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
                            DType dtype);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_PACKED_BLOCKS_H_

@@ -1,6 +1,5 @@
 // Weights of less than 8 bits behind a DequantizeLinear, in the form that kernels read.
-#ifndef RONDO_COMPILER_IMPORT_PACKED_WEIGHT_H_
-#define RONDO_COMPILER_IMPORT_PACKED_WEIGHT_H_
+#pragma once
 
 #include "compiler/import/op_context.h"
 
@@ -14,5 +13,3 @@ Result<NodeId> DequantisedWeight(OpContext& c);
 Result<NodeId> CastWeight(OpContext& c, DType to);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_PACKED_WEIGHT_H_

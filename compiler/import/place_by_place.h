@@ -1,6 +1,5 @@
 // What a model does to a cache, or to what it becomes, place by place: casts, scales, quantisation.
-#ifndef RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
-#define RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -37,5 +36,3 @@ bool GivesBackAll(const ir::Graph& graph, DType dtype, const PlaceByPlace& first
                   const PlaceByPlace& third);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_PLACE_BY_PLACE_H_

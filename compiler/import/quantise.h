@@ -1,6 +1,5 @@
 // Linear quantisation, shared by the operators that quantise.
-#ifndef RONDO_COMPILER_IMPORT_QUANTISE_H_
-#define RONDO_COMPILER_IMPORT_QUANTISE_H_
+#pragma once
 
 #include "compiler/ir/builder.h"
 
@@ -21,5 +20,3 @@ struct DynamicallyQuantised {
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, ir::NodeId x);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_QUANTISE_H_

@@ -5,8 +5,7 @@
 // as it is, and a scatter into a fixed shape writes the real places only. Mixtures of experts are exported
 // so: for each expert the tokens that chose it, and its results added to theirs. What would see how many
 // places are real, or which is the how-manieth, is refused.
-#ifndef RONDO_COMPILER_IMPORT_RAGGED_H_
-#define RONDO_COMPILER_IMPORT_RAGGED_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -64,5 +63,3 @@ Result<std::vector<ir::GraphOutput>> RaggedOutputs(ir::Builder& b, const std::st
 Status RefuseRagged(const Value& value, const std::string& what);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_RAGGED_H_

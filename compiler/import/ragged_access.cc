@@ -4,8 +4,6 @@
 namespace rondo::importer::ragged {
 namespace {
 
-using ir::Builder;
-
 Value Plain(NodeId id) { return Value{id, false, {}}; }
 
 // Indices that places compute: those that are not real are 0, so that they are in range.

@@ -7,8 +7,6 @@
 namespace rondo::importer::ragged {
 namespace {
 
-using ir::Builder;
-
 Status Transpose(const OpRow& row, OpContext& c) {
   const RaggedFact* fact = DimFactOf(c, 0);
   if (fact == nullptr) return Refuse(c, 0, "computes with that number");

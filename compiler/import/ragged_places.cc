@@ -6,8 +6,6 @@
 namespace rondo::importer::ragged {
 namespace {
 
-using ir::Builder;
-
 Status EachPlace(const OpRow& row, OpContext& c) {
   Space space;
   int from_right = 0;

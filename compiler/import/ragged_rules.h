@@ -1,7 +1,6 @@
 // How operators work on dims whose length only a run knows (ragged.h): what their rules share. Internal to
 // compiler/import.
-#ifndef RONDO_COMPILER_IMPORT_RAGGED_RULES_H_
-#define RONDO_COMPILER_IMPORT_RAGGED_RULES_H_
+#pragma once
 
 #include <string_view>
 #include <vector>
@@ -54,5 +53,3 @@ NodeId Checked(ir::Builder& b, NodeId x, NodeId bad);
 NodeId Count(ir::Builder& b, NodeId condition);
 
 }  // namespace rondo::importer::ragged
-
-#endif  // RONDO_COMPILER_IMPORT_RAGGED_RULES_H_

@@ -1,6 +1,5 @@
 // Random numbers of a node.
-#ifndef RONDO_COMPILER_IMPORT_RANDOM_H_
-#define RONDO_COMPILER_IMPORT_RANDOM_H_
+#pragma once
 
 #include "compiler/import/op_context.h"
 
@@ -10,5 +9,3 @@ namespace rondo::importer {
 NodeId RandomOfNode(OpContext& c, const Shape& shape);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_RANDOM_H_

@@ -1,8 +1,7 @@
 // The table of operators: one row for each (domain, op, range of opsets), with its handler.
 //
 // To add an operator: write a handler in the file of its kind (ops_*.cc), add a row to that file's table.
-#ifndef RONDO_COMPILER_IMPORT_REGISTRY_H_
-#define RONDO_COMPILER_IMPORT_REGISTRY_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -84,5 +83,3 @@ Span<const OpRow> MicrosoftOps();
 Span<const OpRow> CollectiveOps();
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_REGISTRY_H_

@@ -1,6 +1,5 @@
 // Rotary embedding, shared by the operators that apply it.
-#ifndef RONDO_COMPILER_IMPORT_ROTARY_H_
-#define RONDO_COMPILER_IMPORT_ROTARY_H_
+#pragma once
 
 #include "compiler/import/op_context.h"
 
@@ -23,5 +22,3 @@ Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads);
 NodeId JoinHeads(ir::Builder& b, NodeId x);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_ROTARY_H_

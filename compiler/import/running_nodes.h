@@ -1,6 +1,5 @@
 // Which nodes of a graph run something, and what is said of their order: shared by what makes control edges.
-#ifndef RONDO_COMPILER_IMPORT_RUNNING_NODES_H_
-#define RONDO_COMPILER_IMPORT_RUNNING_NODES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -21,5 +20,3 @@ std::string TextOf(const ir::Node& node);
 std::string CycleText(const ir::Graph& graph, ir::NodeId late, ir::NodeId early);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_RUNNING_NODES_H_

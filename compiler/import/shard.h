@@ -1,6 +1,5 @@
 // Which share of a weight a device holds, where a model for all devices says so.
-#ifndef RONDO_COMPILER_IMPORT_SHARD_H_
-#define RONDO_COMPILER_IMPORT_SHARD_H_
+#pragma once
 
 #include <memory>
 
@@ -27,5 +26,3 @@ Result<std::shared_ptr<ir::ConstantData>> ShareOf(const onnx::ModelProto& model,
                                                   const ImportOptions& options);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_SHARD_H_

@@ -1,6 +1,5 @@
 // How large the numbers of a synthetic weight (core/synthetic.h) are.
-#ifndef RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_
-#define RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -17,5 +16,3 @@ inline float SyntheticScale(const Shape& shape) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_

@@ -10,8 +10,6 @@
 namespace rondo::importer {
 namespace {
 
-using ir::Builder;
-
 // ------------------------------------------------------------------------------------ in phases
 
 // Neighbouring r of one axis that see as many taps.

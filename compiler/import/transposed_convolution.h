@@ -1,6 +1,5 @@
 // Transposed convolutions as convolutions.
-#ifndef RONDO_COMPILER_IMPORT_TRANSPOSED_CONVOLUTION_H_
-#define RONDO_COMPILER_IMPORT_TRANSPOSED_CONVOLUTION_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -22,5 +21,3 @@ struct TransposedWindows {
 ir::NodeId TransposedConvolution(ir::Builder& b, ir::NodeId x, ir::NodeId w, const TransposedWindows& t);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_TRANSPOSED_CONVOLUTION_H_

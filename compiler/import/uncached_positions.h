@@ -6,8 +6,7 @@
 // gets 0 there (both are kSelects with `drops_uncached`). From these on it is shown, node by node, what
 // positions that hold nothing have: one number, known here, which quantisation keeps (0 is the zero point,
 // and 0 again), and which sums and products over all positions do not notice. Nothing else is let through.
-#ifndef RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_
-#define RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_
+#pragma once
 
 #include <vector>
 
@@ -33,5 +32,3 @@ struct NotShown {
 NotShown DropUncached(ir::Builder* b, const std::vector<MaximumOfPositions>& maxima, ir::NodeId real);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_UNCACHED_POSITIONS_H_

@@ -1,6 +1,5 @@
 // The window attributes that convolutions and pools share.
-#ifndef RONDO_COMPILER_IMPORT_WINDOW_H_
-#define RONDO_COMPILER_IMPORT_WINDOW_H_
+#pragma once
 
 #include <vector>
 
@@ -29,5 +28,3 @@ Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, i
                                          int line = __builtin_LINE());
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_WINDOW_H_

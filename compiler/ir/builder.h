@@ -4,8 +4,7 @@
 // The importer and the recognising passes make every node through it. A Builder borrows its Graph; it keeps a
 // provenance (SetSources) that every node it makes carries. Its functions require valid arguments (shapes
 // that broadcast, axes in range): callers check what a user's model can get wrong before they call.
-#ifndef RONDO_COMPILER_IR_BUILDER_H_
-#define RONDO_COMPILER_IR_BUILDER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -157,5 +156,3 @@ class Builder {
 bool BroadcastShapes(const Shape& a, const Shape& b, Shape* out);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_BUILDER_H_

@@ -1,6 +1,5 @@
 // CallInfo: one node of the model that calls a custom op, as plain data. Plain functions of it; no state.
-#ifndef RONDO_COMPILER_IR_CALL_INFO_H_
-#define RONDO_COMPILER_IR_CALL_INFO_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -40,5 +39,3 @@ struct CallInfo {
 std::string KeyOf(const CustomOp& op);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_CALL_INFO_H_

@@ -1,7 +1,6 @@
 // Chunked: a list that grows at its end, whose elements stay where they are: in chunks of a few dozen, so
 // that a walk is a walk through memory. Owns its elements; not thread-safe.
-#ifndef RONDO_COMPILER_IR_CHUNKED_H_
-#define RONDO_COMPILER_IR_CHUNKED_H_
+#pragma once
 
 #include <cstddef>
 #include <iterator>
@@ -68,5 +67,3 @@ class Chunked {
 };
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_CHUNKED_H_

@@ -1,6 +1,5 @@
 // DeviceHints: what a model itself says of the devices that it is to be shared out over.
-#ifndef RONDO_COMPILER_IR_DEVICE_HINTS_H_
-#define RONDO_COMPILER_IR_DEVICE_HINTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -26,5 +25,3 @@ struct DeviceHints {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IR_DEVICE_HINTS_H_

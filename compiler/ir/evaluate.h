@@ -3,8 +3,7 @@
 //
 // Pure functions; thread-safe. Scalar semantics are core/scalar.h's, in the precision the dtype says (f16 and
 // bf16 compute in f32 and round once per node).
-#ifndef RONDO_COMPILER_IR_EVALUATE_H_
-#define RONDO_COMPILER_IR_EVALUATE_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -28,5 +27,3 @@ bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes);
 Result<Values> EvaluateGraph(const Graph& graph, const Values& inputs);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_EVALUATE_H_

@@ -1,6 +1,5 @@
 // What the evaluator's files share: tensors widened to what they compute in. Internal to evaluate*.cc.
-#ifndef RONDO_COMPILER_IR_EVALUATE_NODES_H_
-#define RONDO_COMPILER_IR_EVALUATE_NODES_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -47,5 +46,3 @@ Data EvalPool(const Node& node, const Values& in);
 Data EvalAttention(const Node& node, const Values& in);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_EVALUATE_NODES_H_

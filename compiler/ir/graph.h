@@ -11,8 +11,7 @@
 //
 // Edges of a node that Replace or RemoveDead may have seen are added by SetInput, RunAfter and SetOutput: so
 // the graph knows who names a node without looking at all others.
-#ifndef RONDO_COMPILER_IR_GRAPH_H_
-#define RONDO_COMPILER_IR_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -443,5 +442,3 @@ class SourceList {
 void MergeSources(std::vector<std::string>* to, const std::vector<std::string>& from);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_GRAPH_H_

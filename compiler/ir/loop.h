@@ -3,8 +3,7 @@
 // A kLoop node is the run of all rounds; its results are kLoopResult nodes. Its value as such (what the
 // evaluator makes) is the bytes of all results, one after the other. The body is a graph of its own: it holds
 // its constants, and what it takes from outside is an input.
-#ifndef RONDO_COMPILER_IR_LOOP_H_
-#define RONDO_COMPILER_IR_LOOP_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -102,5 +101,3 @@ class LoopMaker {
 };
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_LOOP_H_

@@ -1,6 +1,5 @@
 // NamedValue: a value of a model, and where it comes from.
-#ifndef RONDO_COMPILER_IR_NAMED_VALUE_H_
-#define RONDO_COMPILER_IR_NAMED_VALUE_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ struct NamedValue {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IR_NAMED_VALUE_H_

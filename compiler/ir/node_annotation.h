@@ -2,8 +2,7 @@
 //
 // A name is written as it is; `\` before a character takes away its meaning, which `*`, `:`, `=`, `,` and `\`
 // have. `*` stands for any characters, or none. `value:NAME` is the node whose output is called NAME.
-#ifndef RONDO_COMPILER_IR_NODE_ANNOTATION_H_
-#define RONDO_COMPILER_IR_NODE_ANNOTATION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -64,5 +63,3 @@ bool IsStreamNumber(std::string_view text);
 std::string WhyNoAnnotation(std::string_view key, std::string_view value);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IR_NODE_ANNOTATION_H_

@@ -3,8 +3,7 @@
 // A constant may stand for numbers that are packed (ConstantData::packed): to every pass it is a constant
 // without bytes of its own, as synthetic ones are, until the pass `pack_weights` decides who reads the packed
 // form. Functions of values; no state. How codes lie: core/packed_weights.h.
-#ifndef RONDO_COMPILER_IR_PACKED_H_
-#define RONDO_COMPILER_IR_PACKED_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -61,5 +60,3 @@ PackedMatrix PackedOf(const PackedAttrs& attrs, int64_t n, int64_t k,
                       std::span<const std::shared_ptr<const ConstantData>> inputs);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_PACKED_H_

@@ -2,8 +2,7 @@
 //
 // Codes are never rounded again: every number of a part is that of the whole. Memory is shared with the whole
 // where a part lies in one piece of it; of synthetic ones that can be named as a part, nothing is made.
-#ifndef RONDO_COMPILER_IR_PACKED_PARTS_H_
-#define RONDO_COMPILER_IR_PACKED_PARTS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ std::shared_ptr<const PackedMatrix> CutPacked(const PackedMatrix& matrix, const 
 std::shared_ptr<const PackedMatrix> PadPacked(const PackedMatrix& matrix, int64_t n, int64_t k);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_PACKED_PARTS_H_

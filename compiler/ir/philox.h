@@ -1,7 +1,6 @@
 // Philox4x32-10: random numbers that are a function of a counter and a key (Salmon, Moraes, Dror and Shaw,
 // "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011), as nodes.
-#ifndef RONDO_COMPILER_IR_PHILOX_H_
-#define RONDO_COMPILER_IR_PHILOX_H_
+#pragma once
 
 #include <array>
 
@@ -14,5 +13,3 @@ namespace rondo::ir {
 std::array<NodeId, 4> Philox(Builder& b, std::array<NodeId, 4> counter, std::array<NodeId, 2> key);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_PHILOX_H_

@@ -1,6 +1,5 @@
 // Names that inputs and outputs of models usually have.
-#ifndef RONDO_COMPILER_IR_PORT_NAMES_H_
-#define RONDO_COMPILER_IR_PORT_NAMES_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -26,5 +25,3 @@ size_t LettersApart(const std::string& a, const std::string& b);
 std::string NearNames(std::vector<std::string> names, const std::string& wanted);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_PORT_NAMES_H_

@@ -1,6 +1,5 @@
 // Rebase: an indexed access of a tensor that is a view becomes one of the storage that the view shows.
-#ifndef RONDO_COMPILER_IR_REBASE_H_
-#define RONDO_COMPILER_IR_REBASE_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 
@@ -12,5 +11,3 @@ namespace rondo::ir {
 bool Rebase(const View& place, IndexedAttrs* attrs);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_REBASE_H_

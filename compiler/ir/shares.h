@@ -1,6 +1,5 @@
 // InShares: work on many equal items, spread over the processor's cores.
-#ifndef RONDO_COMPILER_IR_SHARES_H_
-#define RONDO_COMPILER_IR_SHARES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -29,5 +28,3 @@ void InShares(int64_t count, int64_t least, F f) {
 }
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_SHARES_H_

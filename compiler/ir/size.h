@@ -7,8 +7,7 @@
 // an extent: the number that a plan makes room for. Of a size whose form nobody follows the extent alone is
 // known, as of all that is computed from it. Plain values; nothing here fails, and arithmetic stops at the
 // ends of int64.
-#ifndef RONDO_COMPILER_IR_SIZE_H_
-#define RONDO_COMPILER_IR_SIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -91,5 +90,3 @@ struct Size::Atom {
 using Dims = std::vector<Size>;
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_SIZE_H_

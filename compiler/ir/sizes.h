@@ -8,8 +8,7 @@
 //
 // Where sizes are `exact`, all runs have the extents, and it is only asked what would be other numbers: a
 // shape that a model asks for gives numbers that follow from the names, while dims are as good as known.
-#ifndef RONDO_COMPILER_IR_SIZES_H_
-#define RONDO_COMPILER_IR_SIZES_H_
+#pragma once
 
 #include <map>
 #include <optional>
@@ -72,5 +71,3 @@ class Sizes {
 Shape ExtentsOf(const Dims& dims);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_SIZES_H_

@@ -2,8 +2,7 @@
 //
 // A plain value. One graph serves all targets of a plan, so the traits are those of the target that decides
 // (`Targets::traits`, compiler/targets.h), and a GPU's feature counts only where every GPU named has it.
-#ifndef RONDO_COMPILER_IR_TARGET_TRAITS_H_
-#define RONDO_COMPILER_IR_TARGET_TRAITS_H_
+#pragma once
 
 namespace rondo {
 
@@ -47,5 +46,3 @@ constexpr TargetTraits GpuTraits() {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_IR_TARGET_TRAITS_H_

@@ -1,6 +1,5 @@
 // Text by printf's formats, as Dump and Validate put it together. Internal to compiler/ir.
-#ifndef RONDO_COMPILER_IR_TEXT_H_
-#define RONDO_COMPILER_IR_TEXT_H_
+#pragma once
 
 #include <string>
 
@@ -10,5 +9,3 @@ namespace rondo::ir {
 std::string Text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_TEXT_H_

@@ -1,7 +1,6 @@
 // NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the
 // compiler where memory runs out (core's own give null, which the runtime asks about).
-#ifndef RONDO_COMPILER_IR_THROWING_ARENA_H_
-#define RONDO_COMPILER_IR_THROWING_ARENA_H_
+#pragma once
 
 #include <memory>
 #include <new>
@@ -21,5 +20,3 @@ inline std::shared_ptr<Arena> NewArena() {
 }
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_THROWING_ARENA_H_

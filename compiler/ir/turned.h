@@ -1,6 +1,5 @@
 // Turned: matrices of bytes laid out the other way.
-#ifndef RONDO_COMPILER_IR_TURNED_H_
-#define RONDO_COMPILER_IR_TURNED_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -13,5 +12,3 @@ namespace rondo::ir {
 std::vector<uint8_t> Turned(std::span<const uint8_t> matrices, int64_t rows, int64_t columns);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_TURNED_H_

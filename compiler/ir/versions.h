@@ -1,8 +1,7 @@
 // Versions of one storage: a graph input and the chain of writes (kIndexedWrites that replace some of its
 // elements, calls of custom ops that change it) one after the other, in its own memory. Functions of graphs
 // and views; no state.
-#ifndef RONDO_COMPILER_IR_VERSIONS_H_
-#define RONDO_COMPILER_IR_VERSIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions);
 std::string OrderStates(Graph* graph);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_VERSIONS_H_

@@ -10,8 +10,7 @@
 //
 // Views are plain values. All functions require what their comment says and abort nothing: the builder
 // checks user input before calling them.
-#ifndef RONDO_COMPILER_IR_VIEW_H_
-#define RONDO_COMPILER_IR_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -112,5 +111,3 @@ int64_t SplitOf(std::span<const IndexDim> dims, int64_t extent, int64_t stride);
 std::string ToString(const View& view);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_VIEW_H_

@@ -1,6 +1,5 @@
 // Where an axis of a tensor is in a view of it.
-#ifndef RONDO_COMPILER_IR_VIEW_AXIS_H_
-#define RONDO_COMPILER_IR_VIEW_AXIS_H_
+#pragma once
 
 #include "compiler/ir/view.h"
 
@@ -11,5 +10,3 @@ namespace rondo::ir {
 int AxisThrough(const View& view, const Shape& base, int axis);
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_VIEW_AXIS_H_

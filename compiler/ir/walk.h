@@ -1,6 +1,5 @@
 // ForEachElement: visits what a view shows, in row-major order, by counting loops instead of dividing.
-#ifndef RONDO_COMPILER_IR_WALK_H_
-#define RONDO_COMPILER_IR_WALK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -47,5 +46,3 @@ void ForEachElement(const View& view, F f) {
 }
 
 }  // namespace rondo::ir
-
-#endif  // RONDO_COMPILER_IR_WALK_H_

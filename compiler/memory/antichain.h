@@ -1,6 +1,5 @@
 // HeaviestAntichain: of things of which some come before others, the most that can be there at once.
-#ifndef RONDO_COMPILER_MEMORY_ANTICHAIN_H_
-#define RONDO_COMPILER_MEMORY_ANTICHAIN_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -16,5 +15,3 @@ std::optional<int64_t> HeaviestAntichain(const std::vector<int64_t>& weights,
                                          const std::vector<std::vector<int>>& after, int64_t work);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_ANTICHAIN_H_

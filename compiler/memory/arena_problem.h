@@ -1,6 +1,5 @@
 // ArenaProblem: the values of a program as a packing problem: which of them must not share memory.
-#ifndef RONDO_COMPILER_MEMORY_ARENA_PROBLEM_H_
-#define RONDO_COMPILER_MEMORY_ARENA_PROBLEM_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -36,5 +35,3 @@ ArenaProblem MakeArenaProblem(const LoweredProgram& program, const StreamOrder& 
                               int64_t most_pairs = 3'000'000);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_ARENA_PROBLEM_H_

@@ -1,7 +1,6 @@
 // FreeList: memory given out and taken back in the order of time. Internal to compiler/memory; packing.h is
 // the interface.
-#ifndef RONDO_COMPILER_MEMORY_FREE_LIST_H_
-#define RONDO_COMPILER_MEMORY_FREE_LIST_H_
+#pragma once
 
 #include <cstdint>
 #include <iterator>
@@ -66,5 +65,3 @@ class FreeList {
 };
 
 }  // namespace rondo::packing
-
-#endif  // RONDO_COMPILER_MEMORY_FREE_LIST_H_

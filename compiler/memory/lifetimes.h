@@ -4,8 +4,7 @@
 // Steps are the program's ops in the order in which they stand. On several streams, lifetimes in steps say
 // less than who may share memory: for that there is StreamLives (stream_lives.h). Pure functions of the
 // program.
-#ifndef RONDO_COMPILER_MEMORY_LIFETIMES_H_
-#define RONDO_COMPILER_MEMORY_LIFETIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -50,5 +49,3 @@ std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& ord
                            const std::vector<Life>& lives);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_LIFETIMES_H_

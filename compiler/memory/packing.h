@@ -8,8 +8,7 @@
 // pile, or holds it up, is placed earlier. Where conflicts are given, which partial orders of time have,
 // there is no exact search, and the lower bound is that of the lifetimes. Deterministic: effort is counted in
 // work, never in time, unless the caller's `stop` looks at a clock.
-#ifndef RONDO_COMPILER_MEMORY_PACKING_H_
-#define RONDO_COMPILER_MEMORY_PACKING_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -72,5 +71,3 @@ Result<PackingProblem> ParsePackingCsv(std::string_view text);
 std::string FormatPackingCsv(const PackingProblem& problem, const PackingSolution& solution);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_PACKING_H_

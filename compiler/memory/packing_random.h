@@ -1,6 +1,5 @@
 // Random: numbers that are the same on every machine; std::shuffle and the std distributions are not.
-#ifndef RONDO_COMPILER_MEMORY_PACKING_RANDOM_H_
-#define RONDO_COMPILER_MEMORY_PACKING_RANDOM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,5 +22,3 @@ class Random {
 };
 
 }  // namespace rondo::packing
-
-#endif  // RONDO_COMPILER_MEMORY_PACKING_RANDOM_H_

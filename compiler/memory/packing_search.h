@@ -1,7 +1,6 @@
 // Exact search for a packing under a given capacity, for problems too tight for placing in order.
 // Internal to compiler/memory; packing.h is the interface.
-#ifndef RONDO_COMPILER_MEMORY_PACKING_SEARCH_H_
-#define RONDO_COMPILER_MEMORY_PACKING_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ SearchResult SearchPacking(const std::vector<SearchItem>& items, int64_t capacit
                            uint64_t seed, const std::function<bool()>& stop);
 
 }  // namespace rondo::packing
-
-#endif  // RONDO_COMPILER_MEMORY_PACKING_SEARCH_H_

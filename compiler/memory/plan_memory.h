@@ -1,6 +1,5 @@
 // PlanMemory: the place of every value in the arena.
-#ifndef RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_
-#define RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ struct MemoryPlan {
 MemoryPlan PlanMemory(const LoweredProgram& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_

@@ -8,8 +8,7 @@
 // those ranked before; what follows from it is inferred as in job-shop scheduling (J. Carlier and E. Pinson,
 // "An algorithm for solving the job-shop problem", 1989): bounds of every offset, items that cannot be next
 // because the rest would then reach above the capacity, and the one that must be.
-#ifndef RONDO_COMPILER_MEMORY_SECTION_ORDERS_H_
-#define RONDO_COMPILER_MEMORY_SECTION_ORDERS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -115,5 +114,3 @@ class SectionOrders {
 };
 
 }  // namespace rondo::packing
-
-#endif  // RONDO_COMPILER_MEMORY_SECTION_ORDERS_H_

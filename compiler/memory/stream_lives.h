@@ -4,8 +4,7 @@
 // by a loop that has to do with it for all of the loop (but see Life::local). Value `a` comes before `b` if
 // every use of `a` is over before any use of `b` begins (StreamOrder). Two of which neither comes before the
 // other conflict: they must not share memory.
-#ifndef RONDO_COMPILER_MEMORY_STREAM_LIVES_H_
-#define RONDO_COMPILER_MEMORY_STREAM_LIVES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -41,5 +40,3 @@ class StreamLives {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_STREAM_LIVES_H_

@@ -4,8 +4,7 @@
 // of those deps that streams do not imply (`waits`), and so the plan's order is this one. By vector clocks
 // over streams (C. Fidge, F. Mattern, 1988). The checker (formats/plan/check) works it out again, from the
 // plan's events.
-#ifndef RONDO_COMPILER_MEMORY_STREAM_ORDER_H_
-#define RONDO_COMPILER_MEMORY_STREAM_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -51,5 +50,3 @@ class StreamOrder {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_MEMORY_STREAM_ORDER_H_

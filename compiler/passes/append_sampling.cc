@@ -29,11 +29,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
 using ir::ReduceKind;
 
 constexpr int kParts = 4, kRounds = 11;  // 2^-22 of the range that is searched

@@ -22,13 +22,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr size_t kMostStepsToPicture = 48;  // from a product to a picture
 
 // One extreme: `id` is the greatest, or the least, of all elements of `picture` and of `start`.

@@ -7,11 +7,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::kNoNode;
-using ir::NodeId;
-using ir::Op;
-
 constexpr double kDropped = -std::numeric_limits<double>::infinity();
 
 // Heads in groups [b, h, rows, n] as [b, g, h / g * rows, n]: those of a group share keys and values.

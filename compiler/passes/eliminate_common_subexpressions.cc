@@ -11,10 +11,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // A text that equal nodes share and different ones do not. Its memory serves one node after the other.
 class Key {
  public:

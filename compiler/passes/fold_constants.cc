@@ -8,10 +8,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // The value of an input of a node to be folded: a constant, a view of one, or a short iota. None if it is not
 // known or is larger than `most_bytes`.
 std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const ir::Graph& g, NodeId id,

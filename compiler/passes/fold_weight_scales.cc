@@ -10,10 +10,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 using Data = std::shared_ptr<const ir::ConstantData>;
 
 // A dim of what shows a packed matrix: it moves by `n` rows or by `k` columns, and scales by `scale`.

@@ -15,12 +15,7 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
 using ir::ConstantData;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 using ir::PackedMatrix;
 
 constexpr int64_t kMostFp8Bytes = int64_t{1} << 31;

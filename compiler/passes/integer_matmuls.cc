@@ -16,12 +16,7 @@
 namespace rondo::passes {
 namespace {
 
-using ir::Builder;
 using ir::ConstantData;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
 constexpr int64_t kMostWeightBytes = int64_t{1} << 31;

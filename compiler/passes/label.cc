@@ -7,12 +7,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // Below views and casts between floats.
 NodeId Below(const Graph& g, NodeId id) {
   for (;;) {

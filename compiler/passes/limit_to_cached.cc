@@ -19,12 +19,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // What follows from one cache.
 struct Followed {
   std::set<NodeId> attention;       // that reads it as keys or values

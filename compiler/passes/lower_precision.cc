@@ -18,13 +18,7 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
 using ir::ConstantData;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type) {
   if (data.synthetic) {

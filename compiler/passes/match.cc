@@ -7,11 +7,6 @@
 
 namespace rondo::passes {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 const Node* AsPointwise(const Graph& graph, NodeId id, TapeOp op) {
   const Node& n = graph.node(id);
   return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == op ? &n : nullptr;

@@ -2,8 +2,7 @@
 //
 // All functions are pure and read the graph only. "Uniform" values are read from constants with bytes;
 // nothing is ever concluded from synthetic ones.
-#ifndef RONDO_COMPILER_PASSES_MATCH_H_
-#define RONDO_COMPILER_PASSES_MATCH_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -14,6 +13,8 @@
 #include "compiler/passes/pass.h"
 
 namespace rondo::passes {
+
+using ir::Builder;
 
 // The node if it is a pointwise node of this op, else null. `id` itself must be the node, not a view of it.
 const ir::Node* AsPointwise(const ir::Graph& graph, ir::NodeId id, TapeOp op);
@@ -63,5 +64,3 @@ ir::Builder BuilderLike(ir::Graph* graph, ir::NodeId like);
 std::string Count(int64_t n, const char* thing);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_MATCH_H_

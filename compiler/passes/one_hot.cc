@@ -8,13 +8,6 @@
 namespace rondo::passes {
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-using ir::View;
-
 // A node, what some shape shows of it, and whether its truth is meant or the contrary.
 struct Shown {
   NodeId node = kNoNode;

@@ -1,7 +1,6 @@
 // One-hot updates: `where(arange == position, new, old)` in all its spellings writes one position along an
 // axis of `old`, and none where the position is out of range. Internal to the passes.
-#ifndef RONDO_COMPILER_PASSES_ONE_HOT_H_
-#define RONDO_COMPILER_PASSES_ONE_HOT_H_
+#pragma once
 
 #include <optional>
 
@@ -30,5 +29,3 @@ struct OneHotWrite {
 OneHotWrite MakeOneHotWrite(ir::Graph* graph, ir::NodeId id, const OneHotUpdate& update);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_ONE_HOT_H_

@@ -9,9 +9,6 @@ namespace rondo::passes {
 namespace {
 
 using ir::ConstantData;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 

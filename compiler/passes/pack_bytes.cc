@@ -17,10 +17,6 @@ namespace rondo::passes {
 namespace {
 
 using ir::ConstantData;
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 constexpr int64_t kLeastElements = 4096;  // of a weight that is worth it
 

@@ -15,10 +15,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 using ir::PackedMatrix;
 using Matrix = std::shared_ptr<const PackedMatrix>;
 

@@ -17,9 +17,6 @@ namespace rondo::passes {
 namespace {
 
 using ir::ConstantData;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 // Channels of one access, and of the copy.
 int64_t Vector(int64_t channels) { return channels <= 4 ? 4 : 8; }

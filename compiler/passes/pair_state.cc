@@ -11,11 +11,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 template <typename List>
 int IndexOf(const List& list, const std::string& name) {
   for (size_t i = 0; i < list.size(); ++i) {

@@ -5,8 +5,7 @@
 // control edges and its provenance, and leaves it compact: no dead nodes, in topological order. A pass keeps
 // no state; different graphs may be passed at the same time. Errors are a user's (options that name nothing);
 // a pattern that does not fit is no error.
-#ifndef RONDO_COMPILER_PASSES_PASS_H_
-#define RONDO_COMPILER_PASSES_PASS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -18,6 +17,8 @@
 #include "core/status.h"
 
 namespace rondo::passes {
+
+using ir::Graph, ir::kNoNode, ir::Node, ir::NodeId, ir::Op, ir::View;
 
 struct PassOptions {
   // fold_constants: the largest result, and the largest input, in bytes.
@@ -59,5 +60,3 @@ struct Pass {
 };
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_PASS_H_

@@ -1,6 +1,5 @@
 // Every pass of this folder. NAME.cc holds the pass of that name.
-#ifndef RONDO_COMPILER_PASSES_PASSES_H_
-#define RONDO_COMPILER_PASSES_PASSES_H_
+#pragma once
 
 #include "compiler/passes/pass.h"
 
@@ -107,5 +106,3 @@ Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_PASSES_H_

@@ -8,10 +8,6 @@
 namespace rondo::passes {
 
 using ir::ConstantData;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 namespace {
 

@@ -1,10 +1,9 @@
 // PrecisionFacts: what is known of f32 values from how they are computed, for whoever lowers their precision.
-#ifndef RONDO_COMPILER_PASSES_PRECISION_FACTS_H_
-#define RONDO_COMPILER_PASSES_PRECISION_FACTS_H_
+#pragma once
 
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "compiler/passes/pass.h"
 
 namespace rondo::passes {
 
@@ -53,5 +52,3 @@ class PrecisionFacts {
 };
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_PRECISION_FACTS_H_

@@ -6,11 +6,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-
 // As QuantizeLinear and its kin are imported, from the last step to the first.
 constexpr TapeOp kSteps[] = {TapeOp::kCast, TapeOp::kMin,   TapeOp::kMax,
                              TapeOp::kAdd,  TapeOp::kRound, TapeOp::kDiv};

@@ -1,6 +1,5 @@
 // Pictures that a run quantises, padded with a zero point that it finds.
-#ifndef RONDO_COMPILER_PASSES_QUANTISED_PADDING_H_
-#define RONDO_COMPILER_PASSES_QUANTISED_PADDING_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ ir::NodeId QuantisedPadded(ir::Builder& b, ir::NodeId numbers, ir::NodeId zero,
                            const std::vector<int64_t>& before, const std::vector<int64_t>& after);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_QUANTISED_PADDING_H_

@@ -21,13 +21,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr int kMostSteps = 64;                // from extremes to a scale or zero point
 constexpr int64_t kMostInRow = 16 << 10;      // elements, which the threads of one block read at once
 constexpr int64_t kMostScaledRows = 1 << 10;  // more take longer than a kernel for the range does

@@ -10,13 +10,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // What lies between the two products.
 struct Softmax {
   NodeId scores = kNoNode;

@@ -13,13 +13,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // A part of a mask, as it is seen over [b, h, s, t]: `view` shows the dense storage of `node`, no view
 // itself.
 struct Seen {

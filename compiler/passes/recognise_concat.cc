@@ -8,12 +8,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // What a piece shows: scale * (plain strides over `base`).
 struct Piece {
   NodeId base = kNoNode;

@@ -18,13 +18,7 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 using ir::Region;
-using ir::View;
 
 // One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
 struct Write {

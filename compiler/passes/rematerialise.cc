@@ -14,12 +14,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr int64_t kSmall = 2048;  // elements of who computes it
 constexpr int kMostNodes = 8;     // that one copy takes
 

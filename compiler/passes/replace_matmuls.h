@@ -1,6 +1,5 @@
 // What passes that rewrite one product at a time have in common.
-#ifndef RONDO_COMPILER_PASSES_REPLACE_PRODUCTS_H_
-#define RONDO_COMPILER_PASSES_REPLACE_PRODUCTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -32,5 +31,3 @@ int64_t ReplaceMatmuls(ir::Graph* graph, Rewrite rewrite) {
 }
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_REPLACE_PRODUCTS_H_

@@ -2,8 +2,7 @@
 //
 // Rounding keeps order, so that of x times s, for one s, the greatest is the greatest of (greatest x) times s
 // and (least x) times s, whatever the sign of s: to the bit, as long as all numbers are finite.
-#ifndef RONDO_COMPILER_PASSES_SCALED_LINES_H_
-#define RONDO_COMPILER_PASSES_SCALED_LINES_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -21,5 +20,3 @@ struct ScaledLines {
 std::optional<ScaledLines> ScaledLinesOf(ir::Graph& graph, ir::NodeId id);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_SCALED_LINES_H_

@@ -17,12 +17,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 using ir::ReduceKind;
 
 // The axes, of more than one element, along which the view shows one and the same; all others are shown in

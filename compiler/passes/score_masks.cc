@@ -8,10 +8,6 @@
 
 namespace rondo::passes {
 
-using ir::Builder;
-using ir::kNoNode;
-using ir::NodeId;
-
 namespace {
 
 // Stands for any finite "minus much" that takes the place of scores and is changed no more. Added to scores

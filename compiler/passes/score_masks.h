@@ -1,6 +1,5 @@
 // Masks of attention's scores: what is added to scores, or put in their place, as one mask of kAttention.
-#ifndef RONDO_COMPILER_PASSES_SCORE_MASKS_H_
-#define RONDO_COMPILER_PASSES_SCORE_MASKS_H_
+#pragma once
 
 #include <optional>
 #include <vector>
@@ -43,5 +42,3 @@ ir::NodeId CombinedMask(ir::Graph* graph, ir::Builder* b, const std::vector<Mask
                         const Shape& shape);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_SCORE_MASKS_H_

@@ -9,11 +9,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // What is known, from nothing to most. Each includes NaN.
 enum class Sign {
   kUnknown,

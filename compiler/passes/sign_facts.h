@@ -1,6 +1,5 @@
 // What a graph says of the signs of its floats.
-#ifndef RONDO_COMPILER_PASSES_SIGN_FACTS_H_
-#define RONDO_COMPILER_PASSES_SIGN_FACTS_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 
@@ -13,5 +12,3 @@ bool IsNeverNegative(const ir::Graph& graph, ir::NodeId id);
 bool IsNeverMinusZero(const ir::Graph& graph, ir::NodeId id);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_SIGN_FACTS_H_

@@ -13,13 +13,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // Every value of `from` is a value of `to`.
 bool HoldsExactly(DType from, DType to) {
   if (from == to || from == DType::kBool) return true;

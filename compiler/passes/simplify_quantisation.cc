@@ -11,13 +11,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr int kMostSteps = 12;
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }

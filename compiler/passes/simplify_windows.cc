@@ -12,11 +12,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 bool All(const std::vector<int64_t>& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
 }

@@ -9,11 +9,7 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
 using ir::IndexedAttrs;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
 
 bool Widens(TapeOp op) { return op == TapeOp::kCast || op == TapeOp::kSub || op == TapeOp::kMul; }
 

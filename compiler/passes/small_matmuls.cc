@@ -18,13 +18,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr size_t kMostNodes = 64;                     // from a picture to its bytes
 constexpr int kMostSteps = 2048;                      // that are looked at, several times some of them
 constexpr int64_t kMostInRow = 8 << 10;               // inputs, which every output quantises for itself

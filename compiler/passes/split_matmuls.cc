@@ -8,12 +8,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // A view of a [rows, columns] matrix: its first step with every stride taken apart into rows and columns.
 struct Reader {
   NodeId view = kNoNode;

@@ -6,8 +6,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Builder;
-using ir::NodeId;
 using ir::PackedMatrix;
 
 // [n, k] of codes, as u8 or i32. How bits lie: core/packed_weights.h.

@@ -1,10 +1,9 @@
 // Unpack: the numbers of packed weights, worked out in every run. Internal to compiler/passes.
-#ifndef RONDO_COMPILER_PASSES_UNPACK_H_
-#define RONDO_COMPILER_PASSES_UNPACK_H_
+#pragma once
 
 #include <vector>
 
-#include "compiler/ir/builder.h"
+#include "compiler/passes/match.h"
 #include "compiler/ir/packed.h"
 
 namespace rondo::passes {
@@ -19,5 +18,3 @@ ir::NodeId UnpackRead(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtyp
                       const ir::IndexedAttrs& read, const std::vector<ir::NodeId>& indices);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_UNPACK_H_

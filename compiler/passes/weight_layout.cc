@@ -4,10 +4,6 @@ namespace rondo::passes {
 
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 // Whether `reader` has what `shown` shows of the matrix as its right side, as those before it have.
 bool Read(const Graph& g, NodeId reader, NodeId shown, const Shape& matrix,
           std::optional<WeightLayout>* found) {

@@ -1,10 +1,9 @@
 // WeightLayout: how matmuls read a matrix as their right side. Internal to compiler/passes.
-#ifndef RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_
-#define RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_
+#pragma once
 
 #include <optional>
 
-#include "compiler/ir/graph.h"
+#include "compiler/passes/pass.h"
 
 namespace rondo::passes {
 
@@ -18,5 +17,3 @@ struct WeightLayout {
 std::optional<WeightLayout> WeightLayoutOf(ir::Graph* graph, ir::NodeId id);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_WEIGHT_LAYOUT_H_

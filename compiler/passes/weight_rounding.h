@@ -1,6 +1,5 @@
 // RoundWeights: a weight in f32, f16 or bf16 as numbers of fewer bits. Internal to compiler/passes.
-#ifndef RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_
-#define RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_
+#pragma once
 
 #include <memory>
 
@@ -22,5 +21,3 @@ std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& dat
                                                      const WeightBlocks& blocks, double* error);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_

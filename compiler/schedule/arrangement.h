@@ -1,6 +1,5 @@
 // Arrangement: an order of a program's ops in the making: where each op may go, and within how much memory.
-#ifndef RONDO_COMPILER_SCHEDULE_ARRANGEMENT_H_
-#define RONDO_COMPILER_SCHEDULE_ARRANGEMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -55,5 +54,3 @@ class Arrangement {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_ARRANGEMENT_H_

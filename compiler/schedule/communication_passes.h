@@ -1,7 +1,6 @@
 // The passes that put compute beside collectives, each a file of its own; OverlapCollectives (overlap.h) runs
 // them. All keep to what an Arrangement allows.
-#ifndef RONDO_COMPILER_SCHEDULE_COMMUNICATION_PASSES_H_
-#define RONDO_COMPILER_SCHEDULE_COMMUNICATION_PASSES_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -48,5 +47,3 @@ std::optional<std::vector<int>> BeamOrder(const Arrangement& arrangement, const 
                                           const Estimates& estimates, int64_t limit);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_COMMUNICATION_PASSES_H_

@@ -1,7 +1,6 @@
 // Dependences: which of a program's ops wait for which, both ways; the same backwards; and where every order
 // of the ops passes through one of them.
-#ifndef RONDO_COMPILER_SCHEDULE_DEPENDENCES_H_
-#define RONDO_COMPILER_SCHEDULE_DEPENDENCES_H_
+#pragma once
 
 #include <vector>
 
@@ -33,5 +32,3 @@ struct Dependences {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_DEPENDENCES_H_

@@ -4,8 +4,7 @@
 // from none to all; no set is entered twice. Below a limit on live bytes, most steps are forced: an op that
 // fits and adds nothing, or a run of ops each of which waits for the one before and that ends no higher than
 // it began, can as well run now, since what ops add only falls with what ran before them.
-#ifndef RONDO_COMPILER_SCHEDULE_EXACT_ORDER_H_
-#define RONDO_COMPILER_SCHEDULE_EXACT_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -36,5 +35,3 @@ OrderSearch FindLeastOrder(const MemoryModel& model, const Dependences& deps, in
                            int64_t work);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_EXACT_ORDER_H_

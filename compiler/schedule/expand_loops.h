@@ -1,6 +1,5 @@
 // ExpandLoops: the rounds of loops become ops, of which one or two stand for all but the first and last.
-#ifndef RONDO_COMPILER_SCHEDULE_EXPAND_LOOPS_H_
-#define RONDO_COMPILER_SCHEDULE_EXPAND_LOOPS_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ namespace rondo {
 std::string ExpandLoops(LoweredProgram* program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_EXPAND_LOOPS_H_

@@ -1,6 +1,5 @@
 // OverlapFinder: the search behind OverlapCollectives (overlap.h), for one device.
-#ifndef RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_
-#define RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ class OverlapFinder {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_

@@ -6,8 +6,7 @@
 // that reads the unit before the last is over: two units are there at once, never three, in whatever order a
 // later pass puts the steps. Neighbouring steps that read one weight share its gather; where more than a unit
 // lies between them, it is gathered again.
-#ifndef RONDO_COMPILER_SCHEDULE_GATHER_WEIGHTS_H_
-#define RONDO_COMPILER_SCHEDULE_GATHER_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ GatheredWeights GatherWeights(const WeightSharing& sharing, LoweredProgram* prog
 std::string GatheredBeyondTwoUnits(const GatheredWeights& gathered, const LoweredProgram& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_GATHER_WEIGHTS_H_

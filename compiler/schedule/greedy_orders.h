@@ -1,7 +1,6 @@
 // Quick methods that order a program's ops for few live bytes. Each is a function from a model of memory and
 // dependences to an order; whoever calls them keeps the best.
-#ifndef RONDO_COMPILER_SCHEDULE_GREEDY_ORDERS_H_
-#define RONDO_COMPILER_SCHEDULE_GREEDY_ORDERS_H_
+#pragma once
 
 #include <vector>
 
@@ -29,5 +28,3 @@ std::vector<int> GreedyOrder(const MemoryModel& model, const Dependences& deps, 
 std::vector<int> DepthFirstOrder(const MemoryModel& model, const Dependences& deps);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_GREEDY_ORDERS_H_

@@ -1,6 +1,5 @@
 // KeepTogether: ops of one region (`keep: together`, compiler/import/kept_regions.h) stand one after another.
-#ifndef RONDO_COMPILER_SCHEDULE_KEEP_TOGETHER_H_
-#define RONDO_COMPILER_SCHEDULE_KEEP_TOGETHER_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ std::string KeepTogether(LoweredProgram* program);
 std::string RegionParted(const LoweredProgram& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_KEEP_TOGETHER_H_

@@ -1,7 +1,6 @@
 // ScheduleForLeastMemory: the order of a program's ops with the smallest peak of live bytes that greedy
 // methods, an exact search of bounded work and a round of single moves find.
-#ifndef RONDO_COMPILER_SCHEDULE_LEAST_MEMORY_H_
-#define RONDO_COMPILER_SCHEDULE_LEAST_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ void Reorder(const std::vector<int>& order, LoweredProgram* program);
 ScheduleReport ScheduleForLeastMemory(LoweredProgram* program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_LEAST_MEMORY_H_

@@ -1,6 +1,5 @@
 // LeastPeak: a number of bytes that no order of a program's ops gets below.
-#ifndef RONDO_COMPILER_SCHEDULE_LEAST_PEAK_H_
-#define RONDO_COMPILER_SCHEDULE_LEAST_PEAK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ namespace rondo {
 int64_t LeastPeak(const MemoryModel& model, const Dependences& deps);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_LEAST_PEAK_H_

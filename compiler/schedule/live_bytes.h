@@ -3,8 +3,7 @@
 //
 // What lives after a set of ops does not depend on their order, and what an op adds to it only falls with
 // what ran before: the searches for orders build on both.
-#ifndef RONDO_COMPILER_SCHEDULE_LIVE_BYTES_H_
-#define RONDO_COMPILER_SCHEDULE_LIVE_BYTES_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -102,5 +101,3 @@ OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order);
 OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order, LiveBytes* live);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_LIVE_BYTES_H_

@@ -1,6 +1,5 @@
 // MemoryCurve: the live bytes at every op of an order, kept up to date while single ops move.
-#ifndef RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_
-#define RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -39,5 +38,3 @@ class MemoryCurve {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_

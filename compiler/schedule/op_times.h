@@ -1,6 +1,5 @@
 // What the cost model (formats/plan/cost_model.h) says of a program's ops.
-#ifndef RONDO_COMPILER_SCHEDULE_OP_TIMES_H_
-#define RONDO_COMPILER_SCHEDULE_OP_TIMES_H_
+#pragma once
 
 #include <vector>
 
@@ -18,5 +17,3 @@ std::vector<double> OpTimes(const CostModel& model, const LoweredProgram& progra
 TimedSteps TimedStepsOf(const CostModel& model, const LoweredProgram& program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_OP_TIMES_H_

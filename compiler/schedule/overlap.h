@@ -1,6 +1,5 @@
 // OverlapCollectives: collectives in flight while the program computes, within a budget of memory.
-#ifndef RONDO_COMPILER_SCHEDULE_OVERLAP_H_
-#define RONDO_COMPILER_SCHEDULE_OVERLAP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -51,5 +50,3 @@ std::vector<OverlapReport> OverlapOnDevices(const std::vector<ProgramOnDevice>& 
 OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_OVERLAP_H_

@@ -1,6 +1,5 @@
 // PartitionSteps: the fewest runs of steps that each replay as one graph.
-#ifndef RONDO_COMPILER_SCHEDULE_PARTITION_H_
-#define RONDO_COMPILER_SCHEDULE_PARTITION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -46,5 +45,3 @@ bool CloseCollectives(const std::vector<SeamStep>& steps, LoweredProgram* progra
 bool IsSourceNode(const std::string& source, const std::string& node);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_PARTITION_H_

@@ -1,6 +1,5 @@
 // ReadyOps: a program being run op by op: what lives, what may run next; forwards and back.
-#ifndef RONDO_COMPILER_SCHEDULE_READY_OPS_H_
-#define RONDO_COMPILER_SCHEDULE_READY_OPS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -41,5 +40,3 @@ class ReadyOps {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_READY_OPS_H_

@@ -1,6 +1,5 @@
 // AssignStreams: which stream each op is enqueued on.
-#ifndef RONDO_COMPILER_SCHEDULE_STREAMS_H_
-#define RONDO_COMPILER_SCHEDULE_STREAMS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -20,5 +19,3 @@ namespace rondo {
 Result<std::string> AssignStreams(LoweredProgram* program);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_SCHEDULE_STREAMS_H_

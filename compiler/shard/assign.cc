@@ -9,11 +9,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // States that are kept after each step: the most, and the least, that the work allows.
 constexpr size_t kWidestBeam = 512, kNarrowestBeam = 16, kWork = 4 << 20;
 

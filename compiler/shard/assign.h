@@ -1,6 +1,5 @@
 // Assign: which form every value of a graph takes on the devices.
-#ifndef RONDO_COMPILER_SHARD_ASSIGN_H_
-#define RONDO_COMPILER_SHARD_ASSIGN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -35,5 +34,3 @@ int PairOfInput(const ir::Graph& graph, size_t input);
 int PairOfOutput(const ir::Graph& graph, size_t output);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_ASSIGN_H_

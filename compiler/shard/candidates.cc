@@ -11,10 +11,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 class Spread {
  public:
   Spread(const Graph& graph, const Costs& costs)

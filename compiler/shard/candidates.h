@@ -1,6 +1,5 @@
 // Candidates: the forms that each value of a graph may take, and the rules that lead from one to another.
-#ifndef RONDO_COMPILER_SHARD_CANDIDATES_H_
-#define RONDO_COMPILER_SHARD_CANDIDATES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -54,5 +53,3 @@ Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const Stat
 void NoteHeld(const ir::Graph& graph, const WeightForms& weights, Candidates* candidates);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_CANDIDATES_H_

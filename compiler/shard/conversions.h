@@ -1,7 +1,6 @@
 // Conversions: how a value that is there in some forms comes to be there in another. The search for shardings
 // counts them, the rewriting makes them: both ask here, and so agree.
-#ifndef RONDO_COMPILER_SHARD_CONVERSIONS_H_
-#define RONDO_COMPILER_SHARD_CONVERSIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -38,5 +37,3 @@ WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, 
                           ir::NodeId id, Form wanted, FormSet base_there);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_CONVERSIONS_H_

@@ -4,8 +4,7 @@
 // counts one, a byte that it sends a quarter. Every collective counts a thousandth of half the weights more,
 // so that none is made for a table of next to nothing (2.5 KB in small models); work that
 // could be divided counts a little.
-#ifndef RONDO_COMPILER_SHARD_COSTS_H_
-#define RONDO_COMPILER_SHARD_COSTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -45,5 +44,3 @@ class Costs {
 int64_t BytesOf(const ir::Node& node);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_COSTS_H_

@@ -12,12 +12,7 @@
 namespace rondo::shard {
 namespace {
 
-using ir::ConstantData;
-using ir::Graph;
 using ir::IndexRuns;
-using ir::Node;
-using ir::NodeId;
-using ir::View;
 using Data = std::shared_ptr<const ConstantData>;
 
 constexpr int64_t kWorthSeparating = 1024;  // bytes

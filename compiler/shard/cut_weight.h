@@ -1,6 +1,5 @@
 // CutWeight: a part of a constant, as a constant of its own.
-#ifndef RONDO_COMPILER_SHARD_CUT_WEIGHT_H_
-#define RONDO_COMPILER_SHARD_CUT_WEIGHT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -25,5 +24,3 @@ bool CanCut(const ir::ConstantData& whole, Form form, int64_t devices);
 int SeparateWeights(ir::Graph* graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_CUT_WEIGHT_H_

@@ -7,10 +7,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 constexpr int64_t kWorthKnowing = 256;  // bytes of a constant: a weight, and no number
 
 class Demand {

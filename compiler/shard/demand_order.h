@@ -1,6 +1,5 @@
 // OrderByDemand: another order of a graph's nodes, in which each comes just before what needs it.
-#ifndef RONDO_COMPILER_SHARD_DEMAND_ORDER_H_
-#define RONDO_COMPILER_SHARD_DEMAND_ORDER_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ namespace rondo::shard {
 std::vector<ir::NodeId> OrderByDemand(const ir::Graph& graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_DEMAND_ORDER_H_

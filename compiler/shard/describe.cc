@@ -8,10 +8,6 @@
 
 namespace rondo::shard {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 std::string BytesText(int64_t bytes) {
   char text[32];
   if (bytes < 10000) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");

@@ -1,11 +1,10 @@
 // What reports say of graphs and weights.
-#ifndef RONDO_COMPILER_SHARD_DESCRIBE_H_
-#define RONDO_COMPILER_SHARD_DESCRIBE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
 
 namespace rondo::shard {
 
@@ -23,5 +22,3 @@ struct Held {
 Held HeldBy(const ir::Graph& graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_DESCRIBE_H_

@@ -6,15 +6,16 @@
 // device holds has that dim divided by N. With copies, there are N / copies parts, and neighbours hold the
 // same one: device r has part r / copies (two heads of keys on four devices). Plain values and pure
 // functions; thread-safe.
-#ifndef RONDO_COMPILER_SHARD_FORM_H_
-#define RONDO_COMPILER_SHARD_FORM_H_
+#pragma once
 
 #include <cstdint>
 
-#include "compiler/ir/view.h"
+#include "compiler/ir/graph.h"
 #include "core/shape.h"
 
 namespace rondo::shard {
+
+using ir::ConstantData, ir::Graph, ir::kNoNode, ir::Node, ir::NodeId, ir::Op, ir::View;
 
 // Elements of a run, or one of the two below.
 using Form = int64_t;
@@ -52,5 +53,3 @@ ir::View ShareView(const Shape& shape, Form form, int64_t devices, int64_t rank)
 Shape LocalShape(const Shape& shape, Form form, int64_t devices);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_FORM_H_

@@ -10,10 +10,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 const std::string& ValueName(const Node& node) {
   return node.op == ir::Op::kConstant ? node.As<ir::ConstantAttrs>().data->name : node.name;
 }

@@ -1,6 +1,5 @@
 // GivenForms: what the model itself says of how its values are dealt out, as forms of nodes.
-#ifndef RONDO_COMPILER_SHARD_GIVEN_FORMS_H_
-#define RONDO_COMPILER_SHARD_GIVEN_FORMS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -34,5 +33,3 @@ Given GivenForms(const ir::Graph& graph, const DeviceHints& hints, int64_t devic
 bool FollowGiven(const ir::Graph& graph, const Costs& costs, Given* given, Candidates* candidates);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_GIVEN_FORMS_H_

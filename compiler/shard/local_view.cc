@@ -6,7 +6,6 @@ namespace rondo::shard {
 namespace {
 
 using ir::LoopNest;
-using ir::View;
 using ir::ViewStep;
 
 // Storage as [outer, devices, run], with a stride of its own for each.

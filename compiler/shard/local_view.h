@@ -3,8 +3,7 @@
 // Pure functions; thread-safe. `elements` are those of the whole storage; `from` is its form, `to` that of
 // what is shown. Every answer holds for all ranks alike, but for the offset at which a device finds its share
 // of a storage that it holds whole.
-#ifndef RONDO_COMPILER_SHARD_LOCAL_VIEW_H_
-#define RONDO_COMPILER_SHARD_LOCAL_VIEW_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -43,5 +42,3 @@ Form DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_
 Form FormAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_LOCAL_VIEW_H_

@@ -9,10 +9,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 constexpr int64_t kFarLarger = 8;  // than what is read
 
 // The rule by which a lookup finds the rows that each device has; none where that does not pay.

@@ -1,6 +1,5 @@
 // OnEveryDevice: all devices do all of the work (--weights gather), but for lookups in tables.
-#ifndef RONDO_COMPILER_SHARD_ON_EVERY_DEVICE_H_
-#define RONDO_COMPILER_SHARD_ON_EVERY_DEVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,5 +23,3 @@ struct CopiedGraph {
 Status OnEveryDevice(ir::Graph stage, int64_t devices, StageNumber number, CopiedGraph* out);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_ON_EVERY_DEVICE_H_

@@ -16,11 +16,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-using ir::View;
 using Data = std::shared_ptr<const ir::ConstantData>;
 
 constexpr size_t kMostValues = 4096;  // of one region: of a layer some dozens, of all if they share a state

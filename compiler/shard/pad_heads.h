@@ -6,8 +6,7 @@
 // whatever follows), and what is computed beyond the old heads reads as zero where it is summed, so it is
 // never seen. States (caches) get longer, too, where that is allowed: their shape is then no more what the
 // model says. What is read in any other way stays: then every device computes all heads.
-#ifndef RONDO_COMPILER_SHARD_PAD_HEADS_H_
-#define RONDO_COMPILER_SHARD_PAD_HEADS_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -27,5 +26,3 @@ std::vector<PaddedDim> PadHeads(const Costs& costs, const std::set<std::string>&
                                 ir::Graph* graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_PAD_HEADS_H_

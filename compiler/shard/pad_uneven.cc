@@ -13,12 +13,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::ConstantData;
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-using ir::View;
 using Data = std::shared_ptr<const ConstantData>;
 
 // A multiple of the devices: of many elements each where that costs little, because kernels like it, and at

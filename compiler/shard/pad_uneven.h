@@ -6,8 +6,7 @@
 // beyond the old end is never seen: a matmul that sums over a padded dim reads zeros there, whoever else
 // reads it sees the old part, and an index beyond a table's old end is out of range as before. Heads:
 // pad_heads.h.
-#ifndef RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
-#define RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -44,5 +43,3 @@ std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>
 void PadTables(const Costs& costs, ir::Graph* graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_PAD_UNEVEN_H_

@@ -9,8 +9,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::ConstantData;
-using ir::View;
 using Data = std::shared_ptr<const ConstantData>;
 
 // Elements before and behind dim `dim` of a shape.

@@ -1,13 +1,12 @@
 // Weights, and views of tensors, of which a dim is made longer (pad_uneven.h, pad_heads.h). Pure functions;
 // thread-safe.
-#ifndef RONDO_COMPILER_SHARD_PAD_WEIGHT_H_
-#define RONDO_COMPILER_SHARD_PAD_WEIGHT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
 
 namespace rondo::shard {
 
@@ -26,5 +25,3 @@ std::shared_ptr<const ir::ConstantData> Pad(const std::shared_ptr<const ir::Cons
                                             int64_t to);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_PAD_WEIGHT_H_

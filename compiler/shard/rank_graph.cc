@@ -13,12 +13,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank,

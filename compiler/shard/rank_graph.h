@@ -1,6 +1,5 @@
 // RankGraph: what one device runs of a graph whose values have been assigned forms.
-#ifndef RONDO_COMPILER_SHARD_RANK_GRAPH_H_
-#define RONDO_COMPILER_SHARD_RANK_GRAPH_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 #include "compiler/shard/assign.h"
@@ -25,5 +24,3 @@ Result<ir::Graph> RankGraph(const ir::Graph& graph, const Candidates& candidates
                             WeightForms* held = nullptr);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_RANK_GRAPH_H_

@@ -8,10 +8,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::Op;
-
 // Where one axis of a node's work lies in an operand: in steps of `scale` indices of a dim.
 struct Place {
   int dim = -1;  // -1: the operand does not have the axis

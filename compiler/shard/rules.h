@@ -1,7 +1,6 @@
 // Rules: in which forms a node can take its inputs, and in which form its result then is, without a word
 // between the devices.
-#ifndef RONDO_COMPILER_SHARD_RULES_H_
-#define RONDO_COMPILER_SHARD_RULES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -34,5 +33,3 @@ std::vector<Rule> PartialRules(const ir::Graph& graph, const ir::Node& node);
 std::vector<Rule> FirstRules(const ir::Graph& graph, const ir::Node& node, const Costs& costs);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_RULES_H_

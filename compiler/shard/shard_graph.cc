@@ -17,10 +17,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-
 constexpr int64_t kWorthNaming = 256;  // bytes of a weight or state that is not shared out
 
 bool Divides(const Shape& shape, int64_t devices) {

@@ -7,8 +7,7 @@
 // The graph has no collectives; its states are paired, its patterns recognised. Weights and states are dealt
 // out, work follows them (assign.h), and collectives bring together what is needed whole. What cannot be
 // shared out in equal parts is held, and computed, by every device, bit for bit alike.
-#ifndef RONDO_COMPILER_SHARD_SHARD_GRAPH_H_
-#define RONDO_COMPILER_SHARD_SHARD_GRAPH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -48,5 +47,3 @@ Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedG
 Status RefuseCollectives(const ir::Graph& graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_SHARD_GRAPH_H_

@@ -10,9 +10,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::NodeId;
-
 constexpr size_t kMostCuts = 400;  // that the search weighs
 
 // Where a cut may lie: at most kMostCuts places, of neighbours those over which least is sent.

@@ -3,8 +3,7 @@
 // A stage is a run of the graph's compute nodes in their order. Where the cuts lie, a search decides: the
 // greatest load of a stage (bytes of weights and state it holds, work it does, in the currency of costs.h)
 // and what is sent are least. All that touches a row of a state is on one stage, which holds the row.
-#ifndef RONDO_COMPILER_SHARD_STAGE_CUT_H_
-#define RONDO_COMPILER_SHARD_STAGE_CUT_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -57,5 +56,3 @@ StageCut CutAt(const ir::Graph& graph, const StageOrder& order, const std::vecto
 RowRange RowsOn(const StageCut& cut, size_t state, int stage);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_STAGE_CUT_H_

@@ -11,12 +11,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 class Stage {
  public:
   Stage(const Graph& graph, const StageCut& cut, const std::vector<Transfer>& transfers, int stage,

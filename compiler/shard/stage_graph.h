@@ -1,6 +1,5 @@
 // StageGraphs: what each stage of a pipeline runs of a graph.
-#ifndef RONDO_COMPILER_SHARD_STAGE_GRAPH_H_
-#define RONDO_COMPILER_SHARD_STAGE_GRAPH_H_
+#pragma once
 
 #include <vector>
 
@@ -20,5 +19,3 @@ Result<std::vector<ir::Graph>> StageGraphs(const ir::Graph& graph, const StageCu
                                            const std::vector<Transfer>& transfers);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_STAGE_GRAPH_H_

@@ -11,11 +11,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 constexpr int64_t kSmallMatrix = 4096;   // elements
 constexpr int64_t kWorthKnowing = 256;   // bytes of a constant
 constexpr double kMessagesToRepeat = 8;  // what is made again on each stage costs no more than so many

@@ -1,7 +1,6 @@
 // What the stages of a pipeline would bear: the order of the nodes that can be cut, and what each run of them
 // holds, does and sends.
-#ifndef RONDO_COMPILER_SHARD_STAGE_LOAD_H_
-#define RONDO_COMPILER_SHARD_STAGE_LOAD_H_
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -57,5 +56,3 @@ class StageLoads {
 };
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_STAGE_LOAD_H_

@@ -11,9 +11,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::NodeId;
-
 constexpr int64_t kWorthNaming = 4096;  // bytes of a weight that several stages hold
 constexpr size_t kMostNames = 12;
 

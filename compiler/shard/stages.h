@@ -7,8 +7,7 @@
 //
 // The graph has no collectives; its states are paired, its patterns recognised. Nothing changes but where
 // nodes run: results are equal to the bit to those of the whole graph.
-#ifndef RONDO_COMPILER_SHARD_STAGES_H_
-#define RONDO_COMPILER_SHARD_STAGES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -36,5 +35,3 @@ Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces*
                      const DeviceHints* hints = nullptr);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_STAGES_H_

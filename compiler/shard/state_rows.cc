@@ -8,11 +8,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::Op;
-
 // The first and the last element of the storage that a chain's first step can reach: never less than what the
 // view shows.
 std::pair<int64_t, int64_t> Bounds(const ir::View& view) {

@@ -1,13 +1,12 @@
 // StateRows: which rows of each state the nodes of a graph touch, so that a state that all layers share
 // (caches stacked along a dim) can be held row by row where each layer runs.
-#ifndef RONDO_COMPILER_SHARD_STATE_ROWS_H_
-#define RONDO_COMPILER_SHARD_STATE_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
 
 namespace rondo::shard {
 
@@ -42,5 +41,3 @@ struct RowSpan {
 std::vector<RowSpan> RowSpans(const StateRows& state, const std::vector<int>& position);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_STATE_ROWS_H_

@@ -11,10 +11,6 @@
 namespace rondo::shard {
 namespace {
 
-using ir::Graph;
-using ir::kNoNode;
-using ir::NodeId;
-
 class Finder {
  public:
   Finder(const Graph& graph, const StageCut& cut, bool host) : g_(graph), cut_(cut), host_(host) {

@@ -1,6 +1,5 @@
 // Transfers: what the stages of a pipeline send one another, in the one order in which all of them do.
-#ifndef RONDO_COMPILER_SHARD_TRANSFERS_H_
-#define RONDO_COMPILER_SHARD_TRANSFERS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -32,5 +31,3 @@ struct Transfer {
 std::vector<Transfer> FindTransfers(const ir::Graph& graph, const StageCut& cut, bool host);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_TRANSFERS_H_

@@ -1,6 +1,5 @@
 // The processes that the options of a driver name. Internal to drivers/capi.
-#ifndef RONDO_DRIVERS_CAPI_JOINED_H_
-#define RONDO_DRIVERS_CAPI_JOINED_H_
+#pragma once
 
 #include <cstring>
 #include <memory>
@@ -33,5 +32,3 @@ inline Status Join(const rondo_processes* given, std::unique_ptr<Processes>* joi
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_CAPI_JOINED_H_

@@ -1,6 +1,5 @@
 // The libraries of custom ops that the options of a driver name. Internal to drivers/capi.
-#ifndef RONDO_DRIVERS_CAPI_OP_LIBRARIES_H_
-#define RONDO_DRIVERS_CAPI_OP_LIBRARIES_H_
+#pragma once
 
 #include <cstddef>
 
@@ -27,5 +26,3 @@ inline Status LoadOpLibraries(const char* options, const char* const* paths, siz
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_CAPI_OP_LIBRARIES_H_

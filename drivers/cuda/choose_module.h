@@ -1,6 +1,5 @@
 // Which of a plan's code modules a GPU runs. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_CHOOSE_MODULE_H_
-#define RONDO_DRIVERS_CUDA_CHOOSE_MODULE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ struct ModuleChoice {
 ModuleChoice ChooseModule(const PlanData& plan, int capability, uint32_t shared);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CHOOSE_MODULE_H_

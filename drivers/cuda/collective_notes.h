@@ -5,8 +5,7 @@
 // another for its end. A small collective's kernel writes its own. Before NCCL's it is written by a stream
 // beside those that work, so that nothing waits for it but the end of a graph for its last; or, where ranks
 // share a GPU and have no queue to spare for that, by a kernel in line.
-#ifndef RONDO_DRIVERS_CUDA_COLLECTIVE_NOTES_H_
-#define RONDO_DRIVERS_CUDA_COLLECTIVE_NOTES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -60,5 +59,3 @@ class CollectiveNotes {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_COLLECTIVE_NOTES_H_

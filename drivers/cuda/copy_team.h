@@ -1,6 +1,5 @@
 // CopyTeam: threads that help to copy large pieces of host memory. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_COPY_TEAM_H_
-#define RONDO_DRIVERS_CUDA_COPY_TEAM_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -77,5 +76,3 @@ class CopyTeam {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_COPY_TEAM_H_

@@ -2,8 +2,7 @@
 //
 // Types, numbers and functions are declared here as cublasLt.h of CUDA 12 and 13 does, so that building needs
 // no toolkit.
-#ifndef RONDO_DRIVERS_CUDA_CUBLASLT_API_H_
-#define RONDO_DRIVERS_CUDA_CUBLASLT_API_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -87,5 +86,3 @@ Result<const Api*> OpenApi(const char* library_path);
 Status ToStatus(const Api& api, Result_t result, const char* call);
 
 }  // namespace rondo::cublaslt
-
-#endif  // RONDO_DRIVERS_CUDA_CUBLASLT_API_H_

@@ -1,8 +1,7 @@
 // The CUDA driver API, opened at run time: one binary starts on machines with and without it.
 //
 // Types and functions are declared here as cuda.h of CUDA 12 and 13 does, so that building needs no toolkit.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_API_H_
-#define RONDO_DRIVERS_CUDA_CUDA_API_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -145,5 +144,3 @@ bool IsFinal(Error error);
 Status ToStatus(const Api& api, Error error, const char* call);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_API_H_

@@ -1,6 +1,5 @@
 // CudaCalls: the custom ops of one plan on one GPU. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_CALLS_H_
-#define RONDO_DRIVERS_CUDA_CUDA_CALLS_H_
+#pragma once
 
 #include <mutex>
 
@@ -56,5 +55,3 @@ class CudaCalls {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_CALLS_H_

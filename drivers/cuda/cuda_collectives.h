@@ -1,7 +1,6 @@
 // CudaCollectives: what the collectives of one program of one session need on its GPUs. Internal to
 // drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
-#define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -158,5 +157,3 @@ class CudaCollectives {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_

@@ -1,7 +1,6 @@
 // Numbers of cuda.h, once. Each says which constant it is; tests/cuda/toolkit_headers_test.cc compares them
 // with the toolkit's header where there is one.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_CONSTANTS_H_
-#define RONDO_DRIVERS_CUDA_CUDA_CONSTANTS_H_
+#pragma once
 
 #include "drivers/cuda/cuda_api.h"
 
@@ -59,5 +58,3 @@ inline constexpr int kPromoteToL2_256 = 3;  // CU_TENSOR_MAP_L2_PROMOTION_L2_256
 inline constexpr int kFillZeros = 0;        // CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_CONSTANTS_H_

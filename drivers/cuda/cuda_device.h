@@ -1,6 +1,5 @@
 // CudaDevice: core/driver.h's Device on one GPU. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
-#define RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -291,5 +290,3 @@ class CudaDevice final : public Device {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_

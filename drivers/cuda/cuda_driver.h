@@ -3,8 +3,7 @@
 // One primary context a device, held from the first Open until the driver is destroyed and pushed for the
 // length of each call: a caller's own current context is never changed. Graphs are captured from a stream and
 // instantiated and uploaded in EndRecord. Devices may be used from several threads as core/driver.h says.
-#ifndef RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
-#define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -77,5 +76,3 @@ const char* CudaDeviceName(Device* device);
 std::string CudaCodeChoice(Device* device, const PlanData& plan);
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_

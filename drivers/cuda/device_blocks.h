@@ -1,7 +1,6 @@
 // DeviceBlocks: the memory of one GPU in blocks, taken from CUDA in whole steps (core/device_steps.h), so
 // that what a plan takes is known before. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_DEVICE_BLOCKS_H_
-#define RONDO_DRIVERS_CUDA_DEVICE_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 #include <mutex>
@@ -52,5 +51,3 @@ class DeviceBlocks {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_DEVICE_BLOCKS_H_

@@ -1,6 +1,5 @@
 // What a launch passes to a kernel's function. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
-#define RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
+#pragma once
 
 #include <type_traits>
 
@@ -35,5 +34,3 @@ class LaunchParams {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_

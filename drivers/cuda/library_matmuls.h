@@ -1,7 +1,6 @@
 // LibraryMatmuls: the matmuls of one plan that cuBLASLt computes, on one device. Internal to
 // drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_
-#define RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -63,5 +62,3 @@ class LibraryMatmulRun {
 GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_

@@ -1,7 +1,6 @@
 // Staging: the page-locked memory through which one stream copies from and to ordinary memory. Internal to
 // drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_STAGING_H_
-#define RONDO_DRIVERS_CUDA_STAGING_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -105,5 +104,3 @@ class Staging {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_STAGING_H_

@@ -1,6 +1,5 @@
 // SyntheticFill: the numbers of core/synthetic.h, made on a GPU. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_
-#define RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_
+#pragma once
 
 #include <mutex>
 
@@ -37,5 +36,3 @@ class SyntheticFill {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_

@@ -1,7 +1,6 @@
 // WeightCopy: bytes from pageable memory (a mapped file) to a GPU as fast as the bus goes. Internal to
 // drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_
-#define RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -65,5 +64,3 @@ class WeightCopy {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_

@@ -1,7 +1,6 @@
 // AllocationRegistry: which device each block of device memory is of. Virtual devices share one address
 // space, so that only a book can tell their memories apart.
-#ifndef RONDO_DRIVERS_HOST_ALLOCATION_REGISTRY_H_
-#define RONDO_DRIVERS_HOST_ALLOCATION_REGISTRY_H_
+#pragma once
 
 #include <cinttypes>
 #include <mutex>
@@ -70,5 +69,3 @@ class AllocationRegistry {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_ALLOCATION_REGISTRY_H_

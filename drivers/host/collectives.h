@@ -1,7 +1,6 @@
 // Collectives between virtual devices, or devices of several processes: where their ranks meet, and the
 // thread of each device that takes its ranks there.
-#ifndef RONDO_DRIVERS_HOST_COLLECTIVES_H_
-#define RONDO_DRIVERS_HOST_COLLECTIVES_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -136,5 +135,3 @@ class HostCollectives {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_COLLECTIVES_H_

@@ -1,6 +1,5 @@
 // The functions of one instruction set, as the builders and the launches see them.
-#ifndef RONDO_DRIVERS_HOST_ENGINE_H_
-#define RONDO_DRIVERS_HOST_ENGINE_H_
+#pragma once
 
 #include "drivers/host/matmul/byte_instructions.h"
 #include "drivers/host/program.h"
@@ -44,5 +43,3 @@ struct Engine {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_ENGINE_H_

@@ -1,6 +1,5 @@
 // What a collective does with the bytes of its ranks, once all of them have come.
-#ifndef RONDO_DRIVERS_HOST_EXCHANGE_H_
-#define RONDO_DRIVERS_HOST_EXCHANGE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ struct RankMemory {
 void Exchange(const SyncPoint& point, const RankMemory* ranks, const Engine& engine, ThreadPool& pool);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_EXCHANGE_H_

@@ -1,6 +1,5 @@
 // Faults of one device: what HostFaults (host_driver.h) asks for, met at its calls.
-#ifndef RONDO_DRIVERS_HOST_FAULTS_H_
-#define RONDO_DRIVERS_HOST_FAULTS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -36,5 +35,3 @@ class Faults {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_FAULTS_H_

@@ -1,6 +1,5 @@
 // HostDevice: core/driver.h's Device in host memory. Internal to drivers/host.
-#ifndef RONDO_DRIVERS_HOST_HOST_DEVICE_H_
-#define RONDO_DRIVERS_HOST_HOST_DEVICE_H_
+#pragma once
 
 #include <mutex>
 
@@ -84,5 +83,3 @@ class HostDevice final : public Device {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_HOST_DEVICE_H_

@@ -9,8 +9,7 @@
 //
 // Threads: as core/driver.h says. Launches of different devices may come from different threads; the
 // worker threads serve one launch at a time and a launch that finds them busy runs on its caller alone.
-#ifndef RONDO_DRIVERS_HOST_HOST_DRIVER_H_
-#define RONDO_DRIVERS_HOST_HOST_DRIVER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -100,5 +99,3 @@ HostBooks ReadHostBooks(Driver* driver, uint32_t device);
 const char* HostInstructionSet(Driver* driver);
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_HOST_HOST_DRIVER_H_

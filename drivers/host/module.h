@@ -1,6 +1,5 @@
 // The prepared kernels of one plan.
-#ifndef RONDO_DRIVERS_HOST_MODULE_H_
-#define RONDO_DRIVERS_HOST_MODULE_H_
+#pragma once
 
 #include "core/arena.h"
 #include "core/plan.h"
@@ -43,5 +42,3 @@ class HostModule {
 void PickEngine(uint32_t level, Engine* engine);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MODULE_H_

@@ -1,6 +1,5 @@
 // How a part's loops are merged, ordered and cut into tiles.
-#ifndef RONDO_DRIVERS_HOST_NEST_H_
-#define RONDO_DRIVERS_HOST_NEST_H_
+#pragma once
 
 #include "core/arena.h"
 #include "drivers/host/program.h"
@@ -33,5 +32,3 @@ bool MakeLane(const Nest& nest, const Tiling& tiling, const int64_t* coefficient
 void FullStrides(const Operand& operand, int loops, int64_t* strides);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_NEST_H_

@@ -4,8 +4,7 @@
 // A family's builder (map/, reduction/, matmul/, convolution/, attention/) decides whether and how one of its
 // variants computes the part, and fills in the family's struct. Used once, by one thread. Everything that is
 // made lives in `arena`. Errors name the kernel.
-#ifndef RONDO_DRIVERS_HOST_PART_CONTEXT_H_
-#define RONDO_DRIVERS_HOST_PART_CONTEXT_H_
+#pragma once
 
 #include "core/arena.h"
 #include "core/list.h"
@@ -105,5 +104,3 @@ inline int64_t StepAlong(const GuardTest& guard, int which) {
 }
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_PART_CONTEXT_H_

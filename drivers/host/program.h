@@ -9,8 +9,7 @@
 // Words: a *nest* is a part's loops after merging, in groups by role. A *tile* is up to kLanes
 // consecutive points of one group of the nest, computed together; point i of a tile is *lane* i. A
 // *register* holds one value a lane. A *variant* is one way to compute a part.
-#ifndef RONDO_DRIVERS_HOST_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_PROGRAM_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -136,5 +135,3 @@ struct Worker {
 inline constexpr int64_t kRangeBytes = 1024;  // of one worker
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_PROGRAM_H_

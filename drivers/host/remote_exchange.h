@@ -1,6 +1,5 @@
 // RemoteExchange: what a collective does with the bytes of its ranks, each in a process of its own.
-#ifndef RONDO_DRIVERS_HOST_REMOTE_EXCHANGE_H_
-#define RONDO_DRIVERS_HOST_REMOTE_EXCHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -44,5 +43,3 @@ class RemoteExchange {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_REMOTE_EXCHANGE_H_

@@ -1,6 +1,5 @@
 // How the work of a launch is shared out among threads.
-#ifndef RONDO_DRIVERS_HOST_SHARING_H_
-#define RONDO_DRIVERS_HOST_SHARING_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ struct RowBlocks {
 int64_t RowsOfBlock(const RowBlocks& of, int64_t shares);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_SHARING_H_

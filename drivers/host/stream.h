@@ -1,6 +1,5 @@
 // Streams and graphs of the host driver.
-#ifndef RONDO_DRIVERS_HOST_STREAM_H_
-#define RONDO_DRIVERS_HOST_STREAM_H_
+#pragma once
 
 #include "core/driver.h"
 #include "core/list.h"
@@ -134,5 +133,3 @@ class HostStream {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_STREAM_H_

@@ -1,6 +1,5 @@
 // Threads that split one piece of work at a time. Starting work allocates nothing.
-#ifndef RONDO_DRIVERS_HOST_THREAD_POOL_H_
-#define RONDO_DRIVERS_HOST_THREAD_POOL_H_
+#pragma once
 
 #include <pthread.h>
 
@@ -58,5 +57,3 @@ class ThreadPool {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_THREAD_POOL_H_

@@ -1,7 +1,6 @@
 // Vendor libraries, opened at run time: found by soname, in folders of the user's first, and kept open as
 // long as the process lives. Not for use outside drivers.
-#ifndef RONDO_DRIVERS_LIBRARY_SHARED_LIBRARY_H_
-#define RONDO_DRIVERS_LIBRARY_SHARED_LIBRARY_H_
+#pragma once
 
 #include <cstddef>
 #include <mutex>
@@ -59,5 +58,3 @@ class OpenedOnce {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_LIBRARY_SHARED_LIBRARY_H_

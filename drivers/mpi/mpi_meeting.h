@@ -1,6 +1,5 @@
 // Processes that mpirun (or srun, with MPI) has started meet through MPI.
-#ifndef RONDO_DRIVERS_MPI_MPI_MEETING_H_
-#define RONDO_DRIVERS_MPI_MPI_MEETING_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -18,5 +17,3 @@ namespace rondo {
 Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns, std::string_view secret);
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_MPI_MPI_MEETING_H_

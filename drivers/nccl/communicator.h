@@ -3,8 +3,7 @@
 // Non-blocking: no call waits inside NCCL, so that a rank that fails never leaves another hanging.
 // Threads: different ranks may be used by different threads at once, one rank by one at a time; Abort by any
 // thread at any moment.
-#ifndef RONDO_DRIVERS_NCCL_COMMUNICATOR_H_
-#define RONDO_DRIVERS_NCCL_COMMUNICATOR_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -126,5 +125,3 @@ class Communicator {
 };
 
 }  // namespace rondo::nccl
-
-#endif  // RONDO_DRIVERS_NCCL_COMMUNICATOR_H_

@@ -1,7 +1,6 @@
 // The ranks of a communicator: where they are, what NCCL must be and find before it is asked to connect them,
 // and how it is asked. Internal to the drivers.
-#ifndef RONDO_DRIVERS_NCCL_GROUP_H_
-#define RONDO_DRIVERS_NCCL_GROUP_H_
+#pragma once
 
 #include <cstdint>
 
@@ -31,5 +30,3 @@ Status CanConnect(const Api& api, Span<const RankPlace> ranks);
 Config ConfigOf(Span<const RankPlace> ranks);
 
 }  // namespace rondo::nccl
-
-#endif  // RONDO_DRIVERS_NCCL_GROUP_H_

@@ -2,8 +2,7 @@
 //
 // Types and functions are declared here as nccl.h of NCCL 2.14 and later does, so that building needs no
 // NCCL.
-#ifndef RONDO_DRIVERS_NCCL_NCCL_API_H_
-#define RONDO_DRIVERS_NCCL_NCCL_API_H_
+#pragma once
 
 #include <climits>
 #include <cstddef>
@@ -97,5 +96,3 @@ const char* FileOf(const Api& api);
 Status ToStatus(const Api& api, Result_t result, const char* call, Comm comm = nullptr);
 
 }  // namespace rondo::nccl
-
-#endif  // RONDO_DRIVERS_NCCL_NCCL_API_H_

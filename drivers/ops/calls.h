@@ -1,7 +1,6 @@
 // Custom ops of a plan, ready to be called: each found in its library, compared with what the plan says of
 // it, and made into an instance. Ops are functions of the host, whichever driver calls them.
-#ifndef RONDO_DRIVERS_OPS_CALLS_H_
-#define RONDO_DRIVERS_OPS_CALLS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -42,5 +41,3 @@ class CallTable {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_OPS_CALLS_H_

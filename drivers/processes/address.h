@@ -1,6 +1,5 @@
 // Addresses: of this machine, and of what a text names. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_ADDRESS_H_
-#define RONDO_DRIVERS_PROCESSES_ADDRESS_H_
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -68,5 +67,3 @@ Result<Named> Resolve(const char* address);
 Status ListenThere(const char* address, const Named& named, Listeners* listeners);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_ADDRESS_H_

@@ -1,6 +1,5 @@
 // Authentication: keys, and proofs that somebody knows one. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_AUTHENTICATION_H_
-#define RONDO_DRIVERS_PROCESSES_AUTHENTICATION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -38,5 +37,3 @@ Digest Prove(const Key& key, std::string_view label, std::initializer_list<Bytes
 bool Same(const Digest& a, const Digest& b);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_AUTHENTICATION_H_

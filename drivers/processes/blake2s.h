@@ -4,8 +4,7 @@
 // flatbuffers and mimalloc have none, xxHash's seed can be found from its outputs. BLAKE2s needs 32-bit
 // additions, xors and rotations alone, so that its time does not depend on the data, and takes a key itself,
 // where SHA-256 would need HMAC around it.
-#ifndef RONDO_DRIVERS_PROCESSES_BLAKE2S_H_
-#define RONDO_DRIVERS_PROCESSES_BLAKE2S_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +34,3 @@ class Blake2s {
 };
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_BLAKE2S_H_

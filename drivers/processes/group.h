@@ -1,6 +1,5 @@
 // Group: Processes over connections. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_GROUP_H_
-#define RONDO_DRIVERS_PROCESSES_GROUP_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -80,5 +79,3 @@ class Group final : public Processes {
 };
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_GROUP_H_

@@ -1,6 +1,5 @@
 // Handshake: connections between processes that know one another's cards. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_
-#define RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const Key& ke
                   Deadline deadline, Line* lines, TurnedAway* turned);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_

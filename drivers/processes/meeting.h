@@ -1,6 +1,5 @@
 // Meeting: every process learns every other's card. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_MEETING_H_
-#define RONDO_DRIVERS_PROCESSES_MEETING_H_
+#pragma once
 
 #include "core/status.h"
 #include "drivers/processes/address.h"
@@ -17,5 +16,3 @@ Status Meet(const ProcessOptions& options, const Key& key, Deadline deadline, Ca
             Listeners* listeners, TurnedAway* turned);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_MEETING_H_

@@ -7,8 +7,7 @@
 //
 // Threads: Agree, Gather by one thread at a time; Transfer by one at a time; Abort and state by any, at any
 // moment. None allocates but Connect, and Gather where `bytes` is more than it was before.
-#ifndef RONDO_DRIVERS_PROCESSES_PROCESSES_H_
-#define RONDO_DRIVERS_PROCESSES_PROCESSES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -107,5 +106,3 @@ class Processes {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_PROCESSES_PROCESSES_H_

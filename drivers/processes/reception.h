@@ -7,8 +7,7 @@
 //   who comes      what it has to say (`body_bytes`), and a proof that it knows the key
 // The proofs are keyed hashes over the whole Hello and both nonces, so that one that was recorded fits no
 // other connection, and one of one side none of the other's.
-#ifndef RONDO_DRIVERS_PROCESSES_RECEPTION_H_
-#define RONDO_DRIVERS_PROCESSES_RECEPTION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -111,5 +110,3 @@ Met Introduce(const File& file, const Key& key, Hello* hello, const void* body, 
               Deadline deadline, Key* of_connection);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_RECEPTION_H_

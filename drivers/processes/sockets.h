@@ -1,6 +1,5 @@
 // Sockets: connections as objects, with time limits. Internal to drivers/processes.
-#ifndef RONDO_DRIVERS_PROCESSES_SOCKETS_H_
-#define RONDO_DRIVERS_PROCESSES_SOCKETS_H_
+#pragma once
 
 #include <sys/socket.h>
 
@@ -66,5 +65,3 @@ bool SendAll(const File& file, const void* bytes, size_t size, Deadline deadline
 bool TakeAll(const File& file, void* bytes, size_t size, Deadline deadline);
 
 }  // namespace rondo::processes
-
-#endif  // RONDO_DRIVERS_PROCESSES_SOCKETS_H_

@@ -3,8 +3,7 @@
 //
 // Spoken is what torch/csrc/distributed/c10d/TCPStore.cpp speaks: a byte that says what is asked, then
 // numbers in the machine's order, texts with their length before them as 64 bits.
-#ifndef RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
-#define RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -36,5 +35,3 @@ class TorchStore {
 Result<TorchStore*> ConnectToTorchStore(const TorchStoreOptions& options);
 
 }  // namespace rondo
-
-#endif  // RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_

@@ -1,6 +1,5 @@
 // Names of GPU architectures: which code runs where, and what the compiler can be asked for.
-#ifndef RONDO_FORMATS_MACHINE_CODE_ARCHITECTURE_H_
-#define RONDO_FORMATS_MACHINE_CODE_ARCHITECTURE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -76,5 +75,3 @@ std::string RunsOnText(const CodeModule& module);
 void MadeForText(std::string_view architecture, char* text, size_t size);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_ARCHITECTURE_H_

@@ -1,6 +1,5 @@
 // CheckBinaries: whether a module's machine code is what its plan says, before any of it is loaded.
-#ifndef RONDO_FORMATS_MACHINE_CODE_BINARY_CHECK_H_
-#define RONDO_FORMATS_MACHINE_CODE_BINARY_CHECK_H_
+#pragma once
 
 #include "core/plan.h"
 #include "core/status.h"
@@ -24,5 +23,3 @@ Status CheckBinaries(const PlanData& plan, const CodeModule& module, bool altern
 Status FitsBlock(const FunctionNeeds& needs, uint32_t threads, uint32_t shared, uint64_t most_shared);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_BINARY_CHECK_H_

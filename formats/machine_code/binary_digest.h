@@ -1,6 +1,5 @@
 // Digests of what a binary of a kernel came from.
-#ifndef RONDO_FORMATS_MACHINE_CODE_BINARY_DIGEST_H_
-#define RONDO_FORMATS_MACHINE_CODE_BINARY_DIGEST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ uint64_t BinaryDigest(const Kernel& kernel, const CodeModule& module, const Kern
                       const std::vector<uint64_t>& codes);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_BINARY_DIGEST_H_

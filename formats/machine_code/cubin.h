@@ -3,8 +3,7 @@
 // Format: ELF64, little-endian, machine 190. A function F has a section .text.F, a symbol, and attributes in
 // .nv.info.F; the registers of all lie in .nv.info, by symbol; static shared memory is the size of
 // .nv.shared.F. The attributes are described nowhere: those read here are what NVRTC 12 and 13 write.
-#ifndef RONDO_FORMATS_MACHINE_CODE_CUBIN_H_
-#define RONDO_FORMATS_MACHINE_CODE_CUBIN_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -66,5 +65,3 @@ class Cubin {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_CUBIN_H_

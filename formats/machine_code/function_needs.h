@@ -1,6 +1,5 @@
 // FunctionNeeds: what the function of a kernel takes of a launch and of the GPU.
-#ifndef RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_
-#define RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -21,5 +20,3 @@ struct FunctionNeeds {
 inline constexpr uint32_t kMostFunctionParams = 8192;
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_

@@ -2,8 +2,7 @@
 //
 // Grammar: the PTX ISA, "Directives". Only what stands outside of functions' bodies is understood: .target,
 // and of each .entry its parameters and what it says of threads and clusters.
-#ifndef RONDO_FORMATS_MACHINE_CODE_PTX_H_
-#define RONDO_FORMATS_MACHINE_CODE_PTX_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -36,5 +35,3 @@ class Ptx {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_MACHINE_CODE_PTX_H_

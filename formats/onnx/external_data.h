@@ -11,8 +11,7 @@
 // Everything else is refused. What is checked is what is read: the file is opened once, and the path is that
 // of the open file. Files are opened and mapped on first use, once each, and stay mapped as long as anyone
 // holds the mapping.
-#ifndef RONDO_FORMATS_ONNX_EXTERNAL_DATA_H_
-#define RONDO_FORMATS_ONNX_EXTERNAL_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,5 +63,3 @@ class ExternalFiles {
 };
 
 }  // namespace rondo::onnx
-
-#endif  // RONDO_FORMATS_ONNX_EXTERNAL_DATA_H_

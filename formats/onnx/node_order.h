@@ -1,7 +1,6 @@
 // The order of a model's nodes. ONNX asks for a topological one; tools that put nodes at the end of a file
 // (converters to f16 that cast inputs) leave it to whoever reads to find one.
-#ifndef RONDO_FORMATS_ONNX_NODE_ORDER_H_
-#define RONDO_FORMATS_ONNX_NODE_ORDER_H_
+#pragma once
 
 namespace rondo::onnx {
 
@@ -13,5 +12,3 @@ class ModelProto;
 void SortNodes(ModelProto* model);
 
 }  // namespace rondo::onnx
-
-#endif  // RONDO_FORMATS_ONNX_NODE_ORDER_H_

@@ -1,7 +1,6 @@
 // Reading ONNX model files. Nothing in a file is trusted: a damaged or hostile one gives an error, never
 // a crash, and external data lies where it may (external_data.h).
-#ifndef RONDO_FORMATS_ONNX_READER_H_
-#define RONDO_FORMATS_ONNX_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -65,5 +64,3 @@ class Model : public std::enable_shared_from_this<Model> {
 };
 
 }  // namespace rondo::onnx
-
-#endif  // RONDO_FORMATS_ONNX_READER_H_

@@ -1,7 +1,6 @@
 // Tensors of ONNX messages as plain bytes: types, shapes, and the elements wherever the message keeps
 // them, except external files (reader.h).
-#ifndef RONDO_FORMATS_ONNX_TENSOR_H_
-#define RONDO_FORMATS_ONNX_TENSOR_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -46,5 +45,3 @@ Result<Span<const uint8_t>> InlineBytes(const TensorProto& tensor, DType dtype, 
                                         std::vector<uint8_t>* storage);
 
 }  // namespace rondo::onnx
-
-#endif  // RONDO_FORMATS_ONNX_TENSOR_H_

@@ -1,6 +1,5 @@
 // Where a part's operands reach: the arithmetic that verifier and checker share, overflow-checked.
-#ifndef RONDO_FORMATS_PLAN_ACCESS_H_
-#define RONDO_FORMATS_PLAN_ACCESS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -37,5 +36,3 @@ LoopMask DependsOn(const Part& part, const Operand& operand, bool affine_only);
 int64_t EffectiveStride(const Operand& operand, size_t loop);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_ACCESS_H_

@@ -1,6 +1,5 @@
 // Order certificates: a digest of the collectives that one device starts, in their order.
-#ifndef RONDO_FORMATS_PLAN_CERTIFICATE_H_
-#define RONDO_FORMATS_PLAN_CERTIFICATE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ namespace rondo {
 uint64_t OrderCertificate(const Program& program, uint32_t device);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_CERTIFICATE_H_

@@ -4,8 +4,7 @@
 // Why is a text of the plan that nothing refers to, as `value "NAME" of Op "node"` is: PlanData::sources says
 // `copy in step 3 of "main": REASON`, `donated input "x" of "main": REASON`. For the compiler, which writes
 // it, and tools; the runtime passes over it.
-#ifndef RONDO_FORMATS_PLAN_COPIES_H_
-#define RONDO_FORMATS_PLAN_COPIES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -55,5 +54,3 @@ inline std::string_view WhyKept(const PlanData& plan, const Program& program, st
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_COPIES_H_

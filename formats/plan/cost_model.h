@@ -1,8 +1,7 @@
 // CostModel: how long steps take, by estimate: what schedules of collectives are compared with, and what
 // tools show of a plan. A function of the kind of target, the number of devices and what was measured, and so
 // the same for every device of a plan.
-#ifndef RONDO_FORMATS_PLAN_COST_MODEL_H_
-#define RONDO_FORMATS_PLAN_COST_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -52,5 +51,3 @@ enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter wher
 CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kNccl);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_COST_MODEL_H_

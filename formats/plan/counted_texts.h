@@ -3,8 +3,7 @@
 // The verifier bounds how many tables it looks at, those that are shared once for each reference. Texts it
 // does not count: many references to tables that share one long vector of texts would take time that grows
 // with the square of the file. Include this instead of plan_generated.h where a file is verified.
-#ifndef RONDO_FORMATS_PLAN_COUNTED_TEXTS_H_
-#define RONDO_FORMATS_PLAN_COUNTED_TEXTS_H_
+#pragma once
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -29,5 +28,3 @@ struct CountedTexts {
 #define VerifyVectorOfStrings(texts) VerifyTable(reinterpret_cast<const rondo::CountedTexts*>(texts))
 #include "formats/plan/plan_generated.h"
 #undef VerifyVectorOfStrings
-
-#endif  // RONDO_FORMATS_PLAN_COUNTED_TEXTS_H_

@@ -1,6 +1,5 @@
 // From a flatbuffers section to PlanData.
-#ifndef RONDO_FORMATS_PLAN_DECODE_H_
-#define RONDO_FORMATS_PLAN_DECODE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ inline constexpr uint8_t kSyntheticRuns = 2;
 Status DecodePlan(Span<const uint8_t> bytes, Span<const uint8_t> code, Arena& arena, PlanData* plan);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_DECODE_H_

@@ -1,7 +1,6 @@
 // What a GPU gives for a plan: more than the plan's blocks have bytes, because it gives memory in steps
 // (core/device_steps.h) and takes some for code, graphs and libraries.
-#ifndef RONDO_FORMATS_PLAN_DEVICE_MEMORY_H_
-#define RONDO_FORMATS_PLAN_DEVICE_MEMORY_H_
+#pragma once
 
 #include "core/device_steps.h"
 #include "core/plan.h"
@@ -71,5 +70,3 @@ uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions);
 uint64_t BytesOfSessions(const DeviceMemory& memory, uint64_t sessions);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_DEVICE_MEMORY_H_

@@ -1,7 +1,6 @@
 // Which elements an operand touches, one by one, with the indices that memory holds: what a run does, where
 // access.h says what it may do.
-#ifndef RONDO_FORMATS_PLAN_ELEMENTS_H_
-#define RONDO_FORMATS_PLAN_ELEMENTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -59,5 +58,3 @@ void ForEachElement(const Part& part, uint16_t index, const Load& load, const Vi
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_ELEMENTS_H_

@@ -1,6 +1,5 @@
 // From PlanData to the bytes of the flatbuffers section.
-#ifndef RONDO_FORMATS_PLAN_ENCODE_H_
-#define RONDO_FORMATS_PLAN_ENCODE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -19,5 +18,3 @@ constexpr uint64_t NextCode(uint64_t end) { return (end + 63) / 64 * 64; }
 Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_ENCODE_H_

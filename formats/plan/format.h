@@ -11,8 +11,7 @@
 // Minor versions add sections and fields that older readers may overlook; a major version changes what
 // is there. Sections of unknown kinds are skipped. A field that older readers must not overlook comes with a
 // value that they refuse, of an enum they know (kSyntheticRuns in decode.h).
-#ifndef RONDO_FORMATS_PLAN_FORMAT_H_
-#define RONDO_FORMATS_PLAN_FORMAT_H_
+#pragma once
 
 #include <bit>
 #include <cstddef>
@@ -85,5 +84,3 @@ bool IsBaseName(std::string_view name);
 constexpr uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_FORMAT_H_

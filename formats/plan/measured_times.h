@@ -1,8 +1,7 @@
 // MeasuredTimes: how long kernels and collectives take, as measured on one machine: what the cost model takes
 // in place of its table wherever it is known. A plan that was compiled with them keeps those that concern it
 // as texts among its sources, which nothing refers to, so that tools estimate what its compiler did.
-#ifndef RONDO_FORMATS_PLAN_MEASURED_TIMES_H_
-#define RONDO_FORMATS_PLAN_MEASURED_TIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,5 +63,3 @@ std::vector<std::string> TextsOf(const MeasuredTimes& times);
 std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sources);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_MEASURED_TIMES_H_

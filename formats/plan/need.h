@@ -1,6 +1,5 @@
 // What kernels and runs need at most, by their contracts alone. In double, so that no plan makes it overflow.
-#ifndef RONDO_FORMATS_PLAN_NEED_H_
-#define RONDO_FORMATS_PLAN_NEED_H_
+#pragma once
 
 #include "core/plan.h"
 
@@ -24,5 +23,3 @@ Need NeedOf(const Kernel& kernel);
 double WorkOf(const Program& program, Span<const Need> kernels);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_NEED_H_

@@ -1,6 +1,5 @@
 // NoteReader: notes among a plan's sources, read back piece by piece. Texts of plans may be anything.
-#ifndef RONDO_FORMATS_PLAN_NOTE_READER_H_
-#define RONDO_FORMATS_PLAN_NOTE_READER_H_
+#pragma once
 
 #include <charconv>
 #include <string>
@@ -46,5 +45,3 @@ class NoteReader {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_NOTE_READER_H_

@@ -1,8 +1,7 @@
 // OverlapNote: what the compiler has planned to run beside a collective, by estimate. It is kept as a text
 // among a plan's sources, which nothing refers to, for tools that show it: it says nothing of what a run
 // does.
-#ifndef RONDO_FORMATS_PLAN_OVERLAP_NOTE_H_
-#define RONDO_FORMATS_PLAN_OVERLAP_NOTE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -33,5 +32,3 @@ std::string TextOf(const OverlapNote& note);
 std::optional<OverlapNote> ParseOverlapNote(std::string_view source);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_OVERLAP_NOTE_H_

@@ -1,6 +1,5 @@
 // What a part of a kernel is called where people read it.
-#ifndef RONDO_FORMATS_PLAN_PART_NAME_H_
-#define RONDO_FORMATS_PLAN_PART_NAME_H_
+#pragma once
 
 #include "core/plan.h"
 
@@ -13,5 +12,3 @@ constexpr const char* PartName(const Part& part) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_PART_NAME_H_

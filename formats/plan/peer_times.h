@@ -1,7 +1,6 @@
 // PeerTimesOf: how long devices wait for one another, by estimate: stages of a pipeline, and whoever else
 // comes to a collective late.
-#ifndef RONDO_FORMATS_PLAN_PEER_TIMES_H_
-#define RONDO_FORMATS_PLAN_PEER_TIMES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -49,5 +48,3 @@ class Meetings {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_PEER_TIMES_H_

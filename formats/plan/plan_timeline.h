@@ -1,6 +1,5 @@
 // TimelineOf: when each step of a plan's program runs, by estimate: what its compiler counted on.
-#ifndef RONDO_FORMATS_PLAN_PLAN_TIMELINE_H_
-#define RONDO_FORMATS_PLAN_PLAN_TIMELINE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ ProgramTimeline TimelineOf(const PlanData& plan, const Program& program);
 ProgramTimeline TimelineOf(const Program& program, const std::vector<double>& times);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_PLAN_TIMELINE_H_

@@ -4,8 +4,7 @@
 // the flatbuffer. What the data means is checked by VerifyPlan (verifier.h) and CheckPlan
 // (check/checker.h); LoadPlanFile does all three. Nothing here throws, and no bytes of a file, however
 // damaged, make it crash or take more memory than a small multiple of the flatbuffers section.
-#ifndef RONDO_FORMATS_PLAN_READER_H_
-#define RONDO_FORMATS_PLAN_READER_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -70,5 +69,3 @@ inline Result<PlanFile> LoadPlanFile(const char* path, const ReadOptions& option
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_READER_H_

@@ -1,7 +1,6 @@
 // Timeline: when the steps of a program run, by estimate, with collectives beside them, on one device and on
 // several that wait for one another.
-#ifndef RONDO_FORMATS_PLAN_TIMELINE_H_
-#define RONDO_FORMATS_PLAN_TIMELINE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -62,5 +61,3 @@ std::vector<double> RemainingTimes(const TimedSteps& steps, const std::vector<in
                                    const PeerTimes& peers);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_TIMELINE_H_

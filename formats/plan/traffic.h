@@ -1,6 +1,5 @@
 // How much memory a step touches, and how much it computes, from the contracts of its kernel alone.
-#ifndef RONDO_FORMATS_PLAN_TRAFFIC_H_
-#define RONDO_FORMATS_PLAN_TRAFFIC_H_
+#pragma once
 
 #include <cstdint>
 
@@ -34,5 +33,3 @@ inline Traffic RunTraffic(const PlanData& plan, const Program& program, uint32_t
 uint64_t DistinctElements(const Part& part, const Operand& operand);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_TRAFFIC_H_

@@ -2,8 +2,7 @@
 //
 // Trusts nothing: every index, enum, matmul, address and name. What it does not look at is when
 // buffers are live and who has written what is read: that is CheckPlan's (check/checker.h).
-#ifndef RONDO_FORMATS_PLAN_VERIFIER_H_
-#define RONDO_FORMATS_PLAN_VERIFIER_H_
+#pragma once
 
 #include "core/arena.h"
 #include "core/plan.h"
@@ -57,5 +56,3 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator = DefaultHostAllocator());
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_VERIFIER_H_

@@ -1,6 +1,5 @@
 // The pieces of VerifyPlan; not for use outside this folder.
-#ifndef RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_
-#define RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_
+#pragma once
 
 #include <string_view>
 
@@ -123,5 +122,3 @@ inline Status TooMuchWork() {
 }
 
 }  // namespace rondo::plan
-
-#endif  // RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_

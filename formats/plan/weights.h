@@ -1,6 +1,5 @@
 // PlanWeights: the bytes of a plan's weights, mapped when first asked for, or read into memory.
-#ifndef RONDO_FORMATS_PLAN_WEIGHTS_H_
-#define RONDO_FORMATS_PLAN_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -74,5 +73,3 @@ Status StampOf(int file, FileStamp* stamp);
 Status ReadFile(int file, uint64_t offset, uint64_t count, void* to);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_WEIGHTS_H_

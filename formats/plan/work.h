@@ -1,6 +1,5 @@
 // Work: bounds the time that a hostile plan can take to verify and to check.
-#ifndef RONDO_FORMATS_PLAN_WORK_H_
-#define RONDO_FORMATS_PLAN_WORK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -24,5 +23,3 @@ class Work {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_WORK_H_

@@ -3,8 +3,7 @@
 // The same PlanData and weights give the same bytes. A file appears under its name only when it is
 // complete: it is written beside it and renamed. What is there already is replaced only if it is empty or a
 // file of the same kind. Weights are streamed and never held as a whole.
-#ifndef RONDO_FORMATS_PLAN_WRITER_H_
-#define RONDO_FORMATS_PLAN_WRITER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -46,5 +45,3 @@ Status WritePlanBytes(const PlanData& plan, const FillWeight& fill, std::vector<
 uint64_t LayOutWeights(Span<Buffer> buffers, Span<const uint32_t> same_as);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_WRITER_H_

@@ -1,7 +1,6 @@
 // NumPy's .npy format, versions 1.0 to 3.0
 // (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html).
-#ifndef RONDO_FORMATS_TENSOR_NPY_H_
-#define RONDO_FORMATS_TENSOR_NPY_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ Result<Tensor> ParseNpy(const std::vector<uint8_t>& file);
 std::string SerializeNpy(const Tensor& tensor);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_TENSOR_NPY_H_

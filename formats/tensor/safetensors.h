@@ -1,6 +1,5 @@
 // The safetensors format: an 8-byte header length, a JSON header, the tensors' bytes.
-#ifndef RONDO_FORMATS_TENSOR_SAFETENSORS_H_
-#define RONDO_FORMATS_TENSOR_SAFETENSORS_H_
+#pragma once
 
 #include <vector>
 
@@ -14,5 +13,3 @@ Result<std::vector<Tensor>> ParseSafetensors(const std::vector<uint8_t>& file);
 Result<std::vector<Tensor>> ReadSafetensors(const std::string& path);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_TENSOR_SAFETENSORS_H_

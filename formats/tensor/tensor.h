@@ -1,8 +1,7 @@
 // Tensor: one named array in host memory, as test cases and the rondo command exchange it with files.
 //
 // A plain value that owns its bytes (row-major, little-endian). Not used by the runtime.
-#ifndef RONDO_FORMATS_TENSOR_TENSOR_H_
-#define RONDO_FORMATS_TENSOR_TENSOR_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -46,5 +45,3 @@ Result<Tensor> ReadTensor(const std::string& path);
 Status WriteTensor(const Tensor& tensor, const std::string& path);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_TENSOR_TENSOR_H_

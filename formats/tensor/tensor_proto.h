@@ -1,6 +1,5 @@
 // ONNX TensorProto files (.pb), as the ONNX backend suite stores inputs and outputs.
-#ifndef RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_
-#define RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ Result<Tensor> ParseTensorProto(const std::vector<uint8_t>& file);
 std::string SerializeTensorProto(const Tensor& tensor);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_

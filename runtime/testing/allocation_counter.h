@@ -1,8 +1,7 @@
 // Counts every call by which the process can get or give back memory: malloc's family, operator new through
 // it, and mmap, munmap and mremap (glibc uses brk for malloc only). Linking allocation_counter.cc replaces
 // these functions for the whole program, so it does not go with sanitizers.
-#ifndef RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_
-#define RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ void ResetAllocationCount();
 void ObserveAllocations(void (*observer)(const void* caller));
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_

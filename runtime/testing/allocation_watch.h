@@ -1,6 +1,5 @@
 // AllocationWatch: which calls allocate or free memory while it lives, and who makes them.
-#ifndef RONDO_RUNTIME_TESTING_ALLOCATION_WATCH_H_
-#define RONDO_RUNTIME_TESTING_ALLOCATION_WATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ class AllocationWatch {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_TESTING_ALLOCATION_WATCH_H_

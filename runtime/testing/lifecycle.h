@@ -1,6 +1,5 @@
 // What testing.h and matchers.h have in common of librondo_verify.
-#ifndef RONDO_RUNTIME_TESTING_LIFECYCLE_H_
-#define RONDO_RUNTIME_TESTING_LIFECYCLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -24,5 +23,3 @@ inline uint32_t DevicesOf(const api::Plan& plan) {
 }
 
 }  // namespace rondo::testing
-
-#endif  // RONDO_RUNTIME_TESTING_LIFECYCLE_H_

@@ -9,8 +9,7 @@
 // Each holds of all programs that have the names, or of the one that is named last: DiesAfter("x", "n",
 // "decode"). A mismatch names buffers, source nodes and steps; an unknown name, the nearest; a value that was
 // fused away, the kernel that it lives inside.
-#ifndef RONDO_RUNTIME_TESTING_MATCHERS_H_
-#define RONDO_RUNTIME_TESTING_MATCHERS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 
@@ -104,5 +103,3 @@ inline void PrintTo(const Plan& plan, std::ostream* out) {
 }
 }  // namespace api
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_TESTING_MATCHERS_H_

@@ -1,6 +1,5 @@
 // The most memory that a plan takes, and what takes it.
-#ifndef RONDO_RUNTIME_TESTING_PEAK_H_
-#define RONDO_RUNTIME_TESTING_PEAK_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,5 +15,3 @@ uint64_t PeakBytes(const api::Plan& plan);
 std::string PeakText(const api::Plan& plan);
 
 }  // namespace rondo::testing
-
-#endif  // RONDO_RUNTIME_TESTING_PEAK_H_

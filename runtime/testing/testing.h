@@ -8,8 +8,7 @@
 //
 // What fails says what to look at: the largest buffers that are alive at the peak; who allocated; which step
 // did what to which buffer. Matchers by the model's own names are in matchers.h, which takes GoogleMock.
-#ifndef RONDO_RUNTIME_TESTING_TESTING_H_
-#define RONDO_RUNTIME_TESTING_TESTING_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -76,5 +75,3 @@ inline ::testing::AssertionResult PlanIsOk(const char* path) {
 }
 
 }  // namespace rondo::testing
-
-#endif  // RONDO_RUNTIME_TESTING_TESTING_H_

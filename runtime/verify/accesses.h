@@ -1,7 +1,6 @@
 // ProgramAccesses: what each step of a program reads and writes, and when each buffer's contents matter, from
 // the contracts alone.
-#ifndef RONDO_RUNTIME_VERIFY_ACCESSES_H_
-#define RONDO_RUNTIME_VERIFY_ACCESSES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -69,5 +68,3 @@ constexpr MemoryPart PartOf(BufferKind kind) {
 }
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_ACCESSES_H_

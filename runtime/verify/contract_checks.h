@@ -1,6 +1,5 @@
 // What of a plan's memory can be held against its contracts without running it.
-#ifndef RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_
-#define RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_
+#pragma once
 
 #include "core/status.h"
 #include "runtime/verify/accesses.h"
@@ -14,5 +13,3 @@ Status CheckContracts(const PlanData& plan, uint32_t program, const ProgramAcces
                       FindingList* findings);
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_

@@ -1,7 +1,6 @@
 // MemoryExpectation: what somebody expects of a plan's memory, by the model's own names, and whether it
 // holds.
-#ifndef RONDO_RUNTIME_VERIFY_EXPECTATION_H_
-#define RONDO_RUNTIME_VERIFY_EXPECTATION_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -63,5 +62,3 @@ uint64_t PeakBytes(const PlanData& plan);
 std::vector<MemoryExpectation> ExpectationsOf(const PlanData& plan);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_VERIFY_EXPECTATION_H_

@@ -1,6 +1,5 @@
 // Finding: one broken promise of a plan's memory, as the lifecycle verifier met it.
-#ifndef RONDO_RUNTIME_VERIFY_FINDING_H_
-#define RONDO_RUNTIME_VERIFY_FINDING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -76,5 +75,3 @@ std::string BufferText(const PlanData& plan, uint32_t buffer);
 std::string HexText(Span<const uint8_t> bytes);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_VERIFY_FINDING_H_

@@ -3,8 +3,7 @@
 //
 // Any number of devices; any thread. Findings (kGuard, kGivenTwice, kFreedWrongly, kNotGivenBack) go to the
 // list, which is written under a lock of the driver's own.
-#ifndef RONDO_RUNTIME_VERIFY_GUARDED_DRIVER_H_
-#define RONDO_RUNTIME_VERIFY_GUARDED_DRIVER_H_
+#pragma once
 
 #include <array>
 #include <map>
@@ -60,5 +59,3 @@ class GuardedDriver : public ForwardingDriver {
 };
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_GUARDED_DRIVER_H_

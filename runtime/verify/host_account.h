@@ -1,6 +1,5 @@
 // What is in use of host memory: what the runtime has taken, and whether the process's heap stays flat.
-#ifndef RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_
-#define RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_
+#pragma once
 
 #include <malloc.h>
 
@@ -87,5 +86,3 @@ inline uint64_t HeapBytes() {
 }
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_

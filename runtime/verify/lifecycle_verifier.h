@@ -3,8 +3,7 @@
 // Takes the plan's programs in order, state carried on, several times over one session: step by step and as
 // graphs, with one poison in all memory that is not alive and then with another; then opens, runs and closes
 // everything again and again. The README of this folder lists what it finds, and how.
-#ifndef RONDO_RUNTIME_VERIFY_LIFECYCLE_VERIFIER_H_
-#define RONDO_RUNTIME_VERIFY_LIFECYCLE_VERIFIER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -54,5 +53,3 @@ struct VerifyReport {
 Result<VerifyReport> VerifyLifecycle(const Plan& plan, Driver* driver, const VerifyOptions& options = {});
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_VERIFY_LIFECYCLE_VERIFIER_H_

@@ -1,6 +1,5 @@
 // What memory that nothing has written is filled with.
-#ifndef RONDO_RUNTIME_VERIFY_POISON_H_
-#define RONDO_RUNTIME_VERIFY_POISON_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ class Poison {
 };
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_POISON_H_

@@ -1,7 +1,6 @@
 // ProgramRuns: the runs of a plan's programs, one after another, with the same inputs each time, and whether
 // they left the same.
-#ifndef RONDO_RUNTIME_VERIFY_PROGRAM_RUNS_H_
-#define RONDO_RUNTIME_VERIFY_PROGRAM_RUNS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -40,5 +39,3 @@ class ProgramRuns {
 };
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_PROGRAM_RUNS_H_

@@ -3,8 +3,7 @@
 // Before a step: what it reads must have been written, as the buffer that it is read as, and what it writes
 // over must be dead. After it: nothing else has changed, everything it writes has been, and what ends with it
 // is poisoned. One session, one thread.
-#ifndef RONDO_RUNTIME_VERIFY_REPLAY_H_
-#define RONDO_RUNTIME_VERIFY_REPLAY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -107,5 +106,3 @@ class StepwiseReplay {
 uint64_t ShadowBytes(const PlanData& plan);
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_REPLAY_H_

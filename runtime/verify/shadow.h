@@ -1,6 +1,5 @@
 // ShadowRegion: what one region of a device's memory should hold, byte by byte, and whose contents that is.
-#ifndef RONDO_RUNTIME_VERIFY_SHADOW_H_
-#define RONDO_RUNTIME_VERIFY_SHADOW_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -116,5 +115,3 @@ void ForRuns(const check::Box& box, const Run& run) {
 }
 
 }  // namespace rondo::verify
-
-#endif  // RONDO_RUNTIME_VERIFY_SHADOW_H_

@@ -1,7 +1,6 @@
 // UncheckedPlan: a plan that only VerifyPlan has passed, not the checker, for tests of what the lifecycle
 // verifier finds by itself. Not in librondo: the runtime opens no such plan.
-#ifndef RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_
-#define RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_
+#pragma once
 
 #include "runtime/plan.h"
 
@@ -14,5 +13,3 @@ struct UncheckedPlan {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_

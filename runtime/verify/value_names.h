@@ -1,6 +1,5 @@
 // ValueNames: a plan's memory by the model's own names of values and nodes.
-#ifndef RONDO_RUNTIME_VERIFY_VALUE_NAMES_H_
-#define RONDO_RUNTIME_VERIFY_VALUE_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ std::vector<std::string_view> LabelsOf(std::string_view sources);
 std::string_view NodeOfLabel(std::string_view label);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_VERIFY_VALUE_NAMES_H_

@@ -1,6 +1,5 @@
 // Plans in which one rank's collectives are not what the others expect, for tests that they are refused.
-#ifndef RONDO_TESTS_COLLECTIVES_DAMAGED_PLAN_H_
-#define RONDO_TESTS_COLLECTIVES_DAMAGED_PLAN_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -107,5 +106,3 @@ inline const Damage kDamages[] = {
 };
 
 }  // namespace rondo::damaged
-
-#endif  // RONDO_TESTS_COLLECTIVES_DAMAGED_PLAN_H_

@@ -1,6 +1,5 @@
 // A host driver of several devices, a runtime and a plan, for one test.
-#ifndef RONDO_TESTS_COLLECTIVES_MESH_H_
-#define RONDO_TESTS_COLLECTIVES_MESH_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -110,5 +109,3 @@ struct Layers {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_COLLECTIVES_MESH_H_

@@ -1,6 +1,5 @@
 // Plans of one program on several devices, made by hand, for tests of collectives.
-#ifndef RONDO_TESTS_COLLECTIVES_MESH_PLAN_H_
-#define RONDO_TESTS_COLLECTIVES_MESH_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -82,5 +81,3 @@ std::vector<float> LayersReference(uint32_t devices, int layers, const std::vect
                                    const std::vector<float>& b);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_COLLECTIVES_MESH_PLAN_H_

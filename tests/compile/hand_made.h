@@ -1,6 +1,5 @@
 // HandMade: LoweredPrograms for tests, made of maps over vectors of f32, with deps worked out.
-#ifndef RONDO_TESTS_COMPILE_HAND_MADE_H_
-#define RONDO_TESTS_COMPILE_HAND_MADE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdlib>
@@ -182,5 +181,3 @@ inline std::vector<int> GivenOrder(const LoweredProgram& program) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_COMPILE_HAND_MADE_H_

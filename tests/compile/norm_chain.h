@@ -1,7 +1,6 @@
 // NormChain: a model of a few all-reduces, each with a residual and a norm behind it, for ranks whose norms
 // are scaled differently, so that each gives the next sum something else.
-#ifndef RONDO_TESTS_COMPILE_NORM_CHAIN_H_
-#define RONDO_TESTS_COMPILE_NORM_CHAIN_H_
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -104,5 +103,3 @@ inline Result<CompiledPlan> CompileNormChain(const NormChain& chain, const std::
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_COMPILE_NORM_CHAIN_H_

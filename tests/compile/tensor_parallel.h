@@ -1,7 +1,6 @@
 // A model of two layers for several devices, written by hand: up and down products whose weights are shared
 // out, an all-reduce after each, and a gather of columns at the end. And its twin for one device.
-#ifndef RONDO_TESTS_COMPILE_TENSOR_PARALLEL_H_
-#define RONDO_TESTS_COMPILE_TENSOR_PARALLEL_H_
+#pragma once
 
 #include <cstdint>
 #include <fstream>
@@ -125,5 +124,3 @@ class TensorParallelModel : public ModelMaker {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_COMPILE_TENSOR_PARALLEL_H_

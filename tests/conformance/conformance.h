@@ -1,7 +1,6 @@
 // Conformance: one device of the driver under test, for one test. What a test takes through it is given back
 // in the end, and then nothing may be held.
-#ifndef RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_
-#define RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -120,5 +119,3 @@ Floats Counting(float factor, size_t elements = 1000);
 #define CONFORMANCE_SUITE(Suite) CONFORMANCE_SUITE_OF(Suite, ::rondo::test::DriversOfOneDevice())
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_

@@ -1,6 +1,5 @@
 // The cuda driver, over a libcuda without a GPU (cuda_driver_fake.cc) or on GPUs (cuda_driver_gpu.cc).
-#ifndef RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_
-#define RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_
+#pragma once
 
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/nccl/nccl_api.h"
@@ -51,5 +50,3 @@ class CudaUnderTest : public DriverUnderTest {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_

@@ -1,7 +1,6 @@
 // DriverUnderTest: what the suite has to know of a driver besides core/driver.h. Each program of the suite
 // links one file that makes its drivers known (DriversUnderTest).
-#ifndef RONDO_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
-#define RONDO_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -61,5 +60,3 @@ const std::vector<DriverUnderTest*>& DriversUnderTest();
 std::vector<DriverUnderTest*> DriversOfOneDevice();
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CONFORMANCE_DRIVER_UNDER_TEST_H_

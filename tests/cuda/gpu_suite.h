@@ -1,7 +1,6 @@
 // Generated kernels against the reference, over memory of exactly their size. All kernels of a suite are one
 // module, compiled here with or without a GPU; without one the comparison is skipped.
-#ifndef RONDO_TESTS_CUDA_GPU_SUITE_H_
-#define RONDO_TESTS_CUDA_GPU_SUITE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -190,5 +189,3 @@ class Suite {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CUDA_GPU_SUITE_H_

@@ -1,6 +1,5 @@
 // HaveNvrtc: for tests that compile CUDA, and are skipped where they cannot.
-#ifndef RONDO_TESTS_CUDA_HAVE_NVRTC_H_
-#define RONDO_TESTS_CUDA_HAVE_NVRTC_H_
+#pragma once
 
 #include "compiler/codegen/cuda/nvrtc.h"
 
@@ -13,5 +12,3 @@ inline bool HaveNvrtc() {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_HAVE_NVRTC_H_

@@ -1,7 +1,6 @@
 // MachineCode: what makes a plan made by hand one for GPUs. Two of them: NVRTC's code for real GPUs
 // (machine_code_gpu.cc), and functions of fake_cuda (machine_code_fake.cc).
-#ifndef RONDO_TESTS_CUDA_MACHINE_CODE_H_
-#define RONDO_TESTS_CUDA_MACHINE_CODE_H_
+#pragma once
 
 #include <memory>
 
@@ -26,5 +25,3 @@ class MachineCode {
 bool BeginCudaAgain();
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_MACHINE_CODE_H_

@@ -1,6 +1,5 @@
 // MakeCubin: ELF images of machine code, made by hand, and what makes a module of them whole.
-#ifndef RONDO_TESTS_CUDA_MAKE_CUBIN_H_
-#define RONDO_TESTS_CUDA_MAKE_CUBIN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -30,5 +29,3 @@ std::vector<uint32_t> PassedParams(uint32_t addresses, size_t maps = 0);
 void SealBinaries(PlanData* plan, Arena& arena);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_MAKE_CUBIN_H_

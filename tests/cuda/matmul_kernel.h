@@ -1,6 +1,5 @@
 // Kernels of one product, as libraries have them, for tests.
-#ifndef RONDO_TESTS_CUDA_MATMUL_KERNEL_H_
-#define RONDO_TESTS_CUDA_MATMUL_KERNEL_H_
+#pragma once
 
 #include <cmath>
 #include <string>
@@ -102,5 +101,3 @@ class MatmulKernel {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CUDA_MATMUL_KERNEL_H_

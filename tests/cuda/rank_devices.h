@@ -1,7 +1,6 @@
 // RankDevices: the cuda driver's GPUs as a device for each rank of a plan, several on one GPU where there are
 // fewer. A rank can be late, fail to launch, or end CUDA.
-#ifndef RONDO_TESTS_CUDA_RANK_DEVICES_H_
-#define RONDO_TESTS_CUDA_RANK_DEVICES_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -100,5 +99,3 @@ inline std::string LackFor(Driver* cuda, const RankCase& of, uint32_t gpus) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_RANK_DEVICES_H_

@@ -1,7 +1,6 @@
 // A block of a kernel that goes on with a norm (drivers/cuda/peer_collectives/norm.h), on one thread of the
 // CPU.
-#ifndef RONDO_TESTS_CUDA_SMALL_BLOCK_H_
-#define RONDO_TESTS_CUDA_SMALL_BLOCK_H_
+#pragma once
 
 #include <algorithm>
 #include <memory>
@@ -65,5 +64,3 @@ void RunBlock(Machine& machine, const Group& group, const Call& call, const Norm
 }
 
 }  // namespace rondo::small
-
-#endif  // RONDO_TESTS_CUDA_SMALL_BLOCK_H_

@@ -1,7 +1,6 @@
 // Ranks as threads of the CPU, and memory that they share: for tests of what kernels of small collectives do
 // (drivers/cuda/peer_collectives).
-#ifndef RONDO_TESTS_CUDA_SMALL_RANKS_H_
-#define RONDO_TESTS_CUDA_SMALL_RANKS_H_
+#pragma once
 
 #include <atomic>
 #include <bit>
@@ -119,5 +118,3 @@ inline Bytes Numbers(u64 bytes, Element element, u32 seed) {
 }
 
 }  // namespace rondo::small
-
-#endif  // RONDO_TESTS_CUDA_SMALL_RANKS_H_

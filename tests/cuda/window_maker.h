@@ -1,6 +1,5 @@
 // Windows made by hand: convolutions of one channel a group, and pools, over any number of spatial axes.
-#ifndef RONDO_TESTS_CUDA_WINDOW_MAKER_H_
-#define RONDO_TESTS_CUDA_WINDOW_MAKER_H_
+#pragma once
 
 #include <vector>
 
@@ -110,5 +109,3 @@ inline void MakeColumns(int64_t batch, int64_t rows, int64_t elements, DType typ
 }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_CUDA_WINDOW_MAKER_H_

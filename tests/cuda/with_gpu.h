@@ -1,6 +1,5 @@
 // WithGpu: for tests of compiled plans on a GPU, skipped where there is none, or no libnvrtc.
-#ifndef RONDO_TESTS_CUDA_WITH_GPU_H_
-#define RONDO_TESTS_CUDA_WITH_GPU_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -26,5 +25,3 @@ class WithGpu : public testing::Test {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_WITH_GPU_H_

@@ -1,6 +1,5 @@
 // DefectKind: one way in which a plan can be wrong, as a faulty compiler would leave it.
-#ifndef RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_
-#define RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_
+#pragma once
 
 #include "core/arena.h"
 #include "core/plan.h"
@@ -32,5 +31,3 @@ Span<const DefectKind> ContractDefects();
 Span<const DefectKind> CollectiveDefects();
 
 }  // namespace rondo::defects
-
-#endif  // RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_

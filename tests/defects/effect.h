@@ -1,6 +1,5 @@
 // What a plan that was accepted computes, and whether that depends on memory that nobody wrote or on order.
-#ifndef RONDO_TESTS_DEFECTS_EFFECT_H_
-#define RONDO_TESTS_DEFECTS_EFFECT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -42,5 +41,3 @@ class EffectRunner {
 };
 
 }  // namespace rondo::defects
-
-#endif  // RONDO_TESTS_DEFECTS_EFFECT_H_

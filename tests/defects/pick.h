@@ -1,6 +1,5 @@
 // Places of a plan, picked at random, and changes that all kinds of defects make there.
-#ifndef RONDO_TESTS_DEFECTS_PICK_H_
-#define RONDO_TESTS_DEFECTS_PICK_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -80,5 +79,3 @@ bool Remove(Patient& p, Span<const T>* list, size_t at) {
 inline int64_t Sign(Patient& p) { return p.random.OneIn(2) ? 1 : -1; }
 
 }  // namespace rondo::defects
-
-#endif  // RONDO_TESTS_DEFECTS_PICK_H_

@@ -1,6 +1,5 @@
 // AliasModel: a model of a few nodes whose memory a test looks at.
-#ifndef RONDO_TESTS_E2E_ALIAS_MODEL_H_
-#define RONDO_TESTS_E2E_ALIAS_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -65,5 +64,3 @@ class AliasModel : public ModelMaker {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_ALIAS_MODEL_H_

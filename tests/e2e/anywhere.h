@@ -1,6 +1,5 @@
 // Runs whose tensors lie in host and device memory by turns, against runs in host memory.
-#ifndef RONDO_TESTS_E2E_ANYWHERE_H_
-#define RONDO_TESTS_E2E_ANYWHERE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -30,5 +29,3 @@ using MakePlace = std::function<std::unique_ptr<Place>(const Session& session, c
 void ExpectSameAnywhere(LiveModel& model, Session& session, const MakePlace& make, uint32_t seed, int rounds);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_ANYWHERE_H_

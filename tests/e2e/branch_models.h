@@ -1,6 +1,5 @@
 // Models whose Ifs a run decides, made and run in a few lines.
-#ifndef RONDO_TESTS_E2E_BRANCH_MODELS_H_
-#define RONDO_TESTS_E2E_BRANCH_MODELS_H_
+#pragma once
 
 #include <cstring>
 #include <fstream>
@@ -96,5 +95,3 @@ inline Ran RunWith(LiveModel& live, const std::map<std::string, std::vector<doub
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_BRANCH_MODELS_H_

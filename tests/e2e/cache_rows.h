@@ -1,6 +1,5 @@
 // Caches that a model updates in place: which of their bytes a run may write, and that it wrote no other.
-#ifndef RONDO_TESTS_E2E_CACHE_ROWS_H_
-#define RONDO_TESTS_E2E_CACHE_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -69,5 +68,3 @@ class CachedDecoder {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_CACHE_ROWS_H_

@@ -1,6 +1,5 @@
 // The first layers of a decoder's graph, with its embedding and its head.
-#ifndef RONDO_TESTS_E2E_FIRST_LAYERS_H_
-#define RONDO_TESTS_E2E_FIRST_LAYERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -16,5 +15,3 @@ namespace rondo {
 Status WriteFirstLayers(const std::string& from, int64_t layers, const std::string& to);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_FIRST_LAYERS_H_

@@ -1,6 +1,5 @@
 // Compiling, arming and running a model in one test: what the end-to-end tests share.
-#ifndef RONDO_TESTS_E2E_HARNESS_H_
-#define RONDO_TESTS_E2E_HARNESS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -58,5 +57,3 @@ class LiveModel {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_HARNESS_H_

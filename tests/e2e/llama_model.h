@@ -1,8 +1,7 @@
 // LlamaModel: a decoder as PyTorch's exporter writes Llama's, node by node, of any size: norms in f32 between
 // casts, one matmul for query, key and value, rotation by halves, caches that are transposed, scattered into
 // and transposed back, grouped heads by Expand, a gated hidden layer; the last token's logits.
-#ifndef RONDO_TESTS_E2E_LLAMA_MODEL_H_
-#define RONDO_TESTS_E2E_LLAMA_MODEL_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -244,5 +243,3 @@ class LlamaModel : public ModelMaker {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_LLAMA_MODEL_H_

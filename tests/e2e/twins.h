@@ -1,6 +1,5 @@
 // A model shared out over devices and its twin on one: the same inputs and states, run after run.
-#ifndef RONDO_TESTS_E2E_TWINS_H_
-#define RONDO_TESTS_E2E_TWINS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ std::vector<TwinCase> SmallTwins();
 std::vector<TwinCase> BenchTwins(uint32_t devices);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_TWINS_H_

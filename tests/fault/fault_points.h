@@ -4,8 +4,7 @@
 // A point is an allocation (malloc and its family, aligned_alloc, nothrow new, mmap; without sanitizers,
 // which replace the same functions) or a call that a test marks with FaultPoint(). Code that is not between
 // Arm and Disarm, and other threads unless asked for, are left alone.
-#ifndef RONDO_TESTS_FAULT_FAULT_POINTS_H_
-#define RONDO_TESTS_FAULT_FAULT_POINTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ bool MallocIsCounted();
 int64_t LiveBlocks();
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_FAULT_FAULT_POINTS_H_

@@ -1,7 +1,6 @@
 // FaultyDriver: another driver, each of whose calls that can fail is a fault point, and what its devices have
 // given out is counted.
-#ifndef RONDO_TESTS_FAULT_FAULTY_DRIVER_H_
-#define RONDO_TESTS_FAULT_FAULTY_DRIVER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -50,5 +49,3 @@ class FaultyDriver : public Driver {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_FAULT_FAULTY_DRIVER_H_

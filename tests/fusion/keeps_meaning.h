@@ -1,7 +1,6 @@
 // Compares fused programs with what their graphs mean: the evaluator of the IR against a plain interpreter of
 // kernels.
-#ifndef RONDO_TESTS_FUSION_KEEPS_MEANING_H_
-#define RONDO_TESTS_FUSION_KEEPS_MEANING_H_
+#pragma once
 
 #include <memory>
 #include <random>
@@ -22,5 +21,3 @@ LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed,
                                         const FuseOptions& options = {}, int64_t index_below = 2);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_FUSION_KEEPS_MEANING_H_

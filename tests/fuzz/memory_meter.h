@@ -1,6 +1,5 @@
 // MemoryMeter: counts the host memory that code under test takes through an allocator, and bounds it.
-#ifndef RONDO_TESTS_FUZZ_MEMORY_METER_H_
-#define RONDO_TESTS_FUZZ_MEMORY_METER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ class MemoryMeter {
 };
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_MEMORY_METER_H_

@@ -1,6 +1,5 @@
 // Plan files taken apart and sealed again, so that damage gets past the integrity check.
-#ifndef RONDO_TESTS_FUZZ_PLAN_BYTES_H_
-#define RONDO_TESTS_FUZZ_PLAN_BYTES_H_
+#pragma once
 
 #include "tests/fuzz/target.h"
 
@@ -19,5 +18,3 @@ Bytes Seal(const PlanParts& parts);
 void Reseal(Bytes* file);
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_PLAN_BYTES_H_

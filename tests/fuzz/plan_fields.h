@@ -1,6 +1,5 @@
 // Every field of a plan, one by one, with what it means: what the mutator chooses from.
-#ifndef RONDO_TESTS_FUZZ_PLAN_FIELDS_H_
-#define RONDO_TESTS_FUZZ_PLAN_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -34,5 +33,3 @@ struct Field {
 std::vector<Field> FieldsOf(PlanData* plan);
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_PLAN_FIELDS_H_

@@ -1,6 +1,5 @@
 // The structure-aware mutator of plans.
-#ifndef RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_
-#define RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_
+#pragma once
 
 #include "tests/fuzz/target.h"
 
@@ -11,5 +10,3 @@ namespace rondo::fuzz {
 Bytes MutatePlan(Span<const uint8_t> file, Random& random);
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_

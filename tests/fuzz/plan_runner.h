@@ -1,6 +1,5 @@
 // PlanRunner: arms a plan on the host driver and runs its programs, those of much work for a limited time.
-#ifndef RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
-#define RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -44,5 +43,3 @@ class PlanRunner {
 };
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_PLAN_RUNNER_H_

@@ -1,6 +1,5 @@
 // Tiny valid inputs: ONNX models made node by node, and the plans that they compile to.
-#ifndef RONDO_TESTS_FUZZ_PLAN_SEEDS_H_
-#define RONDO_TESTS_FUZZ_PLAN_SEEDS_H_
+#pragma once
 
 #include <vector>
 
@@ -23,5 +22,3 @@ std::vector<Seed> MakePlanSeeds();
 Bytes EndlessPlanBytes();
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_PLAN_SEEDS_H_

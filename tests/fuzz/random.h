@@ -1,6 +1,5 @@
 // Random choices of the mutators: reproducible from a seed alone, on every machine.
-#ifndef RONDO_TESTS_FUZZ_RANDOM_H_
-#define RONDO_TESTS_FUZZ_RANDOM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -58,5 +57,3 @@ class Random {
 };
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_RANDOM_H_

@@ -1,6 +1,5 @@
 // RONDO_FUZZ_ASAN is defined where the address sanitizer is built in.
-#ifndef RONDO_TESTS_FUZZ_SANITIZER_H_
-#define RONDO_TESTS_FUZZ_SANITIZER_H_
+#pragma once
 
 #if defined(__SANITIZE_ADDRESS__)
 #define RONDO_FUZZ_ASAN 1
@@ -9,5 +8,3 @@
 #define RONDO_FUZZ_ASAN 1
 #endif
 #endif
-
-#endif  // RONDO_TESTS_FUZZ_SANITIZER_H_

@@ -2,8 +2,7 @@
 //
 // Targets are used by one thread at a time. Whatever the bytes, Run must return: what a sanitizer, a limit of
 // memory or time, or a broken promise (Broken) finds ends the process.
-#ifndef RONDO_TESTS_FUZZ_TARGET_H_
-#define RONDO_TESTS_FUZZ_TARGET_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ Bytes MutateNumbers(Span<const uint8_t> input, size_t text, Random& random);
 [[noreturn]] void Broken(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_TARGET_H_

@@ -1,6 +1,5 @@
 // Watch: what ends a run of the fuzzer, and which input it was.
-#ifndef RONDO_TESTS_FUZZ_WATCH_H_
-#define RONDO_TESTS_FUZZ_WATCH_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ void LimitMemory(uint64_t limit);
 uint64_t GreatestMemory();
 
 }  // namespace rondo::fuzz
-
-#endif  // RONDO_TESTS_FUZZ_WATCH_H_

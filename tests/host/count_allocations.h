@@ -1,6 +1,5 @@
 // Counts every allocation of the process: the test binary's own malloc family stands before the C library's.
-#ifndef RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_
-#define RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -10,5 +9,3 @@ namespace rondo::test {
 uint64_t Allocations();
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_

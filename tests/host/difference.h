@@ -1,6 +1,5 @@
 // Difference: how what a kernel left in memory differs from what it should have.
-#ifndef RONDO_TESTS_HOST_DIFFERENCE_H_
-#define RONDO_TESTS_HOST_DIFFERENCE_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ struct Tolerance {
 std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t);
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_DIFFERENCE_H_

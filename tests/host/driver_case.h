@@ -1,6 +1,5 @@
 // Runs a kernel on the host driver and by the reference, and compares every byte it may and may not write.
-#ifndef RONDO_TESTS_HOST_DRIVER_CASE_H_
-#define RONDO_TESTS_HOST_DRIVER_CASE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -35,5 +34,3 @@ void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::s
 inline uint32_t Seeds(uint32_t all) { return all / static_cast<uint32_t>(HowMany("RONDO_SEEDS_OF", 2)); }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_DRIVER_CASE_H_

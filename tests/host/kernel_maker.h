@@ -1,6 +1,5 @@
 // Makes kernels, and memory for their parameters, for tests of drivers.
-#ifndef RONDO_TESTS_HOST_KERNEL_MAKER_H_
-#define RONDO_TESTS_HOST_KERNEL_MAKER_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -141,5 +140,3 @@ struct Memory {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_KERNEL_MAKER_H_

@@ -1,6 +1,5 @@
 // KernelPlan: kernels made by hand as one plan, each with a step over buffers of its own.
-#ifndef RONDO_TESTS_HOST_KERNEL_PLAN_H_
-#define RONDO_TESTS_HOST_KERNEL_PLAN_H_
+#pragma once
 
 #include <vector>
 
@@ -28,5 +27,3 @@ class KernelPlan {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_KERNEL_PLAN_H_

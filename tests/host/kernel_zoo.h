@@ -1,6 +1,5 @@
 // Zoo: one kernel of each of the host driver's paths, with memory drawn at random.
-#ifndef RONDO_TESTS_HOST_KERNEL_ZOO_H_
-#define RONDO_TESTS_HOST_KERNEL_ZOO_H_
+#pragma once
 
 #include <deque>
 #include <vector>
@@ -22,5 +21,3 @@ struct Zoo {
 };
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_KERNEL_ZOO_H_

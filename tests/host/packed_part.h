@@ -1,6 +1,5 @@
 // Parts whose weights are packed (core/packed_weights.h), for tests of drivers and of code generation.
-#ifndef RONDO_TESTS_HOST_PACKED_PART_H_
-#define RONDO_TESTS_HOST_PACKED_PART_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -51,5 +50,3 @@ inline std::vector<uint16_t> AddPacked(PartMaker& maker, const PackedShape& shap
 }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_PACKED_PART_H_

@@ -1,6 +1,5 @@
 // Random loop nests and layouts.
-#ifndef RONDO_TESTS_HOST_RANDOM_LAYOUT_H_
-#define RONDO_TESTS_HOST_RANDOM_LAYOUT_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -52,5 +51,3 @@ inline DType RandomFloat(Random& random) {
 }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_RANDOM_LAYOUT_H_

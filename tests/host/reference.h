@@ -1,6 +1,5 @@
 // The meaning of a kernel, one iteration point at a time, straight from the comments of core/kernel.h.
-#ifndef RONDO_TESTS_HOST_REFERENCE_H_
-#define RONDO_TESTS_HOST_REFERENCE_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ namespace rondo::test {
 bool RunReference(const Kernel& kernel, const std::vector<Span<char>>& params);
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_REFERENCE_H_

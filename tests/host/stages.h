@@ -1,6 +1,5 @@
 // Stages of reductions, as tests write them.
-#ifndef RONDO_TESTS_HOST_STAGES_H_
-#define RONDO_TESTS_HOST_STAGES_H_
+#pragma once
 
 #include <utility>
 #include <vector>
@@ -17,5 +16,3 @@ inline void KeepStages(PartMaker& maker, const std::vector<std::pair<bool, TapeM
 }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_STAGES_H_

@@ -1,6 +1,5 @@
 // What tests of sums of 8-bit integers share: parts, their numbers, and pieces of tapes.
-#ifndef RONDO_TESTS_HOST_SUMS_OF_BYTES_H_
-#define RONDO_TESTS_HOST_SUMS_OF_BYTES_H_
+#pragma once
 
 #include <vector>
 
@@ -94,5 +93,3 @@ inline std::vector<host::Engine> Engines() {
 }
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_HOST_SUMS_OF_BYTES_H_

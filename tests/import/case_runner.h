@@ -1,7 +1,6 @@
 // Runs a model case (model.onnx and test_data_set_* folders, the layout of the ONNX backend suite) through
 // the importer and the reference evaluator.
-#ifndef RONDO_TESTS_IMPORT_CASE_RUNNER_H_
-#define RONDO_TESTS_IMPORT_CASE_RUNNER_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ struct CaseOptions {
 Status RunCase(const std::string& folder, const CaseOptions& options);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IMPORT_CASE_RUNNER_H_

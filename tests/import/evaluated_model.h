@@ -1,6 +1,5 @@
 // Models of a few nodes, evaluated with numbers: for tests of what operators mean.
-#ifndef RONDO_TESTS_IMPORT_EVALUATED_MODEL_H_
-#define RONDO_TESTS_IMPORT_EVALUATED_MODEL_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -104,5 +103,3 @@ inline void ExpectNear(const Numbers& got, const Numbers& expected) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IMPORT_EVALUATED_MODEL_H_

@@ -1,6 +1,5 @@
 // A small decoder whose caches grow, and its runs compared with those of caches of a fixed length.
-#ifndef RONDO_TESTS_IMPORT_GROWING_DECODER_H_
-#define RONDO_TESTS_IMPORT_GROWING_DECODER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -424,5 +423,3 @@ inline void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int6
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IMPORT_GROWING_DECODER_H_

@@ -1,6 +1,5 @@
 // A small model imported, and what it gives: for tests of whole models.
-#ifndef RONDO_TESTS_IMPORT_IMPORTED_H_
-#define RONDO_TESTS_IMPORT_IMPORTED_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -47,5 +46,3 @@ inline int LiveNodes(const ir::Graph& graph, ir::Op op) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IMPORT_IMPORTED_H_

@@ -1,6 +1,5 @@
 // Small ONNX models for tests, made in a few lines.
-#ifndef RONDO_TESTS_IMPORT_MODEL_MAKER_H_
-#define RONDO_TESTS_IMPORT_MODEL_MAKER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -118,5 +117,3 @@ class ModelMaker {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IMPORT_MODEL_MAKER_H_

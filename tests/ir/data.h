@@ -1,6 +1,5 @@
 // Numbers as a graph takes and gives them.
-#ifndef RONDO_TESTS_IR_DATA_H_
-#define RONDO_TESTS_IR_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -37,5 +36,3 @@ inline std::vector<float> Random(size_t count, uint32_t seed) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_IR_DATA_H_

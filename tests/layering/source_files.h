@@ -1,6 +1,5 @@
 // SourceFiles: the files of the tree that people wrote.
-#ifndef RONDO_TESTS_LAYERING_SOURCE_FILES_H_
-#define RONDO_TESTS_LAYERING_SOURCE_FILES_H_
+#pragma once
 
 #include <algorithm>
 #include <filesystem>
@@ -28,5 +27,3 @@ inline std::vector<std::string> SourceFiles(const std::vector<std::string>& exte
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_LAYERING_SOURCE_FILES_H_

@@ -1,6 +1,5 @@
 // The same random numbers everywhere.
-#ifndef RONDO_TESTS_MEMORY_NUMBERS_H_
-#define RONDO_TESTS_MEMORY_NUMBERS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ class Numbers {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_MEMORY_NUMBERS_H_

@@ -1,6 +1,5 @@
 // CallSessions: the plan of tests/plan/call_plan.h in sessions on any driver.
-#ifndef RONDO_TESTS_OPS_CALL_SESSIONS_H_
-#define RONDO_TESTS_OPS_CALL_SESSIONS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -56,5 +55,3 @@ struct CallSessions {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_OPS_CALL_SESSIONS_H_

@@ -1,6 +1,5 @@
 // CompiledCalls: models that call custom ops, compiled and armed on the host driver.
-#ifndef RONDO_TESTS_OPS_COMPILED_CALLS_H_
-#define RONDO_TESTS_OPS_COMPILED_CALLS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -183,5 +182,3 @@ class CompiledCalls : public testing::Test {
   } while (0)
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_OPS_COMPILED_CALLS_H_

@@ -1,6 +1,5 @@
 // The graph passes in the order in which the compiler runs them, checked after each.
-#ifndef RONDO_TESTS_PASSES_ALL_PASSES_H_
-#define RONDO_TESTS_PASSES_ALL_PASSES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -25,5 +24,3 @@ struct Census {
 Census Count(const ir::Graph& graph);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_TESTS_PASSES_ALL_PASSES_H_

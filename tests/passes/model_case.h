@@ -1,6 +1,5 @@
 // A model with its test data, imported: for tests that compare what passes leave with what PyTorch computed.
-#ifndef RONDO_TESTS_PASSES_MODEL_CASE_H_
-#define RONDO_TESTS_PASSES_MODEL_CASE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ Result<ModelCase> LoadCase(const std::string& model, const std::string& data);
 Status CheckCase(const ModelCase& c);
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_TESTS_PASSES_MODEL_CASE_H_

@@ -1,6 +1,5 @@
 // Small graphs built by hand, run before and after a pass on the same random inputs.
-#ifndef RONDO_TESTS_PASSES_SMALL_GRAPH_H_
-#define RONDO_TESTS_PASSES_SMALL_GRAPH_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -87,5 +86,3 @@ inline PassResult ExpectSame(SmallGraph* s, Result<PassResult> (*pass)(ir::Graph
 }
 
 }  // namespace rondo::passes
-
-#endif  // RONDO_TESTS_PASSES_SMALL_GRAPH_H_

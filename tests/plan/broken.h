@@ -1,6 +1,5 @@
 // BrokenSample: tests of the rules of verifier and checker, one change to a hand-made plan a rule.
-#ifndef RONDO_TESTS_PLAN_BROKEN_H_
-#define RONDO_TESTS_PLAN_BROKEN_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -58,5 +57,3 @@ inline void ExpectVerifiedAndProven(const PlanData& plan) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_BROKEN_H_

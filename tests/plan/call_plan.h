@@ -1,6 +1,5 @@
 // A small plan made by hand that calls custom ops in every way, and the ops that it calls.
-#ifndef RONDO_TESTS_PLAN_CALL_PLAN_H_
-#define RONDO_TESTS_PLAN_CALL_PLAN_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -40,5 +39,3 @@ inline CustomArgument& ArgumentOf(Sample& s, uint32_t op, uint32_t i) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_CALL_PLAN_H_

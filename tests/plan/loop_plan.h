@@ -1,6 +1,5 @@
 // A small plan made by hand whose steps repeat.
-#ifndef RONDO_TESTS_PLAN_LOOP_PLAN_H_
-#define RONDO_TESTS_PLAN_LOOP_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ inline Binding& BindingOf(Sample& s, uint32_t step, size_t slot) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_LOOP_PLAN_H_

@@ -1,6 +1,5 @@
 // A small plan made by hand whose one kernel a library computes, with scratch memory, on GPUs.
-#ifndef RONDO_TESTS_PLAN_MATMUL_PLAN_H_
-#define RONDO_TESTS_PLAN_MATMUL_PLAN_H_
+#pragma once
 
 #include "tests/plan/sample_plan.h"
 
@@ -22,5 +21,3 @@ inline KernelBinary& BinaryOf(Sample& s) { return Edit(s.data.modules[0].binarie
 inline LibraryMatmul& MatmulOf(Sample& s) { return const_cast<LibraryMatmul&>(*BinaryOf(s).matmul); }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_MATMUL_PLAN_H_

@@ -1,6 +1,5 @@
 // Maker: programs made by hand, step by step, for tests of the checker.
-#ifndef RONDO_TESTS_PLAN_PLAN_MAKER_H_
-#define RONDO_TESTS_PLAN_PLAN_MAKER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -152,5 +151,3 @@ inline Part Elementwise(Arena& a, int64_t stride_from = 1, int64_t stride_to = 1
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_PLAN_MAKER_H_

@@ -1,6 +1,5 @@
 // RoundTrip: a hand-made plan as the bytes of a file, and as it is read from them.
-#ifndef RONDO_TESTS_PLAN_ROUND_TRIP_H_
-#define RONDO_TESTS_PLAN_ROUND_TRIP_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -27,5 +26,3 @@ inline Result<PlanFile> RoundTrip(const Sample& sample, Arena& arena) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_ROUND_TRIP_H_

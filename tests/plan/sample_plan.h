@@ -1,6 +1,5 @@
 // A small plan made by hand that uses everything a plan can hold, for tests that break it.
-#ifndef RONDO_TESTS_PLAN_SAMPLE_PLAN_H_
-#define RONDO_TESTS_PLAN_SAMPLE_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -90,5 +89,3 @@ Operand Access(Arena& arena, uint16_t param, Mode mode, std::initializer_list<in
 Kernel CopyKernel(Arena& arena, const char* name, int64_t count, int64_t from, int64_t to);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PLAN_SAMPLE_PLAN_H_

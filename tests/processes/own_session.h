@@ -1,6 +1,5 @@
 // Sessions on the host driver, one of each process, where the processes are threads.
-#ifndef RONDO_TESTS_PROCESSES_OWN_SESSION_H_
-#define RONDO_TESTS_PROCESSES_OWN_SESSION_H_
+#pragma once
 
 #include <functional>
 #include <vector>
@@ -44,5 +43,3 @@ inline void TogetherOn(uint32_t size, int layers, int64_t elements, bool split,
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PROCESSES_OWN_SESSION_H_

@@ -1,6 +1,5 @@
 // Strangers: connections to a port by those who are not of a group of processes, and what they send.
-#ifndef RONDO_TESTS_PROCESSES_STRANGERS_H_
-#define RONDO_TESTS_PROCESSES_STRANGERS_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -161,5 +160,3 @@ class Recorder {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PROCESSES_STRANGERS_H_

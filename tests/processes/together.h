@@ -1,6 +1,5 @@
 // Processes that are threads of one: each with its own Processes, and what it does with it.
-#ifndef RONDO_TESTS_PROCESSES_TOGETHER_H_
-#define RONDO_TESTS_PROCESSES_TOGETHER_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -84,5 +83,3 @@ inline void Together(uint32_t size, const std::function<void(Processes& self)>& 
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_PROCESSES_TOGETHER_H_

@@ -1,6 +1,5 @@
 // The drivers that tests of the runtime run on: the fake one always, the host's where it is built.
-#ifndef RONDO_TESTS_RUNTIME_DRIVERS_H_
-#define RONDO_TESTS_RUNTIME_DRIVERS_H_
+#pragma once
 
 #include <memory>
 #include <string_view>
@@ -38,5 +37,3 @@ inline DriverHandle MakeDriver(std::string_view name) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_DRIVERS_H_

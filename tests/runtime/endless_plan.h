@@ -1,6 +1,5 @@
 // The tiny plan with kernels that go on for good, and still pass: what only a limit ends.
-#ifndef RONDO_TESTS_RUNTIME_ENDLESS_PLAN_H_
-#define RONDO_TESTS_RUNTIME_ENDLESS_PLAN_H_
+#pragma once
 
 #include <vector>
 
@@ -31,5 +30,3 @@ struct EndlessPlan : TinyPlan {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_ENDLESS_PLAN_H_

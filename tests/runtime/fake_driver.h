@@ -1,6 +1,5 @@
 // A driver for tests: runs map kernels slowly and correctly, counts everything, and fails on request.
-#ifndef RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_
-#define RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -91,5 +90,3 @@ class FakeDriver : public Driver {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_

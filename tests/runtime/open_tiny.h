@@ -1,6 +1,5 @@
 // A tiny plan opened on a driver, ready for sessions.
-#ifndef RONDO_TESTS_RUNTIME_OPEN_TINY_H_
-#define RONDO_TESTS_RUNTIME_OPEN_TINY_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -36,5 +35,3 @@ inline Status RunAddOnce(Session& session) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_OPEN_TINY_H_

@@ -1,6 +1,5 @@
 // The tiny plan and the fake driver for tests of the C interface.
-#ifndef RONDO_TESTS_RUNTIME_TINY_C_H_
-#define RONDO_TESTS_RUNTIME_TINY_C_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -45,5 +44,3 @@ inline const std::vector<uint8_t>& PlanBytes() {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_TINY_C_H_

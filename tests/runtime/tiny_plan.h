@@ -1,6 +1,5 @@
 // Tiny plans made by hand, for tests of the runtime.
-#ifndef RONDO_TESTS_RUNTIME_TINY_PLAN_H_
-#define RONDO_TESTS_RUNTIME_TINY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ struct TinyPlan {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_RUNTIME_TINY_PLAN_H_

@@ -2,8 +2,7 @@
 //
 // A sheet is a map over rows; each row has up to three inputs, and each column is the result of one operation
 // of them. What core/scalar.h says of the same inputs is what a column must hold.
-#ifndef RONDO_TESTS_SCALAR_OP_SHEETS_H_
-#define RONDO_TESTS_SCALAR_OP_SHEETS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ struct OpSheet {
 std::vector<OpSheet> EveryOpSheet();
 
 }  // namespace rondo::test
-
-#endif  // RONDO_TESTS_SCALAR_OP_SHEETS_H_

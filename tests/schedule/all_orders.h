@@ -1,6 +1,5 @@
 // All orders of a small program.
-#ifndef RONDO_TESTS_SCHEDULE_ALL_ORDERS_H_
-#define RONDO_TESTS_SCHEDULE_ALL_ORDERS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -55,5 +54,3 @@ inline bool FitsIn(const LoweredProgram& program, const std::vector<int>& order,
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_SCHEDULE_ALL_ORDERS_H_

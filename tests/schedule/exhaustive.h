@@ -1,6 +1,5 @@
 // The best order of a small program, by trying all of them.
-#ifndef RONDO_TESTS_SCHEDULE_EXHAUSTIVE_H_
-#define RONDO_TESTS_SCHEDULE_EXHAUSTIVE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -33,5 +32,3 @@ inline double OverlapAgainstTheBest(LoweredProgram* program, const OverlapOption
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_SCHEDULE_EXHAUSTIVE_H_

@@ -1,6 +1,5 @@
 // Small random programs with collectives, for tests of what is put beside them.
-#ifndef RONDO_TESTS_SCHEDULE_OVERLAP_PROGRAMS_H_
-#define RONDO_TESTS_SCHEDULE_OVERLAP_PROGRAMS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -71,5 +70,3 @@ inline std::vector<int> AsGiven(const LoweredProgram& program) {
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_SCHEDULE_OVERLAP_PROGRAMS_H_

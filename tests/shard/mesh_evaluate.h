@@ -1,7 +1,6 @@
 // All ranks' graphs evaluated side by side, their collectives by plain loops: what the shards of a graph
 // mean.
-#ifndef RONDO_TESTS_SHARD_MESH_EVALUATE_H_
-#define RONDO_TESTS_SHARD_MESH_EVALUATE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -86,5 +85,3 @@ inline std::vector<ir::Values> EvaluateMesh(const std::vector<ir::Graph>& ranks,
 }
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_TESTS_SHARD_MESH_EVALUATE_H_

@@ -1,6 +1,5 @@
 // A graph and what ShardGraph makes of it, side by side: what the tests of shards share.
-#ifndef RONDO_TESTS_SHARD_SAME_RESULTS_H_
-#define RONDO_TESTS_SHARD_SAME_RESULTS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -94,5 +93,3 @@ inline int64_t WeightBytes(const ir::Graph& graph) {
 }
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_TESTS_SHARD_SAME_RESULTS_H_

@@ -1,6 +1,5 @@
 // Small graphs in the patterns of real models, for tests of sharding.
-#ifndef RONDO_TESTS_SHARD_SMALL_MODELS_H_
-#define RONDO_TESTS_SHARD_SMALL_MODELS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -30,5 +29,3 @@ void MakeConvNet(int64_t channels, int64_t classes, SmallGraph* s);
 void MakeRandom(uint32_t seed, SmallGraph* s);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_TESTS_SHARD_SMALL_MODELS_H_

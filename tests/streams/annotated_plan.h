@@ -1,6 +1,5 @@
 // What a plan says of the nodes of its model: which steps compute each, and how.
-#ifndef RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_
-#define RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -63,5 +62,3 @@ inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& 
 }
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_STREAMS_ANNOTATED_PLAN_H_

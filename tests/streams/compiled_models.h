@@ -1,6 +1,5 @@
 // A test that compiles models and runs their plans in every way that devices may.
-#ifndef RONDO_TESTS_STREAMS_COMPILED_MODELS_H_
-#define RONDO_TESTS_STREAMS_COMPILED_MODELS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -40,5 +39,3 @@ class CompiledModels : public testing::Test {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_STREAMS_COMPILED_MODELS_H_

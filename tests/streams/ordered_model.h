@@ -1,7 +1,6 @@
 // Random ONNX models whose nodes are told to run after one another, and what that means, worked out by
 // itself.
-#ifndef RONDO_TESTS_STREAMS_ORDERED_MODEL_H_
-#define RONDO_TESTS_STREAMS_ORDERED_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -47,5 +46,3 @@ std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
                        const std::set<std::pair<int, int>>& after);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_STREAMS_ORDERED_MODEL_H_

@@ -1,7 +1,6 @@
 // Random programs on several streams, with collectives in flight and loops, for tests of what holds whatever
 // the timing.
-#ifndef RONDO_TESTS_STREAMS_RANDOM_PROGRAM_H_
-#define RONDO_TESTS_STREAMS_RANDOM_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -34,5 +33,3 @@ std::vector<PlannedProgram> Planned(const LoweredProgram& program, uint32_t devi
                                     PlannedFor memory = PlannedFor::kAnyTiming);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_STREAMS_RANDOM_PROGRAM_H_

@@ -1,6 +1,5 @@
 // Virtual devices that are as quick as the cost model says.
-#ifndef RONDO_TESTS_STREAMS_TIMED_DEVICES_H_
-#define RONDO_TESTS_STREAMS_TIMED_DEVICES_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -50,5 +49,3 @@ class TimedDevices {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_STREAMS_TIMED_DEVICES_H_

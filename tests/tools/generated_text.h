@@ -1,6 +1,5 @@
 // rondo generate as a user calls it, on a plan of its own.
-#ifndef RONDO_TESTS_TOOLS_GENERATED_TEXT_H_
-#define RONDO_TESTS_TOOLS_GENERATED_TEXT_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -64,5 +63,3 @@ class Generate : public testing::Test {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_TOOLS_GENERATED_TEXT_H_

@@ -1,6 +1,5 @@
 // Running programs as a user does: what they print, and how they end.
-#ifndef RONDO_TESTS_TOOLS_RUN_COMMAND_H_
-#define RONDO_TESTS_TOOLS_RUN_COMMAND_H_
+#pragma once
 
 #include <pty.h>
 #include <sys/wait.h>
@@ -53,5 +52,3 @@ inline Outcome ShellOnTerminal(const std::string& command, unsigned short column
 // What a program printed has `words`.
 #define EXPECT_PRINTS(outcome, words) \
   EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
-
-#endif  // RONDO_TESTS_TOOLS_RUN_COMMAND_H_

@@ -1,6 +1,5 @@
 // Chain: a small program made by hand whose memory tests damage, and a driver to verify it on.
-#ifndef RONDO_TESTS_VERIFY_CHAIN_H_
-#define RONDO_TESTS_VERIFY_CHAIN_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -94,5 +93,3 @@ inline std::string FindingsOf(const PlanData& data) {
     const std::string finds_text = (findings);                                       \
     EXPECT_NE(finds_text.find(words), std::string::npos) << "found: " << finds_text; \
   } while (0)
-
-#endif  // RONDO_TESTS_VERIFY_CHAIN_H_

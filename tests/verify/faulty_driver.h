@@ -1,6 +1,5 @@
 // FaultyDriver: the host driver with one thing wrong, for tests of what the lifecycle verifier finds.
-#ifndef RONDO_TESTS_VERIFY_FAULTY_DRIVER_H_
-#define RONDO_TESTS_VERIFY_FAULTY_DRIVER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -97,5 +96,3 @@ class FaultyDriver : public ForwardingDriver {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_VERIFY_FAULTY_DRIVER_H_

@@ -1,7 +1,6 @@
 // AllocationSources: which allocations of the process are Rondo's own, and which are made by libraries that a
 // driver has opened.
-#ifndef RONDO_TOOLS_BENCH_ALLOCATION_SOURCES_H_
-#define RONDO_TOOLS_BENCH_ALLOCATION_SOURCES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ void BeginAllocationSources();
 AllocationSources EndAllocationSources();
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_BENCH_ALLOCATION_SOURCES_H_

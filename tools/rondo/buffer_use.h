@@ -1,6 +1,5 @@
 // Whether the steps of a program read or write some of its buffers, according to the plan.
-#ifndef RONDO_TOOLS_RONDO_BUFFER_USE_H_
-#define RONDO_TOOLS_RONDO_BUFFER_USE_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -16,5 +15,3 @@ bool ReadsAny(const PlanData& plan, const Program& program, const std::set<uint3
 bool RewritesAny(const PlanData& plan, const Program& program, const std::set<uint32_t>& buffers);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_BUFFER_USE_H_

@@ -1,6 +1,5 @@
 // Which build of Rondo this command is.
-#ifndef RONDO_TOOLS_RONDO_BUILD_H_
-#define RONDO_TOOLS_RONDO_BUILD_H_
+#pragma once
 
 namespace rondo::tools {
 
@@ -10,5 +9,3 @@ namespace rondo::tools {
 extern const char* const kBuild;
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_BUILD_H_

@@ -1,6 +1,5 @@
 // Test cases in the layout of the ONNX backend suite: a model and sets of {input,output}_i.pb.
-#ifndef RONDO_TOOLS_RONDO_CASES_H_
-#define RONDO_TOOLS_RONDO_CASES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -48,5 +47,3 @@ Result<CaseTensors> ReadCase(const TestCase& test, const ModelPorts& ports);
 Status NameTensors(const std::vector<std::string>& names, const char* what, std::vector<Tensor>* tensors);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_CASES_H_

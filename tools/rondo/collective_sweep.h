@@ -1,7 +1,6 @@
 // SweepCollectives: how long collectives take by size, on some of a machine's devices with nothing beside
 // them. It times graphs of few and of many collectives; the difference leaves the cost of a graph out.
-#ifndef RONDO_TOOLS_RONDO_COLLECTIVE_SWEEP_H_
-#define RONDO_TOOLS_RONDO_COLLECTIVE_SWEEP_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -26,5 +25,3 @@ Result<std::vector<MeasuredCollective>> SweepCollectives(const PlanData& plan, c
                                                          const SweepOptions& options);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_COLLECTIVE_SWEEP_H_

@@ -2,8 +2,7 @@
 // or, with --json, one object for programs. Errors and progress go to standard error.
 //
 // Into a pipe or a file a sentence stays one line, for those who search it; tables are cut to kPipeWidth.
-#ifndef RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
-#define RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -81,5 +80,3 @@ class Progress {
 };
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_

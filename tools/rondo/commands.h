@@ -1,6 +1,5 @@
 // The subcommands, one file each.
-#ifndef RONDO_TOOLS_RONDO_COMMANDS_H_
-#define RONDO_TOOLS_RONDO_COMMANDS_H_
+#pragma once
 
 #include <memory>
 
@@ -22,5 +21,3 @@ std::unique_ptr<Command> MakeTestCommand();      // test.cc
 std::unique_ptr<Command> MakeTuneCommand();      // tune.cc
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_COMMANDS_H_

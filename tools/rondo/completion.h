@@ -1,7 +1,6 @@
 // CompletionScript: a script that makes a shell complete rondo's command line, generated from the
 // declarations of its options.
-#ifndef RONDO_TOOLS_RONDO_COMPLETION_H_
-#define RONDO_TOOLS_RONDO_COMPLETION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ std::vector<std::string> WordsOfForm(const std::string& form);
 std::string CompletionScript(const CLI::App& app, const Suggestions& suggestions, const std::string& shell);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_COMPLETION_H_

@@ -1,7 +1,6 @@
 // States of a plan that is shared out over devices (--tp, --pp): from the whole tensors that users have to
 // each device's share, and back.
-#ifndef RONDO_TOOLS_RONDO_DEALT_STATES_H_
-#define RONDO_TOOLS_RONDO_DEALT_STATES_H_
+#pragma once
 
 #include <vector>
 
@@ -22,5 +21,3 @@ Result<std::vector<Tensor>> JoinStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_DEALT_STATES_H_

@@ -6,8 +6,7 @@
 // drawn on the device where the plan does so (compile --sample), and on the host (sampler.h) where not. Of
 // several processes, each has the same texts and does the same; what only some devices give, the others are
 // told. Borrows the session, the form and the given tensors. Not thread-safe.
-#ifndef RONDO_TOOLS_RONDO_DECODER_H_
-#define RONDO_TOOLS_RONDO_DECODER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -100,5 +99,3 @@ class Decoder {
 };
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_DECODER_H_

@@ -7,8 +7,7 @@
 // caches that are states; one reads a single token. Where there is an encoder, one program more computes
 // what decoders attend to, once a text; one that knows of no earlier positions begins, and the others go on.
 // Plain data: indices into the plan's lists.
-#ifndef RONDO_TOOLS_RONDO_DECODER_FORM_H_
-#define RONDO_TOOLS_RONDO_DECODER_FORM_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -97,5 +96,3 @@ std::string_view OnAnyDevice(std::string_view name);
 Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& options);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_DECODER_FORM_H_

@@ -1,6 +1,5 @@
 // DeviceTensors: memory on a session's devices for the inputs and outputs of one program.
-#ifndef RONDO_TOOLS_RONDO_DEVICE_TENSORS_H_
-#define RONDO_TOOLS_RONDO_DEVICE_TENSORS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -41,5 +40,3 @@ class DeviceTensors {
 };
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_DEVICE_TENSORS_H_

@@ -1,7 +1,6 @@
 // The compiler's estimates for a run: how long each kernel and collective takes, where that comes from, and
 // what was measured.
-#ifndef RONDO_TOOLS_RONDO_ESTIMATES_H_
-#define RONDO_TOOLS_RONDO_ESTIMATES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ bool EstimatesAreTimes(const PlanData& plan);
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_ESTIMATES_H_

@@ -16,8 +16,7 @@
 //
 // Each entry is one expectation (runtime/verify/expectation.h says when it holds); "program" may be left out:
 // it then holds of each program that has the names.
-#ifndef RONDO_TOOLS_RONDO_EXPECT_FILE_H_
-#define RONDO_TOOLS_RONDO_EXPECT_FILE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -37,5 +36,3 @@ std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations)
 Status WriteExpectations(const std::vector<MemoryExpectation>& expectations, const std::string& path);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_EXPECT_FILE_H_

@@ -1,7 +1,6 @@
 // Weights of which each device keeps a share and gathers the rest before use (--weights gather): the
 // all-gathers of constants in a plan.
-#ifndef RONDO_TOOLS_RONDO_GATHERED_WEIGHTS_H_
-#define RONDO_TOOLS_RONDO_GATHERED_WEIGHTS_H_
+#pragma once
 
 #include <vector>
 
@@ -27,5 +26,3 @@ std::vector<DeviceGathers> GathersOf(const PlanData& plan, const Program& progra
 Section GatherSection(const PlanData& plan, const Program& program);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_GATHERED_WEIGHTS_H_

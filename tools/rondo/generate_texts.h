@@ -1,7 +1,6 @@
 // Texts of `generate`: prompts from files and the command line, as bytes or as numbers of tokens, and what
 // was generated on standard output.
-#ifndef RONDO_TOOLS_RONDO_GENERATE_TEXTS_H_
-#define RONDO_TOOLS_RONDO_GENERATE_TEXTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -26,5 +25,3 @@ Result<Tokens> ParseTokens(const std::string& text, bool ids, int64_t words, con
 Status WriteTokens(const Tokens& tokens, bool ids);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_GENERATE_TEXTS_H_

@@ -1,6 +1,5 @@
 // Environment variables of CUDA and NCCL that this program wants. Values that the user has set stay.
-#ifndef RONDO_TOOLS_RONDO_GPU_ENVIRONMENT_H_
-#define RONDO_TOOLS_RONDO_GPU_ENVIRONMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -18,5 +17,3 @@ void AllowSharedGpus(const std::vector<uint32_t>& devices);
 void TellNccl(int version);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_GPU_ENVIRONMENT_H_

@@ -1,6 +1,5 @@
 // Parts of --json output that several commands share.
-#ifndef RONDO_TOOLS_RONDO_JSON_PARTS_H_
-#define RONDO_TOOLS_RONDO_JSON_PARTS_H_
+#pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -17,5 +16,3 @@ nlohmann::ordered_json ToJson(const ReadyTimes& ready);
 nlohmann::ordered_json SpreadJson(const std::vector<double>& sorted);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_JSON_PARTS_H_

@@ -4,8 +4,7 @@
 // Of each kernel: bytes outside what its contract writes keep their value, inputs and canaries alike; what it
 // writes agrees with the other driver's, element by element, within KernelTolerance; and a second launch with
 // one index out of its bounds is reported as an error by both and writes nothing it may not.
-#ifndef RONDO_TOOLS_RONDO_KERNEL_CHECK_H_
-#define RONDO_TOOLS_RONDO_KERNEL_CHECK_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -55,5 +54,3 @@ Result<std::vector<KernelVerdict>> CheckBinaries(const PlanData& plan, uint32_t 
                                                  uint64_t seed);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_KERNEL_CHECK_H_

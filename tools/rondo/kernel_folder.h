@@ -1,6 +1,5 @@
 // Where commands keep the kernels that they have compiled.
-#ifndef RONDO_TOOLS_RONDO_KERNEL_FOLDER_H_
-#define RONDO_TOOLS_RONDO_KERNEL_FOLDER_H_
+#pragma once
 
 #include <string>
 
@@ -11,5 +10,3 @@ namespace rondo::tools {
 std::string DefaultKernelFolder(const char* command);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_KERNEL_FOLDER_H_

@@ -6,8 +6,7 @@
 // accesses. Parameters that the plan's first launch binds to overlapping memory overlap here the same way; a
 // region is aligned as all launches of the plan are, and no better. A canary is NaN in every float type and
 // differs from place to place.
-#ifndef RONDO_TOOLS_RONDO_KERNEL_MEMORY_H_
-#define RONDO_TOOLS_RONDO_KERNEL_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -41,5 +40,3 @@ void ForEachElement(const KernelMemory& memory, const Part& part, uint16_t index
                     const std::function<void(uint64_t, const int64_t*)>& place);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_KERNEL_MEMORY_H_

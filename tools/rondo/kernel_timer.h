@@ -1,8 +1,7 @@
 // KernelTimer: device times of a plan's kernels, alone or among the others, with one binary or another.
 // Nothing of the model is loaded: memory is laid out as the plan says and filled with synthetic numbers. Of
 // plans for several devices, device 0's part.
-#ifndef RONDO_TOOLS_RONDO_KERNEL_TIMER_H_
-#define RONDO_TOOLS_RONDO_KERNEL_TIMER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -63,5 +62,3 @@ class KernelTimer {
 };
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_KERNEL_TIMER_H_

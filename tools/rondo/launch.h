@@ -1,7 +1,6 @@
 // Launch: this process's rank among those that mpirun, torchrun or srun started, read from its environment,
 // and how the processes meet.
-#ifndef RONDO_TOOLS_RONDO_LAUNCH_H_
-#define RONDO_TOOLS_RONDO_LAUNCH_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -46,5 +45,3 @@ Status JoinOthers(LoadOptions* load);
 Status MeasuresAlone(const char* command);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_LAUNCH_H_

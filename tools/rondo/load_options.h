@@ -2,8 +2,7 @@
 // model_options.h has those of commands that compile.
 //
 // What is declared must outlive the parsing.
-#ifndef RONDO_TOOLS_RONDO_LOAD_OPTIONS_H_
-#define RONDO_TOOLS_RONDO_LOAD_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -35,5 +34,3 @@ void DeclareRunning(OptionSet& options, LoadOptions* to);
 void DeclareLoad(OptionSet& options, LoadOptions* to);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_LOAD_OPTIONS_H_

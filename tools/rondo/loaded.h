@@ -1,6 +1,5 @@
 // LoadedSession: a plan, a driver and a session over them, for commands that run something.
-#ifndef RONDO_TOOLS_RONDO_LOADED_H_
-#define RONDO_TOOLS_RONDO_LOADED_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -150,5 +149,3 @@ std::string NotNamedFile(const std::vector<std::string>& arguments);
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_LOADED_H_

@@ -1,7 +1,6 @@
 // MeasureProgram: device times of a run and of each step, such that the steps' timeline, built as the
 // compiler builds it from estimates, is as long as the run.
-#ifndef RONDO_TOOLS_RONDO_MEASURED_PROGRAM_H_
-#define RONDO_TOOLS_RONDO_MEASURED_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -33,5 +32,3 @@ MeasuredProgram WithoutEvents(const PlanData& plan, const Program& program, doub
                               const std::vector<double>& with_events, const CostModel& costs);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_MEASURED_PROGRAM_H_

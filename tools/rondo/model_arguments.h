@@ -1,6 +1,5 @@
 // Arguments about models: PROGRAM=PATH, and --shape and --bind, for all models or one.
-#ifndef RONDO_TOOLS_RONDO_MODEL_ARGUMENTS_H_
-#define RONDO_TOOLS_RONDO_MODEL_ARGUMENTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ std::string ReadModelArguments(const std::vector<std::string>& shapes, const std
                                CompileOptions* options);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_MODEL_ARGUMENTS_H_

@@ -1,6 +1,5 @@
 // Options that `compile` and `test` share, each declared once: what a model is compiled for, and how.
-#ifndef RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_
-#define RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ std::string TakeBounds(const std::vector<std::string>& texts, CompileOptions* op
 bool TakeWeights(const std::string& text, CompileOptions* options);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_MODEL_OPTIONS_H_

@@ -1,7 +1,6 @@
 // OptionSet: what the command line of one subcommand may say. A thin face over CLI11, so that only options.cc
 // and completion.cc compile it.
-#ifndef RONDO_TOOLS_RONDO_OPTIONS_H_
-#define RONDO_TOOLS_RONDO_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -92,5 +91,3 @@ struct CommandEntry {
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_OPTIONS_H_

@@ -1,6 +1,5 @@
 // OverlapSection: what runs beside each collective of a program, as a table.
-#ifndef RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_
-#define RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -13,5 +12,3 @@ namespace rondo::tools {
 Section OverlapSection(const std::string& program, const std::vector<OverlapNote>& notes);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_

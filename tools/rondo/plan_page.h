@@ -1,7 +1,6 @@
 // PlanPage: what `rondo inspect --html` writes, one web page to work with that needs no other file and no
 // network. Its parts lie in page/ and are embedded when Rondo is built.
-#ifndef RONDO_TOOLS_RONDO_PLAN_PAGE_H_
-#define RONDO_TOOLS_RONDO_PLAN_PAGE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -23,5 +22,3 @@ struct PageTexts {
 extern const PageTexts kPageTexts;
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_PLAN_PAGE_H_

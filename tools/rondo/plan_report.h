@@ -1,6 +1,5 @@
 // What `rondo inspect` shows of a plan, as a Report and as JSON.
-#ifndef RONDO_TOOLS_RONDO_PLAN_REPORT_H_
-#define RONDO_TOOLS_RONDO_PLAN_REPORT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -49,5 +48,3 @@ std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program
 std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_PLAN_REPORT_H_

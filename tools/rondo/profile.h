@@ -27,8 +27,7 @@
 //       { "plan": "89ab…", "program": "main", "devices": 2, "microseconds": 2120.5, "estimated": 2057.1 }
 //     ]
 //   }
-#ifndef RONDO_TOOLS_RONDO_PROFILE_H_
-#define RONDO_TOOLS_RONDO_PROFILE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -88,5 +87,3 @@ KernelProfile ChoicesOf(const TuningProfile& profile);
 std::shared_ptr<const MeasuredTimes> TimesOf(const TuningProfile& profile);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_PROFILE_H_

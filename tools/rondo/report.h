@@ -1,6 +1,5 @@
 // Report: what a command has to say, as paragraphs and tables, printed as text or as part of a web page.
-#ifndef RONDO_TOOLS_RONDO_REPORT_H_
-#define RONDO_TOOLS_RONDO_REPORT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ std::string Escaped(const std::string& text);  // printable, for HTML and SVG
 std::string Printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_REPORT_H_

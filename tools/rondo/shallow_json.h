@@ -1,6 +1,5 @@
 // JSON that a user gives a command, read so that it can be copied.
-#ifndef RONDO_TOOLS_RONDO_SHALLOW_JSON_H_
-#define RONDO_TOOLS_RONDO_SHALLOW_JSON_H_
+#pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
@@ -14,5 +13,3 @@ namespace rondo::tools {
 nlohmann::ordered_json ParseShallowJson(std::string_view text);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_SHALLOW_JSON_H_

@@ -2,8 +2,7 @@
 // token by token until each has ended.
 //
 // Plain data; borrows nothing. Not thread-safe.
-#ifndef RONDO_TOOLS_RONDO_TEXT_GROUP_H_
-#define RONDO_TOOLS_RONDO_TEXT_GROUP_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -43,5 +42,3 @@ struct Continuing {
 Status ContinueTexts(Decoder* decoder, const Continuing& how, TextGroup* group);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_TEXT_GROUP_H_

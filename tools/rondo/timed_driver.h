@@ -1,6 +1,5 @@
 // TimedDriver: another driver of one device, and how long its calls took until a session was ready.
-#ifndef RONDO_TOOLS_RONDO_TIMED_DRIVER_H_
-#define RONDO_TOOLS_RONDO_TIMED_DRIVER_H_
+#pragma once
 
 #include <memory>
 
@@ -13,5 +12,3 @@ namespace rondo::tools {
 std::unique_ptr<Driver> MakeTimedDriver(Driver* inner, ReadyTimes* times);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_TIMED_DRIVER_H_

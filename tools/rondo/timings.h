@@ -1,6 +1,5 @@
 // Device times of runs: what `bench` tabulates and `--trace` draws.
-#ifndef RONDO_TOOLS_RONDO_TIMINGS_H_
-#define RONDO_TOOLS_RONDO_TIMINGS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -55,5 +54,3 @@ std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& rep
 Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_TIMINGS_H_

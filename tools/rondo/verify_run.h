@@ -1,6 +1,5 @@
 // `rondo run --verify`: the lifecycle verifier over a plan file.
-#ifndef RONDO_TOOLS_RONDO_VERIFY_RUN_H_
-#define RONDO_TOOLS_RONDO_VERIFY_RUN_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const s
                        const std::vector<Tensor>& inputs, CommandOutput* out);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_VERIFY_RUN_H_

@@ -1,6 +1,5 @@
 // AddCudaModules: machine code for every kernel of a plan.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_
+#pragma once
 
 #include <string>
 
@@ -35,5 +34,3 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_

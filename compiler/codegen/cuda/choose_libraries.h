@@ -1,6 +1,5 @@
 // ChooseLibraries: which matmuls of a program a vendor library computes, and which are generated.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -31,5 +30,3 @@ Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const 
                        std::string* text);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_

@@ -3,8 +3,7 @@
 //
 // The body of the part, which may end early in some threads, is a function of its own for that, with the
 // shares as its last parameters. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_COMBINED_CELLS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_COMBINED_CELLS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ std::string StartText(const std::vector<TapeInst>& cells);
 std::string EndText(const Part& part, const std::vector<TapeInst>& cells, uint32_t threads);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_COMBINED_CELLS_H_

@@ -1,6 +1,5 @@
 // CompareBinaries: a module's machine code against what its kernels' contracts compile to.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_COMPARE_BINARIES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_COMPARE_BINARIES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ Result<BinaryComparison> CompareBinaries(const PlanData& plan, const CodeModule&
                                          const std::string& library_path);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_COMPARE_BINARIES_H_

@@ -1,6 +1,5 @@
 // CompileUnits: CUDA C++ texts to machine code, at once, and only those that were not compiled before.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ struct CompiledUnits {
 Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const UnitOptions& options);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_

@@ -1,6 +1,5 @@
 // CudaTarget: the GPU that texts are written for; ParamFacts: what is known of the memory of a parameter.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -60,5 +59,3 @@ struct ParamFacts {
 }  // namespace cuda
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_

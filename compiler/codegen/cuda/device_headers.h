@@ -2,8 +2,7 @@
 //
 // A kernel's text begins with #include lines of the headers that it needs; NVRTC is handed those that they
 // reach. What a kernel was compiled from is therefore its text and theirs, and nothing else.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HEADERS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HEADERS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -33,5 +32,3 @@ std::vector<DeviceHeader> ReachedHeaders(std::string_view text, Span<const Devic
 std::string WholeText(std::string_view text, Span<const DeviceHeader> headers);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HEADERS_H_

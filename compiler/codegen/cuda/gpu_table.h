@@ -10,8 +10,7 @@
 //   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
 // tools/bench/gpu_table fits those that times of single kernels tell. All were measured on an H200.
 // A GPU without a row of its own is taken for one with fewer or more multiprocessors.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -182,5 +181,3 @@ const GpuTable& GpuTableOf(const CudaTarget& target);
 double EpilogueInstructions(const GpuTable& gpu, Tape epilogue);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_

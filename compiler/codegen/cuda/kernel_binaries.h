@@ -1,6 +1,5 @@
 // The binaries of a plan's kernels, as data: what a launch of each is, besides its code.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_BINARIES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_BINARIES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ KernelBinary LaunchOf(const KernelText& text, const KernelConfiguration& asked, 
                       Arena& arena);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_BINARIES_H_

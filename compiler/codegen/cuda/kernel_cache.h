@@ -1,6 +1,5 @@
 // KernelCache: machine code that was compiled before, in a folder, by what it was compiled from.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CACHE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ class KernelCache {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CACHE_H_

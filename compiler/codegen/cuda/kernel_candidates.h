@@ -1,8 +1,7 @@
 // KernelCandidates: the one list of ways in which the matmul of a kernel can be computed, generated or by a
 // library, with what each would cost. Plain compilation, `--matmuls`, `--alternatives` and `--profile`
 // choose from it.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CANDIDATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CANDIDATES_H_
+#pragma once
 
 #include <vector>
 
@@ -28,5 +27,3 @@ std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTa
 std::vector<KernelConfiguration> TilesOf(VariantId variant, const CudaTarget& target);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CANDIDATES_H_

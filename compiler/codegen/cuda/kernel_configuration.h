@@ -43,8 +43,7 @@
 // What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
 // 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float simt,
 // skinny few_rows.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -116,5 +115,3 @@ struct KernelCandidate {
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_

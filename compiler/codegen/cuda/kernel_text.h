@@ -3,8 +3,7 @@
 // The text is deterministic and begins with #include lines of the device headers (device_headers.h) that it
 // needs. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
 // block, but those of matmuls whose tiles TMA brings: one warp more, or less.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -37,5 +36,3 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
                                    Span<const cuda::ParamFacts> params);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_

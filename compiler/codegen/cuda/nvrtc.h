@@ -1,6 +1,5 @@
 // NVRTC, opened at run time: CUDA C++ text to machine code, with no GPU on the machine.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_NVRTC_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_NVRTC_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ Result<std::vector<uint8_t>> CompileCuda(const std::string& text, const std::str
                                          const std::string& library_path);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_NVRTC_H_

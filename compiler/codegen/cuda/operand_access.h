@@ -1,7 +1,6 @@
 // How operands lie in memory along the loops of their part: flat addresses, and what moves as vectors.
 // Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -63,5 +62,3 @@ bool AreConstant(const PartContext& context, Span<const uint16_t> operands);
 bool IsWritten(const Part& part, uint16_t param);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_

@@ -1,7 +1,6 @@
 // PartContext: one part of a kernel and the GPU that it is for; KernelVariant: one way to write its text.
 // Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -91,5 +90,3 @@ std::vector<KernelCandidate> OneCandidate(const PartContext& context) {
 }
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_

@@ -1,7 +1,6 @@
 // PartPlan: what computes each part of a kernel, decided before any text is written. Internal to
 // compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_PLAN_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_PART_PLAN_H_
+#pragma once
 
 #include <vector>
 
@@ -42,5 +41,3 @@ std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
 const PartPlan* LargestChoice(const std::vector<PartPlan>& plans);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_PART_PLAN_H_

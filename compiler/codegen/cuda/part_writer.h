@@ -2,8 +2,7 @@
 //
 // In the text, iK is the counter of loop K, pK the address bound to parameter K, accK accumulator K, sK row
 // scalar K and keptK a row's kept values.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_WRITER_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_PART_WRITER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -102,5 +101,3 @@ class PartWriter : public Writer {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_PART_WRITER_H_

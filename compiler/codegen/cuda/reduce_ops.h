@@ -1,6 +1,5 @@
 // The reductions of tapes as they stand in the text. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCE_OPS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_REDUCE_OPS_H_
+#pragma once
 
 #include <string>
 
@@ -21,5 +20,3 @@ const char* StartText(TapeOp op, TapeType type);
 std::string ArgArguments(const TapeInst& inst);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCE_OPS_H_

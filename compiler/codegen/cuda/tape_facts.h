@@ -1,6 +1,5 @@
 // What is known of a tape's registers before they are written as text. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -59,5 +58,3 @@ bool MadeOf(Tape tape, size_t reg, size_t code);
 std::optional<Tabulation> TabulationOf(const Part& part, Tape tape);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_

@@ -1,7 +1,6 @@
 // Writer: CUDA C++ text that grows by lines, and how numbers and names stand in it. Internal to
 // compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_
+#pragma once
 
 #include <array>
 #include <bit>
@@ -75,5 +74,3 @@ std::string NumberText(double value, TapeType type);
 std::string AffineText(int64_t offset, Span<const int64_t> strides);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_

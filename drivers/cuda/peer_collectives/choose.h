@@ -1,6 +1,5 @@
 // ChooseSmall: which collectives are small kernels, and which NCCL's. Pure functions.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_CHOOSE_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_CHOOSE_H_
+#pragma once
 
 #include "core/plan.h"
 #include "drivers/cuda/cuda_driver.h"
@@ -34,5 +33,3 @@ uint64_t PacksOfInbox(SmallKernel kernel, const SyncPoint& point);
 uint64_t PacksShared(SmallKernel kernel, const SyncPoint& point);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_CHOOSE_H_

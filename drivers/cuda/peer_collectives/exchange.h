@@ -14,8 +14,7 @@
 //   float HalfToFloat(u32), u32 FloatsToHalves(float low, float high), u32 FloatsToBHalves(float low, float
 //   high) bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends
 //   it all
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_
+#pragma once
 
 #include "drivers/cuda/peer_collectives/exchange_layout.h"
 
@@ -294,5 +293,3 @@ class Exchange {
 };
 
 }  // namespace rondo::small
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_

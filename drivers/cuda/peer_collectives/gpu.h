@@ -1,7 +1,6 @@
 // What kernels of small collectives are on a GPU: the machine of exchange.h, and how they begin and end.
 // Device code.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_
+#pragma once
 
 #include "drivers/cuda/peer_collectives/exchange.h"
 
@@ -106,5 +105,3 @@ __device__ __forceinline__ void LaunchDependents() {
 }
 
 }  // namespace rondo::small
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_

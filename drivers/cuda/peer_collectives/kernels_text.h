@@ -1,6 +1,5 @@
 // kernels.ptx and norm_*.ptx, zero-terminated.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_KERNELS_TEXT_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_KERNELS_TEXT_H_
+#pragma once
 
 namespace rondo::cuda {
 
@@ -10,5 +9,3 @@ inline constexpr int kSmallNorms = 9;
 extern const char* const kSmallNormTexts[kSmallNorms];
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_KERNELS_TEXT_H_

@@ -9,8 +9,7 @@
 //
 // A thread reads what it writes over before it does so, and no other thread's: memory may be written in
 // place.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_
+#pragma once
 
 #include "drivers/cuda/peer_collectives/exchange.h"
 
@@ -234,5 +233,3 @@ RONDO_SMALL void NormRows(Team& team, const Norm& norm) {
 }
 
 }  // namespace rondo::small
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_

@@ -1,7 +1,6 @@
 // NormOf: kernels that add a residual and take the norm of the sum, which an all-reduce can do in one go with
 // its own work. Pure functions of contracts.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_KERNEL_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_KERNEL_H_
+#pragma once
 
 #include <optional>
 
@@ -42,5 +41,3 @@ std::optional<small::Norm> NormAfter(const NormKernel& kernel, const SyncPoint& 
                                      DeviceAddress to, Span<const DeviceAddress> addresses);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_KERNEL_H_

@@ -1,6 +1,5 @@
 // PeerTable: which GPUs of a driver can write to each other's memory. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_PEERS_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_PEERS_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -41,5 +40,3 @@ class PeerTable {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_PEERS_H_

@@ -1,7 +1,6 @@
 // SmallGroup: what the small collectives of one communicator of one session need: an inbox for each rank, in
 // its GPU's memory, that the others write to. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_GROUP_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_GROUP_H_
+#pragma once
 
 #include "core/driver.h"
 #include "core/span.h"
@@ -55,5 +54,3 @@ class SmallGroup {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_GROUP_H_

@@ -1,6 +1,5 @@
 // SmallKernels: the kernels of small collectives on one GPU. Internal to drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_KERNELS_H_
-#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_KERNELS_H_
+#pragma once
 
 #include <mutex>
 
@@ -70,5 +69,3 @@ class SmallKernels {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_SMALL_KERNELS_H_

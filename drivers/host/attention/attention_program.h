@@ -1,6 +1,5 @@
 // The prepared form of attention: see program.h, whose words these are.
-#ifndef RONDO_DRIVERS_HOST_ATTENTION_ATTENTION_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_ATTENTION_ATTENTION_PROGRAM_H_
+#pragma once
 
 #include "drivers/host/matmul/matmul_program.h"
 
@@ -25,5 +24,3 @@ struct AttentionPart : PartProgram {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_ATTENTION_ATTENTION_PROGRAM_H_

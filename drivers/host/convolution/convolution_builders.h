@@ -1,7 +1,6 @@
 // The variants of convolutions and pools that are no matmuls: whether each fits, and what it needs.
 // `Build...` may leave *out null: the variant does not fit after all.
-#ifndef RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_BUILDERS_H_
-#define RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_BUILDERS_H_
+#pragma once
 
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/part_context.h"
@@ -33,5 +32,3 @@ Status BuildBytePool(PartContext& c, PartProgram** out);
 Status BuildTaps(PartContext& c, const Access& input, const Access* weight, int run, Taps* taps);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_BUILDERS_H_

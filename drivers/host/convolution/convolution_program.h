@@ -1,7 +1,6 @@
 // The prepared form of convolutions and pools that are no matmuls: see program.h, whose words these are. The
 // input is rhs[0].by_n.
-#ifndef RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_PROGRAM_H_
+#pragma once
 
 #include "drivers/host/convolution/taps_program.h"
 #include "drivers/host/matmul/byte_program.h"
@@ -88,5 +87,3 @@ struct ChannelBytesPart : SumsPart {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_CONVOLUTION_CONVOLUTION_PROGRAM_H_

@@ -1,6 +1,5 @@
 // Which points of a convolution's kernel (taps) lie inside the input, for paths that read it where it lies.
-#ifndef RONDO_DRIVERS_HOST_EXEC_TAPS_H_
-#define RONDO_DRIVERS_HOST_EXEC_TAPS_H_
+#pragma once
 
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/exec/exec.h"
@@ -64,5 +63,3 @@ class TapGuards {
 };
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_TAPS_H_

@@ -1,6 +1,5 @@
 // The points of a convolution's kernel (taps), prepared.
-#ifndef RONDO_DRIVERS_HOST_CONVOLUTION_TAPS_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_CONVOLUTION_TAPS_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ struct Taps {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_CONVOLUTION_TAPS_PROGRAM_H_

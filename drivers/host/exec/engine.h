@@ -1,6 +1,5 @@
 // The engines of this build: the same sources (exec/) compiled for several instruction sets.
-#ifndef RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
-#define RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
+#pragma once
 
 #include "drivers/host/engine.h"
 
@@ -17,5 +16,3 @@ void FillEngine(Engine* engine);
 }
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_ENGINE_H_

@@ -1,8 +1,7 @@
 // Inside the engine: what its files share. Compiled once per instruction set, each time in a namespace of
 // its own (RONDO_ISA); nothing here may be used from outside exec/, and nothing here uses inline
 // functions of the standard library that the linker could share between instruction sets.
-#ifndef RONDO_DRIVERS_HOST_EXEC_EXEC_H_
-#define RONDO_DRIVERS_HOST_EXEC_EXEC_H_
+#pragma once
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -198,5 +197,3 @@ void FillLoads(Engine* engine);
 void FillQuantisers(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_EXEC_H_

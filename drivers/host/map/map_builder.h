@@ -1,6 +1,5 @@
 // Maps: every point by itself.
-#ifndef RONDO_DRIVERS_HOST_MAP_MAP_BUILDER_H_
-#define RONDO_DRIVERS_HOST_MAP_MAP_BUILDER_H_
+#pragma once
 
 #include "drivers/host/part_context.h"
 
@@ -12,5 +11,3 @@ inline constexpr double kInstructionCost = 0.15;
 Status BuildMap(PartContext& c, PartProgram** out);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MAP_MAP_BUILDER_H_

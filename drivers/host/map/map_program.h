@@ -1,6 +1,5 @@
 // The prepared form of maps: see program.h, whose words these are.
-#ifndef RONDO_DRIVERS_HOST_MAP_MAP_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_MAP_MAP_PROGRAM_H_
+#pragma once
 
 #include "drivers/host/program.h"
 
@@ -36,5 +35,3 @@ struct MapPart : PartProgram {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MAP_MAP_PROGRAM_H_

@@ -1,7 +1,6 @@
 // Bytes that are stored in another order than what they are made of is read: pictures to channels last,
 // shuffled channels. In maps, and in stages of reductions of one row.
-#ifndef RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_
-#define RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_
+#pragma once
 
 #include "drivers/host/map/map_program.h"
 #include "drivers/host/part_context.h"
@@ -16,5 +15,3 @@ void PointsLast(PartContext& c, TurnProgram* turn);
 Status BuildTurn(PartContext& c, Tape tape, TurnProgram* turn, const TurnProgram** built);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MAP_TRANSPOSE_BUILDER_H_

@@ -1,6 +1,5 @@
 // Bytes that are stored in another order than what they are made of is read: see TurnProgram.
-#ifndef RONDO_DRIVERS_HOST_MAP_TURN_H_
-#define RONDO_DRIVERS_HOST_MAP_TURN_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/map/map_program.h"
@@ -12,5 +11,3 @@ void RunTurn(const PartProgram& part, const TurnProgram& turn, TapeFrame& frame,
              int64_t shares);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_MAP_TURN_H_

@@ -1,6 +1,5 @@
 // Register blocks of matmuls: rows.cc and gemm.cc.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_BLOCKS_H_
-#define RONDO_DRIVERS_HOST_MATMUL_BLOCKS_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -24,5 +23,3 @@ void MultiplyPanels(const float* a, int rows, const float* b, int depth, int col
                     int64_t acc_row, bool add);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_BLOCKS_H_

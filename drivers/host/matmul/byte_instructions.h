@@ -1,7 +1,6 @@
 // How an instruction set multiplies 8-bit integers and makes use of the sums: matmul/ and convolution/ choose
 // from these when a plan is loaded.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_BYTE_INSTRUCTIONS_H_
-#define RONDO_DRIVERS_HOST_MATMUL_BYTE_INSTRUCTIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -89,5 +88,3 @@ struct RequantisedRows;
 using RequantiseRows = void (*)(const Requantisation& how, const RequantisedRows& rows);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_BYTE_INSTRUCTIONS_H_

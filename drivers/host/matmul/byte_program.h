@@ -1,7 +1,6 @@
 // The prepared form of matmuls of 8-bit integers, and of what becomes of their sums: see program.h, whose
 // words these are.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_BYTE_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_MATMUL_BYTE_PROGRAM_H_
+#pragma once
 
 #include "drivers/host/convolution/taps_program.h"
 #include "drivers/host/matmul/byte_instructions.h"
@@ -120,5 +119,3 @@ struct BytesPart : SumsPart {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_BYTE_PROGRAM_H_

@@ -1,7 +1,6 @@
 // Sums of products of bytes on their way to the epilogue: as 32 bits, in rows of accumulators, with what they
 // are too large by.
-#ifndef RONDO_DRIVERS_HOST_EXEC_BYTE_SUMS_H_
-#define RONDO_DRIVERS_HOST_EXEC_BYTE_SUMS_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/byte_program.h"
@@ -382,5 +381,3 @@ class ByteSums {
 };
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_BYTE_SUMS_H_

@@ -1,6 +1,5 @@
 // Which variant computes a matmul, a convolution or a pool.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_CHOOSE_MATMUL_H_
-#define RONDO_DRIVERS_HOST_MATMUL_CHOOSE_MATMUL_H_
+#pragma once
 
 #include "drivers/host/part_context.h"
 
@@ -9,5 +8,3 @@ namespace rondo::host {
 Status BuildMatmul(PartContext& c, PartProgram** out);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_CHOOSE_MATMUL_H_

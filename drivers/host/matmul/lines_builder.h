@@ -1,7 +1,6 @@
 // Matmuls of bytes whose left side is read as lines of the picture (ByteLines): each byte is widened once a
 // line of the kernel, not once a tap, and no row of k is put together for each point.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_
-#define RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_
+#pragma once
 
 #include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/part_context.h"
@@ -16,5 +15,3 @@ void FindLines(const PartContext& c, BytesPart* part);
 void BuildLines(PartContext& c, BytesPart* part);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_LINES_BUILDER_H_

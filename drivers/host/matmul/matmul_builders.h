@@ -1,7 +1,6 @@
 // The variants of matmuls: whether each fits, and what it needs. `Build...` may leave *out null: the variant
 // does not fit after all.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_MATMUL_BUILDERS_H_
-#define RONDO_DRIVERS_HOST_MATMUL_MATMUL_BUILDERS_H_
+#pragma once
 
 #include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/part_context.h"
@@ -29,5 +28,3 @@ bool IsRowSum(const PartContext& c, size_t j);
 Status BuildSumsEpilogue(PartContext& c, SumsPart* part);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_MATMUL_BUILDERS_H_

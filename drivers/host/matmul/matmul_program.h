@@ -1,7 +1,6 @@
 // The prepared form of matmuls: see program.h, whose words these are. A convolution, too, is a matmul of its
 // windows; convolution/ has those that are computed otherwise.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_MATMUL_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_MATMUL_MATMUL_PROGRAM_H_
+#pragma once
 
 #include "core/packed_weights.h"
 #include "drivers/host/program.h"
@@ -94,5 +93,3 @@ struct PackedPart : MatmulPart {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_MATMUL_PROGRAM_H_

@@ -1,6 +1,5 @@
 // What the builders of matmuls and convolutions share: operands by their role, the left side, epilogues.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_OPERANDS_H_
-#define RONDO_DRIVERS_HOST_MATMUL_OPERANDS_H_
+#pragma once
 
 #include "drivers/host/matmul/matmul_program.h"
 #include "drivers/host/part_context.h"
@@ -60,5 +59,3 @@ int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);
 int64_t RowsOfLines(const PartContext& c, double work, int64_t most);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_OPERANDS_H_

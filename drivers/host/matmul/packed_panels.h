@@ -1,6 +1,5 @@
 // UnpackPanels: packed weights (core/packed_weights.h) as the panels that products of many rows read.
-#ifndef RONDO_DRIVERS_HOST_EXEC_PACKED_PANELS_H_
-#define RONDO_DRIVERS_HOST_EXEC_PACKED_PANELS_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -18,5 +17,3 @@ void UnpackPanels(const PackedProgram& packed, int j, const Worker& w, int64_t b
                   int64_t k, int depth, float* out);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_PACKED_PANELS_H_

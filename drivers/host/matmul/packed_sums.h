@@ -6,8 +6,7 @@
 // k = 16 s + 8 h + 2 t + e: so those are put in the order of the lanes once, position after position, the
 // rows beside each other, and no code is moved. What the lanes add up is added up at the end. Of few rows the
 // sums of a block are scaled, of eight and more what the codes stand for.
-#ifndef RONDO_DRIVERS_HOST_EXEC_PACKED_SUMS_H_
-#define RONDO_DRIVERS_HOST_EXEC_PACKED_SUMS_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -47,5 +46,3 @@ void PackedSums(const PackedProgram& packed, const PackedRows& rows, const Packe
                 float* acc, int64_t acc_row);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_PACKED_SUMS_H_

@@ -1,6 +1,5 @@
 // What the three kinds of blocked products share.
-#ifndef RONDO_DRIVERS_HOST_EXEC_PRODUCT_H_
-#define RONDO_DRIVERS_HOST_EXEC_PRODUCT_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -57,5 +56,3 @@ static inline void RunEpilogue(const MatmulPart& part, Worker& w, int64_t* pos, 
 }
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_PRODUCT_H_

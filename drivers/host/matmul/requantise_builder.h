@@ -1,6 +1,5 @@
 // Epilogues of matmuls of bytes that scale the sums, and perhaps quantise them: see Requantisation.
-#ifndef RONDO_DRIVERS_HOST_MATMUL_REQUANTISE_BUILDER_H_
-#define RONDO_DRIVERS_HOST_MATMUL_REQUANTISE_BUILDER_H_
+#pragma once
 
 #include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/part_context.h"
@@ -19,5 +18,3 @@ bool MatchFloats(PartContext& c, Tape tape, const GrowingList<uint8_t>& of_colum
                  Requantisation* to, uint16_t* floats);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_MATMUL_REQUANTISE_BUILDER_H_

@@ -1,6 +1,5 @@
 // The least and the greatest of many floats.
-#ifndef RONDO_DRIVERS_HOST_EXEC_EXTREMES_H_
-#define RONDO_DRIVERS_HOST_EXEC_EXTREMES_H_
+#pragma once
 
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
@@ -104,5 +103,3 @@ static inline Extreme& ExtremeOf(char* scalars, int slot) {
 static_assert(sizeof(Extreme) <= kLanes * 8);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_EXTREMES_H_

@@ -1,6 +1,5 @@
 // The lanes of a tile as one.
-#ifndef RONDO_DRIVERS_HOST_EXEC_REDUCE_TILE_H_
-#define RONDO_DRIVERS_HOST_EXEC_REDUCE_TILE_H_
+#pragma once
 
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
@@ -33,5 +32,3 @@ template <TapeOp kOp, typename T>
 }
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_REDUCE_TILE_H_

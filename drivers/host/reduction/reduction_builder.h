@@ -1,6 +1,5 @@
 // Reductions of rows: to row scalars, in stages.
-#ifndef RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_BUILDER_H_
-#define RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_BUILDER_H_
+#pragma once
 
 #include "drivers/host/part_context.h"
 #include "drivers/host/reduction/reduction_program.h"
@@ -21,5 +20,3 @@ bool FindSoftmax(const PartContext& c, const ReductionPart& part, Span<StageProg
                  SoftmaxProgram* softmax);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_BUILDER_H_

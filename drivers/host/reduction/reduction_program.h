@@ -1,6 +1,5 @@
 // The prepared form of reductions: see program.h, whose words these are.
-#ifndef RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_PROGRAM_H_
+#pragma once
 
 #include "drivers/host/map/map_program.h"
 
@@ -56,5 +55,3 @@ struct ReductionPart : PartProgram {
 };
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_REDUCTION_REDUCTION_PROGRAM_H_

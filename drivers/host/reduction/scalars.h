@@ -1,7 +1,6 @@
 // Row scalars: what a reduction knows of a row. Scalar s has three arrays of kLanes 8-byte values: value,
 // compared value (of reductions to a position), sum.
-#ifndef RONDO_DRIVERS_HOST_REDUCTION_SCALARS_H_
-#define RONDO_DRIVERS_HOST_REDUCTION_SCALARS_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/reduction/reduction_program.h"
@@ -22,5 +21,3 @@ void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 void RunSoftmax(const ReductionPart& part, Worker& w, int64_t first, int64_t last);
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_REDUCTION_SCALARS_H_

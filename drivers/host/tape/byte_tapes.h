@@ -1,7 +1,6 @@
 // Tapes that read and write bytes: as floats where they compute with floats, as they are where they only move
 // them, and by a table of 256, made by the very functions that would run, where all follows from one byte.
-#ifndef RONDO_DRIVERS_HOST_TAPE_BYTE_TAPES_H_
-#define RONDO_DRIVERS_HOST_TAPE_BYTE_TAPES_H_
+#pragma once
 
 #include "drivers/host/part_context.h"
 
@@ -31,5 +30,3 @@ Status MakeByteTable(PartContext& c, Tape tape, size_t root, const GrowingList<u
                      const uint8_t** table);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_TAPE_BYTE_TAPES_H_

@@ -1,8 +1,7 @@
 // f32 functions without branches, so that loops over them vectorise. Relative error about 1e-7, a few
 // units in the last place, except where stated. Reductions and polynomials follow Cephes (S. Moshier);
 // erf follows N. Juffa's two-piece minimax form.
-#ifndef RONDO_DRIVERS_HOST_EXEC_MATH_H_
-#define RONDO_DRIVERS_HOST_EXEC_MATH_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -132,5 +131,3 @@ static inline float SinQuarter(float x, int32_t quarter) {
 }
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_MATH_H_

@@ -1,6 +1,5 @@
 // Quotients by one number on their way to be rounded to whole numbers of a small range.
-#ifndef RONDO_DRIVERS_HOST_EXEC_QUOTIENT_H_
-#define RONDO_DRIVERS_HOST_EXEC_QUOTIENT_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/tape/math.h"
@@ -38,5 +37,3 @@ class Quotient {
 };
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_QUOTIENT_H_

@@ -1,6 +1,5 @@
 // Compiles tapes: scalar operations over registers of kLanes values, for one nest and its tiles.
-#ifndef RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_
-#define RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_
+#pragma once
 
 #include "drivers/host/part_context.h"
 
@@ -23,5 +22,3 @@ Status FinishProgram(PartContext& c, const GrowingList<Inst>& once, const Growin
                      Program* out);
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_TAPE_TAPE_BUILDER_H_

@@ -1,7 +1,6 @@
 // The prepared form of tapes and of the operands that they read and write: see program.h, whose words these
 // are.
-#ifndef RONDO_DRIVERS_HOST_TAPE_PROGRAM_H_
-#define RONDO_DRIVERS_HOST_TAPE_PROGRAM_H_
+#pragma once
 
 #include <cstdint>
 
@@ -153,5 +152,3 @@ inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
 }
 
 }  // namespace rondo::host
-
-#endif  // RONDO_DRIVERS_HOST_TAPE_PROGRAM_H_

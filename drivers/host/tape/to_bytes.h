@@ -1,7 +1,6 @@
 // round(x / scale) + zero of vectors of floats, as bytes. Of a scale for which QuotientIsQuick holds, and of
 // x that were limited to what becomes a byte: no quotient is too large for its remainder (quotient.h).
-#ifndef RONDO_DRIVERS_HOST_EXEC_TO_BYTES_H_
-#define RONDO_DRIVERS_HOST_EXEC_TO_BYTES_H_
+#pragma once
 
 #include "drivers/host/exec/exec.h"
 
@@ -93,5 +92,3 @@ inline void StoreBytes(__m256i one, __m256i other, int n, Byte* out) {
 #endif
 
 }  // namespace rondo::host::RONDO_ISA
-
-#endif  // RONDO_DRIVERS_HOST_EXEC_TO_BYTES_H_

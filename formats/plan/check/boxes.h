@@ -4,8 +4,7 @@
 // Both are answered in mixed-radix arithmetic: where the strides of all boxes involved divide one
 // another, a byte's address is a number whose digits are the counters of those strides, and a box is a
 // product of intervals of digits.
-#ifndef RONDO_FORMATS_PLAN_CHECK_BOXES_H_
-#define RONDO_FORMATS_PLAN_CHECK_BOXES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -113,5 +112,3 @@ class Remainder {
 };
 
 }  // namespace rondo::check
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_BOXES_H_

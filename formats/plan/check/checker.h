@@ -5,8 +5,7 @@
 // event's recorder comes before those who wait for it; a step comes after the steps in its `after`; a
 // collective's start comes before its wait, and between the two its buffers are in use. Inputs are
 // written before all steps, outputs are read after all.
-#ifndef RONDO_FORMATS_PLAN_CHECK_CHECKER_H_
-#define RONDO_FORMATS_PLAN_CHECK_CHECKER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -66,5 +65,3 @@ Status CheckPlan(const PlanData& plan, const HostAllocator& allocator = DefaultH
 Status CheckPlan(const PlanData& plan, const HostAllocator& allocator, Arena& arena, CheckReport* report);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_CHECKER_H_

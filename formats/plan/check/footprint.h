@@ -1,6 +1,5 @@
 // What a kernel touches, from its contract alone.
-#ifndef RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_
-#define RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -48,5 +47,3 @@ bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write);
 bool ReadByTapeOnly(const Part& part, uint16_t operand);
 
 }  // namespace rondo::check
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_

@@ -1,6 +1,5 @@
 // Finding the buffers that share memory; not for use outside this folder.
-#ifndef RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_
-#define RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_
+#pragma once
 
 #include "formats/plan/check/program_check.h"
 
@@ -15,5 +14,3 @@ Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& wor
                    OverlapFunction visit);
 
 }  // namespace rondo::check
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_

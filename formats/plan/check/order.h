@@ -1,6 +1,5 @@
 // StepOrder: which steps of a program come before which, by streams, events, `after` and collectives.
-#ifndef RONDO_FORMATS_PLAN_CHECK_ORDER_H_
-#define RONDO_FORMATS_PLAN_CHECK_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ class StepOrder {
 };
 
 }  // namespace rondo::check
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_ORDER_H_

@@ -1,6 +1,5 @@
 // The checks of one program; the parts of CheckPlan. Not for use outside this folder.
-#ifndef RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_
-#define RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_
+#pragma once
 
 #include <cstdint>
 
@@ -139,5 +138,3 @@ class ProgramCheck {
 };
 
 }  // namespace rondo::check
-
-#endif  // RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_

@@ -1,8 +1,7 @@
 // Where the emulated libnvrtc leaves translated kernels, and how the emulated libcuda finds them: an image is
 // an ELF image made by hand, which the compiler and loader check as any other, with the path of a shared
 // library behind it.
-#ifndef RONDO_TESTS_CUDA_EMULATED_COMPILED_KERNELS_H_
-#define RONDO_TESTS_CUDA_EMULATED_COMPILED_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -27,5 +26,3 @@ inline const char* PathBehind(const void* image) {
 }
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_COMPILED_KERNELS_H_

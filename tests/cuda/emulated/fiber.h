@@ -1,7 +1,6 @@
 // Fiber: a stack of its own that runs until it says so, on the thread that resumes it. The threads of a
 // kernel are fibers: thousands of them meet at barriers, which threads of the operating system do too slowly.
-#ifndef RONDO_TESTS_CUDA_EMULATED_FIBER_H_
-#define RONDO_TESTS_CUDA_EMULATED_FIBER_H_
+#pragma once
 
 #include <setjmp.h>
 #include <ucontext.h>
@@ -41,5 +40,3 @@ class Fiber {
 };
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_FIBER_H_

@@ -1,7 +1,6 @@
 // A barrier in shared memory that counts arrivals and bytes, as PTX's mbarrier does, in the eight bytes that
 // it has there.
-#ifndef RONDO_TESTS_CUDA_EMULATED_MBARRIER_H_
-#define RONDO_TESTS_CUDA_EMULATED_MBARRIER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ inline void Settle(Mbarrier* barrier) {
 }
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_MBARRIER_H_

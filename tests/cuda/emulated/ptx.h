@@ -1,6 +1,5 @@
 // Inline PTX as text: what its statements and their arguments are.
-#ifndef RONDO_TESTS_CUDA_EMULATED_PTX_H_
-#define RONDO_TESTS_CUDA_EMULATED_PTX_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -42,5 +41,3 @@ std::vector<PtxStatement> ParsePtx(const std::string& text);
 PtxFunction FindPtx(const std::string& op);
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_PTX_H_

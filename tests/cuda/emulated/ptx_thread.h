@@ -1,7 +1,6 @@
 // PtxThread: a thread at a piece of inline PTX: its operands, the registers that the text declares, the
 // machine.
-#ifndef RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
-#define RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_
+#pragma once
 
 #include <cstring>
 #include <map>
@@ -63,5 +62,3 @@ float WidenFp8(uint8_t bits, bool e5m2);
 uint8_t NarrowToFp8(float value, bool e5m2);
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_PTX_THREAD_H_

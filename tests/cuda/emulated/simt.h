@@ -4,8 +4,7 @@
 //
 // A kernel becomes a shared library of its own. Its uninitialised variables are those of functions in shared
 // memory, which the machine fills and, for blocks of a cluster, exchanges.
-#ifndef RONDO_TESTS_CUDA_EMULATED_SIMT_H_
-#define RONDO_TESTS_CUDA_EMULATED_SIMT_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -287,5 +286,3 @@ struct SimtEntry<F> {
 };
 
 #endif  // SIMT_KERNELS
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_SIMT_H_

@@ -5,8 +5,7 @@
 // instructions that were begun take place. A kernel that is right is so in each. What is wrong and can be
 // seen (threads that wait for ever, lanes that meet at different instructions, shared memory beyond what the
 // launch gave) ends the launch with a sentence.
-#ifndef RONDO_TESTS_CUDA_EMULATED_SIMT_MACHINE_H_
-#define RONDO_TESTS_CUDA_EMULATED_SIMT_MACHINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -100,5 +99,3 @@ class SimtMachine final : public simt::Machine {
 };
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_SIMT_MACHINE_H_

@@ -1,7 +1,6 @@
 // The threads of a kernel that run now, one cluster at a time: what each is waiting for, and what those of a
 // warp, a warpgroup, a block and a cluster have in common. Plain data; simt_machine.h works on it.
-#ifndef RONDO_TESTS_CUDA_EMULATED_THREADS_H_
-#define RONDO_TESTS_CUDA_EMULATED_THREADS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -95,5 +94,3 @@ struct Cluster {
 };
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_THREADS_H_

@@ -3,8 +3,7 @@
 // Almost all of it is C++ that simt.h gives a meaning; translated are inline PTX (`asm`, whose operands
 // become arguments of a call), dynamic shared memory, and what g++ wants in another order. Macros are
 // translated where they are defined, like any other text.
-#ifndef RONDO_TESTS_CUDA_EMULATED_TRANSLATE_H_
-#define RONDO_TESTS_CUDA_EMULATED_TRANSLATE_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -29,5 +28,3 @@ bool Translate(const std::string& text, const std::map<std::string, std::string>
                bool specific, Translation* out, std::string* error);
 
 }  // namespace rondo::emulated
-
-#endif  // RONDO_TESTS_CUDA_EMULATED_TRANSLATE_H_

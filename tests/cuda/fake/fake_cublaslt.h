@@ -1,7 +1,6 @@
 // A libcublasLt over fake_cuda: matmuls of f32, computed point by point when their turn comes, and three
 // algorithms that want 0, 1 KiB and 64 KiB of scratch. The second launches two kernels.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -18,5 +17,3 @@ struct Counts {
 extern "C" RONDO_FAKE_LT_API Counts* RondoFakeCublasLtCounts();
 
 }  // namespace rondo::fake_cublaslt
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_

@@ -9,8 +9,7 @@
 //
 // For programs of their own, the environment sets the machine: RONDO_FAKE_CUDA="devices=0", "version=11080",
 // "init=100" (an error of cuInit), "capability=80", in one text separated by commas.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -133,5 +132,3 @@ RONDO_FAKE_API int CurrentDevice();
 RONDO_FAKE_API void Heal();
 
 }  // namespace rondo::fake_cuda
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_

@@ -1,6 +1,5 @@
 // FakeGpu: lets the cuda driver run a plan on fake_cuda's GPUs. Each kernel is the host driver's.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_
+#pragma once
 
 #include <deque>
 #include <functional>
@@ -46,5 +45,3 @@ class FakeGpu {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_

@@ -1,8 +1,7 @@
 // A libnccl.so.2 over fake_cuda's GPUs: what tests can make of it. Collectives meet as NCCL's do, one after
 // another in each communicator. What NCCL would crash on ends the process here too: drivers ask it for
 // nothing of the kind.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_NCCL_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_NCCL_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -34,5 +33,3 @@ RONDO_FAKE_API int64_t HeldRanks();
 RONDO_FAKE_API nccl::Config LastConfig();
 
 }  // namespace rondo::fake_nccl
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_NCCL_H_

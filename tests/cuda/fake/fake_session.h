@@ -1,6 +1,5 @@
 // A plan on the cuda driver over fake_cuda, with a runtime and sessions.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -76,5 +75,3 @@ struct Tensors {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_

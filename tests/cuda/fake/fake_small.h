@@ -1,7 +1,6 @@
 // FakeSmall: the kernels of small collectives on fake_cuda's GPUs: what each of their threads does is the
 // source that GPUs run (drivers/cuda/peer_collectives/exchange.h, norm.h).
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ uint64_t CountSmallCollectives();
 void SetSmallLate(bool late);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_

@@ -2,8 +2,7 @@
 // fails. Internal to the files that make up that library (fake_cuda.h is what tests see of it).
 //
 // One mutex guards all of it; functions here are called with it held, but for W.
-#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
-#define RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -159,5 +158,3 @@ T* Pointer(Address address) {
 }
 
 }  // namespace rondo::fake_cuda
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_

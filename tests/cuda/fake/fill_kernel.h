@@ -1,6 +1,5 @@
 // The kernel that fills synthetic weights, for fakes of libcuda: the cuda driver's own is PTX.
-#ifndef RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_
-#define RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_
+#pragma once
 
 #include <cstring>
 
@@ -21,5 +20,3 @@ inline Kernel FillKernel() {
 }
 
 }  // namespace rondo::fake_cuda
-
-#endif  // RONDO_TESTS_CUDA_FAKE_FILL_KERNEL_H_

@@ -1,6 +1,5 @@
 // What a CUtensorMap says, in its 128 bytes; and the boxes that TMA cuts by it.
-#ifndef RONDO_TESTS_CUDA_FAKE_TENSOR_MAP_H_
-#define RONDO_TESTS_CUDA_FAKE_TENSOR_MAP_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -27,5 +26,3 @@ inline uint32_t Swizzled(uint32_t address, uint32_t swizzle_bytes) {
 }
 
 }  // namespace rondo::fake_cuda
-
-#endif  // RONDO_TESTS_CUDA_FAKE_TENSOR_MAP_H_

@@ -1,7 +1,6 @@
 // FitRates: what CUDA takes beside the bytes that it is asked for, from what devices gave for plans; and the
 // two beside each other, as tables.
-#ifndef RONDO_TOOLS_BENCH_DEVICE_MEMORY_FIT_RATES_H_
-#define RONDO_TOOLS_BENCH_DEVICE_MEMORY_FIT_RATES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -33,5 +32,3 @@ std::string StageTable(const MeasuredPlan& plan, const DeviceMemoryRates& rates)
 std::string RatesText(const DeviceMemoryRates& rates);
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_DEVICE_MEMORY_FIT_RATES_H_

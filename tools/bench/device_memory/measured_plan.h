@@ -1,6 +1,5 @@
 // MeasuredPlan: what a device gave for one plan, call by call, and the same as text.
-#ifndef RONDO_TOOLS_BENCH_DEVICE_MEMORY_MEASURED_PLAN_H_
-#define RONDO_TOOLS_BENCH_DEVICE_MEMORY_MEASURED_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <iosfwd>
@@ -49,5 +48,3 @@ void Write(const MeasuredPlan& plan, std::ostream& out);
 Result<std::vector<MeasuredPlan>> ReadMeasured(std::istream& in);
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_DEVICE_MEMORY_MEASURED_PLAN_H_

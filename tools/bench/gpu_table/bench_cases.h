@@ -1,7 +1,6 @@
 // The kernels that gpu_table times: matmuls as models have them, each computed by several of its candidates,
 // matmuls of a library and maps.
-#ifndef RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_CASES_H_
-#define RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_CASES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -41,5 +40,3 @@ std::vector<BenchCase> BenchCases(const CudaTarget& target);
 Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKernel& kernel);
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_CASES_H_

@@ -1,6 +1,5 @@
 // The kernels that gpu_table times: a matmul or a map over memory of its own, as a plan of one step.
-#ifndef RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_
-#define RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -49,5 +48,3 @@ class BenchKernel {
 };
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_

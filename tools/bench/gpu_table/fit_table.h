@@ -1,6 +1,5 @@
 // FitTable: the entries of GpuTable with which the compiler's estimates come closest to measured times.
-#ifndef RONDO_TOOLS_BENCH_GPU_TABLE_FIT_TABLE_H_
-#define RONDO_TOOLS_BENCH_GPU_TABLE_FIT_TABLE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -52,5 +51,3 @@ Result<FittedTable> FitTable(const CudaTarget& target, const cuda::GpuTable& sta
                              const std::vector<TimedCase>& times);
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_GPU_TABLE_FIT_TABLE_H_

@@ -1,6 +1,5 @@
 // The GPU of this machine, and its clock under load.
-#ifndef RONDO_TOOLS_BENCH_GPU_TABLE_GPU_CLOCK_H_
-#define RONDO_TOOLS_BENCH_GPU_TABLE_GPU_CLOCK_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -22,5 +21,3 @@ Result<GpuFacts> ReadGpu();
 Result<double> CyclesAMicrosecond(const GpuFacts& gpu);
 
 }  // namespace rondo::bench
-
-#endif  // RONDO_TOOLS_BENCH_GPU_TABLE_GPU_CLOCK_H_

@@ -1,6 +1,5 @@
 // Arrays of Python's frameworks as tensors of a run, and the other way round, by DLPack and without copies.
-#ifndef RONDO_TOOLS_PYTHON_SRC_ARRAYS_H_
-#define RONDO_TOOLS_PYTHON_SRC_ARRAYS_H_
+#pragma once
 
 #include <nanobind/ndarray.h>
 
@@ -46,5 +45,3 @@ struct NewArray {
 NewArray MakeArray(const Port& port, bool on_device, const Place& place);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_ARRAYS_H_

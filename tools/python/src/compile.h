@@ -1,6 +1,5 @@
 // The compiler as Python sees it: rondo/compiling.py says what each option is.
-#ifndef RONDO_TOOLS_PYTHON_SRC_COMPILE_H_
-#define RONDO_TOOLS_PYTHON_SRC_COMPILE_H_
+#pragma once
 
 #include "tools/python/src/errors.h"
 
@@ -9,5 +8,3 @@ namespace rondo::python {
 void DeclareCompile(nb::module_& m);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_COMPILE_H_

@@ -1,6 +1,5 @@
 // Rondo's element types, by the names of numpy (and ml_dtypes) and as DLPack says them.
-#ifndef RONDO_TOOLS_PYTHON_SRC_DTYPES_H_
-#define RONDO_TOOLS_PYTHON_SRC_DTYPES_H_
+#pragma once
 
 #include <nanobind/ndarray.h>
 
@@ -26,5 +25,3 @@ const ElementType* FindType(const std::string& name);
 std::string NameOf(nanobind::dlpack::dtype dtype);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_DTYPES_H_

@@ -1,6 +1,5 @@
 // Rondo's errors as Python's: rondo/errors.py has a class for each code.
-#ifndef RONDO_TOOLS_PYTHON_SRC_ERRORS_H_
-#define RONDO_TOOLS_PYTHON_SRC_ERRORS_H_
+#pragma once
 
 #include <nanobind/nanobind.h>
 
@@ -34,5 +33,3 @@ std::string TypeName(nb::handle object);
 uint64_t Nanoseconds(nb::handle seconds, const char* what);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_ERRORS_H_

@@ -1,6 +1,5 @@
 // What DLPack asks of a consumer on a GPU, by the NVIDIA driver's functions, opened at run time.
-#ifndef RONDO_TOOLS_PYTHON_SRC_GPUS_H_
-#define RONDO_TOOLS_PYTHON_SRC_GPUS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -37,5 +36,3 @@ class Gpus {
 };
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_GPUS_H_

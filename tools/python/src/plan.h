@@ -1,6 +1,5 @@
 // Plans as Python sees them, over rondo.hpp.
-#ifndef RONDO_TOOLS_PYTHON_SRC_PLAN_H_
-#define RONDO_TOOLS_PYTHON_SRC_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -53,5 +52,3 @@ struct PlanObject {
 void DeclarePlan(nb::module_& m);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_PLAN_H_

@@ -1,6 +1,5 @@
 // A run's arrays, from what Python gives: chosen program, inputs, outputs.
-#ifndef RONDO_TOOLS_PYTHON_SRC_PREPARED_RUN_H_
-#define RONDO_TOOLS_PYTHON_SRC_PREPARED_RUN_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -27,5 +26,3 @@ PreparedRun Prepare(const OpenPlan& plan, const Place& place, nb::handle inputs,
                     nb::handle outputs);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_PREPARED_RUN_H_

@@ -1,6 +1,5 @@
 // Runtimes as Python sees them.
-#ifndef RONDO_TOOLS_PYTHON_SRC_RUNTIME_H_
-#define RONDO_TOOLS_PYTHON_SRC_RUNTIME_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -44,5 +43,3 @@ rondo_driver* MakeDriver(const std::string& name, uint32_t threads, uint32_t dev
 void DeclareRuntime(nb::module_& m);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_RUNTIME_H_

@@ -1,6 +1,5 @@
 // Sessions as Python sees them: rondo/session.py adds what asyncio needs.
-#ifndef RONDO_TOOLS_PYTHON_SRC_SESSION_H_
-#define RONDO_TOOLS_PYTHON_SRC_SESSION_H_
+#pragma once
 
 #include "tools/python/src/errors.h"
 
@@ -9,5 +8,3 @@ namespace rondo::python {
 void DeclareSession(nb::module_& m);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_SESSION_H_

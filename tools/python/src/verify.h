@@ -1,6 +1,5 @@
 // What rondo/testing.py asks of a plan.
-#ifndef RONDO_TOOLS_PYTHON_SRC_VERIFY_H_
-#define RONDO_TOOLS_PYTHON_SRC_VERIFY_H_
+#pragma once
 
 #include "tools/python/src/errors.h"
 
@@ -9,5 +8,3 @@ namespace rondo::python {
 void DeclareVerify(nb::module_& m);
 
 }  // namespace rondo::python
-
-#endif  // RONDO_TOOLS_PYTHON_SRC_VERIFY_H_

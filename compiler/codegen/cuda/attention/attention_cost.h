@@ -1,6 +1,5 @@
 // What attention is estimated to take: arithmetic over GpuTable. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_
+#pragma once
 
 #include "compiler/codegen/cuda/attention/query_tiles.h"
 #include "compiler/codegen/cuda/device/attention_fma_layout.h"
@@ -20,5 +19,3 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_

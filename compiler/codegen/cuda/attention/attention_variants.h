@@ -1,6 +1,5 @@
 // The templates of attention. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_TEMPLATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_TEMPLATES_H_
+#pragma once
 
 #include "compiler/codegen/cuda/part_context.h"
 
@@ -18,5 +17,3 @@ inline constexpr const KernelVariant* kAttentionVariants[] = {&kStagedAttention,
                                                               &kFmaAttention, &kPlainAttention};
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_TEMPLATES_H_

@@ -2,8 +2,7 @@
 // over such tiles have in common. Internal to compiler/codegen/cuda.
 //
 // In the text: `rank` is the block's number in its cluster, `group` the head, `tile` the tile of its queries.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -83,5 +82,3 @@ int ResultLanes(const PartContext& context, const QueryTiles& tiles);
 void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_

@@ -1,6 +1,5 @@
 // The templates of convolutions and pools. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
+#pragma once
 
 #include "compiler/codegen/cuda/matmul/matmul_variants.h"
 
@@ -15,5 +14,3 @@ inline constexpr const KernelVariant* kConvolutionVariants[] = {
     &kTf32Matmul,    &kSimtMatmul, &kWindowConvolution, &kPlainConvolution};
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_

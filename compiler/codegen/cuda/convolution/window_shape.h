@@ -1,7 +1,6 @@
 // WindowShape: what a thread computes of a convolution of few channels a group, or of a pool, as it slides
 // along the last spatial axis. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -46,5 +45,3 @@ std::vector<WindowCandidate> WindowCandidates(const PartContext& context);
 int64_t WindowUnits(const PartContext& context, const WindowShape& shape);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_

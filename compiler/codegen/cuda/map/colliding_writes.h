@@ -1,7 +1,6 @@
 // Maps whose writes may coincide because data says where they go: what their templates have in common.
 // Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MAP_COLLIDING_WRITES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MAP_COLLIDING_WRITES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -27,5 +26,3 @@ bool AllDifferent(std::vector<std::pair<int64_t, int64_t>> digits);
 void IndexValues(const PartContext& context, const Operand& out, const std::string& name, PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MAP_COLLIDING_WRITES_H_

@@ -1,6 +1,5 @@
 // The templates of maps. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
+#pragma once
 
 #include "compiler/codegen/cuda/part_context.h"
 
@@ -21,5 +20,3 @@ inline constexpr const KernelVariant* kMapVariants[] = {&kLastWriterMap, &kOrder
 int LanesOfMap(const PartContext& context);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_

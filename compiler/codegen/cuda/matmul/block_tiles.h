@@ -1,7 +1,6 @@
 // What variants share whose blocks copy tiles of A and B to shared memory and multiply them there: which
 // problems suit, the loop over candidates, and the text. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -70,5 +69,3 @@ Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProbl
                                    PartWriter* writer, const std::string& more = "");
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_

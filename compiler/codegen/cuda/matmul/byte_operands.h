@@ -1,7 +1,6 @@
 // What the variants of matmuls of bytes by bytes share: 8-bit integers, and FP8. Internal to
 // compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ bool MultipliesBytes(const PartContext& context, const MatmulProblem& problem);
 std::string BytesText(DType a, DType b);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BYTE_OPERANDS_H_

@@ -1,6 +1,5 @@
 // FlatLoops: several loops of a part as one. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_FLAT_LOOPS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_FLAT_LOOPS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -31,5 +30,3 @@ class FlatLoops {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_FLAT_LOOPS_H_

@@ -1,6 +1,5 @@
 // Epilogues as a library has them. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_EPILOGUE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_EPILOGUE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -22,5 +21,3 @@ struct LibraryEpilogue {
 std::optional<LibraryEpilogue> ReadLibraryEpilogue(const Part& part);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_EPILOGUE_H_

@@ -1,6 +1,5 @@
 // LibraryMatmulOf: which kernels a library for matmuls can compute as they are, and how.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_MATMUL_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_MATMUL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -23,5 +22,3 @@ std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel);
 uint64_t MostWorkspace(const LibraryMatmul& matmul, int architecture);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_MATMUL_H_

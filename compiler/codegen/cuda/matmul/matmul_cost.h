@@ -1,7 +1,6 @@
 // What matmuls are estimated to take: the arithmetic over GpuTable that variants share. Internal to
 // compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_COST_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_COST_H_
+#pragma once
 
 #include <cstdint>
 
@@ -41,5 +40,3 @@ double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target
 double MapMicroseconds(const Kernel& map, const CudaTarget& target);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_COST_H_

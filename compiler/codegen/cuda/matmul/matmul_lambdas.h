@@ -2,8 +2,7 @@
 // becomes of a sum. Internal to compiler/codegen/cuda.
 //
 // Each Write... appends one definition; its name in the text stands before it. `batch` is the batch's number.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_LAMBDAS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_LAMBDAS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -51,5 +50,3 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
                    const std::string& more, PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_LAMBDAS_H_

@@ -4,8 +4,7 @@
 //
 // Each flat number counts through some loops of the part, the last one fastest. A convolution is such a
 // matmul too: m counts output points, n output channels, k the kernel's points and the input channels.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -51,5 +50,3 @@ inline MatmulExtents ExtentsOf(const MatmulProblem& problem) {
 }
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_

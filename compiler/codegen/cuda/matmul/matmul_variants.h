@@ -3,8 +3,7 @@
 // A variant is one file: which of its configurations compute a problem, what each is estimated to take
 // (matmul_cost.h), and the text of one. A new variant: a file, a line here, a name in
 // kernel_configuration.cc.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_TEMPLATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_TEMPLATES_H_
+#pragma once
 
 #include "compiler/codegen/cuda/part_context.h"
 
@@ -34,5 +33,3 @@ inline constexpr const KernelVariant* kMatmulVariants[] = {
     &kWgmmaFp8Matmul, &kTf32Matmul,     &kSimtMatmul,       &kDotMatmul,          &kPlainMatmul};
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_TEMPLATES_H_

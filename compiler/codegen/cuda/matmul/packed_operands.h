@@ -1,7 +1,6 @@
 // What the variants of matmuls by weights in fewer bits (Part::packed) share: which problems suit, and what B
 // is to them. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_OPERANDS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_OPERANDS_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/packed_format.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
@@ -18,5 +17,3 @@ PackedFormat FormatOf(const Part& part);
 bool IsPackedBConstant(const PartContext& context);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_OPERANDS_H_

@@ -1,7 +1,6 @@
 // What the variants of matmuls by packed weights share whose tiles TMA brings
 // (device/matmul_packed_tiles.cuh): their operands, and the text. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_TILES_TEXT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_TILES_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -31,5 +30,3 @@ Result<PartLaunch> WritePackedTiles(const PartContext& context, PackedTiles matm
                                     PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_PACKED_TILES_TEXT_H_

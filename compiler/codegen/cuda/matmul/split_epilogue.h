@@ -1,6 +1,5 @@
 // SplitEpilogue: a kernel of matmuls over one A as a plain matmul and a map over its sums.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_SPLIT_EPILOGUE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_SPLIT_EPILOGUE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -24,5 +23,3 @@ struct SplitOp {
 std::optional<SplitOp> SplitEpilogue(const LoweredProgram& program, const LoweredOp& op, int value);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_SPLIT_EPILOGUE_H_

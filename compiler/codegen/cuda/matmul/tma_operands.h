@@ -1,6 +1,5 @@
 // TmaOperands: what TMA sees of a matmul's A and Bs. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -25,5 +24,3 @@ std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_

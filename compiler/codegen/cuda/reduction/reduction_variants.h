@@ -1,6 +1,5 @@
 // The templates of row reductions. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_
+#pragma once
 
 #include "compiler/codegen/cuda/part_context.h"
 
@@ -17,5 +16,3 @@ inline constexpr const KernelVariant* kReductionVariants[] = {&kRunningSums, &kT
                                                               &kColumnReduction, &kPlainReduction};
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_REDUCTION_TEMPLATES_H_

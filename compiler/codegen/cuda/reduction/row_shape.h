@@ -1,7 +1,6 @@
 // How a row's elements lie over the threads that share it, each of which keeps its own in registers; and the
 // loops over them. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -53,5 +52,3 @@ void WriteRowStage(const PartContext& context, const RowShape& shape, const Stag
                    const std::string& prefix, PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_SHAPE_H_

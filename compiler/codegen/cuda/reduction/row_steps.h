@@ -1,7 +1,6 @@
 // What templates of row reductions share: types of what a row keeps, and the steps of a stage where `width`
 // threads have one row. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_STEPS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_STEPS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ void FinishReductions(Tape tape, int64_t width, PartWriter* writer);
 void WriteRowScalars(const Part& part, const Stage& stage, const std::string& prefix, PartWriter* writer);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_ROW_STEPS_H_

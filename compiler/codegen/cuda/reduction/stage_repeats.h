@@ -1,7 +1,6 @@
 // Stages of a reduction that come again and again, as where thresholds are searched for: a loop in the text,
 // which may end early. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_STAGE_REPEATS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_STAGE_REPEATS_H_
+#pragma once
 
 #include <cstddef>
 
@@ -24,5 +23,3 @@ size_t StageThatEnds(Span<const Stage> stages, const Repeat& repeat, size_t firs
 bool ReducesTheSame(const Stage& before, const Stage& stage);
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_REDUCTION_STAGE_REPEATS_H_
