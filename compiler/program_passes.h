@@ -6,6 +6,7 @@
 
 #include "compiler/compilation.h"
 #include "compiler/passes/passes.h"
+#include "compiler/quantise/quantise.h"
 #include "compiler/shard/candidates.h"
 #include "core/status.h"
 

@@ -12,26 +12,19 @@ const Node* AsPointwise(const Graph& graph, NodeId id, TapeOp op) {
   return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == op ? &n : nullptr;
 }
 
-namespace {
-
-// Whether what `view` shows is the same all along axis `d`, whichever of its steps says so.
-bool IsSameAlong(const ir::View& view, int d) {
-  if (view.steps.back().strides[d] == 0) return true;
-  if (view.steps.size() == 1) return false;
+int64_t BlockAlong(const ir::View& view, int along) {
   ir::LoopNest nest(view.shape());
-  if (!ir::RefineLoops(view, &nest)) return false;
+  if (!ir::RefineLoops(view, &nest)) return 0;
   const std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
-  if (!map) return false;
+  if (!map) return 0;
   size_t loop = 0;
-  for (int before = 0; before < d; ++before) loop += nest.factors[static_cast<size_t>(before)].size();
-  const std::vector<int64_t>& factors = nest.factors[static_cast<size_t>(d)];
-  for (size_t f = 0; f < factors.size(); ++f) {
-    if (factors[f] > 1 && map->strides[loop + f] != 0) return false;
-  }
-  return true;
+  for (int d = 0; d < along; ++d) loop += nest.factors[static_cast<size_t>(d)].size();
+  const std::vector<int64_t>& factors = nest.factors[static_cast<size_t>(along)];
+  int64_t block = 1;
+  for (size_t i = factors.size(); i-- > 0 && (map->strides[loop + i] == 0 || factors[i] == 1);)
+    block *= factors[i];
+  return block;
 }
-
-}  // namespace
 
 std::optional<double> UniformValue(const Graph& graph, NodeId id) {
   const Node& base = graph.node(graph.BaseOf(id));
@@ -106,23 +99,9 @@ NodeId ShownOnce(ir::Builder& b, NodeId id) {
 
 ir::View ShownOnce(ir::View view) {
   for (int d = 0; d < view.shape().rank; ++d) {
-    if (view.shape()[d] > 1 && IsSameAlong(view, d)) view = ir::Slice(view, d, 0, 1, 1);
+    if (view.shape()[d] > 1 && BlockAlong(view, d) == view.shape()[d]) view = ir::Slice(view, d, 0, 1, 1);
   }
   return view;
-}
-
-ir::NodeId ReducedPicture(const Graph& graph, NodeId id) {
-  const Node& all = graph.node(id);
-  if (all.op != Op::kReduce || all.shape.elements() != 1) return ir::kNoNode;
-  const ir::ReduceKind kind = all.As<ir::ReduceAttrs>().kind;
-  if (kind != ir::ReduceKind::kMax && kind != ir::ReduceKind::kMin) return ir::kNoNode;
-  NodeId at = id;
-  while (graph.node(at).op == Op::kReduce && graph.node(at).As<ir::ReduceAttrs>().kind == kind) {
-    const NodeId input = graph.node(at).inputs[0], base = graph.BaseOf(input);
-    if (!ir::IsDense(graph.ViewOf(input), graph.node(base).shape.elements())) return ir::kNoNode;
-    at = base;
-  }
-  return graph.node(at).shape.elements() > 1 ? at : ir::kNoNode;
 }
 
 bool IsInjective(const ir::View& view) {

@@ -47,9 +47,9 @@ ir::NodeId ShownOnce(ir::Builder& b, ir::NodeId id);
 // The view with the dims along which nothing changes shown once: what is computed from it broadcasts again.
 ir::View ShownOnce(ir::View view);
 
-// The picture of which `id`, one number, is the greatest or the least of all elements, found in one step or
-// in several; kNoNode if it is no such number.
-ir::NodeId ReducedPicture(const ir::Graph& graph, ir::NodeId id);
+// How many elements in a row along dimension `along` of the view are one and the same element: all, or a
+// block of them; 0 if the view does not say.
+int64_t BlockAlong(const ir::View& view, int along);
 
 // Two element numbers of the view never meet.
 bool IsInjective(const ir::View& view);

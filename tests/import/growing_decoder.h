@@ -12,6 +12,7 @@
 #include "compiler/import/import.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/passes.h"
+#include "compiler/quantise/quantise.h"
 #include "core/scalar.h"
 #include "tests/import/model_maker.h"
 #include "tests/ir/data.h"
@@ -311,7 +312,7 @@ inline Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   passes::PassOptions options;
   options.fixed_caches = caches.inputs;
   for (const passes::PassFunction pass :
-       {passes::IntegerMatmuls, passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
+       {passes::LowerQuantised, passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
         passes::RecogniseCausal, passes::LimitToCached}) {
     RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
     EXPECT_EQ(ir::Validate(graph), "");

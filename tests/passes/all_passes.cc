@@ -1,6 +1,7 @@
 #include "tests/passes/all_passes.h"
 
 #include "compiler/passes/passes.h"
+#include "compiler/quantise/quantise.h"
 
 namespace rondo::passes {
 
@@ -21,10 +22,7 @@ constexpr Pass kPasses[] = {
     {"eliminate_common_subexpressions again", "", EliminateCommonSubexpressions},
     {"remove_dead", "", RemoveDead},
     {"label", "", Label},
-    {"small_matmuls", "", SmallMatmuls},
-    {"scaled_ranges", "", ScaledRanges},
-    {"combined_ranges", "", CombinedRanges},
-    {"ranges_in_rows", "", RangesInRows},
+    {"fuse_quant_range", "", FuseQuantRange},
     {"rematerialise", "", Rematerialise},
 };
 

@@ -1,6 +1,7 @@
 // fp8_matmuls: numbers of FP8 that are scaled are multiplied as they are, and nothing else is.
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
+#include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -26,7 +27,7 @@ struct Fp8 : SmallGraph {
   PassResult Run(bool fp8 = true) {
     PassOptions options;
     options.target.fp8 = fp8;
-    return ExpectSame(this, Fp8Matmuls, options);
+    return ExpectSame(this, LowerQuantised, options);
   }
   // Products whose factors are FP8, and whose sums are f32.
   int64_t Products() const {
@@ -76,7 +77,7 @@ TEST(Fp8Matmuls, APackedWeightIsBytesInLinesAlongK) {
     s.Out("y", s.b.MatMul(x, turned ? weight : s.b.Transpose(weight, {1, 0})));
     PassOptions options;
     options.target.fp8 = true;
-    const Result<PassResult> result = Fp8Matmuls(&s.g, options);
+    const Result<PassResult> result = LowerQuantised(&s.g, options);
     // Scales of rows change along k where rows count it.
     EXPECT_EQ(result->changes, turned ? 0 : 1);
     for (NodeId id = 0; id < s.g.size() && !turned; ++id) {

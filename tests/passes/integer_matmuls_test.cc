@@ -1,4 +1,5 @@
 // integer_matmuls: what is quantised is multiplied as 8-bit integers, and nothing else is.
+#include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -33,7 +34,7 @@ struct Quantised : SmallGraph {
   }
   NodeId Number(DType dtype, double value) { return b.Scalar(dtype, value); }
 
-  int64_t Changed() { return ExpectSame(this, IntegerMatmuls, {}, 100).changes; }
+  int64_t Changed() { return ExpectSame(this, LowerQuantised, {}, 100).changes; }
   // Products of 8-bit integers.
   int64_t Products() const {
     int64_t n = 0;
@@ -157,7 +158,7 @@ TEST(IntegerMatmuls, NumbersThatTheGraphMakesArePaddedAsBytes) {
   s.Out("y", s.b.Conv(s.Real(s.b.Cast(q, DType::kU8), zero, scale), w, Conv(1)));
   PassOptions options;
   options.target = HostTraits();
-  EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, LowerQuantised, options, 100).changes, 1);
   int64_t padded = 0;
   for (NodeId id = 0; id < s.g.size(); ++id) {
     const ir::Node& node = s.g.node(id);
@@ -209,7 +210,7 @@ TEST(IntegerMatmuls, OneChannelAGroupIsAWindowThatSlides) {
     s.Out("y", s.b.Conv(x, w, Conv(1, channels)));
     PassOptions options;
     if (host) options.target = HostTraits();
-    return ExpectSame(&s, IntegerMatmuls, options, 100).changes;
+    return ExpectSame(&s, LowerQuantised, options, 100).changes;
   };
   for (const int64_t channels : {8, 9}) EXPECT_EQ(changed(channels, true), 1);
   EXPECT_EQ(changed(8, false), 1);
@@ -227,7 +228,7 @@ TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
     s.Out("y", s.b.Conv(x, w, Conv(1, 8)));
     PassOptions options;
     if (host) options.target = HostTraits();
-    EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
+    EXPECT_EQ(ExpectSame(&s, LowerQuantised, options, 100).changes, 1);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
     for (NodeId id = 0; id < s.g.size(); ++id) {
       const ir::Node& node = s.g.node(id);
@@ -252,7 +253,7 @@ TEST(IntegerMatmuls, ZeroPointsOfWeightsTakeSumsOfWindows) {
     s.Out("y", s.b.Conv(x, w, Conv(kernel / 2)));
     PassOptions options;
     options.target = HostTraits();
-    EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
+    EXPECT_EQ(ExpectSame(&s, LowerQuantised, options, 100).changes, 1);
     EXPECT_EQ(s.Products(), 2);
     EXPECT_EQ(s.CountOf(Op::kPool), 0);
   }
@@ -268,7 +269,7 @@ TEST(IntegerMatmuls, SumsOfActivationsAreProductsOnTheHost) {
     s.Out("y", s.b.MatMul(a, b));
     PassOptions options;
     if (host) options.target = HostTraits();
-    EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, 1);
+    EXPECT_EQ(ExpectSame(&s, LowerQuantised, options, 100).changes, 1);
     EXPECT_EQ(s.Products(), host ? 3 : 1);
     EXPECT_EQ(s.CountOf(Op::kReduce), host ? 0 : 2);
   }
@@ -300,7 +301,7 @@ TEST(IntegerMatmuls, WindowsOfOnePixelHaveTheSumsOfItsChannels) {
     ir::ConvAttrs attrs = Conv(pad);
     attrs.strides.assign(2, stride);
     s.Out("y", s.b.Conv(x, w, attrs));
-    EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, {}, 100).changes, 1);
+    EXPECT_EQ(ExpectSame(&s, LowerQuantised, {}, 100).changes, 1);
     return s.CountOf(Op::kPool);
   };
   EXPECT_EQ(pools(1, 0, 1), 0);
@@ -321,7 +322,7 @@ TEST(IntegerMatmuls, GroupsOfFewChannelsAreIntegersWhereTheyAreMany) {
     s.Out("z", s.b.Conv(x, whole, Conv(1)));
     PassOptions options;
     options.target = HostTraits();
-    EXPECT_EQ(ExpectSame(&s, IntegerMatmuls, options, 100).changes, others == 8 ? 2 : 1);
+    EXPECT_EQ(ExpectSame(&s, LowerQuantised, options, 100).changes, others == 8 ? 2 : 1);
   }
 }
 

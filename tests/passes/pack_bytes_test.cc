@@ -1,6 +1,7 @@
 // pack_bytes: weights that a model dequantises from 8 bits keep them, and what reads them sees the same
 // numbers.
 #include "compiler/passes/match.h"
+#include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -95,7 +96,7 @@ TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
     for (const int64_t rows : {1, 300}) {
       SmallGraph s = Dequantised(c, rows);
       const std::vector<float> before = Numbers(s);
-      EXPECT_EQ(PackBytes(&s.g, OnHost())->changes, 1) << ir::Dump(s.g);
+      EXPECT_EQ(LowerQuantised(&s.g, OnHost())->changes, 1) << ir::Dump(s.g);
       ASSERT_TRUE(FoldConstants(&s.g, OnHost()).ok());
       ASSERT_TRUE(PackWeights(&s.g, OnHost()).ok());
       EXPECT_EQ(ir::Validate(s.g), "") << ir::Dump(s.g);
@@ -115,23 +116,23 @@ TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
 // Blocks that packed weights do not have, other readers, and other targets.
 TEST(PackBytes, WhatElseIsWidenedStaysAsItIs) {
   SmallGraph odd = Dequantised({DType::kI8, 8}, 1);
-  EXPECT_EQ(PackBytes(&odd.g, OnHost())->changes, 0);
+  EXPECT_EQ(LowerQuantised(&odd.g, OnHost())->changes, 0);
   // Zero points between codes, and beyond them: one for all, and one for each block.
   for (const double more : {0.5, -300.0}) {
     for (const bool columns : {false, true}) {
       SmallGraph between = Dequantised({DType::kU8, 0, columns, true, false, DType::kF32, more}, 1);
-      EXPECT_EQ(PackBytes(&between.g, OnHost())->changes, 0) << more;
+      EXPECT_EQ(LowerQuantised(&between.g, OnHost())->changes, 0) << more;
     }
   }
   SmallGraph gpu = Dequantised({}, 1);
-  EXPECT_EQ(PackBytes(&gpu.g, {})->changes, 0);
+  EXPECT_EQ(LowerQuantised(&gpu.g, {})->changes, 0);
   SmallGraph shown = Dequantised({}, 1);
   NodeId weight = ir::kNoNode;
   for (NodeId id = 0; id < shown.g.size(); ++id) {
     if (AsPointwise(shown.g, id, TapeOp::kMul) != nullptr) weight = id;
   }
   shown.Out("w", weight);
-  EXPECT_EQ(PackBytes(&shown.g, OnHost())->changes, 0);
+  EXPECT_EQ(LowerQuantised(&shown.g, OnHost())->changes, 0);
 }
 
 }  // namespace

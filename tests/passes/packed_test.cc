@@ -1,5 +1,6 @@
 // Weights in fewer bits: what rounding loses, how codes lie, and that who reads them sees the same numbers.
 #include "compiler/ir/packed_parts.h"
+#include "compiler/quantise/quantise.h"
 #include "core/synthetic.h"
 #include "tests/passes/small_graph.h"
 

@@ -1,4 +1,5 @@
 // ranges_in_rows: what quantises a picture finds its range in each row, and computes the same.
+#include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -58,7 +59,13 @@ int64_t Changed(SmallGraph* s, const RangedPicture& picture) {
   s->Out("zero", zero);
   PassOptions options;
   options.target.clusters = picture.clusters;
-  return ExpectSame(s, RangesInRows, options).changes;
+  return ExpectSame(
+             s,
+             [](ir::Graph* g, const PassOptions& o) {
+               return Tidied(g, FindRangesInRows(g, o.target.clusters));
+             },
+             options)
+      .changes;
 }
 
 // Reductions of lines to one number for each row, and to one for all.

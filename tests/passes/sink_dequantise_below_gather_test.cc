@@ -1,4 +1,5 @@
 // sink_dequantise_below_gather: of a table in few bits, only the rows that a run takes are widened.
+#include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -37,7 +38,7 @@ struct Table : SmallGraph {
 
 TEST(SinkDequantiseBelowGather, OnlyTheRowsThatAreTakenAreWidened) {
   Table s;
-  EXPECT_EQ(ExpectSame(&s, SinkDequantiseBelowGather, {}, kRows - 1).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, LowerQuantised, {}, kRows - 1).changes, 1);
   EXPECT_EQ(s.WholeTables(), 0) << ir::Dump(s.g);
   EXPECT_EQ(s.CountOf(Op::kIndexedRead), 2);  // numbers, and their rows' scales
   // Nothing is left for this pass that folding would widen.
@@ -47,10 +48,10 @@ TEST(SinkDequantiseBelowGather, OnlyTheRowsThatAreTakenAreWidened) {
 TEST(SinkDequantiseBelowGather, ASmallTableThatAMatmulReadsAsWellIsLeftToBeFolded) {
   Table s;
   s.Out("product", s.b.MatMul(s.In("x", {2, kRows}), s.table));
-  EXPECT_EQ(ExpectSame(&s, SinkDequantiseBelowGather, {}, kRows - 1).changes, 0);
+  EXPECT_EQ(ExpectSame(&s, LowerQuantised, {}, kRows - 1).changes, 0);
   PassOptions large;
   large.fold_bytes = kRows * kColumns;
-  EXPECT_EQ(ExpectSame(&s, SinkDequantiseBelowGather, large, kRows - 1).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, LowerQuantised, large, kRows - 1).changes, 1);
 }
 
 TEST(SinkDequantiseBelowGather, WhatIsNoWideningStaysAsItIs) {
@@ -59,7 +60,7 @@ TEST(SinkDequantiseBelowGather, WhatIsNoWideningStaysAsItIs) {
   const NodeId angles =
       s.b.Unary(TapeOp::kCos, s.b.Floats(DType::kF32, {kRows, 1}, std::vector<double>(kRows, 0.5)));
   s.Out("y", s.b.Gather(angles, s.In("index", {kTaken}, DType::kI64), 0));
-  EXPECT_EQ(ExpectSame(&s, SinkDequantiseBelowGather, {}, kRows - 1).changes, 0);
+  EXPECT_EQ(ExpectSame(&s, LowerQuantised, {}, kRows - 1).changes, 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/builder.h"
 #include "compiler/ir/evaluate.h"
+#include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "core/scalar.h"
 
@@ -56,6 +57,12 @@ inline ir::Values RandomInputs(const ir::Graph& g, int64_t most = 2) {
 }
 
 // Runs the pass and expects a valid graph with the same outputs; gives its result.
+// What a step of a pass has changed, as a pass.
+inline Result<PassResult> Tidied(ir::Graph* graph, int64_t changes) {
+  Tidy(graph);
+  return PassResult{changes, ""};
+}
+
 inline PassResult ExpectSame(SmallGraph* s, Result<PassResult> (*pass)(ir::Graph*, const PassOptions&),
                              const PassOptions& options = {}, int64_t most = 2) {
   EXPECT_EQ(ir::Validate(s->g), "");

@@ -1,4 +1,5 @@
 // small_matmuls: a product of bytes of one row, quantised by its range, is sums.
+#include "compiler/quantise/steps.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -57,7 +58,8 @@ int64_t SummedIn(SmallGraph* s, const Squeeze& squeeze) {
   }
   s->Out("y", b.Mul(b.Cast(y, DType::kF32), b.Expand(scale, results)));
   if (squeeze.other_reader) s->Out("q", q);
-  return ExpectSame(s, SmallMatmuls).changes;
+  return ExpectSame(s, [](ir::Graph* g, const PassOptions&) { return Tidied(g, SumSmallMatmuls(g)); })
+      .changes;
 }
 
 TEST(SmallMatmuls, BecomeSumsThatFindTheRange) {

@@ -1,6 +1,7 @@
 // Graphs whose weights are packed, as models bring them or --quantize-weights makes them: every device's
 // share stays packed, and numbers are never rounded again.
 #include "compiler/ir/packed.h"
+#include "compiler/quantise/quantise.h"
 #include "tests/shard/same_results.h"
 
 namespace rondo::shard {

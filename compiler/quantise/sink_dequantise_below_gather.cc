@@ -1,9 +1,8 @@
-// SinkDequantiseBelowGather: rows of a table in few bits are read before they are widened and scaled.
+// Rows of a table in few bits are read before they are widened and scaled.
 #include <algorithm>
 
 #include "compiler/ir/rebase.h"
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
 
@@ -23,14 +22,14 @@ class Reading {
     const NodeId table = g_->BaseOf(read.inputs[0]);
     const IndexedAttrs attrs = read.As<IndexedAttrs>();
     if (g_->node(table).op != Op::kPointwise || read.shape.elements() >= g_->node(table).shape.elements())
-      return ir::kNoNode;
+      return kNoNode;
     narrow_ = false;
     bytes_ = ByteSize(g_->node(table).dtype);
     elements_ = g_->node(table).shape.elements();
-    if (!IsTable(read.inputs[0], attrs, kMostSteps) || !narrow_) return ir::kNoNode;
+    if (!IsTable(read.inputs[0], attrs, kMostSteps) || !narrow_) return kNoNode;
     // What something else reads as well is folded if it is small, and then better read as it is.
-    if (elements_ * bytes_ <= fold_bytes_ && !IsOnlyRead(table)) return ir::kNoNode;
-    ir::Builder b = BuilderLike(g_, id);
+    if (elements_ * bytes_ <= fold_bytes_ && !IsOnlyRead(table)) return kNoNode;
+    Builder b = BuilderLike(g_, id);
     shape_ = read.shape;
     index_.assign(read.inputs.begin() + 1, read.inputs.end());
     return Read(b, read.inputs[0], attrs);
@@ -67,7 +66,7 @@ class Reading {
     });
   }
 
-  NodeId Read(ir::Builder& b, NodeId id, IndexedAttrs attrs) {
+  NodeId Read(Builder& b, NodeId id, IndexedAttrs attrs) {
     if (g_->node(id).op == Op::kView) ir::Rebase(g_->ViewOf(id), &attrs);
     const NodeId base = g_->BaseOf(id);
     if (g_->node(base).op == Op::kConstant)
@@ -89,19 +88,17 @@ class Reading {
 
 }  // namespace
 
-Result<PassResult> SinkDequantiseBelowGather(Graph* graph, const PassOptions& options) {
-  PassResult result;
-  Reading reading(graph, options.fold_bytes);
+int64_t SinkDequantiseBelowGather(Graph* graph, int64_t fold_bytes) {
+  Reading reading(graph, fold_bytes);
+  int64_t changes = 0;
   for (NodeId id = 0, end = graph->size(); id < end; ++id) {
     if (graph->node(id).dead || graph->node(id).op != Op::kIndexedRead) continue;
     const NodeId instead = reading.Rewrite(id);
-    if (instead == ir::kNoNode || !graph->KeepsAnnotations(id, instead)) continue;
+    if (instead == kNoNode || !graph->KeepsAnnotations(id, instead)) continue;
     graph->Replace(id, instead);
-    ++result.changes;
+    ++changes;
   }
-  Tidy(graph);  // import leaves what nobody came to need
-  if (result.changes > 0) result.text = Count(result.changes, "table") + " read before it is widened";
-  return result;
+  return changes;
 }
 
 }  // namespace rondo::passes

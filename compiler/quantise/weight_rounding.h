@@ -1,10 +1,10 @@
-// RoundWeights: a weight in f32, f16 or bf16 as numbers of fewer bits. Internal to compiler/passes.
+// RoundWeights: a weight in f32, f16 or bf16 as numbers of fewer bits. Internal to compiler/quantise.
 #pragma once
 
 #include <memory>
 
 #include "compiler/ir/packed.h"
-#include "compiler/passes/weight_layout.h"
+#include "compiler/quantise/weight_layout.h"
 
 namespace rondo::passes {
 

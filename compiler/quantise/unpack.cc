@@ -1,4 +1,4 @@
-#include "compiler/passes/unpack.h"
+#include "compiler/quantise/unpack.h"
 
 #include <bit>
 

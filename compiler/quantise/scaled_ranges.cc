@@ -1,17 +1,15 @@
-// ScaledRanges: the range of a picture that is another one times a factor a channel is found from the
+// The range of a picture that is another one times a factor a channel is found from the
 // extremes of that one's channels.
 //
 // Squeeze-and-excitation takes the mean of each channel of a picture, and multiplies the channel by what it
 // makes of all means. What takes the mean finds the extremes of the channel as well; with the factors they
-// are the range of the products (scaled_lines.h), so that nobody looks at all of those before they are
+// are the range of the products (ScaledLines), so that nobody looks at all of those before they are
 // quantised.
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/scaled_lines.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
 
@@ -150,12 +148,6 @@ std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id) {
   return std::nullopt;
 }
 
-Result<PassResult> ScaledRanges(Graph* graph, const PassOptions&) {
-  PassResult result;
-  result.changes = Ranges(graph).Run();
-  Tidy(graph);
-  result.text = Count(result.changes, "extreme") + " found from those of what is scaled";
-  return result;
-}
+int64_t FindScaledRanges(Graph* graph) { return Ranges(graph).Run(); }
 
 }  // namespace rondo::passes

@@ -5,8 +5,8 @@
 
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/weight_rounding.h"
+#include "compiler/quantise/quantise.h"
+#include "compiler/quantise/weight_rounding.h"
 
 namespace rondo::passes {
 

@@ -1,4 +1,5 @@
-// simplify_quantisation: what is quantised again as it was is left as it is, and nothing else is.
+// keep_quantised: what is quantised again as it was is left as it is, and nothing else is.
+#include "compiler/quantise/quantise.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -21,7 +22,7 @@ struct Quantised : SmallGraph {
     y = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, low), low + 255);
     return b.Cast(y, dtype);
   }
-  int64_t Changed() { return ExpectSame(this, SimplifyQuantisation, {}, 100).changes; }
+  int64_t Changed() { return ExpectSame(this, KeepQuantised, {}, 100).changes; }
 };
 
 ir::PoolAttrs Window(int64_t pad) {
@@ -33,7 +34,7 @@ ir::PoolAttrs Window(int64_t pad) {
   return attrs;
 }
 
-TEST(SimplifyQuantisation, TheSameStepsGiveTheSameNumbers) {
+TEST(KeepQuantised, TheSameStepsGiveTheSameNumbers) {
   for (DType dtype : {DType::kU8, DType::kI8}) {
     for (double zero : {0.0, 9.0}) {
       Quantised s;
@@ -45,7 +46,7 @@ TEST(SimplifyQuantisation, TheSameStepsGiveTheSameNumbers) {
   }
 }
 
-TEST(SimplifyQuantisation, InOneChainOfFloatsToo) {
+TEST(KeepQuantised, InOneChainOfFloatsToo) {
   Quantised s;
   const NodeId x = s.In("x", Shape({24}));
   const NodeId once = s.Whole(x, 3, 0.01, DType::kU8);
@@ -55,7 +56,7 @@ TEST(SimplifyQuantisation, InOneChainOfFloatsToo) {
   EXPECT_EQ(s.CountOf(TapeOp::kDiv), 1);
 }
 
-TEST(SimplifyQuantisation, OtherStepsStay) {
+TEST(KeepQuantised, OtherStepsStay) {
   const auto rounds = [](double zero, double scale, DType dtype) {
     Quantised s;
     const NodeId x = s.In("x", Shape({24}), DType::kU8);
@@ -73,7 +74,7 @@ TEST(SimplifyQuantisation, OtherStepsStay) {
   EXPECT_EQ(s.Changed(), 0);
 }
 
-TEST(SimplifyQuantisation, MaximaOfWindowsAreOfTheNumbers) {
+TEST(KeepQuantised, MaximaOfWindowsAreOfTheNumbers) {
   for (int64_t pad : {0, 1}) {
     Quantised s;
     const NodeId x = s.In("x", Shape({1, 3, 7, 8}), DType::kU8);
@@ -93,7 +94,7 @@ TEST(SimplifyQuantisation, MaximaOfWindowsAreOfTheNumbers) {
   EXPECT_EQ(negative.Changed(), 0);
 }
 
-TEST(SimplifyQuantisation, PiecesOfOneFormArePutTogetherAsNumbers) {
+TEST(KeepQuantised, PiecesOfOneFormArePutTogetherAsNumbers) {
   const auto changed = [](double other) {
     Quantised s;
     const NodeId x = s.In("x", Shape({2, 3}), DType::kI8), y = s.In("y", Shape({2, 5}), DType::kI8);
@@ -106,7 +107,7 @@ TEST(SimplifyQuantisation, PiecesOfOneFormArePutTogetherAsNumbers) {
 }
 
 // On the host, whose threads share what is reduced; GPUs read many lines at once.
-TEST(SimplifyQuantisation, RangesAreFoundAtOnceOnTheHost) {
+TEST(KeepQuantised, RangesAreFoundAtOnceOnTheHost) {
   for (const bool host : {true, false}) {
     for (const auto& [kind, shape, line] : {std::tuple{ir::ReduceKind::kMax, Shape({2, 3, 5, 7}), 2},
                                             {ir::ReduceKind::kMin, Shape({2, 3, 5, 7}), 2},
@@ -123,7 +124,7 @@ TEST(SimplifyQuantisation, RangesAreFoundAtOnceOnTheHost) {
       PassOptions options;
       if (host) options.target = HostTraits();
       const bool expected = host && kind != ir::ReduceKind::kSum;
-      EXPECT_EQ(ExpectSame(&s, SimplifyQuantisation, options, 100).changes, expected ? 1 : 0);
+      EXPECT_EQ(ExpectSame(&s, KeepQuantised, options, 100).changes, expected ? 1 : 0);
       int reductions = 0;
       for (NodeId id : s.g.TopologicalOrder()) {
         reductions += s.g.node(id).op == Op::kReduce;

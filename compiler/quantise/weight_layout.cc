@@ -1,4 +1,4 @@
-#include "compiler/passes/weight_layout.h"
+#include "compiler/quantise/weight_layout.h"
 
 namespace rondo::passes {
 

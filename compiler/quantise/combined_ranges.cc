@@ -1,4 +1,4 @@
-// CombinedRanges: the kernel that computes a picture finds its extremes as well.
+// The kernel that computes a picture finds its extremes as well.
 //
 // A range is known where a product still has its elements: each extreme becomes one number of memory, which
 // begins as the number that the range holds anyway and all elements combine into (ir::CombinesIntoOne). What
@@ -14,9 +14,7 @@
 #include <set>
 #include <vector>
 
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/scaled_lines.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
 
@@ -172,33 +170,26 @@ class Numbers {
 
 }  // namespace
 
-Result<PassResult> CombinedRanges(Graph* graph, const PassOptions&) {
-  PassResult result;
-  if (graph->annotated) {
-    result.text = "left out: annotations bind nodes to kernels of their own";
-    return result;
-  }
+int64_t CombineRanges(Graph* graph) {
   const std::vector<FoundExtreme> found = ExtremeFinder(graph).Find();
-  if (!found.empty()) {
-    const NodeId starts = StartsOf(graph, found);
-    std::vector<NodeId> cells;
-    for (size_t k = 0; k < found.size(); ++k) {
-      const FoundExtreme& one = found[k];
-      Builder b = BuilderLike(graph, one.id);
-      ir::IndexedAttrs attrs;
-      attrs.map = ir::DenseView(graph->node(one.picture).shape);
-      std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
-      attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
-      const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
-      cells.push_back(b.IndexedWrite(cell, one.picture, {}, attrs));
-      const NodeId all = b.Reshape(cells.back(), graph->node(one.id).shape);
-      if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++result.changes;
-    }
-    Numbers(graph, found, cells).Run();
+  if (found.empty()) return 0;
+  const NodeId starts = StartsOf(graph, found);
+  std::vector<NodeId> cells;
+  int64_t changes = 0;
+  for (size_t k = 0; k < found.size(); ++k) {
+    const FoundExtreme& one = found[k];
+    Builder b = BuilderLike(graph, one.id);
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::DenseView(graph->node(one.picture).shape);
+    std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
+    attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
+    const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
+    cells.push_back(b.IndexedWrite(cell, one.picture, {}, attrs));
+    const NodeId all = b.Reshape(cells.back(), graph->node(one.id).shape);
+    if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++changes;
   }
-  Tidy(graph);
-  result.text = Count(result.changes, "extreme") + " found by the kernels that compute pictures";
-  return result;
+  Numbers(graph, found, cells).Run();
+  return changes;
 }
 
 }  // namespace rondo::passes

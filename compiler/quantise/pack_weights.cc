@@ -8,8 +8,9 @@
 #include "compiler/ir/packed_parts.h"
 #include "compiler/ir/rebase.h"
 #include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/unpack.h"
+#include "compiler/quantise/quantise.h"
+#include "compiler/quantise/quantised.h"
+#include "compiler/quantise/unpack.h"
 
 namespace rondo::passes {
 
@@ -199,8 +200,7 @@ Result<PassResult> PackWeights(Graph* graph, const PassOptions& options) {
   Packing packing(graph, options);
   for (NodeId id = 0, end = graph->size(); id < end; ++id) {
     const Node& n = graph->node(id);
-    if (!n.dead && n.op == Op::kConstant && n.As<ir::ConstantAttrs>().data->packed != nullptr)
-      packing.Constant(id);
+    if (!n.dead && IsPackedConstant(n)) packing.Constant(id);
   }
   PassResult result = packing.Result();
   if (!result.text.empty()) Tidy(graph);

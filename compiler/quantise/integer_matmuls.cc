@@ -1,179 +1,78 @@
-// Products of quantised numbers. A factor (q - zero) * scale, as it comes from DequantizeLinear or from what
-// ONNX's integer operators subtract, is *quantised*; of two such factors
+// IntegerMatmuls: products of numbers quantised to 8-bit integers multiply the integers. Of two such factors
 //   sum (a - za)(w - zw) = sum a w - za sum w - zw sum a + count za zw,
-// so that the product itself is one of 8-bit integers, exact in i32, what is known of the weight is a
-// constant, and the scales multiply the sums.
+// so that the product itself is exact in i32, what is known of the weight is a constant, and the scales
+// multiply the sums.
 #include <algorithm>
 #include <cstring>
 
 #include "compiler/ir/shares.h"
-#include "compiler/ir/turned.h"
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/quantised_padding.h"
-#include "compiler/passes/replace_matmuls.h"
+#include "compiler/quantise/lowering.h"
+#include "compiler/quantise/quantised_padding.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
+
 namespace {
 
 using ir::ConstantData;
 
 constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
-constexpr int64_t kMostWeightBytes = int64_t{1} << 31;
-constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
+constexpr int64_t kFewChannels = 16;   // of a group among several: vectors along them pay no more
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
-// (numbers - zero) * scale. Zero (integers) and scale (floats) broadcast to the numbers; kNoNode where there
-// is none.
-struct Quantised {
-  NodeId numbers = kNoNode, zero = kNoNode, scale = kNoNode;
-};
-
-// What multiplies a product of such factors: sums of a tensor's numbers, and how many there are.
-class Rewriter {
+class Rewriter : public Lowering {
  public:
   // `few`: groups of few channels, too.
-  Rewriter(ir::Graph* graph, NodeId id, bool integers, bool few)
-      : g_(*graph), b_(BuilderLike(graph, id)), id_(id), integers_(integers), few_(few) {}
+  Rewriter(Graph* graph, NodeId id, bool integers, bool few)
+      : Lowering(graph, id), integers_(integers), few_(few) {}
 
   // What computes the same on integers; kNoNode where a factor is not quantised.
   NodeId Rewrite() {
     const Node& node = g_.node(id_);
-    return node.op == Op::kMatMul ? MatMul(node) : Conv(node);
+    Quantised a, w;
+    if (node.shape.elements() == 0 || !(node.op == Op::kMatMul ? SuitsMatMul(node) : SuitsConv(node)) ||
+        !ReadFactors(&a, &w) || !Is8BitInteger(g_.node(a.codes).dtype) ||
+        !Is8BitInteger(g_.node(w.codes).dtype) || !FollowSums(a, w))
+      return kNoNode;
+    return node.op == Op::kMatMul ? MatMul(node, a, w) : Conv(node, a, w);
   }
 
  private:
-  NodeId Through(NodeId id, size_t i) { return ShownInput(b_, id, i); }
-  NodeId Once(NodeId id) { return ShownOnce(b_, id); }
-  bool IsZero(NodeId id) const {
-    const std::optional<double> value = UniformValue(g_, id);
-    return value && *value == 0;
-  }
-
-  // The parts of a quantised factor, from outside in: a scale, a cast, a zero point, a cast.
-  bool Read(NodeId id, Quantised* q) {
-    constexpr int kMostSteps = 8;
-    for (int step = 0; step < kMostSteps; ++step) {
-      const Node& node = g_.node(g_.BaseOf(id));
-      if (Is8Bit(node.dtype)) {
-        q->numbers = id;
-        q->zero = Once(q->zero);
-        q->scale = Once(q->scale);
-        return true;
-      }
-      if (node.op != Op::kPointwise) return false;
-      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
-      if (op == TapeOp::kMul && IsFloat(node.dtype) && q->scale == kNoNode && q->zero == kNoNode) {
-        // The scale is what was no integer.
-        const bool second = IsWidened(Through(id, 0));
-        q->scale = Through(id, second ? 1 : 0);
-        id = Through(id, second ? 0 : 1);
-      } else if (op == TapeOp::kSub && q->zero == kNoNode && IsWholeAndSmall(Through(id, 1))) {
-        NodeId zero = Through(id, 1);
-        id = Through(id, 0);
-        while (AsPointwise(g_, g_.BaseOf(zero), TapeOp::kCast) != nullptr &&
-               KeepsNumbers(g_.node(g_.BaseOf(zero))))
-          zero = Through(zero, 0);
-        if (!IsZero(zero)) q->zero = zero;
-      } else if (op == TapeOp::kCast && KeepsNumbers(node)) {
-        id = Through(id, 0);
-      } else {
-        return false;
-      }
-    }
-    return false;
-  }
-  // Whether a cast of 8-bit numbers, or of what they become, changes none (but by rounding what was scaled).
-  bool KeepsNumbers(const Node& cast) const {
-    const DType to = cast.dtype, from = g_.node(cast.inputs[0]).dtype;
-    const bool wide = IsFloat(to) || to == DType::kI16 || to == DType::kI32 || to == DType::kI64;
-    return wide && (IsFloat(to) || !IsFloat(from)) && from != DType::kBool;
-  }
-  // Whether zero points are whole numbers that 32 bits hold many times over.
-  bool IsWholeAndSmall(NodeId id) {
-    const Node& node = g_.node(g_.BaseOf(id));
-    if (Is8Bit(node.dtype)) return true;
-    if (AsPointwise(g_, node.id, TapeOp::kCast) != nullptr && KeepsNumbers(node))
-      return IsWholeAndSmall(node.inputs[0]);
-    constexpr double kMost = 1 << 15;
-    std::shared_ptr<const ConstantData> data;
-    const NodeId once = Once(id);
-    if (!b_.ConstantValue(once, ir::kMaxReadBytes, &data)) return false;
-    std::vector<double> values;
-    std::vector<int64_t> integers;
-    if (IsFloat(data->dtype) ? !b_.ConstantFloats(once, &values) : !b_.ConstantInts(once, &integers))
-      return false;
-    values.insert(values.end(), integers.begin(), integers.end());
-    return std::all_of(values.begin(), values.end(), [](double v) {
-      return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost;
-    });
-  }
-  // Whether it is made of integers by casts and differences.
-  bool IsWidened(NodeId id) {
-    for (int step = 0; step < 4; ++step) {
-      const Node& node = g_.node(g_.BaseOf(id));
-      if (!IsFloat(node.dtype)) return true;
-      if (node.op != Op::kPointwise) return false;
-      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
-      if (op != TapeOp::kCast && op != TapeOp::kSub) return false;
-      id = Through(id, 0);
-    }
-    return false;
-  }
-
   // As i32: exact for zero points.
   NodeId Whole(NodeId zero) { return zero == kNoNode ? zero : b_.Cast(zero, DType::kI32); }
 
-  // The bytes of a weight, signed: u8 numbers less 128, the zero point, too. Rank r with dims that only
-  // repeat shown once. Null where it is no constant.
-  std::shared_ptr<const ConstantData> Signed(Quantised* w) {
-    std::shared_ptr<const ConstantData> value;
-    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value)) return nullptr;
-    if (value->dtype == DType::kI8) return value;
+  // The bytes of a weight, signed: u8 codes less 128, the zero point, too. Null where it is no constant.
+  Data Signed(Quantised* w) {
+    const Data value = Known(w->codes);
+    if (value == nullptr || value->dtype == DType::kI8) return value;
     std::vector<uint8_t> bytes(value->bytes.begin(), value->bytes.end());
     for (uint8_t& byte : bytes) byte ^= 0x80;
     const NodeId offset = b_.Scalar(DType::kI32, 128);
     w->zero = w->zero == kNoNode ? b_.Unary(TapeOp::kNeg, offset) : b_.Sub(Whole(w->zero), offset);
-    if (IsZero(w->zero)) w->zero = kNoNode;
+    if (UniformValue(g_, w->zero) == 0.0) w->zero = kNoNode;
     return ConstantData::Own(DType::kI8, value->shape, std::move(bytes));
-  }
-  NodeId Weight(std::shared_ptr<const ConstantData> data, NodeId like) {
-    const NodeId weight = b_.Constant(std::move(data));
-    g_.node(weight).name = g_.node(g_.BaseOf(like)).name;
-    return weight;
   }
 
   // ------------------------------------------------------------------------------------ matmul
 
-  // The weight laid out with k innermost, shown as before; and, if it is known, what each column sums to,
-  // [..., 1, n].
+  // The weight laid out with k innermost; and, if it is known, what each column sums to, [..., 1, n].
   NodeId MatMulWeight(Quantised* w, NodeId* sums) {
-    const Shape shown = g_.node(w->numbers).shape;
-    const std::shared_ptr<const ConstantData> data = Signed(w);
-    if (data == nullptr) return w->numbers;
-    const Shape s = data->shape;
-    const int r = s.rank;
-    const int64_t k = s[r - 2], n = s[r - 1];
-    if (k != shown[r - 2] || n != shown[r - 1]) return w->numbers;  // one row or column for all
-    std::vector<uint8_t> turned = ir::Turned(data->bytes, k, n);
-    std::vector<int64_t> columns(turned.size() / static_cast<size_t>(k), 0);
+    Quantised own = *w;
+    const Data data = Signed(&own);
+    const NodeId weight = data == nullptr ? kNoNode : LinesAlongK(data, w->codes);
+    if (weight == kNoNode) return w->codes;
+    *w = own;
+    Shape summed = data->shape;
+    const size_t k = static_cast<size_t>(summed[summed.rank - 2]);
+    summed[summed.rank - 2] = 1;
+    const uint8_t* const lines = g_.node(g_.BaseOf(weight)).As<ir::ConstantAttrs>().data->bytes.data();
+    std::vector<int64_t> columns(data->bytes.size() / k, 0);
     ir::InShares(static_cast<int64_t>(columns.size()), 1, [&](int64_t first, int64_t last) {
-      for (int64_t column = first; column < last; ++column) {
-        int64_t sum = 0;
-        for (int64_t i = 0; i < k; ++i)
-          sum += static_cast<int8_t>(turned[static_cast<size_t>(column * k + i)]);
-        columns[static_cast<size_t>(column)] = sum;
+      for (size_t column = static_cast<size_t>(first); column < static_cast<size_t>(last); ++column) {
+        for (size_t i = 0; i < k; ++i) columns[column] += static_cast<int8_t>(lines[column * k + i]);
       }
     });
-    Shape laid = s, summed = s;
-    std::swap(laid[r - 2], laid[r - 1]);
-    summed[r - 2] = 1;
-    std::vector<int> perm;
-    for (int d = 0; d < r; ++d) perm.push_back(d < r - 2 ? d : d == r - 2 ? r - 1 : r - 2);
     *sums = b_.Ints(DType::kI32, summed, columns);
-    const NodeId weight = Weight(ConstantData::Own(DType::kI8, laid, std::move(turned)), w->numbers);
-    return b_.Expand(b_.Transpose(weight, perm), shown);
+    return weight;
   }
 
   // A right side by which a product is the sum of what the left side multiplies, for every column.
@@ -184,24 +83,16 @@ class Rewriter {
     return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, type), {axis}, true);
   }
 
-  NodeId MatMul(const Node& node) {
-    Quantised a, w;
+  static bool SuitsMatMul(const Node& node) { return node.dtype == DType::kI32 || IsFloat(node.dtype); }
+  NodeId MatMul(const Node& node, const Quantised& a, Quantised w) {
     const NodeId left = node.inputs[0], right = node.inputs[1];
     const DType type = node.dtype;
     const int r = node.shape.rank;
-    if (type != DType::kI32 && !IsFloat(type)) return kNoNode;
-    if (!Read(left, &a) || !Read(right, &w) || node.shape.elements() == 0) return kNoNode;
     if (type == DType::kI32 && (a.scale != kNoNode || w.scale != kNoNode)) return kNoNode;
-    for (NodeId each : {a.zero, a.scale}) {
-      if (each != kNoNode && g_.node(each).shape[r - 1] != 1) return kNoNode;  // changes along k
-    }
-    for (NodeId each : {w.zero, w.scale}) {
-      if (each != kNoNode && g_.node(each).shape[r - 2] != 1) return kNoNode;
-    }
     const int64_t k = g_.node(left).shape[r - 1];
     NodeId columns = kNoNode;
     const NodeId weight = MatMulWeight(&w, &columns);
-    NodeId y = b_.MatMul(a.numbers, weight);
+    NodeId y = b_.MatMul(a.codes, weight);
     // Short sums are exact in f32, which most GPUs are quicker with.
     constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
     const DType whole = k <= kShort && IsFloat(type) && !integers_ ? DType::kF32 : DType::kI32;
@@ -210,15 +101,15 @@ class Rewriter {
     // The host adds up rows of the left side as it multiplies them.
     const bool beside = integers_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
     if (a.zero != kNoNode) {
-      columns = of(columns == kNoNode ? ColumnSums(w.numbers, whole) : columns);
+      columns = of(columns == kNoNode ? ColumnSums(w.codes, whole) : columns);
       y = b_.Sub(y, b_.Mul(of(a.zero), Centred(columns, of(w.zero), k)));
     }
     if (w.zero != kNoNode) {
-      const NodeId rows = beside ? b_.MatMul(a.numbers, Ones(g_.node(weight).dtype, g_.node(weight).shape))
-                                 : Sums(a.numbers, r - 1, whole);
+      const NodeId rows = beside ? b_.MatMul(a.codes, Ones(g_.node(weight).dtype, g_.node(weight).shape))
+                                 : Sums(a.codes, r - 1, whole);
       y = b_.Sub(y, b_.Mul(of(w.zero), rows));
     }
-    return Scaled(y, a.scale, w.scale, type);
+    return Scaled(y, a.scale, w.scale);
   }
 
   // What each column of a right side sums to, [..., 1, n]: on the host a product by one row of ones, which
@@ -237,36 +128,16 @@ class Rewriter {
     return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(count)));
   }
 
-  NodeId Scaled(NodeId y, NodeId a, NodeId w, DType type) {
-    if (type == DType::kI32) return y;
-    y = b_.Cast(y, DType::kF32);
-    if (a != kNoNode) a = b_.Cast(a, DType::kF32);
-    if (w != kNoNode) w = b_.Cast(w, DType::kF32);
-    const NodeId scale = a == kNoNode ? w : w == kNoNode ? a : b_.Mul(a, w);
-    if (scale != kNoNode) y = b_.Mul(y, scale);
-    return b_.Cast(y, type);
-  }
-
   // ------------------------------------------------------------------------------- convolution
-
-  // [o, 1, ...] as [1, o, 1, ...]; what is one number stays so.
-  NodeId AlongChannels(NodeId x, int rank) {
-    if (x == kNoNode) return x;
-    const int64_t count = g_.node(x).shape.elements();
-    Shape shape;
-    shape.rank = rank;
-    for (int d = 0; d < rank; ++d) shape[d] = d == 1 ? count : 1;
-    return b_.Reshape(x, shape);
-  }
 
   // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24.
   NodeId ChannelSums(const Quantised& a, int64_t channels, int64_t groups) {
-    const Shape shape = g_.node(a.numbers).shape;
+    const Shape shape = g_.node(a.codes).shape;
     Shape split{shape[0], groups, channels}, grouped = shape;
     grouped[1] = groups;
     split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
     const NodeId x =
-        b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.numbers, DType::kF32), split), {2}, false);
+        b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(b_.Cast(a.codes, DType::kF32), split), {2}, false);
     return b_.Reshape(x, grouped);
   }
 
@@ -318,12 +189,10 @@ class Rewriter {
 
   // A weight less its zero points, where those are known: in 8 bits if they hold it, else in 16. Windows that
   // slide have no sums that are cheaper than the products.
-  std::shared_ptr<const ConstantData> LessZeroPoints(Quantised* w) {
-    std::shared_ptr<const ConstantData> value;
+  Data LessZeroPoints(Quantised* w) {
+    const Data value = Known(w->codes);
     std::vector<int64_t> zeros;
-    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value) ||
-        !b_.ConstantInts(Whole(w->zero), &zeros))
-      return nullptr;
+    if (value == nullptr || !b_.ConstantInts(Whole(w->zero), &zeros)) return nullptr;
     const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
     const int64_t most = integers_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
     std::vector<uint8_t> narrow;
@@ -357,32 +226,24 @@ class Rewriter {
     return sums;
   }
 
-  NodeId Conv(const Node& node) {
-    Quantised a, w;
-    const DType type = node.dtype;
-    const int r = node.shape.rank;
+  bool SuitsConv(const Node& node) const {
+    const Shape& weight = g_.node(node.inputs[1]).shape;
+    const ir::ConvAttrs& attrs = node.As<ir::ConvAttrs>();
+    const bool few = attrs.groups > 1 && weight[1] < kFewChannels && !Slides(weight, attrs);
+    return IsFloat(node.dtype) && (!few || few_) && weight.elements() / weight[0] <= kMostDepth;
+  }
+  NodeId Conv(const Node& node, const Quantised& a, Quantised w) {
     const Shape weight_shape = g_.node(node.inputs[1]).shape;
     ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
-    if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
-    const bool few = attrs.groups > 1 && weight_shape[1] < kFewChannels && !Slides(weight_shape, attrs);
-    if ((few && !few_) || weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
-    if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
-    for (NodeId each : {a.zero, a.scale}) {
-      if (each != kNoNode && g_.node(each).shape.elements() != 1) return kNoNode;
-    }
-    for (NodeId each : {w.zero, w.scale}) {
-      if (each != kNoNode && g_.node(each).shape.elements() != g_.node(each).shape[0]) return kNoNode;
-    }
     const bool slides = attrs.groups > 1 && Slides(weight_shape, attrs);
-    const std::shared_ptr<const ConstantData> data =
-        slides && w.zero != kNoNode ? LessZeroPoints(&w) : Signed(&w);
+    const Data data = slides && w.zero != kNoNode ? LessZeroPoints(&w) : Signed(&w);
     if (data == nullptr || !(data->shape == weight_shape)) return kNoNode;
     const int64_t outputs = weight_shape[0];
     const std::vector<int64_t> sums = SumsOfOutputs(*data);
-    const NodeId weight_zero = AlongChannels(w.zero, r);
+    const NodeId weight_zero = AlongChannels(w.zero);
     const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
-    NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
+    NodeId y = b_.Conv(x, Weight(data, w.codes), attrs);
     // Windows are added up as they are read, by a weight of ones; what lies outside of the input counts. On
     // GPUs that is done by tiles, which are of several columns; and a picture's fourth channel
     // (pad_channels) would count outside as well.
@@ -391,7 +252,7 @@ class Rewriter {
         outputs / windows.groups >= kColumns && (weight_shape[1] > kPicture || attrs.absent == 0);
     const bool beside = weight_zero != kNoNode && (integers_ || tiles);
     if (a.zero != kNoNode) {
-      NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
+      NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums));
       if (beside) all = Centred(all, Whole(weight_zero), weight_shape.elements() / outputs);
       y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
     }
@@ -400,7 +261,7 @@ class Rewriter {
           beside ? b_.Conv(x, Ones(DType::kI8, weight_shape), attrs) : WindowSums(a, weight_shape, windows);
       y = b_.Sub(y, b_.Mul(Whole(weight_zero), rows));
     }
-    return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
+    return Scaled(y, AlongChannels(a.scale), AlongChannels(w.scale));
   }
 
   // Outside of the input is its zero point: an attribute where that is known, else memory.
@@ -408,28 +269,28 @@ class Rewriter {
     const bool none =
         std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
         std::all_of(attrs->pads_end.begin(), attrs->pads_end.end(), [](auto p) { return p == 0; });
-    if (a.zero == kNoNode || none) return a.numbers;
+    if (a.zero == kNoNode || none) return a.codes;
     const std::optional<double> known = UniformValue(g_, a.zero);
     if (known) {
       attrs->absent = static_cast<int64_t>(*known);
-      return a.numbers;
+      return a.codes;
     }
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
     before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
     after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
-    const DType type = g_.node(a.numbers).dtype;
+    const DType type = g_.node(a.codes).dtype;
     if (integers_) {  // whose kernels write the numbers to where they belong
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
-      return b_.PadConstant(a.numbers, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
+      return b_.PadConstant(a.codes, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
     }
-    const NodeId quantised = QuantisedPadded(b_, a.numbers, a.zero, before, after);
+    const NodeId quantised = QuantisedPadded(b_, a.codes, a.zero, before, after);
     if (quantised != kNoNode) {
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
       return quantised;
     }
-    const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
+    const NodeId inside = b_.PadConstant(a.codes, b_.Scalar(type, 0), before, after);
     // 1 outside of the input, 0 inside, by place.
     const Shape& all = g_.node(inside).shape;
     Shape places = all;
@@ -452,9 +313,6 @@ class Rewriter {
     return padded;
   }
 
-  ir::Graph& g_;
-  Builder b_;
-  const NodeId id_;
   const bool integers_, few_;
 };
 
@@ -474,13 +332,10 @@ bool FewChannelsAreMany(const ir::Graph& graph) {
 
 }  // namespace
 
-Result<PassResult> IntegerMatmuls(ir::Graph* graph, const PassOptions& options) {
-  PassResult result;
-  const bool few = options.target.integer_epilogues && FewChannelsAreMany(*graph);
-  result.changes = ReplaceMatmuls(
-      graph, [&](NodeId id) { return Rewriter(graph, id, options.target.integer_epilogues, few).Rewrite(); });
-  result.text = Count(result.changes, "product") + " of 8-bit integers";
-  return result;
+int64_t LowerToIntegers(Graph* graph, const TargetTraits& target) {
+  const bool few = target.integer_epilogues && FewChannelsAreMany(*graph);
+  return ReplaceMatmuls(
+      graph, [&](NodeId id) { return Rewriter(graph, id, target.integer_epilogues, few).Rewrite(); });
 }
 
 }  // namespace rondo::passes

@@ -3,7 +3,7 @@
 
 #include "compiler/ir/packed.h"
 #include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
+#include "compiler/quantise/quantise.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {

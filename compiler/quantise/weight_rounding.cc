@@ -1,4 +1,4 @@
-#include "compiler/passes/weight_rounding.h"
+#include "compiler/quantise/weight_rounding.h"
 
 #include <algorithm>
 #include <atomic>

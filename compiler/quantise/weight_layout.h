@@ -1,4 +1,4 @@
-// WeightLayout: how matmuls read a matrix as their right side. Internal to compiler/passes.
+// WeightLayout: how matmuls read a matrix as their right side. Internal to compiler/quantise.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,10 @@
-// Unpack: the numbers of packed weights, worked out in every run. Internal to compiler/passes.
+// Unpack: the numbers of packed weights, worked out in every run. Internal to compiler/quantise.
 #pragma once
 
 #include <vector>
 
-#include "compiler/passes/match.h"
 #include "compiler/ir/packed.h"
+#include "compiler/passes/match.h"
 
 namespace rondo::passes {
 

@@ -1,4 +1,4 @@
-#include "compiler/passes/quantised_padding.h"
+#include "compiler/quantise/quantised_padding.h"
 
 #include "compiler/passes/match.h"
 

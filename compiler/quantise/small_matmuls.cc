@@ -1,4 +1,4 @@
-// SmallMatmuls: a product of bytes with one row, whose left side is quantised by its range, is sums over
+// A product of bytes with one row, whose left side is quantised by its range, is sums over
 // rows of weights.
 //
 // Squeeze-and-excitation quantises a number a channel, multiplies it, and quantises what comes of that again:
@@ -11,8 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
 
@@ -267,16 +266,6 @@ class Products {
 
 }  // namespace
 
-Result<PassResult> SmallMatmuls(Graph* graph, const PassOptions&) {
-  PassResult result;
-  if (graph->annotated) {
-    result.text = "left out: annotations bind nodes to kernels of their own";
-    return result;
-  }
-  result.changes = Products(graph).Run();
-  Tidy(graph);
-  result.text = Count(result.changes, "product") + " of one quantised row summed where its range is found";
-  return result;
-}
+int64_t SumSmallMatmuls(Graph* graph) { return Products(graph).Run(); }
 
 }  // namespace rondo::passes

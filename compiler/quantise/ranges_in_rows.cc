@@ -1,10 +1,10 @@
-// RangesInRows: what quantises a picture by its range finds that range itself, from the extremes of its
+// What quantises a picture by its range finds that range itself, from the extremes of its
 // lines.
 //
 // What reduces those to one scale and zero point would be a kernel between the extremes and the numbers that
 // does next to nothing. A line is as long as the picture is high, so that there are as many extremes as
 // elements in a row of the picture: each row reduces them all, for itself, and is quantised in the same part.
-// Extremes of lines along several axes serve as well, if they are there (ScaledRanges).
+// Extremes of lines along several axes serve as well, if they are there (scaled_ranges.cc).
 // What else reads scale and zero point reads the first row's. Of small pictures even the lines take longer
 // than they save: those are one row, whose range is found at once.
 #include <algorithm>
@@ -13,9 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
-#include "compiler/passes/scaled_lines.h"
+#include "compiler/quantise/steps.h"
 
 namespace rondo::passes {
 
@@ -282,16 +280,6 @@ class Rows {
 
 }  // namespace
 
-Result<PassResult> RangesInRows(ir::Graph* graph, const PassOptions& options) {
-  PassResult result;
-  if (graph->annotated) {
-    result.text = "left out: annotations bind nodes to kernels of their own";
-    return result;
-  }
-  result.changes = Rows(graph, options.target.clusters).Run();
-  Tidy(graph);
-  result.text = Count(result.changes, "picture") + " quantised by ranges that each row finds";
-  return result;
-}
+int64_t FindRangesInRows(Graph* graph, bool clusters) { return Rows(graph, clusters).Run(); }
 
 }  // namespace rondo::passes

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/passes/match.h"
-#include "compiler/passes/passes.h"
+#include "compiler/quantise/quantise.h"
+#include "compiler/quantise/quantised.h"
 
 namespace rondo::passes {
 
@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kMostSteps = 12;
 
-bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 bool IsWhole(double value) { return value == std::trunc(value) && std::abs(value) <= 1 << 16; }
 
 struct Range {
@@ -78,7 +77,7 @@ class Rules {
     if (op == TapeOp::kRound) return Range();
     if (op == TapeOp::kCast) {
       const DType from = g_.node(node.inputs[0]).dtype;
-      if (!Is8Bit(from)) return std::nullopt;
+      if (!Is8BitInteger(from)) return std::nullopt;
       return from == DType::kU8 ? Range{0, 255} : Range{-128, 127};
     }
     if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin)
@@ -131,27 +130,17 @@ class Rules {
     const Node& node = g_.node(id_);
     const NodeId wide = node.inputs[0];
     const Node* cast = AsPointwise(g_, g_.BaseOf(wide), TapeOp::kCast);
-    if (!Is8Bit(node.dtype) || cast == nullptr || cast->dtype != DType::kF32) return kNoNode;
+    if (!Is8BitInteger(node.dtype) || cast == nullptr || cast->dtype != DType::kF32) return kNoNode;
     return g_.node(cast->inputs[0]).dtype == node.dtype ? Like(wide, cast->inputs[0]) : kNoNode;
   }
 
   std::optional<Dequantised> Dequantise(NodeId id) {
-    Dequantised d;
-    NodeId x = id;
-    if (const std::optional<ScalarUse> mul = With(x, TapeOp::kMul)) {
-      d.scale = mul->value;
-      x = Like(x, mul->x);
-    }
-    if (const std::optional<ScalarUse> sub = With(x, TapeOp::kSub)) {
-      d.zero = sub->value;
-      x = Like(x, sub->x);
-    }
-    const Node* cast = AsPointwise(g_, g_.BaseOf(x), TapeOp::kCast);
-    if (cast == nullptr || cast->dtype != DType::kF32 || !Is8Bit(g_.node(cast->inputs[0]).dtype))
-      return std::nullopt;
-    d.numbers = Like(x, cast->inputs[0]);
-    return d.scale > 0 && std::isfinite(d.scale) && IsWhole(d.zero) ? std::optional<Dequantised>(d)
-                                                                    : std::nullopt;
+    const std::optional<Quantised> q = QuantisedOf(b_, id);
+    if (!q || q->type != DType::kF32 || !Is8BitInteger(g_.node(q->codes).dtype)) return std::nullopt;
+    const std::optional<double> zero = q->zero == kNoNode ? 0 : UniformValue(g_, q->zero),
+                                scale = q->scale == kNoNode ? 1 : UniformValue(g_, q->scale);
+    if (!zero || !scale || !IsWhole(*zero) || !(*scale > 0) || !std::isfinite(*scale)) return std::nullopt;
+    return Dequantised{q->codes, *zero, *scale};
   }
   NodeId Scaled(NodeId numbers, const Dequantised& as) {
     NodeId x = b_.Cast(numbers, DType::kF32);
@@ -213,7 +202,7 @@ class Rules {
 
 }  // namespace
 
-Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions& options) {
+Result<PassResult> KeepQuantised(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   constexpr int kMaxRounds = 4;  // what one replaces may be what another looks for
   for (int64_t round = 0, before = -1; round < kMaxRounds && result.changes != before; ++round) {
