@@ -29,9 +29,10 @@ Result<PassResult> FuseQuantRange(Graph* graph, const PassOptions& options) {
   const int64_t rows = kernels ? FindRangesInRows(graph, options.target.clusters) : 0;
   Tidy(graph);
   result.changes = sums + scaled + combined + rows;
-  result.text = Count(combined, "extreme") + " found by kernels that compute pictures, " + std::to_string(scaled) +
-                " from those of channels; " + Count(rows, "picture") + " quantised by ranges that rows find; " +
-                Count(sums, "product") + " of one row summed where its range is found";
+  result.text = Count(combined, "extreme") + " found by kernels that compute pictures, " +
+                std::to_string(scaled) + " from those of channels; " + Count(rows, "picture") +
+                " quantised by ranges that rows find; " + Count(sums, "product") +
+                " of one row summed where its range is found";
   return result;
 }
 

@@ -17,7 +17,8 @@ Result<PassResult> LowerQuantised(Graph* graph, const PassOptions& options) {
   result.changes = tables + integers + fp8 + weights;
   result.text = Count(integers, "product") + " of 8-bit integers";
   if (fp8 > 0) result.text += ", " + Count(fp8, "product") + " of FP8";
-  if (weights > 0) result.text += ", " + Count(weights, "weight") + " of " + Count(bytes, "byte") + " in 8 bits";
+  if (weights > 0)
+    result.text += ", " + Count(weights, "weight") + " of " + Count(bytes, "byte") + " in 8 bits";
   if (tables > 0) result.text += ", " + Count(tables, "table") + " read before it is widened";
   return result;
 }

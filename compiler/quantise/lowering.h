@@ -1,4 +1,5 @@
-// Lowering: what it takes to multiply codes in place of the numbers that they stand for, whatever the codes are.
+// Lowering: what it takes to multiply codes in place of the numbers that they stand for, whatever the codes
+// are.
 #pragma once
 
 #include <memory>
@@ -25,8 +26,8 @@ class Lowering {
   Data Known(NodeId codes);
   // `data` in place of what `like` shows.
   NodeId Weight(Data data, NodeId like);
-  // A constant, the right side of a matmul, with k contiguous, shown as `like`; kNoNode where one row or column
-  // stands for all.
+  // A constant, the right side of a matmul, with k contiguous, shown as `like`; kNoNode where one row or
+  // column stands for all.
   NodeId LinesAlongK(const Data& data, NodeId like);
 
   // [o, 1, ...] as [1, o, 1, ...]; one number, and kNoNode, stay so.

@@ -6,9 +6,9 @@
 namespace rondo::passes {
 
 // Products whose factors are quantised (quantised.h) multiply the codes: 8-bit integers, with zero points as
-// corrections of the sums, or with options.target.fp8 those of FP8. Scales multiply the sums; weights keep their
-// 8 bits. Other constants of 8 bits that matmuls read keep them where options.target.widens_as_it_reads, and rows
-// of quantised tables are read before they are widened.
+// corrections of the sums, or with options.target.fp8 those of FP8. Scales multiply the sums; weights keep
+// their 8 bits. Other constants of 8 bits that matmuls read keep them where
+// options.target.widens_as_it_reads, and rows of quantised tables are read before they are widened.
 Result<PassResult> LowerQuantised(Graph* graph, const PassOptions& options);
 
 // What multiplies a packed weight, for each row and block of it or for all, is part of its scales.
@@ -27,8 +27,8 @@ Result<PassResult> QuantizeWeights(Graph* graph, const PassOptions& options);
 // codes (ir::PackedAttrs), all others numbers that are unpacked in every run.
 Result<PassResult> PackWeights(Graph* graph, const PassOptions& options);
 
-// What quantises a tensor by its range (dynamic quantisation) reads the range from the kernel before it, or finds
-// it itself: no kernel looks at the tensor for its range alone. For GPUs.
+// What quantises a tensor by its range (dynamic quantisation) reads the range from the kernel before it, or
+// finds it itself: no kernel looks at the tensor for its range alone. For GPUs.
 Result<PassResult> FuseQuantRange(Graph* graph, const PassOptions& options);
 
 }  // namespace rondo::passes

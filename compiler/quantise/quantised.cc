@@ -44,7 +44,8 @@ bool IsWholeAndSmall(Builder& b, NodeId id) {
   if (!b.ConstantValue(once, ir::kMaxReadBytes, &data)) return false;
   std::vector<double> values;
   std::vector<int64_t> integers;
-  if (IsFloat(data->dtype) ? !b.ConstantFloats(once, &values) : !b.ConstantInts(once, &integers)) return false;
+  if (IsFloat(data->dtype) ? !b.ConstantFloats(once, &values) : !b.ConstantInts(once, &integers))
+    return false;
   values.insert(values.end(), integers.begin(), integers.end());
   return std::all_of(values.begin(), values.end(), [](double v) {
     return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost;

@@ -11,9 +11,9 @@ namespace rondo::passes {
 // Zero and scale are shown once along each dimension in which they do not change: so their shapes say whether
 // they are of the whole value, of an axis or of blocks of one (BlockAlong).
 struct Quantised {
-  NodeId codes = kNoNode;  // 8-bit integers or FP8, or a packed constant, in the value's shape
-  NodeId zero = kNoNode;   // integers; kNoNode: 0
-  NodeId scale = kNoNode;  // floats; kNoNode: 1
+  NodeId codes = kNoNode;    // 8-bit integers or FP8, or a packed constant, in the value's shape
+  NodeId zero = kNoNode;     // integers; kNoNode: 0
+  NodeId scale = kNoNode;    // floats; kNoNode: 1
   DType type = DType::kF64;  // the narrowest float type that a step of the arithmetic rounds to
 };
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "formats/plan/counted_texts.h"
+#include "formats/plan/fields.h"
 #include "formats/plan/format.h"
 
 namespace rondo {
@@ -27,7 +28,11 @@ class Decoder {
         section_bytes_(section_bytes),
         code_(code) {}
 
-  PlanData Decode(const fbs::Plan& in);
+  PlanData Decode(const fbs::Plan& in) {
+    PlanData out;
+    One(in, out);
+    return out;
+  }
   const Status& status() const { return status_; }
 
  private:
@@ -86,20 +91,17 @@ class Decoder {
     return to;
   }
 
-  // The extents of what is called WHAT "name".
-  Shape Extents(const fb::Vector<int64_t>* in, const char* what, std::string_view name) {
-    Shape out;
-    if (in == nullptr) return out;
-    if (in->size() > kMaxRank) {
+  void Extents(const fb::Vector<int64_t>& in, Shape& out) {
+    if (in.size() > kMaxRank) {
       if (status_.ok()) {
-        status_ = Status::Error(Code::kCorrupt, "%s \"%s\": rank %u exceeds the greatest rank, %d", what,
-                                name.data(), in->size(), kMaxRank);
+        status_ =
+            Status::Error(Code::kCorrupt, "plan: a shape of \"%s\": rank %u exceeds the greatest rank, %d",
+                          name_ == nullptr ? "" : name_->data(), in.size(), kMaxRank);
       }
-      return out;
+      return;
     }
-    out.rank = static_cast<int>(in->size());
-    std::memcpy(out.dims, in->Data(), in->size() * sizeof(int64_t));
-    return out;
+    out.rank = static_cast<int>(in.size());
+    std::memcpy(out.dims, in.Data(), in.size() * sizeof(int64_t));
   }
 
   [[gnu::noinline]] bool Aligned(const void* data, size_t alignment) {
@@ -137,312 +139,81 @@ class Decoder {
     return status_.ok() ? out : nullptr;
   }
 
-  void One(const fbs::TapeInst& in, TapeInst& out);
-  void One(const fbs::Indirect& in, Indirect& out);
-  void One(const fbs::Binding& in, Binding& out);
+  // A table or struct, field by field.
+  template <typename F, typename T>
+  void One(const F& in, T& out) {
+    if constexpr (requires { out.name; }) name_ = &out.name;
+    const auto fields = Fields(out);
+    [&]<size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+      (Read(in.template get_field<I>(), std::get<I>(fields)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>());
+  }
+  void One(const fb::String& in, std::string_view& out) { out = Text(&in); }
   void One(const fbs::Loop& in, Loop& out) {
     const uint64_t trips = in.trips();
     out = {in.first_step(), in.num_steps(), trips > kNone ? 0 : static_cast<uint32_t>(trips)};
   }
-  void One(const fbs::DeviceBytes& in, DeviceBytes& out);
-  void One(const fbs::Guard& in, Guard& out);
-  void One(const fbs::Operand& in, Operand& out);
-  void One(const fbs::Stage& in, Stage& out);
-  void One(const fbs::Part& in, Part& out);
-  void One(const fbs::Kernel& in, Kernel& out);
-  void One(const fbs::Buffer& in, Buffer& out);
-  void One(const fbs::Step& in, Step& out);
-  void One(const fbs::Partition& in, Partition& out);
-  void One(const fbs::SyncPoint& in, SyncPoint& out);
-  void One(const fbs::Port& in, Port& out);
-  void One(const fbs::Program& in, Program& out);
-  void One(const fbs::TensorMap& in, TensorMap& out);
-  void One(const fbs::KernelBinary& in, KernelBinary& out);
-  void One(const fbs::KernelAlternative& in, KernelAlternative& out);
-  void One(const fbs::CodeModule& in, CodeModule& out);
-  void One(const fbs::CustomAttribute& in, CustomAttribute& out);
-  void One(const fbs::CustomArgument& in, CustomArgument& out);
-  void One(const fbs::CustomOp& in, CustomOp& out);
-  void One(const fb::String& in, std::string_view& out) { out = Text(&in); }
+  void One(const fbs::TensorMap& in, TensorMap& out) {
+    static_assert(sizeof(in) == sizeof(out));
+    std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
+  }
+  // Strides, where some binding has one; what is missing at their end is 0.
+  void One(const fbs::Step& in, Step& out) {
+    One<fbs::Step, Step>(in, out);
+    const Span<const int64_t> strides = Numbers<int64_t>(in.strides());
+    for (size_t b = 0; b < out.bindings.size() && b < strides.size(); ++b)
+      const_cast<Binding&>(out.bindings[b]).stride = strides[b];
+  }
+  void One(const fbs::CodeRange& in, Span<const uint8_t>& out) {
+    if (in.offset() <= code_.size() && in.bytes() <= code_.size() - in.offset()) {
+      out = {code_.data() + in.offset(), in.bytes()};
+    } else if (status_.ok()) {
+      status_ = Status::Error(Code::kCorrupt,
+                              "plan: a code at byte %" PRIu64 " with %" PRIu64
+                              " bytes is outside the machine code section's %zu",
+                              in.offset(), in.bytes(), code_.size());
+    }
+  }
+
+  template <typename F, typename T>
+  void Read(F in, T& out) {
+    if constexpr (std::is_arithmetic_v<F>) {
+      out = static_cast<T>(in);
+    } else if (in != nullptr) {
+      Child(*in, out);
+    }
+  }
+  void Read(uint8_t in, WeightSource& out) {
+    out = in == kSyntheticRuns ? WeightSource::kSynthetic : static_cast<WeightSource>(in);
+  }
+  void Child(const fb::String& in, std::string_view& out) { out = Text(&in); }
+  void Child(const fb::Vector<int64_t>& in, Shape& out) { Extents(in, out); }
+  void Child(const fbs::KernelBinary& in, KernelBinary& out) { One(in, out); }
+  void Child(const fbs::LibraryMatmul& in, const LibraryMatmul*& out) {
+    const Span<LibraryMatmul> matmul = New<LibraryMatmul>(1);
+    if (matmul.empty()) return;
+    static_assert(sizeof(LibraryMatmul) == sizeof(fbs::LibraryMatmul));
+    std::memcpy(static_cast<void*>(matmul.data()), &in, sizeof(in));
+    matmul[0].tf32 = in.tf32();  // a byte of the file is any byte
+    out = matmul.data();
+  }
+  template <typename E, typename T>
+  void Child(const fb::Vector<E>& in, Span<const T>& out) {
+    if constexpr (std::is_arithmetic_v<E>) {
+      out = Numbers<T>(&in);
+    } else {
+      out = All<T>(&in);
+    }
+  }
 
   Arena& arena_;
   uint64_t budget_;
   uint64_t section_bytes_;
   Span<const uint8_t> code_;
   Status status_;
+  const std::string_view* name_ = nullptr;  // of what is being decoded
 };
-
-void Decoder::One(const fbs::TapeInst& in, TapeInst& out) {
-  out.op = static_cast<TapeOp>(in.op());
-  out.type = static_cast<TapeType>(in.type());
-  out.arg = in.arg();
-  out.a = in.a();
-  out.b = in.b();
-  out.c = in.c();
-  out.imm.i = static_cast<int64_t>(in.imm());
-}
-
-void Decoder::One(const fbs::Indirect& in, Indirect& out) {
-  out = {in.operand(), in.wrap(), in.fault(), in.stride(), in.extent()};
-}
-
-void Decoder::One(const fbs::Binding& in, Binding& out) { out = {in.buffer(), in.offset(), 0}; }
-
-void Decoder::One(const fbs::DeviceBytes& in, DeviceBytes& out) {
-  out = {in.weights(), in.arena(), in.state(), in.workspace(), in.communicator()};
-}
-
-void Decoder::One(const fbs::Guard& in, Guard& out) {
-  out = {in.stride(), in.offset(), in.extent(), Numbers<int64_t>(in.strides())};
-}
-
-void Decoder::One(const fbs::Operand& in, Operand& out) {
-  out.param = in.param();
-  out.dtype = static_cast<DType>(in.dtype());
-  out.mode = static_cast<Mode>(in.mode());
-  out.absent = in.absent();
-  out.offset = in.offset();
-  out.strides = Numbers<int64_t>(in.strides());
-  out.indirects = All<Indirect>(in.indirects());
-  out.guards = All<Guard>(in.guards());
-}
-
-void Decoder::One(const fbs::Stage& in, Stage& out) {
-  out.per_row = in.per_row();
-  out.tape = All<TapeInst>(in.tape());
-}
-
-void Decoder::One(const fbs::Part& in, Part& out) {
-  out.skeleton = static_cast<Skeleton>(in.skeleton());
-  out.sequential = in.sequential();
-  out.combine = static_cast<Combine>(in.combine());
-  out.nan_to_zero = in.nan_to_zero();
-  out.outer = in.outer();
-  out.m = in.m();
-  out.n = in.n();
-  out.reduced = in.reduced();
-  out.features = in.features();
-  out.lhs = in.lhs();
-  out.keys = in.keys();
-  out.values = in.values();
-  out.mask = in.mask();
-  out.limit = in.limit();
-  out.scale = in.scale();
-  out.softcap = in.softcap();
-  out.acc_type = static_cast<TapeType>(in.acc_type());
-  out.loops = Numbers<int64_t>(in.loops());
-  out.operands = All<Operand>(in.operands());
-  out.rhs = Numbers<uint16_t>(in.rhs());
-  out.prologue = All<TapeInst>(in.prologue());
-  out.body = All<TapeInst>(in.body());
-  out.stages = All<Stage>(in.stages());
-  out.scalars = in.scalars();
-  out.kept = in.kept();
-  out.tf32 = in.tf32();
-  out.epilogue = All<TapeInst>(in.epilogue());
-  out.packed.type = static_cast<PackedType>(in.packed_type());
-  out.packed.dtype = static_cast<DType>(in.packed_dtype());
-  out.packed.block = in.packed_block();
-  out.packed.zero = in.packed_zero();
-  out.scales = Numbers<uint16_t>(in.scales());
-  out.zeros = Numbers<uint16_t>(in.zeros());
-}
-
-void Decoder::One(const fbs::Kernel& in, Kernel& out) {
-  out.name = Text(in.name());
-  out.label = Text(in.label());
-  out.num_params = in.num_params();
-  out.parts = All<Part>(in.parts());
-  out.workspace_param = in.workspace_param();
-  out.workspace_bytes = in.workspace_bytes();
-}
-
-void Decoder::One(const fbs::Buffer& in, Buffer& out) {
-  out.name = Text(in.name());
-  out.kind = static_cast<BufferKind>(in.kind());
-  out.dtype = static_cast<DType>(in.dtype());
-  out.shape = Extents(in.shape(), "buffer", out.name);
-  out.bytes = in.bytes();
-  out.device = in.device();
-  out.program = in.program();
-  out.offset = in.offset();
-  out.alignment = in.alignment();
-  out.first_step = in.first_step();
-  out.last_step = in.last_step();
-  out.aliases = in.aliases();
-  out.source = in.source();
-  out.weight =
-      in.weight() == kSyntheticRuns ? WeightSource::kSynthetic : static_cast<WeightSource>(in.weight());
-  out.file_offset = in.file_offset();
-  out.synthetic_key = in.synthetic_key();
-  out.synthetic_scale = in.synthetic_scale();
-  out.synthetic_run = in.synthetic_run();
-  out.synthetic_step = in.synthetic_step();
-}
-
-void Decoder::One(const fbs::Step& in, Step& out) {
-  out.kind = static_cast<StepKind>(in.kind());
-  out.device = in.device();
-  out.stream = in.stream();
-  out.kernel = in.kernel();
-  out.sync_point = in.sync_point();
-  out.bytes = in.bytes();
-  // Strides, where some binding has one; what is missing at their end is 0.
-  const Span<const Binding> bindings = All<Binding>(in.bindings());
-  const Span<const int64_t> strides = Numbers<int64_t>(in.strides());
-  out.bindings = bindings;
-  for (size_t b = 0; b < bindings.size() && b < strides.size(); ++b)
-    const_cast<Binding&>(bindings[b]).stride = strides[b];
-  out.waits = Numbers<uint32_t>(in.waits());
-  out.records = in.records();
-  out.after = Numbers<uint32_t>(in.after());
-  out.source = in.source();
-  out.custom = in.custom();
-}
-
-void Decoder::One(const fbs::Partition& in, Partition& out) {
-  out.device = in.device();
-  out.first_step = in.first_step();
-  out.num_steps = in.num_steps();
-  out.reason = static_cast<BreakReason>(in.reason());
-  out.detail = Text(in.detail());
-}
-
-void Decoder::One(const fbs::SyncPoint& in, SyncPoint& out) {
-  out.op = static_cast<CollectiveOp>(in.op());
-  out.dtype = static_cast<DType>(in.dtype());
-  out.bytes = in.bytes();
-  out.communicator = in.communicator();
-  out.participants = Numbers<uint32_t>(in.participants());
-  out.source = in.source();
-}
-
-void Decoder::One(const fbs::Port& in, Port& out) {
-  out.name = Text(in.name());
-  out.buffer = in.buffer();
-  out.is_state = in.is_state();
-  out.replicas = Numbers<uint32_t>(in.replicas());
-}
-
-void Decoder::One(const fbs::Program& in, Program& out) {
-  out.name = Text(in.name());
-  out.inputs = All<Port>(in.inputs());
-  out.outputs = All<Port>(in.outputs());
-  out.steps = All<Step>(in.steps());
-  out.partitions = All<Partition>(in.partitions());
-  out.sync_points = All<SyncPoint>(in.sync_points());
-  out.certificates = Numbers<uint64_t>(in.certificates());
-  out.num_streams = in.num_streams();
-  out.num_events = in.num_events();
-  out.arena_lower_bound = in.arena_lower_bound();
-  out.arena_bytes = in.arena_bytes();
-  out.loops = All<Loop>(in.loops());
-}
-
-void Decoder::One(const fbs::TensorMap& in, TensorMap& out) {
-  static_assert(sizeof(in) == sizeof(out));
-  std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
-}
-
-void Decoder::One(const fbs::KernelBinary& in, KernelBinary& out) {
-  out.entry = Text(in.entry());
-  out.grid = in.grid();
-  out.shared = in.shared();
-  out.waits = in.waits();
-  out.kind = static_cast<BinaryKind>(in.kind());
-  out.code = in.code();
-  out.block = in.block();
-  out.tensor_maps = All<TensorMap>(in.tensor_maps());
-  out.relies = Numbers<uint32_t>(in.relies());
-  out.choice = Text(in.choice());
-  out.text_digest = in.text_digest();
-  out.digest = in.digest();
-  if (in.matmul() == nullptr) return;
-  const Span<LibraryMatmul> matmul = New<LibraryMatmul>(1);
-  if (matmul.empty()) return;
-  static_assert(sizeof(LibraryMatmul) == sizeof(fbs::LibraryMatmul));
-  std::memcpy(static_cast<void*>(matmul.data()), in.matmul(), sizeof(LibraryMatmul));
-  matmul[0].tf32 = in.matmul()->tf32();  // a byte of the file is any byte
-  out.matmul = matmul.data();
-}
-
-void Decoder::One(const fbs::KernelAlternative& in, KernelAlternative& out) {
-  out.kernel = in.kernel();
-  out.choice = Text(in.choice());
-  if (in.binary() != nullptr) One(*in.binary(), out.binary);
-}
-
-void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
-  out.architecture = Text(in.architecture());
-  out.block = in.block();
-  out.binaries = All<KernelBinary>(in.binaries());
-  out.alternatives = All<KernelAlternative>(in.alternatives());
-  out.compiler = Text(in.compiler());
-  if (in.codes() == nullptr) return;
-  Span<Span<const uint8_t>> codes = New<Span<const uint8_t>>(in.codes()->size());
-  for (uint32_t c = 0; c < codes.size(); ++c) {
-    const fbs::CodeRange& range = *in.codes()->Get(c);
-    if (range.offset() > code_.size() || range.bytes() > code_.size() - range.offset()) {
-      status_ = Status::Error(Code::kCorrupt,
-                              "plan: code %u is at byte %" PRIu64 " with %" PRIu64
-                              " bytes, outside the machine code section's %zu",
-                              c, range.offset(), range.bytes(), code_.size());
-      return;
-    }
-    codes[c] = {code_.data() + range.offset(), range.bytes()};
-  }
-  out.codes = codes;
-}
-
-void Decoder::One(const fbs::CustomAttribute& in, CustomAttribute& out) {
-  out.name = Text(in.name());
-  out.kind = static_cast<AttributeKind>(in.kind());
-  out.ints = Numbers<int64_t>(in.ints());
-  out.floats = Numbers<float>(in.floats());
-  out.texts = All<std::string_view>(in.texts());
-  out.dtype = static_cast<DType>(in.dtype());
-  out.shape = Extents(in.shape(), "attribute", out.name);
-  out.data = Numbers<uint8_t>(in.data());
-}
-
-void Decoder::One(const fbs::CustomArgument& in, CustomArgument& out) {
-  out.dtype = static_cast<DType>(in.dtype());
-  out.shape = Extents(in.shape(), "argument", "");
-  out.mode = static_cast<Mode>(in.mode());
-  out.alias = in.alias();
-  out.absent = in.absent();
-}
-
-void Decoder::One(const fbs::CustomOp& in, CustomOp& out) {
-  out.domain = Text(in.domain());
-  out.name = Text(in.name());
-  out.version = in.version();
-  out.library = Text(in.library());
-  out.graph_safe = in.graph_safe();
-  out.reason = Text(in.reason());
-  out.num_inputs = in.num_inputs();
-  out.arguments = All<CustomArgument>(in.arguments());
-  out.attributes = All<CustomAttribute>(in.attributes());
-}
-
-PlanData Decoder::Decode(const fbs::Plan& in) {
-  PlanData out;
-  out.producer = Text(in.producer());
-  out.requirements.devices = All<DeviceBytes>(in.devices());
-  out.requirements.target = Text(in.target());
-  out.requirements.least_driver_version = in.least_driver_version();
-  out.requirements.scratch = in.scratch();
-  out.requirements.work = in.work();
-  out.sources = All<std::string_view>(in.sources());
-  out.buffers = All<Buffer>(in.buffers());
-  out.kernels = All<Kernel>(in.kernels());
-  out.programs = All<Program>(in.programs());
-  out.weights_file = Text(in.weights_file());
-  out.weights_bytes = in.weights_bytes();
-  out.modules = All<CodeModule>(in.modules());
-  out.custom_ops = All<CustomOp>(in.custom_ops());
-  return out;
-}
 
 }  // namespace
 
