@@ -98,8 +98,7 @@ Status TfIdfVectorizer(OpContext& c) {
     }
     place += static_cast<size_t>(count);
   }
-  c.Set(0, c.rank(0) == 1 ? b.Reshape(sum, {grams.columns}) : sum);
-  return Status::Ok();
+  return c.Give(c.rank(0) == 1 ? b.Reshape(sum, {grams.columns}) : sum);
 }
 
 }  // namespace rondo::importer

@@ -117,6 +117,11 @@ class OpContext {
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   bool Wants(int i) const;
   void Set(int i, NodeId node) { SetValue(i, Value{node, false, {}}); }
+  // Sets output 0, the last thing that a handler of one output does.
+  Status Give(NodeId node) {
+    Set(0, node);
+    return Status::Ok();
+  }
   void SetValue(int i, Value value);
   const std::vector<Value>& outputs() const { return outputs_; }
 

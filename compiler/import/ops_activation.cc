@@ -13,16 +13,14 @@ using ir::ReduceKind;
 template <NodeId (*kFunction)(Builder&, NodeId)>
 Status Wide(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  c.Set(0, c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0))), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0))), c.dtype(0)));
 }
 
 // The same, with the attributes at hand.
 template <NodeId (*kFunction)(OpContext&, NodeId)>
 Status WideWith(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
-  c.Set(0, c.b.Cast(kFunction(c, Widen(c.b, c.In(0))), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(kFunction(c, Widen(c.b, c.In(0))), c.dtype(0)));
 }
 
 NodeId Zero(Builder& b, NodeId x) { return b.Scalar(b.dtype(x), 0); }
@@ -34,8 +32,7 @@ NodeId BelowZero(Builder& b, NodeId x, NodeId negative) {
 
 Status ReluOp(OpContext& c) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
-  c.Set(0, Relu(c.b, c.In(0)));
-  return Status::Ok();
+  return c.Give(Relu(c.b, c.In(0)));
 }
 
 NodeId LeakyRelu(OpContext& c, NodeId x) {
@@ -97,8 +94,7 @@ Status SwiGlu(OpContext& c) {
                          Text(c.shape(1)).c_str());
   }
   const NodeId gate = Swish(c, Widen(c.b, c.In(0)));
-  c.Set(0, c.b.Cast(c.b.Mul(gate, Widen(c.b, c.In(1))), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Mul(gate, Widen(c.b, c.In(1))), c.dtype(0)));
 }
 
 Status Shrink(OpContext& c) {
@@ -111,8 +107,7 @@ Status Shrink(OpContext& c) {
   NodeId high = b.Binary(TapeOp::kLess, b.Scalar(b.dtype(wide), lambd), wide);
   NodeId up = b.BinaryScalar(TapeOp::kAdd, wide, bias);
   NodeId down = b.BinaryScalar(TapeOp::kSub, wide, bias);
-  c.Set(0, b.Cast(b.Select(low, up, b.Select(high, down, Zero(b, wide))), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Select(low, up, b.Select(high, down, Zero(b, wide))), c.dtype(0)));
 }
 
 // The slope broadcasts to x, one way.
@@ -123,8 +118,7 @@ Status PRelu(OpContext& c) {
     return Status::Error(Code::kCorrupt, "slope %s does not broadcast to %s", Text(c.shape(1)).c_str(),
                          Text(c.shape(0)).c_str());
   }
-  c.Set(0, BelowZero(c.b, c.In(0), c.b.Mul(c.In(0), c.In(1))));
-  return Status::Ok();
+  return c.Give(BelowZero(c.b, c.In(0), c.b.Mul(c.In(0), c.In(1))));
 }
 
 // Before opset 13 the dims from `axis` on count as one.
@@ -134,12 +128,10 @@ Status OverAxis(OpContext& c) {
   Shape shape = c.shape(0);
   if (c.opset >= 13) {
     if (shape.rank == 0) {
-      c.Set(0, c.b.Reshape(kFunction(c.b, c.b.Reshape(c.In(0), {1}), 0), shape));
-      return Status::Ok();
+      return c.Give(c.b.Reshape(kFunction(c.b, c.b.Reshape(c.In(0), {1}), 0), shape));
     }
     RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", -1), shape.rank));
-    c.Set(0, kFunction(c.b, c.In(0), axis));
-    return Status::Ok();
+    return c.Give(kFunction(c.b, c.In(0), axis));
   }
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), shape.rank + 1));
   int64_t rows = 1, columns = 1;
@@ -150,12 +142,10 @@ Status OverAxis(OpContext& c) {
     for (int d = 0; d < shape.rank; ++d) (d < axis ? rows : columns) *= shape[d];
   }
   if (axis == shape.rank - 1) {  // the same without reshaping
-    c.Set(0, kFunction(c.b, c.In(0), axis));
-    return Status::Ok();
+    return c.Give(kFunction(c.b, c.In(0), axis));
   }
   NodeId flat = c.b.Reshape(c.In(0), {rows, columns});
-  c.Set(0, c.b.Reshape(kFunction(c.b, flat, 1), shape));
-  return Status::Ok();
+  return c.Give(c.b.Reshape(kFunction(c.b, flat, 1), shape));
 }
 
 NodeId Hardmax(Builder& b, NodeId x, int axis) {

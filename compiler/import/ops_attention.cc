@@ -244,8 +244,7 @@ Status RotaryEmbedding(OpContext& c) {
                          Text(c.shape(1)).c_str(), static_cast<long long>(rotated));
   }
   RONDO_ASSIGN_OR_RETURN(NodeId y, RotateHeads(c, x, cosine, sine, c.Int("interleaved", 0) != 0));
-  c.Set(0, joined ? JoinHeads(c.b, y) : y);
-  return Status::Ok();
+  return c.Give(joined ? JoinHeads(c.b, y) : y);
 }
 
 constexpr OpRow kOps[] = {

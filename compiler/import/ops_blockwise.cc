@@ -115,8 +115,7 @@ Status MatMulNBits(OpContext& c) {
     RONDO_RETURN_IF_ERROR(RequireCount(c, kBias, blocks.n));
     y = b.Add(y, b.Reshape(c.In(kBias), {blocks.n}));
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // ---------------------------------------------------------------------------------------- MatMulBnb4
@@ -180,8 +179,7 @@ Status MatMulBnb4(OpContext& c) {
   dims.back() = n;
   RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
   RONDO_ASSIGN_OR_RETURN(NodeId w, ReadBnb4(c, n, k));
-  c.Set(0, c.b.MatMul(c.In(kBnbA), c.b.Transpose(w, {1, 0})));
-  return Status::Ok();
+  return c.Give(c.b.MatMul(c.In(kBnbA), c.b.Transpose(w, {1, 0})));
 }
 
 // ------------------------------------------------------------------------------ GatherBlockQuantized
@@ -277,8 +275,7 @@ Status GatherBlockQuantized(OpContext& c) {
   dims.insert(dims.begin() + table.gather_axis, c.shape(kIndices).begin(), c.shape(kIndices).end());
   RONDO_ASSIGN_OR_RETURN(Shape out, c.MakeShape(dims));
   if (out.elements() == 0) {
-    c.Set(0, b.Constant(ir::ConstantData::Own(c.dtype(kGatherScales), out, {})));
-    return Status::Ok();
+    return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(kGatherScales), out, {})));
   }
   // An index counts from the end if it is negative; one out of range gives zeros.
   const double count = static_cast<double>(table.shape[table.gather_axis]);
@@ -316,8 +313,7 @@ Status GatherBlockQuantized(OpContext& c) {
     if (d < table.gather_axis || d > table.gather_axis + moved) aligned[d] = 1;
   }
   y = b.Select(b.Reshape(real, aligned), y, b.Scalar(DType::kF32, 0));
-  c.Set(0, b.Cast(y, c.dtype(kGatherScales)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(kGatherScales)));
 }
 
 constexpr OpRow kOps[] = {

@@ -56,8 +56,7 @@ Status BranchwiseRmsNorm(OpContext& c) {
     const NodeId scale = b.Cast(c.In(1), DType::kF32);
     y = b.Mul(y, count == features ? b.Reshape(scale, {features}) : b.Reshape(scale, {branches, features}));
   }
-  c.Set(0, b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
 }
 
 // The streams' sum, each times its gate.
@@ -67,8 +66,7 @@ Status HyperConnectionPreMix(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const NodeId gate, Gate(c, 1, s));
   const NodeId streams = b.Reshape(b.Cast(c.In(0), DType::kF32), s);
   NodeId y = b.Reduce(ir::ReduceKind::kSum, b.Mul(streams, gate), {s.rank - 2}, false);
-  c.Set(0, b.Cast(b.BinaryScalar(TapeOp::kMul, y, c.Float("reduction_scale", 1)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.BinaryScalar(TapeOp::kMul, y, c.Float("reduction_scale", 1)), c.dtype(0)));
 }
 
 // The streams, mixed by a matrix of which row c says what stream c gives to each, and what a block put out,
@@ -92,8 +90,7 @@ Status HyperConnectionPostMix(OpContext& c) {
   }
   const NodeId block = b.Unsqueeze(b.Cast(c.In(1), DType::kF32), s.rank - 2);
   const NodeId y = b.Add(streams, b.Mul(gate, block));
-  c.Set(0, b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
 }
 
 // X + Y * gate, the product rounded to their type; or with a gate that is sigmoid(gate @ gate_weight), each
@@ -123,8 +120,7 @@ Status GatedAdd(OpContext& c) {
                          Text(g).c_str());
   }
   const NodeId product = b.Cast(b.Mul(Widen(b, c.In(1)), Widen(b, gate)), c.dtype(0));
-  c.Set(0, b.Cast(b.Add(Widen(b, c.In(0)), Widen(b, product)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Add(Widen(b, c.In(0)), Widen(b, product)), c.dtype(0)));
 }
 
 // z * sigmoid(z) of z = scale * x, each step rounded to x's type.
@@ -143,8 +139,7 @@ Status ScaledSilu(OpContext& c) {
   }
   const NodeId z = Widen(b, b.Cast(b.Mul(x, scale), type));
   const NodeId gate = Widen(b, b.Cast(Sigmoid(b, z), type));
-  c.Set(0, b.Cast(b.Mul(z, gate), type));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Mul(z, gate), type));
 }
 
 // g * sigmoid(alpha * g) * (l + beta), of a gate g and a linear half l that are clamped: two inputs, or one
@@ -176,8 +171,7 @@ Status ClampedSwiGlu(OpContext& c) {
   NodeId y = b.Mul(gate, Sigmoid(b, b.BinaryScalar(TapeOp::kMul, gate, alpha)));
   if (c.Int("round_activation", 0) != 0) y = Widen(b, b.Cast(y, type));
   if (beta != 0) up = b.BinaryScalar(TapeOp::kAdd, up, beta);
-  c.Set(0, b.Cast(b.Mul(y, up), type));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Mul(y, up), type));
 }
 
 constexpr OpRow kOps[] = {

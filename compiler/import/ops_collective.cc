@@ -86,16 +86,14 @@ Result<NodeId> InParts(OpContext& c, const Meeting& m) {
 Status AllReduce(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "bools cannot be summed");
-  c.Set(0, m.devices == 1 ? c.In(0) : Exchange(c, CollectiveOp::kAllReduce, c.In(0), m));
-  return Status::Ok();
+  return c.Give(m.devices == 1 ? c.In(0) : Exchange(c, CollectiveOp::kAllReduce, c.In(0), m));
 }
 
 Status AllGather(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
-  c.Set(0, m.devices == 1 ? c.In(0) : Gathered(c, c.In(0), axis, m));
-  return Status::Ok();
+  return c.Give(m.devices == 1 ? c.In(0) : Gathered(c, c.In(0), axis, m));
 }
 
 // Part i of dim 0 goes to device i; what comes lies in the order of the devices.
@@ -103,8 +101,8 @@ Status AllToAll(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
   RONDO_ASSIGN_OR_RETURN(const NodeId parts, InParts(c, m));
   const Shape shape = c.shape(0);
-  c.Set(0, m.devices == 1 ? c.In(0) : c.b.Reshape(Exchange(c, CollectiveOp::kAllToAll, parts, m), shape));
-  return Status::Ok();
+  return c.Give(m.devices == 1 ? c.In(0)
+                               : c.b.Reshape(Exchange(c, CollectiveOp::kAllToAll, parts, m), shape));
 }
 
 // --------------------------------------------------------------- TensorRT: one operator for all of them
@@ -237,8 +235,7 @@ Status DistCollective(OpContext& c) {
                          "reduce_scatter, all_to_all, gather, scatter",
                          op.c_str());
   }
-  c.Set(0, out);
-  return Status::Ok();
+  return c.Give(out);
 }
 
 constexpr OpRow kOps[] = {

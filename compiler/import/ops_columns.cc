@@ -101,8 +101,7 @@ Status Col2Im(OpContext& c) {
   for (size_t a = 0; a < k.image.size(); ++a) {
     y = b.Slice(y, static_cast<int>(a) + 2, k.pads_begin[a], 1, k.image[a]);
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 constexpr OpRow kOps[] = {{"Col2Im", 3, Col2Im, 18}};

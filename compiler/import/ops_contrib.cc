@@ -70,8 +70,7 @@ Status GroupNorm(OpContext& c) {
   y = b.Add(b.Mul(y, gamma), beta);
   if (activation == 1) y = Silu(b, y);
   y = b.Cast(y, c.dtype(0));
-  c.Set(0, last ? y : b.Transpose(y, {0, 3, 1, 2}));
-  return Status::Ok();
+  return c.Give(last ? y : b.Transpose(y, {0, 3, 1, 2}));
 }
 
 // x + bias + skip.
@@ -83,8 +82,7 @@ Status BiasAdd(OpContext& c) {
   if (!(c.shape(2) == s)) return DoesNotFit(c, 2, s);
   RONDO_ASSIGN_OR_RETURN(const NodeId bias, Vector(c, 1, s[s.rank - 1]));
   const NodeId y = c.b.Add(c.b.Add(Widen(c.b, c.In(0)), bias), Widen(c.b, c.In(2)));
-  c.Set(0, c.b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
 // Of x + bias [.., d] the first half times the gelu of the second.
@@ -101,8 +99,7 @@ Status BiasSplitGelu(OpContext& c) {
   const NodeId x = b.Add(Widen(b, c.In(0)), bias);
   const int64_t half = s[last] / 2;
   const NodeId y = b.Mul(b.Slice(x, last, 0, 1, half), GeluErf(b, b.Slice(x, last, half, 1, half)));
-  c.Set(0, b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(0)));
 }
 
 // The softmax, over all dims from `axis` on, of data + bias. A bias of fewer numbers than data is one for
@@ -123,8 +120,7 @@ Status BiasSoftmax(OpContext& c) {
   const Shape split = inner ? Shape({own, times, width}) : Shape({times, own, width});
   NodeId bias = b.Reshape(Widen(b, c.In(1)), inner ? Shape({own, 1, width}) : Shape({1, own, width}));
   const NodeId y = Softmax(b, b.Add(b.Reshape(Widen(b, c.In(0)), split), bias), 2);
-  c.Set(0, b.Cast(b.Reshape(y, s), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reshape(y, s), c.dtype(0)));
 }
 
 Status GemmFastGelu(OpContext& c) {
@@ -137,8 +133,7 @@ Status GemmFastGelu(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(const NodeId bias, Vector(c, 2, s[s.rank - 1]));
     y = b.Add(y, bias);
   }
-  c.Set(0, b.Cast(GeluTanh(b, y), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(GeluTanh(b, y), c.dtype(0)));
 }
 
 // Angles [b, s, d], and queries and keys [b, h, s, d] with what each is turned by: x * cos + turned * sin.
@@ -171,8 +166,7 @@ Status ExpandDims(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 0, kMaxRank - 1));
   if (axis.size() != 1) return Status::Error(Code::kCorrupt, "axis has %zu numbers", axis.size());
   RONDO_ASSIGN_OR_RETURN(const int at, c.Axis(axis[0], c.rank(0) + 1));
-  c.Set(0, c.b.Unsqueeze(c.In(0), at));
-  return Status::Ok();
+  return c.Give(c.b.Unsqueeze(c.In(0), at));
 }
 
 // Complex numbers [.., 2]; of those of B the conjugates, if kConjugate.
@@ -192,8 +186,7 @@ Status ComplexMul(OpContext& c) {
   const NodeId both = b.Mul(im[0], im[1]), rest = b.Mul(re[0], im[1]);
   const NodeId real = kConjugate ? b.Add(b.Mul(re[0], re[1]), both) : b.Sub(b.Mul(re[0], re[1]), both);
   const NodeId cross = b.Mul(im[0], re[1]);
-  c.Set(0, b.Concat({real, kConjugate ? b.Sub(cross, rest) : b.Add(rest, cross)}, last));
-  return Status::Ok();
+  return c.Give(b.Concat({real, kConjugate ? b.Sub(cross, rest) : b.Add(rest, cross)}, last));
 }
 
 // ------------------------------------------------------------------------ biases by distance
@@ -233,8 +226,7 @@ Status RelativePositionBias(OpContext& c) {
   const NodeId line = b.Transpose(Take(b, c.In(0), 0, bucket), {1, 0});  // [heads, 2 n - 1]
   const NodeId place =
       b.BinaryScalar(TapeOp::kAdd, b.Sub(b.Iota({n, n}, 1), b.Iota({n, n}, 0)), static_cast<double>(n - 1));
-  c.Set(0, b.Unsqueeze(b.Gather(line, place, 1, false), 0));
-  return Status::Ok();
+  return c.Give(b.Unsqueeze(b.Gather(line, place, 1, false), 0));
 }
 
 // query [b, s, h * d] and its bias, rel_pos [1, h, s, s], a projection [d, D] with its bias, and eco_a [1, h,
@@ -264,8 +256,7 @@ Status GatedRelativePositionBias(OpContext& c) {
   const NodeId u = b.Slice(gates, 3, 0, 1, 1), r = b.Slice(gates, 3, 1, 1, 1);
   NodeId y = b.BinaryScalar(TapeOp::kSub, b.Mul(r, Widen(b, c.In(5))), 1);
   y = b.BinaryScalar(TapeOp::kAdd, b.Mul(u, y), 2);
-  c.Set(0, b.Cast(b.Mul(y, Widen(b, c.In(2))), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Mul(y, Widen(b, c.In(2))), c.dtype(0)));
 }
 
 // ------------------------------------------------------------------------ convolutions
@@ -273,16 +264,14 @@ Status GatedRelativePositionBias(OpContext& c) {
 Status NhwcMaxPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, kMaxRank));
   RONDO_ASSIGN_OR_RETURN(const NodeId y, CallOne(c, "MaxPool", 12, {ChannelsFirst(c.b, c.In(0))}));
-  c.Set(0, ChannelsLast(c.b, y));
-  return Status::Ok();
+  return c.Give(ChannelsLast(c.b, y));
 }
 
 // W is as Conv has it, [outputs, inputs, ...]: X and Y alone have their channels last.
 Status NhwcConv(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, kMaxRank));
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Conv", 11, {ChannelsFirst(c.b, c.In(0)), c.In(1), c.In(2)}));
-  c.Set(0, ChannelsLast(c.b, y));
-  return Status::Ok();
+  return c.Give(ChannelsLast(c.b, y));
 }
 
 // Rows of several texts one behind the other, [rows, channels], where text i is rows ends[i] up to ends[i +

@@ -47,8 +47,7 @@ Status Conv(OpContext& c) {
   if (c.Has(2)) {
     RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.In(2)));
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // x - zero as f32 (8-bit values are exact, and so are their sums up to 2^24); zero is a scalar or, for
@@ -79,8 +78,7 @@ Status ConvInteger(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(ir::ConvAttrs attrs, ReadConv(c, 0, 1));
   RONDO_ASSIGN_OR_RETURN(NodeId x, Centred(c, 0, 2));
   RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 1, 3));
-  c.Set(0, c.b.Cast(c.b.Conv(x, w, attrs), DType::kI32));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Conv(x, w, attrs), DType::kI32));
 }
 
 // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, [bias].
@@ -106,8 +104,7 @@ Status QLinearConv(OpContext& c) {
   }
   // By one factor, as ONNX Runtime and ONNX's reference have it.
   y = c.b.Mul(y, c.b.Div(c.b.Mul(scales[0], scales[1]), scales[2]));
-  c.Set(0, Quantise(c.b, y, c.b.Scalar(DType::kF32, 1), c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
-  return Status::Ok();
+  return c.Give(Quantise(c.b, y, c.b.Scalar(DType::kF32, 1), c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
 }
 
 // ---------------------------------------------------------------------------------- transposed
@@ -199,8 +196,7 @@ Status ConvTranspose(OpContext& c) {
   if (c.Has(2)) {
     RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.In(2)));
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 constexpr OpRow kOps[] = {

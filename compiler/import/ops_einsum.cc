@@ -221,8 +221,7 @@ Status Einsum(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(total, Multiply(c, total, terms[i], kept));
   }
   total = SumTo(c.b, std::move(total), eq.result);
-  c.Set(0, Arrange(c.b, total, eq.result));
-  return Status::Ok();
+  return c.Give(Arrange(c.b, total, eq.result));
 }
 
 constexpr OpRow kOps[] = {{"Einsum", 1, Einsum}};

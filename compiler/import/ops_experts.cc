@@ -152,8 +152,7 @@ Status Experts(OpContext& c) {
                          static_cast<long long>(width));
   y = b.Mul(y, b.Unsqueeze(b.Transpose(shares, {1, 0}), 2));
   y = b.Reduce(ir::ReduceKind::kSum, y, {0}, false);
-  c.Set(0, b.Cast(b.Reshape(y, s), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reshape(y, s), c.dtype(0)));
 }
 
 // ------------------------------------------------------------------------------------ who is chosen

@@ -44,8 +44,7 @@ Status FlexAttention(OpContext& c) {
   scores = b.Cast(b.BinaryScalar(TapeOp::kMul, scores, scale), type);
   RONDO_ASSIGN_OR_RETURN(scores, Modified(c, "score_mod", scores));
   RONDO_ASSIGN_OR_RETURN(NodeId weights, Modified(c, "prob_mod", Softmax(b, scores, 3)));
-  c.Set(0, b.Cast(b.MatMul(weights, b.Cast(values, type)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.MatMul(weights, b.Cast(values, type)), c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {{"FlexAttention", 3, FlexAttention, 1, kLatest, "ai.onnx.preview"}};

@@ -105,8 +105,7 @@ Status MatMulFloatBlocks(OpContext& c) {
   }
   NodeId y = b.MatMul(x, b.Transpose(w, {1, 0}));
   if (c.Has(kInputs.bias)) y = b.Add(y, c.In(kInputs.bias));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 constexpr OpRow kOps[] = {

@@ -111,8 +111,7 @@ Status Dft(OpContext& c) {
   std::vector<int> there = AxisRange(0, rank);
   std::swap(there[static_cast<size_t>(axis)], there[static_cast<size_t>(rank - 2)]);
   NodeId y = b.Transpose(Apply(b, b.Transpose(x, there), t), there);
-  c.Set(0, b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(0)));
 }
 
 // signal [batch, length, 1 or 2] in windows that begin every `frame_step`: [batch, frames, bins, 2].
@@ -154,8 +153,7 @@ Status Stft(OpContext& c) {
     }
     cut = b.Mul(cut, b.Reshape(Widen(b, c.In(2)), {t.n, 1}));
   }
-  c.Set(0, b.Cast(Apply(b, cut, t), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(Apply(b, cut, t), c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

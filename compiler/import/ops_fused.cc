@@ -20,15 +20,13 @@ Status FusedConv(OpContext& c) {
     y = c.b.Add(y, c.In(3));
   }
   RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, y));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 Status FusedGemm(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Gemm", 13, {c.In(0), c.In(1), c.In(2)}));
   RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, y));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // ids [b, s], segments, tables of words, positions and segments, gamma, beta, mask, positions. In a quantised

@@ -51,8 +51,7 @@ Status AffineGrid(OpContext& c) {
     }
     rows.push_back(b.Unsqueeze(b.Expand(sum, out), out.rank));
   }
-  c.Set(0, b.Cast(b.Concat(rows, out.rank), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Concat(rows, out.rank), c.dtype(0)));
 }
 
 // The middle of x where an axis is too long, zeros around it where it is too short.
@@ -84,8 +83,7 @@ Status CenterCropPad(OpContext& c) {
   }
   const bool pads = std::any_of(dims.begin(), dims.end(),
                                 [&, d = 0](int64_t dim) mutable { return dim != b.shape(x)[d++]; });
-  c.Set(0, pads ? b.PadConstant(x, b.Scalar(c.dtype(0), 0), before, after) : x);
-  return Status::Ok();
+  return c.Give(pads ? b.PadConstant(x, b.Scalar(c.dtype(0), 0), before, after) : x);
 }
 
 // Each element of x at its place among zeros of the shape that was pooled.
@@ -131,8 +129,7 @@ Status MaxUnpool(OpContext& c) {
                            Text(pooled).c_str());
     if (!(wanted == pooled)) y = b.PadConstant(y, b.Scalar(c.dtype(0), 0), before, after);
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // The determinant of x [..., n, n]: elimination with the greatest pivot of each column.
@@ -176,8 +173,7 @@ Status Det(OpContext& c) {
   }
   Shape out = x;
   out.rank -= 2;
-  c.Set(0, b.Cast(b.Reshape(product, out), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reshape(product, out), c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

@@ -20,8 +20,7 @@ Status RequireIndex(const OpContext& c, int i) {
 Status SetUnreadable(OpContext& c, const Shape& shape, int axis) {
   if (c.b.faults_where() == kNoNode)
     return Status::Error(Code::kCorrupt, "axis %d has no elements, so no index is valid", axis);
-  c.Set(0, Unreadable(c.b, c.dtype(0), shape));
-  return Status::Ok();
+  return c.Give(Unreadable(c.b, c.dtype(0), shape));
 }
 
 Status Gather(OpContext& c) {
@@ -32,12 +31,10 @@ Status Gather(OpContext& c) {
   dims.insert(dims.end(), c.shape(0).begin() + axis + 1, c.shape(0).end());
   RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
   if (shape.elements() == 0) {
-    c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})));
-    return Status::Ok();
+    return c.Give(c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})));
   }
   if (c.shape(0)[axis] == 0) return SetUnreadable(c, shape, axis);
-  c.Set(0, c.b.Gather(c.In(0), c.In(1), axis));
-  return Status::Ok();
+  return c.Give(c.b.Gather(c.In(0), c.In(1), axis));
 }
 
 // Strides of dense storage of a shape.
@@ -78,14 +75,12 @@ Status GatherElements(OpContext& c) {
   RONDO_RETURN_IF_ERROR(RequireIndex(c, 1));
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
   if (c.shape(1).elements() == 0) {
-    c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), c.shape(1), {})));
-    return Status::Ok();
+    return c.Give(c.b.Constant(ir::ConstantData::Own(c.dtype(0), c.shape(1), {})));
   }
   if (c.rank(0) == c.rank(1) && c.shape(0)[axis] == 0) return SetUnreadable(c, c.shape(1), axis);
   RONDO_ASSIGN_OR_RETURN(ir::IndexedAttrs attrs, ElementsAttrs(c, axis));
   const NodeId index = c.b.FromStart(c.In(1), c.SizeOf(0, axis));
-  c.Set(0, c.b.IndexedRead(c.In(0), {index}, attrs, c.shape(1), c.SizesOf(1)));
-  return Status::Ok();
+  return c.Give(c.b.IndexedRead(c.In(0), {index}, attrs, c.shape(1), c.SizesOf(1)));
 }
 
 Result<ir::ScatterCombine> ReadCombine(const OpContext& c) {
@@ -107,15 +102,13 @@ Status ScatterElements(OpContext& c) {
                          Text(c.shape(2)).c_str());
   }
   if (c.shape(1).elements() == 0) {
-    c.Set(0, c.In(0));
-    return Status::Ok();
+    return c.Give(c.In(0));
   }
   RONDO_ASSIGN_OR_RETURN(ir::IndexedAttrs attrs, ElementsAttrs(c, axis));
   RONDO_ASSIGN_OR_RETURN(attrs.combine, ReadCombine(c));
   attrs.may_collide = c.shape(1)[axis] > 1;
   const NodeId index = c.b.FromStart(c.In(1), c.SizeOf(0, axis));
-  c.Set(0, c.b.IndexedWrite(c.In(0), c.In(2), {index}, attrs));
-  return Status::Ok();
+  return c.Give(c.b.IndexedWrite(c.In(0), c.In(2), {index}, attrs));
 }
 
 // GatherND and ScatterND: the last dim of `indices` names a place along the dims after the batch dims.
@@ -177,12 +170,10 @@ Status GatherND(OpContext& c) {
   if (batch < 0 || batch > kMaxRank) return Status::Error(Code::kCorrupt, "batch_dims out of range");
   RONDO_ASSIGN_OR_RETURN(NdIndex nd, ReadNdIndex(c, static_cast<int>(batch)));
   if (nd.shape.elements() == 0) {
-    c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), nd.shape, {})));
-    return Status::Ok();
+    return c.Give(c.b.Constant(ir::ConstantData::Own(c.dtype(0), nd.shape, {})));
   }
   if (nd.empty_axis >= 0) return SetUnreadable(c, nd.shape, nd.empty_axis);
-  c.Set(0, c.b.IndexedRead(c.In(0), nd.index, nd.attrs, nd.shape, nd.dims));
-  return Status::Ok();
+  return c.Give(c.b.IndexedRead(c.In(0), nd.index, nd.attrs, nd.shape, nd.dims));
 }
 
 Status ScatterND(OpContext& c) {
@@ -194,15 +185,13 @@ Status ScatterND(OpContext& c) {
                          Text(nd.shape).c_str());
   }
   if (nd.shape.elements() == 0) {
-    c.Set(0, c.In(0));
-    return Status::Ok();
+    return c.Give(c.In(0));
   }
   if (nd.empty_axis >= 0)
     return Status::Error(Code::kCorrupt, "axis %d has no elements, so no index is valid", nd.empty_axis);
   RONDO_ASSIGN_OR_RETURN(nd.attrs.combine, ReadCombine(c));
   nd.attrs.may_collide = IndicesMayCollide(c.b.graph(), nd.index, nd.extents);
-  c.Set(0, c.b.IndexedWrite(c.In(0), c.In(2), nd.index, nd.attrs));
-  return Status::Ok();
+  return c.Give(c.b.IndexedWrite(c.In(0), c.In(2), nd.index, nd.attrs));
 }
 
 // past [b, ..., n, ...], update [b, ..., m, ...], places [b]: rows of `update` go to places, places + 1, ...
@@ -226,8 +215,7 @@ Status TensorScatter(OpContext& c) {
   if (c.String("mode", "linear") == "circular") {
     row = b.BinaryScalar(TapeOp::kMod, row, static_cast<double>(data[axis]));
   }
-  c.Set(0, WriteRows(b, c.In(0), c.In(1), row, axis));
-  return Status::Ok();
+  return c.Give(WriteRows(b, c.In(0), c.In(1), row, axis));
 }
 
 Status OneHot(OpContext& c) {
@@ -249,8 +237,7 @@ Status OneHot(OpContext& c) {
   NodeId values = b.Reshape(c.In(2), {2});
   NodeId off = b.Reshape(b.Slice(values, 0, 0, 1, 1), Shape{});
   NodeId on = b.Reshape(b.Slice(values, 0, 1, 1, 1), Shape{});
-  c.Set(0, b.Select(here, on, off));
-  return Status::Ok();
+  return c.Give(b.Select(here, on, off));
 }
 
 // Keeps the elements whose condition, which must be constant, holds.
@@ -270,8 +257,7 @@ Status Compress(OpContext& c) {
   for (size_t i = 0; i < condition.size() && static_cast<int64_t>(i) < c.b.shape(x)[axis]; ++i) {
     if (condition[i] != 0) index.push_back(static_cast<int64_t>(i));
   }
-  c.Set(0, Take(c.b, x, axis, index));
-  return Status::Ok();
+  return c.Give(Take(c.b, x, axis, index));
 }
 
 // Of a constant their number is a shape; of what a run computes it is not known.
@@ -289,8 +275,7 @@ Status NonZero(OpContext& c) {
   for (int d = 0; d < c.rank(0); ++d) {
     for (int64_t i : found) out.push_back(i / strides[static_cast<size_t>(d)] % shape[d]);
   }
-  c.Set(0, c.b.Ints(DType::kI64, {c.rank(0), static_cast<int64_t>(found.size())}, out));
-  return Status::Ok();
+  return c.Give(c.b.Ints(DType::kI64, {c.rank(0), static_cast<int64_t>(found.size())}, out));
 }
 
 // The first lengths[b] elements of each batch entry reversed, the rest as they are.
@@ -312,8 +297,7 @@ Status ReverseSequence(OpContext& c) {
   attrs.map = ir::DenseView(shape);
   attrs.dims = {{attrs.map.steps[0].strides[time], shape[static_cast<int>(time)], false}};
   attrs.map.steps[0].strides[time] = 0;
-  c.Set(0, b.IndexedRead(c.In(0), {index}, attrs, shape));
-  return Status::Ok();
+  return c.Give(b.IndexedRead(c.In(0), {index}, attrs, shape));
 }
 
 constexpr OpRow kOps[] = {

@@ -63,8 +63,7 @@ Result<NodeId> NegativeLogLikelihood(OpContext& c, NodeId x) {
 Status NegativeLogLikelihoodLoss(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(NodeId loss, NegativeLogLikelihood(c, Widen(c.b, c.In(0))));
-  c.Set(0, c.b.Cast(loss, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(loss, c.dtype(0)));
 }
 
 Status SoftmaxCrossEntropyLoss(OpContext& c) {

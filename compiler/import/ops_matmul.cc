@@ -37,8 +37,7 @@ Result<NodeId> Product(OpContext& c, NodeId a, NodeId b) {
 Status MatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   RONDO_ASSIGN_OR_RETURN(const NodeId y, Product(c, c.In(0), c.In(1)));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 Status Gemm(OpContext& c) {
@@ -61,8 +60,7 @@ Status Gemm(OpContext& c) {
     NodeId bias = beta == 1 ? c.In(2) : c.b.BinaryScalar(TapeOp::kMul, c.In(2), beta);
     y = c.b.Add(y, bias);
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A
@@ -95,8 +93,7 @@ Status MatMulInteger(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId a, Centred(c, 0, 2, true));
   RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 1, 3, false));
   RONDO_ASSIGN_OR_RETURN(const NodeId y, Product(c, a, w));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero. The product is exact in i32.
@@ -122,8 +119,7 @@ Status QLinearMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.Broadcast(c.b.shape(y), c.b.shape(b_scale)).status());
   y = c.b.Mul(y, b_scale);
   NodeId scale = c.b.Cast(c.b.Reshape(c.In(6), Shape{}), DType::kF32);
-  c.Set(0, Quantise(c.b, y, scale, c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
-  return Status::Ok();
+  return c.Give(Quantise(c.b, y, scale, c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
 }
 
 constexpr OpRow kOps[] = {

@@ -28,16 +28,14 @@ template <NodeId (*kFunction)(Builder&, NodeId)>
 Status Biased(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(NodeId x, AddInput(c, Widen(c.b, c.In(0)), 1));
-  c.Set(0, c.b.Cast(kFunction(c.b, x), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(kFunction(c.b, x), c.dtype(0)));
 }
 
 Status QuickGelu(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   NodeId x = Widen(c.b, c.In(0));
   NodeId gate = Sigmoid(c.b, c.b.BinaryScalar(TapeOp::kMul, x, c.Float("alpha", 1.702f)));
-  c.Set(0, c.b.Cast(c.b.Mul(x, gate), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Mul(x, gate), c.dtype(0)));
 }
 
 // Normalises input + skip + bias; the sum is output 3. `gamma` is input 2.
@@ -90,8 +88,7 @@ Result<NodeId> HeadsToRotate(OpContext& c, bool* joined) {
 Status SetRotated(OpContext& c, NodeId x, const Angles& angles, bool joined) {
   RONDO_ASSIGN_OR_RETURN(NodeId y,
                          RotateHeads(c, x, angles.cosine, angles.sine, c.Int("interleaved", 0) != 0));
-  c.Set(0, joined ? JoinHeads(c.b, y) : y);
-  return Status::Ok();
+  return c.Give(joined ? JoinHeads(c.b, y) : y);
 }
 
 // x, positions ([1]: the first one; else [b, s]), cosines and sines [positions, half]. is_packed_batching
@@ -179,8 +176,7 @@ Status GatedRMSNorm(OpContext& c) {
   NodeId y = RmsNormalise(b, b.Reshape(Widen(b, c.In(0)), runs), {s.rank}, c.Float("epsilon", 1e-5f));
   y = b.Reshape(b.Mul(y, b.Cast(c.In(1), b.dtype(y))), s);
   const NodeId gate = Widen(b, c.In(2));
-  c.Set(0, b.Cast(b.Mul(y, silu ? Silu(b, gate) : Sigmoid(b, gate)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Mul(y, silu ? Silu(b, gate) : Sigmoid(b, gate)), c.dtype(0)));
 }
 
 // activation(alpha * op(a) @ op(b)). A vector is one row of a, one column of b, and never transposed.
@@ -221,8 +217,7 @@ Status FusedMatMul(OpContext& c) {
   if (c.rank(0) == 1) y = c.b.Squeeze(y, c.b.shape(y).rank - (c.rank(1) == 1 ? 1 : 2));
   float alpha = c.Float("alpha", 1);
   RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha)));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 constexpr OpRow kOps[] = {

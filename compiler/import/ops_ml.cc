@@ -32,8 +32,7 @@ Status Scaler(OpContext& c) {
   const DType type = c.dtype(0) == DType::kF64 ? DType::kF64 : DType::kF32;
   RONDO_ASSIGN_OR_RETURN(const NodeId offset, PerFeature(c, "offset", type));
   RONDO_ASSIGN_OR_RETURN(const NodeId scale, PerFeature(c, "scale", type));
-  c.Set(0, c.b.Cast(c.b.Mul(c.b.Sub(c.b.Cast(c.In(0), type), offset), scale), DType::kF32));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Mul(c.b.Sub(c.b.Cast(c.In(0), type), offset), scale), DType::kF32));
 }
 
 Status Normalizer(OpContext& c) {
@@ -53,8 +52,7 @@ Status Normalizer(OpContext& c) {
   else
     return Status::Error(Code::kCorrupt, "norm \"%.20s\": MAX, L1 or L2 is needed", norm.c_str());
   const NodeId none = b.Binary(TapeOp::kEqual, size, b.Scalar(DType::kF32, 0));
-  c.Set(0, b.Div(x, b.Select(none, b.Scalar(DType::kF32, 1), size)));
-  return Status::Ok();
+  return c.Give(b.Div(x, b.Select(none, b.Scalar(DType::kF32, 1), size)));
 }
 
 // What is the replaced value, or NaN if that is, becomes the imputed one of its feature.
@@ -76,14 +74,12 @@ Status Imputer(OpContext& c) {
     value = count == 1 ? b.Ints(type, Shape{}, listed) : b.Ints(type, {count}, listed);
     missing = b.Binary(TapeOp::kEqual, c.In(0), b.Ints(type, Shape{}, {c.Int("replaced_value_int64", 0)}));
   }
-  c.Set(0, b.Select(missing, value, c.In(0)));
-  return Status::Ok();
+  return c.Give(b.Select(missing, value, c.In(0)));
 }
 
 Status Binarizer(OpContext& c) {
   const NodeId threshold = c.b.Scalar(c.dtype(0), c.Float("threshold", 0));
-  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kLess, threshold, c.In(0)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Binary(TapeOp::kLess, threshold, c.In(0)), c.dtype(0)));
 }
 
 // Keys or values of a LabelEncoder: a list of floats or integers, or a tensor.
@@ -132,8 +128,7 @@ Status LabelEncoder(OpContext& c) {
       b.Reduce(ir::ReduceKind::kArgMax, here, {c.rank(0)}, false, true);  // the last of equal keys
   const NodeId any = b.Binary(TapeOp::kEqual, b.Reduce(ir::ReduceKind::kMax, here, {c.rank(0)}, false),
                               b.Scalar(DType::kI32, 1));
-  c.Set(0, b.Select(any, b.Gather(b.Reshape(values, {count}), at, 0, false), otherwise));
-  return Status::Ok();
+  return c.Give(b.Select(any, b.Gather(b.Reshape(values, {count}), at, 0, false), otherwise));
 }
 
 // The elements of the last dim that the indices name.
@@ -145,8 +140,7 @@ Status ArrayFeatureExtractor(OpContext& c) {
     return Status::Error(Code::kCorrupt, "nothing to take, or to take from");
   NodeId x = c.rank(0) == 1 ? c.b.Unsqueeze(c.In(0), 0) : c.In(0);
   const NodeId index = c.b.Reshape(c.b.Cast(c.In(1), DType::kI64), {count});
-  c.Set(0, c.b.Gather(x, index, c.b.shape(x).rank - 1, false));
-  return Status::Ok();
+  return c.Give(c.b.Gather(x, index, c.b.shape(x).rank - 1, false));
 }
 
 constexpr OpRow kOps[] = {

@@ -53,16 +53,14 @@ Status Reshape(OpContext& c) {
     return Status::Error(Code::kCorrupt, "shape %s cannot become %s", Text(c.shape(0)).c_str(),
                          Text(shape).c_str());
   }
-  c.Set(0, c.b.WithSizes(c.b.Reshape(c.In(0), shape), dims));
-  return Status::Ok();
+  return c.Give(c.b.WithSizes(c.b.Reshape(c.In(0), shape), dims));
 }
 
 Status Flatten(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), c.rank(0) + (c.Int("axis", 1) >= 0 ? 1 : 0)));
   const ir::Dims dims = c.SizesOf(0);
-  c.Set(0, c.b.ReshapeTo(c.In(0), {ElementsOf({dims.begin(), dims.begin() + axis}),
-                                   ElementsOf({dims.begin() + axis, dims.end()})}));
-  return Status::Ok();
+  return c.Give(c.b.ReshapeTo(c.In(0), {ElementsOf({dims.begin(), dims.begin() + axis}),
+                                        ElementsOf({dims.begin() + axis, dims.end()})}));
 }
 
 Status Squeeze(OpContext& c) {
@@ -78,8 +76,7 @@ Status Squeeze(OpContext& c) {
     }
     if (!(given ? named : from[d] == 1)) to.push_back(c.SizeOf(0, d));
   }
-  c.Set(0, c.b.ReshapeTo(c.In(0), to));
-  return Status::Ok();
+  return c.Give(c.b.ReshapeTo(c.In(0), to));
 }
 
 Status Unsqueeze(OpContext& c) {
@@ -95,8 +92,7 @@ Status Unsqueeze(OpContext& c) {
       dims[static_cast<size_t>(d)] = c.SizeOf(0, next++);
   }
   RONDO_RETURN_IF_ERROR(c.ExtentsOf(dims).status());
-  c.Set(0, c.b.ReshapeTo(c.In(0), dims));
-  return Status::Ok();
+  return c.Give(c.b.ReshapeTo(c.In(0), dims));
 }
 
 Status Transpose(OpContext& c) {
@@ -112,8 +108,7 @@ Status Transpose(OpContext& c) {
       perm[d] = static_cast<int>(given[d] < 0 ? given[d] + c.rank(0) : given[d]);
     }
   }
-  c.Set(0, c.b.Transpose(c.In(0), perm));
-  return Status::Ok();
+  return c.Give(c.b.Transpose(c.In(0), perm));
 }
 
 Status Expand(OpContext& c) {
@@ -126,8 +121,7 @@ Status Expand(OpContext& c) {
     const ir::Size own = c.SizeOf(0, d);
     if (!(own == 1)) dim = dim == 1 || dim.known() || own == dim ? own : ir::Size::Unknown(own.extent());
   }
-  c.Set(0, c.b.WithSizes(c.b.Expand(c.In(0), shape), dims));
-  return Status::Ok();
+  return c.Give(c.b.WithSizes(c.b.Expand(c.In(0), shape), dims));
 }
 
 Status Tile(OpContext& c) {
@@ -154,8 +148,7 @@ Status Tile(OpContext& c) {
     tiled[static_cast<size_t>(d)] = dims[static_cast<size_t>(d)];
     x = c.b.WithSizes(TileAxis(c.b, x, d, times.extent()), tiled);
   }
-  c.Set(0, x);
-  return Status::Ok();
+  return c.Give(x);
 }
 
 // The elements that numpy's start:end:step shows of a dim of `n`: the first one's place, and how many.
@@ -209,8 +202,7 @@ Status Slice(OpContext& c) {
     if (shape[axis] != 0) x = SliceOf(c.b, x, axis, shown->first, shown->count == 1 ? 1 : step, shown->count);
   }
   const bool empty = shape.elements() == 0;
-  c.Set(0, empty ? c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})) : x);
-  return Status::Ok();
+  return c.Give(empty ? c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})) : x);
 }
 
 // Lengths of the pieces: given, or as equal as they can be (the last one smaller).
@@ -305,8 +297,7 @@ Status DepthToSpace(OpContext& c) {
     x = c.b.Reshape(x, {s[0], block, block, depth, s[2], s[3]});
     x = c.b.Transpose(x, {0, 3, 4, 1, 5, 2});
   }
-  c.Set(0, c.b.Reshape(x, {s[0], depth, s[2] * block, s[3] * block}));
-  return Status::Ok();
+  return c.Give(c.b.Reshape(x, {s[0], depth, s[2] * block, s[3] * block}));
 }
 
 Status SpaceToDepth(OpContext& c) {
@@ -322,8 +313,7 @@ Status SpaceToDepth(OpContext& c) {
   if (mode != "DCR" && mode != "CRD")
     return Status::Error(Code::kCorrupt, "mode \"%.20s\" is neither DCR nor CRD", mode.c_str());
   x = mode == "CRD" ? c.b.Transpose(x, {0, 1, 3, 5, 2, 4}) : c.b.Transpose(x, {0, 3, 5, 1, 2, 4});
-  c.Set(0, c.b.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
-  return Status::Ok();
+  return c.Give(c.b.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
 }
 
 Status Identity(OpContext& c) {

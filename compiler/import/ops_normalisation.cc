@@ -60,8 +60,7 @@ Status BatchNormalization(OpContext& c) {
   NodeId scale = b.Div(parts[0], deviation);
   NodeId shift = b.Sub(parts[1], b.Mul(parts[2], scale));
   NodeId x = b.Cast(c.In(0), b.dtype(scale));
-  c.Set(0, b.Cast(b.Add(b.Mul(x, scale), shift), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Add(b.Mul(x, scale), shift), c.dtype(0)));
 }
 
 // y * scale + bias (inputs `scale` and `bias`, each optional), which broadcast to y one way.
@@ -100,8 +99,7 @@ Status RMSNormalization(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", -1), c.rank(0)));
   NodeId y = RmsNormalise(c.b, Widen(c.b, c.In(0)), AxisRange(axis, c.rank(0)), c.Float("epsilon", 1e-5f));
   RONDO_ASSIGN_OR_RETURN(y, ScaleAndShift(c, y, 1, -1));
-  c.Set(0, c.b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
 // x [n, c, ...] standardised over each of `groups` groups of channels, widened.
@@ -139,8 +137,7 @@ Status GroupNormalization(OpContext& c) {
     bias = c.b.Cast(bias, c.b.dtype(y));
   }
   y = c.b.Add(c.b.Mul(y, scale), bias);
-  c.Set(0, c.b.Cast(c.b.Reshape(y, c.shape(0)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Reshape(y, c.shape(0)), c.dtype(0)));
 }
 
 Status InstanceNormalization(OpContext& c) {
@@ -150,8 +147,7 @@ Status InstanceNormalization(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId scale, PerChannel(c, 1));
   RONDO_ASSIGN_OR_RETURN(NodeId bias, PerChannel(c, 2));
   y = c.b.Add(c.b.Mul(y, c.b.Cast(scale, c.b.dtype(y))), c.b.Cast(bias, c.b.dtype(y)));
-  c.Set(0, c.b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
 // x / |x|_p; a vector of norm 0 stays 0.
@@ -168,8 +164,7 @@ Status LpNormalization(OpContext& c) {
   if (p == 2) norm = b.Unary(TapeOp::kSqrt, norm);
   NodeId none = b.Binary(TapeOp::kEqual, norm, b.Scalar(b.dtype(x), 0));
   norm = b.Select(none, b.Scalar(b.dtype(x), 1), norm);
-  c.Set(0, b.Cast(b.Div(x, norm), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Div(x, norm), c.dtype(0)));
 }
 
 // x / (bias + alpha / size * sum of squares over `size` neighbouring channels)^beta.
@@ -189,8 +184,7 @@ Status LRN(OpContext& c) {
   NodeId base = b.BinaryScalar(TapeOp::kMul, sum, c.Float("alpha", 1e-4f) / static_cast<float>(size));
   base = b.BinaryScalar(TapeOp::kAdd, base, c.Float("bias", 1));
   NodeId y = b.Div(x, b.BinaryScalar(TapeOp::kPow, base, c.Float("beta", 0.75f)));
-  c.Set(0, b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(0)));
 }
 
 Status MeanVarianceNormalization(OpContext& c) {
@@ -202,8 +196,7 @@ Status MeanVarianceNormalization(OpContext& c) {
   NodeId x = Widen(b, c.In(0));
   NodeId d = b.Sub(x, b.Mean(x, axes, true));
   NodeId deviation = b.Unary(TapeOp::kSqrt, b.Mean(b.Mul(d, d), axes, true));
-  c.Set(0, b.Cast(b.Div(d, b.BinaryScalar(TapeOp::kAdd, deviation, 1e-9)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Div(d, b.BinaryScalar(TapeOp::kAdd, deviation, 1e-9)), c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

@@ -13,8 +13,7 @@ namespace {
 // The result is the node's only one.
 Status SetOne(OpContext& c, const char* op, const std::vector<NodeId>& inputs) {
   RONDO_ASSIGN_OR_RETURN(const NodeId y, CallOne(c, op, 13, inputs));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // Input 1 with the dims that it broadcasts to input 0 by: from `axis` on, by default the last.

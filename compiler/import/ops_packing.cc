@@ -122,8 +122,7 @@ Status RestorePadding(const OpRow&, OpContext& c) {
   const NodeId real = RealAlong(c.b, rows, 0, 2);
   const NodeId x = c.b.Select(real, c.In(0), c.b.Scalar(c.dtype(0), 0));
   const int64_t texts = rows->length / rows->each;
-  c.Set(0, c.b.Reshape(x, {texts, rows->each, c.shape(0)[1]}));
-  return Status::Ok();
+  return c.Give(c.b.Reshape(x, {texts, rows->each, c.shape(0)[1]}));
 }
 
 constexpr Rule kRules[] = {

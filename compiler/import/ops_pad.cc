@@ -117,8 +117,7 @@ Status Pad(OpContext& c) {
     const NodeId x = Crop(c, c.In(0), &pads);
     const bool any = !std::all_of(pads.before.begin(), pads.before.end(), none) ||
                      !std::all_of(pads.after.begin(), pads.after.end(), none);
-    c.Set(0, any ? Surround(c.b, x, value, pads) : x);
-    return Status::Ok();
+    return c.Give(any ? Surround(c.b, x, value, pads) : x);
   }
   int64_t (*source)(int64_t, int64_t) = mode == "reflect" ? Reflect : mode == "wrap" ? Wrap : Edge;
   if (mode != "reflect" && mode != "wrap" && mode != "edge") {
@@ -142,8 +141,7 @@ Status Pad(OpContext& c) {
     for (int64_t i = -first; i < n + last; ++i) index.push_back(source(i, n));
     x = Take(c.b, x, d, index);
   }
-  c.Set(0, x);
-  return Status::Ok();
+  return c.Give(x);
 }
 
 constexpr OpRow kOps[] = {{"Pad", 2, Pad}};

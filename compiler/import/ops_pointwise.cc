@@ -29,8 +29,7 @@ Status Require(const OpContext& c, int i, Types types) {
 template <TapeOp kOp, Types kTypes>
 Status Unary(OpContext& c) {
   RONDO_RETURN_IF_ERROR(Require(c, 0, kTypes));
-  c.Set(0, c.b.Unary(kOp, c.In(0)));
-  return Status::Ok();
+  return c.Give(c.b.Unary(kOp, c.In(0)));
 }
 
 template <Types kTypes>
@@ -43,22 +42,19 @@ Status CheckBinary(OpContext& c) {
 template <TapeOp kOp, Types kTypes>
 Status Binary(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckBinary<kTypes>(c));
-  c.Set(0, c.b.Binary(kOp, c.In(0), c.In(1)));
-  return Status::Ok();
+  return c.Give(c.b.Binary(kOp, c.In(0), c.In(1)));
 }
 
 // a > b is b < a.
 template <TapeOp kOp>
 Status Swapped(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckBinary<Types::kNumber>(c));
-  c.Set(0, c.b.Binary(kOp, c.In(1), c.In(0)));
-  return Status::Ok();
+  return c.Give(c.b.Binary(kOp, c.In(1), c.In(0)));
 }
 
 Status Mod(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckBinary<Types::kNumber>(c));
-  c.Set(0, c.b.Binary(c.Int("fmod", 0) != 0 ? TapeOp::kFmod : TapeOp::kMod, c.In(0), c.In(1)));
-  return Status::Ok();
+  return c.Give(c.b.Binary(c.Int("fmod", 0) != 0 ? TapeOp::kFmod : TapeOp::kMod, c.In(0), c.In(1)));
 }
 
 Status BitShift(OpContext& c) {
@@ -72,8 +68,7 @@ Status BitShift(OpContext& c) {
   const bool has_sign =
       type == DType::kI8 || type == DType::kI16 || type == DType::kI32 || type == DType::kI64;
   if (direction == "LEFT" || !has_sign) {
-    c.Set(0, b.Binary(direction == "LEFT" ? TapeOp::kShl : TapeOp::kShr, c.In(0), c.In(1)));
-    return Status::Ok();
+    return c.Give(b.Binary(direction == "LEFT" ? TapeOp::kShl : TapeOp::kShr, c.In(0), c.In(1)));
   }
   // The sign is shifted in: of what is negative, the complement is shifted. Beyond the width all is sign.
   const NodeId zero = b.Scalar(type, 0), minus_one = b.Scalar(type, -1);
@@ -82,8 +77,7 @@ Status BitShift(OpContext& c) {
   by = b.BinaryScalar(TapeOp::kMin, by, last);
   const NodeId negative = b.Binary(TapeOp::kLess, c.In(0), zero);
   const NodeId all = b.Binary(TapeOp::kShr, b.Select(negative, b.Sub(minus_one, c.In(0)), c.In(0)), by);
-  c.Set(0, b.Select(negative, b.Sub(minus_one, all), all));
-  return Status::Ok();
+  return c.Give(b.Select(negative, b.Sub(minus_one, all), all));
 }
 
 // The same bytes as another type of their width: of whole numbers, and of what is known at once.
@@ -97,8 +91,7 @@ Status BitCast(OpContext& c) {
   const auto data = EvaluateConstant(c.b.graph(), c.In(0));
   if (data.ok() && to != DType::kBool) {
     std::vector<uint8_t> bytes((*data)->bytes.begin(), (*data)->bytes.end());
-    c.Set(0, c.b.Constant(ir::ConstantData::Own(to, c.shape(0), std::move(bytes))));
-    return Status::Ok();
+    return c.Give(c.b.Constant(ir::ConstantData::Own(to, c.shape(0), std::move(bytes))));
   }
   if (from != to && (IsFloat(from) || IsFloat(to) || to == DType::kBool)) {
     return Status::Error(Code::kUnsupported,
@@ -106,8 +99,7 @@ Status BitCast(OpContext& c) {
                          "numbers; export the model with Cast, or with other arithmetic",
                          Name(from), Name(to));
   }
-  c.Set(0, c.b.Cast(c.In(0), to));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.In(0), to));
 }
 
 // Any number of inputs, folded from the left.
@@ -121,8 +113,7 @@ Status Variadic(OpContext& c) {
     RONDO_RETURN_IF_ERROR(c.Broadcast(c.b.shape(result), c.shape(i)).status());
     result = c.b.Binary(kOp, result, c.In(i));
   }
-  c.Set(0, result);
-  return Status::Ok();
+  return c.Give(result);
 }
 
 Status MeanOf(OpContext& c) {
@@ -134,8 +125,7 @@ Status MeanOf(OpContext& c) {
     RONDO_RETURN_IF_ERROR(c.Broadcast(c.b.shape(sum), c.shape(i)).status());
     sum = c.b.Add(sum, Widen(c.b, c.In(i)));
   }
-  c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kDiv, sum, c.num_inputs()), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kDiv, sum, c.num_inputs()), c.dtype(0)));
 }
 
 // The one value of a constant of one element; false if it is anything else.
@@ -171,8 +161,7 @@ Status Pow(OpContext& c) {
   double exponent = 0;
   if (shape == c.shape(0) && OneValue(c, 1, &exponent)) {
     if (NodeId simple = SimplePower(c.b, c.In(0), exponent); simple != kNoNode) {
-      c.Set(0, simple);
-      return Status::Ok();
+      return c.Give(simple);
     }
   }
   DType type = c.dtype(0);
@@ -182,8 +171,7 @@ Status Pow(OpContext& c) {
   } else {
     y = c.b.Cast(y, type);
   }
-  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kPow, x, y), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Binary(TapeOp::kPow, x, y), type));
 }
 
 Status Where(OpContext& c) {
@@ -191,8 +179,7 @@ Status Where(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(1, 2));
   RONDO_ASSIGN_OR_RETURN(Shape both, c.Broadcast(c.shape(1), c.shape(2)));
   RONDO_RETURN_IF_ERROR(c.Broadcast(c.shape(0), both).status());
-  c.Set(0, c.b.Select(c.In(0), c.In(1), c.In(2)));
-  return Status::Ok();
+  return c.Give(c.b.Select(c.In(0), c.In(1), c.In(2)));
 }
 
 Status Clip(OpContext& c) {
@@ -207,15 +194,13 @@ Status Clip(OpContext& c) {
     }
     x = c.b.Binary(ops[i - 1], x, c.b.Reshape(c.In(i), Shape{}));
   }
-  c.Set(0, x);
-  return Status::Ok();
+  return c.Give(x);
 }
 
 Status IsInf(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   int64_t mask = (c.Int("detect_positive", 1) != 0 ? 1 : 0) | (c.Int("detect_negative", 1) != 0 ? 2 : 0);
-  c.Set(0, c.b.Unary(TapeOp::kIsInf, c.In(0), mask));
-  return Status::Ok();
+  return c.Give(c.b.Unary(TapeOp::kIsInf, c.In(0), mask));
 }
 
 Result<PowerRounding> ReadPowerRounding(const OpContext& c) {
@@ -251,11 +236,9 @@ Status CastTo(OpContext& c, int type) {
   RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(type));
   RONDO_ASSIGN_OR_RETURN(const NodeId packed, CastWeight(c, to));
   if (packed != kNoNode) {
-    c.Set(0, packed);
-    return Status::Ok();
+    return c.Give(packed);
   }
-  c.Set(0, c.b.Cast(c.In(0), to));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.In(0), to));
 }
 
 Status Cast(OpContext& c) { return CastTo(c, static_cast<int>(c.Int("to", 0))); }

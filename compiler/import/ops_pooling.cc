@@ -136,8 +136,7 @@ Status AveragePool(OpContext& c) {
     w.pads_end = w.pads_begin;
     y = b.Pool(x, ToPool(w, b.shape(x), Combine::kMean));
   }
-  c.Set(0, b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(0)));
 }
 
 // |x|^p, and its inverse.
@@ -159,8 +158,7 @@ Status LpPool(OpContext& c) {
   if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
   NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
   NodeId y = Root(c.b, c.b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), p);
-  c.Set(0, c.b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
 Status CheckGlobal(OpContext& c) {
@@ -172,14 +170,12 @@ Status CheckGlobal(OpContext& c) {
 
 Status GlobalAveragePool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckGlobal(c));
-  c.Set(0, c.b.Mean(c.In(0), AxisRange(2, c.rank(0)), true));
-  return Status::Ok();
+  return c.Give(c.b.Mean(c.In(0), AxisRange(2, c.rank(0)), true));
 }
 
 Status GlobalMaxPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(CheckGlobal(c));
-  c.Set(0, c.b.Reduce(ir::ReduceKind::kMax, c.In(0), AxisRange(2, c.rank(0)), true));
-  return Status::Ok();
+  return c.Give(c.b.Reduce(ir::ReduceKind::kMax, c.In(0), AxisRange(2, c.rank(0)), true));
 }
 
 Status GlobalLpPool(OpContext& c) {
@@ -188,8 +184,7 @@ Status GlobalLpPool(OpContext& c) {
   if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
   NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
   NodeId y = Root(c.b, c.b.Reduce(ir::ReduceKind::kSum, x, AxisRange(2, c.rank(0)), true), p);
-  c.Set(0, c.b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

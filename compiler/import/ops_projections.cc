@@ -82,8 +82,7 @@ Status MatMulNBitsMlp(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const NodeId x, Normalised(c, 1, 1e-5f));
   RONDO_ASSIGN_OR_RETURN(const NodeId gate, Project(c, x, {3, "N"}));
   RONDO_ASSIGN_OR_RETURN(const NodeId up, Project(c, x, {6, "N"}));
-  c.Set(0, b.Cast(b.Mul(Silu(b, Widen(b, gate)), Widen(b, up)), c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Mul(Silu(b, Widen(b, gate)), Widen(b, up)), c.dtype(0)));
 }
 
 // Queries, keys and values of what is normalised.
@@ -122,8 +121,7 @@ Status MatMulNBitsQLoRA(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(const NodeId more, ProjectBy(c, low, up, kLoraB));
     y = b.Add(y, more);
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // The first router_size columns of X @ W, and of the others the gate's half, activated, times the other.

@@ -37,8 +37,7 @@ Status SetQuantised(OpContext& c, NodeId y, int scale, int like) {
     return Status::Error(Code::kUnsupported, "type %s", Name(dtype));
   RONDO_ASSIGN_OR_RETURN(NodeId s, OneNumber(c, scale, DType::kF32));
   RONDO_ASSIGN_OR_RETURN(NodeId zero, OneNumber(c, scale + 1, dtype));
-  c.Set(0, Quantise(c.b, y, s, zero, dtype));
-  return Status::Ok();
+  return c.Give(Quantise(c.b, y, s, zero, dtype));
 }
 
 // A, its scale and zero point, B, its scale and zero point, the result's.
@@ -115,8 +114,7 @@ Status QLinearConv(OpContext& c) {
     inputs[0] = ChannelsFirst(c.b, inputs[0]);
   }
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "QLinearConv", 10, inputs));
-  c.Set(0, last ? ChannelsLast(c.b, y) : y);
-  return Status::Ok();
+  return c.Give(last ? ChannelsLast(c.b, y) : y);
 }
 
 constexpr OpRow kOps[] = {

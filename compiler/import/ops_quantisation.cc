@@ -171,8 +171,7 @@ Status QuantiseTo(OpContext& c, const Target& target) {
   }
   const NodeId x = b.Cast(c.In(0), DType::kF32);
   if (!target.narrow) {
-    c.Set(0, Quantise(b, x, scale, zero, target.dtype));
-    return Status::Ok();
+    return c.Give(Quantise(b, x, scale, zero, target.dtype));
   }
   const bool saturates = c.Int("saturate", 1) != 0;
   const NodeId y =
@@ -243,8 +242,7 @@ Status DequantizeLinear(OpContext& c) {
                          "type: export the model with output_dtype FLOAT (1), FLOAT16 (10) or BFLOAT16 (16)");
   RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
   if (packed != kNoNode) {
-    c.Set(0, packed);
-    return Status::Ok();
+    return c.Give(packed);
   }
   const bool real = c.InValue(0).bits != 0 && c.dtype(0) == DType::kF32;  // FP8, FP4
   if (!real) RONDO_RETURN_IF_ERROR(c.RequireInteger(0));

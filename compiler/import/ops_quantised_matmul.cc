@@ -49,8 +49,7 @@ Status MatMulIntegerToFloat(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, 2, 1));
   RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, c.In(0), c.In(4), scale, 1, 5, 3));
   RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 6));
-  c.Set(0, c.b.Cast(y, c.dtype(2)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(y, c.dtype(2)));
 }
 
 // A (real), B, b_scale, b_zero_point, bias.
@@ -60,8 +59,7 @@ Status DynamicQuantizeMatMul(OpContext& c) {
   const DynamicallyQuantised a = QuantiseDynamically(c.b, c.In(0));
   RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, a.numbers, a.zero, a.scale, 1, 3, 2));
   RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 4));
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // A, its scale and zero point, B, its scale and zero point, C (i32), and perhaps the result's scale and zero
@@ -89,8 +87,7 @@ Status QGemm(OpContext& c) {
     if (c.shape(8).elements() != 1) return Status::Error(Code::kCorrupt, "a zero point of several numbers");
     y = Quantise(b, y, out, b.Reshape(c.In(8), Shape{}), c.dtype(8));
   }
-  c.Set(0, y);
-  return Status::Ok();
+  return c.Give(y);
 }
 
 // input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past.

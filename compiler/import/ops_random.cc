@@ -74,8 +74,7 @@ Status RandomUniform(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
   const float low = c.Float("low", 0), high = c.Float("high", 1);
   const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Uniform(c, shape), double{high} - low);
-  c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, low), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, low), type));
 }
 
 template <bool kLike>
@@ -83,16 +82,14 @@ Status RandomNormal(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(c, kLike));
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
   const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Normal(c, shape), c.Float("scale", 1));
-  c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, c.Float("mean", 0)), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, c.Float("mean", 0)), type));
 }
 
 Status Bernoulli(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, true));
   const NodeId u = Uniform(c, c.shape(0));
-  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kLess, u, c.b.Cast(c.In(0), DType::kF32)), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Binary(TapeOp::kLess, u, c.b.Cast(c.In(0), DType::kF32)), type));
 }
 
 // Of scores [rows, classes], `sample_size` classes a row: each the greatest of score + Gumbel noise.
@@ -107,8 +104,7 @@ Status Multinomial(OpContext& c) {
   const auto minus_log = [&](NodeId x) { return b.Unary(TapeOp::kNeg, b.Unary(TapeOp::kLog, x)); };
   const NodeId noise = minus_log(minus_log(Uniform(c, all)));
   const NodeId scores = b.Add(b.Unsqueeze(b.Cast(c.In(0), DType::kF32), 1), noise);
-  c.Set(0, b.Cast(b.Reduce(ir::ReduceKind::kArgMax, scores, {2}, false), type));
-  return Status::Ok();
+  return c.Give(b.Cast(b.Reduce(ir::ReduceKind::kArgMax, scores, {2}, false), type));
 }
 
 constexpr OpRow kOps[] = {

@@ -101,8 +101,7 @@ Status Reduce(OpContext& c) {
   if (r.identity) {
     r.axes.clear();
     r.keep = true;
-    c.Set(0, c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0)), r), type));
-    return Status::Ok();
+    return c.Give(c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0)), r), type));
   }
   if (c.shape(0).elements() == 0) {
     Shape out;
@@ -112,13 +111,11 @@ Status Reduce(OpContext& c) {
       nothing = nothing || (reduced && c.shape(0)[d] == 0);
       if (!reduced || r.keep) out.dims[out.rank++] = reduced ? 1 : c.shape(0)[d];
     }
-    c.Set(0, out.elements() == 0 ? c.b.Constant(ir::ConstantData::Own(type, out, {}))
-                                 : c.b.Expand(OfNothing<kFunction>(c.b, type), out));
-    return Status::Ok();
+    return c.Give(out.elements() == 0 ? c.b.Constant(ir::ConstantData::Own(type, out, {}))
+                                      : c.b.Expand(OfNothing<kFunction>(c.b, type), out));
   }
   NodeId x = extreme ? c.In(0) : Widen(c.b, c.In(0));
-  c.Set(0, c.b.Cast(kFunction(c.b, x, r), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(kFunction(c.b, x, r), type));
 }
 
 template <ReduceKind kKind>
@@ -126,8 +123,7 @@ Status Arg(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
   if (c.shape(0)[axis] == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements", axis);
   bool last = c.Int("select_last_index", 0) != 0;
-  c.Set(0, c.b.Reduce(kKind, c.In(0), {axis}, c.Int("keepdims", 1) != 0, last));
-  return Status::Ok();
+  return c.Give(c.b.Reduce(kKind, c.In(0), {axis}, c.Int("keepdims", 1) != 0, last));
 }
 
 // x multiplied with what lies 1, 2, 4, ... places before: after so many rounds, with all before.
@@ -155,15 +151,13 @@ Status Cumulative(OpContext& c) {
   bool reverse = c.Int("reverse", 0) != 0;
   const ir::Size n = c.SizeOf(0, axis);
   if (c.shape(0).elements() == 0) {
-    c.Set(0, c.In(0));
-    return Status::Ok();
+    return c.Give(c.In(0));
   }
   NodeId x = Widen(c.b, c.In(0));
   if (reverse) x = SliceOf(c.b, x, axis, n - 1, -1, n);
   x = kOf(c.b, x, axis, exclusive);
   if (reverse) x = SliceOf(c.b, x, axis, n - 1, -1, n);
-  c.Set(0, c.b.Cast(x, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(c.b.Cast(x, c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

@@ -135,8 +135,7 @@ Status RoiAlign(OpContext& c) {
   const int64_t rois = c.shape(1)[0];
   RONDO_ASSIGN_OR_RETURN(const Shape y, c.MakeShape({rois, x[1], a.height, a.width}));
   if (rois == 0) {
-    c.Set(0, b.Constant(ir::ConstantData::Own(c.dtype(0), y, {})));
-    return Status::Ok();
+    return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(0), y, {})));
   }
   const NodeId boxes = b.Cast(c.In(1), DType::kF32), data = Widen(b, c.In(0));
   RoiAxis rows = SampleAxis(b, a, boxes, 1, x[2], a.height),
@@ -170,8 +169,7 @@ Status RoiAlign(OpContext& c) {
   const NodeId samples = b.Binary(TapeOp::kMax, counts, b.Scalar(type, 1));
   const NodeId none = b.Binary(TapeOp::kEqual, counts, b.Scalar(type, 0));
   value = a.average ? b.Div(value, samples) : b.Select(none, b.Scalar(type, 0), value);
-  c.Set(0, b.Cast(value, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(value, c.dtype(0)));
 }
 
 // x [n, c, h, w], w [m, c / group, kh, kw], offsets [n, og * kh * kw * 2, oh, ow], bias [m], mask [n, og * kh
@@ -223,8 +221,7 @@ Status DeformConv(OpContext& c) {
   const NodeId weights = b.Reshape(b.Cast(c.In(1), type), {groups, w[0] / groups, w[1] * taps});
   NodeId y = b.Reshape(b.MatMul(weights, columns), {x[0], w[0], oh, ow});
   if (c.Has(3)) y = b.Add(y, AlongAxis(b, b.Cast(c.In(3), type), 1, 4));
-  c.Set(0, b.Cast(y, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(y, c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {

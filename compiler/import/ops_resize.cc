@@ -259,8 +259,7 @@ Status Resize(OpContext& c) {
     }
   }
   if (whole) x = b.Add(x, b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kSign, x), 0x1p-20));
-  c.Set(0, b.Cast(x, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(x, c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {{"Resize", 1, Resize, 10}, {"Upsample", 1, Resize, 7, 9}};

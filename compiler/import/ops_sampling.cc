@@ -168,8 +168,7 @@ Status GridSample(OpContext& c) {
       if (!more) at[a] = 0;
     }
   }
-  c.Set(0, b.Cast(sum, c.dtype(0)));
-  return Status::Ok();
+  return c.Give(b.Cast(sum, c.dtype(0)));
 }
 
 constexpr OpRow kOps[] = {{"GridSample", 2, GridSample, 16}};

@@ -69,14 +69,12 @@ Status SequenceAt(OpContext& c) {
   // In a branch that a run chooses, a position out of range is a fault where that is taken.
   const bool counts = c.b.faults_where() == kNoNode || list.empty() || at.status().code() != Code::kCorrupt;
   if (!at.ok() && counts) return at.status();
-  c.Set(0, at.ok() ? list[*at] : Unreadable(c.b, c.b.dtype(list[0]), c.b.shape(list[0])));
-  return Status::Ok();
+  return c.Give(at.ok() ? list[*at] : Unreadable(c.b, c.b.dtype(list[0]), c.b.shape(list[0])));
 }
 
 Status SequenceLength(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
-  c.Set(0, c.b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(list.size())}));
-  return Status::Ok();
+  return c.Give(c.b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(list.size())}));
 }
 
 // Pieces of one element each without lengths; the axis is dropped then unless keepdims.
@@ -133,8 +131,7 @@ Status ConcatFromSequence(OpContext& c) {
       return Status::Error(Code::kCorrupt, "its tensors cannot be joined along axis %d", axis);
     }
   }
-  c.Set(0, c.b.Concat(list, axis));
-  return Status::Ok();
+  return c.Give(c.b.Concat(list, axis));
 }
 
 // The body on each tensor of the first sequence, with what other sequences have in its place, and with
@@ -176,8 +173,7 @@ Status OptionalOf(OpContext& c) {
 }
 
 Status OptionalHasElement(OpContext& c) {
-  c.Set(0, c.b.Ints(DType::kBool, Shape{}, {IsThere(c, 0) ? 1 : 0}));
-  return Status::Ok();
+  return c.Give(c.b.Ints(DType::kBool, Shape{}, {IsThere(c, 0) ? 1 : 0}));
 }
 
 constexpr OpRow kOps[] = {

@@ -21,25 +21,21 @@ Status Constant(OpContext& c) {
       return Status::Ok();
     }
     RONDO_ASSIGN_OR_RETURN(NodeId node, c.Tensor(value->t()));
-    c.Set(0, node);
-    return Status::Ok();
+    return c.Give(node);
   }
   if (c.HasAttribute("value_float")) {
-    c.Set(0, c.b.Scalar(DType::kF32, c.Float("value_float", 0)));
-    return Status::Ok();
+    return c.Give(c.b.Scalar(DType::kF32, c.Float("value_float", 0)));
   }
   if (c.HasAttribute("value_int")) {
-    c.Set(0, c.b.Ints(DType::kI64, Shape{}, {c.Int("value_int", 0)}));
-    return Status::Ok();
+    return c.Give(c.b.Ints(DType::kI64, Shape{}, {c.Int("value_int", 0)}));
   }
   if (c.HasAttribute("value_ints")) {
-    c.Set(0, c.b.I64(c.Ints("value_ints")));
-    return Status::Ok();
+    return c.Give(c.b.I64(c.Ints("value_ints")));
   }
   if (c.HasAttribute("value_floats")) {
     std::vector<float> floats = c.Floats("value_floats");
-    c.Set(0, c.b.Floats(DType::kF32, {static_cast<int64_t>(floats.size())}, {floats.begin(), floats.end()}));
-    return Status::Ok();
+    return c.Give(
+        c.b.Floats(DType::kF32, {static_cast<int64_t>(floats.size())}, {floats.begin(), floats.end()}));
   }
   return Status::Error(Code::kUnsupported, "its value is a string or a sparse tensor, or it has none");
 }
@@ -56,8 +52,7 @@ Status ConstantOfShape(OpContext& c) {
   } else {
     value = c.b.Scalar(DType::kF32, 0);
   }
-  c.Set(0, c.b.ExpandTo(value, dims));
-  return Status::Ok();
+  return c.Give(c.b.ExpandTo(value, dims));
 }
 
 // Numbers as one tensor [n] of i64.
@@ -96,8 +91,7 @@ Status ShapeOf(OpContext& c) {
   ir::Dims dims;
   for (int64_t d = start; d < end; ++d) dims.push_back(c.b.FormOf(c.In(0), static_cast<int>(d)));
   RONDO_RETURN_IF_ERROR(RefuseUnknown(dims, c.shape(0)));
-  c.Set(0, AsVector(c.b, dims));
-  return Status::Ok();
+  return c.Give(AsVector(c.b, dims));
 }
 
 Status Size(OpContext& c) {
@@ -108,8 +102,7 @@ Status Size(OpContext& c) {
     elements = elements * dims.back();
   }
   RONDO_RETURN_IF_ERROR(RefuseUnknown(dims, c.shape(0)));
-  c.Set(0, c.b.Number(elements));
-  return Status::Ok();
+  return c.Give(c.b.Number(elements));
 }
 
 Status Range(OpContext& c) {
@@ -131,8 +124,7 @@ Status Range(OpContext& c) {
     // In f64 throughout for f64, else in f32, as the operator's definition does.
     NodeId i = c.b.Cast(c.b.Iota(shape, 0), type == DType::kF64 ? type : DType::kF32);
     NodeId x = c.b.BinaryScalar(TapeOp::kMul, i, delta[0]);
-    c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
-    return Status::Ok();
+    return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
   }
   const Result<ir::Dims> from = c.Sizes(0), to = c.Sizes(1);
   RONDO_ASSIGN_OR_RETURN(const ir::Dims deltas, c.Sizes(2));
@@ -149,8 +141,7 @@ Status Range(OpContext& c) {
                          static_cast<long long>(count.extent()));
   NodeId i = c.b.IotaOver({count}, 0);
   NodeId x = c.b.Mul(i, c.b.Ints(DType::kI64, Shape{}, {delta}));
-  c.Set(0, c.b.Cast(c.b.Add(x, c.b.Number(start)), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Add(x, c.b.Number(start)), type));
 }
 
 Status EyeLike(OpContext& c) {
@@ -161,8 +152,7 @@ Status EyeLike(OpContext& c) {
   }
   NodeId row = c.b.IotaOver(c.SizesOf(0), 0), column = c.b.IotaOver(c.SizesOf(0), 1);
   NodeId diagonal = c.b.Add(row, c.b.Ints(DType::kI64, Shape{}, {c.Int("k", 0)}));
-  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kEqual, diagonal, column), type));
-  return Status::Ok();
+  return c.Give(c.b.Cast(c.b.Binary(TapeOp::kEqual, diagonal, column), type));
 }
 
 Status Trilu(OpContext& c) {
@@ -181,8 +171,7 @@ Status Trilu(OpContext& c) {
   bool upper = c.Int("upper", 1) != 0;
   NodeId keep = upper ? c.b.Binary(TapeOp::kLessEqual, diagonal, column)
                       : c.b.Binary(TapeOp::kLessEqual, column, diagonal);
-  c.Set(0, c.b.Select(keep, c.In(0), c.b.Scalar(c.dtype(0), 0)));
-  return Status::Ok();
+  return c.Give(c.b.Select(keep, c.In(0), c.b.Scalar(c.dtype(0), 0)));
 }
 
 // Windows of signal processing, of a constant size: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
@@ -199,8 +188,7 @@ Status Window(OpContext& c, double a0, double a1, double a2) {
     double t = period == 0 ? 0 : 2 * std::acos(-1.0) * static_cast<double>(i) / period;
     values.push_back(n == 1 ? 1 : a0 - a1 * std::cos(t) + a2 * std::cos(2 * t));
   }
-  c.Set(0, c.b.Floats(type, {n}, values));
-  return Status::Ok();
+  return c.Give(c.b.Floats(type, {n}, values));
 }
 
 Status Hann(OpContext& c) { return Window(c, 0.5, 0.5, 0); }
@@ -242,8 +230,7 @@ Status MelWeightMatrix(OpContext& c) {
     for (int64_t j = first; up > 0 && j <= middle; ++j) put(j, static_cast<double>(j - first) / up);
     for (int64_t j = middle; j < end; ++j) put(j, static_cast<double>(end - j) / down);
   }
-  c.Set(0, c.b.Floats(type, {bins, mels}, matrix));
-  return Status::Ok();
+  return c.Give(c.b.Floats(type, {bins, mels}, matrix));
 }
 
 constexpr OpRow kOps[] = {

@@ -127,8 +127,7 @@ Status RaggedNonZero(OpContext& c) {
   space->source = NodeText(c);
   space->length = shape.elements();
   if (space->length == 0) {
-    c.Set(0, b.Ints(DType::kI64, {c.rank(0), 0}, {}));
-    return Status::Ok();
+    return c.Give(b.Ints(DType::kI64, {c.rank(0), 0}, {}));
   }
   if (space->length * std::max(shape.rank, 1) > kMostPlaces) {
     return Status::Error(Code::kUnsupported,

@@ -69,8 +69,7 @@ Status Scatter(const OpRow& row, OpContext& c, int axis, NodeId index) {
   inputs[0] = Plain(b.PadConstant(c.In(0), b.Scalar(c.dtype(0), 0), before, after));
   inputs[1] = Plain(index);
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, OfAllPlaces(row, c, std::move(inputs)));
-  c.Set(0, b.Slice(outputs[0].node, axis, 0, 1, data[axis]));
-  return Status::Ok();
+  return c.Give(b.Slice(outputs[0].node, axis, 0, 1, data[axis]));
 }
 
 // Whether indices (input 1) and updates (input 2) have the same places, and the data has none.

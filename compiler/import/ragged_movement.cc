@@ -180,10 +180,9 @@ Status JoinRanges(OpContext& c, int axis) {
   const NodeId whole =
       b.Binary(TapeOp::kEqual, last, b.Scalar(DType::kI64, static_cast<double>(first->length)));
   const NodeId one = b.Scalar(DType::kI64, 1);
-  c.Set(0, Checked(b, joined,
-                   b.Add(b.Reduce(ir::ReduceKind::kSum, Count(b, falls), {0}, false),
-                         b.Sub(one, Count(b, whole)))));
-  return Status::Ok();
+  return c.Give(Checked(
+      b, joined,
+      b.Add(b.Reduce(ir::ReduceKind::kSum, Count(b, falls), {0}, false), b.Sub(one, Count(b, whole)))));
 }
 
 Status Concat(const OpRow& row, OpContext& c) {

@@ -140,49 +140,35 @@ class Encoder {
   fbs::LibraryMatmul matmul_;
 };
 
-// Roughly the bytes that the plan's parts of unbounded size take: kept under the section's limit, the
-// builder cannot run past what a flatbuffer can address.
-uint64_t Estimate(const PlanData& plan) {
-  uint64_t bytes = plan.buffers.size() * 200;
-  for (std::string_view text : plan.sources) bytes += text.size() + 12;
-  for (const CodeModule& module : plan.modules) {
-    bytes += 16 * module.codes.size() + 512 * (module.binaries.size() + module.alternatives.size());
-    for (const KernelBinary& binary : module.binaries)
-      bytes += (binary.tensor_maps.size() + binary.relies.size()) * sizeof(TensorMap);
-    for (const KernelAlternative& other : module.alternatives)
-      bytes += other.binary.tensor_maps.size() * sizeof(TensorMap);
+// The bytes that plain data takes in a flatbuffer, at most: kept under the section's limit, the builder
+// cannot run past what a flatbuffer can address.
+template <typename T>
+uint64_t BytesOf(const T& in) {
+  if constexpr (requires { Fields(in); }) {
+    return std::apply([](const auto&... field) { return (uint64_t{24} + ... + BytesOf(field)); }, Fields(in));
+  } else if constexpr (std::is_convertible_v<T, std::string_view>) {
+    return in.size() + 16;
+  } else if constexpr (std::is_same_v<T, Span<const Span<const uint8_t>>>) {  // codes have a section of their
+                                                                              // own
+    return 16 * in.size();
+  } else if constexpr (requires {
+                         in.begin();
+                         in.size();
+                       }) {
+    uint64_t bytes = 16;
+    for (const auto& one : in) bytes += BytesOf(one);
+    return bytes;
+  } else if constexpr (std::is_pointer_v<T>) {
+    return in == nullptr ? 0 : BytesOf(*in);
+  } else {
+    return sizeof(in) + 4;
   }
-  for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
-  for (const CustomOp& op : plan.custom_ops) {
-    bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();
-    bytes += op.arguments.size() * 128;
-    for (const CustomAttribute& a : op.attributes) {
-      bytes += 160 + a.name.size() + a.ints.size() * 8 + a.floats.size() * 4 + a.data.size();
-      for (std::string_view text : a.texts) bytes += text.size() + 12;
-    }
-  }
-  for (const Kernel& kernel : plan.kernels) {
-    for (const Part& part : kernel.parts) {
-      bytes += 256 + (part.prologue.size() + part.body.size() + part.epilogue.size()) * sizeof(TapeInst);
-      for (const Stage& stage : part.stages) bytes += 64 + stage.tape.size() * sizeof(TapeInst);
-      for (const Operand& operand : part.operands) {
-        bytes +=
-            128 + (1 + operand.guards.size()) * (part.loops.size() * 8 + 64) + operand.indirects.size() * 24;
-      }
-    }
-  }
-  for (const Program& program : plan.programs) {
-    for (const Step& step : program.steps) {
-      bytes += 128 + step.bindings.size() * 24 + (step.waits.size() + step.after.size()) * 4;
-    }
-  }
-  return bytes;
 }
 
 }  // namespace
 
 Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out) {
-  if (uint64_t bytes = Estimate(plan); bytes > kMaxFlatbufferBytes / 2) {
+  if (uint64_t bytes = BytesOf(plan); bytes > kMaxFlatbufferBytes / 2) {
     return Status::Error(
         Code::kInvalidArgument, "plan: a description of about %llu bytes exceeds the %llu of its section",
         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMaxFlatbufferBytes / 2));
