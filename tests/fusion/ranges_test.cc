@@ -20,7 +20,7 @@ class Ranges : public testing::Test {
     const NodeId weight = b_.Ints(DType::kI8, Shape{8, 8, 1, 1}, std::vector<int64_t>(64, 2));
     return b_.BinaryScalar(TapeOp::kSub, b_.Cast(b_.Conv(x, weight, attrs), DType::kF32), 3);
   }
-  // As ranges_in_rows leaves it.
+  // As fuse_quant_range leaves it.
   NodeId Quantised(NodeId x, NodeId* scale) {
     const auto extreme = [&](ir::ReduceKind kind) {
       const NodeId lines = b_.Reduce(kind, x, {2}, true);
