@@ -14,7 +14,8 @@
 //   float HalfToFloat(u32), u32 FloatsToHalves(float low, float high), u32 FloatsToBHalves(float low, float
 //   high) bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends
 //   it all
-#pragma once
+#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_
+#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_
 
 #include "drivers/cuda/peer_collectives/exchange_layout.h"
 
@@ -293,3 +294,5 @@ class Exchange {
 };
 
 }  // namespace rondo::small
+
+#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_H_

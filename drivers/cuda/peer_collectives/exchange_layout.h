@@ -6,7 +6,8 @@
 // written and read whole: 4 bytes of data and, above them, the epoch, the number of the collective. No flag
 // has to be raised after the data, no value of the data means anything, and a word from an earlier collective
 // is told apart.
-#pragma once
+#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_LAYOUT_H_
+#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_LAYOUT_H_
 
 #include "formats/machine_code/kernel_params.h"
 
@@ -97,3 +98,5 @@ struct Norm {
 enum : u32 { kLateFault = 2, kAbortFault = 3 };
 
 }  // namespace rondo::small
+
+#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_EXCHANGE_LAYOUT_H_

@@ -1,6 +1,7 @@
 // What kernels of small collectives are on a GPU: the machine of exchange.h, and how they begin and end.
 // Device code.
-#pragma once
+#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_
+#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_
 
 #include "drivers/cuda/peer_collectives/exchange.h"
 
@@ -105,3 +106,5 @@ __device__ __forceinline__ void LaunchDependents() {
 }
 
 }  // namespace rondo::small
+
+#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_GPU_H_

@@ -9,7 +9,8 @@
 //
 // A thread reads what it writes over before it does so, and no other thread's: memory may be written in
 // place.
-#pragma once
+#ifndef RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_
+#define RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_
 
 #include "drivers/cuda/peer_collectives/exchange.h"
 
@@ -233,3 +234,5 @@ RONDO_SMALL void NormRows(Team& team, const Norm& norm) {
 }
 
 }  // namespace rondo::small
+
+#endif  // RONDO_DRIVERS_CUDA_PEER_COLLECTIVES_NORM_H_
