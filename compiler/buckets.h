@@ -1,6 +1,5 @@
 // Buckets: a model with several values of a length (`--shape batch=1,4,16`) is a program for each.
-#ifndef RONDO_COMPILER_BUCKETS_H_
-#define RONDO_COMPILER_BUCKETS_H_
+#pragma once
 
 #include <vector>
 
@@ -15,5 +14,3 @@ namespace rondo {
 Result<std::vector<ModelSource>> WithBuckets(const CompileOptions& options);
 
 }  // namespace rondo
-
-#endif  // RONDO_COMPILER_BUCKETS_H_

@@ -1,6 +1,5 @@
 // What an error of the C interface is: librondo and the libraries beside it make them. Internal to runtime/.
-#ifndef RONDO_RUNTIME_C_ERROR_H_
-#define RONDO_RUNTIME_C_ERROR_H_
+#pragma once
 
 #include "core/status.h"
 #include "runtime/rondo.h"
@@ -10,5 +9,3 @@ struct rondo_error {
   rondo::Status status;
   bool immortal = false;
 };
-
-#endif  // RONDO_RUNTIME_C_ERROR_H_

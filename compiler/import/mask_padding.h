@@ -1,6 +1,5 @@
 // Makes a graph with room for more than a run gives compute what one of a run's own sizes would.
-#ifndef RONDO_COMPILER_IMPORT_MASK_PADDING_H_
-#define RONDO_COMPILER_IMPORT_MASK_PADDING_H_
+#pragma once
 
 #include <vector>
 
@@ -22,5 +21,3 @@ struct OutputSizes {
 Result<OutputSizes> MaskPadding(ir::Graph* graph, ir::Sizes* sizes);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_MASK_PADDING_H_

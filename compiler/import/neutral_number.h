@@ -1,6 +1,5 @@
 // The number that changes no reduction.
-#ifndef RONDO_COMPILER_IMPORT_NEUTRAL_NUMBER_H_
-#define RONDO_COMPILER_IMPORT_NEUTRAL_NUMBER_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 #include "core/dtype.h"
@@ -11,5 +10,3 @@ namespace rondo::importer {
 double NeutralNumber(ir::ReduceKind kind, DType dtype);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_NEUTRAL_NUMBER_H_

@@ -3,8 +3,7 @@
 // A bucket's tensors have room for more than a run gives. A dim is made of axes, the outermost first: one of
 // its own, or several where a reshape has joined dims. Of an axis with room for `extent` positions the first
 // `size` are a run's. An element is padding where one of its axes is past its size. Plain values.
-#ifndef RONDO_COMPILER_IMPORT_PADDED_DIMS_H_
-#define RONDO_COMPILER_IMPORT_PADDED_DIMS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -45,5 +44,3 @@ std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, cons
                                 std::string* why);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_PADDED_DIMS_H_

@@ -1,6 +1,5 @@
 // Lengths that an import has read as numbers.
-#ifndef RONDO_COMPILER_IMPORT_READ_EXTENTS_H_
-#define RONDO_COMPILER_IMPORT_READ_EXTENTS_H_
+#pragma once
 
 #include "compiler/ir/graph.h"
 #include "core/status.h"
@@ -13,5 +12,3 @@ namespace rondo::importer {
 Status CheckNoExtentIsRead(const ir::Graph& a, const ir::Graph& b);
 
 }  // namespace rondo::importer
-
-#endif  // RONDO_COMPILER_IMPORT_READ_EXTENTS_H_

@@ -4,8 +4,7 @@
 // rows of one are exchanged, those of the other are computed. Chunks of a result lie in one tensor where
 // somebody reads all of it, each computed in its place. Which nodes are cut: row_forms.h. Every device of a
 // program must cut the same collectives into as many chunks.
-#ifndef RONDO_COMPILER_SHARD_CUT_ROWS_H_
-#define RONDO_COMPILER_SHARD_CUT_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ Result<CutCollectives> CutRows(ir::Graph* graph, int64_t chunks, const std::vect
 std::vector<ir::NodeId> CollectivesOf(const ir::Graph& graph);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_CUT_ROWS_H_

@@ -5,8 +5,7 @@
 // with chunks in place of devices. Forms spread from the collectives to all who work row by row: from
 // residuals and norms through matmuls to attention, whose queries are rows and whose keys are all there is.
 // Pure.
-#ifndef RONDO_COMPILER_SHARD_ROW_FORMS_H_
-#define RONDO_COMPILER_SHARD_ROW_FORMS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -29,5 +28,3 @@ struct RowForms {
 RowForms FindRowForms(const ir::Graph& graph, const std::vector<ir::NodeId>& collectives, int64_t chunks);
 
 }  // namespace rondo::shard
-
-#endif  // RONDO_COMPILER_SHARD_ROW_FORMS_H_

@@ -3,8 +3,7 @@
 // Programs of one family are one model with room for different lengths: buckets. The note of each says which
 // lengths it has room for, and which dims of its ports are made of them. It is kept as a text, the source of
 // the buffer of one of the program's inputs: the runtime does not read it, runtime/buckets does.
-#ifndef RONDO_FORMATS_PLAN_BUCKET_NOTE_H_
-#define RONDO_FORMATS_PLAN_BUCKET_NOTE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -49,5 +48,3 @@ std::string TextOf(const BucketNote& note);
 std::optional<BucketNote> ParseBucketNote(std::string_view source);
 
 }  // namespace rondo
-
-#endif  // RONDO_FORMATS_PLAN_BUCKET_NOTE_H_

@@ -3,8 +3,7 @@
 //
 // Made once for a plan (FamiliesOf), immutable afterwards: any thread may use it at once. Choosing a program
 // allocates nothing.
-#ifndef RONDO_RUNTIME_BUCKETS_BUCKET_FAMILY_H_
-#define RONDO_RUNTIME_BUCKETS_BUCKET_FAMILY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -124,5 +123,3 @@ Result<std::vector<BucketFamily>> FamiliesOf(std::vector<BucketProgram> programs
 Result<BucketFamily> FindFamily(Result<std::vector<BucketFamily>> families, std::string_view name);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_BUCKETS_BUCKET_FAMILY_H_

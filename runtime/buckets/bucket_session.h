@@ -5,8 +5,7 @@
 //   RONDO_RETURN_IF_ERROR(buckets->Run(inputs, outputs));
 //
 // One call at a time; another at the same moment gets kFailedPrecondition. Not movable.
-#ifndef RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_
-#define RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -50,5 +49,3 @@ class BucketSession {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_BUCKETS_BUCKET_SESSION_H_

@@ -1,6 +1,5 @@
 // Tensors in the corner of larger ones of their rank: dense, row-major, in host memory.
-#ifndef RONDO_RUNTIME_BUCKETS_CORNER_COPY_H_
-#define RONDO_RUNTIME_BUCKETS_CORNER_COPY_H_
+#pragma once
 
 #include <cstddef>
 
@@ -16,5 +15,3 @@ void CopyIntoCorner(const void* from, const Shape& small, void* to, const Shape&
 void CopyFromCorner(const void* from, const Shape& large, void* to, const Shape& small, size_t width);
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_BUCKETS_CORNER_COPY_H_

@@ -3,8 +3,7 @@
 // A run is Prepare, which copies inputs of true shape into padded memory, the run of its program with
 // inputs() and outputs(), and Finish, which cuts the outputs. Tensors that fill their port are used where
 // they are. All memory is taken when it is made. One run at a time; the caller sees to that. Movable.
-#ifndef RONDO_RUNTIME_BUCKETS_PADDED_TENSORS_H_
-#define RONDO_RUNTIME_BUCKETS_PADDED_TENSORS_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -60,5 +59,3 @@ class PaddedTensors {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_RUNTIME_BUCKETS_PADDED_TENSORS_H_

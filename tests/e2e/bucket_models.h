@@ -1,7 +1,6 @@
 // Models whose inputs have symbolic dimensions, as exporters write them: shapes are computed by Shape,
 // Gather, Concat and Reshape.
-#ifndef RONDO_TESTS_E2E_BUCKET_MODELS_H_
-#define RONDO_TESTS_E2E_BUCKET_MODELS_H_
+#pragma once
 
 #include <cmath>
 #include <fstream>
@@ -237,5 +236,3 @@ struct PictureModel : DynamicModel {
 };
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_BUCKET_MODELS_H_

@@ -1,6 +1,5 @@
 // A plan of buckets in a file, for tests of the C interface, whose headers do not go with the compiler's.
-#ifndef RONDO_TESTS_E2E_BUCKET_PLAN_H_
-#define RONDO_TESTS_E2E_BUCKET_PLAN_H_
+#pragma once
 
 #include <string>
 
@@ -11,5 +10,3 @@ namespace rondo {
 bool WriteBucketPlan(const std::string& path);
 
 }  // namespace rondo
-
-#endif  // RONDO_TESTS_E2E_BUCKET_PLAN_H_

@@ -1,7 +1,6 @@
 // Included where together.py has put several changes into one file: RONDO_MUTANT(n) is true in processes
 // whose environment says RONDO_MUTANT=n.
-#ifndef RONDO_TESTS_MUTATION_MUTANT_H_
-#define RONDO_TESTS_MUTATION_MUTANT_H_
+#pragma once
 
 #include <cstdlib>
 
@@ -23,5 +22,3 @@ inline int ChosenMutant() {
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wnarrowing"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-
-#endif  // RONDO_TESTS_MUTATION_MUTANT_H_

@@ -1,6 +1,5 @@
 // Runs of tensors of true shape, for commands, where a plan has buckets.
-#ifndef RONDO_TOOLS_RONDO_BUCKET_RUN_H_
-#define RONDO_TOOLS_RONDO_BUCKET_RUN_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -35,5 +34,3 @@ Result<std::vector<Tensor>> RunOnBuckets(Session& session, BucketSession& bucket
                                          const RunOptions& options = {});
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_BUCKET_RUN_H_

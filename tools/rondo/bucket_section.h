@@ -1,7 +1,6 @@
 // What `rondo inspect` shows of a plan's buckets: how much each has room for, what it costs, and how much of
 // that is padding.
-#ifndef RONDO_TOOLS_RONDO_BUCKET_SECTION_H_
-#define RONDO_TOOLS_RONDO_BUCKET_SECTION_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ std::vector<BucketLine> BucketLinesOf(const PlanData& plan, const BucketFamily& 
 Section BucketSection(const PlanData& plan, const BucketFamily& family);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_BUCKET_SECTION_H_

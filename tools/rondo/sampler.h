@@ -4,8 +4,7 @@
 // the device (compiler/passes/append_sampling.cc), unless two logits are closer than their rounding: noise is
 // a function of token, draw and seed (Philox4x32-10, Salmon et al., SC 2011), and the greatest sum of logit /
 // temperature and Gumbel noise is drawn.
-#ifndef RONDO_TOOLS_RONDO_SAMPLER_H_
-#define RONDO_TOOLS_RONDO_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -61,5 +60,3 @@ class Sampler {
 float GumbelNoise(int64_t token, int64_t draw, uint64_t seed);
 
 }  // namespace rondo::tools
-
-#endif  // RONDO_TOOLS_RONDO_SAMPLER_H_

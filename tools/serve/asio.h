@@ -1,7 +1,6 @@
 // Boost.Asio and Boost.Beast. Boost 1.74's awaitable.hpp needs what <utility> declares, and does not include
 // it.
-#ifndef RONDO_TOOLS_SERVE_ASIO_H_
-#define RONDO_TOOLS_SERVE_ASIO_H_
+#pragma once
 
 // clang-format off
 #include <utility>
@@ -9,5 +8,3 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 // clang-format on
-
-#endif  // RONDO_TOOLS_SERVE_ASIO_H_

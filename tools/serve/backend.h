@@ -1,6 +1,5 @@
 // Backend: the driver and the runtime that all plans of a server share.
-#ifndef RONDO_TOOLS_SERVE_BACKEND_H_
-#define RONDO_TOOLS_SERVE_BACKEND_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -31,5 +30,3 @@ class Backend {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_BACKEND_H_

@@ -3,8 +3,7 @@
 // The seam between requests and programs: everything that knows how a plan serves several sizes is here. A
 // plan may have a program for each of several sizes, with the same ports but for their first dimension.
 // Plain data: indices into the plan's lists.
-#ifndef RONDO_TOOLS_SERVE_BATCH_FORM_H_
-#define RONDO_TOOLS_SERVE_BATCH_FORM_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ struct BatchForm {
 std::vector<BatchForm> FindBatchForms(const PlanData& plan, bool join);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_BATCH_FORM_H_

@@ -2,8 +2,7 @@
 // the rest of the program's rows filled up with copies of the first.
 //
 // One thread. Keeps the memory of one batch.
-#ifndef RONDO_TOOLS_SERVE_BATCH_RUNNER_H_
-#define RONDO_TOOLS_SERVE_BATCH_RUNNER_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -34,5 +33,3 @@ class BatchRunner {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_BATCH_RUNNER_H_

@@ -1,6 +1,5 @@
 // ByteBudget: how many bytes all requests together may hold. ByteCharge: what one of them has taken of it.
-#ifndef RONDO_TOOLS_SERVE_BYTE_BUDGET_H_
-#define RONDO_TOOLS_SERVE_BYTE_BUDGET_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -58,5 +57,3 @@ class ByteCharge {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_BYTE_BUDGET_H_

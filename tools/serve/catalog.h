@@ -2,8 +2,7 @@
 //
 // A new version, or another file, is loaded beside the old one, within the bytes that plans state and the
 // catalog may use; then requests go to it, and the old one ends when it has answered those it has.
-#ifndef RONDO_TOOLS_SERVE_CATALOG_H_
-#define RONDO_TOOLS_SERVE_CATALOG_H_
+#pragma once
 
 #include <condition_variable>
 #include <future>
@@ -102,5 +101,3 @@ class Catalog {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_CATALOG_H_

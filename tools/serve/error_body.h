@@ -1,6 +1,5 @@
 // ErrorBody: a sentence as the body of an error, as both protocols that the server speaks read it.
-#ifndef RONDO_TOOLS_SERVE_ERROR_BODY_H_
-#define RONDO_TOOLS_SERVE_ERROR_BODY_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ HttpResponse ErrorResponse(const Status& status);
 HttpResponse BusyResponse(int status, const std::string& sentence);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_ERROR_BODY_H_

@@ -1,8 +1,7 @@
 // Connection: one client of an HttpServer, from its first request to its last.
 //
 // Internal to the HTTP server.
-#ifndef RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
-#define RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -64,5 +63,3 @@ class Connection : public std::enable_shared_from_this<Connection> {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_HTTP_CONNECTION_H_

@@ -1,6 +1,5 @@
 // HttpRequest, HttpResponse and Reply: what the HTTP server hands to a handler, and how it is answered.
-#ifndef RONDO_TOOLS_SERVE_HTTP_MESSAGE_H_
-#define RONDO_TOOLS_SERVE_HTTP_MESSAGE_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -59,5 +58,3 @@ class Reply {
 using HttpHandler = std::function<void(HttpRequest request, std::shared_ptr<Reply> reply)>;
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_HTTP_MESSAGE_H_

@@ -2,8 +2,7 @@
 //
 // Connections are coroutines (Boost.Asio): one that is slow or silent holds a socket and some KB, no thread.
 // Every wait has a limit: for a request's head, for its body, for the answer, for the client to read it.
-#ifndef RONDO_TOOLS_SERVE_HTTP_SERVER_H_
-#define RONDO_TOOLS_SERVE_HTTP_SERVER_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -58,5 +57,3 @@ class HttpServer {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_HTTP_SERVER_H_

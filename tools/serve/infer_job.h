@@ -1,6 +1,5 @@
 // InferJob: one request for a run: tensors in, tensors out, and who is told.
-#ifndef RONDO_TOOLS_SERVE_INFER_JOB_H_
-#define RONDO_TOOLS_SERVE_INFER_JOB_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -28,5 +27,3 @@ struct InferJob {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_INFER_JOB_H_

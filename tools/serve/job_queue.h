@@ -1,8 +1,7 @@
 // JobQueue: requests that wait for a session, the earliest deadline first.
 //
 // Any thread. Those whose deadline has passed, and those that nobody waits for, end when they are met.
-#ifndef RONDO_TOOLS_SERVE_JOB_QUEUE_H_
-#define RONDO_TOOLS_SERVE_JOB_QUEUE_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -41,5 +40,3 @@ class JobQueue {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_JOB_QUEUE_H_

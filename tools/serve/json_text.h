@@ -1,6 +1,5 @@
 // ParseJson: JSON from a client, whose depth has a limit.
-#ifndef RONDO_TOOLS_SERVE_JSON_TEXT_H_
-#define RONDO_TOOLS_SERVE_JSON_TEXT_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,5 +21,3 @@ std::string JsonText(const nlohmann::json& value);
 const nlohmann::json* Member(const nlohmann::json& object, const char* name);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_JSON_TEXT_H_

@@ -3,8 +3,7 @@
 //
 // Each session has a thread: a loop of steps. Between any two of them texts join free slots and leave theirs;
 // prompts are read in chunks where the plan has a program for that, beside the texts that are generated.
-#ifndef RONDO_TOOLS_SERVE_LANGUAGE_MODEL_H_
-#define RONDO_TOOLS_SERVE_LANGUAGE_MODEL_H_
+#pragma once
 
 #include <condition_variable>
 #include <deque>
@@ -69,5 +68,3 @@ class LanguageModel {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_LANGUAGE_MODEL_H_

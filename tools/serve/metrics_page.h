@@ -1,6 +1,5 @@
 // MetricsPage: what a server counts, in Prometheus' text format: models, connections, and the runtime's own.
-#ifndef RONDO_TOOLS_SERVE_METRICS_PAGE_H_
-#define RONDO_TOOLS_SERVE_METRICS_PAGE_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ std::string MetricsPage(const Backend& backend, const Catalog& catalog, const Ht
                         const ByteBudget& budget);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_METRICS_PAGE_H_

@@ -1,6 +1,5 @@
 // ModelCounts: what happened to one model's requests, as /metrics says it.
-#ifndef RONDO_TOOLS_SERVE_MODEL_COUNTS_H_
-#define RONDO_TOOLS_SERVE_MODEL_COUNTS_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -35,5 +34,3 @@ struct ModelCounts {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_MODEL_COUNTS_H_

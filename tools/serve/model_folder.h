@@ -4,8 +4,7 @@
 //   FOLDER/m/model.rondo         the same; the only *.rondo of the folder
 //   FOLDER/m/3/model.rondo       model m, version 3: of several, the greatest is served
 //   FOLDER/m/tokenizer.json ...  makes m's tokens text (language_model.h)
-#ifndef RONDO_TOOLS_SERVE_MODEL_FOLDER_H_
-#define RONDO_TOOLS_SERVE_MODEL_FOLDER_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -30,5 +29,3 @@ struct FoundModel {
 Result<std::map<std::string, FoundModel>> ReadModelFolder(const std::string& folder);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_MODEL_FOLDER_H_

@@ -2,8 +2,7 @@
 //
 // By the model's tokenizer.json, where its folder has one; otherwise tokens are bytes, if the model has no
 // more than 256, and else numbers with spaces between, as `rondo generate --ids` has them.
-#ifndef RONDO_TOOLS_SERVE_MODEL_TEXTS_H_
-#define RONDO_TOOLS_SERVE_MODEL_TEXTS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -60,5 +59,3 @@ class ModelTexts {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_MODEL_TEXTS_H_

@@ -2,8 +2,7 @@
 // of server-sent events.
 //
 // Any thread; texts of one request may come from several engines at once.
-#ifndef RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_
-#define RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -63,5 +62,3 @@ class OpenAiAnswer {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_OPENAI_ANSWER_H_

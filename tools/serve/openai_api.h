@@ -1,6 +1,5 @@
 // OpenAI's interface over a catalog: /v1/models, /v1/completions, /v1/chat/completions.
-#ifndef RONDO_TOOLS_SERVE_OPENAI_API_H_
-#define RONDO_TOOLS_SERVE_OPENAI_API_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -33,5 +32,3 @@ class OpenAiApi {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_OPENAI_API_H_

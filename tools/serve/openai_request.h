@@ -1,6 +1,5 @@
 // Requests of OpenAI's /v1/completions and /v1/chat/completions, read into plain data.
-#ifndef RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_
-#define RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -32,5 +31,3 @@ struct TextRequest {
 Result<TextRequest> ReadTextRequest(const nlohmann::json& body, bool is_chat);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_OPENAI_REQUEST_H_

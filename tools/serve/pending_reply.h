@@ -1,6 +1,5 @@
 // PendingReply: the Reply that a connection waits for. What comes wakes it by its timer.
-#ifndef RONDO_TOOLS_SERVE_PENDING_REPLY_H_
-#define RONDO_TOOLS_SERVE_PENDING_REPLY_H_
+#pragma once
 
 #include <deque>
 #include <memory>
@@ -120,5 +119,3 @@ class PendingReply : public Reply, public std::enable_shared_from_this<PendingRe
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_PENDING_REPLY_H_

@@ -3,8 +3,7 @@
 // That the first dimension of every port is the same does not say that it is a batch: a model may mix its
 // rows. The trial runs the program with made-up rows, and again with all but the first row changed; where the
 // first row's results change, or it cannot run, requests are not joined, and each has all rows.
-#ifndef RONDO_TOOLS_SERVE_ROW_TRIAL_H_
-#define RONDO_TOOLS_SERVE_ROW_TRIAL_H_
+#pragma once
 
 #include <vector>
 
@@ -17,5 +16,3 @@ namespace rondo::serve {
 Status KeepJoiningRows(const PlanData& plan, BatchRunner* runner, std::vector<BatchForm>* forms);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_ROW_TRIAL_H_

@@ -1,7 +1,6 @@
 // ServedPlan: one version of a model, loaded: its plan, a pool of sessions with a thread each, and the queue
 // in front of them.
-#ifndef RONDO_TOOLS_SERVE_SERVED_PLAN_H_
-#define RONDO_TOOLS_SERVE_SERVED_PLAN_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -57,5 +56,3 @@ class ServedPlan {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_SERVED_PLAN_H_

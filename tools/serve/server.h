@@ -1,6 +1,5 @@
 // Server: a folder of plans behind HTTP, from its start to its orderly end.
-#ifndef RONDO_TOOLS_SERVE_SERVER_H_
-#define RONDO_TOOLS_SERVE_SERVER_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -51,5 +50,3 @@ class Server {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_SERVER_H_

@@ -4,8 +4,7 @@
 // alone, fewer, and none of a slot that rests. What a resting slot is given is written behind its position,
 // where the next tokens go; nothing reads it. Whether a plan keeps its texts apart so is tried out when the
 // session is made: one that has one position for all of them serves one text at a time.
-#ifndef RONDO_TOOLS_SERVE_SLOT_SESSION_H_
-#define RONDO_TOOLS_SERVE_SLOT_SESSION_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -74,5 +73,3 @@ class SlotSession {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_SLOT_SESSION_H_

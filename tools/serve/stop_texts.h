@@ -1,6 +1,5 @@
 // StopTexts: a text as it comes, up to the first of some texts; what may be the beginning of one waits.
-#ifndef RONDO_TOOLS_SERVE_STOP_TEXTS_H_
-#define RONDO_TOOLS_SERVE_STOP_TEXTS_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -41,5 +40,3 @@ class StopTexts {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_STOP_TEXTS_H_

@@ -1,6 +1,5 @@
 // TextJob: one text that a language model is to continue, and who is told as it comes.
-#ifndef RONDO_TOOLS_SERVE_TEXT_JOB_H_
-#define RONDO_TOOLS_SERVE_TEXT_JOB_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -52,5 +51,3 @@ struct TextJob {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_TEXT_JOB_H_

@@ -3,8 +3,7 @@
 // There is no kept library in C or C++ that reads tokenizer.json, or renders chat templates as Jinja does. A
 // process of its own cannot take the server with it: one that dies, or does not answer in time, is started
 // anew with the next request.
-#ifndef RONDO_TOOLS_SERVE_TEXT_WORKER_H_
-#define RONDO_TOOLS_SERVE_TEXT_WORKER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -44,5 +43,3 @@ class TextWorker {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_TEXT_WORKER_H_

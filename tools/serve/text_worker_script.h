@@ -1,11 +1,8 @@
 // The text of text_worker.py, which CMake puts into the library.
-#ifndef RONDO_TOOLS_SERVE_TEXT_WORKER_SCRIPT_H_
-#define RONDO_TOOLS_SERVE_TEXT_WORKER_SCRIPT_H_
+#pragma once
 
 namespace rondo::serve {
 
 extern const char* const kTextWorkerScript;
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_TEXT_WORKER_SCRIPT_H_

@@ -1,6 +1,5 @@
 // The Open Inference Protocol over a catalog: /v2/..., health and metadata, and runs.
-#ifndef RONDO_TOOLS_SERVE_V2_API_H_
-#define RONDO_TOOLS_SERVE_V2_API_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -35,5 +34,3 @@ class V2Api {
 };
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_V2_API_H_

@@ -1,6 +1,5 @@
 // Requests and responses of the Open Inference Protocol (KServe v2, as Triton extends it by binary tensors).
-#ifndef RONDO_TOOLS_SERVE_V2_INFER_H_
-#define RONDO_TOOLS_SERVE_V2_INFER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -28,5 +27,3 @@ Status ParseInfer(const std::vector<BatchForm>& forms, InferJob* job, InferAnswe
 HttpResponse InferResponse(const InferJob& job, const InferAnswer& answer);
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_V2_INFER_H_

@@ -1,6 +1,5 @@
 // The Open Inference Protocol's names of element types.
-#ifndef RONDO_TOOLS_SERVE_V2_TYPES_H_
-#define RONDO_TOOLS_SERVE_V2_TYPES_H_
+#pragma once
 
 #include "core/dtype.h"
 
@@ -15,5 +14,3 @@ constexpr const char* V2Name(DType type) {
 }
 
 }  // namespace rondo::serve
-
-#endif  // RONDO_TOOLS_SERVE_V2_TYPES_H_

@@ -1,7 +1,6 @@
 // FmaAttention: attention in f32 whose queries, keys and values go through shared memory (attention_fma.cuh),
 // as its kernel fixes it; and what lies where there, in floats unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_FMA_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_FMA_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/block_threads.h"
 
@@ -43,5 +42,3 @@ struct FmaAttention {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_FMA_LAYOUT_H_

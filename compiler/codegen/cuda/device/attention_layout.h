@@ -1,7 +1,6 @@
 // AttentionLayout: how queries are put into blocks, and what lies where in their shared memory
 // (attention_block.cuh).
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -34,5 +33,3 @@ struct AttentionLayout {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_

@@ -1,7 +1,6 @@
 // StagedAttention: attention whose keys and values go through shared memory (attention_staged.cuh), as its
 // kernel fixes it; and what lies where there. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/attention_layout.h"
 
@@ -47,5 +46,3 @@ struct StagedAttention {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_

@@ -1,6 +1,5 @@
 // The threads of a block.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_BLOCK_THREADS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_BLOCK_THREADS_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -10,5 +9,3 @@ namespace rondo::cuda {
 enum : int { kBlockThreads = 256, kBlockWarps = kBlockThreads / 32 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_BLOCK_THREADS_H_

@@ -1,7 +1,6 @@
 // FewRowsMatmul: a matmul of few rows, which streams B (matmul_few_rows.cuh), as its kernel fixes it; and
 // what lies where in its shared memory. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -57,5 +56,3 @@ struct FewRowsMatmul {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_LAYOUT_H_

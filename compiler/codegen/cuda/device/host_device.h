@@ -1,8 +1,7 @@
 // What headers begin with that both the compiler (g++) and device code (NVRTC) include: layouts of shared
 // memory and shapes of launches, each defined once. They include nothing else. Constants are enumerators:
 // of variables, NVRTC would give every kernel one each.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HOST_DEVICE_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HOST_DEVICE_H_
+#pragma once
 
 #ifdef __CUDACC_RTC__
 #define HOST_DEVICE __host__ __device__ constexpr  // a function of both
@@ -12,5 +11,3 @@ using namespace rondo::cuda;  // device code has no namespaces
 #else
 #define HOST_DEVICE constexpr
 #endif
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HOST_DEVICE_H_

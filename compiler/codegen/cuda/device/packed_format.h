@@ -1,7 +1,6 @@
 // PackedFormat: how the codes and scales of a B in fewer bits become numbers (core/packed_weights.h), as a
 // kernel fixes it.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_FORMAT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_FORMAT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -30,5 +29,3 @@ struct PackedFormat {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_FORMAT_H_

@@ -1,7 +1,6 @@
 // PackedMatmul: a matmul of few rows by weights of fewer bits (matmul_packed.cuh), as its kernel fixes it;
 // and what lies where in its shared memory. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/host_device.h"
@@ -72,5 +71,3 @@ struct PackedMatmul {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_LAYOUT_H_

@@ -1,7 +1,6 @@
 // PackedTiles: a matmul by weights of fewer bits, tile by tile (matmul_packed_tiles.cuh), as its kernel fixes
 // it; and what lies where in its shared memory. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/packed_format.h"
 
@@ -112,5 +111,3 @@ struct PackedTiles {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_

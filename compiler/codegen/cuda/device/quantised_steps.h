@@ -1,7 +1,6 @@
 // The quotient by a constant, or by what is the same for many numbers, and rounded to a whole number, without
 // a division for each.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUANTISED_STEPS_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUANTISED_STEPS_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -51,5 +50,3 @@ HOST_DEVICE RunSteps StepsInRun(float scale, float low, float high) {
 }
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_QUANTISED_STEPS_H_

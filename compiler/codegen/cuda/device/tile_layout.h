@@ -1,7 +1,6 @@
 // TileMatmul: a matmul by tiles whose stages the threads copy (matmul_tiles.cuh), as its kernel fixes it; and
 // what lies where in its shared memory. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -123,5 +122,3 @@ struct MatmulExtents {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_LAYOUT_H_

@@ -1,7 +1,6 @@
 // TmaMatmul: a matmul whose tiles TMA brings (matmul_tma.cuh), as its kernel fixes it; and what lies where in
 // its shared memory. Sizes in bytes unless said otherwise.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/tile_layout.h"
 
@@ -63,5 +62,3 @@ struct TmaExtents {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_LAYOUT_H_

@@ -1,7 +1,6 @@
 // Window: what a thread computes of a convolution of few channels a group, or of a pool (windows.cuh), as its
 // kernel fixes it.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WINDOW_LAYOUT_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WINDOW_LAYOUT_H_
+#pragma once
 
 #include "compiler/codegen/cuda/device/host_device.h"
 
@@ -20,5 +19,3 @@ struct Window {
 };
 
 }  // namespace rondo::cuda
-
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WINDOW_LAYOUT_H_
