@@ -171,6 +171,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"ops_random.cc", "scale", "import/ports_test.cc"},
     {"ops_random.cc", "sample_size", "import/ports_test.cc"},
     {"ops_sorting.cc", "sorted", "import/data_sizes_test.cc"},
+    {"ops_sorting.cc", "axis", "import/data_sizes_test.cc"},
     {"ops_suppression.cc", "center_point_box", "import/data_sizes_test.cc"},
     {"MatMulNBits", "weight_prepacked", "import/mixed_gemm_order_test.cc"},
     {"MoE", "swiglu_limit_after_activation", "import/contrib_operators_test.cc"},
