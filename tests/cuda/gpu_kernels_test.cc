@@ -17,6 +17,8 @@ struct AttentionShape {
   DType mask = DType::kI64;  // kI64: none
   float softcap = 0;
   bool apart = false;  // the features of keys and values are no neighbours
+  // What a mask holds instead of minus infinity: of the keys behind a query, and of every seventh query's.
+  double low = 0;
 };
 
 // Loops: batch and key heads, heads that share them, queries, value features, keys, features.
@@ -59,6 +61,11 @@ void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_
                           : shape.limit == AttentionShape::kOne  ? shape.keys * 5 / 8
                                                                  : Between(random, 0, shape.keys + 2);
     scalar::Store<int64_t>(DType::kI64, c.memory.params[part.limit].data(), i, limit);
+  }
+  for (int64_t i = 0; shape.low != 0 && i < maker.sizes[part.mask]; ++i) {
+    const int64_t query = i / shape.keys % shape.queries;
+    if (i % shape.keys > query || query % 7 == 3)
+      scalar::Store<double>(shape.mask, c.memory.params[part.mask].data(), i, shape.low);
   }
   c.tolerance = type == DType::kF32   ? Tolerance{1e-4, 2e-5}
                 : type == DType::kF16 ? Tolerance{4e-3, 2e-3}
@@ -176,6 +183,39 @@ TEST(GpuKernels, AttentionOfAnyHeadMatchesTheReference) {
   for (const AttentionShape& shape : shapes) AddAttention(&floats, shape, DType::kF32, seed++);
   floats.Run();
   EXPECT_EQ(floats.Count("fma_attention<"), std::size(shapes));
+}
+
+// Masks without infinities: a warp's share of a row's keys, and whole rows, have the same low number.
+TEST(GpuKernels, AttentionMatchesUnderMasksOfLowNumbers) {
+  AttentionShape shapes[] = {
+      {1, 2, 1, 96, 260, 128, 128, AttentionShape::kNone, DType::kBF16},
+      {1, 1, 2, 70, 300, 64, 64, AttentionShape::kNone, DType::kF32},
+      {1, 2, 1, 66, 200, 40, 40, AttentionShape::kNone, DType::kF16},
+      {1, 2, 1, 5, 520, 64, 64, AttentionShape::kNone, DType::kF32},
+  };
+  shapes[0].low = -3.3895e38;
+  shapes[1].low = -1e30;
+  shapes[2].low = -65504;
+  shapes[3].low = -1e25;
+  uint32_t seed = 600;
+  for (const char* name : {"staged 64x128", "staged 64x64", "staged 128x64", "flash warps 8 cluster 1",
+                           "flash warps 4 cluster 2", "plain"}) {
+    SCOPED_TRACE(name);
+    Suite halves;
+    halves.configuration = *ParseKernelConfiguration(name);
+    for (const AttentionShape& shape : shapes) {
+      AddAttention(&halves, shape, kHalves[seed % 2], seed);
+      ++seed;
+    }
+    halves.Run();
+    if (IsSkipped()) return;
+  }
+  Suite floats;
+  for (const AttentionShape& shape : shapes) {
+    if (shape.low < -1e6)
+      AddAttention(&floats, shape, DType::kF32, seed++);  // others leave something of scores
+  }
+  floats.Run();
 }
 
 // Warps that read keys and values for themselves, of heads that no sixteen divides.

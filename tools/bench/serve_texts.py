@@ -2,6 +2,7 @@
 """Tokens a second of `rondo serve`, and how soon the first comes: a table for tools/bench/results/serve.md.
 
   tools/bench/serve_texts.py --tokens 100       # nothing else should run
+  tools/bench/serve_texts.py --only slots --target cuda:sm_90a
 
 pycoder in sessions of one text, and the small decoder of tests/data/open_shapes in one session of 16 slots. Clients (Python threads) and
 server share the machine.
@@ -52,7 +53,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rondo", default=ROOT / "build/release/bin/rondo")
     parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--only", choices=("pycoder", "slots"))
+    parser.add_argument("--target", default="host", help="host, or a GPU of this machine")
+    parser.add_argument("--library-path", default="", help="where libnvrtc, NCCL and cuBLASLt lie")
     options = parser.parse_args()
+    libraries = ["--library-path", options.library_path] if options.library_path else []
     work = pathlib.Path(tempfile.mkdtemp())
     model = DATA / "open_shapes/builder_decode/model.onnx"
     plans = {
@@ -63,11 +68,13 @@ def main():
     try:
         print("| model | sessions | texts at once | tokens/s | first token alone, ms |\n|---|---|---|---|---|", flush=True)
         for name, line in plans.items():
+            if options.only not in (None, name):
+                continue
             folder = work / name
             folder.mkdir()
-            subprocess.run([options.rondo, "compile", *line, "-o", folder / f"{name}.rondo", "-q"], check=True)
+            subprocess.run([options.rondo, "compile", *line, "-o", folder / f"{name}.rondo", "-q", "--target", options.target, *libraries], check=True)
             sessions = "2" if name == "pycoder" else "1"
-            with subprocess.Popen([options.rondo, "serve", folder, "--port", "0", "--sessions", sessions, "--threads", "1"], stdout=subprocess.PIPE,
+            with subprocess.Popen([options.rondo, "serve", folder, "--port", "0", "--sessions", sessions, "--threads", "1", *libraries], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL, text=True) as server:
                 port = int(re.search(r":(\d+)$", server.stdout.readline().strip())[1])
                 prompt = "import os" if name == "pycoder" else [1, 2, 3, 4]

@@ -79,12 +79,12 @@ struct FmaRows {
       float high = s[h][0];
 #pragma unroll
       for (int j = 1; j < OWN; ++j) high = fmaxf(high, s[h][j]);
-      const float now = fmaxf(most[h], group_max(high)), base = now == kNoScore ? 0.0f : now * unit;
-      const float scale = attention_exp2(__fmaf_rn(most[h], unit, -base));
+      const float now = fmaxf(most[h], group_max(high)), base = score_base(now);
+      const float scale = attention_exp2((most[h] - base) * unit);
       most[h] = now;
       total[h] *= scale;
 #pragma unroll
-      for (int j = 0; j < OWN; ++j) total[h] += s[h][j] = attention_exp2(__fmaf_rn(s[h][j], unit, -base));
+      for (int j = 0; j < OWN; ++j) total[h] += s[h][j] = attention_exp2((s[h][j] - base) * unit);
 #pragma unroll
       for (int c = 0; c < COLUMNS; ++c) out[h][c] *= scale;
     }

@@ -35,10 +35,21 @@ struct AttentionRows {
 #pragma unroll
       for (int j = 1; j < COUNT; ++j) high = fmaxf(high, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
       const float now = fmaxf(most[h], quad_max(high));
-      base[h] = now == kNoScore ? 0.0f : now * unit;
-      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
+      base[h] = score_base(now);
+      scale[h] = attention_exp2((most[h] - base[h]) * unit);
       most[h] = now;
     }
+    // Their product with `unit` is rounded by more than a score may be.
+    if (__any_sync(0xffffffffu, is_far_score(base[0]) || is_far_score(base[HALVES - 1]))) {
+#pragma unroll
+      for (int j = 0; j < COUNT; ++j)
+#pragma unroll
+        for (int x = 0; x < 2 * HALVES; ++x) s[j][x] -= base[x / 2];
+#pragma unroll
+      for (int h = 0; h < HALVES; ++h) base[h] = 0;
+    }
+#pragma unroll
+    for (int h = 0; h < HALVES; ++h) base[h] *= unit;
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
 #pragma unroll

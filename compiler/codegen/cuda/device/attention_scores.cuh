@@ -18,6 +18,12 @@ DEV float masked_score(float score, float mask) {
   return score + (mask < -2e38f && mask != kNoScore ? -2e38f : mask);
 }
 
+// What a row's scores are compared with, of which `most` is the greatest.
+DEV float score_base(float most) { return most == kNoScore ? 0.0f : most; }
+// Is a score so far from 0 that one rounding of it is seen in its exponential? Masks make such, of whole
+// tiles.
+DEV bool is_far_score(float score) { return fabsf(score) > 4096.0f; }
+
 // Of the four threads that share rows of a fragment.
 DEV float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
