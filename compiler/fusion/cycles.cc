@@ -85,23 +85,16 @@ bool CycleCheck::ReadsInside(NodeId reader, NodeId producer) const {
 }
 
 bool CycleCheck::OrderedApart(NodeId candidate) const {
-  const auto apart = [&](NodeId late, NodeId early) {
-    // A write over what the other reads at the same points: each element is read before it is written.
-    const bool writes = c_.node(late).op == ir::Op::kIndexedWrite;
-    const NodeId storage = writes ? c_.storage_of[late] : ir::kNoNode;
-    if (storage != ir::kNoNode && c_.ReadsStorage(early, storage)) return false;
-    return !ReadsInside(late, early);
-  };
   const auto member = [&](NodeId id) { return id != candidate && target_[id] == search_; };
   const Node& node = c_.node(candidate);
   for (const auto* edges : {&node.weak_after, &node.strong_after}) {
     for (NodeId before : *edges) {
-      if (member(c_.base(before)) && apart(candidate, c_.base(before))) return true;
+      if (member(c_.base(before)) && !ReadsInside(candidate, c_.base(before))) return true;
     }
   }
   const std::vector<NodeId>& later = runs_before_[candidate];
   return std::any_of(later.begin(), later.end(),
-                     [&](NodeId late) { return member(late) && apart(late, candidate); });
+                     [&](NodeId late) { return member(late) && !ReadsInside(late, candidate); });
 }
 
 bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId candidate) {

@@ -77,12 +77,16 @@ def diff_text(text, changed, path):
     return '\n'.join(lines)
 
 
-def try_change(place, change, own_only):
+def own_tests(path, args):
+    return args.tests or areas.own_labels(path)
+
+
+def try_change(place, change, args):
     """('found', by which test), ('survived', '') or ('not compiled', ''); None if the unchanged tree does not build. The nearest
     tests first, and no more is built than the next ones need."""
     text = workplace.read(place.tree, change.path)
     changed = locate(text, change)
-    groups = [[label] for label in areas.own_labels(change.path)] + ([] if own_only else [None])
+    groups = [[label] for label in own_tests(change.path, args)] + ([] if args.own else [None])
     tried, compiled = [], False
     try:
         for labels in groups:
@@ -139,41 +143,40 @@ def build_together(place, numbered, names, texts):
             del numbered[number]
 
 
-def try_together(place, untried, own_only, say):
-    """{change: (outcome, which test)} of those that can be built together. None if the unchanged tree does not build."""
-    outcomes = {}
+def try_together(place, untried, args, kept, say):
+    """Keeps the results of those that can be built together. False if the unchanged tree does not build."""
     texts = {change.path: workplace.read(place.tree, change.path) for change in untried}
     numbered = dict(enumerate(untried, 1))
     tried, reached = {n: [] for n in numbered}, set()
     try:
-        for depth in range(max(len(areas.own_labels(path)) for path in texts) + (not own_only)):
+        for depth in range(max(len(own_tests(path, args)) for path in texts) + (not args.own)):
             names_of = {}
             for number, change in numbered.items():
-                labels = areas.own_labels(change.path)
+                labels = own_tests(change.path, args)
                 names_of[number] = (place.tests_of(labels[depth:depth + 1], tried[number]) if depth < len(labels) else
-                                    place.tests_of(None, tried[number]) if depth == len(labels) and not own_only else [])
+                                    place.tests_of(None, tried[number]) if depth == len(labels) and not args.own else [])
             names = sorted({name for names in names_of.values() for name in names})
             if not names:
                 continue
             if not build_together(place, numbered, names, texts) or not place.measure(names):
-                return None
+                return False
             for number, change in list(numbered.items()):
                 tried[number] += names_of[number]
-                having = [name for name in names_of[number] if place.has_file(name, change.path)]
+                having = [name for name in place.quickest_first(names_of[number]) if place.has_file(name, change.path)]
                 reached |= {number} if having else set()
                 place.chosen = number
                 by = place.first_failure(having)
                 place.chosen = 0
                 if by:
-                    outcomes[change] = 'found', by
+                    kept.add(change, 'found', by)
                     say(f'{change.path}:{change.line} found by {by}')
                     del numbered[number]
     finally:
         for path, text in texts.items():
             place.write(path, text)
     for number, change in numbered.items():
-        outcomes[change] = ('survived', '') if number in reached else ('not compiled', 'no test has this file')
-    return outcomes
+        kept.add(change, *(('survived', '') if number in reached else ('not compiled', 'no test has this file')))
+    return True
 
 
 def run_together(place, drawn, args, kept, equivalents, say):
@@ -190,13 +193,7 @@ def run_together(place, drawn, args, kept, equivalents, say):
         counted += 1
         if before is None or (args.again and before.outcome == 'survived'):
             untried.append(change)
-    if not untried:
-        return True
-    outcomes = try_together(place, untried, args.own, say)
-    for change in untried if outcomes is not None else []:
-        if change in outcomes:
-            kept.add(change, *outcomes[change])
-    return outcomes is not None
+    return not untried or try_together(place, untried, args, kept, say)
 
 
 def run(place, drawn, args, kept, equivalents, say):
@@ -212,7 +209,7 @@ def run(place, drawn, args, kept, equivalents, say):
         before = kept.get(change)
         again = args.again and not args.together
         if before is None or (again and before.outcome == 'survived'):
-            tried = try_change(place, change, args.own)
+            tried = try_change(place, change, args)
             if tried is None:
                 return None
             kept.add(change, *tried)
@@ -240,6 +237,8 @@ def parse(argv):
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--count', type=int, default=20, metavar='N', help='changes to try (20)')
     parser.add_argument('--own', action='store_true', help="run the area's own tests alone (areas.py says which these are)")
+    parser.add_argument('--tests', type=lambda names: names.split(','), metavar='NAME,...',
+                        help='labels or names of tests to run in place of those of areas.py')
     parser.add_argument('--again', action='store_true', help='try those that survived before once more')
     parser.add_argument('--together', action='store_true', help='build the changes together, where that can be done: quicker')
     parser.add_argument('--list', action='store_true', help='print the changes drawn, try none')

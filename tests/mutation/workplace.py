@@ -101,12 +101,15 @@ class Workplace:
     def tests_of(self, labels, without=()):
         """Names of the tests with these labels or names, in this order and the quickest of a label first; all for None."""
         if labels is None:
-            return sorted(set(self.tests) - set(without), key=lambda n: (self.seconds.get(n) or 0, n))
+            return self.quickest_first(set(self.tests) - set(without))
         names = []
         for label in labels:
-            of_label = [n for n in self.tests if label in self.tests[n][0] | {n} and n not in [*names, *without]]
-            names += sorted(of_label, key=lambda n: (self.seconds.get(n) or 0, n))
+            names += self.quickest_first(
+                n for n in self.tests if label in self.tests[n][0] | {n} and n not in [*names, *without])
         return names
+
+    def quickest_first(self, names):
+        return sorted(names, key=lambda n: (self.seconds.get(n) or 0, n))
 
     def has_file(self, name, path):
         """Whether what was built for the test is compiled of the file."""
@@ -177,9 +180,10 @@ class Workplace:
         `cases`: runs these alone."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         os.makedirs(self.temporary)
-        environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', RONDO_MUTANT=str(self.chosen), **({'GTEST_FILTER': cases} if cases else {}))
-        command = ['ctest', '--output-on-failure', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$', '-LE', '^(long|gpu)$', '--timeout',
-                   str(int(limit) + 5)]
+        environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', RONDO_MUTANT=str(self.chosen),
+                           **({'GTEST_FILTER': cases} if cases else {}))
+        command = ['ctest', '--output-on-failure', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$',
+                   '-LE', '^(long|gpu)$', '--timeout', str(int(limit) + 5)]
         started = time.monotonic()
         status, output = self._run(command, limit, environment, processor)
         failed = sorted(set(re.findall(r'^(?:\d+: )?\[  FAILED  \] ([\w/]+\.[\w/]+)', output, re.M)))

@@ -272,5 +272,20 @@ TEST(Overlap, SmallProgramsEndWithinFivePercentOfTheBestOrder) {
   std::printf("%d of %d are the best, the worst takes %.3f times as long\n", equal, all, worst);
 }
 
+// How good the search is, at the work that it does: 0.797 without its bound by other ops that are ready,
+// 0.794 where waits sink only once.
+TEST(Overlap, ProgramsOfSixtyOpsEndAFifthEarlier) {
+  double before = 0, after = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    LoweredProgram program = Make(seed, 60, 60 / (5 + static_cast<int>(seed % 20)));
+    Random random(seed);
+    for (LoweredOp& op : program.ops) op.stream = seed % 3 == 2 ? static_cast<uint32_t>(random.Below(2)) : 0;
+    const OverlapReport report = OverlapCollectives(&program, Options(seed % 2 == 0 ? 0.2 : 0));
+    before += report.end_before;
+    after += report.end_after;
+  }
+  EXPECT_LT(after, 0.7925 * before) << after / before;
+}
+
 }  // namespace
 }  // namespace rondo
