@@ -29,7 +29,8 @@ class Workplace:
         self.errors = ''     # of the last build that failed
         self.tests = {}      # by name: labels, targets to build
         self.seconds = {}    # by name: of the tree without changes; None: it fails
-        self.times = {}      # by name: what `seconds` was of the program with a certain digest
+        self.processor = {}  # by name: as `seconds`, of a processor
+        self.times = {}      # by name: what both were of the program with a certain digest
         self.compiled_of = {}  # by object: files; of what is built
         self.objects = {}      # by test
         self.times_file = os.path.join(self.work, 'times.json')
@@ -176,18 +177,25 @@ class Workplace:
             process.communicate()
 
     def _test(self, name, limit, processor, cases=''):
-        """(seconds, or None if it fails or does not end; the cases of GoogleTest that failed). Ends at the first that fails.
-        `cases`: runs these alone."""
+        """((seconds, those of a processor), or None if it fails or does not end; the cases of GoogleTest that failed). Ends at the
+        first that fails. `cases`: runs these alone."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         os.makedirs(self.temporary)
         environment = dict(os.environ, TMPDIR=self.temporary, GTEST_FAIL_FAST='1', RONDO_MUTANT=str(self.chosen),
                            **({'GTEST_FILTER': cases} if cases else {}))
         command = ['ctest', '--output-on-failure', '--test-dir', self.build_folder, '-R', f'^{re.escape(name)}$',
                    '-LE', '^(long|gpu)$', '--timeout', str(int(limit) + 5)]
-        started = time.monotonic()
+        started, computed = time.monotonic(), self._computed()
         status, output = self._run(command, limit, environment, processor)
         failed = sorted(set(re.findall(r'^(?:\d+: )?\[  FAILED  \] ([\w/]+\.[\w/]+)', output, re.M)))
-        return (time.monotonic() - started if status == 0 else None), ':'.join(failed)
+        spent = (time.monotonic() - started, self._computed() - computed)
+        return (spent if status == 0 else None), ':'.join(failed)
+
+    @staticmethod
+    def _computed():
+        """Seconds of a processor that this process's children have taken."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
 
     def _stamp(self, name):
         """Changes with the test's programs; of a test without one, with any file of the tree."""
@@ -215,10 +223,10 @@ class Workplace:
             stamp = self._stamp(name)
             if self.times.get(name, [''])[0] != stamp:
                 self.say(f'unchanged tree: {name}')
-                self.times[name] = [stamp, self._test(name, 900, 900)[0]]
+                self.times[name] = [stamp, *(self._test(name, 900, 900)[0] or (None, None))]
                 with open(self.times_file, 'w') as file:
                     json.dump(self.times, file)
-            self.seconds[name] = self.times[name][1]
+            self.seconds[name], self.processor[name] = self.times[name][1:]
             if self.seconds[name] is None:
                 self.say(f'{name} fails without a change: left out')
         return True
@@ -231,9 +239,9 @@ class Workplace:
                 continue
             # A busy machine makes it take longer, but hardly compute more.
             started = time.monotonic()
-            limits = 60 + 20 * usual, int(10 + 3 * usual)
-            seconds, cases = self._test(name, *limits)
-            if seconds is not None:
+            limits = 60 + 20 * usual, int(10 + 3 * self.processor[name])
+            spent, cases = self._test(name, *limits)
+            if spent is not None:
                 continue
             if time.monotonic() - started >= min(limits):
                 return f'{name} (may not end)'

@@ -146,6 +146,21 @@ TEST(ExactOrder, IsAsGoodAsTheBestOfAllOrders) {
   EXPECT_GT(compared, 200);
 }
 
+// Each op after the one before it: what lives at an op is known.
+TEST(LeastPeak, IsThePeakOfTheOnlyOrder) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    LoweredProgram program = RandomProgram(seed, 4 + 4 * static_cast<int>(seed));
+    for (size_t op = 0; op < program.ops.size(); ++op) {
+      LoweredOp& only = program.ops[op];
+      only.in_place.clear();
+      only.deps.clear();
+      if (op > 0) only.deps = {static_cast<int>(op) - 1};
+    }
+    EXPECT_EQ(LeastPeak(MemoryModel(program), Dependences(program)), PeakByLifetimes(program))
+        << "seed " << seed;
+  }
+}
+
 TEST(ExactOrder, ProvesTheLeastOfSixtyOps) {
   int by_search = 0;
   for (uint64_t seed = 1000; seed < 1020; ++seed) {

@@ -78,6 +78,25 @@ TEST(Schedule, LeavesAProgramAloneThatNoOrderImproves) {
   }
 }
 
+// Where the peak is as low as can be already, a value is still made no earlier than it is needed.
+TEST(Schedule, AValueIsMadeWhenItIsNeeded) {
+  HandMade made;
+  const int x = made.Input("x", 16), early = made.Temporary(100), a = made.Temporary(16),
+            b = made.Temporary(16);
+  const int c = made.Temporary(16), wide = made.Temporary(1600), wider = made.Temporary(3200);
+  made.Sum({x}, early, "early");
+  made.Sum({x}, a, "a");
+  made.Sum({a}, b, "b");
+  made.Sum({b, early}, c, "c");
+  made.Sum({c}, wide, "wide");
+  made.Sum({wide}, wider, "wider");
+  made.Sum({wider}, made.Output("y", 16), "y");
+  ForbidDonation(&made.program());
+  const ScheduleReport report = ScheduleForLeastMemory(&made.program());
+  EXPECT_EQ(report.peak_after, report.peak_before);
+  EXPECT_EQ(made.program().ops[2].sources[0], "Sum \"early\"") << report.text;
+}
+
 TEST(Schedule, AValueWrittenOverInPlaceCountsOnce) {
   HandMade made;
   const int x = made.Input("x", 16), a = made.Temporary(1600), b = made.Temporary(1600);
