@@ -152,8 +152,12 @@ class Together(unittest.TestCase):
             drawn = [records.Change('core/count.cc', 1, 'operator', line, line.replace(was, becomes)) for line, was, becomes in
                      ((lines[0], '>', '<'), (lines[1], '-', '+'))]
             place.finds = {2}
-            outcomes = mutate.try_together(place, drawn, True, lambda text: None)
-            self.assertEqual(outcomes, {drawn[0]: ('survived', ''), drawn[1]: ('found', 'core')})
+            kept = records.Results(folder, 'core', 1)
+            args = types.SimpleNamespace(own=True, tests=['near', 'far'])
+            self.assertTrue(mutate.try_together(place, drawn, args, kept, lambda text: None))
+            self.assertEqual([(kept.get(change).outcome, kept.get(change).by) for change in drawn],
+                             [('survived', ''), ('found', 'near')])
+            self.assertEqual(place.ran, ['near', 'near', 'far'])
             self.assertEqual(place.text, CODE)
 
 
@@ -166,6 +170,9 @@ class FakePlace:
 
     def tests_of(self, labels, without=()):
         return [name for name in labels or ['rest'] if name not in without]
+
+    def quickest_first(self, names):
+        return names
 
     def unmeasured(self, names):
         return []
@@ -207,7 +214,8 @@ class Runs(unittest.TestCase):
         return records.Change('core/count.cc', CODE.split('\n').index(line) + 1, 'operator', line, line.replace(was, becomes))
 
     def run_all(self, drawn, **options):
-        args = types.SimpleNamespace(**{'count': len(drawn), 'own': True, 'again': False, 'together': False, **options})
+        args = types.SimpleNamespace(**{'count': len(drawn), 'own': True, 'tests': None, 'again': False,
+                                        'together': False, **options})
         said = io.StringIO()
         kept = records.Results(self.folder.name, 'core', 1)
         listed = os.path.join(self.folder.name, 'equivalent.txt')
