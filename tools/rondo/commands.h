@@ -9,6 +9,7 @@ namespace rondo::tools {
 
 std::unique_ptr<Command> MakeBenchCommand();     // bench.cc
 std::unique_ptr<Command> MakeCheckCommand();     // check.cc
+std::unique_ptr<Command> MakeCompareCommand();   // compare.cc
 std::unique_ptr<Command> MakeCompileCommand();   // compile.cc
 std::unique_ptr<Command> MakeGenerateCommand();  // generate.cc
 std::unique_ptr<Command> MakeInspectCommand();   // inspect.cc

@@ -53,6 +53,12 @@ int main(int argc, char** argv) {
      "  rondo bench model.rondo --driver cuda --trace trace.json\n"
      "  rondo bench pycoder.rondo --program decode --runs 200 --threads 1\n",
      rondo::tools::MakeBenchCommand},
+    {"compare", "Find where a plan's values first differ from a model's or another plan's",
+     "  rondo compare model.onnx model.rondo\n"
+     "  rondo compare model.onnx model.rondo --bisect --input x=x.npy\n"
+     "  rondo compare f32.rondo bf16.rondo --all\n"
+     "  rondo compare model.rondo model.rondo --driver cuda --reference-driver host\n",
+     rondo::tools::MakeCompareCommand},
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
      "  rondo check model.rondo --kernels\n"

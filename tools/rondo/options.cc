@@ -412,6 +412,20 @@ constexpr char kNoMemory[] = "this machine's memory, or what this process may us
 
 }  // namespace
 
+int RunAs(const char* name, Command* command, const std::vector<std::string>& words) {
+  CLI::App parser("", name);
+  OptionNotes notes;
+  OptionSet options(&parser, &notes);
+  command->Declare(options);
+  try {
+    std::vector<std::string> backwards(words.rbegin(), words.rend());
+    parser.parse(backwards);
+  } catch (const CLI::ParseError& error) {
+    return SayUsageError(name, error.what(), false, 2);
+  }
+  return command->Run();
+}
+
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
   for (const CommandEntry& entry : commands) {
     if (argc > 1 && std::string_view(entry.name) == argv[1])

@@ -79,6 +79,10 @@ class Command {
   virtual int Run() = 0;
 };
 
+// Gives `command`, called `name` in what it says, `words` as its command line, and runs it: for commands
+// whose work begins with another's. Returns its exit status.
+int RunAs(const char* name, Command* command, const std::vector<std::string>& words);
+
 struct CommandEntry {
   const char* name;
   const char* summary;   // one sentence without a final full stop

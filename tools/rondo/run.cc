@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -12,6 +13,7 @@
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/step_values.h"
 #include "tools/rondo/timings.h"
 #include "tools/rondo/verify_run.h"
 
@@ -44,6 +46,11 @@ class RunCommand : public Command {
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--format", &format_, "of the output files (npy)", "npy|pb");
     DeclareProgram(options, &program_);
+    options.Texts(
+        "--dump", &dumped_,
+        "write this intermediate value, or the values of this ONNX node, among the outputs; the run "
+        "is step by step",
+        "NAME");
     options.Integer("--repeat", &repeat_, 1, 1000000000, "run N times; state carries on from run to run")
         .Flag("--verify", &verify_,
               "replay every program (or --program) step by step over poisoned memory, compare with graph "
@@ -61,6 +68,8 @@ class RunCommand : public Command {
     if (!inputs.ok()) return out_.Fail("run", inputs.status());
     if (const Status joined = JoinOthers(&load_); !joined.ok()) return out_.Fail("run", joined);
     if (verify_) return Verify(*inputs);
+    if (!trace_.empty() && !dumped_.empty())
+      return out_.Misuse("run", "--trace is of graphs, and --dump runs step by step: give one of them");
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return out_.Fail("run", loaded.status());
     Session& session = (*loaded)->session;
@@ -80,6 +89,19 @@ class RunCommand : public Command {
       timer = made.Take();
       options.timer = &timer;
     }
+    std::vector<StepValue> wanted;
+    for (const std::string& name : dumped_) {
+      Result<std::vector<StepValue>> values = ValuesCalled((*loaded)->data(), *program, name);
+      if (!values.ok()) return out_.Fail("run", values.status().At("--dump"));
+      wanted.insert(wanted.end(), values->begin(), values->end());
+    }
+    std::map<uint32_t, Tensor> dumped;  // by buffer
+    const ValueTaker::Take take = [&](const StepValue& value, std::vector<uint8_t> bytes) {
+      dumped[value.buffer] = DumpOf((*loaded)->data(), value.buffer, std::move(bytes));
+      return Status::Ok();
+    };
+    ValueTaker taker(session, wanted, take);
+    if (!wanted.empty()) options = taker.options();
     std::vector<Tensor> outputs;
     Progress progress(&out_);
     const auto start = std::chrono::steady_clock::now();
@@ -109,17 +131,32 @@ class RunCommand : public Command {
     }
     if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok())
       return out_.Fail("run", status);
+    for (auto& [buffer, tensor] : dumped) {
+      const auto same = [&, name = tensor.name](const Tensor& output) { return output.name == name; };
+      if (std::none_of(outputs.begin(), outputs.end(), same)) outputs.push_back(std::move(tensor));
+    }
     return out_.Finish(WriteOutputs((*loaded)->data().programs[*program], outputs));
   }
 
  private:
   int Verify(const std::vector<Tensor>& inputs) {
-    if (!trace_.empty() || !output_.empty() || repeat_ != 1)
-      return out_.Misuse("run", "--verify does without --trace, --output and --repeat");
+    if (!trace_.empty() || !output_.empty() || !dumped_.empty() || repeat_ != 1)
+      return out_.Misuse("run", "--verify does without --trace, --output, --dump and --repeat");
     if (load_.processes != nullptr)
       return out_.Misuse("run", "--verify wants all devices of a plan in one process");
     Result<bool> good = VerifyRun(plans_[0], load_, program_, inputs, &out_);
     return good.ok() ? out_.Finish(*good ? 0 : 1) : out_.Fail("run", good.status());
+  }
+
+  // Where a value's shape does not say how its bytes lie, they are written as they are.
+  static Tensor DumpOf(const PlanData& plan, uint32_t buffer, std::vector<uint8_t> bytes) {
+    const Shape shape{static_cast<int64_t>(bytes.size())};
+    Result<Tensor> tensor = TensorOf(plan, buffer, bytes);
+    Tensor dump = tensor.ok()
+                      ? tensor.Take()
+                      : Tensor{std::string(plan.buffers[buffer].name), DType::kU8, shape, std::move(bytes)};
+    if (dump.name.empty()) dump.name = "buffer_" + std::to_string(buffer);
+    return dump;
   }
 
   Status Trace(const PlanData& plan, uint32_t program, const RunTimer& timer) const {
@@ -134,6 +171,9 @@ class RunCommand : public Command {
     std::map<std::string, std::string> files;
     for (const Port& port : program.outputs)
       files[std::string(port.name)] = FileNameOf(std::string(port.name), &taken);
+    for (const Tensor& tensor : outputs) {
+      if (files.count(tensor.name) == 0) files[tensor.name] = FileNameOf(tensor.name, &taken);
+    }
     std::error_code error;
     if (!output_.empty()) std::filesystem::create_directories(output_, error);
     if (error) {
@@ -158,7 +198,7 @@ class RunCommand : public Command {
     return 0;
   }
 
-  std::vector<std::string> plans_, inputs_;
+  std::vector<std::string> plans_, inputs_, dumped_;
   std::string output_, program_, trace_, format_ = "npy";
   int64_t repeat_ = 1;
   bool verify_ = false;

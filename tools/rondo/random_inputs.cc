@@ -1,0 +1,78 @@
+#include "tools/rondo/random_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+
+#include "core/synthetic.h"
+#include "runtime/buckets/bucket_family.h"
+
+namespace rondo::tools {
+namespace {
+
+// The least extent that values of each buffer index, of those that kernels index by as they are.
+std::map<uint32_t, int64_t> IndexBounds(const PlanData& plan, const Program& program) {
+  std::map<uint32_t, int64_t> bounds;
+  for (const Step& step : program.steps) {
+    if (step.kind != StepKind::kLaunch) continue;
+    for (const Part& part : plan.kernels[step.kernel].parts) {
+      for (const Operand& operand : part.operands) {
+        for (const Indirect& indirect : operand.indirects) {
+          const uint32_t buffer = step.bindings[part.operands[indirect.operand].param].buffer;
+          const auto [bound, added] = bounds.try_emplace(buffer, indirect.extent);
+          if (!added) bound->second = std::min(bound->second, indirect.extent);
+        }
+      }
+    }
+  }
+  return bounds;
+}
+
+void FillIntegers(DType dtype, uint64_t count, const std::function<int64_t()>& next, uint8_t* bytes) {
+  const auto size = static_cast<size_t>(ByteSize(dtype));
+  for (uint64_t i = 0; i < count; ++i) {
+    const int64_t value = next();
+    std::memcpy(bytes + i * size, &value, size);
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> RandomInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given,
+                                 uint64_t seed) {
+  const std::map<std::string, int64_t> rooms = RoomsOf(plan, program);
+  const std::map<uint32_t, int64_t> bounds = IndexBounds(plan, plan.programs[program]);
+  for (const Port& port : plan.programs[program].inputs) {
+    const bool have = std::any_of(given.begin(), given.end(),
+                                  [&](const Tensor& tensor) { return tensor.name == port.name; });
+    if (have || port.is_state) continue;
+    const Buffer& buffer = plan.buffers[port.buffer];
+    Tensor tensor{std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)};
+    const uint64_t key = SyntheticKey(seed, port.name);
+    const auto count = static_cast<uint64_t>(buffer.shape.elements());
+    std::mt19937_64 random(key);
+    const auto room = rooms.find(tensor.name);
+    const auto bound = bounds.find(port.buffer);
+    int64_t below = 0;
+    if (room == rooms.end() && bound != bounds.end()) below = bound->second;
+    if (buffer.dtype == DType::kI8 || buffer.dtype == DType::kU8) below = 256;
+    if (IsFloat(buffer.dtype)) {
+      FillSyntheticRange(buffer.dtype, key, 1.0f, 0, count, tensor.bytes.data());
+    } else if (below > 0) {
+      FillIntegers(
+          buffer.dtype, count, [&] { return static_cast<int64_t>(random() % static_cast<uint64_t>(below)); },
+          tensor.bytes.data());
+    } else {
+      const int64_t value = room != rooms.end() ? room->second : 1;
+      FillIntegers(
+          buffer.dtype, count, [&] { return value; }, tensor.bytes.data());
+    }
+    given.push_back(std::move(tensor));
+  }
+  return given;
+}
+
+}  // namespace rondo::tools

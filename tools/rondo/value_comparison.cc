@@ -1,0 +1,259 @@
+#include "tools/rondo/value_comparison.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tools/rondo/loaded.h"
+
+namespace rondo::tools {
+namespace {
+
+// What two plans call the same value: its name, or where it has none the nodes it comes from; the device it
+// is on; and the how manieth of these it is.
+using ValueKey = std::pair<std::string, std::pair<uint32_t, uint32_t>>;
+
+std::string NodesOf(const PlanData& plan, const Buffer& buffer) {
+  return buffer.source < plan.sources.size() ? "; " + std::string(plan.sources[buffer.source]) : "; ";
+}
+
+class Keys {
+ public:
+  Keys(const PlanData& plan, bool by_device) : plan_(plan), by_device_(by_device) {}
+  ValueKey Of(uint32_t buffer) {
+    const Buffer& of = plan_.buffers[buffer];
+    const std::string name = of.name.empty() ? NodesOf(plan_, of) : std::string(of.name);
+    const uint32_t count = counts_[{name, of.device}]++;
+    return {name, {DeviceOf(of), count}};
+  }
+  // By its nodes, whether or not it has a name: where one plan has it, and the other has lost it.
+  ValueKey ByNodes(uint32_t buffer) const {
+    const Buffer& of = plan_.buffers[buffer];
+    return {NodesOf(plan_, of), {DeviceOf(of), 0}};
+  }
+
+ private:
+  uint32_t DeviceOf(const Buffer& buffer) const { return by_device_ ? buffer.device : 0; }
+
+  const PlanData& plan_;
+  const bool by_device_;
+  std::map<std::pair<std::string, uint32_t>, uint32_t> counts_;
+};
+
+std::vector<int64_t> DimsOf(const Buffer& buffer) {
+  std::vector<int64_t> dims(buffer.shape.begin(), buffer.shape.end());
+  std::erase(dims, 1);
+  return dims;
+}
+
+// Whether both hold the same elements in the same order.
+bool Comparable(const Buffer& a, const Buffer& b) {
+  const auto dense = [](const Buffer& x) {
+    return x.bytes == static_cast<uint64_t>(x.shape.elements() * ByteSize(x.dtype)) && x.bytes > 0;
+  };
+  return dense(a) && dense(b) && DimsOf(a) == DimsOf(b) && IsFloat(a.dtype) == IsFloat(b.dtype);
+}
+
+std::vector<StepValue> ValuesOf(const ComparedProgram& side) {
+  std::vector<StepValue> values = WrittenValues(BuffersOfSteps(side.plan(), side.program));
+  std::erase_if(values, [&](const StepValue& value) {
+    return side.plan().buffers[value.buffer].kind == BufferKind::kWorkspace;
+  });
+  return values;
+}
+
+// The values that both have, in the order of the plan's steps.
+std::vector<ComparedValue> Pair(const ComparedProgram& plan, const ComparedProgram& reference,
+                                uint32_t* alone) {
+  const size_t devices = reference.plan().requirements.devices.size();
+  const bool by_device = devices > 1 && devices == plan.plan().requirements.devices.size();
+  std::map<ValueKey, StepValue> known;
+  Keys theirs(reference.plan(), by_device), ours(plan.plan(), by_device);
+  const std::vector<StepValue> has = ValuesOf(reference);
+  for (const StepValue& value : has) known.try_emplace(theirs.Of(value.buffer), value);
+  for (const StepValue& value : has) known.try_emplace(theirs.ByNodes(value.buffer), value);
+  std::vector<ComparedValue> pairs;
+  for (const StepValue& value : ValuesOf(plan)) {
+    const auto found = known.find(ours.Of(value.buffer));
+    if (found != known.end() &&
+        Comparable(plan.plan().buffers[value.buffer], reference.plan().buffers[found->second.buffer])) {
+      pairs.push_back({value, found->second, {}, 0, false});
+    } else {
+      ++*alone;
+    }
+  }
+  return pairs;
+}
+
+// Compares `values`, whose reference's are held all at once.
+Status CompareSome(const ComparedProgram& plan, const ComparedProgram& reference, double tolerance,
+                   Span<ComparedValue> values) {
+  std::vector<StepValue> wanted, here;
+  std::map<uint32_t, ComparedValue*> by_buffer;
+  for (ComparedValue& value : values) {
+    wanted.push_back(value.reference);
+    here.push_back(value.here);
+    by_buffer[value.here.buffer] = &value;
+  }
+  std::map<uint32_t, std::vector<uint8_t>> held;
+  RONDO_RETURN_IF_ERROR(reference.Run(wanted, [&](const StepValue& value, std::vector<uint8_t> bytes) {
+    held[value.buffer] = std::move(bytes);
+    return Status::Ok();
+  }));
+  return plan.Run(here, [&](const StepValue& at, std::vector<uint8_t> bytes) {
+    ComparedValue& value = *by_buffer.at(at.buffer);
+    RONDO_ASSIGN_OR_RETURN(const Tensor want,
+                           TensorOf(reference.plan(), value.reference.buffer, held[value.reference.buffer]));
+    RONDO_ASSIGN_OR_RETURN(const Tensor got, TensorOf(plan.plan(), at.buffer, std::move(bytes)));
+    value.error = ErrorOf(got, want);
+    value.tolerance = ToleranceOf(want.dtype, tolerance);
+    value.elsewhere = value.differs() && Agree(Sorted(got), Sorted(want), value.tolerance);
+    return Status::Ok();
+  });
+}
+
+// What the results of a step are.
+enum class Verdict : uint8_t { kUnknown, kAgrees, kDiffers };
+
+// Which steps hand what they write on to which, and what is known of each.
+class StepGraph {
+ public:
+  StepGraph(const PlanData& plan, uint32_t program, const ValueComparison& comparison)
+      : verdicts_(plan.programs[program].steps.size(), Verdict::kUnknown),
+        shows_(verdicts_.size(), false),
+        before_(verdicts_.size()),
+        after_(verdicts_.size()) {
+    const std::vector<StepBuffers> steps = BuffersOfSteps(plan, program);
+    std::map<uint32_t, std::vector<uint32_t>> starts;  // of each sync point
+    for (uint32_t s = 0; s < steps.size(); ++s) {
+      for (uint32_t buffer : steps[s].reads) {
+        for (uint32_t writer : writers_[buffer]) Link(writer, s);
+      }
+      const Step& step = plan.programs[program].steps[s];
+      if (step.kind == StepKind::kCollectiveStart) starts[step.sync_point].push_back(s);
+      if (step.kind == StepKind::kCollectiveWait) {
+        for (uint32_t start : starts[step.sync_point]) Link(start, s);
+      }
+      for (uint32_t buffer : steps[s].writes) writers_[buffer].push_back(s);
+    }
+    std::set<uint32_t> outputs;
+    for (const Port& port : plan.programs[program].outputs) outputs.insert(port.buffer);
+    for (const ComparedValue& value : comparison.values) {
+      for (uint32_t writer : writers_[value.here.buffer]) {
+        Verdict& verdict = verdicts_[writer];
+        if (value.elsewhere) continue;  // right or wrong, as those say that read it
+        if (verdict != Verdict::kDiffers) verdict = value.differs() ? Verdict::kDiffers : Verdict::kAgrees;
+        if (value.differs() && outputs.count(value.here.buffer) != 0) shows_[writer] = true;
+      }
+    }
+    for (size_t s = verdicts_.size(); s-- > 0;) {  // links lead to later steps
+      for (uint32_t after : after_[s]) shows_[s] = shows_[s] || shows_[after];
+      if (verdicts_[s] == Verdict::kAgrees) shows_[s] = false;
+    }
+  }
+
+  // In the order of the steps.
+  const std::vector<uint32_t>& WritersOf(uint32_t buffer) { return writers_[buffer]; }
+
+  // Whether what step `s` has wrong shows in an output, through nothing that agrees.
+  bool Shows(uint32_t s) const { return shows_[s]; }
+
+  // `s`, and the steps before it of whose results nothing is known, nearest first.
+  std::vector<uint32_t> Unknown(uint32_t s) const {
+    std::vector<uint32_t> found = {s};
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (uint32_t before : before_[found[i]]) {
+        if (verdicts_[before] == Verdict::kUnknown &&
+            std::find(found.begin(), found.end(), before) == found.end())
+          found.push_back(before);
+      }
+    }
+    return found;
+  }
+
+ private:
+  void Link(uint32_t from, uint32_t to) {
+    before_[to].push_back(from);
+    after_[from].push_back(to);
+  }
+
+  std::vector<Verdict> verdicts_;
+  std::vector<bool> shows_;
+  std::vector<std::vector<uint32_t>> before_, after_;
+  std::map<uint32_t, std::vector<uint32_t>> writers_;  // of each buffer
+};
+
+// Of the steps that write a value in turn, the one that wrote its worst element: the last that changed it.
+Result<uint32_t> WriterOf(const ComparedProgram& plan, const ComparedValue& value,
+                          const std::vector<uint32_t>& writers) {
+  uint32_t writer = value.here.step;
+  if (writers.size() < 2) return writer;
+  const auto size = static_cast<size_t>(ByteSize(plan.plan().buffers[value.here.buffer].dtype));
+  const size_t at = static_cast<size_t>(value.error.at) * size;
+  std::vector<StepValue> wanted;
+  for (uint32_t step : writers) {
+    wanted.push_back({value.here.buffer, step, StepPhase::kBefore});
+    wanted.push_back({value.here.buffer, step, StepPhase::kAfter});
+  }
+  std::vector<uint8_t> before;
+  RONDO_RETURN_IF_ERROR(plan.Run(wanted, [&](const StepValue& moment, std::vector<uint8_t> bytes) {
+    if (moment.phase == StepPhase::kBefore) {
+      before = std::move(bytes);
+    } else if (std::memcmp(before.data() + at, bytes.data() + at, size) != 0) {
+      writer = moment.step;
+    }
+    return Status::Ok();
+  }));
+  return writer;
+}
+
+}  // namespace
+
+Status ComparedProgram::Run(const std::vector<StepValue>& wanted, const ValueTaker::Take& take) const {
+  RONDO_RETURN_IF_ERROR(session->ResetState());
+  return RunForValues(*session, program, inputs, wanted, take);
+}
+
+Result<ValueComparison> CompareValues(const ComparedProgram& plan, const ComparedProgram& reference,
+                                      const CompareOptions& options) {
+  ValueComparison comparison;
+  comparison.values = Pair(plan, reference, &comparison.alone);
+  const double tolerance = options.tolerance > 0 ? options.tolerance
+                                                 : std::max(ToleranceOf(plan.plan(), plan.program),
+                                                            ToleranceOf(reference.plan(), reference.program));
+  std::vector<ComparedValue>& values = comparison.values;
+  for (size_t first = 0; first < values.size();) {
+    size_t end = first;
+    for (uint64_t held = 0; end < values.size(); ++end) {
+      held += reference.plan().buffers[values[end].reference.buffer].bytes;
+      if (held > options.held && end > first) break;
+    }
+    RONDO_RETURN_IF_ERROR(CompareSome(plan, reference, tolerance, {&values[first], end - first}));
+    ++comparison.runs;
+    first = end;
+    if (options.progress) options.progress(first, values.size());
+  }
+  return comparison;
+}
+
+Result<FirstDifference> FindFirst(const ComparedProgram& plan, const ValueComparison& comparison) {
+  StepGraph graph(plan.plan(), plan.program, comparison);
+  FirstDifference found;
+  for (const ComparedValue& value : comparison.values) {
+    if (!value.differs()) continue;
+    if (!graph.Shows(value.here.step)) {
+      found.harmless.push_back(&value);
+    } else if (found.value == nullptr) {
+      found.value = &value;
+    }
+  }
+  if (found.value == nullptr) return found;
+  RONDO_ASSIGN_OR_RETURN(const uint32_t writer,
+                         WriterOf(plan, *found.value, graph.WritersOf(found.value->here.buffer)));
+  found.steps = graph.Unknown(writer);
+  return found;
+}
+
+}  // namespace rondo::tools
