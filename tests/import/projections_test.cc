@@ -254,6 +254,7 @@ TEST(ProjectionsTest, WhatDoesNotFitIsRefused) {
     return ImportModel(m.Make(), {}, nullptr).status();
   };
   EXPECT_TRUE(Says(router(3, 1, 3, {"y"}), {"3 of 6 experts, out of 1 of 3 groups"}));
+  EXPECT_TRUE(Says(router(3, 1, 0, {"y"}), {"0 of 6 experts"}));
   EXPECT_TRUE(Says(router(4, 1, 1, {"y"}), {"out of 1 of 4 groups"}));
   EXPECT_TRUE(Says(router(3, 1, 1, {"", "scores", "weights"}), {"scores of 3 groups"}));
   EXPECT_TRUE(router(3, 2, 4, {"y"}).ok());

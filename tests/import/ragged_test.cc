@@ -99,14 +99,20 @@ ir::Values Inputs(const Numbers& x) {
 
 TEST(RaggedTest, WhatIsFoundIsScatteredToWhereItWas) {
   const Numbers x = Random(kTokens * kWidth);
-  for (const char* op : {"ScatterND", "ScatterElements"}) {
+  for (const auto& [op, parts] : {std::pair{"ScatterND", false}, std::pair{"ScatterElements", false},
+                                  std::pair{"ScatterElements", true}}) {
     ModelMaker m;
     FindTokens(m);
     m.Ints("last", {-1});
     m.Node("Unsqueeze", {"tokens", "last"}, {"places"});
     if (std::string(op) == "ScatterElements") {
       m.Node("Shape", {"products"}, {"shape"});
-      m.Node("Expand", {"places", "shape"}, {"wide"});
+      if (parts) {  // the number of rows beside what is known of each
+        m.Ints("which", {0}), m.Ints("width", {kOut});
+        m.Node("Gather", {"shape", "which"}, {"count"});
+        Set(m.Node("Concat", {"count", "width"}, {"joined"}), "axis", int64_t{0});
+      }
+      m.Node("Expand", {"places", parts ? "joined" : "shape"}, {"wide"});
       m.Node(op, {"zeros", "wide", "products"}, {"y"});
     } else {
       Set(m.Node(op, {"zeros", "places", "products"}, {"y"}), "reduction", "add");
