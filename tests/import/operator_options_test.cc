@@ -322,5 +322,44 @@ TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
   }
 }
 
+TEST(PoolingTest, WhatWasPooledGoesBackToItsPlaces) {
+  const auto unpooled = [](int64_t pad, ModelMaker& m) {
+    m.Input("x", {1, 1, 2});
+    m.Input("places", {1, 1, 2}, onnx::TensorProto::INT64);
+    onnx::NodeProto* node = m.Node("MaxUnpool", {"x", "places"}, {"y"});
+    for (const auto& [name, values] : std::initializer_list<std::pair<const char*, std::vector<int64_t>>>{
+             {"kernel_shape", {2}}, {"strides", {2}}, {"pads", {pad, pad}}}) {
+      onnx::AttributeProto* attribute = Attribute(node, name, onnx::AttributeProto::INTS);
+      for (int64_t value : values) attribute->add_ints(value);
+    }
+    m.Output("y");
+  };
+  ModelMaker whole, nothing;
+  unpooled(0, whole), unpooled(2, nothing);
+  ExpectNear(Evaluate(whole, {Data(DType::kF32, {1, 1, 2}, Numbers{5, 7}),
+                              Data(DType::kI64, {1, 1, 2}, std::vector<int64_t>{1, 2})})[0],
+             {0, 5, 7, 0});
+  EXPECT_TRUE(
+      Says(ImportModel(nothing.Make(), {}, nullptr).status(), {"MaxUnpool", "a result of shape [1, 1, 0]"}));
+}
+
+TEST(ResizeTest, ARegionFarOutsideIsRefusedOrElseExtrapolated) {
+  for (const float far : {3.0f, 1e30f}) {
+    ModelMaker m;
+    m.Input("x", {2});
+    m.Floats("region", {2}, {far, far});
+    m.Ints("sizes", {3});
+    onnx::NodeProto* node = m.Node("Resize", {"x", "region", "", "sizes"}, {"y"});
+    Set(node, "coordinate_transformation_mode", std::string("tf_crop_and_resize"));
+    Set(node, "extrapolation_value", 9.0f);
+    m.Output("y");
+    if (far < 10) {
+      ExpectNear(Evaluate(m, {Data(DType::kF32, {2}, Numbers{1, 2})})[0], {9, 9, 9});
+    } else {
+      EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"Resize", "a coordinate of 1e+30"}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo
