@@ -309,6 +309,14 @@ TEST(GroupedCachesTest, WhatSeesAllPositionsIsRefused) {
   EXPECT_TRUE(Says(Fixed(mean, 1).status(), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
 }
 
+TEST(GroupedCachesTest, WithoutItsLengthsTheOperatorIsRefused) {
+  Decoder m(Masks::kGrouped);
+  for (onnx::NodeProto& node : *m.graph()->mutable_node()) {
+    if (node.op_type() == "GroupQueryAttention") node.mutable_input()->DeleteSubrange(5, 2);
+  }
+  EXPECT_TRUE(Says(Fixed(m, 1).status(), {"GroupQueryAttention \"GroupQueryAttention_y\"", "seqlens_k"}));
+}
+
 // The scores that the operator gives out (output_qk), or their softmax, and a mask of the model's.
 TEST(GroupedCachesTest, OutputsMayHaveAnElementForEveryPosition) {
   for (const Masks masks : {Masks::kGrouped, Masks::kGroupedMask, Masks::kGroupedLengths}) {
