@@ -322,6 +322,25 @@ TEST(PoolingTest, AWindowLongerThanAllThereIsIsOneRoundedUp) {
   }
 }
 
+// Beside auto_pad, pads say nothing, as in ONNX Runtime.
+TEST(PoolingTest, PadsAreReadWhereAutoPadLeavesThemOpen) {
+  for (const auto& [auto_pad, expected] :
+       std::initializer_list<std::pair<const char*, Numbers>>{{"VALID", {2, 4}},
+                                                              {"SAME_UPPER", {2, 4, 5}},
+                                                              {"SAME_LOWER", {1, 2, 4}},
+                                                              {"NOTSET", {1, 2, 4, 5}}}) {
+    ModelMaker m;
+    m.Input("x", {1, 1, 3});
+    onnx::NodeProto* pool = m.Node("AveragePool", {"x"}, {"y"});
+    Attribute(pool, "kernel_shape", onnx::AttributeProto::INTS)->add_ints(2);
+    onnx::AttributeProto* pads = Attribute(pool, "pads", onnx::AttributeProto::INTS);
+    pads->add_ints(1), pads->add_ints(1);
+    Set(pool, "auto_pad", std::string(auto_pad));
+    m.Output("y");
+    ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 3}, Numbers{1, 3, 5})})[0], expected);
+  }
+}
+
 TEST(PoolingTest, WhatWasPooledGoesBackToItsPlaces) {
   const auto unpooled = [](int64_t pad, ModelMaker& m) {
     m.Input("x", {1, 1, 2});
