@@ -5,6 +5,22 @@
 
 namespace rondo::host {
 
+namespace {
+
+// Scales or zeros: read by tiles of the weight and along k, whatever the lanes of the columns are.
+Status BuildScales(PartContext& c, uint16_t operand, const Access** out) {
+  const Access* of_columns = nullptr;
+  RONDO_RETURN_IF_ERROR(c.BuildAccess(operand, c.tiling, &of_columns));
+  Access* made = c.arena.New<Access>(1).data();
+  if (made == nullptr) return c.NoMemory();
+  *made = *of_columns;
+  made->load = c.engine.load[static_cast<int>(made->dtype)][static_cast<int>(LaneKind::kStride)];
+  *out = made;
+  return Status::Ok();
+}
+
+}  // namespace
+
 bool FitsPacked(const PartContext& c) { return c.part.packed.type != PackedType::kNone; }
 
 Status BuildPacked(PartContext& c, PartProgram** out) {
@@ -47,9 +63,8 @@ Status BuildPacked(PartContext& c, PartProgram** out) {
   p->num_rhs = static_cast<int>(c.part.rhs.size());
   for (size_t j = 0; j < c.part.rhs.size(); ++j) {
     RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.rhs[j], c.tiling, &packed->codes[j]));
-    RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.scales[j], c.tiling, &packed->scales[j]));
-    if (!c.part.zeros.empty())
-      RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.zeros[j], c.tiling, &packed->zeros[j]));
+    RONDO_RETURN_IF_ERROR(BuildScales(c, c.part.scales[j], &packed->scales[j]));
+    if (!c.part.zeros.empty()) RONDO_RETURN_IF_ERROR(BuildScales(c, c.part.zeros[j], &packed->zeros[j]));
     // Numbers along k count as the left side's do.
     const Access& codes = *packed->codes[j];
     int64_t inner = 1;
