@@ -1,7 +1,9 @@
 #include "compiler/compile.h"
 
 #include <cstring>
+#include <iterator>
 
+#include "compiler/bind_live_weights.h"
 #include "compiler/pipeline.h"
 #include "compiler/within_memory.h"
 #include "formats/plan/writer.h"
@@ -61,7 +63,28 @@ Result<T> Guarded(const CompileOptions& options, const F& compile) {
   });
 }
 
-Result<CompiledPlan> InMemory(const CompileOptions& options) {
+// Passes that make other constants of weights.
+constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "order_convolution_weights"};
+
+Status CheckLiveWeights(const CompileOptions& options) {
+  const char* other = options.synthetic_seed.has_value()           ? "--synthetic-weights"
+                      : options.quantize.type != PackedType::kNone ? "--quantize-weights"
+                      : options.tensor_parallel > 1                ? "--tp"
+                      : options.pipeline_parallel > 1              ? "--pp"
+                      : options.devices > 1                        ? "--devices"
+                                                                   : nullptr;
+  if (other == nullptr) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument,
+                       "--live-weights does not go with %s, which makes others of them", other);
+}
+
+Result<CompiledPlan> InMemory(const CompileOptions& given) {
+  CompileOptions options = given;
+  if (options.live_weights) {
+    RONDO_RETURN_IF_ERROR(CheckLiveWeights(options));
+    options.skip_passes.insert(options.skip_passes.end(), std::begin(kReshapeWeights),
+                               std::end(kReshapeWeights));
+  }
   Compilation compilation(options);
   RONDO_RETURN_IF_ERROR(RunPipeline(&compilation));
   CompiledPlan compiled;
@@ -69,6 +92,7 @@ Result<CompiledPlan> InMemory(const CompileOptions& options) {
   compiled.plan.producer =
       options.producer.empty() ? "rondo " RONDO_VERSION : compiled.arena->CopyText(options.producer);
   compiled.report = std::move(compilation.report);
+  if (options.live_weights) RONDO_RETURN_IF_ERROR(BindLiveWeights(options, &compiled));
   return compiled;
 }
 

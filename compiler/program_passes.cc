@@ -189,6 +189,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.annotations = options.annotations;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
+  import.live_weights = options.live_weights;
   if (options.cache_length > 0) {
     std::vector<std::pair<std::string, std::string>> states;
     for (const StateName& state : program->states) states.emplace_back(state.input, state.output);

@@ -49,6 +49,8 @@ struct ImportOptions {
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;
+  // Live weights (formats/plan/live_weights.h) become synthetic, so that nobody knows their values.
+  bool live_weights = false;
   // The program is for device `rank` of `devices`: weights marked with `rondo.shard` are sliced, collectives
   // join all devices. 0 devices: one, and collectives are refused.
   uint32_t devices = 0;

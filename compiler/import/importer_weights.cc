@@ -1,12 +1,31 @@
 // Initializers: constants that point into the model's file, or that are made from a seed where it is missing.
+#include <algorithm>
+#include <cmath>
+
 #include "compiler/import/importer.h"
 #include "compiler/import/narrow_weight.h"
 #include "compiler/import/shard.h"
 #include "compiler/import/synthetic_weight.h"
+#include "core/scalar.h"
 #include "core/synthetic.h"
 #include "formats/onnx/tensor.h"
+#include "formats/plan/live_weights.h"
 
 namespace rondo::importer {
+namespace {
+
+// The greatest magnitude of a finite element: passes ask for no more of a weight whose values they do not
+// know.
+float GreatestOf(const onnx::TensorValue& value) {
+  float greatest = 0;
+  for (int64_t i = 0; i < value.shape.elements(); ++i) {
+    const float magnitude = std::fabs(scalar::Load<float>(value.dtype, value.bytes.data(), i));
+    if (std::isfinite(magnitude)) greatest = std::max(greatest, magnitude);
+  }
+  return greatest;
+}
+
+}  // namespace
 
 // The bytes of a tensor called `name`, or how to make them.
 std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& value, const std::string& name) {
@@ -21,6 +40,11 @@ std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& valu
     data->synthetic_key = SyntheticKey(options_.synthetic_seed, name);
     data->synthetic_scale = IsFloat(value.dtype) ? SyntheticScale(value.shape) : 0;
     report_->synthetic.push_back(name);
+  } else if (options_.live_weights && IsLiveWeight(value.dtype, value.shape)) {
+    data->bytes = {};
+    data->synthetic = true;
+    data->synthetic_key = LiveWeightKey(name);
+    data->synthetic_scale = GreatestOf(value);
   }
   return data;
 }

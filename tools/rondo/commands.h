@@ -20,5 +20,6 @@ std::unique_ptr<Command> MakeRunCommand();       // run.cc
 std::unique_ptr<Command> MakeServeCommand();     // serve.cc
 std::unique_ptr<Command> MakeTestCommand();      // test.cc
 std::unique_ptr<Command> MakeTuneCommand();      // tune.cc
+std::unique_ptr<Command> MakeWeightsCommand();   // weights.cc
 
 }  // namespace rondo::tools

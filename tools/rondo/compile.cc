@@ -218,6 +218,10 @@ class CompileCommand : public Command {
               "int4:32, per block of 16 to 256; -v says what each weight lost",
               "TYPE[:BLOCK]")
         .Suggest({"int4", "int8", "fp8", "int2", "fp4"})
+        .Flag("--live-weights", &options_.live_weights,
+              "keep float weights of more than 8 elements open, so that rondo weights replace can exchange "
+              "them: "
+              "no pass looks at their values, merges or folds them")
         .Group("Language models")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow in each run get N positions and are updated in place")

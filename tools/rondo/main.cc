@@ -59,6 +59,12 @@ int main(int argc, char** argv) {
      "  rondo compare f32.rondo bf16.rondo --all\n"
      "  rondo compare model.rondo model.rondo --driver cuda --reference-driver host\n",
      rondo::tools::MakeCompareCommand},
+    {"weights", "List the weights of a plan, or give it others",
+     "  rondo compile model.onnx -o model.rondo --live-weights\n"
+     "  rondo weights list model.rondo\n"
+     "  rondo weights replace model.rondo tuned.safetensors -o tuned.rondo\n"
+     "  rondo weights replace model.rondo tuned.onnx -o tuned.rondo\n",
+     rondo::tools::MakeWeightsCommand},
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
      "  rondo check model.rondo --kernels\n"

@@ -1,0 +1,29 @@
+// Weights from files: safetensors, or the initializers of an ONNX model.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "formats/plan/live_weights.h"
+
+namespace rondo::tools {
+
+struct WeightFile {
+  std::vector<WeightValue> values;  // names differ
+  bool is_model = false;            // has all that the model has
+  std::vector<std::shared_ptr<const void>> keep;
+};
+
+// By the file's ending, .onnx or .safetensors. Element types that plans have no weights of (4 bits, say) are
+// left out of a model's.
+Result<WeightFile> ReadWeightFile(const std::string& path);
+
+// The plan in `path` with new values for some of its live weights, to be written to `output`, which may be
+// the same path. Refused, with nothing written, unless all of `file` fits: every weight is one of the plan's,
+// and of a model those that are not live are what the plan was compiled with. `replaced`: how many were.
+Status ReplaceWeights(const std::string& path, const WeightFile& file, const std::string& output,
+                      size_t* replaced);
+
+}  // namespace rondo::tools
