@@ -299,8 +299,35 @@ TEST(ShardTest, ConvolutionsAreSharedOutByChannels) {
   for (int64_t devices : {2, 3, 4}) {
     SmallGraph s;
     MakeConvNet(24, 30, &s);
-    ExpectSame(s.g, Sharded(s.g, devices).ranks, std::to_string(devices) + " devices");
+    const ShardedGraph sharded = Sharded(s.g, devices);
+    for (ir::NodeId id = 0; id < sharded.ranks[0].size(); ++id) {
+      const ir::Node& node = sharded.ranks[0].node(id);
+      if (node.op != ir::Op::kConv || node.As<ir::ConvAttrs>().groups == 1) continue;
+      EXPECT_EQ(node.shape[1], 2 * 24 / devices) << sharded.text;
+    }
+    ExpectSame(s.g, sharded.ranks, std::to_string(devices) + " devices");
   }
+}
+
+// Collectives run in their order: an output does not wait for those of what comes after it.
+TEST(ShardTest, AnOutputIsGatheredAsSoonAsItIsThere) {
+  SmallGraph s;
+  const auto weight = [&](int64_t rows, int64_t columns) {
+    return s.b.Floats(DType::kF32, Shape({rows, columns}),
+                      std::vector<double>(static_cast<size_t>(rows * columns), 0.01));
+  };
+  const ir::NodeId wide = s.b.MatMul(s.In("x", Shape({4, 96})), weight(96, 384));
+  s.Out("wide", wide);
+  s.Out("y", s.b.Unary(TapeOp::kExp, s.b.MatMul(s.b.Unary(TapeOp::kTanh, wide), weight(384, 97))));
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  std::vector<CollectiveOp> order;
+  for (ir::NodeId id = 0; id < sharded.ranks[0].size(); ++id) {
+    const ir::Node& node = sharded.ranks[0].node(id);
+    if (!node.dead && node.op == ir::Op::kCollective) order.push_back(node.As<ir::CollectiveAttrs>().op);
+  }
+  EXPECT_EQ(order, (std::vector<CollectiveOp>{CollectiveOp::kAllGather, CollectiveOp::kAllReduce}))
+      << sharded.text;
+  ExpectSame(s.g, sharded.ranks, "outputs");
 }
 
 TEST(ShardTest, WhatDoesNotDivideAndIsNotPaddedIsOnEveryDeviceAndNamed) {
