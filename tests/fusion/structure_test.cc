@@ -296,16 +296,17 @@ TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {
 
 // Joined neither as twins, nor as prologue, epilogue, producer or part of a norm, nor as siblings.
 TEST_F(Structure, WhatIsAnnotatedForAnotherStreamIsComputedThere) {
-  for (int annotated = 0; annotated < 4; ++annotated) {
+  for (int annotated = 0; annotated < 5; ++annotated) {
     graph_ = Graph();
     NodeId x = Input(Shape{5, 8});
     NodeId negative = b_.Unary(TapeOp::kNeg, x);
     NodeId gate = b_.MatMul(negative, Weight(Shape{8, 12})), up = b_.MatMul(negative, Weight(Shape{8, 12}));
     NodeId silu = Silu(gate);
     NodeId both = b_.Mul(silu, up);
-    const NodeId on_stream[] = {negative, up, silu, both};
+    const NodeId row = b_.Unary(TapeOp::kAbs, both);  // of what the softmax reads
+    const NodeId on_stream[] = {negative, up, silu, both, row};
     graph_.node(on_stream[annotated]).annotations["stream"] = "1";
-    LoweredProgram program = FuseTo({Softmax(both)});
+    LoweredProgram program = FuseTo({Softmax(row)});
     size_t there = 0;
     for (const LoweredOp& op : program.ops) there += op.annotations.count("stream");
     EXPECT_EQ(there, 1u) << annotated;

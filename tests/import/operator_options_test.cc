@@ -362,6 +362,30 @@ TEST(PoolingTest, WhatWasPooledGoesBackToItsPlaces) {
       Says(ImportModel(nothing.Make(), {}, nullptr).status(), {"MaxUnpool", "a result of shape [1, 1, 0]"}));
 }
 
+// Up to one element outside a picture its edge goes on; beyond that there is nothing.
+TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
+  ModelMaker m(16);
+  m.Input("x", {1, 1, 2, 2});
+  m.Floats("regions", {2, 4},
+           {1, 0, 2, 1, 2, 0, 3, 1});  // of which the middles are (1.5, 0.5) and (2.5, 0.5)
+  m.Ints("batch", {0, 0});
+  onnx::NodeProto* node = m.Node("RoiAlign", {"x", "regions", "batch"}, {"y"});
+  Set(node, "sampling_ratio", int64_t{1});
+  Set(node, "coordinate_transformation_mode", std::string("output_half_pixel"));
+  m.Output("y");
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{1, 2, 3, 4})})[0], {3, 0});
+}
+
+TEST(DeformConvTest, WithoutOffsetsIsAConvolution) {
+  ModelMaker m(19);
+  m.Input("x", {1, 1, 1, 3});
+  m.Floats("w", {1, 1, 1, 2}, {1, 10});
+  m.Floats("offsets", {1, 4, 1, 2}, Numbers(8));
+  m.Node("DeformConv", {"x", "w", "offsets"}, {"y"});
+  m.Output("y");
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 1, 3}, Numbers{1, 2, 3})})[0], {21, 32});
+}
+
 TEST(ResizeTest, ARegionFarOutsideIsRefusedOrElseExtrapolated) {
   for (const float far : {3.0f, 1e30f}) {
     ModelMaker m;
