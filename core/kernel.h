@@ -119,6 +119,7 @@ struct Stage {
 };
 
 inline constexpr uint16_t kNoOperand = 0xffff;
+inline constexpr uint16_t kUnless = 0x8000;  // in Part::when: the operand must be false
 
 // One iteration space with its skeleton. Loops are ordered outermost first and grouped by role:
 //   kMap:         [outer...]
@@ -160,6 +161,10 @@ struct Part {
   uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
   // Over [outer, m, n]; reads accumulators, stores results. kMatMul, kConvolution, kAttention.
   Tape epilogue;
+  // Conditions: operands that are one bool each, with kUnless or without. A driver looks at them in order; at
+  // the first that does not hold it skips the part, whose results nothing needs then, or are there already.
+  // What computed a condition may itself have been skipped where an earlier one does not hold.
+  Span<const uint16_t> when;
 };
 
 struct Kernel {

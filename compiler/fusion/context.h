@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/fusion/conditions.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
@@ -57,6 +58,7 @@ struct Context {
   std::vector<Home> homes;           // by node; value < 0: not yet named (temporaries) or not in memory
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
   std::vector<char> stored;          // by node: must be in memory whoever reads it
+  std::vector<Needed> needed;        // by node; empty: everything is needed always
   // By node: the concatenation whose memory holds it, or the collective that gathers it there; or kNoNode.
   std::vector<NodeId> concat_of;
   std::vector<char> own_order;  // by node: its elements lie in their own order, for who counts on that
@@ -95,8 +97,17 @@ struct Context {
     return said.count("fuse") != 0 && said.count(kOwnerKey) == 0;
   }
   // Whether one part may compute both: the pieces of an ONNX node with `fuse: off` share parts with one
-  // another alone, and what is annotated for one stream is not computed on another.
-  bool SamePlace(NodeId a, NodeId b) const { return ir::BoundAlike(node(a), node(b)); }
+  // another alone, what is annotated for one stream is not computed on another, and what is dear is not
+  // computed where it is not needed because something else is.
+  bool SamePlace(NodeId a, NodeId b) const {
+    return ir::BoundAlike(node(a), node(b)) && StaysConditional(a, b) && StaysConditional(b, a);
+  }
+  // Whether `a` can be computed wherever both are needed, or one of them.
+  bool StaysConditional(NodeId a, NodeId b) const {
+    if (needed.empty() || !needed[static_cast<size_t>(a)].dear) return true;
+    const Conditions& own = needed[static_cast<size_t>(a)].where;
+    return Common(own, needed[static_cast<size_t>(b)].where).size() == own.size();
+  }
   // Whether a kernel that computes `id` reads the memory of the state input `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {
     const ir::Node& n = node(id);

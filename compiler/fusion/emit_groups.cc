@@ -217,10 +217,41 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
   if (!label.empty()) op->kernel.label = c.program.arena->CopyText(label);
 }
 
-Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
-  if (group.collective) return EmitCollective(context, group, op, obstacle);
-  if (group.call) return EmitCall(context, group, op, obstacle);
-  if (group.loop) return EmitLoop(context, group, op, obstacle);
+// What all of its nodes are needed under.
+Conditions NeededWhere(const Context& c, const Group& group) {
+  if (c.needed.empty()) return {};
+  Conditions where = c.needed[static_cast<size_t>(group.nodes[0])].where;
+  for (NodeId id : group.nodes) where = Common(where, c.needed[static_cast<size_t>(id)].where);
+  return where;
+}
+
+// The part looks at them first.
+void AddConditions(Context* context, const Conditions& where, LoweredOp* op) {
+  if (where.empty()) return;
+  Arena& arena = *context->program.arena;
+  Part part = op->kernel.parts[0];
+  std::vector<Operand> operands(part.operands.begin(), part.operands.end());
+  std::vector<uint16_t> when;
+  for (const Condition& condition : where) {
+    const Home home = HomeOf(context, condition.base);
+    View element = ir::DenseView(Shape{});
+    element.steps[0].offset = condition.element;
+    const View place = ir::Compose(home.placement, element);
+    Operand operand;
+    operand.dtype = DType::kBool;
+    operand.strides = arena.Copy(std::vector<int64_t>(part.loops.size(), 0));
+    operand.param = static_cast<uint16_t>(op->params.size());
+    when.push_back(static_cast<uint16_t>(operands.size() | (condition.holds ? 0 : kUnless)));
+    operands.push_back(operand);
+    op->params.push_back({home.value, static_cast<uint64_t>(place.steps.back().offset), Mode::kRead});
+  }
+  part.operands = arena.Copy(operands);
+  part.when = arena.Copy(when);
+  op->kernel.num_params = static_cast<uint16_t>(op->params.size());
+  op->kernel.parts = arena.Copy(std::vector<Part>{part});
+}
+
+Status EmitPart(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   switch (group.skeleton) {
     case Skeleton::kMap: return EmitMap(context, group, op, obstacle);
     case Skeleton::kReduction: return EmitReduction(context, group, op, obstacle);
@@ -229,6 +260,23 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
     case Skeleton::kAttention: return EmitAttention(context, group, op, obstacle);
   }
   return Status::Error(Code::kInternal, "unknown skeleton");
+}
+
+Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  if (group.collective) return EmitCollective(context, group, op, obstacle);
+  if (group.call) return EmitCall(context, group, op, obstacle);
+  if (group.loop) return EmitLoop(context, group, op, obstacle);
+  const Conditions where = NeededWhere(*context, group);
+  for (NodeId id : group.nodes) {
+    if (context->needed.empty() || !context->needed[static_cast<size_t>(id)].faults ||
+        context->needed[static_cast<size_t>(id)].where == where)
+      continue;
+    *obstacle = {true, id, -1, ""};  // elsewhere its index may be anything
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(EmitPart(context, group, op, obstacle));
+  if (!obstacle->found) AddConditions(context, where, op);
+  return Status::Ok();
 }
 
 // Whether the part has more than a kernel may hold. Budgets are below that; only what they cannot foresee

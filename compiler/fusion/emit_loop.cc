@@ -45,21 +45,70 @@ bool UpdateInPlace(LoweredProgram* program, int in, int out) {
   return true;
 }
 
+// Whether the operand is one element, wherever the part is.
+bool IsOne(const Operand& operand) {
+  return operand.indirects.empty() && operand.guards.empty() &&
+         std::all_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s == 0; });
+}
+
+// The condition without which the part, which writes `out` over `in`, would leave all elements as they are:
+// it stores Select(condition, ..., what is there). None: kNoOperand.
+uint16_t KeepsUnless(const LoweredOp& op, const Part& part, int in, int out) {
+  const auto value_of = [&](uint16_t operand) { return op.params[part.operands[operand].param].value; };
+  const Tape& tape = part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
+  uint16_t condition = kNoOperand;
+  for (const TapeInst& inst : tape) {
+    if (Combines(inst.op)) return kNoOperand;
+    if (inst.op != TapeOp::kStore) continue;
+    const TapeInst& chosen = tape[inst.a];
+    if (condition != kNoOperand || value_of(inst.arg) != out || chosen.op != TapeOp::kSelect)
+      return kNoOperand;
+    const TapeInst &by = tape[chosen.a], &yes = tape[chosen.b], &no = tape[chosen.c];
+    const auto loads = [&](const TapeInst& load, int value) {
+      return load.op == TapeOp::kLoad && value_of(load.arg) == value;
+    };
+    if (by.op != TapeOp::kLoad || !IsOne(part.operands[by.arg]) ||
+        part.operands[by.arg].dtype != DType::kBool)
+      return kNoOperand;
+    if (!loads(no, in) && !loads(yes, in)) return kNoOperand;
+    condition = static_cast<uint16_t>(by.arg | (loads(no, in) ? 0 : kUnless));
+  }
+  return condition;
+}
+
+// What a round leaves as it is where it lies, it need not write.
+void SkipWhatStays(LoweredProgram* body, int in, int out) {
+  for (LoweredOp& op : body->ops) {
+    std::vector<Part> parts(op.kernel.parts.begin(), op.kernel.parts.end());
+    for (Part& part : parts) {
+      const uint16_t condition = KeepsUnless(op, part, in, out);
+      if (condition == kNoOperand) continue;
+      std::vector<uint16_t> when(part.when.begin(), part.when.end());
+      when.push_back(condition);
+      part.when = body->arena->Copy(when);
+      op.kernel.parts = body->arena->Copy(parts);
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const ir::LoopInfo>& info,
                                                      const FuseOptions& options) {
   auto loop = std::make_shared<LoweredLoop>();
   loop->info = info;
-  RONDO_ASSIGN_OR_RETURN(loop->body, Fuse(info->body, options, nullptr));
+  FuseOptions of_body = options;
+  of_body.needed_where = info->when;
+  RONDO_ASSIGN_OR_RETURN(loop->body, Fuse(info->body, of_body, nullptr));
   loop->carrier.assign(info->outputs.size(), -1);
   loop->in_place.assign(info->outputs.size(), false);
   for (size_t k = 0; k < info->inputs.size(); ++k) {
     const ir::LoopInput& in = info->inputs[k];
     if (in.kind != ir::LoopInputKind::kCarried || info->outputs[in.next].rows) continue;
     loop->carrier[in.next] = static_cast<int>(k);
-    loop->in_place[in.next] =
-        UpdateInPlace(&loop->body, loop->body.inputs[k].value, loop->body.outputs[in.next].value);
+    const int before = loop->body.inputs[k].value, after = loop->body.outputs[in.next].value;
+    loop->in_place[in.next] = UpdateInPlace(&loop->body, before, after);
+    if (loop->in_place[in.next]) SkipWhatStays(&loop->body, before, after);
   }
   return std::shared_ptr<const LoweredLoop>(std::move(loop));
 }

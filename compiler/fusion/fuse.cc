@@ -46,6 +46,7 @@ Result<LoweredProgram> Fuse(ir::Graph graph, const FuseOptions& options, FuseRep
   FuseReport* out = report != nullptr ? report : &local;
   *out = FuseReport();
   fusion::LoweredLoops loops;
+  fusion::PassConditionsToLoops(&graph, options.least_skipped);
   RONDO_RETURN_IF_ERROR(LowerLoops(graph, options, &loops));
   Context context;
   context.options = options;

@@ -22,6 +22,7 @@
 
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
+#include "compiler/ir/loop.h"
 #include "compiler/ir/target_traits.h"
 #include "core/status.h"
 
@@ -35,9 +36,11 @@ struct FuseOptions {
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
   // The same of longer rows, and few, where a GPU's multiprocessors share them: one value of each element.
   int64_t least_shared_row = 0, most_shared_row = 0, most_shared_rows = 0;
-  bool tf32 = false;     // factors of f32 products may be rounded to tf32
-  bool siblings = true;  // independent parts into one kernel
-  int64_t device = 0;    // that the program is for, among those of its collectives
+  bool tf32 = false;                            // factors of f32 products may be rounded to tf32
+  bool siblings = true;                         // independent parts into one kernel
+  int64_t device = 0;                           // that the program is for, among those of its collectives
+  std::vector<ir::LoopCondition> needed_where;  // of a loop's body: LoopInfo::when
+  double least_skipped = 1 << 16;  // multiplications that a condition must save, for kernels to look at it
 };
 
 struct FuseReport {

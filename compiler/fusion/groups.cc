@@ -61,7 +61,9 @@ bool Grouping::WaitsForUpdates(NodeId id) const {
 }
 
 // Whether no annotation of the model keeps the two in kernels of their own.
-bool Grouping::Together(NodeId a, NodeId b) const { return !c_.graph.annotated || c_.SamePlace(a, b); }
+bool Grouping::Together(NodeId a, NodeId b) const {
+  return (!c_.graph.annotated && c_.needed.empty()) || c_.SamePlace(a, b);
+}
 
 bool Grouping::IotaNeedsMemory(NodeId id) const {
   if (c_.stored[id]) return true;

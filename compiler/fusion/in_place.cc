@@ -11,6 +11,7 @@ bool HasRole(const Part& part, size_t operand) {
   bool role = operand == part.lhs || operand == part.keys || operand == part.values || operand == part.mask ||
               operand == part.limit;
   for (uint16_t r : part.rhs) role = role || operand == r;
+  for (uint16_t w : part.when) role = role || operand == (w & ~kUnless);
   return role;
 }
 

@@ -58,7 +58,7 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
   const Node& node = c_.node(id);
   bool write = node.op == Op::kIndexedWrite;
   if (!Free(id) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write)) return false;
-  if (!c_.SamePlace(at, id) || budget_.Exceeds(group, region, id)) return false;
+  if (!c_.SamePlace(group.nodes[0], id) || budget_.Exceeds(group, region, id)) return false;
   for (NodeId member : region) {
     if (c_.stored[member] || c_.node(member).op == Op::kIndexedWrite) return false;
   }
@@ -112,7 +112,7 @@ std::vector<NodeId> Grouping::PathToFp8(const Group& group, NodeId first) {
 bool Grouping::CombinesResult(const Group& group, NodeId id) {
   const Node& node = c_.node(id);
   const NodeId sink = group.sink;
-  return ir::CombinesIntoOne(node) && Free(id) && !c_.FusionOff(id) && c_.SamePlace(sink, id) &&
+  return ir::CombinesIntoOne(node) && Free(id) && !c_.FusionOff(id) && c_.SamePlace(group.nodes[0], id) &&
          c_.base(node.inputs[1]) == sink && c_.base(node.inputs[0]) != sink &&
          ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(sink).shape.elements()) &&
          !cycles_.WouldCycleAsReader(group.nodes, id);

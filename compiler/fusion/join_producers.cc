@@ -66,9 +66,13 @@ int64_t Grouping::DomainElements(const Group& group) const {
 
 bool Grouping::WorthComputingInside(const Group& group, NodeId id) const {
   int64_t here = DomainElements(group), once = c_.node(id).shape.elements();
-  if (here <= once || CostOf(c_.node(id)) <= 2 || here <= 64) return true;
-  // One number that all threads of a GPU compute, each once, before a kernel does that for them.
   const Node& node = c_.node(id);
+  // On the host, to look up an element for each of many places is dearer than a kernel that does it once.
+  constexpr int64_t kManyPlaces = 16;
+  const bool looks_up =
+      node.op == Op::kIndexedRead && !c_.options.target.many_threads && here >= kManyPlaces * once;
+  if (here <= once || here <= 64 || (CostOf(node) <= 2 && !looks_up)) return true;
+  // One number that all threads of a GPU compute, each once, before a kernel does that for them.
   return once == 1 && c_.options.target.many_threads && group.skeleton == Skeleton::kMap &&
          node.op == Op::kPointwise && AccuracyOf(node.As<ir::PointwiseAttrs>().op) != Accuracy::kFunction;
 }

@@ -260,7 +260,7 @@ void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::ve
         continue;
       bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                      ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
-      if (!element || !c_.SamePlace(at, base)) continue;
+      if (!element || !c_.SamePlace(c_.groups[group].nodes[0], base)) continue;
       if (!AllReadersIn(base, group) && !AllMayJoin(rows, base, group) && !AddsToCollective(base)) continue;
       if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
       if (KindOf(rows, *kinds, base) == Kind::kNone) continue;

@@ -123,6 +123,7 @@ Status Preparation::Index() {
   c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
   g_.RemoveDead();
   c_.order = g_.TopologicalOrder();
+  OrderConditions();
   if (c_.order.empty() && g_.size() > 0) {
     return Status::Error(Code::kInternal, "fusion was given a graph with a cycle");
   }
@@ -144,6 +145,29 @@ Status Preparation::Index() {
   return Status::Ok();
 }
 
+// What kernels look at before they begin runs before them. (Loops have it as inputs.)
+void Preparation::OrderConditions() {
+  Conditions outputs;
+  for (const ir::LoopCondition& c : c_.options.needed_where)
+    outputs.push_back({g_.inputs[c.input].node, 0, c.holds});
+  c_.needed = FindNeeded(&g_, c_.order, outputs, c_.options.least_skipped);
+  bool ordered = false;
+  for (size_t id = 0; id < c_.needed.size(); ++id) {
+    const Node& node = g_.node(static_cast<NodeId>(id));
+    if (node.dead || node.op == Op::kView || node.op == Op::kConcat || node.op == Op::kLoop ||
+        c_.IsLeaf(node.id))
+      continue;
+    for (const Condition& condition : c_.needed[id].where) {
+      const std::vector<NodeId>& before = node.weak_after;
+      if (c_.IsLeaf(condition.base) || std::count(before.begin(), before.end(), condition.base) != 0)
+        continue;
+      g_.RunAfter(node.id, condition.base);
+      ordered = true;
+    }
+  }
+  if (ordered) c_.order = g_.TopologicalOrder();
+}
+
 // What must be in memory, whoever reads it.
 void Preparation::MarkStored() {
   for (const ir::GraphOutput& output : g_.outputs) c_.stored[g_.BaseOf(output.node)] = 1;
@@ -159,6 +183,10 @@ void Preparation::MarkStored() {
       for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
     }
     if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
+    if (!c_.needed.empty()) {
+      for (const Condition& condition : c_.needed[static_cast<size_t>(id)].where)
+        c_.stored[condition.base] = 1;
+    }
     // What runs for its own sake.
     for (NodeId before : node.strong_after) {
       if (c_.readers[g_.BaseOf(before)].empty()) c_.stored[g_.BaseOf(before)] = 1;

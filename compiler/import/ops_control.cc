@@ -265,7 +265,10 @@ Result<DataRound> RunRound(OpContext& c, const DataLoop& loop, NodeId number, No
     }
     round.carried.push_back(b.Select(alive, next, carried[i]));
   }
-  for (size_t s = 0; s < loop.scans; ++s) round.scanned.push_back((*out)[1 + carried.size() + s].node);
+  for (size_t s = 0; s < loop.scans; ++s) {
+    const NodeId row = (*out)[1 + carried.size() + s].node;
+    round.scanned.push_back(b.Select(alive, row, b.Scalar(b.dtype(row), 0)));
+  }
   return round;
 }
 

@@ -1,4 +1,5 @@
-// NonMaxSuppression: round after round the best box of each class, and without those that lie over it.
+// NonMaxSuppression: round after round the best box of each class, and without those that lie over it, until
+// none is left.
 #include <algorithm>
 #include <limits>
 
@@ -79,9 +80,10 @@ Status NonMaxSuppression(OpContext& c) {
   const Corners all = CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0);
 
   ir::LoopMaker maker(&b, rounds);
-  const NodeId left = maker.Carried(first);
-  const NodeId best = b.Reduce(ir::ReduceKind::kMax, left, {2}, true),
-               which = b.Reduce(ir::ReduceKind::kArgMax, left, {2}, true);
+  // A round that finds no box of any class is the last.
+  const NodeId alive = maker.Carried(b.Ints(DType::kBool, Shape{}, {1})), left = maker.Carried(first),
+               no = b.Ints(DType::kBool, Shape{}, {0});
+  const NodeId which = b.Reduce(ir::ReduceKind::kArgMax, left, {2}, true);
   const Shape each = b.shape(which);
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(each);
@@ -89,12 +91,20 @@ Status NonMaxSuppression(OpContext& c) {
   attrs.map.steps[0].strides[1] = attrs.map.steps[0].strides[2] = 0;
   attrs.dims = {{1, scores[2], false}};
   const auto own = [&](NodeId x) { return b.IndexedRead(x, {which}, attrs, each); };
+  ir::IndexedAttrs of_scores = attrs;
+  of_scores.map.steps[0].strides[0] = scores[1] * scores[2];
+  of_scores.map.steps[0].strides[1] = scores[2];
+  const NodeId best = b.IndexedRead(left, {which}, of_scores, each);
   const Corners one = {own(all.low_y), own(all.low_x), own(all.high_y), own(all.high_x), own(all.area)};
   const NodeId chosen = b.Binary(TapeOp::kEqual, b.Iota(scores, 2), b.Expand(which, scores));
   const NodeId gone = b.Binary(TapeOp::kBitOr, LieOver(b, all, one, threshold), chosen);
+  const NodeId found = b.Binary(TapeOp::kLess, none, best);
+  const NodeId any = b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, best, {0, 1, 2}, false));
   std::vector<NodeId> last, rows;
-  if (!maker.Finish({b.Select(gone, none, left)},
-                    {{which, false}, {b.Binary(TapeOp::kLess, none, best), false}}, &last, &rows))
+  if (!maker.Finish(
+          {b.Select(alive, any, no), b.Select(alive, b.Select(gone, none, left), left)},
+          {{b.Select(alive, which, b.Scalar(DType::kI64, 0)), false}, {b.Select(alive, found, no), false}},
+          &last, &rows))
     return Status::Error(Code::kUnsupported, "it stands in a loop");
 
   const int64_t classes = scores[0] * scores[1], places = classes * rounds;
@@ -111,7 +121,7 @@ Status NonMaxSuppression(OpContext& c) {
   space->real = b.Reshape(in_order(rows[1]), {places});
   if (rounds < wanted) {
     const NodeId more =
-        b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, last[0], {0, 1, 2}, false));
+        b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, last[1], {0, 1, 2}, false));
     selected = ragged::Checked(b, selected, ragged::Count(b, more));
   }
   c.SetValue(0, ragged::WithDim(selected, space, 0));

@@ -430,10 +430,13 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   return IndexedRead(data, {Expand(Reshape(index, aligned), out)}, attrs, out, sizes);
 }
 
-// Whether no value of `index` is out of range: constants, and counters.
 bool Builder::AlwaysInside(NodeId index, const IndexedDim& dim) const {
   const Node& base = graph_->node(graph_->BaseOf(index));
   if (base.op == Op::kIota && base.shape.rank == 1) return base.shape[0] <= dim.extent;
+  if (const ReduceAttrs* reduce = std::get_if<ReduceAttrs>(&base.attrs)) {  // where an extreme is
+    const bool place = reduce->kind == ReduceKind::kArgMax || reduce->kind == ReduceKind::kArgMin;
+    if (place) return shape(base.inputs[0])[reduce->axes[0]] <= dim.extent;
+  }
   std::vector<int64_t> values;
   if (!ConstantInts(index, &values)) return false;
   const int64_t least = dim.wrap ? -dim.extent : 0;

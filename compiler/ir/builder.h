@@ -134,6 +134,8 @@ class Builder {
   bool ConstantValue(NodeId id, int64_t most_bytes, std::shared_ptr<const ConstantData>* value) const;
   // Any scalar op over one to three inputs that broadcast; `dtype` is that of the result.
   NodeId Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs);
+  // Whether no value of `index` is out of range: constants, and counters.
+  bool AlwaysInside(NodeId index, const IndexedDim& dim) const;
 
  private:
   bool Follows() const { return sizes_ != nullptr && !sizes_->exact(); }
@@ -141,7 +143,6 @@ class Builder {
   NodeId Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std::vector<NodeId> inputs);
   // `index`, or 0 where faults do not count.
   NodeId Guarded(NodeId index, const IndexedDim& dim);
-  bool AlwaysInside(NodeId index, const IndexedDim& dim) const;
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;

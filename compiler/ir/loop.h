@@ -32,11 +32,18 @@ struct LoopOutput {
 };
 
 // Immutable once in a node; a pass over the body makes another.
+// The loop's results are needed only where body input `input`, one bool that is kWhole, is so.
+struct LoopCondition {
+  size_t input = 0;
+  bool holds = true;
+};
+
 struct LoopInfo {
   int64_t trips = 1;
   Graph body;                       // neither state nor control edges, collectives or calls
   std::vector<LoopInput> inputs;    // one an input of the body, and of the node
   std::vector<LoopOutput> outputs;  // one an output of the body; what is not `rows` is `next` of one input
+  std::vector<LoopCondition> when;  // all of them; filled in by fusion
 
   // Of result `output`.
   Shape ResultShape(size_t output) const;

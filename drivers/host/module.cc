@@ -50,7 +50,15 @@ Status HostModule::BuildPart(const Kernel& kernel, uint32_t index, const Part& p
     PartContext linear(kernel, part, engine, sharing, arena_, true);
     status = host::BuildPart(linear, &made);
   }
-  if (status.ok()) made->kernel_index = index;
+  if (!status.ok()) return status;
+  made->kernel_index = index;
+  const Span<Condition> when = arena_.New<Condition>(part.when.size());
+  if (when.size() < part.when.size()) return context.NoMemory();
+  for (size_t i = 0; i < when.size(); ++i) {
+    const Operand& operand = part.operands[part.when[i] & ~kUnless];
+    when[i] = {operand.param, operand.offset, (part.when[i] & kUnless) == 0};
+  }
+  made->when = when;
   *out = made;
   return status;
 }

@@ -81,11 +81,19 @@ enum class Variant : uint8_t {
 };
 inline constexpr int kNumVariants = 15;
 
+// The bool at `offset` of a parameter must be `holds`.
+struct Condition {
+  uint16_t param = 0;
+  int64_t offset = 0;
+  bool holds = true;
+};
+
 // What all variants have. Each is a struct that begins with this one; `run` knows which.
 struct PartProgram {
   Variant variant = Variant::kMap;
   RunFn run = nullptr;
   uint32_t kernel_index = 0;
+  Span<const Condition> when;  // Part::when
   Nest nest;
   int64_t tasks = 1;  // units of work, split over threads
   // All tasks run once a phase, one phase after the other.

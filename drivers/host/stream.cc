@@ -24,6 +24,14 @@ void RunShare(void* context, uint32_t share, uint32_t shares) {
   if (first < last) launching.part->run(*launching.part, worker, first, last);
 }
 
+bool IsSkipped(const PartProgram& part, const DeviceAddress* addresses) {
+  for (const Condition& c : part.when) {
+    const auto* const value = reinterpret_cast<const uint8_t*>(addresses[c.param]) + c.offset;
+    if ((*value != 0) != c.holds) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool StopNow(Worker& worker) {
@@ -69,6 +77,7 @@ void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   launching.worker.range = range_;
   for (const PartProgram* const each : kernel.parts) {
     const PartProgram& part = *each;
+    if (IsSkipped(part, addresses)) continue;
     launching.part = &part;
     launching.worker.scratch = launching.worker.shared = scratch_;
     launching.scratch_bytes = scratch_bytes_;
@@ -222,7 +231,8 @@ bool HostGraph::FindRanges(uint32_t threads) {
   bool any = false;
   for (size_t i = 0; i + 1 < entries.size(); ++i) {
     const PartProgram *const writer = OnlyPart(entries[i]), *const reader = OnlyPart(entries[i + 1]);
-    if (writer == nullptr || reader == nullptr || writer->written == nullptr || reader->take_range == nullptr)
+    if (writer == nullptr || reader == nullptr || writer->written == nullptr ||
+        reader->take_range == nullptr || !writer->when.empty() || !reader->when.empty())
       continue;
     entries[i].gives_range = writer->nest.points[1] * writer->nest.points[2] == reader->nest.points[1];
     any |= entries[i].gives_range;

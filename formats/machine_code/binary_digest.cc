@@ -55,6 +55,7 @@ class Bytes {
       *this << part.packed.type << part.packed.dtype << part.packed.block << part.packed.zero << part.scales
             << part.zeros;
     }
+    if (!part.when.empty()) *this << part.when;
     return *this;
   }
   Bytes& operator<<(const TensorMap& map) {

@@ -45,7 +45,8 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Record>;
   return std::tie(x.skeleton, x.sequential, x.combine, x.nan_to_zero, x.outer, x.m, x.n, x.reduced,
                   x.features, x.lhs, x.keys, x.values, x.mask, x.limit, x.scale, x.softcap, x.acc_type,
                   x.loops, x.operands, x.rhs, x.prologue, x.body, x.stages, x.scalars, x.kept, x.epilogue,
-                  x.tf32, x.packed.type, x.packed.dtype, x.packed.block, x.packed.zero, x.scales, x.zeros);
+                  x.tf32, x.packed.type, x.packed.dtype, x.packed.block, x.packed.zero, x.scales, x.zeros,
+                  x.when);
 }
 [[gnu::always_inline]] inline auto Fields(Is<Kernel> auto& x) {
   return std::tie(x.name, x.label, x.num_params, x.parts, x.workspace_param, x.workspace_bytes);

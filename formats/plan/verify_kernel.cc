@@ -375,6 +375,13 @@ Status VerifyPart(const Part& part, uint16_t num_params, Work& work) {
       loops[i].indexed |= loops[indirect.operand].affine;
   }
   RONDO_RETURN_IF_ERROR(VerifyRoles(part, loops));
+  for (const uint16_t when : part.when) {
+    const uint16_t i = when & ~kUnless;
+    if (i >= part.operands.size() || part.operands[i].dtype != DType::kBool ||
+        part.operands[i].mode != Mode::kRead || loops[i].affine != 0 || !part.operands[i].indirects.empty() ||
+        !part.operands[i].guards.empty())
+      return RONDO_BROKEN("a condition is operand %u, which is not one bool that is read", i);
+  }
   return PartTapes(part, loops, work).Run();
 }
 

@@ -49,7 +49,8 @@ class StepwiseReplay {
   // Bytes that a step writes.
   struct Write {
     const StepAccess* access;
-    bool sure;  // each of them, if the step runs; else some of them
+    bool sure;     // each of them, if the step runs; else some of them
+    bool skipped;  // by a condition: what is there is as good as written, for nothing needs it
     std::vector<ByteRange> ranges;
   };
 
@@ -67,6 +68,7 @@ class StepwiseReplay {
   void CheckWritten(uint32_t step, const StepAccess& access, ByteRange range);
   bool LeftBefore(uint32_t step, uint64_t byte) const;
   Status TouchedElements(const StepAccess& access, std::vector<ByteRange>* ranges);
+  Result<bool> IsSkipped(uint32_t step, const Part& part);
   Status EndBuffers(uint32_t step);
   Status Release(uint32_t buffer);
   Status Scan(uint32_t device, uint32_t step);

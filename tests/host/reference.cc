@@ -307,9 +307,19 @@ class Interpreter {
 
 }  // namespace
 
+bool IsSkipped(const Part& part, const std::vector<Span<char>>& params) {
+  return std::any_of(part.when.begin(), part.when.end(), [&](uint16_t when) {
+    const Operand& operand = part.operands[when & ~kUnless];
+    const bool value = params[operand.param][static_cast<size_t>(operand.offset)] != 0;
+    return value == ((when & kUnless) != 0);
+  });
+}
+
 bool RunReference(const Kernel& kernel, const std::vector<Span<char>>& params) {
   bool fault = false;
-  for (const Part& part : kernel.parts) fault |= Interpreter(kernel, part, params).Run();
+  for (const Part& part : kernel.parts) {
+    if (!IsSkipped(part, params)) fault |= Interpreter(kernel, part, params).Run();
+  }
   return fault;
 }
 

@@ -8,6 +8,9 @@
 
 namespace rondo::test {
 
+// Whether a condition of the part does not hold.
+bool IsSkipped(const Part& part, const std::vector<Span<char>>& params);
+
 // Runs `kernel` over the memory of its parameters. Returns whether a faulting index was out of range. Ends
 // the test program, saying which operand of which kernel, where an access lies outside of its parameter's
 // memory.

@@ -26,13 +26,16 @@ using Json = nlohmann::ordered_json;
 // What was proven, counted: how many things each rule was shown for.
 struct Counts {
   uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0,
-           binaries = 0;
+           binaries = 0, conditions = 0;
 };
 
 Counts CountOf(const PlanData& plan, const CheckReport& report) {
   Counts counts;
   for (const Kernel& kernel : plan.kernels) {
-    for (const Part& part : kernel.parts) counts.operands += part.operands.size();
+    for (const Part& part : kernel.parts) {
+      counts.operands += part.operands.size();
+      counts.conditions += part.when.size();
+    }
   }
   for (const CodeModule& module : plan.modules)
     counts.binaries += module.binaries.size() + module.alternatives.size();
@@ -70,6 +73,8 @@ void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* 
   line("taken_over", counts.taken_over, "buffers take over another's memory in place, after its last reader");
   line("steps", counts.steps, "steps read only what was written before them");
   line("sync_points", counts.sync_points, "collectives are started in one order on all their devices");
+  if (counts.conditions > 0)
+    line("conditions", counts.conditions, "conditions of kernels are written before those look at them");
   if (counts.binaries > 0)
     line("binaries", counts.binaries,
          "binaries are what was compiled, and their code takes what its launch passes");

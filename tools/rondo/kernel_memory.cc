@@ -297,6 +297,14 @@ KernelMemory MakeKernelMemory(const PlanData& plan, uint32_t kernel, uint64_t se
       if (filled && (rule.indexes || rule.limits)) FillIndices(part, i, rule, seed, values, &memory);
     }
   }
+  // Kernels run, but for every eighth seed's.
+  for (const Part& part : of.parts) {
+    for (const uint16_t when : part.when) {
+      const Operand& operand = part.operands[when & ~kUnless];
+      const bool holds = (when & kUnless) == 0, skipped = when == part.when[0] && seed % 8 == 0;
+      memory.bytes[memory.places[operand.param] + static_cast<uint64_t>(operand.offset)] = holds != skipped;
+    }
+  }
   return memory;
 }
 

@@ -61,6 +61,25 @@ Json PortsJson(const PlanData& plan, const Program& program, Span<const Port> po
   return list;
 }
 
+// By part of the step's kernel, the conditions that it looks at; null if it always runs.
+Json ConditionsJson(const PlanData& plan, const Step& step) {
+  Json parts = Json::array();
+  bool any = false;
+  for (const Part& part : plan.kernels[step.kernel].parts) {
+    Json conditions = Json::array();
+    for (const uint16_t when : part.when) {
+      const Operand& operand = part.operands[when & ~kUnless];
+      const Binding& binding = step.bindings[operand.param];
+      conditions.push_back({{"buffer", binding.buffer},
+                            {"offset", binding.offset + static_cast<uint64_t>(operand.offset)},
+                            {"holds", (when & kUnless) == 0}});
+      any = true;
+    }
+    parts.push_back(conditions);
+  }
+  return any ? parts : Json();
+}
+
 Json StepJson(const PlanData& plan, const Step& step) {
   Json bindings = Json::array();
   for (const Binding& binding : step.bindings) {
@@ -76,7 +95,10 @@ Json StepJson(const PlanData& plan, const Step& step) {
                {"stream", step.stream},           {"bindings", bindings},
                {"bytes_read", traffic.read},      {"bytes_written", traffic.written},
                {"operations", traffic.operations}};
-  if (step.kernel != kNone) json["kernel"] = std::string(plan.kernels[step.kernel].name);
+  if (step.kernel != kNone) {
+    json["kernel"] = std::string(plan.kernels[step.kernel].name);
+    if (const Json conditions = ConditionsJson(plan, step); !conditions.is_null()) json["when"] = conditions;
+  }
   if (step.custom != kNone) json["custom_op"] = step.custom;
   if (step.sync_point != kNone) json["sync_point"] = step.sync_point;
   json["waits"] = Json::array();

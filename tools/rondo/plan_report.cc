@@ -205,7 +205,7 @@ Section Steps(const PlanData& plan, const Program& program) {
   section.table.head = {"step", "device", "stream", "what", "buffers", "read", "written", "source nodes"};
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    const std::string what = StepText(plan, step);
+    const std::string what = StepText(plan, step) + ConditionsText(plan, step);
     std::string buffers;
     for (const Binding& binding : step.bindings) {
       if (binding.buffer == kNone) continue;
@@ -386,6 +386,22 @@ std::string CustomOpText(const CustomOp& op) { return std::string(op.domain) + "
 std::string StepText(const PlanData& plan, const Step& step) {
   if (step.kind == StepKind::kLaunch) return std::string(plan.kernels[step.kernel].name);
   return step.kind == StepKind::kCustom ? CustomOpText(plan.custom_ops[step.custom]) : Name(step.kind);
+}
+
+std::string ConditionsText(const PlanData& plan, const Step& step) {
+  if (step.kind != StepKind::kLaunch) return "";
+  std::string text;
+  bool any = false;
+  for (const Part& part : plan.kernels[step.kernel].parts) {
+    std::string own;
+    for (const uint16_t when : part.when) {
+      const uint32_t buffer = step.bindings[part.operands[when & ~kUnless].param].buffer;
+      own += Printf("%s%s#%u", own.empty() ? " if " : " and ", (when & kUnless) != 0 ? "not " : "", buffer);
+    }
+    any |= !own.empty();
+    text += (text.empty() ? "" : " /") + (own.empty() ? " always" : own);
+  }
+  return any ? text : "";
 }
 
 std::string SkeletonText(const Kernel& kernel) {

@@ -38,6 +38,9 @@ std::string MatmulText(const LibraryMatmul& matmul);
 std::string CustomOpText(const CustomOp& op);
 // What a step does: its kernel, its custom op or its kind.
 std::string StepText(const PlanData& plan, const Step& step);
+// " if #3 and not #4": the buffers that hold the conditions of the step's parts; " / " between parts, one of
+// which may run "always". Empty: it always runs.
+std::string ConditionsText(const PlanData& plan, const Step& step);
 // "bytes (lower bound: bytes, 103.1 %)"
 std::string ArenaText(uint64_t bytes, uint64_t lower_bound);
 // Arena bytes in percent of the bound; 100 when both are 0.

@@ -39,7 +39,8 @@ class Chooser {
  private:
   // Leaves in `op` what stands last: the op itself, or the map after its matmul.
   Status Choose(LoweredOp* op) {
-    if (op->kind != LoweredKind::kKernel) return Status::Ok();
+    // No library looks at a condition.
+    if (op->kind != LoweredKind::kKernel || !op->kernel.parts[0].when.empty()) return Status::Ok();
     KernelConfiguration asked;
     if (options_.configuration) asked = options_.configuration(op->kernel);
     const bool by_name = asked.variant == VariantId::kLibrary;

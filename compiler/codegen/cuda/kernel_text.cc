@@ -71,14 +71,27 @@ std::string Passed(size_t tensor_maps) {
   return text;
 }
 
+// Conditions are computed by earlier kernels.
+std::string ConditionsText(const Part& part) {
+  std::string text = part.when.empty() ? "" : "wait_for_earlier();\n";
+  for (const uint16_t when : part.when) {
+    const Operand& operand = part.operands[when & ~kUnless];
+    text += "if (p" + std::to_string(operand.param) + "[" + std::to_string(operand.offset) + "] " +
+            ((when & kUnless) != 0 ? "!=" : "==") + " 0) return;\n";
+  }
+  return text;
+}
+
 // The function of a part: its body or, where it combines, what calls that and puts the shares together.
 std::string FunctionText(const Part& part, const PartText& text, const std::string& name,
                          const std::string& arguments, const std::string& passed) {
   const std::vector<TapeInst> cells = cuda::CombinedCells(part);
-  if (cells.empty()) return "static __device__ void " + name + "(" + arguments + ") {\n" + text.body + "}\n";
+  const std::string when = ConditionsText(part);
+  if (cells.empty())
+    return "static __device__ void " + name + "(" + arguments + ") {\n" + when + text.body + "}\n";
   return "static __device__ __forceinline__ void " + name + "_body(" + arguments + ", " +
          cuda::DeclaredShares(cells) + ") {\n" + text.body + "}\n" + "static __device__ void " + name + "(" +
-         arguments + ") {\n" + cuda::StartText(cells) + name + "_body(" + passed + ", " +
+         arguments + ") {\n" + when + cuda::StartText(cells) + name + "_body(" + passed + ", " +
          cuda::PassedShares(cells) + ");\n" + cuda::EndText(part, cells, text.launch.block) + "}\n";
 }
 

@@ -223,7 +223,8 @@ bool AreApart(const Range& a, const Range& b) {
 }  // namespace
 
 std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelBinary& binary) {
-  if (kernel.parts.size() != 1 || binary.kind != BinaryKind::kFunction) return std::nullopt;
+  if (kernel.parts.size() != 1 || !kernel.parts[0].when.empty() || binary.kind != BinaryKind::kFunction)
+    return std::nullopt;
   const Part& part = kernel.parts[0];
   if (part.skeleton != Skeleton::kReduction || part.sequential || part.kept != 0 || part.reduced == 0 ||
       binary.relies.size() != kernel.num_params || kernel.workspace_param != kNoOperand)

@@ -118,6 +118,29 @@ class Branches:
         return {"which": np.bool_(random.integers(2)), "x": random.standard_normal((6, 3)).astype(np.float32)}
 
 
+class Skipped:
+    """Products in branches within one another, and in the rounds of a loop within a branch: enough of them that kernels look at the conditions."""
+    options, tolerance, edge = ["--bound", "rounds=20"], 1e-4, 48
+
+    def make(self, random):
+        square = [self.edge, self.edge]
+        yes = helper.make_graph([node("MatMul", ["xa", "b"], ["xab"]), node("Tanh", ["xab"], ["deep"])], "inner_yes", [], [port("deep", F, square)])
+        no = helper.make_graph([node("Softmax", ["xa"], ["soft"])], "inner_no", [], [port("soft", F, square)])
+        left = helper.make_graph([node("MatMul", ["x", "a"], ["xa"]), node("If", ["d"], ["inner"], then_branch=yes, else_branch=no),
+                                  node("Add", ["inner", "x"], ["left"])], "left", [], [port("left", F, square)])
+        body = helper.make_graph([node("MatMul", ["v", "a"], ["va"]), node("Tanh", ["va"], ["next"]),
+                                  node("Identity", ["go"], ["on"])], "body", [port("i", I, []), port("go", B, []), port("v", F, square)],
+                                 [port("on", B, []), port("next", F, square)])
+        right = helper.make_graph([node("Loop", ["times", "", "x"], ["last"], name="rounds", body=body), node("Add", ["last", "x"], ["right"])], "right", [], [port("right", F, square)])
+        return model([node("If", ["c"], ["y"], then_branch=left, else_branch=right)],
+                     [port("c", B, []), port("d", B, []), port("times", I, []), port("x", F, square)], [port("y", F, square)],
+                     constants(a=weights(random, *square, scale=0.1), b=weights(random, *square, scale=0.1)))
+
+    def draw(self, random):
+        return {"c": np.bool_(random.integers(2)), "d": np.bool_(random.integers(2)), "times": np.int64(random.integers(0, 21)),
+                "x": random.standard_normal((self.edge, self.edge)).astype(np.float32)}
+
+
 class Places:
     """Where a matrix is above a threshold, what stands there, and its rows that begin so."""
     options, tolerance = [], 1e-6
@@ -133,4 +156,4 @@ class Places:
         return {"x": random.standard_normal((5, 7)).astype(np.float32)}
 
 
-ALL = {"detector": Detector(), "speech": Speech(), "while": While(), "counted": Counted(), "branches": Branches(), "places": Places()}
+ALL = {"detector": Detector(), "speech": Speech(), "while": While(), "counted": Counted(), "branches": Branches(), "skipped": Skipped(), "places": Places()}

@@ -88,7 +88,7 @@ class Reader {
 }  // namespace
 
 std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel) {
-  if (kernel.parts.size() != 1) return std::nullopt;
+  if (kernel.parts.size() != 1 || !kernel.parts[0].when.empty()) return std::nullopt;  // no library looks
   const Part& part = kernel.parts[0];
   if (part.skeleton != Skeleton::kMatMul || part.sequential || part.rhs.size() != 1 ||
       !part.prologue.empty() || part.acc_type != TapeType::kF32 || part.packed.type != PackedType::kNone)
