@@ -26,8 +26,7 @@ bool IsFunction(const Node& node) {
 double WorkOf(const Graph& graph, const Node& node) {
   const auto input = [&](size_t k) -> const Node& { return graph.node(node.inputs[k]); };
   switch (node.op) {
-    case Op::kPointwise:
-      return Elements(node) * (IsFunction(node) ? 16 : 1);
+    case Op::kPointwise: return Elements(node) * (IsFunction(node) ? 16 : 1);
     case Op::kMatMul: return Elements(node) * static_cast<double>(input(0).shape[input(0).shape.rank - 1]);
     case Op::kConv: return Elements(node) * Elements(input(1)) / static_cast<double>(input(1).shape[0]);
     case Op::kPool: {

@@ -75,8 +75,8 @@ Status NonMaxSuppression(OpContext& c) {
   const auto scalar = [&](int i) { return c.Has(i) ? b.Reshape(c.In(i), Shape{}) : kNoNode; };
   const NodeId threshold = c.Has(3) ? scalar(3) : b.Scalar(DType::kF32, 0), least = scalar(4);
   const NodeId none = b.Scalar(DType::kF32, -std::numeric_limits<double>::infinity());
-  const NodeId first =
-      least == kNoNode ? c.In(1) : b.Select(b.Binary(TapeOp::kLess, least, c.In(1)), c.In(1), none);
+  const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, c.In(1));  // NaN is not
+  const NodeId first = b.Select(above, c.In(1), none);
   const Corners all = CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0);
 
   ir::LoopMaker maker(&b, rounds);
