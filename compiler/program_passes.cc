@@ -6,6 +6,7 @@
 #include "compiler/bound_nodes.h"
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/choose_libraries.h"
+#include "compiler/codegen/cuda/estimate_kernels.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/given_ports.h"
 #include "compiler/ir/loop.h"
@@ -292,16 +293,20 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
 
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text) {
   const CompileOptions& options = compilation->options;
-  if (options.deterministic) {
-    *text = "all matmuls are generated: a library's algorithms are up to its version";
-    return Status::Ok();
-  }
+  LoweredProgram* lowered = &program->planned.lowered;
   LibraryOptions libraries;
   libraries.matmuls = options.matmuls;
   const std::string architecture = options.targets.deciding().gpu->architecture;
+  const CudaTarget target = TargetOf(architecture);
   if (options.profile.architecture == architecture)
     libraries.configuration = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
-  return ChooseLibraries(&program->planned.lowered, TargetOf(architecture), libraries, text);
+  if (options.deterministic) {
+    *text = "all matmuls are generated: a library's algorithms are up to its version";
+  } else {
+    RONDO_RETURN_IF_ERROR(ChooseLibraries(lowered, target, libraries, text));
+  }
+  EstimateKernels(lowered, target, libraries.configuration);
+  return Status::Ok();
 }
 
 Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {

@@ -1,6 +1,7 @@
 // What the compiler's estimates come from, and what runs beside each collective by them, as texts among the
 // plan's sources.
 #include "compiler/codegen/plan_emitter.h"
+#include "formats/machine_code/binary_digest.h"
 
 namespace rondo {
 
@@ -24,6 +25,13 @@ void PlanEmitter::NoteOverlaps(const Group& group) {
 
 // When the plan has its kernels and programs.
 void PlanEmitter::NoteTimes() {
+  KernelTimes estimated;
+  for (const PlannedProgram& program : programs_) {
+    for (const LoweredOp& op : program.lowered.ops) {
+      if (op.microseconds > 0) estimated.try_emplace(KernelDigest(op.kernel), op.microseconds);
+    }
+  }
+  for (const std::string& text : TextsOfEstimates(estimated)) Source({text});
   if (options_.times == nullptr) return;
   for (const std::string& text : TextsOf(options_.times->ThoseOf(out_.plan))) Source({text});
 }

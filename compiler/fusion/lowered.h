@@ -65,6 +65,8 @@ struct LoweredOp {
   // kKernel only: a vendor library computes it, with this LibraryMatmul::algorithm. Its scratch is the
   // kernel's workspace.
   std::optional<uint32_t> library;
+  // kKernel only: what it takes by the estimate of how it will be computed; 0: none is made.
+  double microseconds = 0;
   std::shared_ptr<const ir::CallInfo> call;  // kCall only
   // kLoop only. Its params: the loop's inputs, its results, then other places of what is handed on by turns.
   std::shared_ptr<const LoweredLoop> rounds;

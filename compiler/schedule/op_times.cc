@@ -20,7 +20,7 @@ double TimeOf(const CostModel& model, const LoweredProgram& program, const Lower
   std::vector<uint64_t> bound;
   for (const LoweredBinding& param : op.params)
     bound.push_back(static_cast<uint64_t>(program.values[static_cast<size_t>(param.value)].bytes));
-  return model.KernelTime(&op.kernel, KernelTraffic(op.kernel, Span<const uint64_t>(bound)));
+  return model.KernelTime(&op.kernel, KernelTraffic(op.kernel, Span<const uint64_t>(bound)), op.microseconds);
 }
 
 }  // namespace
@@ -38,6 +38,7 @@ TimedSteps TimedStepsOf(const CostModel& model, const LoweredProgram& program) {
   const std::vector<double> times = OpTimes(model, program);
   TimedSteps timed;
   timed.collectives = program.collectives.size();
+  timed.taken = model.taken;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     const TimedKind kind = op.kind == LoweredKind::kCollectiveStart  ? TimedKind::kStart

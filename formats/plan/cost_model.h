@@ -17,22 +17,33 @@ namespace rondo {
 
 inline constexpr size_t kSkeletons = 5;
 
+// How fast a machine is. A plain value; microseconds, and bytes and operations a microsecond.
+struct MachineRates {
+  double run = 0;                  // the start and the end of a run, besides its kernels
+  double starts[kSkeletons] = {};  // the same of a kernel, by the Skeleton of its dearest part
+  double read = 1, written = 1;    // bytes from and to memory
+  double narrow = 1;               // operations, of factors of 16 bits
+  double wide = 1;                 // of others
+};
+
 // A plain value; all times in microseconds.
 struct CostModel {
-  double starts[kSkeletons] = {};         // starting and ending a kernel, by the Skeleton of its dearest part
-  double memory = 1;                      // bytes a microsecond
-  double narrow = 1;                      // operations a microsecond, of factors of 16 bits
-  double wide = 1;                        // of others
+  MachineRates machine;
   Span<const AllReduceTime> all_reduces;  // ascending in bytes
   uint32_t devices = 1;                   // of the program
-  // The same where kernels over peer memory do it, up to the bytes of the last row; empty: there are none.
+  double taken = 0;                       // of the multiprocessors, by a collective beside compute
+  // Collectives where kernels over peer memory do them, up to the bytes of the last row; empty: there are
+  // none.
   Span<const AllReduceTime> small = {};
   // What is known better than by all of the above; null: nothing.
   std::shared_ptr<const MeasuredTimes> measured = nullptr;
+  // What the compiler estimated of kernels by how each is computed, where a plan says so; null: nothing.
+  std::shared_ptr<const KernelTimes> estimated = nullptr;
 
   // One launch of `kernel`, or, if that is null, of what moves the bytes of `traffic`. As measured, or else
-  // by the traffic.
-  double KernelTime(const Kernel* kernel, const Traffic& traffic) const;
+  // what memory takes for its bytes, or `estimate` (of 0, what `estimated` has of it), whichever is more. Of
+  // a kernel without an estimate: by its operations.
+  double KernelTime(const Kernel* kernel, const Traffic& traffic, double estimate = 0) const;
   // A collective with SyncPoint::bytes of `bytes` among `ranks` devices (0: all of the program), alone on the
   // box. As measured among so many, or else by the table: between its sizes and numbers of devices in
   // proportion; others move half of what an all-reduce of the whole does.

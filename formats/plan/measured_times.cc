@@ -15,7 +15,8 @@ namespace rondo {
 namespace {
 
 constexpr double kBeyondLargest = 4;
-constexpr std::string_view kProfile = "times from profile \"", kMeasured = "measured ";
+constexpr std::string_view kProfile = "times from profile \"", kMeasured = "measured ",
+                           kEstimated = "estimated ";
 
 std::string Text(const char* format, auto... values) {
   char text[96];
@@ -36,7 +37,12 @@ std::string TextOf(const MeasuredCollective& collective) {
   return text;
 }
 
-void ReadKernel(NoteReader in, MeasuredTimes* times) {
+void AddKernels(std::string_view how, const KernelTimes& times, std::vector<std::string>* texts) {
+  for (const auto& [key, time] : times)
+    texts->push_back(std::string(how) + Text("kernel %016" PRIx64 ": %.3f us", key, time));
+}
+
+void ReadKernel(NoteReader in, KernelTimes* times) {
   std::string digits;
   in.Until(": ", &digits);
   uint64_t key = 0;
@@ -45,7 +51,7 @@ void ReadKernel(NoteReader in, MeasuredTimes* times) {
   in.Number(&time);
   in.Expect(" us");
   const bool whole = error == std::errc() && end == digits.data() + digits.size() && digits.size() == 16;
-  if (in.ok() && in.Rest().empty() && whole && CanBe(time)) times->kernels[key] = time;
+  if (in.ok() && in.Rest().empty() && whole && CanBe(time)) (*times)[key] = time;
 }
 
 void ReadCollective(NoteReader in, CollectiveOp op, MeasuredTimes* times) {
@@ -155,8 +161,7 @@ MeasuredTimes MeasuredTimes::ThoseOf(const PlanData& plan) const {
 
 std::vector<std::string> TextsOf(const MeasuredTimes& times) {
   std::vector<std::string> texts = {std::string(kProfile) + times.profile + "\""};
-  for (const auto& [key, time] : times.kernels)
-    texts.push_back(std::string(kMeasured) + Text("kernel %016" PRIx64 ": %.3f us", key, time));
+  AddKernels(kMeasured, times.kernels, &texts);
   for (const MeasuredCollective& collective : times.collectives) texts.push_back(TextOf(collective));
   return texts;
 }
@@ -170,7 +175,7 @@ std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sou
       found = true;
       times.profile = in.Rest().substr(0, in.Rest().rfind('"'));
     } else if (in.Take(kMeasured)) {
-      if (in.Take("kernel ")) ReadKernel(in, &times);
+      if (in.Take("kernel ")) ReadKernel(in, &times.kernels);
       for (int op = 0; op <= static_cast<int>(kLastCollectiveOp); ++op) {
         const auto collective = static_cast<CollectiveOp>(op);
         if (in.Take(std::string(Name(collective)) + " among ")) ReadCollective(in, collective, &times);
@@ -178,6 +183,21 @@ std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sou
     }
   }
   if (!found) return std::nullopt;
+  return times;
+}
+
+std::vector<std::string> TextsOfEstimates(const KernelTimes& times) {
+  std::vector<std::string> texts;
+  AddKernels(kEstimated, times, &texts);
+  return texts;
+}
+
+KernelTimes ParseEstimates(Span<const std::string_view> sources) {
+  KernelTimes times;
+  for (std::string_view source : sources) {
+    NoteReader in(source);
+    if (in.Take(kEstimated) && in.Take("kernel ")) ReadKernel(in, &times);
+  }
   return times;
 }
 

@@ -20,6 +20,9 @@ namespace rondo {
 inline constexpr double kLeastMeasured = 1e-3, kMostMeasured = 1e9;
 double ToThousandths(double microseconds);
 
+// Of a launch, by KernelDigest (formats/machine_code).
+using KernelTimes = std::map<uint64_t, double>;
+
 // A line through times by bytes: a message of none, and how much more goes in a microsecond.
 struct LatencyAndRate {
   double latency = 0;  // microseconds
@@ -42,8 +45,8 @@ struct MeasuredCollective {
 };
 
 struct MeasuredTimes {
-  std::string profile;                      // for people: `0123456789abcdef of NVIDIA H200, sm_90a`
-  std::map<uint64_t, double> kernels = {};  // of a launch, by KernelDigest (formats/machine_code)
+  std::string profile;  // for people: `0123456789abcdef of NVIDIA H200, sm_90a`
+  KernelTimes kernels = {};
   std::vector<MeasuredCollective> collectives = {};
 
   std::optional<double> OfKernel(const Kernel& kernel) const;
@@ -61,5 +64,10 @@ std::vector<std::string> TextsOf(const MeasuredTimes& times);
 // None where no source says which profile. Texts that are no such notes, or hold what cannot be, are passed
 // over.
 std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sources);
+
+// The same of what the compiler estimated of kernels, by how each is computed: `estimated kernel 00f3a1...:
+// 12.340 us`.
+std::vector<std::string> TextsOfEstimates(const KernelTimes& times);
+KernelTimes ParseEstimates(Span<const std::string_view> sources);
 
 }  // namespace rondo

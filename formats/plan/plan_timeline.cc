@@ -13,7 +13,7 @@ namespace {
 // The program's devices, and where each step is among those of its device.
 class Devices {
  public:
-  Devices(const Program& program, const std::vector<double>& times) : program_(program) {
+  Devices(const Program& program, const std::vector<double>& times, double taken) : program_(program) {
     std::vector<uint32_t> recorded_by(program.num_events, kNone);  // by event
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       if (program.steps[s].records != kNone) recorded_by[program.steps[s].records] = s;
@@ -23,6 +23,7 @@ class Devices {
       device.order.resize(device.steps.steps.size());
       std::iota(device.order.begin(), device.order.end(), 0);
       device.steps.collectives = device.groups.size();
+      device.steps.taken = taken;
     }
   }
 
@@ -99,6 +100,7 @@ CostModel CostModelOf(const PlanData& plan) {
   CostModel costs = CostModelOf(IsForGpus(plan), static_cast<uint32_t>(plan.requirements.devices.size()));
   if (std::optional<MeasuredTimes> measured = ParseMeasuredTimes(plan.sources))
     costs.measured = std::make_shared<const MeasuredTimes>(std::move(*measured));
+  costs.estimated = std::make_shared<const KernelTimes>(ParseEstimates(plan.sources));
   return costs;
 }
 
@@ -143,11 +145,13 @@ ProgramTimeline TimelineOf(const PlanData& plan, const Program& program) {
   const CostModel costs = CostModelOf(plan);
   std::vector<double> times;
   for (uint32_t s = 0; s < program.steps.size(); ++s) times.push_back(StepTime(costs, plan, program, s));
-  return TimelineOf(program, times);
+  return TimelineOf(costs, program, times);
 }
 
-ProgramTimeline TimelineOf(const Program& program, const std::vector<double>& times) {
-  return Devices(program, times).Run();
+ProgramTimeline TimelineOf(const CostModel& costs, const Program& program, const std::vector<double>& times) {
+  ProgramTimeline timeline = Devices(program, times, costs.taken).Run();
+  timeline.end += costs.machine.run;
+  return timeline;
 }
 
 }  // namespace rondo

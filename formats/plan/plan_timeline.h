@@ -45,6 +45,6 @@ EstimateOrigins OriginsOf(const CostModel& costs, const PlanData& plan);
 // `plan` is one that VerifyPlan accepts.
 ProgramTimeline TimelineOf(const PlanData& plan, const Program& program);
 // The same if steps take `times`, by step, as StepTime has them.
-ProgramTimeline TimelineOf(const Program& program, const std::vector<double>& times);
+ProgramTimeline TimelineOf(const CostModel& costs, const Program& program, const std::vector<double>& times);
 
 }  // namespace rondo

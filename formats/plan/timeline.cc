@@ -9,6 +9,20 @@ struct Interval {
   double begin, end;
 };
 
+// When compute of `time` ends that begins at `begin`. `collectives` run one after another, each taking its
+// part of the device.
+double EndOfCompute(double begin, double time, const std::vector<Interval>& collectives, double taken) {
+  double end = begin + time;
+  if (taken == 0) return end;
+  const auto first = std::partition_point(collectives.begin(), collectives.end(),
+                                          [&](const Interval& c) { return c.end <= begin; });
+  for (auto c = first; c != collectives.end() && c->begin < end; ++c) {
+    const double from = std::max(begin, c->begin), left = end - from;
+    end = std::min(from + left / (1 - taken), end + (c->end - from) * taken);
+  }
+  return end;
+}
+
 double At(const std::vector<double>& times, size_t i) { return i < times.size() ? times[i] : 0; }
 
 // Compute on any stream while each collective runs. Both are swept in the order in which they begin: of two
@@ -35,7 +49,7 @@ Timeline Simulate(const TimedSteps& steps, const std::vector<int>& order, const 
   timeline.collectives.resize(steps.collectives);
   std::vector<double> streams, ends(steps.steps.size(), 0);
   double last_collective = 0;
-  std::vector<Interval> computed;
+  std::vector<Interval> computed, collectives;
   if (details) timeline.begins.resize(steps.steps.size(), 0);
   for (int number : order) {
     const size_t i = static_cast<size_t>(number), c = static_cast<size_t>(steps.steps[i].collective);
@@ -49,6 +63,7 @@ Timeline Simulate(const TimedSteps& steps, const std::vector<int>& order, const 
       times.arrive = std::max(begin, last_collective);
       times.begin = std::max(times.arrive, At(peers.arrive, c));
       times.end = last_collective = times.begin + step.time;
+      collectives.push_back({times.begin, times.end});
       timeline.end = std::max(timeline.end, times.end + At(peers.remain, c));
     } else if (step.kind == TimedKind::kWait) {
       CollectiveTimes& times = timeline.collectives[c];
@@ -56,7 +71,7 @@ Timeline Simulate(const TimedSteps& steps, const std::vector<int>& order, const 
       times.exposed = ends[i] - begin;
       timeline.exposed += times.exposed;
     } else {
-      ends[i] = begin + step.time;
+      ends[i] = EndOfCompute(begin, step.time, collectives, steps.taken);
       if (details) computed.push_back({begin, ends[i]});
     }
     if (details) timeline.begins[i] = begin;

@@ -23,6 +23,7 @@ struct TimedStep {
 struct TimedSteps {
   std::vector<TimedStep> steps;
   size_t collectives = 0;
+  double taken = 0;  // of the multiprocessors that compute beside a collective would have
 };
 
 // What the other devices of its collectives have to do with a device's run. By collective; empty: they are
@@ -51,7 +52,8 @@ struct Timeline {
 
 // The steps in `order`, a permutation of their numbers that respects their deps. A stream runs its steps one
 // after another, each after its deps; collectives run one after another on a stream of their own, each once
-// all its devices have come to it. `beside`, `begins` and `ends` only with `details`.
+// all its devices have come to it. Compute is longer by what collectives that were started before it take of
+// the device meanwhile. `beside`, `begins` and `ends` only with `details`.
 Timeline Simulate(const TimedSteps& steps, const std::vector<int>& order, const PeerTimes& peers = {},
                   bool details = false);
 

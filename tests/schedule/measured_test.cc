@@ -49,6 +49,17 @@ TEST(MeasuredTimes, AreTextsAndBack) {
   EXPECT_FALSE(Parsed({"MatMul \"times from profile \"x\"\"", texts[1]}).has_value());
 }
 
+TEST(Estimates, OfKernelsAreTextsAndBack) {
+  const KernelTimes times = {{0xfedcba9876543210, 12.345}, {7, 0.5}};
+  std::vector<std::string> texts = TextsOfEstimates(times);
+  EXPECT_EQ(texts[1], "estimated kernel fedcba9876543210: 12.345 us");
+  texts.push_back("estimated kernel fedcba9876543211: nan us");
+  texts.push_back("measured kernel fedcba9876543212: 1.000 us");
+  const std::vector<std::string_view> sources(texts.begin(), texts.end());
+  EXPECT_EQ(ParseEstimates(Span<const std::string_view>(sources)), times);
+  EXPECT_FALSE(Parsed(texts).has_value());  // nothing was measured
+}
+
 TEST(MeasuredTimes, TextsThatAreNoneArePassedOver) {
   for (const char* text :
        {"measured kernel fedcba987654321: 1.000 us", "measured kernel fedcba9876543210: nan us",
@@ -118,6 +129,21 @@ TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
   EXPECT_TRUE(costs.IsMeasured(CollectiveOp::kAllReduce, 4096, 2));
   EXPECT_FALSE(costs.IsMeasured(CollectiveOp::kAllReduce, 4096, 8));
   EXPECT_FALSE(table.IsMeasured(CollectiveOp::kAllReduce, 4096, 2));
+}
+
+TEST(CostModel, TakesEstimatesOfKernelsButNoLessThanTheirBytesTake) {
+  CostModel costs = CostModelOf(true, 1);
+  const Kernel kernel = {};
+  const Traffic traffic = {1 << 20, 1 << 20, 0};
+  const double bytes = costs.KernelTime(&kernel, traffic);
+  EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic, 100), 100);
+  EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic, 0.1), bytes);
+  costs.estimated = std::make_shared<const KernelTimes>(KernelTimes{{KernelDigest(kernel), 50}});
+  EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic), 50);
+  EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic, 100), 100);
+  MeasuredTimes times = {"measured", {{KernelDigest(kernel), 7}}};
+  costs.measured = std::make_shared<const MeasuredTimes>(times);
+  EXPECT_DOUBLE_EQ(costs.KernelTime(&kernel, traffic, 100), 7);
 }
 
 // Each kernel as long as its size does not say, and so for collectives.

@@ -29,7 +29,7 @@ inline constexpr AllReduceTime kTable[] = {{0, 4, 4}, {4000, 20, 20}};
 // A kernel takes 1 us, and 1 us for each 400 bytes.
 inline OverlapOptions Options(double budget) {
   OverlapOptions options;
-  options.costs = {{1, 1, 1, 1, 1}, 400, 1, 1, Span<const AllReduceTime>(kTable), 2};
+  options.costs = {{0, {1, 1, 1, 1, 1}, 400, 400, 1, 1}, Span<const AllReduceTime>(kTable), 2};
   options.budget = budget;
   return options;
 }

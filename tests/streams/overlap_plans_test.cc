@@ -176,7 +176,7 @@ std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const Com
   }
   CostModel costs = CostModelOf(plan);
   costs.measured = std::make_shared<const MeasuredTimes>(times);
-  const double quiet = TimelineOf(program, elsewhere).end;
+  const double quiet = TimelineOf(costs, program, elsewhere).end;
   tools::MeasuredProgram shortest;
   for (int tried = 0; tried < 1 || (shortest.run > 1.1 * quiet && tried < 12); ++tried) {
     Result<tools::MeasuredProgram> measured =

@@ -86,7 +86,7 @@ double EndWhereFused(const LoweredProgram& program, const CostModel& costs, doub
           static_cast<double>(collective.bytes) > largest)
         continue;
       fused[c] = true;
-      steps.steps[i].time = std::max(0.0, steps.steps[i].time - costs.starts[0]);
+      steps.steps[i].time = std::max(0.0, steps.steps[i].time - costs.machine.starts[0]);
     }
   }
   std::vector<int> order(program.ops.size());

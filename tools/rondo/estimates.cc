@@ -112,7 +112,7 @@ bool EstimatesAreTimes(const PlanData& plan) {
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program) {
   std::vector<double> times;
   for (uint32_t s = 0; s < program.steps.size(); ++s) times.push_back(StepTime(costs, plan, program, s));
-  return TimelineOf(program, times).end;
+  return TimelineOf(costs, program, times).end;
 }
 
 }  // namespace rondo::tools

@@ -21,7 +21,7 @@ class Steps {
  public:
   Steps(const PlanData& plan, const Program& program, const std::vector<double>& with_events,
         const CostModel& costs)
-      : program_(program), with_events_(with_events) {
+      : costs_(costs), program_(program), with_events_(with_events) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) known_.push_back(StepTime(costs, plan, program, s));
   }
 
@@ -35,9 +35,12 @@ class Steps {
     }
     return times;
   }
-  double EndOf(double event, double longer) const { return TimelineOf(program_, Times(event, longer)).end; }
+  double EndOf(double event, double longer) const {
+    return TimelineOf(costs_, program_, Times(event, longer)).end;
+  }
 
  private:
+  const CostModel& costs_;
   const Program& program_;
   const std::vector<double>& with_events_;
   std::vector<double> known_;

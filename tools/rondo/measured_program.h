@@ -16,9 +16,9 @@ struct MeasuredProgram {
   double run = 0;
   // Per step, one round: the time between an event before and one after it, less the cost of an event. That
   // cost is the same for all steps, chosen so that TimelineOf (formats/plan/plan_timeline.h) ends when the
-  // run does; if the steps are still too short, all are lengthened in proportion. For the start of a
-  // collective it is the estimate of `costs`: waiting devices and events between its parts hide what it
-  // takes.
+  // run does; if the steps are still too short, all are lengthened in proportion. For
+  // the start of a collective it is the estimate of `costs`: waiting devices and events between its parts
+  // hide what it takes.
   std::vector<double> steps;
   double event = 0, longer = 1;  // the cost taken off each step, and the factor applied to all
 };

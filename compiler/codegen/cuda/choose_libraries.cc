@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/codegen/cuda/estimate_kernels.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/split_epilogue.h"
@@ -71,19 +72,9 @@ class Chooser {
 
   // Whether a library is estimated to be the best of the candidates.
   bool IsBest(const LoweredOp& op, const SplitOp* split) const {
-    const std::vector<KernelCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(op), split);
+    const std::vector<KernelCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(program_, op), split);
     const KernelCandidate& best = candidates[BestCandidate(candidates, KernelConfiguration())];
     return best.configuration.variant == VariantId::kLibrary && best.microseconds < kNotEstimated;
-  }
-
-  std::vector<cuda::ParamFacts> FactsOf(const LoweredOp& op) const {
-    std::vector<cuda::ParamFacts> facts;
-    for (const LoweredBinding& param : op.params) {
-      const bool constant = program_.values[static_cast<size_t>(param.value)].kind == BufferKind::kConstant;
-      const uint64_t within = AlignmentOf(param.byte_offset | static_cast<uint64_t>(param.stride));
-      facts.push_back({std::min<uint64_t>(kArenaAlignment, within), constant});
-    }
-    return facts;
   }
 
   void Take(LoweredOp* op, const LibraryMatmul& matmul, uint32_t algorithm) {

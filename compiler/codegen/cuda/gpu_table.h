@@ -121,7 +121,12 @@ struct GpuTable {
   double attention_wide_block = 20000;
   double attention_mma = 240;
   double attention_unsuited =
-      0.77;                // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]
+      0.77;  // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]
+  // Elements of a mask that a multiprocessor adds in a cycle, where each query has its own, and where all
+  // have the same; elements of keys and values that it copies one by one [fit]
+  double attention_mask = 3.4;
+  double attention_mask_keys = 7;
+  double attention_elements = 4;
   double fma = 128;        // f32 by FMA, from registers
   double fma_stage = 500;  // and each stage of 64 keys: softmax, barriers [fit]
 
@@ -164,6 +169,17 @@ struct GpuTable {
   // --- epilogues: instructions a point, besides one for most operations [fit]
   double epilogue_place = 6;      // of where the point lies
   double epilogue_function = 16;  // of a function without an instruction of its own (erf, tanh, exp, sigmoid)
+
+  // --- maps and reductions, by the instructions of their threads, four warps of which issue at once:
+  // operators of the grid (tools/bench/results/operator-grid.md) [fit]
+  double element_start = 1250;   // cycles: start and end of a kernel
+  double element_thread = 95;    // of a thread: where its point lies
+  double element_place = 22;     // of an access: where its element lies; again for each index and guard
+  double element_access = 1;     // of each element that is accessed by itself, besides
+  double element_function = 12;  // of a function without an instruction of its own
+  double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
+  double owned_index = 2;        // cycles of each index where a block looks for those of its places
+  double ordered_point = 500;    // cycles of each point of a map that runs in order on one thread
 
   // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once [fit]
   double window_read = 6;        // of reading one place, besides one a lane

@@ -27,6 +27,17 @@ double Busiest(const PartContext& context, const QueryTiles& tiles) {
   return std::ceil(static_cast<double>(tiles.blocks()) / (used * context.Processors()));
 }
 
+// Cycles to add the mask to that many scores.
+double MaskCycles(const PartContext& context, const QueryTiles& tiles, double scores) {
+  const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  if (part.mask == kNoOperand) return 0;
+  const bool own = std::any_of(tiles.queries.begin(), tiles.queries.end(), [&](size_t loop) {
+    return part.loops[loop] > 1 && MovesAlong(part, part.operands[part.mask], loop);
+  });
+  return scores / (own ? gpu.attention_mask : gpu.attention_mask_keys);
+}
+
 double RoundUp(double n, double multiple) { return std::ceil(n / multiple) * multiple; }
 
 }  // namespace
@@ -46,7 +57,9 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
   const double memory = static_cast<double>(tiles.groups * tiles.keys) * bytes_a_key /
                         (gpu.memory_bytes * std::min(1.0, context.Processors() / gpu.memory_processors));
   const double join = tiles.cluster > 1 ? gpu.split_start + gpu.split_block * cluster : 0;
-  return gpu.attention_start + std::max(read + rounds, memory) + join;
+  const double masked =
+      MaskCycles(context, tiles, busiest * static_cast<double>(tiles.tile_rows()) * keys * share);
+  return gpu.attention_start + std::max(read + rounds + masked, memory) + join;
 }
 
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
@@ -57,13 +70,17 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   const double share = unequal ? 1 : KeyShare(context, tiles);
   const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * share;
   const double rows = static_cast<double>(tiles.tile_rows()), busiest = Busiest(context, tiles);
+  const double single =
+      (layout.key_lanes <= 1 ? layout.features : 0) + (layout.value_lanes <= 1 ? layout.values : 0);
+  const double besides = gpu.attention_start + MaskCycles(context, tiles, busiest * rows * keys) +
+                         busiest * keys * single / gpu.attention_elements;
   if (layout.wgmma == 0) {
     const double features = layout.padded(layout.features) + layout.padded(layout.values);
     // A wide stage leaves too few registers to scores of wide heads, a narrow one waits more often.
     const bool wide = features > static_cast<double>(gpu.staged_wide_stage),
                suits = wide == (layout.keys == 64);
     const double rate = gpu.attention_mma * (suits && layout.row_warps == 4 ? 1 : gpu.attention_unsuited);
-    return gpu.attention_start + busiest * rows * features * keys / rate;
+    return besides + busiest * rows * features * keys / rate;
   }
   const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
   const bool wide = layout.row_warps == 8;
@@ -73,8 +90,7 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
                       : together ? gpu.attention_wgmma_together
                                  : gpu.attention_wgmma;
   const double block = wide ? gpu.attention_wide_block : gpu.attention_block;
-  return gpu.attention_start + std::ceil(busiest / resident) * block +
-         busiest * rows * features * keys / rate;
+  return besides + std::ceil(busiest / resident) * block + busiest * rows * features * keys / rate;
 }
 
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {

@@ -1,0 +1,120 @@
+#include "compiler/codegen/cuda/element_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/map/colliding_writes.h"
+#include "compiler/codegen/cuda/map/map_variants.h"
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/reduction/reduction_variants.h"
+#include "compiler/codegen/cuda/reduction/row_shape.h"
+
+namespace rondo::cuda {
+namespace {
+
+// A thread takes `lanes` neighbouring points along a loop at once.
+struct Lanes {
+  size_t along = 0;
+  int count = 1;
+};
+
+// Instructions of reading or writing an operand: vectors where the points lie so, else each by itself.
+double AccessInstructions(const PartContext& context, size_t index, Lanes lanes) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const Operand& operand = context.part.operands[index];
+  const size_t coordinates = 1 + operand.indirects.size() + operand.guards.size();
+  const double place = gpu.element_place * static_cast<double>(coordinates);
+  if (!MovesAlong(context.part, operand, lanes.along)) return place;
+  if (lanes.count > 1 && FitsLanes(context, index, lanes.along, lanes.count)) return place + lanes.count;
+  return lanes.count * (place + gpu.element_access);
+}
+
+// Instructions of a thread for `lanes` points of a tape: those that move along the loop, or what is the same
+// for all of its points.
+double TapeInstructions(const PartContext& context, Tape tape, Lanes lanes, bool moving) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  double instructions = 0;
+  for (const TapeInst& inst : tape) {
+    if (inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore) {
+      if (MovesAlong(context.part, context.part.operands[inst.arg], lanes.along) == moving)
+        instructions += AccessInstructions(context, inst.arg, lanes);
+    } else if (moving && inst.op != TapeOp::kConst) {
+      const bool function = AccuracyOf(inst.op) == Accuracy::kFunction;
+      instructions += lanes.count * (function ? gpu.element_function : 1);
+    }
+  }
+  return instructions;
+}
+
+// `threads` in blocks, each of so many instructions: those of the busiest multiprocessor.
+double IssueCycles(const PartContext& context, double threads, double instructions) {
+  constexpr double kWarp = 32, kIssued = 4;  // warps at once
+  const double block = std::min(threads, double{kCudaBlock});
+  return std::ceil(threads / block / context.Processors()) * block / kWarp * instructions / kIssued;
+}
+
+// Updates of places that data choose, each place one warp's: every block reads all indices.
+double OwnedCycles(const PartContext& context, const Operand& out) {
+  double points = 1;
+  for (size_t l = 0; l < context.part.loops.size(); ++l)
+    points *= out.strides[l] == 0 ? static_cast<double>(context.part.loops[l]) : 1;
+  return points * GpuTableOf(context.target).owned_index;
+}
+
+double MapCycles(const PartPlan& plan) {
+  const PartContext& context = plan.context;
+  const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double points = static_cast<double>(context.Points(0, part.loops.size()));
+  const KernelVariant* by = plan.by[plan.chosen];
+  if (by == &kOrderedMap) return points * gpu.ordered_point;
+  if (by == &kOwnedMap) return OwnedCycles(context, part.operands[*CollidingWrite(part)]);
+  const Lanes lanes = {part.loops.empty() ? 0 : part.loops.size() - 1, LanesOfMap(context)};
+  const double instructions = gpu.element_thread + TapeInstructions(context, part.body, lanes, true) +
+                              TapeInstructions(context, part.body, lanes, false);
+  return IssueCycles(context, points / lanes.count, instructions);
+}
+
+// Rows as kPlainReduction takes them.
+RowShape PlainShape(const PartContext& context) {
+  RowShape shape;
+  shape.along = context.part.loops.size() - 1;
+  shape.vectors = context.Points(context.part.outer, context.part.loops.size());
+  if (shape.vectors > GpuTableOf(context.target).row_warp_elements) shape.width = kCudaBlock;
+  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
+  return shape;
+}
+
+// Rows that registers do not keep are waited for in every round of every stage.
+double RowCycles(const PartContext& context) {
+  const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const std::optional<RowShape> kept = ShapeOfRow(context);
+  const RowShape shape = kept ? *kept : PlainShape(context);
+  const double rounds = static_cast<double>(shape.rounds);
+  double instructions = gpu.element_thread, waits = 0;
+  for (const Stage& stage : part.stages) {
+    const Lanes lanes = {shape.along, stage.per_row ? 1 : shape.lanes};
+    const double repeats = stage.per_row ? 1 : rounds;
+    instructions += repeats * TapeInstructions(context, stage.tape, lanes, true) +
+                    TapeInstructions(context, stage.tape, lanes, false);
+    if (!kept && !stage.per_row) waits += rounds * gpu.row_wait;
+  }
+  const double threads = static_cast<double>(context.Points(0, part.outer) * shape.width);
+  return waits + IssueCycles(context, threads, instructions);
+}
+
+}  // namespace
+
+double ElementCycles(const PartPlan& plan) {
+  const Skeleton skeleton = plan.context.part.skeleton;
+  if (plan.by.empty()) return 0;
+  if (skeleton == Skeleton::kMap) return GpuTableOf(plan.context.target).element_start + MapCycles(plan);
+  const KernelVariant* by = plan.by[plan.chosen];
+  const bool rows = by == &kRowReduction || by == &kPlainReduction;
+  return rows ? GpuTableOf(plan.context.target).element_start + RowCycles(plan.context) : 0;
+}
+
+}  // namespace rondo::cuda

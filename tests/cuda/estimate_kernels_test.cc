@@ -1,0 +1,109 @@
+// What kernels are estimated to take, beside what was measured of them on an H200. No GPU needed.
+#include "compiler/codegen/cuda/estimate_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cuda/matmul_kernel.h"
+
+namespace rondo::test {
+namespace {
+
+double Estimate(const Kernel& kernel, uint64_t alignment = 256) {
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {alignment, false});
+  return EstimatedMicroseconds(kernel, false, TargetOf("sm_90a"), facts);
+}
+
+double MatmulTime(int64_t m, int64_t n, int64_t k, const ProductEnd& end = {}) {
+  return Estimate(MatmulKernel({1, m, n, k}, DType::kF16, DType::kF16, end).kernel());
+}
+
+// out = function(x + y), over rows of `row` elements, of which y has one.
+double MapTime(int64_t rows, int64_t row, TapeOp function = TapeOp::kNeg, std::vector<int> order = {0, 1}) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {rows, row};
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, order),
+                 y = maker.Operand(DType::kF16, Mode::kRead, {1}),
+                 out = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+  TapeMaker tape;
+  const uint16_t sum = tape.Binary(TapeOp::kAdd, tape.Load(x, DType::kF16), tape.Load(y, DType::kF16));
+  tape.Store(out, DType::kF16, tape.Unary(function, sum));
+  maker.part.body = maker.Keep(tape);
+  return Estimate(maker.Make());
+}
+
+// Rows less their sum.
+double RowTime(int64_t rows, int64_t row) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {rows, row};
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = maker.part.scalars = 1;
+  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1}),
+                 out = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+  TapeMaker sum, less;
+  sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, DType::kF16));
+  less.Store(
+      out, DType::kF16,
+      less.Binary(TapeOp::kSub, less.Load(x, DType::kF16), less.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+  maker.part.stages = arena.Copy(std::vector<Stage>{{false, maker.Keep(sum)}, {false, maker.Keep(less)}});
+  return Estimate(maker.Make());
+}
+
+double AttentionTime(int64_t tokens, int64_t head, bool masked) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {16, tokens, head, tokens, head};  // heads, queries, values, keys, features
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kAttention;
+  part.outer = part.m = part.n = part.reduced = part.features = 1;
+  part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 1, 4});
+  part.keys = maker.Operand(DType::kF16, Mode::kRead, {0, 3, 4});
+  part.values = maker.Operand(DType::kF16, Mode::kRead, {0, 3, 2});
+  if (masked) part.mask = maker.Operand(DType::kF16, Mode::kRead, {1, 3});
+  maker.StoreAccumulators(maker.Operand(DType::kF16, Mode::kWrite, {0, 1, 2}));
+  return Estimate(maker.Make());
+}
+
+// 128 x 14336 are tiles for each multiprocessor; two rows more, and some of them have a second one.
+TEST(EstimateKernels, RowsBeyondATileTakeAnotherWave) {
+  EXPECT_GT(MatmulTime(130, 14336, 4096), 1.3 * MatmulTime(128, 14336, 4096));
+  EXPECT_LT(MatmulTime(128, 14336, 4096), 1.1 * MatmulTime(120, 14336, 4096));
+}
+
+TEST(EstimateKernels, EpiloguesTakeTime) {
+  const double plain = MatmulTime(1576, 4096, 1024),
+               gelu = MatmulTime(1576, 4096, 1024, {true, false, Activation::kGeluErf});
+  EXPECT_GT(gelu, 1.02 * plain);
+}
+
+// 306.6 us of a run of 63 million points whose rows are odd, and so read element by element; 34 of 17
+// million.
+TEST(EstimateKernels, MapsOfOddRowsTakeTheInstructionsOfEachElement) {
+  EXPECT_NEAR(MapTime(62937, 1001), 300, 80);
+  EXPECT_LT(MapTime(62937, 1000), 90);
+  EXPECT_GT(MapTime(4096, 4096, TapeOp::kErf), MapTime(4096, 4096));
+}
+
+TEST(EstimateKernels, LongOddRowsAreWaitedFor) { EXPECT_GT(RowTime(2000, 8191), 1.5 * RowTime(2000, 8192)); }
+
+// 42.7 us of a run with a mask, and 17.6 of half as much without.
+TEST(EstimateKernels, MasksOfAttentionTakeTime) {
+  EXPECT_GT(AttentionTime(1024, 64, true), 1.4 * AttentionTime(1024, 64, false));
+}
+
+// 37.2 us of a run, where heads of 40 take 19.9.
+TEST(EstimateKernels, HeadsOfOddSizeAreCopiedElementByElement) {
+  EXPECT_GT(AttentionTime(1024, 37, false), 1.5 * AttentionTime(1024, 40, false));
+}
+
+TEST(EstimateKernels, MatmulsOfF32ByALibraryHaveNone) {
+  const MatmulKernel kernel({1, 512, 512, 512}, DType::kF32, DType::kF32, {});
+  const std::vector<cuda::ParamFacts> facts(kernel.kernel().num_params, {256, false});
+  EXPECT_EQ(EstimatedMicroseconds(kernel.kernel(), true, TargetOf("sm_90a"), facts), 0);
+}
+
+}  // namespace
+}  // namespace rondo::test
