@@ -72,7 +72,8 @@ class Chooser {
 
   // Whether a library is estimated to be the best of the candidates.
   bool IsBest(const LoweredOp& op, const SplitOp* split) const {
-    const std::vector<KernelCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(program_, op), split);
+    const std::vector<KernelCandidate> candidates =
+        KernelCandidates(op.kernel, target_, FactsOf(program_, op), split);
     const KernelCandidate& best = candidates[BestCandidate(candidates, KernelConfiguration())];
     return best.configuration.variant == VariantId::kLibrary && best.microseconds < kNotEstimated;
   }
