@@ -119,6 +119,8 @@ struct GpuTable {
   double attention_wgmma_wide = 1000;
   double attention_block = 3000;
   double attention_wide_block = 20000;
+  double attention_pipelined = 1300;
+  double attention_pipelined_block = 4000;
   double attention_mma = 240;
   double attention_unsuited =
       0.77;  // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]

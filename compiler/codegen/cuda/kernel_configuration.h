@@ -31,6 +31,7 @@
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged 64x128                    attention, keys and values through shared memory: queries of a block,
 //                                    keys of a stage
+//   pipelined 128x128                as staged, where a warpgroup copies and two compute in turn
 //   flash warps 8 cluster 2          attention, each warp for itself: warps of a block, and blocks, that
 //   split
 //                                    the keys
@@ -77,6 +78,7 @@ enum class VariantId : uint8_t {
   kPackedDigits,
   kWgmmaFp8,
   kPingPong,
+  kPipelined,
 };
 
 struct KernelConfiguration {

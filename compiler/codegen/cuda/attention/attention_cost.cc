@@ -93,6 +93,15 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   return besides + std::ceil(busiest / resident) * block + busiest * rows * features * keys / rate;
 }
 
+double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * KeyShare(context, tiles);
+  const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
+  const double block = gpu.attention_pipelined_block +
+                       static_cast<double>(tiles.tile_rows()) * features * keys / gpu.attention_pipelined;
+  return gpu.attention_start + Busiest(context, tiles) * block;
+}
+
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {
   constexpr double kWarps = QueryTiles::kWarps;
   const GpuTable& gpu = GpuTableOf(context.target);

@@ -15,6 +15,9 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles);
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
                     uint32_t resident);
 
+// Cycles of the same where a warpgroup copies and two compute in turn.
+double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout);
+
 // Cycles of the same in f32 by FMA.
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout);
 

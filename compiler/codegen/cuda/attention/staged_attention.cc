@@ -1,4 +1,5 @@
-// Attention of many queries: blocks of 64 queries that share keys and values in shared memory.
+// Attention of many queries: blocks that share keys and values in shared memory. Of two kinds: all warps of a
+// block copy and compute, or (pipelined) a warpgroup copies and two compute in turn.
 #include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
@@ -9,10 +10,13 @@ namespace rondo::cuda {
 namespace {
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_staged"};
+constexpr std::string_view kPipelinedHeaders[] = {"attention_block", "attention_pipelined"};
 
 constexpr int kMostStages = 2;  // copies in flight
 constexpr int kMostResident = 2;
-constexpr int64_t kOwn = 1024;  // bytes of shared memory that a block has besides
+constexpr uint32_t kPipelinedThreads = kCudaBlock + 128;  // with those that copy (attention_pipelined.cuh)
+constexpr int kPipelinedRegisters = 224;                  // of a thread that computes
+constexpr int64_t kOwn = 1024;                            // bytes of shared memory that a block has besides
 
 struct Staged {
   QueryTiles tiles;
@@ -39,8 +43,9 @@ int RegistersOf(const StagedAttention& layout) {
 
 // Blocks of `row_warps` warps of queries, `keys` of a stage. None where tensor cores cannot, or shared memory
 // or registers have no room.
-std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys) {
-  constexpr int kRegisters = 65536 / kCudaBlock, kMostRegisters = 255;
+std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys, bool pipelined = false) {
+  constexpr int kRegisters = 65536 / kCudaBlock;
+  const int most_registers = pipelined ? kPipelinedRegisters : 255;
   const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles) return std::nullopt;
@@ -58,10 +63,12 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   layout.value_lanes = tiles->value_lanes;
   // A warpgroup has rows of its own; its instructions take 64 or 128 keys.
   layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
-  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
+  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > most_registers) return std::nullopt;
+  if (pipelined && !layout.wgmma) return std::nullopt;
   // Blocks of 64 queries gain more from a second one than narrow registers cost [attention].
-  const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
-                                  : RegistersOf(layout) <= kRegisters / kMostResident;
+  const bool two = pipelined        ? false
+                   : row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
+                                    : RegistersOf(layout) <= kRegisters / kMostResident;
   if (!two) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
     if (TakeStages(context.target, &staged)) return staged;
@@ -89,11 +96,32 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
+// One block a multiprocessor, of the most keys that registers have room for.
+std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
+  constexpr int kRowWarps = QueryTiles::kWarps;
+  std::vector<KernelCandidate> candidates;
+  for (const int keys : {128, 64}) {
+    const std::optional<Staged> staged = StagedOf(context, kRowWarps, keys, true);
+    if (!staged) continue;
+    // Twice the queries that there are would be twice the work.
+    if (staged->tiles.tile_rows() >= 2 * staged->tiles.rows) break;
+    KernelConfiguration configuration;
+    configuration.variant = VariantId::kPipelined;
+    configuration.m = staged->tiles.tile_rows();
+    configuration.n = keys;
+    const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
+    candidates.push_back({configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond});
+    break;
+  }
+  return candidates;
+}
+
 Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration& configuration,
                                PartWriter* writer) {
   const Part& part = context.part;
+  const bool pipelined = configuration.variant == VariantId::kPipelined;
   const Staged staged = *StagedOf(context, static_cast<int>(configuration.m) / StagedAttention::kWarpRows,
-                                  static_cast<int>(configuration.n));
+                                  static_cast<int>(configuration.n), pipelined);
   const QueryTiles& tiles = staged.tiles;
   const StagedAttention& layout = staged.layout;
   WriteTilePlace(context, tiles, writer);
@@ -105,15 +133,27 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   writer->Line("typedef " + std::string(layout.wgmma ? "StagedWgmma<" : "StagedMma<") +
                Aggregate("StagedAttention", layout) + "> Matmuls;");
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
+  const std::string keys = LinesText(context, "keys", part.keys, tiles.key, tiles.feature),
+                    values = LinesText(context, "values", part.values, tiles.key, tiles.value),
+                    element = BytesText(context, part.lhs, tiles.feature), all = Text(tiles.keys),
+                    limited = Truth(part.limit != kNoOperand);
+  if (pipelined) {
+    writer->Line("AttentionPipeline<Matmuls> pipeline; pipeline.keys = " + keys +
+                 "; pipeline.values = " + values + ";");
+    writer->Line("pipeline.begin<" + limited + ">(limits, " + all + ");");
+    writer->Line("if (threadIdx.x >= " + Text(kCudaBlock) + "u) { pipeline.copy(); return; }");
+  }
   writer->Line("{ Matmuls::Rows rows_out;");
-  writer->Line("staged_attention<Matmuls, " + Truth(plain) + ", " + Truth(part.limit != kNoOperand) +
-               ">(rows_out, query_at, " + BytesText(context, part.lhs, tiles.feature) + ", limits, " +
-               Text(tiles.keys) + ", " + LinesText(context, "keys", part.keys, tiles.key, tiles.feature) +
-               ", " + LinesText(context, "values", part.values, tiles.key, tiles.value) + ", unit, score);");
+  writer->Line(pipelined
+                   ? "pipelined_attention<" + Truth(plain) + ">(pipeline, rows_out, query_at, " + element +
+                         ", limits, unit, score);"
+                   : "staged_attention<Matmuls, " + Truth(plain) + ", " + limited + ">(rows_out, query_at, " +
+                         element + ", limits, " + all + ", " + keys + ", " + values + ", unit, score);");
   writer->Line("block_out.keep(rows_out); }");
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);
   PartLaunch launch;
+  if (pipelined) launch.block = kPipelinedThreads;
   launch.resident = staged.resident;
   launch.shared = static_cast<uint32_t>(layout.shared());
   return WithBlocks(launch, tiles.blocks());
@@ -122,5 +162,7 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
 }  // namespace
 
 constinit const KernelVariant kStagedAttention = {VariantId::kStaged, kHeaders, Candidates, WriteStaged};
+constinit const KernelVariant kPipelinedAttention = {VariantId::kPipelined, kPipelinedHeaders,
+                                                     PipelinedCandidates, WriteStaged};
 
 }  // namespace rondo::cuda

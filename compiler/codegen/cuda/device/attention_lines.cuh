@@ -49,19 +49,20 @@ DEV void copy_piece(u32 to, const char* from, i64 step, int there) {
   }
 }
 
-// Copies COUNT lines of ELEMENTS, each from `line_at(line)`, in whole pieces of 16 bytes. LANES: as
-// copy_piece has it; 0: elements of a line lie apart, those of neighbouring lines are likely to be
+// THREADS threads copy COUNT lines of ELEMENTS, each from `line_at(line)`, in whole pieces of 16 bytes.
+// LANES: as copy_piece has it; 0: elements of a line lie apart, those of neighbouring lines are likely to be
 // neighbours.
-template <typename Lines, int COUNT, int SIZE, int ELEMENTS, int LANES, typename LineAt>
+template <typename Lines, int COUNT, int SIZE, int ELEMENTS, int LANES, int THREADS = kBlockThreads,
+          typename LineAt>
 DEV void copy_lines(u32 to, LineAt line_at, i64 step) {
-  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + 255) / 256, FULL = 16 / SIZE;
-  constexpr bool EVEN = 256 % Lines::PIECES == 0 && LANES != 0;
-  const int thread = thread_again();
+  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + THREADS - 1) / THREADS, FULL = 16 / SIZE;
+  constexpr bool EVEN = THREADS % Lines::PIECES == 0 && LANES != 0;
+  const int thread = THREADS == kBlockThreads ? thread_again() : thread_again() % THREADS;
 #pragma unroll
   for (int n = 0; n < ROUNDS; ++n) {
-    const int item = thread + n * 256;
-    if (ITEMS % 256 != 0 && item >= ITEMS) break;
-    const int line = EVEN         ? thread / Lines::PIECES + n * (256 / Lines::PIECES)
+    const int item = thread + n * THREADS;
+    if (ITEMS % THREADS != 0 && item >= ITEMS) break;
+    const int line = EVEN         ? thread / Lines::PIECES + n * (THREADS / Lines::PIECES)
                      : LANES == 0 ? item % COUNT
                                   : item / Lines::PIECES;
     const int piece = LANES == 0 ? item / COUNT : (EVEN ? thread : item) % Lines::PIECES;
@@ -72,15 +73,16 @@ DEV void copy_lines(u32 to, LineAt line_at, i64 step) {
   }
 }
 
-// The greatest of what the threads of a block have; all of them call.
+// The greatest of what the threads of a block of WARPS warps have; all of them call.
+template <int WARPS = AttentionLayout::kWarps>
 DEV int greatest_of_block(int own) {
-  __shared__ int warps[AttentionLayout::kWarps];
+  __shared__ int warps[WARPS];
   own = __reduce_max_sync(0xffffffffu, own);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = own;
   __syncthreads();
   int most = warps[0];
 #pragma unroll
-  for (int w = 1; w < AttentionLayout::kWarps; ++w) most = warps[w] > most ? warps[w] : most;
+  for (int w = 1; w < WARPS; ++w) most = warps[w] > most ? warps[w] : most;
   return most;
 }
 

@@ -28,7 +28,14 @@ struct AttentionRows {
   // score into one of base 2.
   template <int COUNT>
   MEMBER void weigh(float (*s)[4], float unit) {
-    float base[HALVES], scale[HALVES];
+    float scale[HALVES];
+    weigh<COUNT>(s, unit, scale);
+    rescale(scale);
+  }
+  // The same without the results: they are to be multiplied by `scale`.
+  template <int COUNT>
+  MEMBER void weigh(float (*s)[4], float unit, float* scale) {
+    float base[HALVES];
 #pragma unroll
     for (int h = 0; h < HALVES; ++h) {
       float high = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
@@ -62,6 +69,8 @@ struct AttentionRows {
       for (int j = 1; j < COUNT; ++j) sum += s[j][2 * h] + s[j][2 * h + 1];
       total[h] = __fmaf_rn(total[h], scale[h], sum);
     }
+  }
+  MEMBER void rescale(const float* scale) {
     if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[HALVES - 1] != 1.0f)) {
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v)

@@ -146,7 +146,8 @@ struct StagedWgmma {
     return (shared_address(shared_memory) + LAST) & ~LAST;
   }
   DEV void show() { fence_proxy_async(); }
-  DEV void score(u32 queries, u32 keys, float (*s)[4]) {
+  // Of both matmuls: what is begun is complete after wgmma_wait, and its accumulators are to be held then.
+  DEV void begin_score(u32 queries, u32 keys, float (*s)[4]) {
     const u32 group = threadIdx.x / 128;
     queries += group % (ROW_WARPS / 4) * 8192;
     keys += group / (ROW_WARPS / 4) * (OWN * 128);
@@ -159,10 +160,13 @@ struct StagedWgmma {
       wgmma<OWN, BF16, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
                               wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
     wgmma_commit();
+  }
+  DEV void score(u32 queries, u32 keys, float (*s)[4]) {
+    begin_score(queries, keys, s);
     wgmma_wait<0>();
     hold_accumulators<OWN / 8>(s);
   }
-  DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
+  DEV void begin_add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
     values += threadIdx.x / 128 / (ROW_WARPS / 4) * (OWN * 128);
     hold_accumulators<VALUES / 8>(out);
     wgmma_fence();
@@ -171,6 +175,9 @@ struct StagedWgmma {
       wgmma_a_in_registers<VALUES, BF16>(&out[0][0], weights[j],
                                          wgmma_descriptor(values + j * 2048, Values::PANEL));
     wgmma_commit();
+  }
+  DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
+    begin_add(values, weights, out);
     wgmma_wait<0>();
     hold_accumulators<VALUES / 8>(out);
   }
@@ -178,8 +185,8 @@ struct StagedWgmma {
 
 #endif
 
-// Where tiles of keys, and of values, are: in memory, and in the stages.
-template <typename Matmuls>
+// Where tiles of keys, and of values, are: in memory, and in the stages. THREADS copy them.
+template <typename Matmuls, int THREADS = kBlockThreads>
 struct StagedSource {
   static constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
 
@@ -191,7 +198,7 @@ struct StagedSource {
   MEMBER void copy(u32 to, const LinesAt& lines, int tile, int bound) const {
     const int first = tile * LAYOUT.keys;
     if (first < bound)
-      copy_lines<Lines, LAYOUT.keys, 2, ELEMENTS, LANES>(
+      copy_lines<Lines, LAYOUT.keys, 2, ELEMENTS, LANES, THREADS>(
           to, [&](int line) { return lines.line_of(first + line, bound); }, lines.element);
     commit_copies();
   }

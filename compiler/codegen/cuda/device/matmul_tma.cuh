@@ -9,22 +9,13 @@
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/named_barrier.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tma.cuh"
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/wgmma_fp8.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-// Named barriers of `THREADS`, half of which arrive and half of which wait.
-template <int THREADS>
-DEV void order_sync(u32 barrier) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
-}
-template <int THREADS>
-DEV void order_arrive(u32 barrier) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
-}
 
 // Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
 // matmuls where warpgroups take turns: each has its own tile, and stages go from one to the next in the order
@@ -176,7 +167,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
       // A barrier's parity says nothing of the phase before the last: a set of warpgroups waits for stages
       // once the set before it has seen all of its own.
       const u32 turn = (warp >> 2) / TILE_GROUPS;
-      if (TURNS > 1 && tile != block / CLUSTER) order_sync<2 * TILE_GROUPS * 128>(1 + turn);
+      if (TURNS > 1 && tile != block / CLUSTER) named_sync<2 * TILE_GROUPS * 128>(1 + turn);
       int m, n;
       place(tile, m, n, batch);
       float acc[B_COUNT * N / 2];
@@ -214,7 +205,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         }
       }
       if (TURNS > 1 && tile + blocks / CLUSTER < tiles)
-        order_arrive<2 * TILE_GROUPS * 128>(1 + (turn + 1) % TURNS);
+        named_arrive<2 * TILE_GROUPS * 128>(1 + (turn + 1) % TURNS);
       if (SPLIT_K == 1) {
         // Accumulators go through shared memory in pieces of PIECE columns; what the next piece reads besides
         // is asked for ahead.

@@ -8,9 +8,6 @@
 typedef TensorMapParam TensorMap;  // a parameter of the kernel
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-DEV void mbarrier_arrive(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
 DEV void mbarrier_arrive_remote(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

@@ -1,0 +1,164 @@
+// Attention of many queries on sm_90a: one warpgroup copies keys and values, and two compute, each with queries
+// of its own. They take turns: one has the tensor cores while the other makes weights of its scores; and a
+// warpgroup's own weights are made beside its matmul with values. As FlashAttention-3 does it (Shah et al.,
+// 2024, https://arxiv.org/abs/2407.08608).
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
+
+#include "compiler/codegen/cuda/device/attention_staged.cuh"
+#include "compiler/codegen/cuda/device/mbarrier.cuh"
+#include "compiler/codegen/cuda/device/named_barrier.cuh"
+#include "compiler/codegen/cuda/device/wgmma_registers.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Barriers in shared memory for each stage: that its keys, or values, are there, and that they are used up.
+template <int STAGES>
+struct StageBarriers {
+  static constexpr int KEYS = 0, VALUES = 1;
+  u32 first;
+  MEMBER u32 full(int what, int tile) const { return first + 8 * (what * STAGES + tile % STAGES); }
+  MEMBER u32 used(int what, int tile) const { return full(what + 2, tile); }
+  // The parity of the phase in which a tile is in its stage.
+  static MEMBER u32 phase(int tile) { return (u32)(tile / STAGES & 1); }
+};
+
+constexpr int kPipelinedCopiers = 128;  // threads behind those that compute
+
+// Copies all tiles. The last few copies of each thread are on their way while it begins others.
+template <typename Matmuls>
+DEV void copy_tiles(const StagedSource<Matmuls, kPipelinedCopiers>& source,
+                    StageBarriers<Matmuls::LAYOUT.stages> barriers, int bound) {
+  constexpr int STAGES = Matmuls::LAYOUT.stages, PENDING = 2 * STAGES - 2;
+  const int tiles = (bound + Matmuls::KEYS - 1) / Matmuls::KEYS;
+  auto announce = [&](int copy) {
+    Matmuls::show();
+    mbarrier_arrive(barriers.full(copy % 2, copy / 2));
+  };
+#pragma unroll 1
+  for (int tile = 0; tile < tiles; ++tile) {
+#pragma unroll
+    for (int what = 0; what < 2; ++what) {
+      if (tile >= STAGES) mbarrier_wait(barriers.used(what, tile), barriers.phase(tile) ^ 1);
+      if (what == 0)
+        source.copy_keys(tile, bound);
+      else
+        source.copy_values(tile, bound);
+      const int done = 2 * tile + what - PENDING;
+      if (done >= 0) {
+        wait_copies<PENDING>();
+        announce(done);
+      }
+    }
+  }
+  wait_copies<0>();
+  for (int copy = 2 * tiles > PENDING ? 2 * tiles - PENDING : 0; copy < 2 * tiles; ++copy) announce(copy);
+}
+
+// A block of kBlockThreads threads that compute, and kPipelinedCopiers that copy to them.
+template <typename Matmuls>
+struct AttentionPipeline {
+  static constexpr int STAGES = Matmuls::LAYOUT.stages;
+  StageBarriers<STAGES> barriers;
+  LinesAt keys, values;
+  int bound;  // no key from it on is read
+  u32 queries;
+
+  MEMBER u32 stages() const { return queries + Matmuls::LAYOUT.query_bytes(); }
+  // All threads call. `limits` as staged_attention has them.
+  template <bool LIMITED>
+  MEMBER void begin(const int* limits, int all) {
+    __shared__ u64 memory[4 * STAGES];
+    barriers.first = shared_address(memory);
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int what = barriers.KEYS; what <= barriers.VALUES; ++what)
+#pragma unroll
+        for (int s = 0; s < STAGES; ++s) {
+          mbarrier_init(barriers.full(what, s), kPipelinedCopiers);
+          mbarrier_init(barriers.used(what, s), kBlockThreads / 128);
+        }
+    }
+    bound = all;
+    if constexpr (LIMITED)
+      bound = greatest_of_block<(kBlockThreads + kPipelinedCopiers) / 32>(max(limits[0], limits[1]));
+    else
+      __syncthreads();
+    queries = Matmuls::begin();
+  }
+  // The threads behind those that compute, which have nothing more to do.
+  MEMBER void copy() const {
+    fewer_registers<56>();
+    copy_tiles<Matmuls>({stages(), keys, values}, barriers, bound);
+  }
+};
+
+// As staged_attention, by the threads that compute.
+template <bool PLAIN, typename Matmuls, typename QueryAt, typename Score>
+DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typename Matmuls::Rows& rows,
+                             QueryAt query_at, i64 element, const int* limits, float unit, Score score) {
+  constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
+  constexpr int OWN = LAYOUT.own(), KEYS = 0, VALUES = 1, GROUP = 128;
+  const auto& barriers = pipeline.barriers;
+  more_registers<224>();
+  const StagedSource<Matmuls> source = {pipeline.stages(), pipeline.keys, pipeline.values};
+  const u32 queries = pipeline.queries;
+  copy_lines<typename Matmuls::Queries, LAYOUT.rows(), 2, LAYOUT.features, LAYOUT.query_lanes>(
+      queries,
+      [&](int line) {
+        const char* at = query_at(line);
+        return Line{at != 0 ? at : source.keys.at, at != 0};
+      },
+      element);
+  commit_copies();
+  // Below it, every row of the warp has every key. Rows that do not exist count as the others.
+  const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
+  wait_copies<0>();
+  Matmuls::show();
+  named_sync<kBlockThreads>(1);
+  const int tiles = (pipeline.bound + OWN - 1) / OWN;
+  const u32 group = threadIdx.x / GROUP, turn = 2 + group, other = 2 + (group ^ 1);
+  auto used = [&](int what, int tile) {
+    if (threadIdx.x % GROUP == 0) mbarrier_arrive(barriers.used(what, tile));
+  };
+  rows.clear();
+  if (tiles == 0) return;
+  float s[OWN / 8][4], scale[2];
+  u32 weights[OWN / 16][4];
+  mbarrier_wait(barriers.full(KEYS, 0), 0);
+  Matmuls::score(queries, source.stage(0), s);
+  used(KEYS, 0);
+  if (!PLAIN || OWN > whole) limit_scores<OWN>(s, 0, limits, score);
+  rows.template weigh<OWN / 8>(s, unit, scale);
+  pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
+  if (group == 1 && tiles > 1) named_arrive<kBlockThreads>(other);  // the first turn is the other's
+#pragma unroll 1
+  for (int tile = 1; tile < tiles; ++tile) {
+    mbarrier_wait(barriers.full(KEYS, tile), barriers.phase(tile));
+    named_sync<kBlockThreads>(turn);
+    Matmuls::begin_score(queries, source.stage(tile), s);
+    mbarrier_wait(barriers.full(VALUES, tile - 1), barriers.phase(tile - 1));
+    Matmuls::begin_add(source.stage(tile - 1) + LAYOUT.key_bytes(), weights, rows.out);
+    if (group == 0 || tile + 1 < tiles) named_arrive<kBlockThreads>(other);
+    wgmma_wait<1>();
+    hold_accumulators<OWN / 8>(s);
+    used(KEYS, tile);
+    const int from = tile * OWN;
+    if (!PLAIN || from + OWN > whole) limit_scores<OWN>(s, from, limits, score);
+    rows.template weigh<OWN / 8>(s, unit, scale);
+    wgmma_wait<0>();
+    hold_accumulators<Matmuls::VALUES / 8>(rows.out);
+    used(VALUES, tile - 1);
+    rows.rescale(scale);
+    pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
+  }
+  mbarrier_wait(barriers.full(VALUES, tiles - 1), barriers.phase(tiles - 1));
+  Matmuls::add(source.stage(tiles - 1) + LAYOUT.key_bytes(), weights, rows.out);
+  named_sync<kBlockThreads>(1);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) rows.most[h] *= unit;
+}
+
+#endif
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
