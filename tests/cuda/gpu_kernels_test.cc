@@ -146,9 +146,9 @@ TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
       for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
     }
     suite.Run();
-    // Blocks of 128 queries are for more than 64.
-    const size_t count = suite.Count(std::string(name) + "_attention<");
-    EXPECT_GE(count, std::string_view(name) == "staged" ? 2 * std::size(shapes) : 18u) << name;
+    // Pipelined takes more than 64 queries, without masks, and heads of up to 128 values.
+    const bool staged = std::string_view(name) == "staged";
+    EXPECT_GE(suite.Count(std::string(name) + "_attention<"), staged ? suite.size() : suite.size() / 3);
   }
 }
 

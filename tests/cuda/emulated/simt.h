@@ -186,6 +186,7 @@ static inline T max(T a, std::type_identity_t<T> b) {
 
 static inline void __syncthreads() { simt_machine->SyncThreads(); }
 static inline int __syncthreads_or(int predicate) { return simt_machine->SyncThreadsOr(predicate != 0); }
+static inline void __trap() { __builtin_trap(); }
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
   simt_machine->Together(simt::WarpOp::kSync, mask, 0, 0);
 }

@@ -204,9 +204,9 @@ void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, Part
   writer->CountLoops("row", tiles.queries);
   writer->Line(Counter(tiles.value) + " = first;");
   // No key counted: 0 / 0, as softmax over nothing but -inf gives.
-  writer->Line("{");
+  writer->Line("{ const float share = 1.0f / total;");
   writer->WriteLanes(part.epilogue, "r", tiles.value, lanes,
-                     std::string("float acc0 = sums[e] / total;") +
+                     std::string("float acc0 = sums[e] * share;") +
                          (part.nan_to_zero ? " if (acc0 != acc0) acc0 = 0;" : ""));
   writer->Line("} }");
 }

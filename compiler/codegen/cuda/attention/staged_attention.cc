@@ -12,10 +12,9 @@ namespace {
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_staged"};
 constexpr std::string_view kPipelinedHeaders[] = {"attention_block", "attention_pipelined"};
 
-constexpr int kMostStages = 2;  // copies in flight
+constexpr int kMostStages = 2, kMostPipelinedStages = 4;  // copies in flight
 constexpr int kMostResident = 2;
 constexpr uint32_t kPipelinedThreads = kCudaBlock + 128;  // with those that copy (attention_pipelined.cuh)
-constexpr int kPipelinedRegisters = 224;                  // of a thread that computes
 constexpr int64_t kOwn = 1024;                            // bytes of shared memory that a block has besides
 
 struct Staged {
@@ -25,10 +24,10 @@ struct Staged {
 };
 
 // As many stages as shared memory has room for, if there is room.
-bool TakeStages(const CudaTarget& target, Staged* staged) {
+bool TakeStages(const CudaTarget& target, int most, Staged* staged) {
   const int64_t room = staged->resident == 1 ? target.shared : target.shared_processor / staged->resident;
   StagedAttention& layout = staged->layout;
-  for (layout.stages = kMostStages; layout.stages > 0; --layout.stages) {
+  for (layout.stages = most; layout.stages > 0; --layout.stages) {
     if (layout.shared() + kOwn <= room) return true;
   }
   return false;
@@ -44,8 +43,7 @@ int RegistersOf(const StagedAttention& layout) {
 // Blocks of `row_warps` warps of queries, `keys` of a stage. None where tensor cores cannot, or shared memory
 // or registers have no room.
 std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys, bool pipelined = false) {
-  constexpr int kRegisters = 65536 / kCudaBlock;
-  const int most_registers = pipelined ? kPipelinedRegisters : 255;
+  constexpr int kRegisters = 65536 / kCudaBlock, kMostRegisters = 255;
   const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles) return std::nullopt;
@@ -63,7 +61,7 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   layout.value_lanes = tiles->value_lanes;
   // A warpgroup has rows of its own; its instructions take 64 or 128 keys.
   layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
-  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > most_registers) return std::nullopt;
+  if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
   if (pipelined && !layout.wgmma) return std::nullopt;
   // Blocks of 64 queries gain more from a second one than narrow registers cost [attention].
   const bool two = pipelined        ? false
@@ -71,7 +69,7 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
                                     : RegistersOf(layout) <= kRegisters / kMostResident;
   if (!two) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
-    if (TakeStages(context.target, &staged)) return staged;
+    if (TakeStages(context.target, pipelined ? kMostPipelinedStages : kMostStages, &staged)) return staged;
   }
   return std::nullopt;
 }
@@ -96,24 +94,24 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// One block a multiprocessor, of the most keys that registers have room for.
+// One block a multiprocessor, and as many keys as leave registers to weights made beside a matmul. Masks are
+// read between the two matmuls, where they are waited for; and elements that come one by one are too much
+// work for few threads.
 std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
-  constexpr int kRowWarps = QueryTiles::kWarps;
-  std::vector<KernelCandidate> candidates;
-  for (const int keys : {128, 64}) {
-    const std::optional<Staged> staged = StagedOf(context, kRowWarps, keys, true);
-    if (!staged) continue;
-    // Twice the queries that there are would be twice the work.
-    if (staged->tiles.tile_rows() >= 2 * staged->tiles.rows) break;
-    KernelConfiguration configuration;
-    configuration.variant = VariantId::kPipelined;
-    configuration.m = staged->tiles.tile_rows();
-    configuration.n = keys;
-    const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
-    candidates.push_back({configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond});
-    break;
-  }
-  return candidates;
+  const Part& part = context.part;
+  if (part.mask != kNoOperand || part.softcap != 0) return {};
+  const std::optional<QueryTiles> tiles = QueryTilesOf(context);
+  if (!tiles || tiles->values > 128 || std::min(tiles->key_lanes, tiles->value_lanes) < 2) return {};
+  const int keys = tiles->values > 64 ? 96 : 128;
+  const std::optional<Staged> staged = StagedOf(context, QueryTiles::kWarps, keys, true);
+  // Twice the queries that there are would be twice the work.
+  if (!staged || staged->layout.stages < 2 || staged->tiles.tile_rows() >= 2 * staged->tiles.rows) return {};
+  KernelConfiguration configuration;
+  configuration.variant = VariantId::kPipelined;
+  configuration.m = staged->tiles.tile_rows();
+  configuration.n = keys;
+  const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
+  return {{configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond}};
 }
 
 Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration& configuration,

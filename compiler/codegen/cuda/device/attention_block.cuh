@@ -14,7 +14,8 @@ struct AttentionBlock {
   static constexpr int QUERIES = LAYOUT.queries(), ROW = LAYOUT.row(), MOST = LAYOUT.most(),
                        TOTAL = LAYOUT.total();
   MEMBER float* row(int n) { return (float*)shared_memory + n * ROW; }
-  // `Warp::feature(v, quarter, odd)`: the feature of a thread's number `odd` of fragment v.
+  // `Warp::feature(v, quarter, odd)`: the feature of a thread's number `odd` of fragment v; PAIRS: both
+  // numbers are neighbours.
   template <typename Warp>
   MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
@@ -29,8 +30,13 @@ struct AttentionBlock {
       }
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) {
-        to[Warp::feature(v, quarter, 0)] = from.out[v][2 * h];
-        to[Warp::feature(v, quarter, 1)] = from.out[v][2 * h + 1];
+        if constexpr (Warp::PAIRS) {
+          *(float2*)(to + Warp::feature(v, quarter, 0)) =
+              make_float2(from.out[v][2 * h], from.out[v][2 * h + 1]);
+        } else {
+          to[Warp::feature(v, quarter, 0)] = from.out[v][2 * h];
+          to[Warp::feature(v, quarter, 1)] = from.out[v][2 * h + 1];
+        }
       }
     }
     __syncthreads();
@@ -50,8 +56,12 @@ struct AttentionBlock {
       const float* part = row(query + s * QUERIES);
       const float scale = attention_exp2(part[MOST] - base);
       sum += part[TOTAL] * scale;
+      constexpr int VECTOR = COUNT % 2 == 0 ? 2 : 1;
+      float own[COUNT];
 #pragma unroll
-      for (int c = 0; c < COUNT; ++c) x[c] += part[first + c] * scale;
+      for (int c = 0; c < COUNT; c += VECTOR) load_shared<VECTOR>(part + first + c, own + c);
+#pragma unroll
+      for (int c = 0; c < COUNT; ++c) x[c] += own[c] * scale;
     }
     *most = high;
     *total = sum;

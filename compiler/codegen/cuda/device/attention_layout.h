@@ -19,7 +19,7 @@ struct AttentionLayout {
   // Of a query that a warp has kept, in floats: its values, then the greatest score and the sum of weights.
   HOST_DEVICE int most() const { return values + 4; }
   HOST_DEVICE int total() const { return most() + 1; }
-  HOST_DEVICE int row() const { return values + 6; }
+  HOST_DEVICE int row() const { return values + 6; }  // even, for pairs
   HOST_DEVICE int rows_bytes() const { return kWarps * warp_rows * row() * 4; }
   // Pairs of values that the blocks of a cluster put together, each an equal share of them: behind its rows,
   // a block gets a message of kMessage bytes from every block for each of its own.

@@ -1,7 +1,7 @@
-// Attention of many queries on sm_90a: one warpgroup copies keys and values, and two compute, each with queries
-// of its own. They take turns: one has the tensor cores while the other makes weights of its scores; and a
-// warpgroup's own weights are made beside its matmul with values. As FlashAttention-3 does it (Shah et al.,
-// 2024, https://arxiv.org/abs/2407.08608).
+// Attention of many queries on sm_90a: one warpgroup copies keys and values, and two compute, each with
+// queries of its own. They take turns: one has the tensor cores while the other makes weights of its scores;
+// and a warpgroup's own weights are made beside its matmul with values. As FlashAttention-3 does it (Shah et
+// al., 2024, https://arxiv.org/abs/2407.08608).
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_PIPELINED_CUH_
 
@@ -25,11 +25,13 @@ struct StageBarriers {
 
 constexpr int kPipelinedCopiers = 128;  // threads behind those that compute
 
-// Copies all tiles. The last few copies of each thread are on their way while it begins others.
+// Copies all tiles.
 template <typename Matmuls>
 DEV void copy_tiles(const StagedSource<Matmuls, kPipelinedCopiers>& source,
                     StageBarriers<Matmuls::LAYOUT.stages> barriers, int bound) {
-  constexpr int STAGES = Matmuls::LAYOUT.stages, PENDING = 2 * STAGES - 2;
+  constexpr int STAGES = Matmuls::LAYOUT.stages;
+  // Copies that stay on their way: so few that a stage is announced before the next but one is free.
+  constexpr int PENDING = STAGES > 2 ? 2 : 1;
   const int tiles = (bound + Matmuls::KEYS - 1) / Matmuls::KEYS;
   auto announce = [&](int copy) {
     Matmuls::show();
@@ -125,20 +127,19 @@ DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typenam
   if (tiles == 0) return;
   float s[OWN / 8][4], scale[2];
   u32 weights[OWN / 16][4];
-  mbarrier_wait(barriers.full(KEYS, 0), 0);
-  Matmuls::score(queries, source.stage(0), s);
-  used(KEYS, 0);
-  if (!PLAIN || OWN > whole) limit_scores<OWN>(s, 0, limits, score);
-  rows.template weigh<OWN / 8>(s, unit, scale);
-  pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
-  if (group == 1 && tiles > 1) named_arrive<kBlockThreads>(other);  // the first turn is the other's
+  if (group == 1) named_arrive<kBlockThreads>(other);  // the first turn is the other's
 #pragma unroll 1
-  for (int tile = 1; tile < tiles; ++tile) {
+  for (int tile = 0; tile < tiles; ++tile) {
     mbarrier_wait(barriers.full(KEYS, tile), barriers.phase(tile));
     named_sync<kBlockThreads>(turn);
     Matmuls::begin_score(queries, source.stage(tile), s);
-    mbarrier_wait(barriers.full(VALUES, tile - 1), barriers.phase(tile - 1));
-    Matmuls::begin_add(source.stage(tile - 1) + LAYOUT.key_bytes(), weights, rows.out);
+    if (tile > 0) {
+      mbarrier_wait(barriers.full(VALUES, tile - 1), barriers.phase(tile - 1));
+      Matmuls::begin_add(source.stage(tile - 1) + LAYOUT.key_bytes(), weights, rows.out);
+    } else {
+      wgmma_fence();
+      wgmma_commit();  // of nothing, so that one more is pending than the scores
+    }
     if (group == 0 || tile + 1 < tiles) named_arrive<kBlockThreads>(other);
     wgmma_wait<1>();
     hold_accumulators<OWN / 8>(s);
@@ -146,9 +147,11 @@ DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typenam
     const int from = tile * OWN;
     if (!PLAIN || from + OWN > whole) limit_scores<OWN>(s, from, limits, score);
     rows.template weigh<OWN / 8>(s, unit, scale);
+    // Never below 0; without it, ptxas makes weights behind the wait, not beside the matmul.
+    if (rows.total[0] + rows.total[1] < 0) __trap();
     wgmma_wait<0>();
     hold_accumulators<Matmuls::VALUES / 8>(rows.out);
-    used(VALUES, tile - 1);
+    if (tile > 0) used(VALUES, tile - 1);
     rows.rescale(scale);
     pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
   }

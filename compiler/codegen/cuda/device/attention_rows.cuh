@@ -38,10 +38,12 @@ struct AttentionRows {
     float base[HALVES];
 #pragma unroll
     for (int h = 0; h < HALVES; ++h) {
-      float high = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
+      float high[2] = {s[0][2 * h], s[0][2 * h + 1]};
 #pragma unroll
-      for (int j = 1; j < COUNT; ++j) high = fmaxf(high, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
-      const float now = fmaxf(most[h], quad_max(high));
+      for (int j = 1; j < COUNT; ++j)
+#pragma unroll
+        for (int x = 0; x < 2; ++x) high[x] = fmaxf(high[x], s[j][2 * h + x]);
+      const float now = fmaxf(most[h], quad_max(fmaxf(high[0], high[1])));
       base[h] = score_base(now);
       scale[h] = attention_exp2((most[h] - base[h]) * unit);
       most[h] = now;
@@ -64,10 +66,12 @@ struct AttentionRows {
     }
 #pragma unroll
     for (int h = 0; h < HALVES; ++h) {
-      float sum = s[0][2 * h] + s[0][2 * h + 1];
+      float sum[2] = {s[0][2 * h], s[0][2 * h + 1]};
 #pragma unroll
-      for (int j = 1; j < COUNT; ++j) sum += s[j][2 * h] + s[j][2 * h + 1];
-      total[h] = __fmaf_rn(total[h], scale[h], sum);
+      for (int j = 1; j < COUNT; ++j)
+#pragma unroll
+        for (int x = 0; x < 2; ++x) sum[x] += s[j][2 * h + x];
+      total[h] = __fmaf_rn(total[h], scale[h], sum[0] + sum[1]);
     }
   }
   MEMBER void rescale(const float* scale) {

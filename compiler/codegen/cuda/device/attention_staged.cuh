@@ -39,6 +39,7 @@ DEV void pack_weights(const float (*s)[4], u32 (*weights)[4]) {
 // What a thread has of its rows. Fragment v is the 8 features from 8 * v on.
 template <int VALUES>
 struct StagedRows : AttentionRows<VALUES> {
+  static constexpr bool PAIRS = true;
   DEV int feature(int v, int quarter, int odd) { return 8 * v + 2 * quarter + odd; }
 };
 
@@ -135,7 +136,7 @@ struct StagedWgmma {
   static constexpr int OWN = LAYOUT.own();
   static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = true;
-  static_assert(OWN == 64 || OWN == 128, "keys that one instruction of wgmma takes");
+  static_assert(OWN == 64 || OWN == 96 || OWN == 128, "keys that one instruction of wgmma takes");
   using Rows = StagedRows<VALUES>;
   using Queries = PanelLines<2 * CHUNKS, LAYOUT.rows()>;
   using Keys = PanelLines<2 * CHUNKS, KEYS>;
@@ -151,12 +152,11 @@ struct StagedWgmma {
     const u32 group = threadIdx.x / 128;
     queries += group % (ROW_WARPS / 4) * 8192;
     keys += group / (ROW_WARPS / 4) * (OWN * 128);
-#pragma unroll
-    for (int j = 0; j < OWN / 8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
     hold_accumulators<OWN / 8>(s);
     wgmma_fence();
+    wgmma<OWN, BF16, false, false>(&s[0][0], wgmma_descriptor(queries, 0), wgmma_descriptor(keys, 0));
 #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c)
+    for (int c = 1; c < CHUNKS; ++c)
       wgmma<OWN, BF16, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
                               wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
     wgmma_commit();

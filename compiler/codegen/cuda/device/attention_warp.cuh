@@ -26,6 +26,7 @@ DEV void prefetch_l2(const char* at, u32 bytes) {
 template <bool BF16, int FEATURES, int VALUES, int HALVES>
 struct AttentionWarp : AttentionRows<VALUES, HALVES> {
   static constexpr int CHUNKS = (FEATURES + 8) / 16;  // of 16 features; the last may have but 8
+  static constexpr bool PAIRS = false;
   u32 query[CHUNKS][2 * HALVES];
 
   // Of fragment v of `out`, which is one of `width` whose features alternate (SixteenValues).

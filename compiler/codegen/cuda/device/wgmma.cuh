@@ -73,27 +73,28 @@ DEV void wgmma_wait() {
 // Operands where A is in registers, `a_names` four of them.
 #define WGMMA_FROM_REGISTERS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
 
-#define WGMMA_TYPED(type, n, count, a_name, b_name, transposed)                     \
-  WGMMA_BEGIN("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, a_name, b_name, \
-              "1, 1, 1, 0, " transposed, "l"(a), "l"(b), "n"((int)TRANSPOSED))
-#define WGMMA(n, count, a_name, b_name, transposed)                                        \
-  if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, count, a_name, b_name, transposed); \
+#define WGMMA_TYPED(type, n, count, a_name, b_name, transposed)                          \
+  WGMMA_ADD_OR_SET("n" #n "k16.f32." type "." type, count, WGMMA_FLOATS, a_name, b_name, \
+                   ", 1, 1, 0, " transposed, "l"(a), "l"(b), "n"((int)TRANSPOSED))
+#define WGMMA(n, count, a_name, b_name, transposed)                                       \
+  if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, count, a_name, b_name, transposed) \
   if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, count, a_name, b_name, transposed)
 
-// d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), begun: complete after
-// wgmma_wait. `a` and `b` as wgmma_descriptor makes them. TRANSPOSED: lines of B run along N, not K.
-template <int N, bool BF16, bool TRANSPOSED>
+// d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), or = without ADDS, begun:
+// complete after wgmma_wait. `a` and `b` as wgmma_descriptor makes them. TRANSPOSED: lines of B run along N,
+// not K.
+template <int N, bool BF16, bool TRANSPOSED, bool ADDS = true>
 DEV void wgmma(float* d, u64 a, u64 b) {
   static_assert(N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 208 || N == 224 || N == 256,
                 "a width of wgmma that has its line here");
-  WGMMA(64, 32, "%32", "%33", "%34");
-  WGMMA(96, 48, "%48", "%49", "%50");
-  WGMMA(128, 64, "%64", "%65", "%66");
-  WGMMA(160, 80, "%80", "%81", "%82");
-  WGMMA(192, 96, "%96", "%97", "%98");
-  WGMMA(208, 104, "%104", "%105", "%106");
-  WGMMA(224, 112, "%112", "%113", "%114");
-  WGMMA(256, 128, "%128", "%129", "%130");
+  WGMMA(64, 32, "%32", "%33", "%34")
+  WGMMA(96, 48, "%48", "%49", "%50")
+  WGMMA(128, 64, "%64", "%65", "%66")
+  WGMMA(160, 80, "%80", "%81", "%82")
+  WGMMA(192, 96, "%96", "%97", "%98")
+  WGMMA(208, 104, "%104", "%105", "%106")
+  WGMMA(224, 112, "%112", "%113", "%114")
+  WGMMA(256, 128, "%128", "%129", "%130")
 }
 
 #endif
