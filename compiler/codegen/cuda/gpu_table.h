@@ -116,11 +116,13 @@ struct GpuTable {
   // 128 took 22 and 246); and what each round of blocks takes besides [fit]
   double attention_wgmma = 540;
   double attention_wgmma_together = 710;
-  double attention_wgmma_wide = 1000;
+  double attention_wgmma_wide = 800;
   double attention_block = 3000;
-  double attention_wide_block = 20000;
-  double attention_pipelined = 1300;
-  double attention_pipelined_block = 4000;
+  double attention_wide_block = 6000;
+  // A block whose warpgroups take turns: its start and end, and each stage of keys, which takes as long with
+  // heads of 128 as of 64: the softmax decides (14 and 93 us, 20 and 133) [fit]
+  double attention_pipelined_block = 2000;
+  double attention_pipelined_stage = 2600;
   double attention_mma = 240;
   double attention_unsuited =
       0.77;  // of it, by stages of fewer or more keys than suit: 34.4 us and 26.6 [fit]

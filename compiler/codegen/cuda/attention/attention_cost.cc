@@ -95,11 +95,11 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
 
 double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * KeyShare(context, tiles);
-  const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
-  const double block = gpu.attention_pipelined_block +
-                       static_cast<double>(tiles.tile_rows()) * features * keys / gpu.attention_pipelined;
-  return gpu.attention_start + Busiest(context, tiles) * block;
+  const double stages = std::ceil(static_cast<double>(tiles.keys) / layout.keys);
+  const double longest = gpu.attention_pipelined_block + stages * gpu.attention_pipelined_stage;
+  const double mean =
+      gpu.attention_pipelined_block + stages * KeyShare(context, tiles) * gpu.attention_pipelined_stage;
+  return gpu.attention_start + std::max(longest, Busiest(context, tiles) * mean);
 }
 
 double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {
