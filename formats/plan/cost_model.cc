@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "formats/machine_code/binary_digest.h"
-
 namespace rondo {
 namespace {
 
@@ -36,10 +34,7 @@ double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic, doubl
   double start = machine.starts[0];
   for (size_t p = 0; kernel != nullptr && p < kernel->parts.size(); ++p)
     start = std::max(start, machine.starts[static_cast<size_t>(kernel->parts[p].skeleton)]);
-  if (estimate == 0 && estimated != nullptr && kernel != nullptr) {
-    const auto found = estimated->find(KernelDigest(*kernel));
-    if (found != estimated->end()) estimate = found->second;
-  }
+  if (estimate == 0 && estimated != nullptr && kernel != nullptr) estimate = TimeOf(*estimated, *kernel);
   if (estimate > 0) return std::max(estimate, start + moved);
   const double rate = kernel != nullptr && Narrow(*kernel) ? machine.narrow : machine.wide;
   return start + std::max(moved, static_cast<double>(traffic.operations) / rate);

@@ -201,4 +201,9 @@ KernelTimes ParseEstimates(Span<const std::string_view> sources) {
   return times;
 }
 
+double TimeOf(const KernelTimes& times, const Kernel& kernel) {
+  const auto found = times.find(KernelDigest(kernel));
+  return found == times.end() ? 0 : found->second;
+}
+
 }  // namespace rondo

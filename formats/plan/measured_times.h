@@ -69,5 +69,7 @@ std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sou
 // 12.340 us`.
 std::vector<std::string> TextsOfEstimates(const KernelTimes& times);
 KernelTimes ParseEstimates(Span<const std::string_view> sources);
+// Microseconds; 0: not among them.
+double TimeOf(const KernelTimes& times, const Kernel& kernel);
 
 }  // namespace rondo

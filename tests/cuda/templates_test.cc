@@ -59,12 +59,15 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
 TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
   AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16),
       narrow({96, 1, 128, 80, 128, 80}, DType::kF16), wide({96, 1, 128, 256, 128, 256}, DType::kF16);
-  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 4, 128, 2, 1, 1, 8, 8, 8}>"));
+  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 8, 128, 4, 1, 1, 8, 8, 8}>"));
+  EXPECT_TRUE(Has(Text(many.maker), "pipelined_attention<"));
   EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<StagedAttention{64, 64, 4, 128, "));
   EXPECT_TRUE(
-      Has(Text(narrow.maker), "StagedWgmma<StagedAttention{80, 80, 4, 128, "));  // padded to panels of 64
+      Has(Text(narrow.maker), "StagedWgmma<StagedAttention{80, 80, 8, 96, "));  // padded to panels of 64
   EXPECT_TRUE(Has(Text(narrow.maker, kAmpere), "StagedMma<StagedAttention{80, 80, 4, 64, "));
-  EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
+  EXPECT_EQ(Text(many.maker).grid, 96u);  // 128 queries a block
+  EXPECT_EQ(Text(many.maker).block, 384u);
+  EXPECT_EQ(Text(many.maker, kAmpere).grid, 96u * 2);
   EXPECT_TRUE(Has(Text(wide.maker), "staged_attention<"));
 }
 
@@ -73,7 +76,7 @@ TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
       enough_queries({160, 4, 64, 128, 2048, 128}, DType::kBF16),  // 256 that share keys
       few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
   EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention<"));
-  EXPECT_TRUE(Has(Text(enough_queries.maker), "staged_attention<"));
+  EXPECT_TRUE(Has(Text(enough_queries.maker), "pipelined_attention<"));
   EXPECT_FALSE(Has(Text(few_blocks.maker), "staged_attention<"));
   CudaTarget small = kHopper;
   small.processors = 48;
@@ -102,8 +105,8 @@ TEST(CudaTemplates, AttentionOfAnyHeadUpTo256RunsOnTensorCores) {
         const std::string text = Text(attention.maker, target).text;
         // Results of wider heads do not fit the shared memory that every GPU of sm_80's family has.
         if (target.architecture < 90 && features > 176 && features % 8 != 0) continue;
-        EXPECT_TRUE(text.find("staged_attention<") != std::string::npos ||
-                    text.find("AttentionWarp<") != std::string::npos)
+        const auto has = [&](const char* what) { return text.find(what) != std::string::npos; };
+        EXPECT_TRUE(has("staged_attention<") || has("pipelined_attention<") || has("AttentionWarp<"))
             << features << ", " << queries << " queries";
       }
     }

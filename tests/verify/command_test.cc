@@ -47,7 +47,8 @@ TEST(VerifyCommand, AnOpThatWritesBehindItsOutputIsNamed) {
 TEST(VerifyCommand, WhatDoesNotGoWithItIsRefused) {
   const Outcome misuse = Verify(kSeeds + "state.plan --repeat 3");
   EXPECT_EQ(misuse.status, 2);
-  EXPECT_NE(misuse.text.find("--verify does without --trace, --output and --repeat"), std::string::npos);
+  EXPECT_NE(misuse.text.find("--verify does without --trace, --output, --dump and --repeat"),
+            std::string::npos);
   const Outcome unknown = Verify(kSeeds + "state.plan --program nothing");
   EXPECT_EQ(unknown.status, 1);
   EXPECT_NE(unknown.text.find("nothing"), std::string::npos) << unknown.text;
