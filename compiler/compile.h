@@ -159,8 +159,7 @@ struct CompileOptions {
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
   // Into how many chunks of rows collectives between devices, and what works row by row around them, are cut
-  // (compiler/chunk_collectives.cc): 2 to 64; 1: none is; 0: as the run ends first, by an estimate that does
-  // not know how much longer matmuls take beside a collective.
+  // (compiler/chunk_collectives.cc): 2 to 64; 1: none is; 0: as the run ends first by estimate.
   uint32_t chunks = 1;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
   // others), "keep" is "together" (with those that it exchanges values with: compiler/import/kept_regions.h),
