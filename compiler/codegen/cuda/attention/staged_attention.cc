@@ -14,8 +14,7 @@ constexpr std::string_view kPipelinedHeaders[] = {"attention_block", "attention_
 
 constexpr int kMostStages = 2, kMostPipelinedStages = 4;  // copies in flight
 constexpr int kMostResident = 2;
-constexpr uint32_t kPipelinedThreads = kCudaBlock + 128;  // with those that copy (attention_pipelined.cuh)
-constexpr int64_t kOwn = 1024;                            // bytes of shared memory that a block has besides
+constexpr int64_t kOwn = 1024;  // bytes of shared memory that a block has besides
 
 struct Staged {
   QueryTiles tiles;
@@ -59,19 +58,30 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   layout.query_lanes = tiles->query_lanes;
   layout.key_lanes = tiles->key_lanes;
   layout.value_lanes = tiles->value_lanes;
-  // A warpgroup has rows of its own; its instructions take 64 or 128 keys.
+  // A warpgroup has rows of its own; its instructions take 64, 96 or 128 keys.
   layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
   if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
   if (pipelined && !layout.wgmma) return std::nullopt;
   // Blocks of 64 queries gain more from a second one than narrow registers cost [attention].
-  const bool two = pipelined        ? false
-                   : row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
-                                    : RegistersOf(layout) <= kRegisters / kMostResident;
-  if (!two) staged.resident = 1;
+  const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
+                                  : RegistersOf(layout) <= kRegisters / kMostResident;
+  if (pipelined || !two) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
     if (TakeStages(context.target, pipelined ? kMostPipelinedStages : kMostStages, &staged)) return staged;
   }
   return std::nullopt;
+}
+
+// Twice the queries that there are would be twice the work.
+bool HasTooManyQueries(const QueryTiles& tiles) { return tiles.tile_rows() >= 2 * tiles.rows; }
+
+KernelCandidate CandidateOf(const PartContext& context, VariantId variant, const Staged& staged,
+                            double cycles) {
+  KernelConfiguration configuration;
+  configuration.variant = variant;
+  configuration.m = staged.tiles.tile_rows();
+  configuration.n = staged.layout.keys;
+  return {configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond};
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
@@ -81,15 +91,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   std::vector<KernelCandidate> candidates;
   for (const Tile tile : {Tile{4, 128}, Tile{4, 64}, Tile{8, 64}}) {
     const std::optional<Staged> staged = StagedOf(context, tile.row_warps, tile.keys);
-    if (!staged) continue;
-    // Twice the queries that there are would be twice the work.
-    if (tile.row_warps > 4 && staged->tiles.tile_rows() >= 2 * staged->tiles.rows) continue;
-    KernelConfiguration configuration;
-    configuration.variant = VariantId::kStaged;
-    configuration.m = staged->tiles.tile_rows();
-    configuration.n = tile.keys;
+    if (!staged || (tile.row_warps > 4 && HasTooManyQueries(staged->tiles))) continue;
     const double cycles = StagedCycles(context, staged->tiles, staged->layout, staged->resident);
-    candidates.push_back({configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond});
+    candidates.push_back(CandidateOf(context, VariantId::kStaged, *staged, cycles));
   }
   return candidates;
 }
@@ -104,14 +108,9 @@ std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
   if (!tiles || tiles->values > 128 || std::min(tiles->key_lanes, tiles->value_lanes) < 2) return {};
   const int keys = tiles->values > 64 ? 96 : 128;
   const std::optional<Staged> staged = StagedOf(context, QueryTiles::kWarps, keys, true);
-  // Twice the queries that there are would be twice the work.
-  if (!staged || staged->layout.stages < 2 || staged->tiles.tile_rows() >= 2 * staged->tiles.rows) return {};
-  KernelConfiguration configuration;
-  configuration.variant = VariantId::kPipelined;
-  configuration.m = staged->tiles.tile_rows();
-  configuration.n = keys;
+  if (!staged || staged->layout.stages < 2 || HasTooManyQueries(staged->tiles)) return {};
   const double cycles = PipelinedCycles(context, staged->tiles, staged->layout);
-  return {{configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond}};
+  return {CandidateOf(context, VariantId::kPipelined, *staged, cycles)};
 }
 
 Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration& configuration,
@@ -151,7 +150,7 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   if (!context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
   WriteQueryResults(context, tiles, writer);
   PartLaunch launch;
-  if (pipelined) launch.block = kPipelinedThreads;
+  if (pipelined) launch.block += StagedAttention::kCopiers;
   launch.resident = staged.resident;
   launch.shared = static_cast<uint32_t>(layout.shared());
   return WithBlocks(launch, tiles.blocks());

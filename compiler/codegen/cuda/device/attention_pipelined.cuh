@@ -23,11 +23,9 @@ struct StageBarriers {
   static MEMBER u32 phase(int tile) { return (u32)(tile / STAGES & 1); }
 };
 
-constexpr int kPipelinedCopiers = 128;  // threads behind those that compute
-
 // Copies all tiles.
 template <typename Matmuls>
-DEV void copy_tiles(const StagedSource<Matmuls, kPipelinedCopiers>& source,
+DEV void copy_tiles(const StagedSource<Matmuls, StagedAttention::kCopiers>& source,
                     StageBarriers<Matmuls::LAYOUT.stages> barriers, int bound) {
   constexpr int STAGES = Matmuls::LAYOUT.stages;
   // Copies that stay on their way: so few that a stage is announced before the next but one is free.
@@ -57,7 +55,7 @@ DEV void copy_tiles(const StagedSource<Matmuls, kPipelinedCopiers>& source,
   for (int copy = 2 * tiles > PENDING ? 2 * tiles - PENDING : 0; copy < 2 * tiles; ++copy) announce(copy);
 }
 
-// A block of kBlockThreads threads that compute, and kPipelinedCopiers that copy to them.
+// A block of kBlockThreads threads that compute, and StagedAttention::kCopiers that copy to them.
 template <typename Matmuls>
 struct AttentionPipeline {
   static constexpr int STAGES = Matmuls::LAYOUT.stages;
@@ -77,18 +75,19 @@ struct AttentionPipeline {
       for (int what = barriers.KEYS; what <= barriers.VALUES; ++what)
 #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
-          mbarrier_init(barriers.full(what, s), kPipelinedCopiers);
+          mbarrier_init(barriers.full(what, s), StagedAttention::kCopiers);
           mbarrier_init(barriers.used(what, s), kBlockThreads / 128);
         }
     }
     bound = all;
     if constexpr (LIMITED)
-      bound = greatest_of_block<(kBlockThreads + kPipelinedCopiers) / 32>(max(limits[0], limits[1]));
+      bound = greatest_of_block<(kBlockThreads + StagedAttention::kCopiers) / 32>(max(limits[0], limits[1]));
     else
       __syncthreads();
     queries = Matmuls::begin();
   }
-  // The threads behind those that compute, which have nothing more to do.
+  // The threads behind those that compute, which have nothing more to do. Of a multiprocessor's 65536
+  // registers they need 56 each; that leaves 224 to each of the others.
   MEMBER void copy() const {
     fewer_registers<56>();
     copy_tiles<Matmuls>({stages(), keys, values}, barriers, bound);
@@ -100,8 +99,9 @@ template <bool PLAIN, typename Matmuls, typename QueryAt, typename Score>
 DEV void pipelined_attention(const AttentionPipeline<Matmuls>& pipeline, typename Matmuls::Rows& rows,
                              QueryAt query_at, i64 element, const int* limits, float unit, Score score) {
   constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
-  constexpr int OWN = LAYOUT.own(), KEYS = 0, VALUES = 1, GROUP = 128;
-  const auto& barriers = pipeline.barriers;
+  using Barriers = StageBarriers<LAYOUT.stages>;
+  constexpr int OWN = LAYOUT.own(), KEYS = Barriers::KEYS, VALUES = Barriers::VALUES, GROUP = 128;
+  const Barriers& barriers = pipeline.barriers;
   more_registers<224>();
   const StagedSource<Matmuls> source = {pipeline.stages(), pipeline.keys, pipeline.values};
   const u32 queries = pipeline.queries;

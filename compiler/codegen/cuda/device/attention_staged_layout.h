@@ -11,6 +11,8 @@ namespace rondo::cuda {
 struct StagedAttention {
   static constexpr int kWarpRows = 16;
   static constexpr int kAlignment = 1024;  // of what wgmma reads
+  // Threads that copy for those that compute (attention_pipelined.cuh), and come after them.
+  static constexpr int kCopiers = 128;
 
   int features, values, row_warps;
   int keys;    // of a stage
