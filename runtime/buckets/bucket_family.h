@@ -44,7 +44,7 @@ struct BucketPart {
   Span<const Input> inputs;
   Span<const Output> outputs;
 };
-inline constexpr size_t kMostParts = 64;
+inline constexpr size_t kMostParts = 256;
 
 class BucketFamily {
  public:

@@ -6,7 +6,11 @@ namespace rondo {
 
 Result<std::unique_ptr<BucketSession>> BucketSession::Create(Session* session, std::string_view family) {
   RONDO_ASSIGN_OR_RETURN(BucketFamily found, FindFamily(FamiliesOf(session->plan().data()), family));
-  return std::unique_ptr<BucketSession>(new BucketSession(session, std::move(found)));
+  return Create(session, std::move(found));
+}
+
+std::unique_ptr<BucketSession> BucketSession::Create(Session* session, BucketFamily family) {
+  return std::unique_ptr<BucketSession>(new BucketSession(session, std::move(family)));
 }
 
 // `prepare` gives the choice, for which it has prepared the tensors.

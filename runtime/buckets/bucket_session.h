@@ -23,6 +23,8 @@ class BucketSession {
  public:
   // `session` must outlive it, and stays the caller's: its programs may be run by themselves between runs.
   static Result<std::unique_ptr<BucketSession>> Create(Session* session, std::string_view family = {});
+  // Of a family that the caller has described: FamiliesOf.
+  static std::unique_ptr<BucketSession> Create(Session* session, BucketFamily family);
   BucketSession(const BucketSession&) = delete;
 
   const BucketFamily& family() const { return family_; }

@@ -50,7 +50,7 @@ typedef struct rondo_buckets_part {
   size_t num_outputs;
 } rondo_buckets_part;
 
-/* One run of several callers' tensors, 64 at most, all in host memory: along the length of that name
+/* One run of several callers' tensors, 256 at most, all in host memory: along the length of that name
  * ("batch") their positions stand one behind the other, and each gets its own outputs. All other lengths are
  * alike; inputs without that length are those of the first. */
 RONDO_API rondo_error* rondo_buckets_run_together(rondo_buckets* buckets, const char* length,

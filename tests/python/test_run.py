@@ -1,4 +1,6 @@
 """Runs by name: equal to what is expected, and strict about what is given."""
+import asyncio
+
 import numpy
 import pytest
 
@@ -154,6 +156,30 @@ def test_programs_are_chosen_by_name_or_by_exact_shapes(pycoder, runtime):
         session.run(inputs["decode"], program="nothing")
     with pytest.raises(rondo.NotFound, match='"z"'):
         session.run({"z": X})
+
+
+def test_arrays_of_any_size_take_the_least_bucket(runtime):
+    graph = onnx_bytes.Graph()
+    graph.input("x", ["batch", "sequence", 2])
+    graph.ints("axes", [1])
+    graph.node("ReduceMean", ["x", "axes"], ["mean"], name="mean", keepdims=0)
+    graph.node("Relu", ["x"], ["y"], name="relu")
+    graph.output("y")
+    graph.output("mean")
+    plan = rondo.compile(onnx_bytes.model(graph), shapes={"batch": [1, 4], "sequence": [4, 16]})
+    assert sorted(plan.programs) == [f"main[batch={b},sequence={s}]" for b in (1, 4) for s in (16, 4)]
+    session = rondo.Session(plan, runtime)
+    for batch, sequence in ((1, 1), (3, 5), (4, 16), (2, 4)):
+        x = numpy.random.default_rng(batch).standard_normal((batch, sequence, 2)).astype(numpy.float32)
+        outputs = session.run({"x": x}, program="main" if batch == 4 else None)
+        assert numpy.array_equal(outputs["y"], numpy.maximum(x, 0))
+        assert numpy.allclose(outputs["mean"], x.mean(axis=1), atol=1e-6)
+    y = numpy.empty((3, 5, 2), numpy.float32)
+    assert session.run({"x": numpy.ones((3, 5, 2), numpy.float32)}, outputs={"y": y})["y"] is y
+    x = numpy.ones((2, 3, 2), numpy.float32)
+    assert numpy.array_equal(asyncio.run(session.run_async({"x": x}))["y"], x)
+    with pytest.raises(rondo.InvalidArgument, match='"batch" is 5; the buckets of "main" are for 1 to 4'):
+        session.run({"x": numpy.ones((5, 5, 2), numpy.float32)})
 
 
 def test_two_programs_that_take_the_same_are_not_guessed(runtime):

@@ -154,7 +154,8 @@ class Plans(unittest.TestCase):
             shapes = [f"one:N=1", "four:N=4", "sixteen:N=16"]
             run(OPTIONS.rondo, "compile", *line, "-o", plan, *[word for shape in shapes for word in ("--shape", shape)])
         else:
-            run(OPTIONS.rondo, "compile", model, "-o", plan)
+            buckets = ["--shape", "batch=1,4,16", "--shape", "sequence=4..16"] if name in ("sequences", "meeting") else []
+            run(OPTIONS.rondo, "compile", model, "-o", plan, *buckets)
         return plan
 
     @classmethod

@@ -78,6 +78,10 @@ class V2(Plans):
 
     def test_mistakes_are_sentences(self):
         x = floats("x", 2)
+        zeros = {"bool": "BOOL", "f16": "FP16", "f64": "FP64", "i8": "INT8", "u64": "UINT64", "i64": "INT64"}
+
+        def types(wrong):
+            return [wrong] + [{"name": name, "datatype": kind, "shape": [3], "data": [0, 0, 0]} for name, kind in zeros.items() if name != wrong["name"]]
         cases = [
             (404, "no model", "nothing", {"inputs": [x]}),
             (400, 'no list "inputs"', "rows", {}),
@@ -92,11 +96,12 @@ class V2(Plans):
             (400, "the model's is [-1,8]", "rows", {"inputs": [{**x, "shape": [16]}]}),
             (400, "the model's is [-1,8]", "rows", {"inputs": [{**x, "shape": ["2", 8]}]}),
             (400, "the model's is [-1,8]", "rows", {"inputs": [{**x, "shape": "wide"}]}),
-            (400, "has 17 rows; a request has 1 to 16", "rows", {"inputs": [floats("x", 17)]}),
-            (400, "has 0 rows", "rows", {"inputs": [{**x, "shape": [0, 8], "data": []}]}),
-            (400, "has -1 rows", "rows", {"inputs": [{**x, "shape": [-1, 8]}]}),
+            (400, '"batch" is 17; the buckets of "one" are for 1 to 16', "rows", {"inputs": [floats("x", 17)]}),
+            (400, '"batch" is 0', "rows", {"inputs": [{**x, "shape": [0, 8], "data": []}]}),
+            (400, '"batch" is 0', "rows", {"inputs": [{**x, "shape": [-1, 8]}]}),
             (400, "the model's is [-1,8]", "rows", {"inputs": [{**x, "shape": [2**70, 8]}]}),
-            (400, "rows; a request", "rows", {"inputs": [{**x, "shape": [2**63, 8]}]}),
+            (400, "the model's is [-1,8]", "rows", {"inputs": [{**x, "shape": [2**63, 8]}]}),
+            (400, '"batch" is 1099511627776', "rows", {"inputs": [{**x, "shape": [2**40, 8]}]}),
             (400, "has 15 elements", "rows", {"inputs": [{**x, "data": x["data"][1:]}]}),
             (400, "has 17 elements", "rows", {"inputs": [{**x, "data": x["data"] + [1]}]}),
             (400, '"a" is no FP32', "rows", {"inputs": [{**x, "data": x["data"][1:] + ["a"]}]}),
@@ -110,10 +115,10 @@ class V2(Plans):
             (400, '"id" is no text', "rows", {"inputs": [x], "id": 4}),
             (404, "there are: one, four, sixteen", "rows", {"inputs": [x], "parameters": {"program": "two"}}),
             (400, "number of microseconds", "rows", {"inputs": [x], "parameters": {"timeout": "soon"}}),
-            (400, "128 is no INT8", "types", {"inputs": [{"name": "i8", "datatype": "INT8", "shape": [3], "data": [128, 0, 0]}]}),
-            (400, "-1 is no UINT64", "types", {"inputs": [{"name": "u64", "datatype": "UINT64", "shape": [3], "data": [-1, 0, 0]}]}),
-            (400, "1.5 is no INT64", "types", {"inputs": [{"name": "i64", "datatype": "INT64", "shape": [3], "data": [1.5, 0, 0]}]}),
-            (400, "2 is no BOOL", "types", {"inputs": [{"name": "bool", "datatype": "BOOL", "shape": [3], "data": [2, 0, 0]}]}),
+            (400, "128 is no INT8", "types", {"inputs": types({"name": "i8", "datatype": "INT8", "shape": [3], "data": [128, 0, 0]})}),
+            (400, "-1 is no UINT64", "types", {"inputs": types({"name": "u64", "datatype": "UINT64", "shape": [3], "data": [-1, 0, 0]})}),
+            (400, "1.5 is no INT64", "types", {"inputs": types({"name": "i64", "datatype": "INT64", "shape": [3], "data": [1.5, 0, 0]})}),
+            (400, "2 is no BOOL", "types", {"inputs": types({"name": "bool", "datatype": "BOOL", "shape": [3], "data": [2, 0, 0]})}),
             (400, "index", "table", {"inputs": [{"name": "index", "datatype": "INT64", "shape": [4], "data": [0, 1, 2, 4]}]}),
         ]
         for status, sentence, model, request in cases:
@@ -182,6 +187,61 @@ class V2(Plans):
         self.assertEqual(self.server.infer("nothing", floats("x", 1), connection=connection)[0], 404)
         self.assertEqual(self.server.infer("rows", floats("x", 1), connection=connection)[0], 200)
         connection.close()
+
+
+def sequences(batch, sequence, shift=0.0):
+    """An input of the models `sequences` and `meeting`, and their outputs without a mean over the batch."""
+    data = [shift + (i * 7 % 11) - 5 for i in range(batch * sequence * 2)]
+    mean = [sum(data[(b * sequence + s) * 2 + d] for s in range(sequence)) / sequence for b in range(batch) for d in range(2)]
+    return {"name": "x", "datatype": "FP32", "shape": [batch, sequence, 2], "data": data}, [max(x, 0) for x in data], mean
+
+
+class Buckets(Plans):
+    """Plans compiled with several sizes of two dimensions: requests of any size up to the largest."""
+
+    plans = ("sequences", "meeting")
+
+    def check(self, server, batch, sequence, shift=0.0):
+        given, relu, mean = sequences(batch, sequence, shift)
+        status, answer = server.infer("sequences", given)
+        self.assertEqual(status, 200, answer)
+        y, means = answer["outputs"]
+        self.assertEqual((y["shape"], y["data"]), ([batch, sequence, 2], relu))
+        self.assertEqual(means["shape"], [batch, 1, 2])
+        for one, other in zip(means["data"], mean):
+            self.assertAlmostEqual(one, other, places=5)
+
+    def test_true_shapes_in_and_out(self):
+        with Server(self.folder("sequences")) as server:
+            about = server.get("/v2/models/sequences")[1]
+            self.assertEqual(about["inputs"][0]["shape"], [-1, -1, 2])
+            self.assertEqual([output["shape"] for output in about["outputs"]], [[-1, -1, 2], [-1, 1, 2]])
+            self.assertEqual(about["rondo"]["programs"][0]["most"], {"batch": 16, "sequence": 16})
+            self.assertEqual(len(about["rondo"]["programs"][0]["names"]), 9)
+            for batch, sequence in ((1, 1), (1, 4), (3, 5), (5, 16), (16, 16), (2, 7)):
+                self.check(server, batch, sequence)
+            for shape, sentence in (((17, 4), '"batch" is 17; the buckets of "main" are for 1 to 16'), ((1, 17), '"sequence" is 17')):
+                status, answer = server.infer("sequences", sequences(*shape)[0])
+                self.assertEqual(status, 400)
+                self.assertIn(sentence, answer["error"])
+
+    def test_requests_of_one_length_share_runs(self):
+        with Server(self.folder("sequences"), "--batch-delay", 20) as server:
+            with concurrent.futures.ThreadPoolExecutor(12) as pool:
+                list(pool.map(lambda i: self.check(server, 1 + i % 2, 3 + i % 3, float(i)), range(120)))
+            joined, runs = server.metric("rondo_serve_joined_total"), server.metric("rondo_serve_runs_total")
+            self.assertEqual(joined + runs, 120)
+            self.assertGreater(joined, 30)
+
+    def test_rows_that_meet_are_padded_and_not_joined(self):
+        with Server(self.folder("meeting"), "--batch-delay", 20) as server:
+            def one(i):
+                given, _, own = sequences(3, 5, float(i))
+                answer = server.infer("meeting", given)[1]["outputs"][1]["data"]
+                return max(abs(a - (own[k] - sum(own[k % 2::2]) / 3)) for k, a in enumerate(answer))
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                self.assertLess(max(pool.map(one, range(24))), 1e-4)
+            self.assertEqual(server.metric("rondo_serve_joined_total"), 0)
 
 
 class Joining(Plans):

@@ -36,6 +36,22 @@ ModelMaker Mixed() {
   return m;
 }
 
+// y = max(x, 0) and the mean over the sequence, of any batch and sequence; `meet`: and over the batch.
+ModelMaker Sequences(bool meet) {
+  ModelMaker m;
+  DescribePort(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"batch", "sequence", "2"});
+  m.Node("Relu", {"x"}, {"y"});
+  m.Ints("axes", {1});
+  m.Node("ReduceMean", {"x", "axes"}, {"own"});
+  m.Ints("rows", {0});
+  if (meet) m.Node("ReduceMean", {"own", "rows"}, {"all"});
+  if (meet) m.Node("Sub", {"own", "all"}, {"mean"});
+  if (!meet) m.Node("Identity", {"own"}, {"mean"});
+  m.Output("y");
+  m.Output("mean");
+  return m;
+}
+
 // The rows of a table; an index may be out of its bounds.
 ModelMaker Table() {
   ModelMaker m;
@@ -85,6 +101,8 @@ int main(int argc, char** argv) {
   const std::string folder = std::string(argv[1]) + "/";
   rondo::Save(rondo::Rows(), folder + "rows.onnx");
   rondo::Save(rondo::Mixed(), folder + "mixed.onnx");
+  rondo::Save(rondo::Sequences(false), folder + "sequences.onnx");
+  rondo::Save(rondo::Sequences(true), folder + "meeting.onnx");
   rondo::Save(rondo::Table(), folder + "table.onnx");
   rondo::Save(rondo::Types(), folder + "types.onnx");
   rondo::Save(rondo::Slow(), folder + "slow.onnx");

@@ -47,7 +47,7 @@ def field(tag, data):
 
 
 def value_info(name, dims, kind=FLOAT):
-    shape = b"".join(field(1, number(1, d)) for d in dims)
+    shape = b"".join(field(1, field(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
     return field(1, name) + field(2, field(1, number(1, kind) + field(2, shape)))
 
 

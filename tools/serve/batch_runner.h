@@ -1,12 +1,14 @@
-// BatchRunner: a session of a plan's pool, which runs jobs that go together: their rows one behind the other,
-// the rest of the program's rows filled up with copies of the first.
+// BatchRunner: a session of a plan's pool, which runs jobs that go together in the least program that holds
+// them.
 //
-// One thread. Keeps the memory of one batch.
+// One thread. Keeps the memory of what has to be padded.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "runtime/buckets/bucket_session.h"
 #include "runtime/session.h"
 #include "tools/serve/infer_job.h"
 
@@ -19,17 +21,19 @@ class BatchRunner {
 
   // Makes the session.
   Status Open();
+  // Takes the memory for jobs of these forms, in place of those before. They must outlive it.
+  void Prepare(const std::vector<BatchForm>& forms);
   // Runs them and fills in their outputs; the error, if any, is of all of them.
   Status Run(const std::vector<std::unique_ptr<InferJob>>& batch);
 
  private:
-  Status RunOnce(const std::vector<std::unique_ptr<InferJob>>& batch, const SizedProgram& program);
+  Status RunOnce(const std::vector<std::unique_ptr<InferJob>>& batch);
 
   const Runtime& runtime_;
   const Plan& plan_;
   const SessionOptions options_;
   Session session_;
-  std::vector<std::vector<uint8_t>> inputs_, outputs_;
+  std::map<const BatchForm*, std::unique_ptr<BucketSession>> forms_;
 };
 
 }  // namespace rondo::serve

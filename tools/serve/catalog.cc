@@ -64,7 +64,7 @@ Status Catalog::LoadForm(const Plan& plan, const std::string& folder, LoadedMode
         LanguageModel::Load(backend_, plan, options_.pool, options_.python, folder, model->counts);
     if (language.ok()) {
       model->language = language.Take();
-      model->forms = FindBatchForms(plan.data(), false);
+      RONDO_ASSIGN_OR_RETURN(model->forms, FindBatchForms(plan.data(), false));
       return Status::Ok();
     }
     if (language.status().code() != Code::kUnsupported) return language.status();

@@ -14,9 +14,9 @@ namespace rondo::serve {
 
 struct InferJob {
   const BatchForm* form = nullptr;
-  int64_t rows = 1;
-  // By port of the form: dense tensors of row_bytes * rows. Inputs point into `request` or `parsed`.
-  std::vector<const uint8_t*> inputs;
+  BucketFamily::Choice choice;  // of the form's family, for this request alone
+  // By port of the form: dense tensors. Inputs point into `request` or `parsed`.
+  std::vector<Input> inputs;
   std::vector<std::vector<uint8_t>> outputs;
   HttpRequest request;                       // whose body holds binary inputs
   std::vector<std::vector<uint8_t>> parsed;  // inputs that came as JSON
@@ -24,6 +24,12 @@ struct InferJob {
   std::function<bool()> unwanted;  // nobody waits any more
   // Called once, on any thread, with what came of it.
   std::function<void(InferJob* job, const Status& status)> done;
+
+  int64_t rows() const { return choice.lengths[form->rows]; }  // where the form joins
+  Shape OutputShape(size_t i) const { return form->output(i).ShapeOf(choice); }
+  uint64_t OutputBytes(size_t i) const {
+    return static_cast<uint64_t>(OutputShape(i).elements() * ByteSize(form->output(i).plan.dtype));
+  }
 };
 
 }  // namespace rondo::serve

@@ -14,6 +14,22 @@ void End(std::vector<std::unique_ptr<InferJob>>* dead) {
   dead->clear();
 }
 
+// Whether `job` may stand behind the others in a run.
+bool Fits(const std::vector<std::unique_ptr<InferJob>>& batch, int64_t rows, const InferJob& job) {
+  if (batch.empty()) return true;
+  const BatchForm& form = *batch.front()->form;
+  if (job.form != &form || !form.joins() || rows + job.rows() > form.most_rows()) return false;
+  if (batch.size() == kMostParts) return false;
+  for (uint32_t l = 0; l < form.family.lengths().size(); ++l)
+    if (l != form.rows && job.choice.lengths[l] != batch.front()->choice.lengths[l]) return false;
+  return true;
+}
+
+bool IsFull(const std::vector<std::unique_ptr<InferJob>>& batch, int64_t rows) {
+  const BatchForm& form = *batch.front()->form;
+  return !form.joins() || rows >= form.most_rows() || batch.size() == kMostParts;
+}
+
 }  // namespace
 
 JobQueue::Added JobQueue::Add(std::unique_ptr<InferJob>* job) {
@@ -34,18 +50,14 @@ void JobQueue::TakeFitting(std::vector<std::unique_ptr<InferJob>>* batch, int64_
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     InferJob& job = *it->second;
     const bool is_dead = IsDead(job);
-    const BatchForm* form = batch->empty() ? job.form : batch->front()->form;
-    const bool fits =
-        batch->empty() || (form->joins && job.form == form && *rows + job.rows <= form->most_rows());
-    if (!is_dead && !fits) {
+    if (!is_dead && !Fits(*batch, *rows, job)) {
       ++it;
       continue;
     }
-    if (!is_dead) *rows += job.rows;
+    if (!is_dead && job.form->joins()) *rows += job.rows();
     (is_dead ? dead : batch)->push_back(std::move(it->second));
     it = jobs_.erase(it);
-    if (!batch->empty() && (!batch->front()->form->joins || *rows >= batch->front()->form->most_rows()))
-      return;
+    if (!batch->empty() && IsFull(*batch, *rows)) return;
   }
 }
 
@@ -62,9 +74,8 @@ std::vector<std::unique_ptr<InferJob>> JobQueue::Take(std::chrono::microseconds 
     End(&dead);
     lock.lock();
   }
-  const BatchForm& form = *batch.front()->form;
   const Clock::time_point until = Clock::now() + delay;
-  while (form.joins && rows < form.most_rows() && !closed_ && delay.count() > 0) {
+  while (!IsFull(batch, rows) && !closed_ && delay.count() > 0) {
     if (changed_.wait_until(lock, until) == std::cv_status::timeout) break;
     TakeFitting(&batch, &rows, &dead);
   }

@@ -24,15 +24,21 @@ void Make(DType type, uint8_t* to, int64_t i, uint64_t seed) {
 Result<std::unique_ptr<InferJob>> RunMadeUp(const BatchForm& form, BatchRunner* runner, uint64_t others) {
   auto job = std::make_unique<InferJob>();
   job->form = &form;
-  job->rows = form.most_rows();
+  std::copy_n(form.family.buckets().back().rooms.begin(), form.family.lengths().size(), job->choice.lengths);
   job->deadline = Clock::now() + std::chrono::minutes(1);
-  for (const PortForm& port : form.inputs) {
-    std::vector<uint8_t>& bytes = job->parsed.emplace_back(port.row_bytes * static_cast<uint64_t>(job->rows));
-    const int64_t each = static_cast<int64_t>(port.row_bytes) / ByteSize(port.dtype);
-    for (int64_t i = 0; i < each * job->rows; ++i)
-      Make(port.dtype, bytes.data(), i, i < each ? 1 : others * 0x10001);
+  for (size_t i = 0; i < form.inputs.size(); ++i) {
+    const BucketPort& port = form.input(i).plan;
+    const int64_t elements = port.shape.elements(), of_row = elements / form.most_rows();
+    Input& input = job->inputs.emplace_back();
+    input.index = form.inputs[i];
+    input.dtype = port.dtype;
+    input.shape = port.shape;
+    input.bytes = static_cast<uint64_t>(elements * ByteSize(port.dtype));
+    std::vector<uint8_t>& bytes = job->parsed.emplace_back(input.bytes);
+    for (int64_t e = 0; e < elements; ++e)
+      Make(port.dtype, bytes.data(), e, e < of_row ? 1 : others * 0x10001);
+    input.data = bytes.data();
   }
-  for (const auto& bytes : job->parsed) job->inputs.push_back(bytes.data());
   std::vector<std::unique_ptr<InferJob>> batch;
   batch.push_back(std::move(job));
   RONDO_RETURN_IF_ERROR(runner->Run(batch));
@@ -48,9 +54,9 @@ Result<bool> FirstRowStays(const BatchForm& form, BatchRunner* runner) {
     RONDO_RETURN_IF_ERROR(result->status());
   }
   for (size_t i = 0; i < form.outputs.size(); ++i) {
-    const auto bytes = static_cast<ptrdiff_t>(form.outputs[i].row_bytes);
     const std::vector<uint8_t>&a = (*one)->outputs[i], &b = (*other)->outputs[i];
-    if (!std::equal(a.begin(), a.begin() + bytes, b.begin())) return false;
+    const auto of_row = static_cast<ptrdiff_t>(a.size()) / form.most_rows();
+    if (!std::equal(a.begin(), a.begin() + of_row, b.begin())) return false;
   }
   return true;
 }
@@ -58,21 +64,23 @@ Result<bool> FirstRowStays(const BatchForm& form, BatchRunner* runner) {
 }  // namespace
 
 Status KeepJoiningRows(const PlanData& plan, BatchRunner* runner, std::vector<BatchForm>* forms) {
-  std::vector<BatchForm> apart = FindBatchForms(plan, false), kept;
+  RONDO_ASSIGN_OR_RETURN(std::vector<BatchForm> apart, FindBatchForms(plan, false));
+  std::vector<BatchForm> kept;
+  runner->Prepare(*forms);
   for (BatchForm& form : *forms) {
-    bool joins = form.joins && form.most_rows() > 1;
-    if (joins) {
+    bool joins = true;
+    if (form.joins()) {
       RONDO_ASSIGN_OR_RETURN(joins, FirstRowStays(form, runner));
     }
-    if (joins || !form.joins) {
+    if (!joins && form.proven) form.rows = kNone;
+    if (joins || form.proven) {
       kept.push_back(std::move(form));
       continue;
     }
     for (BatchForm& own : apart) {
-      const bool is_of = std::any_of(form.programs.begin(), form.programs.end(), [&](const SizedProgram& p) {
-        return p.program == own.programs[0].program;
-      });
-      if (is_of) kept.push_back(std::move(own));
+      const std::string& program = own.programs[0];
+      if (std::find(form.programs.begin(), form.programs.end(), program) != form.programs.end())
+        kept.push_back(std::move(own));
     }
   }
   *forms = std::move(kept);

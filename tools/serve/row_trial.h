@@ -12,7 +12,8 @@
 
 namespace rondo::serve {
 
-// Takes `joins` away from the forms that fail the trial. An error is the session's.
+// Takes `rows` away from the forms that fail the trial; programs that the compiler did not make buckets are
+// then forms of their own. The runner must be prepared anew. An error is the session's.
 Status KeepJoiningRows(const PlanData& plan, BatchRunner* runner, std::vector<BatchForm>* forms);
 
 }  // namespace rondo::serve

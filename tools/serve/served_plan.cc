@@ -25,8 +25,9 @@ Result<std::unique_ptr<ServedPlan>> ServedPlan::Load(const Backend& backend, con
     RONDO_RETURN_IF_ERROR(served->runners_.back()->Open());
   }
   const PlanData& data = served->plan_.data();
-  served->forms_ = FindBatchForms(data, options.join);
+  RONDO_ASSIGN_OR_RETURN(served->forms_, FindBatchForms(data, options.join));
   if (options.join) RONDO_RETURN_IF_ERROR(KeepJoiningRows(data, served->runners_[0].get(), &served->forms_));
+  for (auto& runner : served->runners_) runner->Prepare(served->forms_);
   for (auto& runner : served->runners_)
     served->threads_.emplace_back([raw = served.get(), one = runner.get()] { raw->Work(one); });
   return served;

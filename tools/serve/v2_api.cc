@@ -22,15 +22,21 @@ HttpResponse JsonResponse(const json& value) {
   return response;
 }
 
-json PortsOf(const std::vector<PortForm>& ports, bool joins) {
+json PortsOf(const BatchForm& form, bool outputs) {
   json all = json::array();
-  for (const PortForm& port : ports) {
-    json dims = json::array();
-    for (int64_t d : port.shape) dims.push_back(d);
-    if (joins) dims[0] = -1;
-    all.push_back({{"name", port.name}, {"datatype", V2Name(port.dtype)}, {"shape", dims}});
+  for (size_t i = 0; i < (outputs ? form.outputs : form.inputs).size(); ++i) {
+    const BucketFamily::PaddedPort& port = outputs ? form.output(i) : form.input(i);
+    all.push_back({{"name", port.plan.name}, {"datatype", V2Name(port.plan.dtype)}, {"shape", DimsOf(port)}});
   }
   return all;
+}
+
+// The most that a request may have of each length.
+json MostOf(const BatchForm& form) {
+  json most = json::object();
+  for (size_t l = 0; l < form.family.lengths().size(); ++l)
+    most[form.family.lengths()[l]] = form.family.buckets().back().rooms[l];
+  return most;
 }
 
 }  // namespace
@@ -66,16 +72,15 @@ HttpResponse V2Api::Metadata(const LoadedModel& model) const {
                     {"versions", {std::to_string(model.version)}},
                     {"platform", "rondo_" + backend_.Name()}};
   const std::vector<BatchForm>& forms = model.forms;
-  described["inputs"] = PortsOf(forms[0].inputs, forms[0].joins);
-  described["outputs"] = PortsOf(forms[0].outputs, forms[0].joins);
+  described["inputs"] = PortsOf(forms[0], false);
+  described["outputs"] = PortsOf(forms[0], true);
   // What the protocol has no place for.
   for (const BatchForm& form : forms) {
-    json programs = json::array();
-    for (const SizedProgram& program : form.programs) programs.push_back(program.name);
-    described["rondo"]["programs"].push_back({{"names", programs},
-                                              {"inputs", PortsOf(form.inputs, form.joins)},
-                                              {"outputs", PortsOf(form.outputs, form.joins)},
-                                              {"most_rows", form.joins ? form.most_rows() : 0}});
+    described["rondo"]["programs"].push_back({{"names", form.programs},
+                                              {"inputs", PortsOf(form, false)},
+                                              {"outputs", PortsOf(form, true)},
+                                              {"most", MostOf(form)},
+                                              {"most_rows", form.joins() ? form.most_rows() : 0}});
   }
   described["rondo"]["bytes"] = model.bytes;
   return JsonResponse(described);

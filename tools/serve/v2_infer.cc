@@ -15,6 +15,7 @@ using nlohmann::json;
 namespace {
 
 constexpr uint64_t kTextBytes = 24;  // of an element in JSON, at most
+constexpr uint64_t kMostOfDim = uint64_t{1} << 40;
 
 Status Wrong(const std::string& sentence) {
   return Status::Error(Code::kInvalidArgument, "%s", sentence.c_str());
@@ -24,10 +25,9 @@ std::string Quoted(const std::string& name) { return "\"" + name.substr(0, 128) 
 
 std::string ShapeText(const json& dims) { return dims.dump(); }
 
-json DimsOf(const PortForm& port, const BatchForm& form) {
+json ListOf(const Shape& shape) {
   json dims = json::array();
-  for (int64_t d : port.shape) dims.push_back(d);
-  if (form.joins) dims[0] = -1;
+  for (int64_t d : shape) dims.push_back(d);
   return dims;
 }
 
@@ -92,9 +92,10 @@ class Parser {
     const json* program = Parameter(request, "program");
     std::string names;
     for (const BatchForm& form : forms_) {
-      for (const SizedProgram& sized : form.programs) {
-        names += (names.empty() ? "" : ", ") + sized.name;
-        if (program != nullptr && *program == sized.name) job_->form = &form;
+      if (program != nullptr && *program == form.family.name()) job_->form = &form;
+      for (const std::string& name : form.programs) {
+        names += (names.empty() ? "" : ", ") + name;
+        if (program != nullptr && *program == name) job_->form = &form;
       }
     }
     if (program == nullptr && forms_.size() == 1) job_->form = &forms_[0];
@@ -107,73 +108,83 @@ class Parser {
 
   Status ReadInputs(const json& request) {
     const BatchForm& form = *job_->form;
-    job_->inputs.assign(form.inputs.size(), nullptr);
-    job_->rows = form.joins ? 0 : 1;
+    job_->inputs.assign(form.inputs.size(), {});
     const json* inputs = Member(request, "inputs");
     if (inputs == nullptr || !inputs->is_array()) return Wrong("the request has no list \"inputs\"");
-    for (const json& input : *inputs) RONDO_RETURN_IF_ERROR(ReadInput(input));
+    std::vector<size_t> numbers;
+    for (const json& input : *inputs) RONDO_RETURN_IF_ERROR(ReadPort(input, &numbers));
     for (size_t i = 0; i < form.inputs.size(); ++i)
-      if (job_->inputs[i] == nullptr)
-        return Wrong("the input " + Quoted(form.inputs[i].name) + " is missing");
+      if (std::find(numbers.begin(), numbers.end(), i) == numbers.end())
+        return Wrong("the input " + Quoted(form.input(i).plan.name) + " is missing");
+    RONDO_ASSIGN_OR_RETURN(job_->choice, form.family.Choose({job_->inputs.data(), job_->inputs.size()}));
+    for (size_t i = 0; i < numbers.size(); ++i)
+      RONDO_RETURN_IF_ERROR(ReadTensor((*inputs)[i], &job_->inputs[numbers[i]]));
     if (binary_ != body_.size())
       return Wrong(std::to_string(body_.size() - binary_) +
                    " bytes behind the last tensor belong to no input");
-    if (form.joins && form.inputs.empty()) job_->rows = form.most_rows();
     return Status::Ok();
   }
 
-  Status ReadInput(const json& input) {
+  // Which input it is, and its shape.
+  Status ReadPort(const json& input, std::vector<size_t>* numbers) {
     const BatchForm& form = *job_->form;
     const json *name = Member(input, "name"), *type = Member(input, "datatype"),
                *dims = Member(input, "shape");
     if (name == nullptr || !name->is_string()) return Wrong("an input has no \"name\"");
     const std::string text = name->get<std::string>();
-    const auto port = std::find_if(form.inputs.begin(), form.inputs.end(),
-                                   [&](const PortForm& p) { return p.name == text; });
-    if (port == form.inputs.end())
+    size_t number = 0;
+    while (number < form.inputs.size() && form.input(number).plan.name != text) ++number;
+    if (number == form.inputs.size())
       return Status::Error(Code::kNotFound, "the model has no input %s", Quoted(text).c_str());
-    const size_t number = static_cast<size_t>(port - form.inputs.begin());
     const std::string where = "the input " + Quoted(text);
-    if (job_->inputs[number] != nullptr) return Wrong(where + " is given twice");
-    if (type == nullptr || *type != V2Name(port->dtype))
+    if (std::find(numbers->begin(), numbers->end(), number) != numbers->end())
+      return Wrong(where + " is given twice");
+    numbers->push_back(number);
+    const BucketFamily::PaddedPort& port = form.input(number);
+    if (type == nullptr || *type != V2Name(port.plan.dtype))
       return Wrong(where + " is of datatype " + (type == nullptr ? "none" : type->dump()) +
-                   "; the model has " + V2Name(port->dtype));
-    RONDO_RETURN_IF_ERROR(ReadRows(*port, dims, where));
-    const uint64_t bytes = port->row_bytes * static_cast<uint64_t>(job_->rows);
+                   "; the model has " + V2Name(port.plan.dtype));
+    Input& tensor = job_->inputs[number];
+    tensor.index = form.inputs[number];
+    tensor.dtype = port.plan.dtype;
+    return ReadShape(port, dims, where, &tensor.shape);
+  }
+
+  // What it holds, as many bytes as its shape has.
+  Status ReadTensor(const json& input, Input* tensor) {
+    const std::string where = "the input " + Quoted((*Member(input, "name")).get<std::string>());
+    const int64_t elements = tensor->shape.elements();
+    const uint64_t bytes = tensor->bytes = static_cast<uint64_t>(elements * ByteSize(tensor->dtype));
     if (const json* size = Parameter(input, "binary_data_size")) {
       if (*size != bytes || bytes > body_.size() - binary_)
         return Wrong(where + " has " + size->dump() + " bytes of binary data, of " +
                      std::to_string(body_.size() - binary_) + " behind the JSON; its shape needs " +
                      std::to_string(bytes));
-      job_->inputs[number] = reinterpret_cast<const uint8_t*>(body_.data()) + binary_;
+      tensor->data = reinterpret_cast<const uint8_t*>(body_.data()) + binary_;
       binary_ += bytes;
       return Status::Ok();
     }
     if (!job_->request.charge.Take(bytes)) return NoBytes();
     std::vector<uint8_t>& parsed = job_->parsed.emplace_back(std::max<uint64_t>(bytes, 1));
-    job_->inputs[number] = parsed.data();
-    return ReadData(Member(input, "data"), port->dtype, static_cast<int64_t>(bytes) / ByteSize(port->dtype),
-                    where, parsed.data());
+    tensor->data = parsed.data();
+    return ReadData(Member(input, "data"), tensor->dtype, elements, where, parsed.data());
   }
 
-  Status ReadRows(const PortForm& port, const json* dims, const std::string& where) {
-    const BatchForm& form = *job_->form;
-    const json wanted = DimsOf(port, form);
+  // Of the model's rank, and with its fixed dimensions; the family looks at the others.
+  static Status ReadShape(const BucketFamily::PaddedPort& port, const json* dims, const std::string& where,
+                          Shape* shape) {
+    const json wanted = DimsOf(port);
     bool fits = dims != nullptr && dims->is_array() && dims->size() == wanted.size();
-    for (size_t i = 0; fits && i < wanted.size(); ++i)
-      fits = (*dims)[i].is_number_integer() && ((form.joins && i == 0) || (*dims)[i] == wanted[i]);
-    if (!fits)
-      return Wrong(where + " has the shape " + (dims == nullptr ? "none" : ShapeText(*dims).substr(0, 128)) +
-                   "; the model's is " + ShapeText(wanted));
-    if (!form.joins) return Status::Ok();
-    const json& rows = (*dims)[0];
-    if (rows < 1 || rows > form.most_rows())
-      return Wrong(where + " has " + rows.dump() + " rows; a request has 1 to " +
-                   std::to_string(form.most_rows()));
-    if (job_->rows != 0 && rows != job_->rows)
-      return Wrong(where + " has " + rows.dump() + " rows, another input " + std::to_string(job_->rows));
-    job_->rows = rows.get<int64_t>();
-    return Status::Ok();
+    *shape = port.plan.shape;
+    for (size_t i = 0; fits && i < wanted.size(); ++i) {
+      const json& dim = (*dims)[i];
+      fits = dim.is_number_integer() && (!dim.is_number_unsigned() || dim.get<uint64_t>() <= kMostOfDim) &&
+             (wanted[i] == -1 || dim == wanted[i]);
+      if (fits) (*shape)[static_cast<int>(i)] = dim.get<int64_t>();
+    }
+    if (fits) return Status::Ok();
+    return Wrong(where + " has the shape " + (dims == nullptr ? "none" : ShapeText(*dims).substr(0, 128)) +
+                 "; the model's is " + ShapeText(wanted));
   }
 
   // Flat or nested lists of numbers.
@@ -237,13 +248,12 @@ class Parser {
       for (const json& output : *outputs) RONDO_RETURN_IF_ERROR(ReadOutput(output, binary));
     }
     uint64_t bytes = 0;
-    for (const PortForm& port : form.outputs) bytes += port.row_bytes;
+    for (size_t i = 0; i < form.outputs.size(); ++i) bytes += job_->OutputBytes(i);
     for (const InferAnswer::Wanted& wanted : answer_->outputs) {
-      const PortForm& port = form.outputs[wanted.output];
-      bytes += wanted.binary ? port.row_bytes
-                             : port.row_bytes / static_cast<uint64_t>(ByteSize(port.dtype)) * kTextBytes;
+      const auto elements = static_cast<uint64_t>(job_->OutputShape(wanted.output).elements());
+      bytes += wanted.binary ? job_->OutputBytes(wanted.output) : elements * kTextBytes;
     }
-    return job_->request.charge.Take(bytes * static_cast<uint64_t>(job_->rows)) ? Status::Ok() : NoBytes();
+    return job_->request.charge.Take(bytes) ? Status::Ok() : NoBytes();
   }
 
   Status ReadOutput(const json& output, bool binary) {
@@ -255,7 +265,7 @@ class Parser {
       return Wrong("the output " + Quoted(text) + ": classification is not supported");
     if (const json* own = Parameter(output, "binary_data")) binary = *own == true;
     for (size_t i = 0; i < form.outputs.size(); ++i) {
-      if (form.outputs[i].name != text) continue;
+      if (form.output(i).plan.name != text) continue;
       const bool twice = std::any_of(answer_->outputs.begin(), answer_->outputs.end(),
                                      [&](const InferAnswer::Wanted& other) { return other.output == i; });
       if (twice) return Wrong("the output " + Quoted(text) + " is wanted twice");
@@ -296,6 +306,12 @@ void AppendElement(DType type, const uint8_t* data, int64_t i, std::string* to) 
 
 }  // namespace
 
+json DimsOf(const BucketFamily::PaddedPort& port) {
+  json dims = ListOf(port.plan.shape);
+  for (const BucketDim& dim : port.dims) dims[dim.dim] = -1;
+  return dims;
+}
+
 Status ParseInfer(const std::vector<BatchForm>& forms, InferJob* job, InferAnswer* answer) {
   return Parser(forms, job, answer).Run();
 }
@@ -307,13 +323,11 @@ HttpResponse InferResponse(const InferJob& job, const InferAnswer& answer) {
   text += ",\"outputs\":[";
   std::string binary;
   for (const InferAnswer::Wanted& wanted : answer.outputs) {
-    const PortForm& port = job.form->outputs[wanted.output];
+    const BucketPort& port = job.form->output(wanted.output).plan;
     const std::vector<uint8_t>& bytes = job.outputs[wanted.output];
-    json dims = DimsOf(port, *job.form);
-    if (job.form->joins) dims[0] = job.rows;
     if (text.back() != '[') text += ",";
     text += "{\"name\":" + json(port.name).dump() + ",\"datatype\":\"" + V2Name(port.dtype) +
-            "\",\"shape\":" + ShapeText(dims);
+            "\",\"shape\":" + ShapeText(ListOf(job.OutputShape(wanted.output)));
     if (wanted.binary) {
       text += ",\"parameters\":{\"binary_data_size\":" + std::to_string(bytes.size()) + "}}";
       binary.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());

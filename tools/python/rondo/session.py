@@ -46,7 +46,7 @@ class Session(_rondo.Session):
     async def run_async(self, inputs: dict[str, Any], *, program: str | None = None,
                         outputs: dict[str, Any] | Iterable[str] | None = None,
                         timeout: float | None = None) -> dict[str, Any]:
-        """`run`, awaitable: one of the runtime's async_workers executes it. The inputs must not change until it has ended.
+        """`run`, awaitable: one of the runtime's async_workers executes it, or a thread of asyncio's where a bucket pads. The inputs must not change until it has ended.
 
         Cancelling the task cancels the run; the task ends when the run has, and the session is then free.
         """
@@ -66,7 +66,8 @@ class Session(_rondo.Session):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, results, error)
 
-        self._start(inputs, done, program, outputs, timeout)
+        if not self._start(inputs, done, program, outputs, timeout):
+            ended = asyncio.ensure_future(asyncio.to_thread(self.run, inputs, program=program, outputs=outputs, timeout=timeout))
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:

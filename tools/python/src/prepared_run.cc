@@ -86,9 +86,10 @@ const Port* AnyPort(const OpenPlan& plan, const std::string& name) {
   return nullptr;
 }
 
-// By the exact shapes of all inputs. A choice by the least program that holds them belongs here, too.
-const Program& ChosenProgram(const OpenPlan& plan, const Place& place, const Named& inputs) {
-  if (plan.programs.size() == 1) return plan.programs[0];
+// By the exact shapes of all inputs. Null where none has them, and there are buckets.
+const Program* ChosenProgram(const OpenPlan& plan, const Place& place, const Families& families,
+                             const Named& inputs) {
+  if (plan.programs.size() == 1 && families.empty()) return &plan.programs[0];
   std::vector<Array> arrays;
   for (const auto& [name, object] : inputs) {
     const Port* port = AnyPort(plan, name);
@@ -99,15 +100,41 @@ const Program& ChosenProgram(const OpenPlan& plan, const Place& place, const Nam
   for (const Program& program : plan.programs) {
     if (Takes(program, inputs, arrays)) fitting.push_back(&program);
   }
+  if (fitting.empty() && families.size() == 1) return nullptr;
   if (fitting.size() != 1) RefuseChoice(plan, inputs, arrays, fitting);
-  return *fitting[0];
+  return fitting[0];
+}
+
+// The buckets that are meant; null if a program is.
+Buckets* NamedFamily(Families* families, nb::handle program) {
+  if (!nb::isinstance<nb::str>(program)) return nullptr;
+  const auto found = families->find(nb::cast<std::string>(program));
+  return found == families->end() ? nullptr : &found->second;
+}
+
+// The program of a family that arrays of these shapes take.
+const Program& ProgramFor(const OpenPlan& plan, const Place& place, const Buckets& buckets,
+                          const Named& inputs) {
+  std::vector<Array> arrays;
+  std::vector<Tensor> tensors;
+  for (const auto& [name, object] : inputs) {
+    const Port* port = AnyPort(plan, name);
+    if (port == nullptr) Raise(kNotFound, "no program of the plan has an input \"" + name + "\"");
+    arrays.push_back(TakeArray(object, *port, false, place));
+    tensors.push_back(arrays.back().TensorFor(*port));
+  }
+  uint32_t program = 0;
+  Check(buckets.Choose(tensors, &program));
+  return plan.programs[program];
 }
 
 class Preparation {
  public:
-  Preparation(const OpenPlan& plan, const Place& place, const Program& program, PreparedRun* run)
+  Preparation(const OpenPlan& plan, const Place& place, const Program& program, Buckets* buckets,
+              PreparedRun* run)
       : plan_(plan), place_(place), program_(program), run_(*run) {
     run_.program = program.index;
+    run_.buckets = buckets;
   }
 
   void TakeInputs(const Named& inputs) {
@@ -135,19 +162,39 @@ class Preparation {
   }
 
  private:
+  // Padding is copied into, and outputs are cut, in the host's memory.
   void Add(Array array, const Port& port, std::vector<Tensor>* tensors) {
+    if (place_.gpus == nullptr && run_.buckets != nullptr) array.memory = RONDO_HOST_MEMORY;
     tensors->push_back(array.TensorFor(port));
     run_.arrays.push_back(std::move(array));
   }
 
-  void MakeOutput(const Port& port) {
-    NewArray made = MakeArray(port, on_gpu_ && !port.is_state, place_);
+  // An output as this run gives it.
+  const Port& TrueOutput(const Port& port) {
+    if (run_.buckets == nullptr) return port;
+    Port& cut = run_.ports.emplace_back(port);
+    uint32_t rank = 0;
+    int64_t dims[RONDO_MAX_RANK];
+    Check(run_.buckets->OutputShape(run_.inputs, port.name.c_str(), &rank, dims));
+    int64_t whole = 1, own = 1;
+    for (uint32_t d = 0; d < rank; ++d) {
+      whole *= port.shape[d];
+      own *= dims[d];
+    }
+    cut.shape.assign(dims, dims + rank);
+    cut.bytes = port.bytes / static_cast<uint64_t>(whole) * static_cast<uint64_t>(own);
+    return cut;
+  }
+
+  void MakeOutput(const Port& whole) {
+    const Port& port = TrueOutput(whole);
+    NewArray made = MakeArray(port, on_gpu_ && !port.is_state && port.shape == whole.shape, place_);
     Add(std::move(made.array), port, &run_.outputs);
     run_.results[Str(port.name)] = made.seen;
   }
 
   void TakeOutput(const std::string& name, nb::handle object) {
-    const Port& port = PortOf(plan_, program_, name, true);
+    const Port& port = TrueOutput(PortOf(plan_, program_, name, true));
     Array array = TakeArray(object, port, true, place_);
     if (array.type->dtype != port.dtype || array.shape() != port.shape) {
       Raise(kInvalidArgument,
@@ -177,12 +224,19 @@ std::string PreparedRun::WaitForProducers(Gpus* gpus) const {
   return "";
 }
 
-PreparedRun Prepare(const OpenPlan& plan, const Place& place, nb::handle inputs, nb::handle program,
-                    nb::handle outputs) {
+PreparedRun Prepare(const OpenPlan& plan, const Place& place, Families* families, nb::handle inputs,
+                    nb::handle program, nb::handle outputs) {
   const Named given = Items(inputs, "input");
-  const Program& chosen = program.is_none() ? ChosenProgram(plan, place, given) : NamedProgram(plan, program);
+  Buckets* buckets = NamedFamily(families, program);
+  const Program* chosen = buckets != nullptr  ? nullptr
+                          : program.is_none() ? ChosenProgram(plan, place, *families, given)
+                                              : &NamedProgram(plan, program);
+  if (chosen == nullptr) {
+    if (buckets == nullptr) buckets = &families->begin()->second;
+    chosen = &ProgramFor(plan, place, *buckets, given);
+  }
   PreparedRun run;
-  Preparation preparation(plan, place, chosen, &run);
+  Preparation preparation(plan, place, *chosen, buckets, &run);
   preparation.TakeInputs(given);
   preparation.TakeOutputs(outputs);
   return run;

@@ -22,6 +22,7 @@ struct OpenSession {
   std::shared_ptr<const OpenPlan> plan;
   std::shared_ptr<OpenRuntime> runtime;
   Session session;
+  Families families;
   ~OpenSession() {
     if (!MadeHere(runtime->process)) new Session(std::move(session));  // its runs were the parent's
   }
@@ -106,6 +107,7 @@ class SessionObject {
     {
       nb::gil_scoped_release unlocked;
       error = Session::Create(open_->runtime->runtime, open_->plan->plan, &open_->session, &options);
+      if (!error) error = MakeFamilies(open_.get());
     }
     Check(error);
   }
@@ -114,20 +116,25 @@ class SessionObject {
 
   nb::dict Run(nb::handle inputs, nb::handle program, nb::handle outputs, nb::handle timeout, bool stepwise) {
     const std::shared_ptr<OpenSession> open = Open();
-    const PreparedRun run = Prepare(*open->plan, open->runtime->place, inputs, program, outputs);
+    const PreparedRun run =
+        Prepare(*open->plan, open->runtime->place, &open->families, inputs, program, outputs);
     const rondo_run_options options = OptionsOf(timeout, stepwise);
     Call(*open, [&](Session& session, std::string* wrong) {
       *wrong = run.WaitForProducers(open->runtime->place.gpus);
-      return wrong->empty() ? session.Run(run.program, run.inputs, run.outputs, &options) : Error();
+      if (!wrong->empty()) return Error();
+      return run.buckets != nullptr ? run.buckets->Run(run.inputs, run.outputs, &options)
+                                    : session.Run(run.program, run.inputs, run.outputs, &options);
     });
     return run.results;
   }
 
-  void Start(nb::handle inputs, nb::object done, nb::handle program, nb::handle outputs, nb::handle timeout) {
+  // False where the inputs have to be padded, which no thread of the runtime's does: nothing is started.
+  bool Start(nb::handle inputs, nb::object done, nb::handle program, nb::handle outputs, nb::handle timeout) {
     const std::shared_ptr<OpenSession> open = Open();
     auto run = std::make_unique<AsyncRun>();
     run->session = open;
-    run->prepared = Prepare(*open->plan, open->runtime->place, inputs, program, outputs);
+    run->prepared = Prepare(*open->plan, open->runtime->place, &open->families, inputs, program, outputs);
+    if (run->prepared->buckets != nullptr) return false;
     run->done = std::move(done);
     const rondo_run_options options = OptionsOf(timeout, false);
     UnderWay().Add(open.get());
@@ -146,6 +153,7 @@ class SessionObject {
       if (!accepted) UnderWay().Remove(open.get());
       throw;
     }
+    return true;
   }
 
   // Not a use of the session: any thread, at any moment.
@@ -215,6 +223,20 @@ class SessionObject {
   }
 
  private:
+  // Programs called "NAME[LENGTH=N]" may be buckets of NAME.
+  static Error MakeFamilies(OpenSession* open) {
+    for (const Program& program : open->plan->programs) {
+      const size_t end = program.name.find('[');
+      const std::string name = program.name.substr(0, end);
+      if (end == std::string::npos || open->families.count(name) != 0) continue;
+      Buckets buckets;
+      Error error = Buckets::Create(open->plan->plan, open->session, &buckets, name.c_str());
+      if (error && error.code() != RONDO_NOT_FOUND) return error;
+      if (!error) open->families.emplace(name, std::move(buckets));
+    }
+    return Error();
+  }
+
   static void CheckProcess(const OpenSession& open) {
     if (MadeHere(open.runtime->process)) return;
     Raise(kFailedPrecondition,
@@ -283,7 +305,9 @@ void DeclareSession(nb::module_& m) {
                    "= None, timeout: float | None = None, "
                    "stepwise: bool = False) -> dict[str, typing.Any]"),
            "Runs a program on arrays by name and returns its outputs by name.\n\n"
-           "program: may be left out where the inputs' names, types and shapes say which. outputs: names, or "
+           "program: may be left out where the inputs' names, types and shapes say which; of buckets, the "
+           "least "
+           "that holds them, and outputs have the true shapes. outputs: names, or "
            "arrays "
            "to be written; left out, all outputs but states. timeout: seconds. stepwise: without graphs, to "
            "find "
