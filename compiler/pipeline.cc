@@ -86,6 +86,11 @@ constexpr PipelineEntry kPipeline[] = {
      "have them unpacked in each run"},
     {"simplify_windows", Graph<passes::SimplifyWindows>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "pools of one window are reductions; for GPUs, convolutions that are matmuls are matmuls"},
+    {"fold_score_bias", GraphAndBodies<passes::FoldScoreBias>, kEach, kOptional, kGpus, Leaves::kGraph,
+     kPaired,
+     "a bias of scores that says one number for many keys (relative rows and columns of pictures) is "
+     "features of "
+     "queries and keys"},
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,

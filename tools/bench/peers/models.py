@@ -72,13 +72,17 @@ class DecoderLayer(nn.Module):
         self.register_buffer("keys", torch.zeros(batch, kv_heads, cache, self.head))
         self.register_buffer("values", torch.zeros(batch, kv_heads, cache, self.head))
 
+    def written(self, k, v, positions):
+        """The caches with new keys and values at these positions: this layer's own, in place."""
+        self.keys[:, :, positions] = k
+        self.values[:, :, positions] = v
+        return self.keys, self.values
+
     def forward(self, x, positions, cos, sin, mask):
         parts = self.qkv(self.norm_attention(x)).split(self.sizes, dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.head)).transpose(1, 2) for part in parts)
-        self.keys[:, :, positions] = rotated(k, cos, sin)
-        self.values[:, :, positions] = v
-        attended = F.scaled_dot_product_attention(rotated(q, cos, sin), self.keys, self.values, attn_mask=mask,
-                                                  enable_gqa=True)
+        keys, values = self.written(rotated(k, cos, sin), v, positions)
+        attended = F.scaled_dot_product_attention(rotated(q, cos, sin), keys, values, attn_mask=mask, enable_gqa=True)
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         gate, up = self.gate_up(self.norm_hidden(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
@@ -105,6 +109,25 @@ class Decoder(nn.Module):
         for layer in self.layers:
             x = layer(x, positions, cos, sin, mask[None, None])
         return self.predict(self.norm(x)[:, -1])
+
+
+class DecoderWithPorts(nn.Module):
+    """A decoder whose caches are inputs and outputs, as an ONNX graph has them: keys and values of each layer in turn."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, tokens, positions, caches):
+        before, after = iter(caches), []
+
+        def written(k, v, positions):
+            after.extend([next(before).index_copy(2, positions, k), next(before).index_copy(2, positions, v)])
+            return after[-2:]
+
+        for layer in self.decoder.layers:
+            layer.written = written
+        return self.decoder(tokens, positions), after
 
 
 def make_encoder(batch, tokens, *shape):

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as collectives
 
 import models
-from peers import graph_of
+from torch_times import graph_of
 
 # Layers, width, heads, heads of keys and values, hidden columns.
 SHAPES = {

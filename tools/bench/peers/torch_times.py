@@ -19,6 +19,16 @@ def graph_of(model, inputs):
     return graph.replay
 
 
+def compiled(mode):
+    """How torch.compile's call in this mode is made, warmed up."""
+    def make(model, inputs):
+        fast = torch.compile(model, mode=mode, fullgraph=True)
+        for _ in range(4):
+            fast(*inputs)
+        return lambda: fast(*inputs)
+    return make
+
+
 def event_times(call, runs=60):
     """The median of so many calls, in microseconds."""
     for _ in range(10):
