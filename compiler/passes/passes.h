@@ -33,8 +33,8 @@ Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options)
 Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
 // Attention with a sink is its products and softmax instead: no kernel knows sinks.
 Result<PassResult> DecomposeSinks(ir::Graph* graph, const PassOptions& options);
-// Of 16-bit attention on tensor cores, an added mask that is a sum of matmuls, each of which says one number for many keys, is
-// features of queries and keys instead.
+// Of 16-bit attention on tensor cores, an added mask that is a sum of matmuls, each of which says one number
+// for many keys, is features of queries and keys instead.
 Result<PassResult> FoldScoreBias(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
 Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options);
