@@ -15,7 +15,9 @@ function(run)
 endfunction()
 
 file(REMOVE_RECURSE ${work})
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${stage} --component rondo)
+foreach(component runtime development)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${stage} --component ${component})
+endforeach()
 # Moved: nothing in the installed tree may name the place it was made for.
 file(RENAME ${stage} ${work}/moved)
 set(stage ${work}/moved)

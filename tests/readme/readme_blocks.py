@@ -32,6 +32,8 @@ ELSEWHERE = {
     r"\S*rondo generate t5.rondo": "the same",
     r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
     r"pip (install|wheel) \.": "builds all of Rondo; tests/python installs a wheel of this build",
+    r"apt install ": "needs root; tests/embed/package_test.sh unpacks the packages and uses them",
+    r"docker ": "builds all of Rondo in a container",
     r"strip ": "carries binaries to another machine",
 }
 
@@ -187,7 +189,8 @@ class Runner:
         """The installed tree, once."""
         prefix = self.work / "prefix"
         if not prefix.exists():
-            self.must(["cmake", "--install", self.options.build, "--prefix", str(prefix), "--component", "rondo"])
+            for component in ("runtime", "development"):
+                self.must(["cmake", "--install", self.options.build, "--prefix", str(prefix), "--component", component])
         return prefix
 
     def project(self, block, text, sources=()):

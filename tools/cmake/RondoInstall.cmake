@@ -7,6 +7,9 @@
 #   rondo::buckets                               shared
 #   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
 #                                                librondo_verify (shared)
+#
+# The components, a Debian package each (RondoPackage.cmake): runtime (shared libraries), development (what programs are built
+# with), tools (the commands).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -21,7 +24,7 @@ function(rondo_install_header path)
   configure_file(${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new
                  ${PROJECT_BINARY_DIR}/package/include/rondo/${name} COPYONLY)
   install(FILES ${PROJECT_BINARY_DIR}/package/include/rondo/${name}
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT rondo)
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT development)
 endfunction()
 
 # A static library of all objects of others, so that users have one file to link.
@@ -38,8 +41,9 @@ endfunction()
 function(rondo_export target name)
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS ${target} EXPORT rondo_targets COMPONENT rondo
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${target} EXPORT rondo_targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 endfunction()
 
 # NAME.pc, where `flags` come after the library's own.
@@ -58,7 +62,7 @@ Cflags: -I\${includedir}
 Libs: -L\${libdir} ${flags}
 Libs.private: -lstdc++ -lm -lpthread -ldl
 ")
-  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT rondo)
+  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endfunction()
 
 # Call when all targets exist.
@@ -113,7 +117,7 @@ function(rondo_install)
     rondo_pkg_config(rondo-cuda "Rondo's driver for NVIDIA GPUs" rondo -lrondo_cuda)
   endif()
 
-  install(EXPORT rondo_targets NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package} COMPONENT rondo)
+  install(EXPORT rondo_targets NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package} COMPONENT development)
   file(WRITE ${PROJECT_BINARY_DIR}/package/rondo-config.cmake
 "include(CMakeFindDependencyMacro)
 find_dependency(Threads)
@@ -128,7 +132,7 @@ endif()
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rondo-config-version.cmake
                                    COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/package/rondo-config.cmake ${PROJECT_BINARY_DIR}/package/rondo-config-version.cmake
-          DESTINATION ${package} COMPONENT rondo)
+          DESTINATION ${package} COMPONENT development)
   if(TARGET rondo)
     install(TARGETS rondo COMPONENT tools)
     install(PROGRAMS ${PROJECT_SOURCE_DIR}/tools/generate DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME rondo-generate COMPONENT tools)

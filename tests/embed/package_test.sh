@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The Debian packages: unpacked into an empty root, they are enough to build a C program and to run it and the command.
+#   package_test.sh BUILD CMAKE CONSUMER.c PLAN WORK VERSION
+set -euo pipefail
+build=$1 cmake=$2 consumer=$3 plan=$4 work=$5 version=$6
+fail() { echo "FAILED: $*" >&2; exit 1; }
+rm -rf "$work"
+mkdir -p "$work/root"
+cd "$work"
+"$(dirname "$cmake")/cpack" -G DEB --config "$build/CPackConfig.cmake" -B "$work/debs" >cpack.log 2>&1 || { cat cpack.log; fail "cpack"; }
+
+major=${version%%.*}
+of() { echo "$work/debs/$1_${version}_$(dpkg --print-architecture).deb"; }
+for package in "librondo$major" librondo-dev rondo; do
+  dpkg-deb --contents "$(of $package)" | awk '!/^d/ { print $6 }' >>files
+  dpkg-deb -x "$(of $package)" root
+done
+[ "$(wc -l <files)" = "$(sort -u files | wc -l)" ] || fail "two packages have a file in common: $(sort files | uniq -d)"
+[ "$(dpkg-deb -f "$(of librondo-dev)" Depends)" = "librondo$major (= $version)" ] || fail "librondo-dev does not depend on its libraries"
+# What binaries are linked with is asked for, and is here in a version that is new enough.
+for package in "librondo$major" rondo; do
+  depends=$(dpkg-deb -f "$(of $package)" Depends)
+  grep -q 'libstdc++6 (>=' <<<"$depends" || fail "$package depends on: $depends"
+done
+dpkg-deb -c "$(of "librondo$major")" >shown
+grep -q "librondo.so.$version" shown || fail "the shared library is not in librondo$major"
+if grep -q '\.so$\|\.h$\|\.a$' shown; then fail "librondo$major holds what only development needs"; fi
+
+# A project in C, against that root.
+mkdir project
+cp "$consumer" project/consumer.c
+project() { # VERSION that it asks for
+  cat >project/CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES C)
+find_package(rondo $1 REQUIRED)
+add_executable(consumer consumer.c)
+target_link_libraries(consumer PRIVATE rondo::runtime rondo::host)
+END
+  rm -rf project/build
+  "$cmake" -S project -B project/build -DCMAKE_PREFIX_PATH="$work/root/usr" -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF >project.log 2>&1
+}
+project "${version%.*}" || { cat project.log; fail "find_package(rondo ${version%.*})"; }
+"$cmake" --build project/build >project.log 2>&1 || { cat project.log; fail "building the program"; }
+project/build/consumer "$plan" >said || fail "the program: $(cat said)"
+ldd project/build/consumer >linked
+grep -q "librondo.so.$major => $work/root/usr/lib" linked || fail "the program does not use the package's library: $(cat linked)"
+# One that needs a newer release than this is told so.
+newer="${version%.*}.$((${version##*.} + 1))"
+if project "$newer"; then fail "find_package(rondo $newer) takes $version"; fi
+grep -q "requested version \"$newer\"" project.log || { cat project.log; fail "the refusal of $newer"; }
+grep -q "version: $version" project.log || fail "the refusal does not say which version is there"
+
+# The command, with nothing but its package and the system's.
+env -i PATH=/usr/bin:/bin "$work/root/usr/bin/rondo" --version >said
+grep -q "^rondo $version " said || fail "the command says: $(cat said)"
+env -i PATH=/usr/bin:/bin "$work/root/usr/bin/rondo" check "$plan" >said || fail "rondo check: $(cat said)"
+echo "$(wc -l <files) files in $(ls debs/*.deb | wc -l) packages; $(cat said)"
