@@ -42,6 +42,7 @@ NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo check \S+ --kernels", r"\S*rondo run 
 
 CPP_FRAME = """
 #include <rondo/rondo_host.h>
+#include <rondo/rondo_trust.h>
 #include <cstdint>
 #include <vector>
 #include <rondo/rondo.hpp>
@@ -189,7 +190,7 @@ class Runner:
         """The installed tree, once."""
         prefix = self.work / "prefix"
         if not prefix.exists():
-            for component in ("runtime", "development"):
+            for component in ("runtime", "trust", "development"):
                 self.must(["cmake", "--install", self.options.build, "--prefix", str(prefix), "--component", component])
         return prefix
 
@@ -211,7 +212,7 @@ class Runner:
         if "TEST_F(" in block.text:  # a whole test program
             return self.project(block, TEST_FRAME, [("block.cc", block.text)])
         text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
-                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host)\n"
+                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host rondo::trust)\n"
                               "target_link_libraries(service PRIVATE rondo::runtime)\n"
                               "target_link_libraries(service_test PRIVATE rondo::testing GTest::gtest_main)")
         self.project(block, text, [("block.cc", CPP_FRAME % block.text)])

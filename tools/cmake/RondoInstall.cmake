@@ -4,12 +4,12 @@
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
-#   rondo::buckets                               shared
+#   rondo::buckets, rondo::trust                 shared
 #   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
 #                                                librondo_verify (shared)
 #
-# The components, a Debian package each (RondoPackage.cmake): runtime (shared libraries), development (what programs are built
-# with), tools (the commands).
+# The components, a Debian package each (RondoPackage.cmake): runtime (shared libraries), trust (librondo_trust, which alone needs
+# libsodium), development (what programs are built with), tools (the commands).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -38,12 +38,13 @@ function(rondo_merged_library name output_name)
                         ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package/lib)
 endfunction()
 
-function(rondo_export target name)
+# `component`: of a shared library's file.
+function(rondo_export target name component)
   target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS ${target} EXPORT rondo_targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT development)
 endfunction()
 
 # NAME.pc, where `flags` come after the library's own.
@@ -81,15 +82,20 @@ function(rondo_install)
 
   rondo_merged_library(rondo_static rondo rondo_core rondo_plan rondo_runtime)
   target_link_libraries(rondo_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
-  rondo_export(rondo_shared runtime)
-  rondo_export(rondo_static runtime_static)
-  rondo_export(rondo_verify_shared verify)
+  rondo_export(rondo_shared runtime runtime)
+  rondo_export(rondo_static runtime_static development)
+  rondo_export(rondo_verify_shared verify runtime)
   target_link_libraries(rondo_testing INTERFACE rondo_shared rondo_verify_shared)
-  rondo_export(rondo_testing testing)
+  rondo_export(rondo_testing testing development)
   rondo_install_header(runtime/buckets/rondo_buckets.h)
   rondo_install_header(runtime/buckets/rondo_buckets.hpp)
-  rondo_export(rondo_buckets_shared buckets)
+  rondo_export(rondo_buckets_shared buckets runtime)
   rondo_pkg_config(rondo-buckets "Runs of true shape over Rondo's plans with buckets" rondo -lrondo_buckets)
+  if(TARGET rondo_trust_shared)
+    rondo_install_header(tools/trust/rondo_trust.h)
+    rondo_export(rondo_trust_shared trust trust)
+    rondo_pkg_config(rondo-trust "Checks who signed a plan of Rondo" "" -lrondo_trust)
+  endif()
   rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
 
   if(TARGET rondo_host_shared)
@@ -103,8 +109,8 @@ function(rondo_install)
     endforeach()
     rondo_merged_library(rondo_host_static rondo_host rondo_host rondo_host_driver rondo_processes rondo_op_calls rondo_custom_op ${engines})
     target_link_libraries(rondo_host_static INTERFACE rondo_static)
-    rondo_export(rondo_host_shared host)
-    rondo_export(rondo_host_static host_static)
+    rondo_export(rondo_host_shared host runtime)
+    rondo_export(rondo_host_static host_static development)
     rondo_pkg_config(rondo-host "Rondo's driver for CPUs" rondo -lrondo_host)
   endif()
 
@@ -112,8 +118,8 @@ function(rondo_install)
     rondo_install_header(drivers/capi/rondo_cuda.h)
     rondo_merged_library(rondo_cuda_static rondo_cuda rondo_cuda rondo_cuda_driver rondo_machine_code rondo_nccl rondo_processes rondo_driver_library rondo_op_calls rondo_custom_op)
     target_link_libraries(rondo_cuda_static INTERFACE rondo_static)
-    rondo_export(rondo_cuda_shared cuda)
-    rondo_export(rondo_cuda_static cuda_static)
+    rondo_export(rondo_cuda_shared cuda runtime)
+    rondo_export(rondo_cuda_static cuda_static development)
     rondo_pkg_config(rondo-cuda "Rondo's driver for NVIDIA GPUs" rondo -lrondo_cuda)
   endif()
 

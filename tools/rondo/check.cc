@@ -17,6 +17,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/trusted_plan.h"
 
 namespace rondo::tools {
 namespace {
@@ -113,6 +114,7 @@ class CheckCommand : public Command {
               "also write every kernel's CUDA text again, compile it, and compare machine code and launch");
     DeclareLibraryPath(options, &load_.library_path);
     options.Texts("--ops", &ops_, "also compare the plan's custom operators with this library", "LIB.so");
+    DeclareKeys(options, &load_.keys);
     DeclareIgnoreHashes(options, &ignore_hashes_);
     out_.Declare(options);
   }
@@ -126,6 +128,7 @@ class CheckCommand : public Command {
     Arena arena;
     ReadOptions options;
     options.ignore_hashes = ignore_hashes_;
+    if (Status status = CheckTrusted(plans_[0], load_.keys); !status.ok()) return out_.Fail("check", status);
     Result<PlanFile> plan = OpenPlanFile(plans_[0].c_str(), options, arena);
     if (!plan.ok()) return out_.Fail("check", plan.status());
     if (!ignore_hashes_) {
@@ -144,6 +147,10 @@ class CheckCommand : public Command {
     if (Status status = CheckCalls(plan->data); !status.ok()) return out_.Fail("check", status);
     out_.Line("%s: verified and proven", plans_[0].c_str());
     out_.object() = {{"plan", plans_[0]}, {"proven", true}};
+    if (!load_.keys.empty()) {
+      out_.Line("  signed with a trusted key");
+      out_.object()["trusted"] = true;
+    }
     PrintProof(*plan, report, &out_);
     if (!ops_.empty()) {
       out_.Line("  %10zu  custom ops are what their libraries say", plan->data.custom_ops.size());

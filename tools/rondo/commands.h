@@ -18,6 +18,7 @@ std::unique_ptr<Command> MakePackCommand();      // pack.cc
 std::unique_ptr<Command> MakeProfileCommand();   // profile_plan.cc
 std::unique_ptr<Command> MakeRunCommand();       // run.cc
 std::unique_ptr<Command> MakeServeCommand();     // serve.cc
+std::unique_ptr<Command> MakeSignCommand();      // sign.cc
 std::unique_ptr<Command> MakeTestCommand();      // test.cc
 std::unique_ptr<Command> MakeTuneCommand();      // tune.cc
 std::unique_ptr<Command> MakeWeightsCommand();   // weights.cc

@@ -10,6 +10,14 @@ void DeclareIgnoreHashes(OptionSet& options, bool* ignore) {
   options.Flag("--ignore-hashes", ignore, "go on when a section's hash is wrong").Rare();
 }
 
+void DeclareKeys(OptionSet& options, std::vector<std::string>* files) {
+  options.Texts(
+      "--key", files,
+      "take plans only if they are signed with a key of this file: public keys of Ed25519, as `rondo "
+      "sign --new-key` or openssl writes them",
+      "F.pub");
+}
+
 void DeclareProgram(OptionSet& options, std::string* program) {
   options.Text("--program", program, "the plan's program of this name; default: all, or the only one",
                "NAME");
@@ -82,6 +90,7 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
           "for those of this machine",
           "N|LIST");
   DeclareRunning(options, to);
+  DeclareKeys(options, &to->keys);
   options
       .Flag("--read-weights", &to->read_weights,
             "read weights into memory, whatever their size, so that the file may change; default: below 256 "

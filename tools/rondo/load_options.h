@@ -15,6 +15,7 @@ namespace rondo::tools {
 // The argument PLAN, of commands that read one plan.
 void DeclarePlan(OptionSet& options, std::vector<std::string>* plans, const char* help = "the plan file");
 void DeclareIgnoreHashes(OptionSet& options, bool* ignore);
+void DeclareKeys(OptionSet& options, std::vector<std::string>* files);
 void DeclareProgram(OptionSet& options, std::string* program);
 // --input NAME=FILE; `others` is the end of the help: what other inputs hold.
 void DeclareInputs(OptionSet& options, std::vector<std::string>* inputs, const char* others = "");

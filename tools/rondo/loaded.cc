@@ -22,6 +22,7 @@
 #include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
+#include "tools/rondo/trusted_plan.h"
 
 namespace rondo::tools {
 namespace {
@@ -275,7 +276,7 @@ Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry) {
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& path,
                                                            const LoadOptions& options) {
   const auto start = Clock::now();
-  Result<Plan> opened = Plan::Open(path.c_str(), PlanOptionsOf(options));
+  Result<Plan> opened = OpenTrusted(path, options.keys, PlanOptionsOf(options));
   if (!opened.ok() && options.processes != nullptr) options.processes->Abort(opened.status());
   if (!opened.ok()) return opened.status();
   const Plan plan = opened.Take();

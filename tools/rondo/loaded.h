@@ -37,6 +37,7 @@ struct LoadOptions {
   // The driver's device for each device of the plan: a count N (0 to N - 1) or numbers "0,2,2"; "": as many
   // as the plan has. The host driver makes as many as are named.
   std::string devices;
+  std::vector<std::string> keys;  // files of public keys; if any, a plan must be signed with one of them
   bool ignore_hashes = false;
   bool read_weights = false;     // into memory, whatever their size
   bool map_weights = false;      // whatever their size

@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
     {"serve", "Serve the plans of a folder over HTTP",
      "  rondo serve models\n"
      "  rondo serve models --port 8080 --sessions 2 --batch-delay 1\n"
-     "  rondo serve models --listen 0.0.0.0 --queue 64 --answer-within 5\n",
+     "  rondo serve models --listen 0.0.0.0 --queue 64 --answer-within 5\n"
+     "  rondo serve models --key release.key.pub\n",
      rondo::tools::MakeServeCommand},
 #endif
     {"bench", "Measure how long a program takes, and each of its steps",
@@ -72,6 +73,12 @@ int main(int argc, char** argv) {
      "  rondo check model.rondo --expect memory.json\n"
      "  rondo check damaged.rondo --ignore-hashes\n",
      rondo::tools::MakeCheckCommand},
+    {"sign", "Sign a plan, so that others can check who made it",
+     "  rondo sign --new-key release.key\n"
+     "  rondo sign model.rondo --key release.key\n"
+     "  rondo run model.rondo --key release.key.pub --input x=x.npy --output out\n"
+     "  rondo check model.rondo --key release.key.pub\n",
+     rondo::tools::MakeSignCommand},
 #if RONDO_HAVE_COMPILER
     {"test", "Compile models, run them on stored inputs and compare with stored outputs",
      "  rondo test tests/data/fixtures/*\n"

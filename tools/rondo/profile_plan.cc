@@ -23,6 +23,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/trusted_plan.h"
 
 namespace rondo::tools {
 namespace {
@@ -78,7 +79,7 @@ class ProfileCommand : public Command {
  private:
   Status Profile() {
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> given, ReadNamedTensors(inputs_));
-    RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(plans_[0].c_str(), PlanOptionsOf(load_)));
+    RONDO_ASSIGN_OR_RETURN(const Plan plan, OpenTrusted(plans_[0], load_.keys, PlanOptionsOf(load_)));
     if (alone_) return MeasureAlone(plan.data());
     RONDO_RETURN_IF_ERROR(Sweep(plan.data()));
     RONDO_ASSIGN_OR_RETURN(std::unique_ptr<LoadedSession> loaded, LoadedSession::Create(plan, load_));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/rondo/trusted_plan.h"
+
 namespace rondo::tools {
 namespace {
 
@@ -51,7 +53,7 @@ void Print(const VerifyReport& report, CommandOutput* out) {
 Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const std::string& program,
                        const std::vector<Tensor>& inputs, CommandOutput* out) {
   const PlanOptions plan_options = PlanOptionsOf(load);
-  RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(path.c_str(), plan_options));
+  RONDO_ASSIGN_OR_RETURN(const Plan plan, OpenTrusted(path, load.keys, plan_options));
   OpRegistry ops;
   RONDO_RETURN_IF_ERROR(LoadOps(load.ops, &ops));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(load.devices));

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "tools/rondo/report.h"
+#include "tools/rondo/trusted_plan.h"
 
 namespace rondo::serve {
 
@@ -37,7 +38,8 @@ Result<std::shared_ptr<LoadedModel>> Catalog::Load(const std::string& name, int6
   const FoundVersion& version = found.versions.at(number);
   PlanOptions plan_options = tools::PlanOptionsOf(backend_.load_options());
   plan_options.name = name;
-  RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(version.plan.c_str(), plan_options));
+  RONDO_ASSIGN_OR_RETURN(const Plan plan,
+                         tools::OpenTrusted(version.plan, backend_.load_options().keys, plan_options));
   auto model = std::make_shared<LoadedModel>();
   model->name = name;
   model->version = number;

@@ -26,7 +26,7 @@ std::string FingerprintOf(const std::string& path) {
 }
 
 FoundVersion VersionOf(const std::string& plan, const std::string& folder) {
-  FoundVersion version{plan, FingerprintOf(plan)};
+  FoundVersion version{plan, FingerprintOf(plan) + FingerprintOf(plan + ".sig")};
   if (folder.empty()) return version;
   for (const char* text : kTexts) version.fingerprint += FingerprintOf(folder + "/" + text);
   return version;

@@ -15,8 +15,9 @@
 namespace rondo::serve {
 
 struct FoundVersion {
-  std::string plan;         // the file
-  std::string fingerprint;  // another one: another file lies there, or other texts beside it
+  std::string plan;  // the file
+  std::string
+      fingerprint;  // another one: another file lies there, or another signature or other texts beside it
 };
 
 struct FoundModel {

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "tools/rondo/trusted_plan.h"
 #include "tools/serve/error_body.h"
 #include "tools/serve/metrics_page.h"
 #include "tools/serve/model_folder.h"
@@ -29,12 +30,12 @@ void RaiseDescriptors() {
 }
 
 // Of the plans that are in the folder now, the one for the most devices: it says what driver is opened.
-Result<Plan> PlanOfMostDevices(const std::string& folder) {
+Result<Plan> PlanOfMostDevices(const std::string& folder, const std::vector<std::string>& keys) {
   RONDO_ASSIGN_OR_RETURN(const auto found, ReadModelFolder(folder));
   Plan most;
   for (const auto& [name, model] : found) {
     for (const auto& [number, version] : model.versions) {
-      const Result<Plan> plan = Plan::Open(version.plan.c_str());
+      const Result<Plan> plan = tools::OpenTrusted(version.plan, keys, {});
       if (!plan.ok()) continue;
       const auto devices = [](const Plan& p) { return p.data().requirements.devices.size(); };
       if (!most.valid() || devices(*plan) > devices(most)) most = *plan;
@@ -53,7 +54,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   const DeviceBytes device;
   none.requirements.devices = {&device, 1};
   none.requirements.target = "host";
-  RONDO_ASSIGN_OR_RETURN(const Plan like, PlanOfMostDevices(options.catalog.folder));
+  RONDO_ASSIGN_OR_RETURN(const Plan like, PlanOfMostDevices(options.catalog.folder, options.load.keys));
   RONDO_ASSIGN_OR_RETURN(raw->backend_, Backend::Open(like.valid() ? like.data() : none, options.load));
   raw->catalog_ = std::make_unique<Catalog>(*raw->backend_, options.catalog);
   RONDO_RETURN_IF_ERROR(raw->catalog_->Refresh());
