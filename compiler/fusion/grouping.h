@@ -66,11 +66,13 @@ class Grouping {
   // join_epilogue.cc: work on what an anchor computes.
   std::vector<NodeId> NextExit(const Group& group, NodeId at);
   bool Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id);
-  bool CombinesResult(const Group& group, NodeId id);
   void CombineBeside(Group* group);
   bool WaitsForUpdates(NodeId id) const;
   void StoreBeside(Group* group);
-  std::vector<NodeId> PathToFp8(const Group& group, NodeId first);
+  enum class PathEnd { kFp8, kOneNumber };
+  void TakeBeside(Group* group, PathEnd end);
+  std::vector<NodeId> PathBeside(const Group& group, NodeId first, PathEnd end);
+  bool Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id);
 
   // join_reduction.cc: work around a row reduction. Members are elements (their dense index is the domain's)
   // or rows (it is the row's).

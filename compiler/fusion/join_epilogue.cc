@@ -85,13 +85,18 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
 }
 
 // What `first`, a reader of the group's result, begins: pointwise nodes by constants, one after the other, up
-// to numbers of FP8. Empty if it is no such path, or cannot be computed at the result's points.
-std::vector<NodeId> Grouping::PathToFp8(const Group& group, NodeId first) {
+// to numbers of FP8, or up to one number that they combine into. Empty if it is no such path, or cannot be
+// computed at the result's points.
+std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathEnd end) {
   constexpr size_t kMostSteps = 6;
   std::vector<NodeId> path;
   for (NodeId at = group.sink, next = first; path.size() < kMostSteps;
        at = next, next = c_.readers[next][0]) {
     const Node& node = c_.node(next);
+    if (end == PathEnd::kOneNumber && Combines(group, path, at, next)) {
+      path.push_back(next);
+      return path;
+    }
     if (node.op != Op::kPointwise || !(node.shape == c_.node(group.sink).shape) ||
         !Joins(group, group.sink, path, next))
       return {};
@@ -102,40 +107,43 @@ std::vector<NodeId> Grouping::PathToFp8(const Group& group, NodeId first) {
       if (!read && !number) return {};
     }
     path.push_back(next);
-    if (IsFp8(node.dtype)) return path;
+    if (end == PathEnd::kFp8 && IsFp8(node.dtype)) return path;
     if (c_.stored[next] || c_.readers[next].size() != 1) return {};
   }
   return {};
 }
 
-// Whether `id` combines all that the group leaves into one number, and the group's kernel can do that.
-bool Grouping::CombinesResult(const Group& group, NodeId id) {
+// Whether `id` combines all elements of `at`, which the group's kernel has once `path` is in it, into one
+// number, and the kernel can do that.
+bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id) {
   const Node& node = c_.node(id);
-  const NodeId sink = group.sink;
-  return ir::CombinesIntoOne(node) && Free(id) && !c_.FusionOff(id) && c_.SamePlace(group.nodes[0], id) &&
-         c_.base(node.inputs[1]) == sink && c_.base(node.inputs[0]) != sink &&
-         ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(sink).shape.elements()) &&
-         !cycles_.WouldCycleAsReader(group.nodes, id);
+  if (!ir::CombinesIntoOne(node) || !Free(id) || c_.FusionOff(id) || !c_.SamePlace(group.nodes[0], id))
+    return false;
+  std::vector<NodeId> members = group.nodes;
+  members.insert(members.end(), path.begin(), path.end());
+  return c_.base(node.inputs[1]) == at && c_.base(node.inputs[0]) != at &&
+         ir::IsDense(c_.graph.ViewOf(node.inputs[1]), c_.node(at).shape.elements()) &&
+         !cycles_.WouldCycleAsReader(members, id);
 }
 
-// Readers that combine all of the group's result: its kernel does that where each element is at hand.
+// Readers that combine all of the group's result, or of what they make of it: its kernel does that where each
+// element is at hand.
 void Grouping::CombineBeside(Group* group) {
   if (!c_.options.target.atomics || c_.node(group->sink).op == Op::kIndexedWrite) return;
-  const std::vector<NodeId> readers = c_.readers[group->sink];
-  for (NodeId reader : readers) {
-    if (!CombinesResult(*group, reader) || !budget_.TakeRegion(*group, group->sink, {reader})) continue;
-    Join(group, reader);
-    group->beside.push_back(reader);
-  }
+  TakeBeside(group, PathEnd::kOneNumber);
 }
 
 // Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
 void Grouping::StoreBeside(Group* group) {
   const bool product = group->skeleton == Skeleton::kMatMul || group->skeleton == Skeleton::kConvolution;
   if (!product || !c_.options.target.stores_beside || c_.node(group->sink).op == Op::kIndexedWrite) return;
+  TakeBeside(group, PathEnd::kFp8);
+}
+
+void Grouping::TakeBeside(Group* group, PathEnd end) {
   const std::vector<NodeId> readers = c_.readers[group->sink];
   for (NodeId reader : readers) {
-    const std::vector<NodeId> path = PathToFp8(*group, reader);
+    const std::vector<NodeId> path = PathBeside(*group, reader, end);
     if (path.empty() || !budget_.TakeRegion(*group, group->sink, path)) continue;
     for (NodeId member : path) Join(group, member);
     group->beside.push_back(path.back());

@@ -78,6 +78,13 @@ struct Rules {
         return c ? in[*c != 0 ? 1 : 2] : in[1] == in[2] ? in[1] : kNoNode;
       }
       case TapeOp::kCast: return CastOfCast(in[0]);
+      case TapeOp::kIsInf:
+      case TapeOp::kIsNan: {
+        const NodeId x = Widened(in[0]);
+        return x == kNoNode || !IsFloat(g->node(x).dtype)
+                   ? kNoNode
+                   : Make().Unary(op, x, n.As<ir::PointwiseAttrs>().immediate);
+      }
       case TapeOp::kNeg:
       case TapeOp::kNot: {
         const Node* inner = AsPointwise(*g, in[0], op);
@@ -150,16 +157,20 @@ struct Rules {
                     b.Unary(TapeOp::kAbs, root));
   }
 
+  // What `in` is a cast of, to a type that holds every number of its own.
+  NodeId Widened(NodeId in) const {
+    const Node* cast = AsPointwise(*g, g->BaseOf(in), TapeOp::kCast);
+    if (cast == nullptr) return kNoNode;
+    const DType narrow = g->node(cast->inputs[0]).dtype;
+    if (!HoldsExactly(narrow, cast->dtype)) return kNoNode;
+    return Make().ViewNode(cast->inputs[0], g->ViewOf(in));
+  }
+
   // x -> wider -> anything is x -> anything.
   NodeId CastOfCast(NodeId in) const {
     if (g->node(in).dtype == node().dtype) return in;
-    NodeId cast = g->BaseOf(in);
-    const Node* inner = AsPointwise(*g, cast, TapeOp::kCast);
-    if (inner == nullptr) return kNoNode;
-    NodeId x = inner->inputs[0];
-    if (!HoldsExactly(g->node(x).dtype, inner->dtype)) return kNoNode;
-    Builder b = Make();
-    return b.Cast(b.ViewNode(x, g->ViewOf(in)), node().dtype);
+    const NodeId x = Widened(in);
+    return x == kNoNode ? kNoNode : Make().Cast(x, node().dtype);
   }
 
   // Sums, products, maxima and minima over dims of one element.

@@ -10,6 +10,7 @@
 // the extremes.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -22,7 +23,8 @@ namespace {
 
 constexpr size_t kMostStepsToPicture = 48;  // from a product to a picture
 
-// One extreme: `id` is the greatest, or the least, of all elements of `picture` and of `start`.
+// One extreme: `id` is the greatest, or the least, of all elements of `picture` and of `start`. An extreme
+// that nothing bounds starts as an infinity.
 struct FoundExtreme {
   NodeId id = kNoNode, picture = kNoNode;
   bool max = false;
@@ -35,14 +37,26 @@ class ExtremeFinder {
 
   std::vector<FoundExtreme> Find() {
     std::vector<FoundExtreme> found;
+    std::set<NodeId> bounded;  // reductions of which that is found
     for (NodeId id : g_.TopologicalOrder()) {
       const Node& node = g_.node(id);
       if (node.op != Op::kPointwise || node.shape.elements() != 1 || node.dtype != DType::kF32) continue;
       for (const bool max : {true, false}) {
         const std::optional<ScalarUse> use = WithScalar(g_, id, max ? TapeOp::kMax : TapeOp::kMin);
         if (!use || std::isnan(use->value)) continue;
-        const NodeId picture = PictureOf(g_.BaseOf(use->x), max);
-        if (picture != kNoNode && IsMadeByMatmul(picture)) found.push_back({id, picture, max, use->value});
+        const NodeId all = g_.BaseOf(use->x), picture = PictureOf(all, max);
+        if (picture == kNoNode || !IsMadeByMatmul(picture)) continue;
+        found.push_back({id, picture, max, use->value});
+        bounded.insert(all);
+      }
+    }
+    for (NodeId id : g_.TopologicalOrder()) {
+      if (bounded.count(id) != 0) continue;
+      for (const bool max : {true, false}) {
+        const NodeId picture = PictureOf(id, max);
+        if (picture == kNoNode || !IsMadeByMatmul(picture)) continue;
+        constexpr double kInf = std::numeric_limits<double>::infinity();
+        found.push_back({id, picture, max, max ? -kInf : kInf});
       }
     }
     return found;
@@ -52,10 +66,16 @@ class ExtremeFinder {
   // What all of is reduced to one number by `id`; kNoNode if nothing is.
   NodeId PictureOf(NodeId id, bool max) const {
     const NodeId picture = ReducedPicture(g_, id);
-    if (picture == kNoNode || g_.node(picture).dtype != DType::kF32 || ScaledLinesOf(g_, picture))
-      return kNoNode;
+    if (picture == kNoNode || !FitsF32(picture) || ScaledLinesOf(g_, picture)) return kNoNode;
     const bool is_max = g_.node(id).As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
     return is_max == max ? picture : kNoNode;
+  }
+  // Whether a cell of f32 holds each element as it is: integers that are bytes, or what a bool became.
+  bool FitsF32(NodeId picture) const {
+    const Node& node = g_.node(picture);
+    if (IsFloat(node.dtype) || ByteSize(node.dtype) == 1) return ByteSize(node.dtype) <= 4;
+    return AsPointwise(g_, picture, TapeOp::kCast) != nullptr &&
+           ByteSize(g_.node(g_.BaseOf(node.inputs[0])).dtype) == 1;
   }
   // Whether it is a product, or pointwise work on one, as large as it.
   bool IsMadeByMatmul(NodeId picture) const {
@@ -184,8 +204,9 @@ int64_t CombineRanges(Graph* graph) {
     std::fill(std::begin(attrs.map.steps[0].strides), std::end(attrs.map.steps[0].strides), 0);
     attrs.combine = one.max ? ir::ScatterCombine::kMax : ir::ScatterCombine::kMin;
     const NodeId cell = b.Slice(starts, 0, static_cast<int64_t>(k), 1, 1);
-    cells.push_back(b.IndexedWrite(cell, one.picture, {}, attrs));
-    const NodeId all = b.Reshape(cells.back(), graph->node(one.id).shape);
+    cells.push_back(b.IndexedWrite(cell, b.Cast(one.picture, DType::kF32), {}, attrs));
+    const Node& was = graph->node(one.id);
+    const NodeId all = b.Cast(b.Reshape(cells.back(), was.shape), was.dtype);
     if (graph->CanReplace(one.id, all)) graph->Replace(one.id, all), ++changes;
   }
   Numbers(graph, found, cells).Run();

@@ -112,5 +112,26 @@ TEST_F(Ranges, AMapCombinesWhatItMakes) {
   EXPECT_EQ(program.ops.size(), 3u);
 }
 
+// So does a matmul with what it makes of its result, beside the result itself.
+TEST_F(Ranges, AMatmulCombinesWhatIsMadeOfItsResult) {
+  const NodeId product =
+      b_.MatMul(b_.Input("x", DType::kF16, Shape{6, 8}), b_.Input("w", DType::kF16, Shape{8, 40}));
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(Shape{6, 40});
+  for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
+  attrs.combine = ir::ScatterCombine::kMax;
+  ir::Node start;
+  start.op = ir::Op::kPointwise;
+  start.shape = Shape{1};
+  start.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+  start.inputs = {b_.Floats(DType::kF32, Shape{1}, {0})};
+  const NodeId infinite = b_.Cast(b_.Cast(b_.Unary(TapeOp::kIsInf, product, 3), DType::kI64), DType::kF32);
+  const NodeId any = b_.IndexedWrite(graph_.Add(start), infinite, {}, attrs);
+  graph_.outputs.push_back({"y", b_.Mul(b_.Cast(product, DType::kF32), b_.Reshape(any, Shape{}))});
+  graph_.outputs.push_back({"product", product});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
+  ASSERT_EQ(program.ops.size(), 3u) << "the start, the matmul, the product";
+}
+
 }  // namespace
 }  // namespace rondo

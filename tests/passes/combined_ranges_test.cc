@@ -69,6 +69,30 @@ TEST(CombinedRanges, WhoQuantisesComputesItsOwnScale) {
   }
 }
 
+// As exporters guard 16 bits against overflow: a bound that depends on whether any element is infinite.
+TEST(CombinedRanges, ExtremesThatNothingBoundsAreCombined) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    SmallGraph s;
+    ir::Builder& b = s.b;
+    const NodeId product = b.MatMul(s.In("x", {3, 4}, dtype), s.In("w", {4, 5}, dtype));
+    const NodeId infinite = b.Cast(b.Unary(TapeOp::kIsInf, product, 3), DType::kI64);
+    s.Out("any", b.Cast(b.Reduce(ir::ReduceKind::kMax, infinite, {0, 1}, false), DType::kBool));
+    s.Out("least", b.Reduce(ir::ReduceKind::kMin, product, {0, 1}, true));
+    const auto combine = [](ir::Graph* g, const PassOptions&) { return Tidied(g, CombineRanges(g)); };
+    EXPECT_EQ(ExpectSame(&s, combine).changes, 2) << Name(dtype);
+    EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+  }
+}
+
+// A cell of f32 does not hold every integer.
+TEST(CombinedRanges, ExtremesOfWideIntegersStay) {
+  SmallGraph s;
+  const NodeId product = s.b.MatMul(s.In("x", {3, 4}), s.In("w", {4, 5}));
+  s.Out("most", s.b.Reduce(ir::ReduceKind::kMax, s.b.Cast(product, DType::kI64), {0, 1}, false));
+  const auto combine = [](ir::Graph* g, const PassOptions&) { return Tidied(g, CombineRanges(g)); };
+  EXPECT_EQ(ExpectSame(&s, combine).changes, 0);
+}
+
 TEST(CombinedRanges, APictureThatNoProductMakesStays) {
   SmallGraph s;
   EXPECT_EQ(Combined(&s, {.product = false}), 0);

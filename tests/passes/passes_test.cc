@@ -7,6 +7,16 @@ namespace {
 using ir::NodeId;
 using ir::Op;
 
+TEST(Simplify, WhetherAWidenedNumberIsInfiniteIsAskedOfItself) {
+  SmallGraph s;
+  const NodeId wide = s.b.Cast(s.In("x", {7}, DType::kF16), DType::kF32);
+  s.Out("infinite", s.b.Unary(TapeOp::kIsInf, wide, 3));
+  s.Out("nan", s.b.Unary(TapeOp::kIsNan, wide));
+  s.Out("of an integer", s.b.Unary(TapeOp::kIsNan, s.b.Cast(s.In("i", {7}, DType::kI8), DType::kF32)));
+  ExpectSame(&s, Simplify);
+  EXPECT_EQ(s.CountOf(TapeOp::kCast), 1) << ir::Dump(s.g);
+}
+
 TEST(FoldConstantsTest, FoldsWhatDependsOnConstantsAloneButNoSyntheticWeight) {
   SmallGraph s;
   auto data = std::make_shared<ir::ConstantData>();
