@@ -28,6 +28,14 @@ dpkg-deb -c "$(of "librondo$major")" >shown
 grep -q "librondo.so.$version" shown || fail "the shared library is not in librondo$major"
 if grep -q '\.so$\|\.h$\|\.a$' shown; then fail "librondo$major holds what only development needs"; fi
 
+# What each package says it is made of is what the loader finds, and what was compiled.
+if command -v python3 >/dev/null; then
+  for package in $packages; do
+    dpkg-deb -c "$(of "$package")" | awk '/^-/ { print $6 }' >contents
+    python3 "$(dirname "$0")/sbom_test.py" root "$package" contents "$build" || fail "the SBOM of $package"
+  done
+fi
+
 # A project in C, against that root.
 mkdir project
 cp "$consumer" project/consumer.c

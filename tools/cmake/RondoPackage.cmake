@@ -7,16 +7,45 @@
 #   rondo          component tools: the commands
 #
 # One machine can have librondo0 beside the librondo1 of a later major version, as their sonames differ.
+# Each but librondo-dev has a list of what its binaries are made of, share/doc/PACKAGE/sbom.cdx.json, which installing without packages
+# writes as well.
+#
 # Call after rondo_install.
+
+# The list of the component that Debian calls `package`: of these targets' binaries; packages that are compiled in; libraries that
+# are opened at run time.
+function(rondo_sbom component package)
+  cmake_parse_arguments(ARG "" "" "TARGETS;COMPILED_IN;OPENED" ${ARGN})
+  set(binaries)
+  foreach(target ${ARG_TARGETS})
+    if(TARGET ${target})
+      list(APPEND binaries $<TARGET_FILE:${target}>)
+    endif()
+  endforeach()
+  set(file ${PROJECT_BINARY_DIR}/package/${package}/sbom.cdx.json)
+  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -DNAME=${package} -DVERSION=${PROJECT_VERSION} \"-DOUTPUT=${file}\"
+    \"-DBINARIES=${binaries}\" \"-DCOMPILED_IN=${ARG_COMPILED_IN}\" \"-DOPENED=${ARG_OPENED}\"
+    -P \"${PROJECT_SOURCE_DIR}/tools/cmake/WriteSbom.cmake\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${component})
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} COMPONENT ${component})
+endfunction()
+
 function(rondo_package)
   set(runtime librondo${PROJECT_VERSION_MAJOR})
   set(CPACK_COMPONENTS_ALL runtime development)
   if(TARGET rondo)
     list(APPEND CPACK_COMPONENTS_ALL tools)
   endif()
+  set(opened libmimalloc.so.2 libdnnl.so.2 libmpi.so.40 libcuda.so.1 libcublasLt.so libcudnn.so libnccl.so.2)
+  rondo_sbom(runtime ${runtime} TARGETS rondo_shared rondo_host_shared rondo_cuda_shared rondo_buckets_shared rondo_verify_shared
+             COMPILED_IN libflatbuffers-dev libxxhash-dev OPENED ${opened})
+  if(TARGET rondo)
+    rondo_sbom(tools rondo TARGETS rondo OPENED ${opened} libnvrtc.so
+               COMPILED_IN libflatbuffers-dev libxxhash-dev libprotobuf-dev nlohmann-json3-dev libcli11-dev libboost-dev)
+  endif()
   set(libraries "${runtime} (= ${PROJECT_VERSION})")
   if(TARGET rondo_trust_shared)
     list(APPEND CPACK_COMPONENTS_ALL trust)
+    rondo_sbom(trust librondo-trust${PROJECT_VERSION_MAJOR} TARGETS rondo_trust_shared)
     string(APPEND libraries ", librondo-trust${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
   endif()
   set(CPACK_PACKAGE_NAME rondo)
