@@ -32,6 +32,7 @@ ELSEWHERE = {
     r"\S*rondo generate t5.rondo": "the same",
     r"tools/generate t5.rondo": "the same; tests/tools/tokenizer_test.sh has a source tokenized",
     r"pip (install|wheel) \.": "builds all of Rondo; tests/python installs a wheel of this build",
+    r"tritonserver ": "needs Triton; tests/triton/triton_test.py starts one where it is installed",
     r"apt install ": "needs root; tests/embed/package_test.sh unpacks the packages and uses them",
     r"docker ": "builds all of Rondo in a container",
     r"strip ": "carries binaries to another machine",

@@ -17,16 +17,20 @@ namespace {
 
 // RFC 8410, section 10.
 constexpr const char* kSecret =
-    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END "
+    "PRIVATE KEY-----\n";
 constexpr const char* kPublic =
-    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+    "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END "
+    "PUBLIC KEY-----\n";
 
 std::string Contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void Write(const std::string& path, const std::string& contents) { std::ofstream(path, std::ios::binary) << contents; }
+void Write(const std::string& path, const std::string& contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+}
 
 class Trust : public testing::Test {
  protected:
@@ -56,7 +60,8 @@ class Trust : public testing::Test {
 TEST_F(Trust, SignedPlansAreTakenByEveryCommand) {
   for (const std::string plan : {"one.rondo", "two.rondo"}) {
     Expect(0, "sign " + plan + " --key secret.pem");
-    EXPECT_NE(Expect(0, "check " + plan + " --key public.pem").find("signed with a trusted key"), std::string::npos);
+    EXPECT_NE(Expect(0, "check " + plan + " --key public.pem").find("signed with a trusted key"),
+              std::string::npos);
     for (const std::string& command : {"run --verify " + plan, "bench --runs 1 " + plan})
       Expect(0, command + " --key public.pem");
   }
@@ -95,7 +100,8 @@ TEST_F(Trust, EverythingElseIsRefused) {
       {"two.rondo", plan, "two.rondo: its contents are not those that were signed"},
       {"two.rondo", plan + "x", "two.rondo: its contents are not those that were signed"},
       {"two.bin", weights, "two.bin: its contents are not those that were signed"},
-      {"two.rondo.sig", Contents(folder_.File("one.rondo.sig")), "two.rondo: its contents are not those that were signed"},
+      {"two.rondo.sig", Contents(folder_.File("one.rondo.sig")),
+       "two.rondo: its contents are not those that were signed"},
       {"two.rondo.sig", replaced("two.bin", "one.bin"), "the signature is not one by key"},
       {"two.rondo.sig", replaced("plan ", "plan 0000"), "the signature is not one by key"},
       {"two.rondo.sig", replaced("key ", "key 0000"), "none of the 1 that are trusted"},
@@ -131,7 +137,8 @@ TEST_F(Trust, ProgramsCheckFilesAndBytesBeforeTheyOpenThem) {
   EXPECT_EQ(bytes(plan, signature), "");
   plan[0] ^= 1;
   EXPECT_NE(bytes(plan, signature).find("its contents are not those that were signed"), std::string::npos);
-  EXPECT_NE(bytes(Contents(folder_.File("two.rondo")), Contents(folder_.File("two.rondo.sig"))).find("weights are in a file, \"two.bin\""),
+  EXPECT_NE(bytes(Contents(folder_.File("two.rondo")), Contents(folder_.File("two.rondo.sig")))
+                .find("weights are in a file, \"two.bin\""),
             std::string::npos);
   rondo_trust_destroy_keys(keys);
   EXPECT_NE(says(rondo_trust_read_keys(folder_.File("none.pem").c_str(), &keys)), "");

@@ -29,9 +29,10 @@ Status MakeSigningKeys(const std::string& path) { return trust::MakeKeys(path); 
 namespace {
 
 Status WithoutSodium() {
-  return Status::Error(Code::kUnsupported,
-                       "this build neither signs plans nor checks who signed them: it was made where libsodium (Debian: "
-                       "libsodium-dev) was not installed");
+  return Status::Error(
+      Code::kUnsupported,
+      "this build neither signs plans nor checks who signed them: it was made where libsodium (Debian: "
+      "libsodium-dev) was not installed");
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ Status MakeSigningKeys(const std::string&) { return WithoutSodium(); }
 
 #endif
 
-Result<Plan> OpenTrusted(const std::string& path, const std::vector<std::string>& keys, const PlanOptions& options) {
+Result<Plan> OpenTrusted(const std::string& path, const std::vector<std::string>& keys,
+                         const PlanOptions& options) {
   RONDO_RETURN_IF_ERROR(CheckTrusted(path, keys));
   return Plan::Open(path.c_str(), options);
 }

@@ -1,5 +1,5 @@
-// Plans that are opened only if someone who is trusted has signed them. Without libsodium at build time, all but plans without
-// keys are refused.
+// Plans that are opened only if someone who is trusted has signed them. Without libsodium at build time, all
+// but plans without keys are refused.
 #pragma once
 
 #include <string>
@@ -10,11 +10,13 @@
 
 namespace rondo::tools {
 
-// OK if there are no `keys` (files of public keys), or the plan and its weights file are signed with one of them.
+// OK if there are no `keys` (files of public keys), or the plan and its weights file are signed with one of
+// them.
 Status CheckTrusted(const std::string& path, const std::vector<std::string>& keys);
 
 // CheckTrusted, then Plan::Open.
-Result<Plan> OpenTrusted(const std::string& path, const std::vector<std::string>& keys, const PlanOptions& options);
+Result<Plan> OpenTrusted(const std::string& path, const std::vector<std::string>& keys,
+                         const PlanOptions& options);
 
 // tools/trust/signature.h.
 Status SignPlan(const std::string& path, const std::string& weights_file, const std::string& secret_key);

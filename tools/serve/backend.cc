@@ -3,11 +3,16 @@
 namespace rondo::serve {
 
 Result<std::unique_ptr<Backend>> Backend::Open(const PlanData& like, const tools::LoadOptions& options) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, tools::ParseDevices(options.devices));
+  return OpenOn(devices, like, options);
+}
+
+Result<std::unique_ptr<Backend>> Backend::OpenOn(const std::vector<uint32_t>& devices, const PlanData& like,
+                                                 const tools::LoadOptions& options) {
   std::unique_ptr<Backend> backend(new Backend());
   backend->options_ = options;
   RONDO_ASSIGN_OR_RETURN(backend->limits_, tools::LimitsOf(options));
   RONDO_RETURN_IF_ERROR(tools::LoadOps(options.ops, &backend->ops_));
-  RONDO_ASSIGN_OR_RETURN(std::vector<uint32_t> devices, tools::ParseDevices(options.devices));
   RONDO_ASSIGN_OR_RETURN(backend->driver_, tools::OpenDriver(like, options, devices, backend->ops_));
   RuntimeOptions runtime;
   runtime.devices = {devices.data(), devices.size()};

@@ -13,6 +13,9 @@ class Backend {
  public:
   // `like`: the plan that says which driver, and how many devices, where `options` do not.
   static Result<std::unique_ptr<Backend>> Open(const PlanData& like, const tools::LoadOptions& options);
+  // The same on these of the driver's devices, whatever `options` say of them.
+  static Result<std::unique_ptr<Backend>> OpenOn(const std::vector<uint32_t>& devices, const PlanData& like,
+                                                 const tools::LoadOptions& options);
 
   const Runtime& runtime() const { return runtime_; }
   const SessionOptions& session_options() const { return limits_; }

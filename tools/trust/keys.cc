@@ -21,14 +21,18 @@ struct KeyKind {
   const char* name;
   std::vector<uint8_t> prefix;
 };
-const KeyKind kPublic = {"PUBLIC KEY", "public", {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00}};
-const KeyKind kSecret = {"PRIVATE KEY",
-                         "secret",
-                         {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20}};
+const KeyKind kPublic = {
+    "PUBLIC KEY", "public", {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00}};
+const KeyKind kSecret = {
+    "PRIVATE KEY",
+    "secret",
+    {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20}};
 
 using KeyBytes = std::array<uint8_t, 32>;
 
-std::string Line(const char* what, const KeyKind& kind) { return std::string("-----") + what + " " + kind.label + "-----"; }
+std::string Line(const char* what, const KeyKind& kind) {
+  return std::string("-----") + what + " " + kind.label + "-----";
+}
 
 std::string PemOf(const KeyKind& kind, const uint8_t* key) {
   std::vector<uint8_t> der = kind.prefix;
@@ -67,10 +71,11 @@ Result<std::vector<KeyBytes>> ReadKeys(const std::string& path, const KeyKind& k
   sodium_memzero(bytes.data(), bytes.size());
   sodium_memzero(text.data(), text.size());
   if (!keys.empty()) return keys;
-  return Status::Error(Code::kInvalidArgument,
-                       "%s: has no %s key of Ed25519 (-----BEGIN %s-----); `rondo sign --new-key F` writes the secret "
-                       "key F and the public key F.pub",
-                       path.c_str(), kind.name, kind.label);
+  return Status::Error(
+      Code::kInvalidArgument,
+      "%s: has no %s key of Ed25519 (-----BEGIN %s-----); `rondo sign --new-key F` writes the secret "
+      "key F and the public key F.pub",
+      path.c_str(), kind.name, kind.label);
 }
 
 Status WriteNew(const std::string& path, const std::string& text, mode_t mode) {
@@ -99,7 +104,8 @@ std::string Hex(Span<const uint8_t> bytes) {
 bool FromHex(std::string_view digits, Span<uint8_t> bytes) {
   size_t size = 0;
   return digits.size() == 2 * bytes.size() &&
-         sodium_hex2bin(bytes.data(), bytes.size(), digits.data(), digits.size(), nullptr, &size, nullptr) == 0 &&
+         sodium_hex2bin(bytes.data(), bytes.size(), digits.data(), digits.size(), nullptr, &size, nullptr) ==
+             0 &&
          size == bytes.size();
 }
 

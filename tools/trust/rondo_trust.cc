@@ -30,10 +30,12 @@ char* rondo_trust_read_keys(const char* path, rondo_trust_keys** keys) {
 
 void rondo_trust_destroy_keys(rondo_trust_keys* keys) { delete keys; }
 
-char* rondo_trust_check_file(const rondo_trust_keys* keys, const char* plan) { return Sentence(CheckFile(plan, In(keys))); }
+char* rondo_trust_check_file(const rondo_trust_keys* keys, const char* plan) {
+  return Sentence(CheckFile(plan, In(keys)));
+}
 
-char* rondo_trust_check_bytes(const rondo_trust_keys* keys, const void* plan, size_t plan_bytes, const void* signature,
-                              size_t signature_bytes) {
+char* rondo_trust_check_bytes(const rondo_trust_keys* keys, const void* plan, size_t plan_bytes,
+                              const void* signature, size_t signature_bytes) {
   return Sentence(CheckBytes({static_cast<const uint8_t*>(plan), plan_bytes},
                              {static_cast<const char*>(signature), signature_bytes}, In(keys)));
 }

@@ -63,7 +63,8 @@ std::string Beside(const std::string& plan, const std::string& name) {
 // Takes the line "WORD REST" from `text`; false if another word begins it.
 bool TakeLine(std::string_view* text, std::string_view word, std::string_view* rest) {
   const size_t end = text->find('\n');
-  if (end == text->npos || text->substr(0, word.size()) != word || end <= word.size() || (*text)[word.size()] != ' ')
+  if (end == text->npos || text->substr(0, word.size()) != word || end <= word.size() ||
+      (*text)[word.size()] != ' ')
     return false;
   *rest = text->substr(word.size() + 1, end - word.size() - 1);
   text->remove_prefix(end + 1);
@@ -76,16 +77,20 @@ std::optional<Statement> Parse(std::string_view text) {
   std::string_view rest;
   if (text.substr(0, first.size()) != first) return std::nullopt;
   text.remove_prefix(first.size());
-  if (!TakeLine(&text, "plan", &rest) || !FromHex(rest, {said.plan.data(), said.plan.size()})) return std::nullopt;
+  if (!TakeLine(&text, "plan", &rest) || !FromHex(rest, {said.plan.data(), said.plan.size()}))
+    return std::nullopt;
   if (TakeLine(&text, "weights", &rest)) {
     Weights& weights = said.weights.emplace();
-    if (rest.size() < 66 || rest[64] != ' ' || !FromHex(rest.substr(0, 64), {weights.hash.data(), weights.hash.size()}))
+    if (rest.size() < 66 || rest[64] != ' ' ||
+        !FromHex(rest.substr(0, 64), {weights.hash.data(), weights.hash.size()}))
       return std::nullopt;
     weights.name = rest.substr(65);
   }
-  if (!TakeLine(&text, "key", &rest) || !FromHex(rest, {said.key.data(), said.key.size()})) return std::nullopt;
+  if (!TakeLine(&text, "key", &rest) || !FromHex(rest, {said.key.data(), said.key.size()}))
+    return std::nullopt;
   said.signed_bytes = whole.size() - text.size();
-  if (!TakeLine(&text, "signature", &rest) || !FromHex(rest, {said.signature.data(), said.signature.size()}) || !text.empty())
+  if (!TakeLine(&text, "signature", &rest) ||
+      !FromHex(rest, {said.signature.data(), said.signature.size()}) || !text.empty())
     return std::nullopt;
   return said;
 }
@@ -97,18 +102,21 @@ Result<Statement> Trusted(std::string_view text, Span<const PublicKey> keys) {
   if (!said) return Status::Error(Code::kCorrupt, "this is not a signature as `rondo sign` writes it");
   const std::string key = Hex({said->key.data(), said->key.size()});
   if (std::find(keys.begin(), keys.end(), said->key) == keys.end())
-    return Status::Error(Code::kFailedPrecondition, "it is signed with key %s, which is none of the %zu that are trusted",
-                         key.c_str(), keys.size());
-  if (crypto_sign_verify_detached(said->signature.data(), reinterpret_cast<const uint8_t*>(text.data()), said->signed_bytes,
-                                  said->key.data()) != 0)
-    return Status::Error(Code::kCorrupt, "the signature is not one by key %s: it was changed, or made up", key.c_str());
+    return Status::Error(Code::kFailedPrecondition,
+                         "it is signed with key %s, which is none of the %zu that are trusted", key.c_str(),
+                         keys.size());
+  if (crypto_sign_verify_detached(said->signature.data(), reinterpret_cast<const uint8_t*>(text.data()),
+                                  said->signed_bytes, said->key.data()) != 0)
+    return Status::Error(Code::kCorrupt, "the signature is not one by key %s: it was changed, or made up",
+                         key.c_str());
   return *said;
 }
 
 Status Same(const Hash& is, const Hash& said, const std::string& path) {
   if (is == said) return Status::Ok();
-  return Status::Error(Code::kCorrupt, "%s: its contents are not those that were signed (BLAKE2b %s, signed was %s)", path.c_str(),
-                       Hex({is.data(), is.size()}).c_str(), Hex({said.data(), said.size()}).c_str());
+  return Status::Error(
+      Code::kCorrupt, "%s: its contents are not those that were signed (BLAKE2b %s, signed was %s)",
+      path.c_str(), Hex({is.data(), is.size()}).c_str(), Hex({said.data(), said.size()}).c_str());
 }
 
 }  // namespace
@@ -122,13 +130,15 @@ Status Sign(const std::string& plan, const std::string& weights_file, const std:
   text += "plan " + Hex({hash.data(), hash.size()}) + "\n";
   if (!weights_file.empty()) {
     if (weights_file.find('\n') != weights_file.npos)
-      return Status::Error(Code::kInvalidArgument, "%s: the name of its weights file has a line break", plan.c_str());
+      return Status::Error(Code::kInvalidArgument, "%s: the name of its weights file has a line break",
+                           plan.c_str());
     RONDO_ASSIGN_OR_RETURN(const Hash weights, HashOfFile(Beside(plan, weights_file)));
     text += "weights " + Hex({weights.data(), weights.size()}) + " " + weights_file + "\n";
   }
   text += "key " + Hex({key.bytes.data() + 32, 32}) + "\n";
   std::array<uint8_t, 64> signature;
-  crypto_sign_detached(signature.data(), nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(), key.bytes.data());
+  crypto_sign_detached(signature.data(), nullptr, reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+                       key.bytes.data());
   text += "signature " + Hex({signature.data(), signature.size()}) + "\n";
   return ReplaceFile(SignatureOf(plan), {"a signature", kFirstLine}, text.data(), text.size());
 }
@@ -138,7 +148,8 @@ Status CheckFile(const std::string& plan, Span<const PublicKey> keys) {
   Result<std::vector<uint8_t>> file = ReadInputFile(path, uint64_t{1} << 16);
   if (!file.ok() && file.status().code() == Code::kNotFound)
     return Status::Error(Code::kFailedPrecondition,
-                         "%s: it is not signed: there is no %s (`rondo sign` makes it), and only signed plans are trusted here",
+                         "%s: it is not signed: there is no %s (`rondo sign` makes it), and only signed "
+                         "plans are trusted here",
                          plan.c_str(), path.c_str());
   if (!file.ok()) return file.status();
   const std::vector<uint8_t>& bytes = *file;
@@ -156,7 +167,8 @@ Status CheckBytes(Span<const uint8_t> plan, std::string_view signature, Span<con
   RONDO_ASSIGN_OR_RETURN(const Statement said, Trusted(signature, keys));
   if (said.weights)
     return Status::Error(Code::kFailedPrecondition,
-                         "the plan's weights are in a file, \"%s\": it cannot be checked from memory", said.weights->name.c_str());
+                         "the plan's weights are in a file, \"%s\": it cannot be checked from memory",
+                         said.weights->name.c_str());
   return Same(HashOf(plan), said.plan, "the plan");
 }
 
