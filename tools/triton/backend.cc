@@ -1,4 +1,5 @@
-// What the server calls: models and instances made, used and destroyed. Their objects are the states that the server keeps.
+// What the server calls: models and instances made, used and destroyed. Their objects are the states that the
+// server keeps.
 #include <exception>
 
 #include "tools/rondo/gpu_environment.h"
@@ -36,8 +37,11 @@ TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend*) {
     uint32_t major = 0, minor = 0;
     RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_ApiVersion(&major, &minor)));
     if (major != TRITONBACKEND_API_VERSION_MAJOR || minor < TRITONBACKEND_API_VERSION_MINOR)
-      return Status::Error(Code::kUnsupported, "the server's interface for backends is %u.%u; rondo's backend needs %u.%u or a later %u.x",
-                           major, minor, TRITONBACKEND_API_VERSION_MAJOR, TRITONBACKEND_API_VERSION_MINOR, TRITONBACKEND_API_VERSION_MAJOR);
+      return Status::Error(
+          Code::kUnsupported,
+          "the server's interface for backends is %u.%u; rondo's backend needs %u.%u or a later %u.x", major,
+          minor, TRITONBACKEND_API_VERSION_MAJOR, TRITONBACKEND_API_VERSION_MINOR,
+          TRITONBACKEND_API_VERSION_MAJOR);
     tools::BeginGpuEnvironment();
     return Status::Ok();
   });
@@ -76,8 +80,8 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInsta
   return nullptr;
 }
 
-TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance* instance, TRITONBACKEND_Request** requests,
-                                                       uint32_t count) {
+TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance* instance,
+                                                       TRITONBACKEND_Request** requests, uint32_t count) {
   return Guarded([&]() -> Status {
     void* state = nullptr;
     RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_ModelInstanceState(instance, &state)));

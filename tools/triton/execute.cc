@@ -1,4 +1,5 @@
-// TritonInstance::Execute: requests become jobs, which run together where they fit into one run, and are answered.
+// TritonInstance::Execute: requests become jobs, which run together where they fit into one run, and are
+// answered.
 #include <cstring>
 
 #include "tools/serve/v2_infer.h"
@@ -32,9 +33,12 @@ TRITONSERVER_DataType TypeOf(DType type) {
   }
 }
 
-uint64_t Nanoseconds() { return static_cast<uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1)); }
+uint64_t Nanoseconds() {
+  return static_cast<uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
 
-// The shape, if the port takes it: of its rank, and with its fixed dimensions. The family looks at the others.
+// The shape, if the port takes it: of its rank, and with its fixed dimensions. The family looks at the
+// others.
 Status ReadShape(const BucketFamily::PaddedPort& port, const int64_t* dims, uint32_t rank, Shape* shape) {
   *shape = port.plan.shape;
   const nlohmann::json wanted = serve::DimsOf(port);
@@ -44,11 +48,13 @@ Status ReadShape(const BucketFamily::PaddedPort& port, const int64_t* dims, uint
     if (fits) (*shape)[static_cast<int>(i)] = dims[i];
   }
   if (fits) return Status::Ok();
-  return Status::Error(Code::kInvalidArgument, "the input \"%s\" has the shape %s; the plan's is %s", port.plan.name.c_str(),
-                       nlohmann::json(std::vector<int64_t>(dims, dims + rank)).dump().c_str(), wanted.dump().c_str());
+  return Status::Error(
+      Code::kInvalidArgument, "the input \"%s\" has the shape %s; the plan's is %s", port.plan.name.c_str(),
+      nlohmann::json(std::vector<int64_t>(dims, dims + rank)).dump().c_str(), wanted.dump().c_str());
 }
 
-Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort& port, InferJob* job, Input* to) {
+Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort& port, InferJob* job,
+                 Input* to) {
   const char* name = port.plan.name.c_str();
   TRITONBACKEND_Input* input = nullptr;
   RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_RequestInput(request, name, &input)));
@@ -56,15 +62,18 @@ Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort&
   const int64_t* dims = nullptr;
   uint32_t rank = 0, buffers = 0;
   uint64_t bytes = 0;
-  RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_InputProperties(input, nullptr, &type, &dims, &rank, &bytes, &buffers)));
+  RONDO_RETURN_IF_ERROR(
+      StatusOf(TRITONBACKEND_InputProperties(input, nullptr, &type, &dims, &rank, &bytes, &buffers)));
   if (type != TypeOf(port.plan.dtype))
-    return Status::Error(Code::kInvalidArgument, "the input \"%s\" is not %s, as the plan has it", name, serve::V2Name(port.plan.dtype));
+    return Status::Error(Code::kInvalidArgument, "the input \"%s\" is not %s, as the plan has it", name,
+                         serve::V2Name(port.plan.dtype));
   to->dtype = port.plan.dtype;
   RONDO_RETURN_IF_ERROR(ReadShape(port, dims, rank, &to->shape));
   to->bytes = static_cast<uint64_t>(to->shape.elements() * ByteSize(to->dtype));
   if (bytes != to->bytes)
-    return Status::Error(Code::kInvalidArgument, "the input \"%s\" has %llu bytes; its shape needs %llu", name,
-                         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(to->bytes));
+    return Status::Error(Code::kInvalidArgument, "the input \"%s\" has %llu bytes; its shape needs %llu",
+                         name, static_cast<unsigned long long>(bytes),
+                         static_cast<unsigned long long>(to->bytes));
   std::vector<uint8_t> joined;  // where it comes in pieces
   for (uint32_t b = 0; b < buffers; ++b) {
     const void* data = nullptr;
@@ -73,7 +82,8 @@ Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort&
     int64_t device = 0;
     RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_InputBuffer(input, b, &data, &size, &memory, &device)));
     if (memory == TRITONSERVER_MEMORY_GPU)
-      return Status::Error(Code::kUnsupported, "the input \"%s\" lies in the memory of GPU %lld; only host memory is taken", name,
+      return Status::Error(Code::kUnsupported,
+                           "the input \"%s\" lies in the memory of GPU %lld; only host memory is taken", name,
                            static_cast<long long>(device));
     if (buffers == 1) {
       to->data = data;
@@ -83,8 +93,8 @@ Status ReadInput(TRITONBACKEND_Request* request, const BucketFamily::PaddedPort&
     joined.insert(joined.end(), from, from + size);
   }
   if (joined.size() != bytes)
-    return Status::Error(Code::kInternal, "the input \"%s\" comes as %zu bytes of its %llu", name, joined.size(),
-                         static_cast<unsigned long long>(bytes));
+    return Status::Error(Code::kInternal, "the input \"%s\" comes as %zu bytes of its %llu", name,
+                         joined.size(), static_cast<unsigned long long>(bytes));
   joined.resize(std::max<size_t>(joined.size(), 1));
   to->data = job->parsed.emplace_back(std::move(joined)).data();
   return Status::Ok();
@@ -106,15 +116,18 @@ Status WriteOutput(TRITONBACKEND_Response* response, const InferJob& job, size_t
   const Shape shape = job.OutputShape(i);
   const std::vector<int64_t> dims(shape.begin(), shape.end());
   TRITONBACKEND_Output* output = nullptr;
-  RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_ResponseOutput(response, &output, port.name.c_str(), TypeOf(port.dtype), dims.data(),
-                                                              static_cast<uint32_t>(dims.size()))));
+  RONDO_RETURN_IF_ERROR(
+      StatusOf(TRITONBACKEND_ResponseOutput(response, &output, port.name.c_str(), TypeOf(port.dtype),
+                                            dims.data(), static_cast<uint32_t>(dims.size()))));
   void* buffer = nullptr;
   TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
   int64_t device = 0;
   const std::vector<uint8_t>& bytes = job.outputs[i];
-  RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_OutputBuffer(output, &buffer, bytes.size(), &memory, &device)));
+  RONDO_RETURN_IF_ERROR(
+      StatusOf(TRITONBACKEND_OutputBuffer(output, &buffer, bytes.size(), &memory, &device)));
   if (memory == TRITONSERVER_MEMORY_GPU)
-    return Status::Error(Code::kUnsupported, "the output \"%s\" is wanted in the memory of GPU %lld; only host memory is written",
+    return Status::Error(Code::kUnsupported,
+                         "the output \"%s\" is wanted in the memory of GPU %lld; only host memory is written",
                          port.name.c_str(), static_cast<long long>(device));
   if (!bytes.empty()) std::memcpy(buffer, bytes.data(), bytes.size());
   return Status::Ok();
@@ -200,11 +213,12 @@ void TritonInstance::Execute(TRITONBACKEND_Request** requests, uint32_t count) {
   const uint64_t compute_end = Nanoseconds();
   for (uint32_t r = 0; r < count; ++r) {
     Respond(requests[r], *jobs[r], statuses[r]);
-    (void)StatusOf(TRITONBACKEND_ModelInstanceReportStatistics(instance_, requests[r], statuses[r].ok(), start, compute_start,
-                                                               compute_end, Nanoseconds()));
+    (void)StatusOf(TRITONBACKEND_ModelInstanceReportStatistics(
+        instance_, requests[r], statuses[r].ok(), start, compute_start, compute_end, Nanoseconds()));
     (void)StatusOf(TRITONBACKEND_RequestRelease(requests[r], TRITONSERVER_REQUEST_RELEASE_ALL));
   }
-  (void)StatusOf(TRITONBACKEND_ModelInstanceReportBatchStatistics(instance_, all_rows, start, compute_start, compute_end, Nanoseconds()));
+  (void)StatusOf(TRITONBACKEND_ModelInstanceReportBatchStatistics(instance_, all_rows, start, compute_start,
+                                                                  compute_end, Nanoseconds()));
 }
 
 }  // namespace rondo::triton

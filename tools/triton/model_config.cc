@@ -14,13 +14,17 @@ namespace {
 
 using PaddedPort = BucketFamily::PaddedPort;
 
-Status Wrong(const std::string& sentence) { return Status::Error(Code::kInvalidArgument, "config.pbtxt: %s", sentence.c_str()); }
+Status Wrong(const std::string& sentence) {
+  return Status::Error(Code::kInvalidArgument, "config.pbtxt: %s", sentence.c_str());
+}
 
 // The port as a configuration has it; of a model with a batch size the first dimension is not said.
 json Described(const PaddedPort& port, bool batched) {
   json dims = serve::DimsOf(port);
   if (batched) dims.erase(dims.begin());
-  return {{"name", port.plan.name}, {"data_type", std::string("TYPE_") + serve::V2Name(port.plan.dtype)}, {"dims", dims}};
+  return {{"name", port.plan.name},
+          {"data_type", std::string("TYPE_") + serve::V2Name(port.plan.dtype)},
+          {"dims", dims}};
 }
 
 json DescribedAll(const serve::BatchForm& form, bool outputs, bool batched) {
@@ -33,16 +37,19 @@ json DescribedAll(const serve::BatchForm& form, bool outputs, bool batched) {
 // What the configuration says of a port is what the plan has.
 Status CheckPort(const json& said, const json& described, const std::string& kind) {
   const std::string name = said.value("name", "");
-  const auto same = std::find_if(described.begin(), described.end(), [&](const json& port) { return port["name"] == name; });
-  if (same == described.end()) return Wrong("the plan has no " + kind + " \"" + name + "\"; it has " + described.dump());
+  const auto same = std::find_if(described.begin(), described.end(),
+                                 [&](const json& port) { return port["name"] == name; });
+  if (same == described.end())
+    return Wrong("the plan has no " + kind + " \"" + name + "\"; it has " + described.dump());
   for (const char* member : {"data_type", "dims"}) {
     json value = said.value(member, json());
     if (member == std::string("dims") && value.is_array()) {
-      for (json& dim : value) dim = dim.is_string() ? json(std::stoll(dim.get<std::string>())) : dim;  // int64 in protobuf's JSON
+      for (json& dim : value)
+        dim = dim.is_string() ? json(std::stoll(dim.get<std::string>())) : dim;  // int64 in protobuf's JSON
     }
     if (value != (*same)[member])
-      return Wrong("the " + kind + " \"" + name + "\" has the " + member + " " + value.dump() + "; the plan's is " +
-                   (*same)[member].dump());
+      return Wrong("the " + kind + " \"" + name + "\" has the " + member + " " + value.dump() +
+                   "; the plan's is " + (*same)[member].dump());
   }
   return Status::Ok();
 }
@@ -54,7 +61,8 @@ Status CompletePorts(const serve::BatchForm& form, bool outputs, bool batched, b
   if (said.empty() && complete) said = described;
   for (const json& port : said) RONDO_RETURN_IF_ERROR(CheckPort(port, described, kind));
   if (said.empty() || (!outputs && said.size() != described.size()))
-    return Wrong("it has " + std::to_string(said.size()) + " of the plan's " + kind + "s; there are " + described.dump());
+    return Wrong("it has " + std::to_string(said.size()) + " of the plan's " + kind + "s; there are " +
+                 described.dump());
   return Status::Ok();
 }
 
@@ -71,9 +79,11 @@ Status CompleteConfig(const serve::BatchForm& form, bool complete, json* config)
   }
   if (batch > 0 && !form.joins())
     return Wrong("max_batch_size is " + std::to_string(batch) +
-                 ", and the plan takes no batches: compile the model with --shape of its batch dimension, as in --shape batch=1,4,16");
+                 ", and the plan takes no batches: compile the model with --shape of its batch dimension, as "
+                 "in --shape batch=1,4,16");
   if (batch > 0 && batch > form.most_rows())
-    return Wrong("max_batch_size is " + std::to_string(batch) + "; the plan takes " + std::to_string(form.most_rows()) + " at most");
+    return Wrong("max_batch_size is " + std::to_string(batch) + "; the plan takes " +
+                 std::to_string(form.most_rows()) + " at most");
   RONDO_RETURN_IF_ERROR(CompletePorts(form, false, batch > 0, complete, config));
   return CompletePorts(form, true, batch > 0, complete, config);
 }
@@ -91,8 +101,10 @@ Result<tools::LoadOptions> LoadOptionsOf(const json& config) {
     if (const std::string file = Parameter(config, name); !file.empty()) list->push_back(file);
   }
   if (const std::string threads = Parameter(config, "threads"); !threads.empty()) {
-    const auto [end, error] = std::from_chars(threads.data(), threads.data() + threads.size(), options.threads);
-    if (error != std::errc() || end != threads.data() + threads.size() || options.threads < 0 || options.threads > 256)
+    const auto [end, error] =
+        std::from_chars(threads.data(), threads.data() + threads.size(), options.threads);
+    if (error != std::errc() || end != threads.data() + threads.size() || options.threads < 0 ||
+        options.threads > 256)
       return Wrong("the parameter threads is \"" + threads + "\", no number from 0 to 256");
   }
   if (!options.driver.empty() && options.driver != "host" && options.driver != "cuda")

@@ -1,4 +1,5 @@
-// The configuration of a model (config.pbtxt, which the server hands over as JSON) beside its plan: completed, or refused.
+// The configuration of a model (config.pbtxt, which the server hands over as JSON) beside its plan:
+// completed, or refused.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,8 +10,8 @@
 
 namespace rondo::triton {
 
-// Adds to `config` what it leaves open: inputs, outputs, the batch size and dynamic batching. Without `complete` nothing may be left
-// open. kInvalidArgument where it says other than `form` does.
+// Adds to `config` what it leaves open: inputs, outputs, the batch size and dynamic batching. Without
+// `complete` nothing may be left open. kInvalidArgument where it says other than `form` does.
 Status CompleteConfig(const serve::BatchForm& form, bool complete, nlohmann::json* config);
 
 // A text of the configuration's `parameters`; "".

@@ -19,14 +19,16 @@ Result<json> ConfigOf(TRITONBACKEND_Model* model) {
   json config = status.ok() ? json::parse(text, text + bytes, nullptr, false) : json();
   TRITONSERVER_MessageDelete(message);
   RONDO_RETURN_IF_ERROR(status);
-  if (!config.is_object()) return Status::Error(Code::kInternal, "the server's configuration of the model is no JSON object");
+  if (!config.is_object())
+    return Status::Error(Code::kInternal, "the server's configuration of the model is no JSON object");
   return config;
 }
 
 Status SetConfig(TRITONBACKEND_Model* model, const json& config) {
   const std::string text = config.dump();
   TRITONSERVER_Message* message = nullptr;
-  RONDO_RETURN_IF_ERROR(StatusOf(TRITONSERVER_MessageNewFromSerializedJson(&message, text.data(), text.size())));
+  RONDO_RETURN_IF_ERROR(
+      StatusOf(TRITONSERVER_MessageNewFromSerializedJson(&message, text.data(), text.size())));
   const Status status = StatusOf(TRITONBACKEND_ModelSetConfig(model, 1, message));
   TRITONSERVER_MessageDelete(message);
   return status;
@@ -68,7 +70,8 @@ Status StatusOf(TRITONSERVER_Error* error) {
 }
 
 Status TritonModel::ChooseForm(const std::string& program) {
-  // Rows of several requests share a run only where the compiler has proved that they do not change one another.
+  // Rows of several requests share a run only where the compiler has proved that they do not change one
+  // another.
   RONDO_ASSIGN_OR_RETURN(forms_, serve::FindBatchForms(plan_.data(), true));
   bool proven = true;
   for (const serve::BatchForm& form : forms_) proven = proven && form.proven;
@@ -83,9 +86,10 @@ Status TritonModel::ChooseForm(const std::string& program) {
     }
     names += (names.empty() ? "" : ", ") + forms_[i].family.name();
   }
-  return Status::Error(Code::kInvalidArgument,
-                       "the plan has the programs %s: config.pbtxt says by the parameter \"program\" which one is served%s%s", names.c_str(),
-                       program.empty() ? "" : ", and says ", program.c_str());
+  return Status::Error(
+      Code::kInvalidArgument,
+      "the plan has the programs %s: config.pbtxt says by the parameter \"program\" which one is served%s%s",
+      names.c_str(), program.empty() ? "" : ", and says ", program.c_str());
 }
 
 Result<std::unique_ptr<TritonModel>> TritonModel::Open(TRITONBACKEND_Model* model) {
@@ -116,21 +120,25 @@ Result<const serve::Backend*> TritonModel::BackendOn(int device) {
   return static_cast<const serve::Backend*>(backend.get());
 }
 
-Result<std::unique_ptr<TritonInstance>> TritonInstance::Open(TRITONBACKEND_ModelInstance* instance, TritonModel* model) {
+Result<std::unique_ptr<TritonInstance>> TritonInstance::Open(TRITONBACKEND_ModelInstance* instance,
+                                                             TritonModel* model) {
   TRITONSERVER_InstanceGroupKind kind;
   int32_t device = -1;
   RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_ModelInstanceKind(instance, &kind)));
   RONDO_RETURN_IF_ERROR(StatusOf(TRITONBACKEND_ModelInstanceDeviceId(instance, &device)));
   const PlanData& data = model->plan().data();
-  const bool on_gpu = kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && KindsOfTargets(data.requirements.target).gpu;
+  const bool on_gpu =
+      kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && KindsOfTargets(data.requirements.target).gpu;
   if (on_gpu && data.requirements.devices.size() > 1)
     return Status::Error(Code::kInvalidArgument,
-                         "the plan is for %zu devices, and an instance of KIND_GPU has one: use instance_group [{kind: KIND_MODEL}]",
+                         "the plan is for %zu devices, and an instance of KIND_GPU has one: use "
+                         "instance_group [{kind: KIND_MODEL}]",
                          data.requirements.devices.size());
   RONDO_ASSIGN_OR_RETURN(const serve::Backend* backend, model->BackendOn(on_gpu ? device : -1));
   RONDO_RETURN_IF_ERROR(backend->runtime().Supports(model->plan()));
   std::unique_ptr<TritonInstance> opened(new TritonInstance(instance, model));
-  opened->runner_ = std::make_unique<serve::BatchRunner>(backend->runtime(), model->plan(), backend->session_options());
+  opened->runner_ =
+      std::make_unique<serve::BatchRunner>(backend->runtime(), model->plan(), backend->session_options());
   RONDO_RETURN_IF_ERROR(opened->runner_->Open());
   opened->runner_->Prepare(model->forms());
   return opened;

@@ -27,7 +27,8 @@ class TritonModel {
   const std::vector<serve::BatchForm>& forms() const { return forms_; }
   // The one that requests take.
   const serve::BatchForm& form() const { return forms_[form_]; }
-  // The runtime for instances on that GPU, which share the plan's weights; -1: on the CPU, or on all of the plan's devices. Any thread.
+  // The runtime for instances on that GPU, which share the plan's weights; -1: on the CPU, or on all of the
+  // plan's devices. Any thread.
   Result<const serve::Backend*> BackendOn(int device);
 
  private:
@@ -43,12 +44,14 @@ class TritonModel {
 // One call at a time.
 class TritonInstance {
  public:
-  static Result<std::unique_ptr<TritonInstance>> Open(TRITONBACKEND_ModelInstance* instance, TritonModel* model);
+  static Result<std::unique_ptr<TritonInstance>> Open(TRITONBACKEND_ModelInstance* instance,
+                                                      TritonModel* model);
   // Answers and releases them all.
   void Execute(TRITONBACKEND_Request** requests, uint32_t count);
 
  private:
-  TritonInstance(TRITONBACKEND_ModelInstance* instance, TritonModel* model) : instance_(instance), model_(model) {}
+  TritonInstance(TRITONBACKEND_ModelInstance* instance, TritonModel* model)
+      : instance_(instance), model_(model) {}
   TRITONBACKEND_ModelInstance* const instance_;
   TritonModel* const model_;
   std::unique_ptr<serve::BatchRunner> runner_;
