@@ -84,9 +84,8 @@ bool Budget::TakeProducer(const Group& group, NodeId id) {
   return Add(id, std::move(views), reads, &load);
 }
 
-bool Budget::Exceeds(const Group& group, const std::vector<NodeId>& region, NodeId next) const {
-  if (loads_.size() <= static_cast<size_t>(group.id)) return false;
-  const Load& load = loads_[static_cast<size_t>(group.id)];
+bool Budget::Exceeds(const Group& group, const std::vector<NodeId>& region, NodeId next) {
+  const Load& load = LoadOf(group);
   int insts = load.insts + InstsOf(next), reads = load.reads + ReadsOf(next);
   for (NodeId id : region) {
     insts += InstsOf(id);

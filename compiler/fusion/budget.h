@@ -35,7 +35,7 @@ class Budget {
   // The group's value leaves by the last of `region`, whose nodes read `at` (the sink so far) and each other.
   bool TakeRegion(const Group& group, NodeId at, const std::vector<NodeId>& region);
   // Whether that is out of the question.
-  bool Exceeds(const Group& group, const std::vector<NodeId>& region, NodeId next) const;
+  bool Exceeds(const Group& group, const std::vector<NodeId>& region, NodeId next);
 
  private:
   struct Load {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 namespace rondo::host {
 namespace {
@@ -256,7 +257,7 @@ bool HostGraph::PrepareOrder() {
   order.ready = GrowingList<uint32_t>::Filled(count, 0);
   if (!order.first_after.ok() || !order.after.ok() || !order.left.ok() || !order.ready.ok()) return false;
   for (uint32_t earlier : before) ++order.first_after[earlier + 2];
-  for (size_t i = 2; i < count + 2; ++i) order.first_after[i] += order.first_after[i - 1];
+  std::partial_sum(order.first_after.begin(), order.first_after.end(), order.first_after.begin());
   for (uint32_t i = 0; i < count; ++i) {
     for (size_t k = 0; k < entries[i].num_before; ++k) {
       order.after[order.first_after[before[entries[i].first_before + k] + 1]++] = i;

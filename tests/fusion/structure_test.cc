@@ -250,6 +250,16 @@ TEST_F(Structure, ASoftmaxIsOneReductionThatComputesEachExponentialOnce) {
   EXPECT_EQ(part.kept, 1);
 }
 
+// Also where nothing but the sum of a later stage reads it, and what is stored is computed from that sum.
+TEST_F(Structure, AnExponentialThatALaterSumReadsIsComputedOnce) {
+  const NodeId softmax = Softmax(Input(Shape{6, 16}));
+  const NodeId expected = b_.Reduce(ir::ReduceKind::kSum, b_.Mul(softmax, Input(Shape{16})), {1}, true);
+  graph_.outputs.push_back({"y", b_.Unary(TapeOp::kSqrt, b_.Mul(expected, expected))});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts[0].kept, 1);
+}
+
 TEST_F(Structure, AKeptRowIsNotTakenForTheValuesOfOtherRows) {
   NodeId e = b_.Unary(TapeOp::kExp, Input(Shape{8, 8}));
   NodeId both = b_.Add(e, b_.Transpose(e, {1, 0}));
@@ -649,6 +659,37 @@ TEST_F(Structure, OnGpusConvolutionsReadACopyOfAnInputThatHasItsChannelsLast) {
     EXPECT_EQ(copies, side == 72 ? 1 : 0);
     EXPECT_EQ(read_as_vectors, side == 72 ? 2 : 0);
   }
+}
+
+TEST_F(Structure, OnGpusWhatANormWritesWithItsChannelsLastIsReadSoByAConvolution) {
+  const Shape kernel{16, 16, 3, 3};
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {1, 1};
+  const NodeId norm = Softmax(b_.Input("x", DType::kF16, Shape{1, 6, 6, 16}));
+  const std::vector<double> numbers(static_cast<size_t>(kernel.elements()), 0.125);
+  const NodeId weight = b_.Floats(DType::kF16, kernel, numbers);
+  graph_.outputs.push_back({"y", b_.Conv(b_.Transpose(norm, {0, 3, 1, 2}), weight, attrs)});
+  FuseOptions options;
+  options.target = GpuTraits();
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options);
+  ASSERT_EQ(program.ops.size(), 2u);
+  const Part& part = program.ops[1].kernel.parts[0];
+  ASSERT_EQ(part.skeleton, Skeleton::kConvolution);
+  EXPECT_EQ(part.operands[part.lhs].strides[part.loops.size() - 3], 1);
+}
+
+TEST_F(Structure, PartOfAPictureIsChangedInItsOwnMemory) {
+  const Shape part{2, 4};
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::Slice(ir::DenseView(part), 0, 1, 1, 1);  // its second row
+  attrs.may_collide = false;
+  const NodeId picture = b_.Unary(TapeOp::kTanh, Input(Shape{4, 8}));
+  const NodeId shown = b_.Slice(b_.Slice(picture, 0, 1, 1, 2), 1, 2, 1, 4);
+  const NodeId changed = b_.IndexedWrite(shown, Input(Shape{1, 4}), {}, attrs);
+  graph_.outputs.push_back({"y", b_.MatMul(changed, Weight(Shape{4, 3}))});
+  graph_.outputs.push_back({"first", b_.MatMul(b_.Slice(picture, 0, 0, 1, 1), Weight(Shape{8, 3}))});
+  EXPECT_EQ(Temporaries(ExpectFusionKeepsMeaning(graph_, 1)), 1) << "of which no copy is made";
 }
 
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {

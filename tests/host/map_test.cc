@@ -326,6 +326,25 @@ TEST(Map, SequentialAddsIntoCoincidingElementsInOrder) {
   }
 }
 
+// The index goes where the first was, beside a sum of it that is read later; a tile is full.
+TEST(Map, AnIndexThatRepeatsWithinATileLeavesTheRegisterBesideItAlone) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {4096, 4};
+  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1});
+  TapeMaker tape;
+  const auto index = [&] {
+    return tape.Cast(tape.Add(TapeOp::kIndex, TapeType::kI64, 1), TapeType::kF32, DType::kF32);
+  };
+  const uint16_t first = tape.Binary(TapeOp::kAdd, index(), tape.Const(7));
+  tape.Store(out, DType::kF32,
+             tape.Binary(TapeOp::kMul, first, tape.Binary(TapeOp::kAdd, index(), tape.Const(1))));
+  maker.part.body = maker.Keep(tape);
+  Memory memory;
+  memory.Resize(maker);
+  ExpectMatchesReference(maker, memory, "");
+}
+
 // By several threads as well, and to the bit.
 TEST(Map, CombinesAllPointsIntoOneNumber) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

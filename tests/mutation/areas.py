@@ -25,6 +25,7 @@ OWN = {
     'compiler/schedule/gather_weights.cc': ['shard_gather_test', 'compile'],
     'compiler/fusion': ['fusion', 'compile', 'passes', 'streams'],
     'compiler/passes': ['passes', 'fusion', 'import'],
+    'compiler/quantise': ['passes_test', 'passes', 'fixed_caches_test', 'shard_graphs_test', 'compile'],
     'compiler/import': ['import', 'buckets_test', 'streams_test', 'onnx', 'ops'],
     'compiler/ir': ['ir', 'scalar', 'passes'],
     'compiler/shard': ['shard', 'collective_ops_test'],
