@@ -219,12 +219,16 @@ TEST(IntegerMatmuls, OneChannelAGroupIsAWindowThatSlides) {
 
 // Zero points of weights: 16 bits where 8 do not hold the difference, and no sums of windows.
 TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
-  const auto weight_type = [](int64_t zero, bool host) {
+  const auto weight_type = [](int64_t zero, bool host, bool each = false) {
     Quantised s;
+    const std::vector<int64_t> zeros = {zero, zero + 3, zero - 2, zero + 1,
+                                        zero, zero - 3, zero + 2, zero - 1};
     const NodeId x = s.Real(s.In("x", Shape({1, 8, 5, 4}), DType::kU8), s.In("zero", Shape{}, DType::kU8),
                             s.Number(DType::kF32, 0.25));
-    const NodeId w = s.Real(s.Weight(DType::kU8, Shape({8, 1, 3, 3})), s.Number(DType::kU8, zero),
-                            s.Number(DType::kF32, 0.1));
+    const NodeId w =
+        s.Real(s.Weight(DType::kU8, Shape({8, 1, 3, 3})),
+               each ? s.b.Ints(DType::kU8, Shape({8, 1, 1, 1}), zeros) : s.Number(DType::kU8, zero),
+               s.Number(DType::kF32, 0.1));
     s.Out("y", s.b.Conv(x, w, Conv(1, 8)));
     PassOptions options;
     if (host) options.target = HostTraits();
@@ -239,6 +243,7 @@ TEST(IntegerMatmuls, WeightsOfOneChannelAGroupAreLessTheirZeroPoints) {
   for (const bool host : {true, false}) {
     EXPECT_EQ(weight_type(125, host), DType::kI8);
     EXPECT_EQ(weight_type(90, host), DType::kI16);
+    EXPECT_EQ(weight_type(90, host, true), DType::kI16) << "a zero point for each channel";
   }
 }
 

@@ -86,6 +86,7 @@ PassOptions OnHost() {
 // Whatever the rows, so that programs of many and of few rows have one weight.
 TEST(PackBytes, DequantisedWeightsOfMatmulsKeepTheirBytes) {
   const BytesCase cases[] = {{},
+                             {DType::kU8},
                              {DType::kU8, 0, false, true},
                              {DType::kI8, 0, true, true, true},
                              {DType::kI8, 32, true, false, true},

@@ -268,6 +268,13 @@ TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
             one->text.find('\n'));  // before the table of those that are rounded
 }
 
+TEST(PackedWeights, WeightsOfFewerColumnsOrRowsThanATileAreLeftAlone) {
+  for (const auto& [k, n, changes] : {std::tuple(512, 15, 0), {31, 256, 0}, {512, 16, 1}, {32, 256, 1}}) {
+    SmallGraph s = Product(1, k, n, false);
+    EXPECT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU8, 0))->changes, changes) << k << " x " << n;
+  }
+}
+
 // Whose numbers no scale can say is named, and the reason is not that it is none.
 TEST(PackedWeights, WeightsThatStayBecauseOfTheirNumbersAreNamed) {
   for (const auto& [wrong, weights, rest] :
