@@ -257,6 +257,20 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }
 
+// Those that only fill its last cluster compute nothing of the next part.
+TEST(CudaTemplates, PartsBehindBlocksOfAClusterBeginWithAWholeOne) {
+  RowMaker shared(1, 128256, DType::kF16), rows(3, 768, DType::kF16);
+  const Part parts[] = {rows.maker.Make().parts[0], shared.maker.Make().parts[0], rows.maker.Make().parts[0]};
+  Kernel kernel = shared.maker.Make();
+  kernel.parts = parts;
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  const Result<KernelText> text = WriteKernelText(kernel, kHopper, facts);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_TRUE(Has(*text, "\nif (blockIdx.x < 8u) return;\nif (blockIdx.x < 16u) { "));
+  EXPECT_TRUE(Has(*text, "_part1(blockIdx.x - 8u, "));
+  EXPECT_TRUE(Has(*text, "\nif (blockIdx.x < 24u) return;\n"));
+}
+
 // y = x, 16 by 512, as other types.
 struct MapMaker {
   MapMaker(DType from, DType to) {
