@@ -42,6 +42,7 @@ ELSEWHERE = {
 NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo check \S+ --kernels", r"\S*rondo run .*--driver cuda"]
 
 CPP_FRAME = """
+#include <rondo/rondo_flight.h>
 #include <rondo/rondo_host.h>
 #include <rondo/rondo_trust.h>
 #include <cstdint>
@@ -213,7 +214,7 @@ class Runner:
         if "TEST_F(" in block.text:  # a whole test program
             return self.project(block, TEST_FRAME, [("block.cc", block.text)])
         text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
-                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host rondo::trust)\n"
+                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host rondo::trust rondo::flight)\n"
                               "target_link_libraries(service PRIVATE rondo::runtime)\n"
                               "target_link_libraries(service_test PRIVATE rondo::testing GTest::gtest_main)")
         self.project(block, text, [("block.cc", CPP_FRAME % block.text)])

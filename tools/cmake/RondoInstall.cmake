@@ -4,7 +4,7 @@
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
-#   rondo::buckets, rondo::trust                 shared
+#   rondo::buckets, rondo::trust, rondo::flight  shared
 #   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
 #                                                librondo_verify (shared)
 #
@@ -97,6 +97,10 @@ function(rondo_install)
     rondo_pkg_config(rondo-trust "Checks who signed a plan of Rondo" "" -lrondo_trust)
   endif()
   rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
+
+  rondo_install_header(drivers/capi/rondo_flight.h)
+  rondo_export(rondo_flight_shared flight runtime)
+  rondo_pkg_config(rondo-flight "Records what is asked of Rondo's drivers" rondo -lrondo_flight)
 
   if(TARGET rondo_host_shared)
     rondo_install_header(drivers/capi/rondo_host.h)

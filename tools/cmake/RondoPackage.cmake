@@ -36,7 +36,7 @@ function(rondo_package)
     list(APPEND CPACK_COMPONENTS_ALL tools)
   endif()
   set(opened libmimalloc.so.2 libdnnl.so.2 libmpi.so.40 libcuda.so.1 libcublasLt.so libcudnn.so libnccl.so.2)
-  rondo_sbom(runtime ${runtime} TARGETS rondo_shared rondo_host_shared rondo_cuda_shared rondo_buckets_shared rondo_verify_shared
+  rondo_sbom(runtime ${runtime} TARGETS rondo_shared rondo_host_shared rondo_cuda_shared rondo_buckets_shared rondo_flight_shared rondo_verify_shared
              COMPILED_IN libflatbuffers-dev libxxhash-dev OPENED ${opened})
   if(TARGET rondo)
     rondo_sbom(tools rondo TARGETS rondo OPENED ${opened} libnvrtc.so

@@ -11,6 +11,7 @@ std::unique_ptr<Command> MakeBenchCommand();     // bench.cc
 std::unique_ptr<Command> MakeCheckCommand();     // check.cc
 std::unique_ptr<Command> MakeCompareCommand();   // compare.cc
 std::unique_ptr<Command> MakeCompileCommand();   // compile.cc
+std::unique_ptr<Command> MakeFlightCommand();    // flight.cc
 std::unique_ptr<Command> MakeGenerateCommand();  // generate.cc
 std::unique_ptr<Command> MakeInspectCommand();   // inspect.cc
 std::unique_ptr<Command> MakeOpsCommand();       // ops.cc

@@ -72,6 +72,9 @@ void DeclareRunning(OptionSet& options, LoadOptions* to) {
           "end a run whose devices make no progress with collectives for this time (default 60); 0: never",
           "SECONDS")
       .Rare()
+      .Text("--flight", &to->flight,
+            "write what is asked of each device into this file as it happens, for `rondo flight`", "F")
+      .Rare()
       .Text("--collectives", &to->collectives,
             "who computes collectives on GPUs: nccl; small, own kernels over peer memory where they can; "
             "fused, the same with norms behind them; auto, whichever is faster by estimate (default)",

@@ -13,6 +13,7 @@
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_driver.h"
+#include "drivers/flight/flight_driver.h"
 #include "drivers/host/host_driver.h"
 #include "drivers/nccl/nccl_api.h"
 #include "formats/machine_code/architecture.h"
@@ -259,6 +260,12 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
   return devices;
 }
 
+Result<std::unique_ptr<Driver>> RecordFlight(Driver* driver, const LoadOptions& options) {
+  if (options.flight.empty()) return std::unique_ptr<Driver>();
+  RONDO_ASSIGN_OR_RETURN(flight::FlightDriver * flight, flight::FlightDriver::Create(driver, options.flight));
+  return std::unique_ptr<Driver>(flight);
+}
+
 std::string ReadyTimes::Text() const {
   return Printf(
       "%.1f ms (plan %.1f: read, verified, checked; driver %.1f; device %.1f; machine code %.1f; weights "
@@ -307,6 +314,8 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, con
       driver = loaded->timed_.get();
     }
   }
+  RONDO_ASSIGN_OR_RETURN(loaded->flight_, RecordFlight(driver, options));
+  if (loaded->flight_ != nullptr) driver = loaded->flight_.get();
   if (options.processes != nullptr) {
     RONDO_ASSIGN_OR_RETURN(devices, OwnDevice(options, devices, driver));
   }

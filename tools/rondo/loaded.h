@@ -43,6 +43,7 @@ struct LoadOptions {
   bool map_weights = false;      // whatever their size
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   double watchdog = 60;          // seconds that the devices of a run may make no progress; 0: for ever
+  std::string flight;            // the file of the flight recorder; "": none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   std::string collectives;       // of the cuda driver: "nccl", "small", "fused", "auto" (or "")
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
@@ -111,7 +112,8 @@ class LoadedSession {
   static Result<std::unique_ptr<LoadedSession>> Make(const Plan& plan, const LoadOptions& options);
   OpRegistry ops_;  // first: the driver calls what it holds
   DriverHandle driver_{nullptr, nullptr};
-  std::unique_ptr<Driver> timed_;  // over driver_, or null
+  std::unique_ptr<Driver> timed_;   // over driver_, or null
+  std::unique_ptr<Driver> flight_;  // over either, or null
   Runtime runtime_;
   SessionOptions limits_;
   RunsOn runs_on_;
@@ -120,6 +122,9 @@ class LoadedSession {
 // Keeps the GPUs of a session open when it has gone: what comes next need not make their contexts anew. Null
 // on the host.
 DriverHandle KeepGpusOpen(const LoadedSession& loaded, const LoadOptions& options);
+
+// The flight recorder around `driver`, if the options have one; else null.
+Result<std::unique_ptr<Driver>> RecordFlight(Driver* driver, const LoadOptions& options);
 
 // Parses LoadOptions::devices; "" gives none. kInvalidArgument, naming the part that is not a device number
 // below 64, or is empty.

@@ -60,6 +60,11 @@ int main(int argc, char** argv) {
      "  rondo compare f32.rondo bf16.rondo --all\n"
      "  rondo compare model.rondo model.rondo --driver cuda --reference-driver host\n",
      rondo::tools::MakeCompareCommand},
+    {"flight", "Show what a run that hangs or has failed was doing",
+     "  rondo run model.rondo --flight flight.bin --input x=x.npy --output out\n"
+     "  rondo flight flight.bin\n"
+     "  rondo flight flight.bin --last 50\n",
+     rondo::tools::MakeFlightCommand},
     {"weights", "List the weights of a plan, or give it others",
      "  rondo compile model.onnx -o model.rondo --live-weights\n"
      "  rondo weights list model.rondo\n"

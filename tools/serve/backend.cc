@@ -17,7 +17,9 @@ Result<std::unique_ptr<Backend>> Backend::OpenOn(const std::vector<uint32_t>& de
   RuntimeOptions runtime;
   runtime.devices = {devices.data(), devices.size()};
   runtime.keep_plan_totals = true;  // counters of a model go on with its next version
-  RONDO_ASSIGN_OR_RETURN(backend->runtime_, Runtime::Create(backend->driver_.get(), runtime));
+  RONDO_ASSIGN_OR_RETURN(backend->flight_, tools::RecordFlight(backend->driver_.get(), options));
+  Driver* const driver = backend->flight_ != nullptr ? backend->flight_.get() : backend->driver_.get();
+  RONDO_ASSIGN_OR_RETURN(backend->runtime_, Runtime::Create(driver, runtime));
   return backend;
 }
 

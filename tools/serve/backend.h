@@ -28,6 +28,7 @@ class Backend {
   tools::LoadOptions options_;
   OpRegistry ops_;  // first: the driver calls what it holds
   tools::DriverHandle driver_{nullptr, nullptr};
+  std::unique_ptr<Driver> flight_;  // over driver_, or null
   Runtime runtime_;
   SessionOptions limits_;
 };
