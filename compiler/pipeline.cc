@@ -44,7 +44,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"remove_dead", GraphAndBodies<passes::RemoveDead>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "every node is needed by an output or an effect"},
     {"simplify", GraphAndBodies<passes::Simplify>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
-     "no node is an identity; cheap forms stand for dear ones where the result rounds the same or better"},
+     "no node is an identity; cheap forms stand for expensive ones where the result rounds the same or "
+     "better"},
     {"share_caches", ShareCaches, kOnce, kNeeded, kAny, Leaves::kGraph, kGraphs,
      "a cache that one program begins and another reads is an input and an output of both"},
     {"pair_state", PairState, kEach, kNeeded, kAny, Leaves::kGraph, kGraphs | kStatesNamed,

@@ -40,8 +40,8 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 Status ShareCaches(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
-// States that tokens are drawn from, and with, are whole on every device: adds their forms to `states`.
-void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states);
+// States that tokens are drawn from, and with, are whole on every device: adds their shardings to `states`.
+void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -56,7 +56,7 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
   return Status::Ok();
 }
 
-void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states) {
+void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::string& name = graph.inputs[i].name;
     if (name == "last_tokens" || name == "sampling" || name == "draws" || name == "text_length")

@@ -69,16 +69,16 @@ std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& 
     }
     const auto held = rows.find(share.input);
     share.share = held == rows.end() ? ir::DenseView(share.whole) : held->second;
-    const auto form = sharded.states.find(share.input);
+    const auto sharding = sharded.states.find(share.input);
     const auto padded =
         std::find_if(sharded.padded.begin(), sharded.padded.end(),
                      [&](const shard::PaddedState& state) { return state.input == share.input; });
     if (padded != sharded.padded.end()) {
       ShareOfPadded(*padded, graph.node(graph.inputs[static_cast<size_t>(pair.input)].node).shape,
                     number.rank, &share);
-    } else if (form != sharded.states.end()) {
+    } else if (sharding != sharded.states.end()) {
       share.share = ir::Compose(
-          share.share, shard::ShareView(share.share.shape(), form->second, number.ranks, number.rank));
+          share.share, shard::ShareView(share.share.shape(), sharding->second, number.ranks, number.rank));
     }
     if (padded == sharded.padded.end()) share.held = ir::DenseView(share.share.shape());
     shares.push_back(std::move(share));
@@ -115,8 +115,8 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
   const bool gather = compilation->options.weights == Weights::kGather;
   shard::StagePlaces places;
   places.by_demand = by_demand;
-  std::vector<shard::StateForms> states(stages);
-  std::vector<shard::WeightForms> weights(stages);
+  std::vector<shard::StateShardings> states(stages);
+  std::vector<shard::WeightShardings> weights(stages);
   if (gather) *text = "every device does all of the work, and gathers weights as it comes to them";
   for (ProgramInWork& program : compilation->programs) {
     const std::string& name = program.source.program;

@@ -20,10 +20,11 @@ uint32_t RoundsOf(const Program& program, uint32_t step) {
   return loop == nullptr ? 1 : loop->trips;
 }
 
-Turn Next(const Program& program, Turn turn) {
-  const Loop* loop = LoopOf(program, turn.step);
-  if (loop == nullptr || turn.step + 1 != loop->end()) return {turn.step + 1, turn.round};
-  return turn.round + 1 == loop->trips ? Turn{loop->end(), 0} : Turn{loop->first_step, turn.round + 1};
+StepInRound Next(const Program& program, StepInRound at) {
+  const Loop* loop = LoopOf(program, at.step);
+  if (loop == nullptr || at.step + 1 != loop->end()) return {at.step + 1, at.round};
+  return at.round + 1 == loop->trips ? StepInRound{loop->end(), 0}
+                                     : StepInRound{loop->first_step, at.round + 1};
 }
 
 }  // namespace rondo

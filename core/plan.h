@@ -199,12 +199,12 @@ const Loop* LoopOf(const Program& program, uint32_t step);
 uint32_t RoundsOf(const Program& program, uint32_t step);
 
 // One step as a run comes to it.
-struct Turn {
+struct StepInRound {
   uint32_t step = 0;
   uint32_t round = 0;  // of its loop
 };
 // The one after it.
-Turn Next(const Program& program, Turn turn);
+StepInRound Next(const Program& program, StepInRound at);
 
 // How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that TMA cuts boxes from:
 // what cuTensorMapEncodeTiled takes, dimensions innermost first. The driver makes one of it for the address
@@ -252,8 +252,8 @@ enum class BinaryKind : uint8_t {
   kLibraryMatmul = 1,  // `matmul`, by cuBLASLt; `entry` is empty
 };
 
-// In KernelBinary::relies: nothing writes the parameter's memory while a plan runs.
-inline constexpr uint32_t kReliesOnConstant = 1u << 31;
+// In KernelBinary::assumes: nothing writes the parameter's memory while a plan runs.
+inline constexpr uint32_t kAssumesConstant = 1u << 31;
 
 // How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
 // each of the kernel's, then the tensor maps, then what the driver adds.
@@ -269,9 +269,9 @@ struct KernelBinary {
   BinaryKind kind = BinaryKind::kFunction;
   const LibraryMatmul* matmul = nullptr;  // of kLibraryMatmul
   uint32_t block = 0;                     // threads a block; 0: as many as the module says
-  // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
-  // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
-  Span<const uint32_t> relies = {};
+  // What code assumes of the memory that each parameter of the kernel is bound to, whichever step binds it:
+  // its alignment in bytes, and kAssumesConstant. Empty: elements lie at multiples of their size, no more.
+  Span<const uint32_t> assumes = {};
   // What it came from (formats/machine_code/binary_digest.h). `choice`: how its matmuls were asked to be
   // computed, in the words of KernelAlternative; empty: by estimate.
   std::string_view choice = {};

@@ -124,10 +124,10 @@ Status EnqueuePartition(SessionImpl* session, uint32_t program_index, uint32_t p
   for (uint32_t s = 1; s < program.num_streams; ++s) {
     if (Uses(program, p, s)) RONDO_RETURN_IF_ERROR(Follow(&d, d.streams[0], d.streams[s]));
   }
-  for (Turn turn{p.first_step}; turn.step < p.first_step + p.num_steps; turn = Next(program, turn)) {
-    const uint32_t i = turn.step;
+  for (StepInRound at{p.first_step}; at.step < p.first_step + p.num_steps; at = Next(program, at)) {
+    const uint32_t i = at.step;
     Status status = EnqueueWaits(session, program_index, p, i);
-    if (status.ok()) status = EnqueueStep(session, program_index, i, turn.round);
+    if (status.ok()) status = EnqueueStep(session, program_index, i, at.round);
     uint32_t event = program.steps[i].records;
     if (status.ok() && event != kNone) {
       status = d.device->Record(armed.events[event], d.streams[program.steps[i].stream]);
@@ -146,9 +146,9 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
                     Span<const GraphNode> nodes) {
   const Program& program = session->plan.data().programs[program_index];
   const uint32_t count = NodeOf(program, p, p.first_step + p.num_steps);
-  Turn turn{p.first_step};
-  for (uint32_t i = 0; i < count && i < nodes.size(); ++i, turn = Next(program, turn)) {
-    uint32_t index = turn.step;
+  StepInRound at{p.first_step};
+  for (uint32_t i = 0; i < count && i < nodes.size(); ++i, at = Next(program, at)) {
+    uint32_t index = at.step;
     StepKind kind = program.steps[index].kind;
     if (nodes[i].kind == kind && (kind == StepKind::kCopy || nodes[i].step == index)) continue;
     return AtStep(
@@ -160,7 +160,7 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
         program_index, index);
   }
   if (nodes.size() == count) return Status::Ok();
-  uint32_t index = turn.step;
+  uint32_t index = at.step;
   if (index >= program.steps.size()) index = static_cast<uint32_t>(program.steps.size()) - 1;
   return AtStep(session,
                 Status::Error(Code::kInternal,

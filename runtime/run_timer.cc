@@ -19,7 +19,7 @@ struct RunTimerImpl {
   static RunTimerImpl* Of(const RunTimer& timer) { return timer.impl_; }
   Status Prepare();
   Status RecordSteps(uint32_t index);
-  Status EnqueueAfter(const Step& step, Turn turn);
+  Status EnqueueAfter(const Step& step, StepInRound at);
   Span<const Partition> partitions() const { return session->plan.data().programs[program].partitions; }
   SessionDevice& DeviceOf(const Partition& p) const { return session->devices[p.device]; }
   Event* FirstOf(uint32_t device) const;
@@ -63,12 +63,12 @@ Status RunTimerImpl::Prepare() {
 }
 
 // A step between what its stream 0 has done so far and what follows.
-Status RunTimerImpl::EnqueueAfter(const Step& step, Turn turn) {
+Status RunTimerImpl::EnqueueAfter(const Step& step, StepInRound at) {
   SessionDevice& d = session->devices[step.device];
-  if (step.stream == 0) return EnqueueStep(session, program, turn.step, turn.round);
+  if (step.stream == 0) return EnqueueStep(session, program, at.step, at.round);
   RONDO_RETURN_IF_ERROR(d.device->Record(d.order, d.streams[0]));
   RONDO_RETURN_IF_ERROR(d.device->Wait(d.order, d.streams[step.stream]));
-  RONDO_RETURN_IF_ERROR(EnqueueStep(session, program, turn.step, turn.round));
+  RONDO_RETURN_IF_ERROR(EnqueueStep(session, program, at.step, at.round));
   RONDO_RETURN_IF_ERROR(d.device->Record(d.order, d.streams[step.stream]));
   return d.device->Wait(d.order, d.streams[0]);
 }
@@ -82,11 +82,10 @@ Status RunTimerImpl::RecordSteps(uint32_t index) {
   Status status = d.device->Record(timed[index].events[0], d.streams[0]);
   const Program& of = session->plan.data().programs[program];
   uint32_t node = 0;
-  for (Turn turn{p.first_step}; turn.step < p.first_step + p.num_steps && status.ok();
-       turn = Next(of, turn)) {
-    status = EnqueueAfter(of.steps[turn.step], turn);
+  for (StepInRound at{p.first_step}; at.step < p.first_step + p.num_steps && status.ok(); at = Next(of, at)) {
+    status = EnqueueAfter(of.steps[at.step], at);
     if (status.ok()) status = d.device->Record(timed[index].events[++node], d.streams[0]);
-    if (!status.ok()) status = AtStep(session, status, program, turn.step);
+    if (!status.ok()) status = AtStep(session, status, program, at.step);
   }
   Result<Graph*> graph = d.device->EndRecord(d.streams[0]);
   if (graph.ok()) timed[index].graph = *graph;

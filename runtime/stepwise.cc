@@ -9,14 +9,15 @@ Status Observe(const RunOptions& options, uint32_t program, uint32_t step, StepP
   return options.on_step == nullptr ? Status::Ok() : options.on_step(options.user, program, step, phase);
 }
 
-Status OneStep(SessionImpl* session, uint32_t program, Turn turn, const RunOptions& options, bool* observer) {
-  const uint32_t index = turn.step;
+Status OneStep(SessionImpl* session, uint32_t program, StepInRound at, const RunOptions& options,
+               bool* observer) {
+  const uint32_t index = at.step;
   const Step& step = session->plan.data().programs[program].steps[index];
   Status seen = Observe(options, program, index, StepPhase::kBefore);
   *observer = !seen.ok();
   RONDO_RETURN_IF_ERROR(seen);
   Status status =
-      session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index, turn.round);
+      session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index, at.round);
   if (status.ok()) {
     SessionDevice& d = session->devices[step.device];
     uint32_t failed_step = kNone;
@@ -79,8 +80,8 @@ Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOption
         // A loop waits for no other device: all its rounds are one turn of this one.
         const Loop* loop = LoopOf(program, next);
         const uint32_t end = loop == nullptr ? next + 1 : loop->end();
-        for (Turn turn{next}; turn.step < end; turn = Next(program, turn)) {
-          RONDO_RETURN_IF_ERROR(OneStep(session, program_index, turn, options, observer));
+        for (StepInRound at{next}; at.step < end; at = Next(program, at)) {
+          RONDO_RETURN_IF_ERROR(OneStep(session, program_index, at, options, observer));
         }
         d.next_step = end;
         if (program.steps[next].kind == StepKind::kCollectiveStart) {

@@ -212,7 +212,7 @@ class Finder {
       const double own = WorkOf(g_, g_.node(id));
       const bool cheap = g_.node(id).op == Op::kIndexedRead ||
                          (g_.node(id).op == Op::kPointwise && (own < least_ || !IsFunction(g_.node(id))));
-      needed.dear = !cheap;
+      needed.expensive = !cheap;
       for (const Condition& c : needed.where) work[{c.base, c.element}] += own;
     }
     for (const Condition& c : always_) work[{c.base, c.element}] = least_;

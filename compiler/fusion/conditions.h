@@ -27,8 +27,8 @@ Conditions Common(const Conditions& a, const Conditions& b);
 
 struct Needed {
   Conditions where;
-  bool dear = false;    // worth skipping by itself
-  bool faults = false;  // an index may be out of range where it is computed although it is not needed
+  bool expensive = false;  // worth skipping by itself
+  bool faults = false;     // an index may be out of range where it is computed although it is not needed
 };
 
 // By node; empty if everything is needed always. `order`: of the live nodes, topological. `where`: what the

@@ -97,14 +97,14 @@ struct Context {
     return said.count("fuse") != 0 && said.count(kOwnerKey) == 0;
   }
   // Whether one part may compute both: the pieces of an ONNX node with `fuse: off` share parts with one
-  // another alone, what is annotated for one stream is not computed on another, and what is dear is not
+  // another alone, what is annotated for one stream is not computed on another, and what is expensive is not
   // computed where it is not needed because something else is.
   bool SamePlace(NodeId a, NodeId b) const {
     return ir::BoundAlike(node(a), node(b)) && StaysConditional(a, b) && StaysConditional(b, a);
   }
   // Whether `a` can be computed wherever both are needed, or one of them.
   bool StaysConditional(NodeId a, NodeId b) const {
-    if (needed.empty() || !needed[static_cast<size_t>(a)].dear) return true;
+    if (needed.empty() || !needed[static_cast<size_t>(a)].expensive) return true;
     const Conditions& own = needed[static_cast<size_t>(a)].where;
     return Common(own, needed[static_cast<size_t>(b)].where).size() == own.size();
   }

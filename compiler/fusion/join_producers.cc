@@ -67,7 +67,8 @@ int64_t Grouping::DomainElements(const Group& group) const {
 bool Grouping::WorthComputingInside(const Group& group, NodeId id) const {
   int64_t here = DomainElements(group), once = c_.node(id).shape.elements();
   const Node& node = c_.node(id);
-  // On the host, to look up an element for each of many places is dearer than a kernel that does it once.
+  // On the host, to look up an element for each of many places is more expensive than a kernel that does it
+  // once.
   constexpr int64_t kManyPlaces = 16;
   const bool looks_up =
       node.op == Op::kIndexedRead && !c_.options.target.many_threads && here >= kManyPlaces * once;

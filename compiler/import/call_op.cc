@@ -101,6 +101,28 @@ Result<NodeId> FusedActivation(OpContext& c, NodeId x) {
                        name.c_str(), listed.empty() ? "" : " with activation_params");
 }
 
+Status DoesNotFit(const OpContext& c, int i, const Shape& to) {
+  return Status::Error(Code::kCorrupt, "input %d of shape %s does not fit %s", i, Text(c.shape(i)).c_str(),
+                       Text(to).c_str());
+}
+
+Result<NodeId> VectorInput(OpContext& c, int i, int64_t count) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
+  if (!(c.shape(i) == Shape({count}))) return DoesNotFit(c, i, Shape({count}));
+  return c.b.Cast(c.In(i), DType::kF32);
+}
+
+Result<NodeId> AddInput(OpContext& c, NodeId y, int i) {
+  if (!c.Has(i)) return y;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.b.shape(y), c.shape(i)));
+  if (!(shape == c.b.shape(y))) {
+    return Status::Error(Code::kCorrupt, "input %d of shape %s does not broadcast to %s", i,
+                         Text(c.shape(i)).c_str(), Text(c.b.shape(y)).c_str());
+  }
+  return c.b.Add(y, c.b.Cast(c.In(i), c.b.dtype(y)));
+}
+
 NodeId ChannelsFirst(ir::Builder& b, NodeId x) {
   const int rank = b.shape(x).rank;
   std::vector<int> perm = {0, rank - 1};

@@ -18,6 +18,13 @@ Result<NodeId> CallOne(OpContext& c, const char* op, int64_t opset, const std::v
 // activation_params, or activation_alpha, _beta and _gamma. kUnsupported for one that rondo does not know.
 Result<NodeId> FusedActivation(OpContext& c, NodeId x);
 
+// Input `i` does not fit `to`.
+Status DoesNotFit(const OpContext& c, int i, const Shape& to);
+// Input `i`, a vector of `count` floats, as f32.
+Result<NodeId> VectorInput(OpContext& c, int i, int64_t count);
+// Input `i`, where it is given, added to y, one-way broadcast, in y's type.
+Result<NodeId> AddInput(OpContext& c, NodeId y, int i);
+
 // x with its channels, which are last, behind its batch; and back.
 NodeId ChannelsFirst(ir::Builder& b, NodeId x);
 NodeId ChannelsLast(ir::Builder& b, NodeId x);

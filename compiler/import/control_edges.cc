@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "compiler/import/annotations.h"
+#include "compiler/import/executable_nodes.h"
 #include "compiler/import/importer.h"
-#include "compiler/import/running_nodes.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -203,7 +203,7 @@ Status ControlEdges::Contradiction(const std::string& cycle) {
 void ControlEdges::Settle(const Graph& graph, Unit* unit) const {
   for (const auto& [first, end] : unit->nodes) {
     for (NodeId id = first; id < end; ++id) {
-      if (Runs(graph.node(id))) unit->runs.push_back(id);
+      if (IsExecutable(graph.node(id))) unit->runs.push_back(id);
     }
   }
   SortUnique(&unit->runs);

@@ -8,7 +8,7 @@
 //   - what is reduced over positions, and is of no cache, leaves out those that hold nothing;
 //   - places in several rows of positions that are one dim are those of rows as long as there is room for.
 // What cannot be followed is refused. compiler/passes/limit_to_cached.cc lets attention see real positions
-// only; where its numbers are rounded on their way, uncached_positions.h does.
+// only; where its numbers are rounded on their way, mask_uncached_scores.h does.
 #include "compiler/import/fixed_caches.h"
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 #include "compiler/import/cache_encoding.h"
 #include "compiler/import/cache_length_analysis.h"
 #include "compiler/import/cached_attention.h"
-#include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
+#include "compiler/import/mask_uncached_scores.h"
 #include "compiler/import/neutral_number.h"
 #include "compiler/import/place_by_place.h"
-#include "compiler/import/uncached_positions.h"
+#include "compiler/import/select_by_text_length.h"
 #include "compiler/ir/port_names.h"
 
 namespace rondo::importer {
@@ -95,7 +95,7 @@ class Fixer : CacheLengthAnalysis {
     for (size_t i = 0; i < g_->outputs.size(); ++i) RONDO_RETURN_IF_ERROR(FixOutput(i));
     RONDO_RETURN_IF_ERROR(DropWhereRounded());
     if (const NodeId all = sizes_->NodeOf(total()); all != kNoNode)
-      ChooseByTextLength(&b_, count_, rows_, {{all, 0}});
+      SelectByTextLength(&b_, count_, rows_, {{all, 0}});
     FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
     DropIdentityViews(g_);
@@ -215,7 +215,7 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // Attention whose numbers are rounded on their way (uncached_positions.h).
+  // Attention whose numbers are rounded on their way (mask_uncached_scores.h).
   Status DropWhereRounded() {
     std::vector<MaximumOfPositions> maxima;
     for (NodeId id = 0; id < model_.size(); ++id) {
@@ -230,8 +230,8 @@ class Fixer : CacheLengthAnalysis {
     if (maxima.empty()) return Status::Ok();
     RemoveDeadBut(g_, count_);
     const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(rows_));
-    const NotShown not_shown = DropUncached(&b_, maxima, real);
-    return not_shown.node == kNoNode ? Status::Ok() : Named(Refuse(not_shown.why), not_shown.node);
+    const NotProven not_proven = DropUncached(&b_, maxima, real);
+    return not_proven.node == kNoNode ? Status::Ok() : Named(Refuse(not_proven.why), not_proven.node);
   }
 
   // ------------------------------------------------------------------------------------ the rules

@@ -3,11 +3,11 @@
 #include <set>
 
 #include "compiler/import/cached_attention.h"
-#include "compiler/import/chosen_by_length.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/fixed_caches.h"
 #include "compiler/import/import.h"
 #include "compiler/import/importer.h"
+#include "compiler/import/select_by_text_length.h"
 #include "compiler/ir/port_names.h"
 #include "formats/onnx/onnx.pb.h"
 
@@ -126,7 +126,7 @@ class CachedImport {
       if (std::find(masks.begin(), masks.end(), graph.inputs[i].name) != masks.end()) WidenMask(b, i);
     }
     if (count != ir::kNoNode) {
-      ChooseByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, {{count, 0}});
+      SelectByTextLength(&b, b.Scalar(DType::kI64, 0), rows_, {{count, 0}});
       graph.Replace(count, b.Scalar(DType::kI64, static_cast<double>(rows_)));
     }
     graph.RemoveDead();

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/data_sizes.h"
 #include "compiler/import/device_hints.h"
+#include "compiler/import/executable_nodes.h"
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
 #include "compiler/import/place_by_place.h"
-#include "compiler/import/ragged.h"
-#include "compiler/import/running_nodes.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -57,7 +57,7 @@ bool IsPlaced(const Statements& bindings) {
 // Whether a kernel computes one of the nodes from `first` on.
 bool RunsFrom(const ir::Graph& graph, NodeId first) {
   for (NodeId id = first; id < graph.size(); ++id) {
-    if (!graph.node(id).dead && Runs(graph.node(id))) return true;
+    if (!graph.node(id).dead && IsExecutable(graph.node(id))) return true;
   }
   return false;
 }
@@ -443,9 +443,10 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   std::map<std::string, std::string> annotations = AnnotationsFor(bindings);
   annotations.merge(OrdersOf({node, frame.prefix + NodeName(node), frame.prefix}, options_.annotations));
   builder_.SetAnnotations(std::move(annotations));
-  const auto ragged =
-      std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.ragged != nullptr; });
-  if (custom != nullptr && ragged != inputs.end()) return RefuseRagged(*ragged, "a custom op's input has it");
+  const auto data_sized =
+      std::find_if(inputs.begin(), inputs.end(), [](const Value& v) { return v.data_size != nullptr; });
+  if (custom != nullptr && data_sized != inputs.end())
+    return RefuseDataSize(*data_sized, "a custom op's input has it");
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   const onnx::NodeProto* outer_node = node_;
@@ -476,7 +477,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
     if (!value.is_sequence) {
       if (value.node == kNoNode) return Status::Error(Code::kUnsupported, "output %d is not supported", i);
       value.node = NumbersAsSizes(Normalise(value.node));
-      if (copies && value.bits == 0 && value.ragged == nullptr)
+      if (copies && value.bits == 0 && value.data_size == nullptr)
         value.node = builder_.Pointwise({TapeOp::kCast, 0}, builder_.dtype(value.node), {value.node});
       std::string& own = builder_.graph().node(value.node).name;
       if (own.empty()) own = name;
@@ -510,7 +511,7 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
                          i, c.InValue(i).bits);
   }
   for (int i = 0; i < c.num_inputs(); ++i) {
-    if (c.InValue(i).ragged != nullptr) return CallWithRagged(row, c);
+    if (c.InValue(i).data_size != nullptr) return CallWithDataSizes(row, c);
   }
   return row.handler(c);
 }
@@ -666,8 +667,8 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   std::vector<Value> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) {
     RONDO_ASSIGN_OR_RETURN(Value value, Lookup(output.name(), &scope));
-    if (value.ragged != nullptr)
-      return RefuseRagged(value, "a subgraph's output \"" + output.name() + "\" has it");
+    if (value.data_size != nullptr)
+      return RefuseDataSize(value, "a subgraph's output \"" + output.name() + "\" has it");
     outputs.push_back(std::move(value));
   }
   return outputs;

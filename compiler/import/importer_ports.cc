@@ -3,10 +3,10 @@
 #include <cmath>
 
 #include "compiler/import/cache_ports.h"
+#include "compiler/import/data_sizes.h"
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
 #include "compiler/import/narrow_weight.h"
-#include "compiler/import/ragged.h"
 #include "core/scalar.h"
 #include "formats/onnx/tensor.h"
 
@@ -222,10 +222,10 @@ Status Importer::AddOutputs(Scope* scope) {
     }
     if (value->node == kNoNode)
       return Status::Error(Code::kUnsupported, "output \"%.200s\" holds nothing", info.name().c_str());
-    if (value->ragged != nullptr) {
+    if (value->data_size != nullptr) {
       builder_.SetSources({"Output \"" + info.name() + "\""});
       RONDO_ASSIGN_OR_RETURN(const std::vector<ir::GraphOutput> outputs,
-                             RaggedOutputs(builder_, info.name(), *value));
+                             DataSizedOutputs(builder_, info.name(), *value));
       graph.outputs.insert(graph.outputs.end(), outputs.begin(), outputs.end());
       continue;
     }

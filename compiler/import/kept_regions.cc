@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "compiler/import/running_nodes.h"
+#include "compiler/import/executable_nodes.h"
 
 namespace rondo::importer {
 namespace {
@@ -30,7 +30,7 @@ class Regions {
                              keep->second.c_str())
             .FromNode(TextOf(node));
       }
-      if (Runs(node)) parent_[static_cast<size_t>(id)] = id;
+      if (IsExecutable(node)) parent_[static_cast<size_t>(id)] = id;
     }
     for (NodeId id = 0; id < g_.size(); ++id) {
       for (NodeId maker : MakersFor(id)) {
@@ -112,7 +112,7 @@ class Regions {
   void FindUsers() {
     users_.resize(static_cast<size_t>(g_.size()));
     for (NodeId id = 0; id < g_.size(); ++id) {
-      if (g_.node(id).dead || !Runs(g_.node(id))) continue;
+      if (g_.node(id).dead || !IsExecutable(g_.node(id))) continue;
       for (NodeId maker : MakersFor(id)) users_[static_cast<size_t>(maker)].push_back(id);
     }
   }

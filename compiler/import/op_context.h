@@ -40,7 +40,7 @@ struct NarrowCodes {
   float unit() const { return is_fnuz ? 0.5f : 1; }  // times what the code stands for
 };
 
-struct RaggedFact;  // ragged.h
+struct DataSizeFact;  // data_sizes.h
 
 // What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.
 struct Value {
@@ -49,7 +49,7 @@ struct Value {
   std::vector<NodeId> sequence;
   int bits = 0;  // not 0: numbers whose own type has so few, as 8-bit ones or f32; most handlers refuse them
   std::shared_ptr<const NarrowCodes> narrow = {};  // their type and codes
-  std::shared_ptr<const RaggedFact> ragged =
+  std::shared_ptr<const DataSizeFact> data_size =
       {};  // what of its shape only a run knows; most handlers refuse it
 };
 

@@ -2,8 +2,8 @@
 // where their bodies are the same in every round, and else unroll.
 #include <algorithm>
 
+#include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/decompose.h"
-#include "compiler/import/ragged_rules.h"
 #include "compiler/import/registry.h"
 #include "compiler/ir/loop.h"
 #include "formats/onnx/onnx.pb.h"
@@ -72,7 +72,7 @@ bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* valu
     after[static_cast<size_t>(axis)] = length - b.shape(x)[axis];
     return b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
   };
-  auto space = std::make_shared<Ragged>();
+  auto space = std::make_shared<DataSizedDim>();
   space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
   space->length = length;
   space->start = b.I64({0});
@@ -80,7 +80,7 @@ bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* valu
   space->end = b.Select(condition, b.Scalar(DType::kI64, static_cast<double>(of_a[axis])),
                         b.Scalar(DType::kI64, static_cast<double>(of_d[axis])));
   space->real = b.Binary(TapeOp::kLess, b.Iota({length}, 0), b.Expand(space->end, {length}));
-  *value = ragged::WithDim(b.Select(condition, longer(a), longer(d)), space, axis);
+  *value = data_sizes::WithDim(b.Select(condition, longer(a), longer(d)), space, axis);
   return true;
 }
 
@@ -351,16 +351,16 @@ Status MakeDataLoop(OpContext& c, const onnx::GraphProto& body, int64_t trips) {
   if (loop.rounds <= c.host.longest_unrolled() || !RunDataLoop(c, loop, &result))
     RONDO_RETURN_IF_ERROR(WriteOutDataLoop(c, loop, &result));
   const auto checked = [&](NodeId node) {
-    return loop.may_exceed ? ragged::Checked(b, node, ragged::Count(b, result.alive)) : node;
+    return loop.may_exceed ? data_sizes::Checked(b, node, data_sizes::Count(b, result.alive)) : node;
   };
   for (size_t i = 0; i < loop.carried.size(); ++i) c.Set(static_cast<int>(i), checked(result.carried[i]));
-  auto space = std::make_shared<Ragged>();
+  auto space = std::make_shared<DataSizedDim>();
   space->source = b.sources().empty() ? c.proto.op_type() : b.sources()[0];
   space->length = loop.rounds;
   space->real = result.real;
   for (size_t s = 0; s < loop.scans; ++s)
     c.SetValue(static_cast<int>(loop.carried.size() + s),
-               ragged::WithDim(checked(result.scanned[s]), space, 0));
+               data_sizes::WithDim(checked(result.scanned[s]), space, 0));
   return Status::Ok();
 }
 

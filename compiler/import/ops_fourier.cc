@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
@@ -156,9 +157,31 @@ Status Stft(OpContext& c) {
   return c.Give(b.Cast(Apply(b, cut, t), c.dtype(0)));
 }
 
+// Complex numbers [.., 2]; of those of B the conjugates, if kConjugate.
+template <bool kConjugate>
+Status ComplexMul(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
+  for (const int i : {0, 1}) {
+    RONDO_RETURN_IF_ERROR(c.RequireRank(i, 1, kMaxRank));
+    if (c.shape(i)[c.rank(i) - 1] != 2) return DoesNotFit(c, i, Shape({2}));
+  }
+  RONDO_ASSIGN_OR_RETURN(const Shape s, c.Broadcast(c.shape(0), c.shape(1)));
+  const NodeId x = b.Expand(c.In(0), s), y = b.Expand(c.In(1), s);
+  const int last = s.rank - 1;
+  const NodeId re[] = {b.Slice(x, last, 0, 1, 1), b.Slice(y, last, 0, 1, 1)},
+               im[] = {b.Slice(x, last, 1, 1, 1), b.Slice(y, last, 1, 1, 1)};
+  const NodeId both = b.Mul(im[0], im[1]), rest = b.Mul(re[0], im[1]);
+  const NodeId real = kConjugate ? b.Add(b.Mul(re[0], re[1]), both) : b.Sub(b.Mul(re[0], re[1]), both);
+  const NodeId cross = b.Mul(im[0], re[1]);
+  return c.Give(b.Concat({real, kConjugate ? b.Sub(cross, rest) : b.Add(rest, cross)}, last));
+}
+
 constexpr OpRow kOps[] = {
     {"DFT", 1, Dft, 17},
     {"STFT", 2, Stft, 17},
+    {"ComplexMul", 2, ComplexMul<false>, 1, kLatest, "com.microsoft"},
+    {"ComplexMulConj", 2, ComplexMul<true>, 1, kLatest, "com.microsoft"},
 };
 
 }  // namespace

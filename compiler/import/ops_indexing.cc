@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "compiler/import/cached_attention.h"
+#include "compiler/import/data_sizes.h"
 #include "compiler/import/decompose.h"
-#include "compiler/import/ragged.h"
 #include "compiler/import/registry.h"
 #include "core/scalar.h"
 
@@ -251,7 +251,7 @@ Status Compress(OpContext& c) {
   }
   const ir::Dims dims = c.b.SizesOf(x);
   const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
-  if (decided && !EvaluateConstant(c.b.graph(), c.In(1)).ok()) return RaggedCompress(c, x, axis);
+  if (decided && !EvaluateConstant(c.b.graph(), c.In(1)).ok()) return DataSizedCompress(c, x, axis);
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> condition, c.ConstantInts(1));
   std::vector<int64_t> index;
   for (size_t i = 0; i < condition.size() && static_cast<int64_t>(i) < c.b.shape(x)[axis]; ++i) {
@@ -266,7 +266,7 @@ Status NonZero(OpContext& c) {
   const ir::Dims dims = c.SizesOf(0);
   const bool decided = std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); });
   if (!decided) return c.ConstantFloats(0).status();
-  if (!known.ok()) return RaggedNonZero(c);
+  if (!known.ok()) return DataSizedNonZero(c);
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   std::vector<int64_t> strides = Strides(shape), found, out;
   for (int64_t i = 0; i < c.shape(0).elements(); ++i) {

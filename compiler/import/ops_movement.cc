@@ -352,6 +352,14 @@ Status Dropout(OpContext& c) {
   return Status::Ok();
 }
 
+Status ExpandDims(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> axis, c.ConstantInts(1));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 0, kMaxRank - 1));
+  if (axis.size() != 1) return Status::Error(Code::kCorrupt, "axis has %zu numbers", axis.size());
+  RONDO_ASSIGN_OR_RETURN(const int at, c.Axis(axis[0], c.rank(0) + 1));
+  return c.Give(c.b.Unsqueeze(c.In(0), at));
+}
+
 constexpr OpRow kOps[] = {
     {"Reshape", 2, Reshape},
     {"Flatten", 1, Flatten},
@@ -367,6 +375,7 @@ constexpr OpRow kOps[] = {
     {"SpaceToDepth", 1, SpaceToDepth},
     {"Identity", 1, Identity, 1, kLatest, "", true},
     {"Dropout", 1, Dropout},
+    {"ExpandDims", 2, ExpandDims, 1, kLatest, "com.microsoft"},
 };
 
 }  // namespace

@@ -277,7 +277,7 @@ Result<NodeId> Project(OpContext& c) {
 // Queries and keys turned as do_rotary asks: feature i of the first `rotary_embedding_dim` (0: all) with
 // feature i + half, at position p by p / 10000^(i / half). ONNX Runtime has it for GPUs alone, there of one
 // new position behind those that are past; here of any number.
-Status Turn(OpContext& c, MultiHead* h) {
+Status RotateQueriesAndKeys(OpContext& c, MultiHead* h) {
   if (c.Int("do_rotary", 0) == 0) return Status::Ok();
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(CheckMultiHead(c, *h));
@@ -345,7 +345,7 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
     }
     if (h.held == kNoNode) h.past = c.SizeOf(past, 3);
   }
-  RONDO_RETURN_IF_ERROR(Turn(c, &h));
+  RONDO_RETURN_IF_ERROR(RotateQueriesAndKeys(c, &h));
   if (c.Has(past)) {
     RONDO_ASSIGN_OR_RETURN(h.k, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 0, 1, 1), 0), h.k, h.held));
     RONDO_ASSIGN_OR_RETURN(h.v, WithRows(c, b.Squeeze(b.Slice(c.In(past), 0, 1, 1, 1), 0), h.v, h.held));

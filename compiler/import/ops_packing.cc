@@ -1,7 +1,7 @@
 // Rows of texts without their padding, as ONNX Runtime packs them for BERT (RemovePadding, PackedAttention,
-// RestorePadding): only a run knows how many there are. No row moves up (ragged.h): all rows of all texts are
-// there, and those that are padding count nothing.
-#include "compiler/import/ragged_rules.h"
+// RestorePadding): only a run knows how many there are. No row moves up (data_sizes.h): all rows of all texts
+// are there, and those that are padding count nothing.
+#include "compiler/import/data_sizes_rules.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -19,22 +19,22 @@ Status RemovePadding(OpContext& c) {
     return Status::Error(Code::kCorrupt, "sequence_token_count of shape %s for an input of shape %s",
                          Text(c.shape(1)).c_str(), Text(s).c_str());
   }
-  auto rows = std::make_shared<Ragged>();
+  auto rows = std::make_shared<DataSizedDim>();
   rows->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
   rows->length = s[0] * s[1];
   rows->each = s[1];
   rows->counts = b.Cast(c.In(1), DType::kI64);
   const NodeId real = b.Binary(TapeOp::kLess, b.Iota({s[0], s[1]}, 1), b.Reshape(rows->counts, {s[0], 1}));
   rows->real = b.Reshape(real, {rows->length});
-  c.SetValue(0, ragged::WithDim(b.Reshape(c.In(0), {rows->length, s[2]}), rows, 0));
+  c.SetValue(0, data_sizes::WithDim(b.Reshape(c.In(0), {rows->length, s[2]}), rows, 0));
   // Where each row came from is known to those alone that ask `rows`.
-  RaggedFact fact;
+  DataSizeFact fact;
   fact.packing = rows;
   const Shape shapes[] = {{s[0], s[1]}, {s[0] + 1}, {1}};
   for (int i = 1; i <= 3; ++i) {
     if (!c.Wants(i)) continue;
     Value value{b.Expand(b.Ints(DType::kI32, Shape{}, {0}), shapes[i - 1]), false, {}};
-    value.ragged = std::make_shared<const RaggedFact>(fact);
+    value.data_size = std::make_shared<const DataSizeFact>(fact);
     c.SetValue(i, std::move(value));
   }
   return Status::Ok();
@@ -50,12 +50,12 @@ Status NeedsPackedRows(OpContext&) {
 
 }  // namespace
 
-namespace ragged {
+namespace data_sizes {
 namespace {
 
 // The rows that input 0 has along its first dim, if input `offset` says of them where they came from.
 Result<Space> PackedRows(const OpContext& c, int offset) {
-  const RaggedFact *fact = DimFactOf(c, 0), *from = FactOf(c, offset);
+  const DataSizeFact *fact = DimFactOf(c, 0), *from = FactOf(c, offset);
   if (fact == nullptr || fact->axis != 0 || fact->dim->counts == kNoNode)
     return Refuse(c, 0, "needs rows that RemovePadding gives");
   if (from == nullptr || from->packing != fact->dim)
@@ -105,7 +105,7 @@ Status PackedMultiHeadAttention(const OpRow&, OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 4));
   RONDO_ASSIGN_OR_RETURN(const Space rows, PackedRows(c, 4));
   for (int i : {1, 2}) {
-    const RaggedFact* fact = DimFactOf(c, i);
+    const DataSizeFact* fact = DimFactOf(c, i);
     if (c.Has(i) && (fact == nullptr || fact->dim != rows || fact->axis != 0))
       return Refuse(c, i, "needs keys and values of the same rows");
   }
@@ -135,7 +135,7 @@ constexpr Rule kRules[] = {
 
 Span<const Rule> PackingRules() { return kRules; }
 
-}  // namespace ragged
+}  // namespace data_sizes
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/import/data_sizes.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
-#include "compiler/import/ragged.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
@@ -128,7 +128,7 @@ Status Range(OpContext& c) {
   }
   const Result<ir::Dims> from = c.Sizes(0), to = c.Sizes(1);
   RONDO_ASSIGN_OR_RETURN(const ir::Dims deltas, c.Sizes(2));
-  if (!from.ok() || !to.ok()) return RaggedRange(c);
+  if (!from.ok() || !to.ok()) return DataSizedRange(c);
   const int64_t delta = deltas.size() != 1 ? 0 : deltas[0].value().value_or(0);
   if (from->size() != 1 || to->size() != 1 || delta == 0 || delta == std::numeric_limits<int64_t>::min()) {
     return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta a number but 0");

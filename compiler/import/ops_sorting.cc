@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/decompose.h"
-#include "compiler/import/ragged_rules.h"
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -169,22 +169,22 @@ Status Unique(OpContext& c) {
                                 b.Binary(TapeOp::kEqual, b.Expand(b.Reshape(compared, {n, 1}), square),
                                          b.Expand(b.Reshape(compared, {1, n}), square)));
   const auto count = [&](NodeId condition) {
-    return b.Reduce(ir::ReduceKind::kSum, ragged::Count(b, condition), {1}, false);
+    return b.Reduce(ir::ReduceKind::kSum, data_sizes::Count(b, condition), {1}, false);
   };
   const NodeId earlier = count(b.Binary(TapeOp::kBitAnd, equal, b.Binary(TapeOp::kLess, other, place)));
-  auto space = std::make_shared<Ragged>();
+  auto space = std::make_shared<DataSizedDim>();
   space->source = b.sources().empty() ? c.proto.op_type() : b.sources()[0];
   space->length = n;
   space->real = b.Binary(TapeOp::kEqual, earlier, b.Expand(b.Scalar(DType::kI64, 0), {n}));
   const NodeId number =
-      b.BinaryScalar(TapeOp::kAdd, CumulativeSum(b, ragged::Count(b, space->real), 0, false), -1);
+      b.BinaryScalar(TapeOp::kAdd, CumulativeSum(b, data_sizes::Count(b, space->real), 0, false), -1);
   // An element's number is that of the first that is equal to it; of sorted ones it stands at its rank.
-  const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, ragged::Count(b, equal), {1}, false);
+  const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, data_sizes::Count(b, equal), {1}, false);
   const NodeId numbers = b.Gather(number, first, 0);
-  c.SetValue(0, ragged::WithDim(b.Reshape(x, {n}), space, 0));
-  c.SetValue(1, ragged::WithDim(b.Reshape(order, {n}), space, 0));
+  c.SetValue(0, data_sizes::WithDim(b.Reshape(x, {n}), space, 0));
+  c.SetValue(1, data_sizes::WithDim(b.Reshape(order, {n}), space, 0));
   c.Set(2, b.Gather(numbers, b.Reshape(rank, {n}), 0));
-  c.SetValue(3, ragged::WithDim(count(equal), space, 0));
+  c.SetValue(3, data_sizes::WithDim(count(equal), space, 0));
   return Status::Ok();
 }
 

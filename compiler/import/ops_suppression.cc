@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/decompose.h"
-#include "compiler/import/ragged_rules.h"
 #include "compiler/import/registry.h"
 #include "compiler/ir/loop.h"
 
@@ -115,16 +115,16 @@ Status NonMaxSuppression(OpContext& c) {
   NodeId selected = b.Concat(
       {b.Reshape(b.Iota(cube, 0), {places, 1}), b.Reshape(b.Iota(cube, 1), {places, 1}), in_order(rows[0])},
       1);
-  auto space = std::make_shared<Ragged>();
+  auto space = std::make_shared<DataSizedDim>();
   space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
   space->length = places;
   space->real = b.Reshape(in_order(rows[1]), {places});
   if (rounds < wanted) {
     const NodeId more =
         b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, last[1], {0, 1, 2}, false));
-    selected = ragged::Checked(b, selected, ragged::Count(b, more));
+    selected = data_sizes::Checked(b, selected, data_sizes::Count(b, more));
   }
-  c.SetValue(0, ragged::WithDim(selected, space, 0));
+  c.SetValue(0, data_sizes::WithDim(selected, space, 0));
   return Status::Ok();
 }
 

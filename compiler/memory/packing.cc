@@ -200,32 +200,32 @@ class FirstFit {
 // Places items as they begin and takes their room back as they end; `backwards`, the other way round in time.
 Placement PlaceInTime(const Instance& instance, bool backwards) {
   const auto& items = instance.items;
-  struct Turn {
+  struct Event {
     int64_t time;
     bool begins;
     int64_t size;
     int item;
   };
-  std::vector<Turn> turns;
+  std::vector<Event> events;
   for (size_t i = 0; i < items.size(); ++i) {
     const int64_t begin = backwards ? -items[i].upper : items[i].lower;
     const int64_t end = backwards ? -items[i].lower : items[i].upper;
-    turns.push_back({begin, true, items[i].size, static_cast<int>(i)});
-    turns.push_back({end, false, items[i].size, static_cast<int>(i)});
+    events.push_back({begin, true, items[i].size, static_cast<int>(i)});
+    events.push_back({end, false, items[i].size, static_cast<int>(i)});
   }
   // What ends makes room first; of what begins at once, the largest is placed first.
-  std::sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tuple(a.time, a.begins, -a.size, a.item) < std::tuple(b.time, b.begins, -b.size, b.item);
   });
   Placement placement;
   placement.offsets.resize(items.size());
   FreeList free;
-  for (const Turn& turn : turns) {
-    int64_t& offset = placement.offsets[static_cast<size_t>(turn.item)];
-    if (turn.begins) {
-      offset = free.Take(turn.size);
+  for (const Event& event : events) {
+    int64_t& offset = placement.offsets[static_cast<size_t>(event.item)];
+    if (event.begins) {
+      offset = free.Take(event.size);
     } else {
-      free.Give(offset, turn.size);
+      free.Give(offset, event.size);
     }
   }
   placement.height = free.end();

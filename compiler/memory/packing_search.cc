@@ -14,7 +14,7 @@ constexpr int64_t kUnit = 1024;     // of weights and of how full a section is
 // Which of the items that may come next in a section is tried first.
 enum class Prefer { kWide, kLow, kGuided };
 
-struct Turn {
+struct Strategy {
   Prefer prefer;
   bool full_first;  // full sections come before others with as many candidates for their weight
 };
@@ -45,11 +45,11 @@ class Search {
   }
 
   SearchResult Run() {
-    constexpr Turn kTurns[] = {
+    constexpr Strategy kStrategies[] = {
         {Prefer::kWide, false}, {Prefer::kLow, true}, {Prefer::kGuided, false}, {Prefer::kGuided, true}};
     SearchResult result;
     for (int64_t run = 0; result.end == SearchEnd::kGaveUp && !Exhausted(); ++run) {
-      result.end = RunOnce(kTurns[run % 4], kFailures * Luby(run / 4 + 1));
+      result.end = RunOnce(kStrategies[run % 4], kFailures * Luby(run / 4 + 1));
       for (int64_t& weight : weight_) weight = kUnit + (weight - kUnit) * 19 / 20;
       deepest_ -= deepest_ / 10;
     }
@@ -66,7 +66,7 @@ class Search {
 
   bool Exhausted() const { return orders_.work() >= work_ || (stop_ && stop_()); }
 
-  SearchEnd RunOnce(const Turn& turn, int64_t failures) {
+  SearchEnd RunOnce(const Strategy& strategy, int64_t failures) {
     orders_.Reset();
     tie_.clear();
     for (size_t s = 0; s < weight_.size(); ++s) {
@@ -75,10 +75,10 @@ class Search {
     if (!orders_.Infer()) return SearchEnd::kNone;
     std::vector<Decision> decisions;
     while (true) {
-      const int section = ChooseSection(turn.full_first);
+      const int section = ChooseSection(strategy.full_first);
       if (section < 0) return SearchEnd::kFound;
       if (Exhausted()) return SearchEnd::kGaveUp;
-      const int item = ChooseItem(section, turn.prefer);
+      const int item = ChooseItem(section, strategy.prefer);
       decisions.push_back({orders_.Mark(), section, item});
       ++nodes_;
       orders_.Decide(section, item);

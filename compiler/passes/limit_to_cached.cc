@@ -78,7 +78,7 @@ class Follower {
 
  private:
   // Whether `reader` has of `from` the positions that are cached, and one number behind them, as import has
-  // shown that all that is computed from it may (compiler/import/uncached_positions.h).
+  // shown that all that is computed from it may (compiler/import/mask_uncached_scores.h).
   bool Drops(NodeId from, NodeId reader) const {
     const Node& n = g_->node(reader);
     return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().drops_uncached && n.inputs[1] == from &&

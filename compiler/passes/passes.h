@@ -12,7 +12,7 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> EliminateCommonSubexpressions(ir::Graph* graph, const PassOptions& options);
 // Every node is needed by an output or an effect.
 Result<PassResult> RemoveDead(ir::Graph* graph, const PassOptions& options);
-// No node is an identity; cheap forms stand for dear ones where the result rounds the same or better.
+// No node is an identity; cheap forms stand for expensive ones where the result rounds the same or better.
 Result<PassResult> Simplify(ir::Graph* graph, const PassOptions& options);
 // Graph::states names every input and output that are one persistent buffer.
 Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);

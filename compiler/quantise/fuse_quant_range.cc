@@ -24,9 +24,9 @@ Result<PassResult> FuseQuantRange(Graph* graph, const PassOptions& options) {
   Tidy(graph);
   const int64_t scaled = FindScaledRanges(graph);
   Tidy(graph);
-  const int64_t combined = kernels ? CombineRanges(graph) : 0;
+  const int64_t combined = kernels ? FindRangesInProducers(graph) : 0;
   Tidy(graph);
-  const int64_t rows = kernels ? FindRangesInRows(graph, options.target.clusters) : 0;
+  const int64_t rows = kernels ? FindRangesInReaders(graph, options.target.clusters) : 0;
   Tidy(graph);
   result.changes = sums + scaled + combined + rows;
   result.text = Count(combined, "extreme") + " found by kernels that compute pictures, " +

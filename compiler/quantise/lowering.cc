@@ -1,6 +1,6 @@
 #include "compiler/quantise/lowering.h"
 
-#include "compiler/ir/turned.h"
+#include "compiler/ir/transposed_bytes.h"
 
 namespace rondo::passes {
 
@@ -44,7 +44,8 @@ NodeId Lowering::LinesAlongK(const Data& data, NodeId like) {
   std::swap(laid[r - 2], laid[r - 1]);
   std::vector<int> perm;
   for (int d = 0; d < r; ++d) perm.push_back(d < r - 2 ? d : d == r - 2 ? r - 1 : r - 2);
-  const NodeId weight = Weight(ir::ConstantData::Own(data->dtype, laid, ir::Turned(data->bytes, k, n)), like);
+  const NodeId weight =
+      Weight(ir::ConstantData::Own(data->dtype, laid, ir::TransposedBytes(data->bytes, k, n)), like);
   return b_.Expand(b_.Transpose(weight, perm), shown);
 }
 

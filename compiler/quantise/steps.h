@@ -27,9 +27,9 @@ int64_t SumSmallMatmuls(Graph* graph);
 // The range of a picture times a factor a channel comes from extremes of its channels.
 int64_t FindScaledRanges(Graph* graph);
 // The kernel that computes a picture combines its extremes.
-int64_t CombineRanges(Graph* graph);
+int64_t FindRangesInProducers(Graph* graph);
 // What quantises a picture finds its range: at once if the picture is small, else in each row.
-int64_t FindRangesInRows(Graph* graph, bool clusters);
+int64_t FindRangesInReaders(Graph* graph, bool clusters);
 
 // Lines of a picture that is another one times a factor a line: their extremes follow from that one's.
 // Rounding keeps order, so that of x times s, for one s, the greatest is the greatest of (greatest x) times s

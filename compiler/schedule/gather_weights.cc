@@ -41,7 +41,7 @@ Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
   const int64_t elements = whole->shape.elements();
   auto flat = std::make_shared<ir::ConstantData>(*whole);
   flat->shape = Shape({elements});
-  if (own * devices == elements) return shard::ShareOf(flat, own, devices, rank);
+  if (own * devices == elements) return shard::ShareOf(flat, shard::Sharding::Split(own), devices, rank);
   if (flat->synthetic && flat->packed == nullptr && flat->synthetic_run == 0) {
     flat->synthetic_key += static_cast<uint64_t>(rank * own) * kSyntheticStride;
     flat->shape = Shape({own});

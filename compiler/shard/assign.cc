@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kWidestBeam = 512, kNarrowestBeam = 16, kWork = 4 << 20;
 
 // The order of the steps: nodes in the graph's order, states and views just before who first reads them, and
-// so what is computed of weights: forms of many biases at once would leave the search no room for others.
+// so what is computed of weights: shardings of many biases at once would leave the search no room for others.
 class StepOrder {
  public:
   explicit StepOrder(const Graph& graph) : g_(graph), placed_(static_cast<size_t>(graph.size()), false) {}
@@ -68,33 +68,34 @@ class StepOrder {
 
 // One way to have computed the graph up to some step.
 struct State {
-  std::vector<std::pair<NodeId, FormSet>> held;  // by node: the forms in which it is there
+  std::vector<std::pair<NodeId, ShardingSet>> held;  // by node: the shardings in which it is there
   double cost = 0;
   double ahead = 0;  // at least so much will come to it (CostsAhead)
   int last = -1;     // of the decisions
 
-  FormSet Forms(NodeId id) const {
-    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
-    return at != held.end() && at->first == id ? at->second : FormSet{0};
+  ShardingSet Shardings(NodeId id) const {
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, ShardingSet{0}});
+    return at != held.end() && at->first == id ? at->second : ShardingSet{0};
   }
-  void Add(NodeId id, FormSet forms) {
-    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
+  void Add(NodeId id, ShardingSet shardings) {
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, ShardingSet{0}});
     if (at != held.end() && at->first == id) {
-      at->second = static_cast<FormSet>(at->second | forms);
+      at->second = static_cast<ShardingSet>(at->second | shardings);
     } else {
-      held.insert(at, {id, forms});
+      held.insert(at, {id, shardings});
     }
   }
   void Drop(NodeId id) {
-    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, ShardingSet{0}});
     if (at != held.end() && at->first == id) held.erase(at);
   }
 };
 
 // The parts that the work is done in: one a device, or one for some of them, or all by each.
 double Parts(const Rule& rule, int64_t devices) {
-  int64_t most = IsSplit(rule.output) ? PartsOf(rule.output, devices) : 1;
-  for (Form form : rule.inputs) most = std::max(most, IsSplit(form) ? PartsOf(form, devices) : 1);
+  int64_t most = rule.output.is_split() ? rule.output.parts(devices) : 1;
+  for (Sharding sharding : rule.inputs)
+    most = std::max(most, sharding.is_split() ? sharding.parts(devices) : 1);
   return static_cast<double>(most);
 }
 
@@ -103,9 +104,9 @@ struct Decision {
   int choice = 0;
 };
 
-// For every form of every value, a bound from below on what is still to be paid once it is there in that form
-// alone: the dearest chain of readers, each taking the cheapest rule. It tells the search early that a value
-// must be gathered in the end, however cheap it is to go on without.
+// For every sharding of every value, a bound from below on what is still to be paid once it is there in that
+// sharding alone: the most expensive chain of readers, each taking the cheapest rule. It tells the search
+// early that a value must be gathered in the end, however cheap it is to go on without.
 class CostsAhead {
  public:
   CostsAhead(const Graph& graph, const Candidates& candidates, const Costs& costs,
@@ -113,17 +114,17 @@ class CostsAhead {
       : g_(graph), c_(candidates), costs_(costs), order_(order), users_(graph.AllUsers()) {}
 
   std::vector<std::vector<double>> Run() {
-    for (const auto& forms : c_.forms) ahead_.emplace_back(forms.size(), 0.0);
+    for (const auto& shardings : c_.shardings) ahead_.emplace_back(shardings.size(), 0.0);
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       if (PairOfOutput(g_, o) >= 0) continue;
       const NodeId id = g_.outputs[o].node;
-      AtLeast(id, [&](Form form) { return Conversion(id, form, kWhole); });
+      AtLeast(id, [&](Sharding sharding) { return Conversion(id, sharding, kWhole); });
     }
     for (size_t at = order_.size(); at-- > 0;) {
       const Node& node = g_.node(order_[at]);
       for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
         if (IsWeight(g_, node.inputs[slot])) continue;
-        AtLeast(node.inputs[slot], [&](Form form) { return Through(node, slot, form); });
+        AtLeast(node.inputs[slot], [&](Sharding sharding) { return Through(node, slot, sharding); });
       }
     }
     return std::move(ahead_);
@@ -132,28 +133,28 @@ class CostsAhead {
  private:
   template <typename F>
   void AtLeast(NodeId id, F bound) {
-    const std::vector<Form>& forms = c_.forms[static_cast<size_t>(id)];
-    for (size_t f = 0; f < forms.size(); ++f) {
+    const std::vector<Sharding>& shardings = c_.shardings[static_cast<size_t>(id)];
+    for (size_t f = 0; f < shardings.size(); ++f) {
       double& ahead = ahead_[static_cast<size_t>(id)][f];
-      ahead = std::max(ahead, bound(forms[f]));
+      ahead = std::max(ahead, bound(shardings[f]));
     }
   }
 
-  double Conversion(NodeId id, Form from, Form to) const {
+  double Conversion(NodeId id, Sharding from, Sharding to) const {
     double cost = 0;
     for (const shard::Conversion& c : PathTo(to, {from}, 1))
       cost += costs_.OfConversion(c.from, c.to, BytesOf(g_.node(id)));
     return cost;
   }
 
-  // The cheapest rule of `node`, given input `slot` in a form.
-  double Through(const Node& node, size_t slot, Form form) const {
+  // The cheapest rule of `node`, given input `slot` in a sharding.
+  double Through(const Node& node, size_t slot, Sharding sharding) const {
     double least = -1;
     const double work = node.op == Op::kView ? 0 : Costs::OfWork(g_, node);
     for (const Rule& rule : c_.rules[static_cast<size_t>(node.id)]) {
       const int output = c_.IndexOf(node.id, rule.output);
       if (output < 0) continue;
-      double cost = Conversion(node.inputs[slot], form, rule.inputs[slot]) +
+      double cost = Conversion(node.inputs[slot], sharding, rule.inputs[slot]) +
                     ahead_[static_cast<size_t>(node.id)][static_cast<size_t>(output)];
       cost += work / Parts(rule, costs_.devices());
       for (size_t i = 0; i < node.inputs.size(); ++i) cost += OwnWeight(node.inputs[i], rule.inputs[i]);
@@ -163,11 +164,11 @@ class CostsAhead {
   }
 
   // Of a weight that nothing else reads.
-  double OwnWeight(NodeId id, Form form) const {
+  double OwnWeight(NodeId id, Sharding sharding) const {
     const NodeId base = g_.BaseOf(id);
     if (!IsWeight(g_, id) || users_[static_cast<size_t>(base)].size() > 1) return 0;
     if (base != id && users_[static_cast<size_t>(id)].size() > 1) return 0;
-    return ChooseWeight(g_, c_, costs_, id, form, 0).cost;
+    return ChooseWeight(g_, c_, costs_, id, sharding, 0).cost;
   }
 
   const Graph& g_;
@@ -180,16 +181,17 @@ class CostsAhead {
 
 class Search {
  public:
-  Search(const Graph& graph, const Candidates& candidates, const Costs& costs, const StateForms& state_forms)
+  Search(const Graph& graph, const Candidates& candidates, const Costs& costs,
+         const StateShardings& state_shardings)
       : g_(graph),
         c_(candidates),
         costs_(costs),
         order_(StepOrder(graph).Run()),
         beam_(std::clamp(kWork / (order_.size() + 1), kNarrowestBeam, kWidestBeam)) {
-    form_of_state_.assign(g_.states.size(), kFree);
+    sharding_of_state_.assign(g_.states.size(), kUnknown);
     for (size_t p = 0; p < g_.states.size(); ++p) {
-      const auto known = state_forms.find(StateKey(g_, static_cast<size_t>(g_.states[p].input)));
-      if (known != state_forms.end()) form_of_state_[p] = known->second;
+      const auto known = state_shardings.find(StateKey(g_, static_cast<size_t>(g_.states[p].input)));
+      if (known != state_shardings.end()) sharding_of_state_[p] = known->second;
     }
     FindOutputs();
     FindLastUses();
@@ -222,9 +224,11 @@ class Search {
   }
 
  private:
-  const std::vector<Form>& FormsOf(NodeId id) const { return c_.forms[static_cast<size_t>(id)]; }
+  const std::vector<Sharding>& ShardingsOf(NodeId id) const { return c_.shardings[static_cast<size_t>(id)]; }
   const std::vector<Rule>& RulesOf(NodeId id) const { return c_.rules[static_cast<size_t>(id)]; }
-  FormSet BitOf(NodeId id, Form form) const { return static_cast<FormSet>(1u << c_.IndexOf(id, form)); }
+  ShardingSet BitOf(NodeId id, Sharding sharding) const {
+    return static_cast<ShardingSet>(1u << c_.IndexOf(id, sharding));
+  }
 
   void FindOutputs() {
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
@@ -266,22 +270,22 @@ class Search {
 
   int NumChoices(NodeId id) const {
     switch (g_.node(id).op) {
-      case Op::kInput: return static_cast<int>(FormsOf(id).size());
+      case Op::kInput: return static_cast<int>(ShardingsOf(id).size());
       case Op::kView: return 1 + static_cast<int>(RulesOf(id).size());
       default: return static_cast<int>(RulesOf(id).size());
     }
   }
 
-  // A place among what a state of the search holds for the form that a model's state was taken in.
+  // A place among what a state of the search holds for the sharding that a model's state was taken in.
   NodeId ChoiceOf(int pair) const { return g_.size() + pair; }
   // What nothing reads is whole, unless another program has settled it.
-  Form StateForm(int pair, const State& state) const {
-    const std::vector<Form>& forms = FormsOf(InputOf(pair));
-    for (size_t f = 0; f < forms.size(); ++f) {
-      if (state.Forms(ChoiceOf(pair)) == 1u << f) return forms[f];
+  Sharding StateSharding(int pair, const State& state) const {
+    const std::vector<Sharding>& shardings = ShardingsOf(InputOf(pair));
+    for (size_t f = 0; f < shardings.size(); ++f) {
+      if (state.Shardings(ChoiceOf(pair)) == 1u << f) return shardings[f];
     }
-    const Form known = form_of_state_[static_cast<size_t>(pair)];
-    return known == kFree ? kWhole : known;
+    const Sharding known = sharding_of_state_[static_cast<size_t>(pair)];
+    return known == kUnknown ? kWhole : known;
   }
 
   // False if the choice is none, or no better than another.
@@ -297,9 +301,9 @@ class Search {
     const auto found = outputs_.find(id);
     if (found != outputs_.end()) {
       for (int pair : found->second) {
-        Form wanted = kWhole;
+        Sharding wanted = kWhole;
         if (pair >= 0) {
-          wanted = StateForm(pair, *state);
+          wanted = StateSharding(pair, *state);
           state->Drop(ChoiceOf(pair));
         }
         if (!Obtain(id, wanted, state)) return false;
@@ -307,16 +311,18 @@ class Search {
     }
     for (NodeId dead : dies_[at]) state->Drop(dead);
     state->ahead = 0;
-    for (const auto& [held, forms] : state->held) state->ahead = std::max(state->ahead, Ahead(held, forms));
+    for (const auto& [held, shardings] : state->held)
+      state->ahead = std::max(state->ahead, Ahead(held, shardings));
     return true;
   }
 
-  // A value whose form is given is there in that alone. False if it is a state that has been taken otherwise.
+  // A value whose sharding is given is there in that alone. False if it is a state that has been taken
+  // otherwise.
   bool BeAsGiven(NodeId id, State* state) const {
-    const Form given = c_.GivenTo(id);
-    if (given == kFree) return true;
-    const FormSet bit = BitOf(id, given);
-    if (g_.node(id).op == Op::kInput && IsState(id)) return state->Forms(id) == bit;
+    const Sharding given = c_.GivenTo(id);
+    if (given == kUnknown) return true;
+    const ShardingSet bit = BitOf(id, given);
+    if (g_.node(id).op == Op::kInput && IsState(id)) return state->Shardings(id) == bit;
     if (!Obtain(id, given, state)) return false;
     state->Drop(id);
     state->Add(id, bit);
@@ -327,45 +333,46 @@ class Search {
     return PairOfInput(g_, static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)) >= 0;
   }
 
-  // What the cheapest of the forms of a value leaves to be paid.
-  double Ahead(NodeId id, FormSet forms) const {
+  // What the cheapest of the shardings of a value leaves to be paid.
+  double Ahead(NodeId id, ShardingSet shardings) const {
     if (id >= g_.size() || IsWeight(g_, id)) return 0;
-    const std::vector<double>& by_form = ahead_[static_cast<size_t>(id)];
+    const std::vector<double>& by_sharding = ahead_[static_cast<size_t>(id)];
     double least = -1;
-    for (size_t f = 0; f < by_form.size(); ++f) {
-      if ((forms >> f & 1) != 0 && (least < 0 || by_form[f] < least)) least = by_form[f];
+    for (size_t f = 0; f < by_sharding.size(); ++f) {
+      if ((shardings >> f & 1) != 0 && (least < 0 || by_sharding[f] < least)) least = by_sharding[f];
     }
     return std::max(least, 0.0);
   }
 
   bool TakeInput(NodeId id, int choice, State* state) {
-    const Form form = FormsOf(id)[static_cast<size_t>(choice)];
+    const Sharding sharding = ShardingsOf(id)[static_cast<size_t>(choice)];
     const auto input = static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index);
     const int pair = PairOfInput(g_, input);
-    if (form == kPartial || (pair < 0 && form != kWhole)) return false;
+    if (sharding == kPartial || (pair < 0 && sharding != kWhole)) return false;
     if (pair >= 0) {
-      const Form known = form_of_state_[static_cast<size_t>(pair)];
-      if (known != kFree && known != form) return false;
-      state->cost += costs_.OfHolding(form, BytesOf(g_.node(id)));
-      state->Add(ChoiceOf(pair), static_cast<FormSet>(1u << choice));
+      const Sharding known = sharding_of_state_[static_cast<size_t>(pair)];
+      if (known != kUnknown && known != sharding) return false;
+      state->cost += costs_.OfHolding(sharding, BytesOf(g_.node(id)));
+      state->Add(ChoiceOf(pair), static_cast<ShardingSet>(1u << choice));
     }
-    state->Add(id, BitOf(id, form));
+    state->Add(id, BitOf(id, sharding));
     return true;
   }
 
-  // Everything that its base is there in, and, for a choice of a rule, what the rule makes of another form.
+  // Everything that its base is there in, and, for a choice of a rule, what the rule makes of another
+  // sharding.
   bool TakeView(NodeId id, int choice, State* state) {
     const NodeId base = g_.node(id).inputs[0];
     if (choice > 0) {
-      const Form from = RulesOf(id)[static_cast<size_t>(choice - 1)].inputs[0];
-      if ((state->Forms(base) & BitOf(base, from)) != 0) return false;
+      const Sharding from = RulesOf(id)[static_cast<size_t>(choice - 1)].inputs[0];
+      if ((state->Shardings(base) & BitOf(base, from)) != 0) return false;
       if (!Obtain(base, from, state)) return false;
     }
-    FormSet shown = 0;
+    ShardingSet shown = 0;
     for (const Rule& rule : RulesOf(id)) {
       const int from = c_.IndexOf(base, rule.inputs[0]), to = c_.IndexOf(id, rule.output);
-      if (from >= 0 && to >= 0 && (state->Forms(base) >> from & 1) != 0)
-        shown = static_cast<FormSet>(shown | 1u << to);
+      if (from >= 0 && to >= 0 && (state->Shardings(base) >> from & 1) != 0)
+        shown = static_cast<ShardingSet>(shown | 1u << to);
     }
     if (shown == 0) return false;
     state->Add(id, shown);
@@ -381,20 +388,20 @@ class Search {
     state->Add(id, BitOf(id, rule.output));
   }
 
-  bool Obtain(NodeId id, Form wanted, State* state) const {
+  bool Obtain(NodeId id, Sharding wanted, State* state) const {
     const int index = c_.IndexOf(id, wanted);
     if (index < 0) return false;
     if (IsWeight(g_, id)) {
-      if ((state->Forms(id) >> index & 1) != 0) return true;
+      if ((state->Shardings(id) >> index & 1) != 0) return true;
       const NodeId base = g_.BaseOf(id);
-      const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, state->Forms(base));
+      const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, state->Shardings(base));
       state->cost += choice.cost;
       state->Add(base, BitOf(base, choice.base));
       if (base != id) state->Add(id, BitOf(id, wanted));
       return true;
     }
-    const FormSet there = state->Forms(id);
-    for (const Conversion& c : PathTo(wanted, FormsOf(id), there)) {
+    const ShardingSet there = state->Shardings(id);
+    for (const Conversion& c : PathTo(wanted, ShardingsOf(id), there)) {
       state->cost += costs_.OfConversion(c.from, c.to, BytesOf(g_.node(id)));
       state->Add(id, BitOf(id, c.to));
     }
@@ -409,8 +416,8 @@ class Search {
     std::unordered_map<uint64_t, std::vector<size_t>> known;
     for (State& state : states) {
       uint64_t hash = 0;
-      for (const auto& [id, forms] : state.held) {
-        hash = (hash ^ (static_cast<uint64_t>(id) << 16 | forms)) * 0x9e3779b97f4a7c15ull;
+      for (const auto& [id, shardings] : state.held) {
+        hash = (hash ^ (static_cast<uint64_t>(id) << 16 | shardings)) * 0x9e3779b97f4a7c15ull;
         hash ^= hash >> 29;
       }
       std::vector<size_t>& same = known[hash];
@@ -429,7 +436,7 @@ class Search {
   const Costs& costs_;
   const std::vector<NodeId> order_;
   const size_t beam_;
-  std::vector<Form> form_of_state_;                       // by pair, what other programs have settled
+  std::vector<Sharding> sharding_of_state_;               // by pair, what other programs have settled
   std::unordered_map<NodeId, std::vector<int>> outputs_;  // by node: of its outputs, the state pair or -1
   std::vector<std::vector<NodeId>> dies_;                 // by step
   std::vector<std::vector<double>> ahead_;                // CostsAhead
@@ -439,8 +446,8 @@ class Search {
 }  // namespace
 
 Assignment Assign(const Graph& graph, const Candidates& candidates, const Costs& costs,
-                  const StateForms& state_forms) {
-  return Search(graph, candidates, costs, state_forms).Run();
+                  const StateShardings& state_shardings) {
+  return Search(graph, candidates, costs, state_shardings).Run();
 }
 
 int PairOfInput(const Graph& graph, size_t input) {

@@ -16,13 +16,13 @@ class Spread {
   Spread(const Graph& graph, const Costs& costs)
       : g_(graph), costs_(costs), devices_(costs.devices()), users_(graph.AllUsers()) {}
 
-  Candidates Run(const StateForms& state_forms, const std::vector<Form>& given) {
-    out_.forms.resize(static_cast<size_t>(g_.size()));
+  Candidates Run(const StateShardings& state_shardings, const std::vector<Sharding>& given) {
+    out_.shardings.resize(static_cast<size_t>(g_.size()));
     out_.rules.resize(static_cast<size_t>(g_.size()));
     for (NodeId id = 0; id < g_.size(); ++id) {
       const Node& node = g_.node(id);
-      Forms(id) = {kWhole};
-      if (node.dtype != DType::kBool) Forms(id).push_back(kPartial);
+      Shardings(id) = {kWhole};
+      if (node.dtype != DType::kBool) Shardings(id).push_back(kPartial);
       Rules(id) = {WholeRule(node)};
       for (const Rule& rule : PartialRules(g_, node)) Rules(id).push_back(rule);
     }
@@ -30,24 +30,24 @@ class Spread {
       const auto input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
       twins_[g_.inputs[input].node].push_back(g_.outputs[output].node);
       twins_[g_.outputs[output].node].push_back(g_.inputs[input].node);
-      const auto settled = state_forms.find(StateKey(g_, input));
-      if (settled != state_forms.end()) Keep(g_.inputs[input].node, settled->second);
+      const auto settled = state_shardings.find(StateKey(g_, input));
+      if (settled != state_shardings.end()) Keep(g_.inputs[input].node, settled->second);
     }
     for (size_t id = 0; id < given.size(); ++id) {
-      if (IsSplit(given[id])) Keep(static_cast<NodeId>(id), given[id]);
+      if (given[id].is_split()) Keep(static_cast<NodeId>(id), given[id]);
     }
     for (NodeId id = 0; id < g_.size(); ++id) {
       if (g_.node(id).shape.elements() == 0) continue;
       for (const Rule& rule : FirstRules(g_, g_.node(id), costs_)) Add(id, rule);
     }
     while (!new_.empty()) {
-      const auto [id, form] = new_.front();
+      const auto [id, sharding] = new_.front();
       new_.pop_front();
-      Learn(id, -1, form);
+      Learn(id, -1, sharding);
       for (NodeId user : users_[static_cast<size_t>(id)]) {
         const Node& reader = g_.node(user);
         for (size_t slot = 0; slot < reader.inputs.size(); ++slot) {
-          if (reader.inputs[slot] == id) Learn(user, static_cast<int>(slot), form);
+          if (reader.inputs[slot] == id) Learn(user, static_cast<int>(slot), sharding);
         }
       }
     }
@@ -55,14 +55,14 @@ class Spread {
   }
 
  private:
-  std::vector<Form>& Forms(NodeId id) { return out_.forms[static_cast<size_t>(id)]; }
+  std::vector<Sharding>& Shardings(NodeId id) { return out_.shardings[static_cast<size_t>(id)]; }
   std::vector<Rule>& Rules(NodeId id) { return out_.rules[static_cast<size_t>(id)]; }
 
-  void Learn(NodeId id, int slot, Form form) {
-    for (const Rule& rule : RulesWith(g_, g_.node(id), slot, form, devices_)) Add(id, rule);
+  void Learn(NodeId id, int slot, Sharding sharding) {
+    for (const Rule& rule : RulesWith(g_, g_.node(id), slot, sharding, devices_)) Add(id, rule);
   }
 
-  // A rule is worth nothing where one of its forms cannot be kept.
+  // A rule is worth nothing where one of its shardings cannot be kept.
   void Add(NodeId id, const Rule& rule) {
     const Node& node = g_.node(id);
     if (std::find(Rules(id).begin(), Rules(id).end(), rule) != Rules(id).end()) return;
@@ -78,30 +78,31 @@ class Spread {
 
   // Packed weights have shares of whole blocks alone; to hold one whole and read a share of it would unpack
   // it in every run.
-  bool CanBeMade(NodeId id, Form form) const {
+  bool CanBeMade(NodeId id, Sharding sharding) const {
     const NodeId base = g_.BaseOf(id);
-    if (!IsSplit(form) || !g_.IsConstant(base)) return true;
+    if (!sharding.is_split() || !g_.IsConstant(base)) return true;
     const ir::ConstantData& data = *g_.node(base).As<ir::ConstantAttrs>().data;
     if (data.packed == nullptr) return true;
-    const Form held =
-        base == id ? form : FormBehind(g_.ViewOf(id), g_.node(base).shape.elements(), form, devices_);
-    return IsSplit(held) && CanCut(data, held, devices_);
+    const Sharding held =
+        base == id ? sharding
+                   : ShardingBehind(g_.ViewOf(id), g_.node(base).shape.elements(), sharding, devices_);
+    return held.is_split() && CanCut(data, held, devices_);
   }
 
-  bool CanKeep(NodeId id, Form form) {
-    if (out_.IndexOf(id, form) >= 0) return true;
-    return IsSplit(form) && Forms(id).size() < kMostForms &&
-           DimOf(g_.node(id).shape, form, devices_).dim >= 0;
+  bool CanKeep(NodeId id, Sharding sharding) {
+    if (out_.IndexOf(id, sharding) >= 0) return true;
+    return sharding.is_split() && Shardings(id).size() < kMostShardings &&
+           DimOf(g_.node(id).shape, sharding, devices_).dim >= 0;
   }
 
-  void Keep(NodeId id, Form form) {
-    if (out_.IndexOf(id, form) >= 0) return;
-    Forms(id).push_back(form);
-    new_.push_back({id, form});
+  void Keep(NodeId id, Sharding sharding) {
+    if (out_.IndexOf(id, sharding) >= 0) return;
+    Shardings(id).push_back(sharding);
+    new_.push_back({id, sharding});
     const auto twins = twins_.find(id);
     if (twins == twins_.end()) return;
     for (NodeId twin : twins->second) {
-      if (CanKeep(twin, form)) Keep(twin, form);
+      if (CanKeep(twin, sharding)) Keep(twin, sharding);
     }
   }
 
@@ -111,31 +112,31 @@ class Spread {
   const ir::Users users_;
   Candidates out_;
   std::unordered_map<NodeId, std::vector<NodeId>> twins_;  // the other ends of states
-  std::deque<std::pair<NodeId, Form>> new_;
+  std::deque<std::pair<NodeId, Sharding>> new_;
 };
 
 }  // namespace
 
-int Candidates::IndexOf(NodeId id, Form form) const {
-  const std::vector<Form>& known = forms[static_cast<size_t>(id)];
-  const auto found = std::find(known.begin(), known.end(), form);
+int Candidates::IndexOf(NodeId id, Sharding sharding) const {
+  const std::vector<Sharding>& known = shardings[static_cast<size_t>(id)];
+  const auto found = std::find(known.begin(), known.end(), sharding);
   return found == known.end() ? -1 : static_cast<int>(found - known.begin());
 }
 
-bool Candidates::IsHeld(NodeId id, Form form) const {
-  const int index = held.empty() ? -1 : IndexOf(id, form);
+bool Candidates::IsHeld(NodeId id, Sharding sharding) const {
+  const int index = held.empty() ? -1 : IndexOf(id, sharding);
   return index >= 0 && (held[static_cast<size_t>(id)] >> index & 1) != 0;
 }
 
-void NoteHeld(const Graph& graph, const WeightForms& weights, Candidates* candidates) {
+void NoteHeld(const Graph& graph, const WeightShardings& weights, Candidates* candidates) {
   if (weights.empty()) return;
   candidates->held.assign(static_cast<size_t>(graph.size()), 0);
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!graph.IsConstant(id)) continue;
     const auto known = weights.find(WeightKey(*graph.node(id).As<ir::ConstantAttrs>().data));
     if (known == weights.end()) continue;
-    for (Form form : known->second) {
-      const int index = candidates->IndexOf(id, form);
+    for (Sharding sharding : known->second) {
+      const int index = candidates->IndexOf(id, sharding);
       if (index >= 0) candidates->held[static_cast<size_t>(id)] |= static_cast<uint16_t>(1u << index);
     }
   }
@@ -155,9 +156,9 @@ std::string StateKey(const Graph& graph, size_t input) {
   return key;
 }
 
-Candidates FindCandidates(const Graph& graph, const Costs& costs, const StateForms& state_forms,
-                          const std::vector<Form>& given) {
-  return Spread(graph, costs).Run(state_forms, given);
+Candidates FindCandidates(const Graph& graph, const Costs& costs, const StateShardings& state_shardings,
+                          const std::vector<Sharding>& given) {
+  return Spread(graph, costs).Run(state_shardings, given);
 }
 
 }  // namespace rondo::shard

@@ -1,4 +1,4 @@
-// Candidates: the forms that each value of a graph may take, and the rules that lead from one to another.
+// Candidates: the shardings that each value of a graph may take, and the rules that lead from one to another.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,46 @@
 
 namespace rondo::shard {
 
-// The forms of the states that a plan's programs share, by StateKey.
-using StateForms = std::map<std::string, Form>;
-// The forms in which the programs before hold weights, by WeightKey: one may have several.
-using WeightForms = std::map<std::string, std::vector<Form>>;
+// The shardings of the states that a plan's programs share, by StateKey.
+using StateShardings = std::map<std::string, Sharding>;
+// The shardings in which the programs before hold weights, by WeightKey: one may have several.
+using WeightShardings = std::map<std::string, std::vector<Sharding>>;
 // What a weight is known by in all programs; empty for one without a name.
 std::string WeightKey(const ir::ConstantData& data);
 // Name, dtype and shape of input `input`: what states of several programs are matched by.
 std::string StateKey(const ir::Graph& graph, size_t input);
 
-inline constexpr size_t kMostForms = 8;  // of one value
+inline constexpr size_t kMostShardings = 8;  // of one value
 
-// By node. Every list begins with what is always possible: kWhole (kPartial is the second form of a value
+// By node. Every list begins with what is always possible: kWhole (kPartial is the second sharding of a value
 // that can be summed), and the rule of which all inputs are whole.
 struct Candidates {
-  std::vector<std::vector<Form>> forms;
+  std::vector<std::vector<Sharding>> shardings;
   std::vector<std::vector<Rule>> rules;
-  // By node, empty if there are none: a form that the model itself gives (given_forms.h), in which alone it
-  // is there once it has been computed; kFree: none.
-  std::vector<Form> given;
+  // By node, empty if there are none: a sharding that the model itself gives (given_shardings.h), in which
+  // alone it is there once it has been computed; kUnknown: none.
+  std::vector<Sharding> given;
 
-  // By node, empty if there are none: forms (bit i is form i) in which another program holds the weight.
+  // By node, empty if there are none: shardings (bit i is sharding i) in which another program holds the
+  // weight.
   std::vector<uint16_t> held;
 
-  Form GivenTo(ir::NodeId id) const { return given.empty() ? kFree : given[static_cast<size_t>(id)]; }
+  Sharding GivenTo(ir::NodeId id) const { return given.empty() ? kUnknown : given[static_cast<size_t>(id)]; }
 
-  bool IsHeld(ir::NodeId id, Form form) const;
+  bool IsHeld(ir::NodeId id, Sharding sharding) const;
 
-  // The number of `form` among those of `id`; -1 if it has not got it.
-  int IndexOf(ir::NodeId id, Form form) const;
+  // The number of `sharding` among those of `id`; -1 if it has not got it.
+  int IndexOf(ir::NodeId id, Sharding sharding) const;
 };
 
-// Carries the forms that the graph's weights suggest (FirstRules) along every node, to what it reads and to
-// who reads it, until none is new. As much work as there are nodes times kMostForms. The graph must be
-// compact. `state_forms` are those that other programs have settled (assign.h), `given`, by node or empty,
-// those that the model gives. Deterministic; thread-safe.
-Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateForms& state_forms,
-                          const std::vector<Form>& given = {});
+// Carries the shardings that the graph's weights suggest (FirstRules) along every node, to what it reads and
+// to who reads it, until none is new. As much work as there are nodes times kMostShardings. The graph must be
+// compact. `state_shardings` are those that other programs have settled (assign.h), `given`, by node or
+// empty, those that the model gives. Deterministic; thread-safe.
+Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateShardings& state_shardings,
+                          const std::vector<Sharding>& given = {});
 
 // Notes which of the candidates for weights other programs hold.
-void NoteHeld(const ir::Graph& graph, const WeightForms& weights, Candidates* candidates);
+void NoteHeld(const ir::Graph& graph, const WeightShardings& weights, Candidates* candidates);
 
 }  // namespace rondo::shard

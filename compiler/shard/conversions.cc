@@ -10,47 +10,47 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-std::vector<Conversion> PathTo(Form wanted, const std::vector<Form>& forms, FormSet there) {
-  Form split = kWhole;
+std::vector<Conversion> PathTo(Sharding wanted, const std::vector<Sharding>& shardings, ShardingSet there) {
+  Sharding split = kWhole;
   bool whole = false;
-  for (size_t i = 0; i < forms.size(); ++i) {
+  for (size_t i = 0; i < shardings.size(); ++i) {
     if ((there >> i & 1) == 0) continue;
-    if (forms[i] == wanted) return {};
-    whole = whole || forms[i] == kWhole;
-    if (IsSplit(forms[i]) && split == kWhole) split = forms[i];
+    if (shardings[i] == wanted) return {};
+    whole = whole || shardings[i] == kWhole;
+    if (shardings[i].is_split() && split == kWhole) split = shardings[i];
   }
   std::vector<Conversion> path;
-  if (!whole) path.push_back({IsSplit(split) ? split : kPartial, kWhole});
+  if (!whole) path.push_back({split.is_split() ? split : kPartial, kWhole});
   if (wanted != kWhole) path.push_back({kWhole, wanted});
   return path;
 }
 
 WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, const Costs& costs,
-                          ir::NodeId id, Form wanted, FormSet base_there) {
+                          ir::NodeId id, Sharding wanted, ShardingSet base_there) {
   const ir::NodeId base = graph.BaseOf(id);
   const int64_t bytes = BytesOf(graph.node(base));
-  const auto has = [&](Form form) {
-    if (candidates.IsHeld(base, form)) return true;
-    const int index = candidates.IndexOf(base, form);
+  const auto has = [&](Sharding sharding) {
+    if (candidates.IsHeld(base, sharding)) return true;
+    const int index = candidates.IndexOf(base, sharding);
     return index >= 0 && (base_there >> index & 1) != 0;
   };
-  const auto cost = [&](Form form) {
-    return has(form) ? 0 : has(kWhole) ? kOfBoth : costs.OfHolding(form, bytes);
+  const auto cost = [&](Sharding sharding) {
+    return has(sharding) ? 0 : has(kWhole) ? kOfBoth : costs.OfHolding(sharding, bytes);
   };
   // As it is given, where it is.
-  const Form given = candidates.GivenTo(base);
-  const auto allowed = [&](Form form) { return given == kFree || given == form; };
+  const Sharding given = candidates.GivenTo(base);
+  const auto allowed = [&](Sharding sharding) { return given == kUnknown || given == sharding; };
   WeightChoice best;
   best.cost = allowed(kWhole) ? cost(kWhole) + costs.OfConversion(kWhole, wanted, 0) : kImpossible;
   if (base == id) {
-    if (IsSplit(wanted) && allowed(wanted) && cost(wanted) < best.cost)
+    if (wanted.is_split() && allowed(wanted) && cost(wanted) < best.cost)
       best = {0, wanted, wanted, cost(wanted)};
     return best;
   }
   const std::vector<Rule>& rules = candidates.rules[static_cast<size_t>(id)];
   for (size_t r = 0; r < rules.size(); ++r) {
-    const Form from = rules[r].inputs[0];
-    if (rules[r].output != wanted || !IsSplit(from) || !allowed(from) || cost(from) >= best.cost) continue;
+    const Sharding from = rules[r].inputs[0];
+    if (rules[r].output != wanted || !from.is_split() || !allowed(from) || cost(from) >= best.cost) continue;
     best = {static_cast<int>(r), from, wanted, cost(from)};
   }
   return best;

@@ -26,7 +26,7 @@ int64_t BytesOf(const ir::Node& node) {
   return node.shape.elements() * ByteSize(node.dtype);
 }
 
-double Costs::OfConversion(Form from, Form to, int64_t bytes) const {
+double Costs::OfConversion(Sharding from, Sharding to, int64_t bytes) const {
   if (from == to) return 0;
   if (from == kWhole) return kOfChoosing;
   const double others = static_cast<double>(devices_ - 1) / static_cast<double>(devices_);

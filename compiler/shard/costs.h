@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "compiler/ir/graph.h"
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 
@@ -19,18 +19,19 @@ class Costs {
 
   int64_t devices() const { return devices_; }
   // Of getting `to` from `from`, for the whole value `bytes` large. kWhole to anything needs no message.
-  double OfConversion(Form from, Form to, int64_t bytes) const;
+  double OfConversion(Sharding from, Sharding to, int64_t bytes) const;
   // Of sending a value of so many bytes to one other device; of the smallest.
   double OfSending(int64_t bytes) const;
   double OfMessage() const { return message_; }
   // Of holding a weight or state.
-  double OfHolding(Form form, int64_t bytes) const {
-    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? PartsOf(form, devices_) : 1);
+  double OfHolding(Sharding sharding, int64_t bytes) const {
+    return static_cast<double>(bytes) /
+           static_cast<double>(sharding.is_split() ? sharding.parts(devices_) : 1);
   }
   // Whether a device that holds only its share of a table of so many bytes saves far more than a collective
   // costs: a vocabulary does, positions do not.
   bool PaysAMessage(int64_t bytes) const {
-    return OfHolding(kWhole, bytes) - OfHolding(1, bytes) > 8 * message_;
+    return OfHolding(kWhole, bytes) - OfHolding(Sharding::Split(1), bytes) > 8 * message_;
   }
   // Of a node's work, if all of it is done on every device.
   static double OfWork(const ir::Graph& graph, const ir::Node& node);

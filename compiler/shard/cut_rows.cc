@@ -7,7 +7,7 @@
 #include "compiler/ir/node_annotation.h"
 #include "compiler/ir/versions.h"
 #include "compiler/shard/local_view.h"
-#include "compiler/shard/row_forms.h"
+#include "compiler/shard/row_shardings.h"
 
 namespace rondo::shard {
 namespace {
@@ -20,9 +20,9 @@ using ir::Op;
 
 class Cutter {
  public:
-  Cutter(const Graph& graph, const RowForms& forms, int64_t chunks)
+  Cutter(const Graph& graph, const RowShardings& shardings, int64_t chunks)
       : g_(graph),
-        forms_(forms),
+        shardings_(shardings),
         chunks_(chunks),
         whole_(static_cast<size_t>(graph.size()), kNoNode),
         runs_(static_cast<size_t>(graph.size())) {}
@@ -41,7 +41,7 @@ class Cutter {
     for (NodeId id = 0; id < g_.size(); ++id) {
       const Op op = g_.node(id).op;
       if (op == Op::kInput || op == Op::kView) continue;
-      if (forms_.cut[At(id)]) {
+      if (shardings_.cut[At(id)]) {
         MakeChunks(id);
       } else {
         MakeWhole(id);
@@ -58,8 +58,8 @@ class Cutter {
 
  private:
   static size_t At(NodeId id) { return static_cast<size_t>(id); }
-  bool IsCut(NodeId id) const { return forms_.cut[At(id)]; }
-  const Rule& RuleOf(NodeId id) const { return forms_.rules[At(id)]; }
+  bool IsCut(NodeId id) const { return shardings_.cut[At(id)]; }
+  const Rule& RuleOf(NodeId id) const { return shardings_.rules[At(id)]; }
 
   ir::Builder BuilderFor(const Node& from) {
     ir::Builder b(&out_);
@@ -110,7 +110,7 @@ class Cutter {
       node.name.clear();
       node.annotations[kChunkKey] = std::to_string(c + 1) + " of " + std::to_string(chunks_);
       for (size_t i = 0; i < from.inputs.size(); ++i) node.inputs[i] = Input(from, i, c);
-      if (forms_.in_turn[At(id)]) {
+      if (shardings_.in_turn[At(id)]) {
         if (c > 0) node.inputs[0] = made.back();
       } else {
         node.shape = LocalShape(from.shape, rule.output, chunks_);
@@ -118,7 +118,7 @@ class Cutter {
       if (from.op == Op::kIndexedRead || from.op == Op::kIndexedWrite) Localise(from, rule, c, &node);
       made.push_back(Add(id, std::move(node)));
     }
-    if (forms_.in_turn[At(id)]) {
+    if (shardings_.in_turn[At(id)]) {
       whole_[At(id)] = made.back();
     } else {
       chunk_[{id, rule.output}] = std::move(made);
@@ -127,7 +127,7 @@ class Cutter {
 
   void Localise(const Node& from, const Rule& rule, int64_t c, Node* node) const {
     auto& attrs = node->As<ir::IndexedAttrs>();
-    const Form accessed = from.op == Op::kIndexedRead ? rule.output : rule.inputs[1];
+    const Sharding accessed = from.op == Op::kIndexedRead ? rule.output : rule.inputs[1];
     const int64_t elements = g_.node(from.inputs[0]).shape.elements();
     const auto local = LocaliseIndexed(attrs, elements, rule.inputs[0], accessed, chunks_, c);
     attrs.map = local->map;
@@ -135,34 +135,34 @@ class Cutter {
   }
 
   NodeId Input(const Node& from, size_t slot, int64_t c) {
-    const Form form = RuleOf(from.id).inputs[slot];
-    return IsSplit(form) ? Chunk(from.inputs[slot], form, c) : Whole(from.inputs[slot]);
+    const Sharding sharding = RuleOf(from.id).inputs[slot];
+    return sharding.is_split() ? Chunk(from.inputs[slot], sharding, c) : Whole(from.inputs[slot]);
   }
 
   // ------------------------------------------------------------------------------------- values
 
-  // Chunk `c` of `id` in `form`: as it was made, or a view of what is whole.
-  NodeId Chunk(NodeId id, Form form, int64_t c) {
-    std::vector<NodeId>& known = chunk_[{id, form}];
+  // Chunk `c` of `id` in `sharding`: as it was made, or a view of what is whole.
+  NodeId Chunk(NodeId id, Sharding sharding, int64_t c) {
+    std::vector<NodeId>& known = chunk_[{id, sharding}];
     if (known.empty()) known.assign(static_cast<size_t>(chunks_), kNoNode);
     if (known[static_cast<size_t>(c)] != kNoNode) return known[static_cast<size_t>(c)];
-    const NodeId made = Show(id, form, c);
-    return chunk_[{id, form}][static_cast<size_t>(c)] = made;
+    const NodeId made = Show(id, sharding, c);
+    return chunk_[{id, sharding}][static_cast<size_t>(c)] = made;
   }
 
-  NodeId Show(NodeId id, Form form, int64_t c) {
+  NodeId Show(NodeId id, Sharding sharding, int64_t c) {
     const Node& node = g_.node(id);
     ir::Builder b = BuilderFor(node);
     const NodeId base = g_.BaseOf(id);
     const int64_t elements = g_.node(base).shape.elements();
-    if (node.op == Op::kView && IsCut(id) && IsCut(base) && RuleOf(id).output == form) {
-      const Form behind = RuleOf(id).inputs[0];
-      if (behind == RuleOf(base).output && !forms_.in_turn[At(base)]) {
-        const auto view = LocalView(g_.ViewOf(id), elements, behind, form, chunks_, c);
+    if (node.op == Op::kView && IsCut(id) && IsCut(base) && RuleOf(id).output == sharding) {
+      const Sharding behind = RuleOf(id).inputs[0];
+      if (behind == RuleOf(base).output && !shardings_.in_turn[At(base)]) {
+        const auto view = LocalView(g_.ViewOf(id), elements, behind, sharding, chunks_, c);
         return b.ViewNode(Chunk(base, behind, c), *view);
       }
     }
-    return b.ViewNode(Whole(base), *LocalView(g_.ViewOf(id), elements, kWhole, form, chunks_, c));
+    return b.ViewNode(Whole(base), *LocalView(g_.ViewOf(id), elements, kWhole, sharding, chunks_, c));
   }
 
   NodeId Whole(NodeId id) {
@@ -176,28 +176,28 @@ class Cutter {
     return known = Join(id);
   }
 
-  // Chunks one behind the other, along the dim that was cut; else along the runs of their form.
+  // Chunks one behind the other, along the dim that was cut; else along the runs of their sharding.
   NodeId Join(NodeId id) {
     const Node& node = g_.node(id);
-    const Form form = RuleOf(id).output;
-    const SplitDim split = DimOf(node.shape, form, chunks_);
+    const Sharding sharding = RuleOf(id).output;
+    const SplitDim split = DimOf(node.shape, sharding, chunks_);
     const bool at_once = split.inner * chunks_ == node.shape[split.dim];
-    const Shape part({node.shape.elements() / (form * chunks_), 1, form});
+    const Shape part({node.shape.elements() / (sharding.run * chunks_), 1, sharding.run});
     ir::Builder b = BuilderFor(node);
     std::vector<NodeId> pieces;
     for (int64_t c = 0; c < chunks_; ++c) {
-      const NodeId piece = Chunk(id, form, c);
+      const NodeId piece = Chunk(id, sharding, c);
       pieces.push_back(at_once ? piece : b.Reshape(piece, part));
     }
     return b.Reshape(b.Concat(pieces, at_once ? split.dim : 1), node.shape);
   }
 
   const Graph& g_;
-  const RowForms& forms_;
+  const RowShardings& shardings_;
   const int64_t chunks_;
   Graph out_;
   std::vector<NodeId> whole_;  // by node of the old graph; once it is needed
-  std::map<std::pair<NodeId, Form>, std::vector<NodeId>> chunk_;  // the same, in this form
+  std::map<std::pair<NodeId, Sharding>, std::vector<NodeId>> chunk_;  // the same, in this sharding
   std::vector<std::vector<NodeId>> runs_;  // by node of the old graph: what does its work
   NodeId last_collective_ = kNoNode;
 };
@@ -220,13 +220,13 @@ Result<CutCollectives> CutRows(Graph* graph, int64_t chunks, const std::vector<b
   for (size_t c = 0; c < collectives.size(); ++c) {
     if (c >= leave.size() || !leave[c]) chosen.push_back(collectives[c]);
   }
-  const RowForms forms = FindRowForms(*graph, chosen, chunks);
+  const RowShardings shardings = FindRowShardings(*graph, chosen, chunks);
   CutCollectives result;
-  for (NodeId id : collectives) result.cut.push_back(forms.cut[static_cast<size_t>(id)]);
+  for (NodeId id : collectives) result.cut.push_back(shardings.cut[static_cast<size_t>(id)]);
   for (NodeId id = 0; id < graph->size(); ++id)
-    result.nodes += forms.cut[static_cast<size_t>(id)] && graph->node(id).op != Op::kView;
+    result.nodes += shardings.cut[static_cast<size_t>(id)] && graph->node(id).op != Op::kView;
   if (result.nodes == 0) return result;
-  RONDO_ASSIGN_OR_RETURN(*graph, Cutter(*graph, forms, chunks).Run());
+  RONDO_ASSIGN_OR_RETURN(*graph, Cutter(*graph, shardings, chunks).Run());
   return result;
 }
 

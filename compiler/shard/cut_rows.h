@@ -2,8 +2,8 @@
 //
 // Nothing can run beside a collective that everything behind it waits for. Of two chunks one can: while the
 // rows of one are exchanged, those of the other are computed. Chunks of a result lie in one tensor where
-// somebody reads all of it, each computed in its place. Which nodes are cut: row_forms.h. Every device of a
-// program must cut the same collectives into as many chunks.
+// somebody reads all of it, each computed in its place. Which nodes are cut: row_shardings.h. Every device of
+// a program must cut the same collectives into as many chunks.
 #pragma once
 
 #include <cstdint>

@@ -143,12 +143,12 @@ std::optional<IndexRuns> RowsShown(const ConstantData& whole, const View& view) 
 }
 
 // The rows and columns of a packed constant that are device `rank`'s.
-std::optional<std::pair<IndexRuns, IndexRuns>> PackedShare(const ConstantData& whole, Form form,
+std::optional<std::pair<IndexRuns, IndexRuns>> PackedShare(const ConstantData& whole, Sharding sharding,
                                                            int64_t devices, int64_t rank) {
-  const SplitDim split = DimOf(whole.shape, form, devices);
+  const SplitDim split = DimOf(whole.shape, sharding, devices);
   if (split.dim < 0) return std::nullopt;
-  const int64_t parts = PartsOf(form, devices), step = parts * split.inner;
-  const IndexRuns runs = {rank / CopiesOf(form) * split.inner, split.inner, step,
+  const int64_t parts = sharding.parts(devices), step = parts * split.inner;
+  const IndexRuns runs = {rank / sharding.copies * split.inner, split.inner, step,
                           whole.shape[split.dim] / step};
   const IndexRuns rows = {0, whole.shape[0]}, columns = {0, whole.shape[1]};
   return split.dim == 0 ? std::pair(runs, columns) : std::pair(rows, runs);
@@ -172,25 +172,25 @@ Data Separated(const Data& whole, const View& view) {
 
 }  // namespace
 
-bool CanCut(const ConstantData& whole, Form form, int64_t devices) {
-  if (whole.packed == nullptr || !IsSplit(form)) return true;
-  for (int64_t rank = 0; rank < devices; rank += CopiesOf(form)) {
-    const auto share = PackedShare(whole, form, devices, rank);
+bool CanCut(const ConstantData& whole, Sharding sharding, int64_t devices) {
+  if (whole.packed == nullptr || !sharding.is_split()) return true;
+  for (int64_t rank = 0; rank < devices; rank += sharding.copies) {
+    const auto share = PackedShare(whole, sharding, devices, rank);
     if (!share || !ir::CanCutPacked(*whole.packed, share->first, share->second)) return false;
   }
   return true;
 }
 
-Data ShareOf(const Data& whole, Form form, int64_t devices, int64_t rank) {
-  if (!IsSplit(form)) return whole;
+Data ShareOf(const Data& whole, Sharding sharding, int64_t devices, int64_t rank) {
+  if (!sharding.is_split()) return whole;
   if (whole->packed != nullptr) {
-    const auto share = PackedShare(*whole, form, devices, rank);
+    const auto share = PackedShare(*whole, sharding, devices, rank);
     const auto cut = CutRows(whole, share->first, share->second);
     cut->part_of = whole;
     return cut;
   }
-  auto cut = std::make_shared<ConstantData>(*Cut(whole, ShareView(whole->shape, form, devices, rank)));
-  cut->shape = LocalShape(whole->shape, form, devices);
+  auto cut = std::make_shared<ConstantData>(*Cut(whole, ShareView(whole->shape, sharding, devices, rank)));
+  cut->shape = LocalShape(whole->shape, sharding, devices);
   cut->part_of = whole;
   return cut;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 

@@ -9,7 +9,7 @@ using ir::LoopNest;
 using ir::ViewStep;
 
 // Storage as [outer, devices, run], with a stride of its own for each.
-ViewStep Dealt(int64_t elements, Form run, int64_t devices, int64_t outer_stride, int64_t device_stride,
+ViewStep Dealt(int64_t elements, int64_t run, int64_t devices, int64_t outer_stride, int64_t device_stride,
                int64_t run_stride) {
   ViewStep step;
   step.shape = {elements / (run * devices), devices, run};
@@ -26,16 +26,16 @@ View Over(const ViewStep& storage, const View& view) {
 }
 
 // Which device holds an element, in place of the element.
-View HolderOf(const View& view, int64_t elements, Form run, int64_t devices) {
+View HolderOf(const View& view, int64_t elements, int64_t run, int64_t devices) {
   return Over(Dealt(elements, run, devices, 0, 1, 0), view);
 }
 // Where in its holder's share it lies, in place of the element.
-View PlaceOf(const View& view, int64_t elements, Form run, int64_t devices) {
+View PlaceOf(const View& view, int64_t elements, int64_t run, int64_t devices) {
   return Over(Dealt(elements, run, devices, run, 0, 1), view);
 }
 
-bool Deals(int64_t elements, Form form, int64_t devices) {
-  return IsSplit(form) && elements % (form * devices) == 0;
+bool Deals(int64_t elements, Sharding sharding, int64_t devices) {
+  return sharding.is_split() && elements % (sharding.run * devices) == 0;
 }
 
 // The loops of a nest, one list a dim of it.
@@ -94,13 +94,13 @@ std::optional<View> ViewOver(const std::vector<ir::IndexDim>& loops, int64_t off
   return ir::Reshape(View{{step}}, shape);
 }
 
-Shape Flat(int64_t elements, Form run, int64_t devices) {
+Shape Flat(int64_t elements, int64_t run, int64_t devices) {
   return Shape({elements / (run * devices), devices, run});
 }
 
 // The share of rank `rank` of a view of storage that the device holds whole.
-View ShareOfView(const View& view, Form to, int64_t devices, int64_t rank) {
-  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to, devices));
+View ShareOfView(const View& view, Sharding to, int64_t devices, int64_t rank) {
+  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to.run, devices));
   return ir::Reshape(ir::Slice(flat, 1, rank, 1, 1), LocalShape(view.shape(), to, devices));
 }
 
@@ -135,8 +135,8 @@ struct Accesses {
   Groups by_holder, by_place;
   int64_t offset = 0;
 };
-std::optional<Accesses> AccessesOf(const ir::IndexedAttrs& attrs, int64_t elements, Form from, SplitDim split,
-                                   int64_t devices) {
+std::optional<Accesses> AccessesOf(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from,
+                                   SplitDim split, int64_t devices) {
   const auto all = AllAccesses(attrs);
   if (!all || !Deals(elements, from, devices)) return std::nullopt;
   LoopNest nest(all->shape());
@@ -144,10 +144,10 @@ std::optional<Accesses> AccessesOf(const ir::IndexedAttrs& attrs, int64_t elemen
     nest.factors[static_cast<size_t>(split.dim)] = {attrs.map.shape()[split.dim] / (split.inner * devices),
                                                     devices, split.inner};
   }
-  const View holder = HolderOf(*all, elements, from, devices);
+  const View holder = HolderOf(*all, elements, from.run, devices);
   if (!ir::RefineLoops(holder, &nest)) return std::nullopt;
   const auto holders = ir::MapOver(holder, nest);
-  const auto places = ir::MapOver(PlaceOf(*all, elements, from, devices), nest);
+  const auto places = ir::MapOver(PlaceOf(*all, elements, from.run, devices), nest);
   if (!holders || !places || holders->offset != 0) return std::nullopt;
   return Accesses{GroupsOf(nest, *holders), GroupsOf(nest, *places), places->offset};
 }
@@ -182,18 +182,18 @@ std::optional<GroupShare> ShareOfGroup(const std::vector<ir::IndexDim>& by_holde
 // What the functions of the header do, of splits without copies: `devices` are the parts of a split, `rank`
 // is the number of a part.
 
-std::optional<View> LocalViewParts(const View& view, int64_t elements, Form from, Form to, int64_t devices,
-                                   int64_t rank) {
-  if (!IsSplit(from) && from == to) return view;
+std::optional<View> LocalViewParts(const View& view, int64_t elements, Sharding from, Sharding to,
+                                   int64_t devices, int64_t rank) {
+  if (!from.is_split() && from == to) return view;
   if (DimOf(view.shape(), to, devices).dim < 0) return std::nullopt;
   if (from == kWhole) return ShareOfView(view, to, devices, rank);
   if (!Deals(elements, from, devices)) return std::nullopt;
-  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to, devices));
+  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to.run, devices));
   LoopNest nest(flat.shape());
-  const View holder = HolderOf(flat, elements, from, devices);
+  const View holder = HolderOf(flat, elements, from.run, devices);
   if (!ir::RefineLoops(holder, &nest)) return std::nullopt;
   const auto holders = ir::MapOver(holder, nest);
-  const auto places = ir::MapOver(PlaceOf(flat, elements, from, devices), nest);
+  const auto places = ir::MapOver(PlaceOf(flat, elements, from.run, devices), nest);
   if (!holders || !places || holders->offset != 0) return std::nullopt;
   const Groups by_holder = GroupsOf(nest, *holders), by_place = GroupsOf(nest, *places);
   int64_t step = 0;
@@ -206,37 +206,38 @@ std::optional<View> LocalViewParts(const View& view, int64_t elements, Form from
   return ViewOver(loops, places->offset, LocalShape(view.shape(), to, devices));
 }
 
-Form FormShownParts(const View& view, int64_t elements, Form from, int64_t devices) {
+Sharding ShardingShownParts(const View& view, int64_t elements, Sharding from, int64_t devices) {
   if (!Deals(elements, from, devices)) return kWhole;
-  const View holder = HolderOf(view, elements, from, devices);
+  const View holder = HolderOf(view, elements, from.run, devices);
   LoopNest nest(view.shape());
   if (!ir::RefineLoops(holder, &nest)) return kWhole;
   const auto map = ir::MapOver(holder, nest);
   if (!map) return kWhole;
   std::vector<ir::IndexDim> loops;
   for (const auto& group : GroupsOf(nest, *map)) loops.insert(loops.end(), group.begin(), group.end());
-  const Form to = BehindHolderLoop(loops);
-  return IsSplit(to) && LocalViewParts(view, elements, from, to, devices, 0) ? to : kWhole;
+  const Sharding to = Sharding::Split(BehindHolderLoop(loops));
+  return to.is_split() && LocalViewParts(view, elements, from, to, devices, 0) ? to : kWhole;
 }
 
-Form FormBehindParts(const View& view, int64_t elements, Form to, int64_t devices) {
+Sharding ShardingBehindParts(const View& view, int64_t elements, Sharding to, int64_t devices) {
   if (DimOf(view.shape(), to, devices).dim < 0) return kWhole;
-  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to, devices));
+  const View flat = ir::Reshape(view, Flat(view.shape().elements(), to.run, devices));
   LoopNest nest(flat.shape());
   if (!ir::RefineLoops(flat, &nest)) return kWhole;
   const auto map = ir::MapOver(flat, nest);
-  int64_t from = 0;
-  if (!map || !CountAsOne(GroupsOf(nest, *map)[1], &from)) return kWhole;
-  return IsSplit(from) && LocalViewParts(view, elements, from, to, devices, 0) ? from : kWhole;
+  int64_t run = 0;
+  if (!map || !CountAsOne(GroupsOf(nest, *map)[1], &run)) return kWhole;
+  const Sharding from = Sharding::Split(run);
+  return from.is_split() && LocalViewParts(view, elements, from, to, devices, 0) ? from : kWhole;
 }
 
-std::optional<LocalIndexed> LocaliseIndexedParts(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
-                                                 Form to, int64_t devices, int64_t rank) {
+std::optional<LocalIndexed> LocaliseIndexedParts(const ir::IndexedAttrs& attrs, int64_t elements,
+                                                 Sharding from, Sharding to, int64_t devices, int64_t rank) {
   LocalIndexed local;
   const Shape& shape = attrs.map.shape();
   for (const ir::IndexedDim& dim : attrs.dims) local.strides.push_back(dim.stride);
   const SplitDim split = DimOf(shape, to, devices);
-  if (IsSplit(to) && split.dim < 0) return std::nullopt;
+  if (to.is_split() && split.dim < 0) return std::nullopt;
   if (from == kWhole) {
     local.map = to == kWhole ? attrs.map : ShareOfView(attrs.map, to, devices, rank);
     return local;
@@ -270,52 +271,56 @@ std::optional<LocalIndexed> LocaliseIndexedParts(const ir::IndexedAttrs& attrs, 
   return local;
 }
 
-Form DataBehindParts(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices) {
-  const Form from = FormBehindParts(attrs.map, elements, to, devices);
-  return IsSplit(from) && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? from : kWhole;
+Sharding DataBehindParts(const ir::IndexedAttrs& attrs, int64_t elements, Sharding to, int64_t devices) {
+  const Sharding from = ShardingBehindParts(attrs.map, elements, to, devices);
+  return from.is_split() && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? from : kWhole;
 }
 
-Form FormAccessedParts(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices) {
-  const Form to = FormShownParts(attrs.map, elements, from, devices);
-  return IsSplit(to) && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? to : kWhole;
+Sharding ShardingAccessedParts(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from,
+                               int64_t devices) {
+  const Sharding to = ShardingShownParts(attrs.map, elements, from, devices);
+  return to.is_split() && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? to : kWhole;
 }
 
 // The copies of a split, and of what is made of it: of one that has some, if there are two. 0: they differ.
-int64_t CopiesOfBoth(Form from, Form to) {
-  if (!IsSplit(from)) return CopiesOf(to);
-  return !IsSplit(to) || CopiesOf(from) == CopiesOf(to) ? CopiesOf(from) : 0;
+int64_t CopiesOfBoth(Sharding from, Sharding to) {
+  if (!from.is_split()) return to.copies;
+  return !to.is_split() || from.copies == to.copies ? from.copies : 0;
 }
 
 }  // namespace
 
-std::optional<View> LocalView(const View& view, int64_t elements, Form from, Form to, int64_t devices,
+std::optional<View> LocalView(const View& view, int64_t elements, Sharding from, Sharding to, int64_t devices,
                               int64_t rank) {
   const int64_t copies = CopiesOfBoth(from, to);
   if (copies == 0) return std::nullopt;
-  return LocalViewParts(view, elements, RunOf(from), RunOf(to), devices / copies, rank / copies);
+  return LocalViewParts(view, elements, from.WithCopies(1), to.WithCopies(1), devices / copies,
+                        rank / copies);
 }
 
-Form FormShown(const View& view, int64_t elements, Form from, int64_t devices) {
-  return WithCopies(FormShownParts(view, elements, RunOf(from), PartsOf(from, devices)), CopiesOf(from));
+Sharding ShardingShown(const View& view, int64_t elements, Sharding from, int64_t devices) {
+  return ShardingShownParts(view, elements, from.WithCopies(1), from.parts(devices)).WithCopies(from.copies);
 }
 
-Form FormBehind(const View& view, int64_t elements, Form to, int64_t devices) {
-  return WithCopies(FormBehindParts(view, elements, RunOf(to), PartsOf(to, devices)), CopiesOf(to));
+Sharding ShardingBehind(const View& view, int64_t elements, Sharding to, int64_t devices) {
+  return ShardingBehindParts(view, elements, to.WithCopies(1), to.parts(devices)).WithCopies(to.copies);
 }
 
-std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
-                                            Form to, int64_t devices, int64_t rank) {
+std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from,
+                                            Sharding to, int64_t devices, int64_t rank) {
   const int64_t copies = CopiesOfBoth(from, to);
   if (copies == 0) return std::nullopt;
-  return LocaliseIndexedParts(attrs, elements, RunOf(from), RunOf(to), devices / copies, rank / copies);
+  return LocaliseIndexedParts(attrs, elements, from.WithCopies(1), to.WithCopies(1), devices / copies,
+                              rank / copies);
 }
 
-Form DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices) {
-  return WithCopies(DataBehindParts(attrs, elements, RunOf(to), PartsOf(to, devices)), CopiesOf(to));
+Sharding DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Sharding to, int64_t devices) {
+  return DataBehindParts(attrs, elements, to.WithCopies(1), to.parts(devices)).WithCopies(to.copies);
 }
 
-Form FormAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices) {
-  return WithCopies(FormAccessedParts(attrs, elements, RunOf(from), PartsOf(from, devices)), CopiesOf(from));
+Sharding ShardingAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from, int64_t devices) {
+  return ShardingAccessedParts(attrs, elements, from.WithCopies(1), from.parts(devices))
+      .WithCopies(from.copies);
 }
 
 }  // namespace rondo::shard

@@ -1,8 +1,8 @@
 // What index maps become on one device of several: views, and accesses whose indices come from data.
 //
-// Pure functions; thread-safe. `elements` are those of the whole storage; `from` is its form, `to` that of
-// what is shown. Every answer holds for all ranks alike, but for the offset at which a device finds its share
-// of a storage that it holds whole.
+// Pure functions; thread-safe. `elements` are those of the whole storage; `from` is its sharding, `to` that
+// of what is shown. Every answer holds for all ranks alike, but for the offset at which a device finds its
+// share of a storage that it holds whole.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 
 // Device `rank`'s share of `view`, as a view of its share of the storage. None if the share shows what other
 // devices hold, or would have more dims than a shape can.
-std::optional<ir::View> LocalView(const ir::View& view, int64_t elements, Form from, Form to, int64_t devices,
-                                  int64_t rank);
+std::optional<ir::View> LocalView(const ir::View& view, int64_t elements, Sharding from, Sharding to,
+                                  int64_t devices, int64_t rank);
 
-// The form in which `view` shows a storage that is split into runs of `from`, and the form of the storage
-// that makes the view one of runs of `to`; kWhole if there is none.
-Form FormShown(const ir::View& view, int64_t elements, Form from, int64_t devices);
-Form FormBehind(const ir::View& view, int64_t elements, Form to, int64_t devices);
+// The sharding in which `view` shows a storage that is split into runs of `from`, and the sharding of the
+// storage that makes the view one of runs of `to`; kWhole if there is none.
+Sharding ShardingShown(const ir::View& view, int64_t elements, Sharding from, int64_t devices);
+Sharding ShardingBehind(const ir::View& view, int64_t elements, Sharding to, int64_t devices);
 
 // An indexed access of a share of the data.
 struct LocalIndexed {
@@ -32,13 +32,13 @@ struct LocalIndexed {
   // this one cannot reach. -1: none, all values mean the same everywhere.
   int over = -1;
 };
-// `to` is the form of what is read, or of the updates that are written. None as above.
-std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
-                                            Form to, int64_t devices, int64_t rank);
+// `to` is the sharding of what is read, or of the updates that are written. None as above.
+std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from,
+                                            Sharding to, int64_t devices, int64_t rank);
 
-// The form of the data that makes an access one of runs of `to`; kWhole if it must be, or may be, whole.
-Form DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices);
-// The form of what is read of data in runs of `from`, or of the updates that may be written to it.
-Form FormAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices);
+// The sharding of the data that makes an access one of runs of `to`; kWhole if it must be, or may be, whole.
+Sharding DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Sharding to, int64_t devices);
+// The sharding of what is read of data in runs of `from`, or of the updates that may be written to it.
+Sharding ShardingAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Sharding from, int64_t devices);
 
 }  // namespace rondo::shard

@@ -20,8 +20,8 @@ std::vector<Rule> OwnRows(const Graph& graph, const Node& node, const Costs& cos
   if (table.As<ir::ConstantAttrs>().data->packed != nullptr || table.shape.rank == 0 ||
       bytes < kFarLarger * BytesOf(node) || !costs.PaysAMessage(bytes))
     return {};
-  const Form rows = SplitOf(table.shape, 0, table.shape[0] / devices, devices);
-  if (!IsSplit(rows)) return {};
+  const Sharding rows = SplitOf(table.shape, 0, table.shape[0] / devices, devices);
+  if (!rows.is_split()) return {};
   std::vector<Rule> rules = RulesWith(graph, node, 0, rows, devices);
   std::erase_if(rules, [](const Rule& rule) { return rule.output != kPartial; });
   return rules;
@@ -32,8 +32,8 @@ Candidates Lookups(const Graph& graph, const Costs& costs, std::vector<std::stri
   Candidates out;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    out.forms.push_back({kWhole});
-    if (node.dtype != DType::kBool) out.forms.back().push_back(kPartial);
+    out.shardings.push_back({kWhole});
+    if (node.dtype != DType::kBool) out.shardings.back().push_back(kPartial);
     out.rules.push_back({WholeRule(node)});
   }
   for (NodeId id = 0; id < graph.size(); ++id) {
@@ -41,8 +41,8 @@ Candidates Lookups(const Graph& graph, const Costs& costs, std::vector<std::stri
     const std::vector<Rule> rules = OwnRows(graph, node, costs);
     if (rules.empty()) continue;
     out.rules[static_cast<size_t>(id)] = {rules[0]};
-    auto& forms = out.forms[static_cast<size_t>(node.inputs[0])];
-    if (out.IndexOf(node.inputs[0], rules[0].inputs[0]) < 0) forms.push_back(rules[0].inputs[0]);
+    auto& shardings = out.shardings[static_cast<size_t>(node.inputs[0])];
+    if (out.IndexOf(node.inputs[0], rules[0].inputs[0]) < 0) shardings.push_back(rules[0].inputs[0]);
     tables->push_back(NameOf(graph.node(node.inputs[0])));
   }
   return out;

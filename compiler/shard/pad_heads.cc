@@ -46,18 +46,18 @@ class HeadPadding {
   struct Use {
     NodeId reader;
     size_t slot;
-    Form form;  // of what the reader reads
+    Sharding sharding;  // of what the reader reads
   };
   // All that is computed head by head, if the heads of keys were dealt out, one to each of `heads` devices:
-  // a form by value (form.h) says along which dim of it they lie.
+  // a sharding by value (sharding.h) says along which dim of it they lie.
   struct Region {
     int64_t heads = 0, to = 0;
     int64_t queries = 0;  // their heads
-    std::map<NodeId, Form> values;
-    std::map<NodeId, Rule> rules;    // by value that is no view: how it is computed
-    std::vector<Use> weights, same;  // the latter: broadcast over the heads
-    std::map<NodeId, Form> sums;     // matmuls: the form of their weight
-    std::deque<NodeId> left;         // to be looked at
+    std::map<NodeId, Sharding> values;
+    std::map<NodeId, Rule> rules;     // by value that is no view: how it is computed
+    std::vector<Use> weights, same;   // the latter: broadcast over the heads
+    std::map<NodeId, Sharding> sums;  // matmuls: the sharding of their weight
+    std::deque<NodeId> left;          // to be looked at
     std::set<NodeId> constants;
   };
 
@@ -83,28 +83,28 @@ class HeadPadding {
   }
 
   // The dim along which heads lie, all of it: none where a dim has more than heads.
-  std::optional<int> HeadsDim(const Shape& shape, Form form, int64_t heads, int64_t* inner) const {
-    const SplitDim split = DimOf(shape, form, heads);
+  std::optional<int> HeadsDim(const Shape& shape, Sharding sharding, int64_t heads, int64_t* inner) const {
+    const SplitDim split = DimOf(shape, sharding, heads);
     if (split.dim < 0 || shape[split.dim] != heads * split.inner) return std::nullopt;
     *inner = split.inner;
     return split.dim;
   }
-  bool LieAlongADim(const Shape& shape, Form form, const Region& region) const {
+  bool LieAlongADim(const Shape& shape, Sharding sharding, const Region& region) const {
     int64_t inner = 0;
-    return IsSplit(form) && HeadsDim(shape, form, region.heads, &inner).has_value();
+    return sharding.is_split() && HeadsDim(shape, sharding, region.heads, &inner).has_value();
   }
 
-  bool Add(NodeId id, Form form, Region* region) {
+  bool Add(NodeId id, Sharding sharding, Region* region) {
     const auto known = region->values.find(id);
-    if (known != region->values.end()) return known->second == form;
+    if (known != region->values.end()) return known->second == sharding;
     const Node& node = g_.node(id);
     const size_t twins = TwinsOf(id).size();
     const bool state = node.op == Op::kInput && twins > 0;
     if (id >= old_ || taken_.count(id) != 0 || !(DoesHeadByHead(node.op) || state) ||
-        twins != g_.OutputsAt(id).size() + state || !LieAlongADim(node.shape, form, *region) ||
+        twins != g_.OutputsAt(id).size() + state || !LieAlongADim(node.shape, sharding, *region) ||
         region->values.size() >= kMostValues || std::holds_alternative<ir::PackedAttrs>(node.attrs))
       return false;
-    region->values.emplace(id, form);
+    region->values.emplace(id, sharding);
     region->left.push_back(id);
     return true;
   }
@@ -122,25 +122,26 @@ class HeadPadding {
   }
 
   bool LookAt(NodeId id, Region* region) {
-    const Form form = region->values.at(id);
+    const Sharding sharding = region->values.at(id);
     const Node& node = g_.node(id);
     for (NodeId twin : TwinsOf(id)) {
-      if (!Add(twin, form, region)) return false;
+      if (!Add(twin, sharding, region)) return false;
     }
     if (node.op == Op::kView) {
       const int64_t elements = g_.node(node.inputs[0]).shape.elements();
-      const Form base = FormBehind(node.As<ir::ViewAttrs>().view, elements, form, region->heads);
-      if (!IsSplit(base) || !Add(node.inputs[0], base, region)) return false;
+      const Sharding base = ShardingBehind(node.As<ir::ViewAttrs>().view, elements, sharding, region->heads);
+      if (!base.is_split() || !Add(node.inputs[0], base, region)) return false;
     } else if (node.op != Op::kInput) {
-      const std::vector<Rule> rules = RulesWith(g_, node, -1, form, region->heads);
+      const std::vector<Rule> rules = RulesWith(g_, node, -1, sharding, region->heads);
       if (rules.empty()) return false;
       region->rules[id] = rules[0];
       for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
-        if (IsSplit(rules[0].inputs[slot]) && !Need({id, slot, rules[0].inputs[slot]}, region)) return false;
+        if (rules[0].inputs[slot].is_split() && !Need({id, slot, rules[0].inputs[slot]}, region))
+          return false;
       }
     }
     for (NodeId user : g_.UsersOf(id)) {
-      if (!FollowInto(user, id, form, region)) return false;
+      if (!FollowInto(user, id, sharding, region)) return false;
     }
     return true;
   }
@@ -150,15 +151,16 @@ class HeadPadding {
     const NodeId in = g_.node(use.reader).inputs[use.slot], base = g_.BaseOf(in);
     const Node& node = g_.node(in);
     const int64_t elements = g_.node(base).shape.elements();
-    const Form behind = in == base ? use.form : FormBehind(g_.ViewOf(in), elements, use.form, region->heads);
-    if (in != base && !IsSplit(behind)) {  // the same for all heads?
+    const Sharding behind =
+        in == base ? use.sharding : ShardingBehind(g_.ViewOf(in), elements, use.sharding, region->heads);
+    if (in != base && !behind.is_split()) {  // the same for all heads?
       int64_t inner = 0;
-      const auto dim = HeadsDim(node.shape, use.form, region->heads, &inner);
+      const auto dim = HeadsDim(node.shape, use.sharding, region->heads, &inner);
       if (!dim || node.As<ir::ViewAttrs>().view.steps.back().strides[*dim] != 0) return false;
       region->same.push_back(use);
       return true;
     }
-    if (!g_.IsConstant(base)) return Add(in, use.form, region);
+    if (!g_.IsConstant(base)) return Add(in, use.sharding, region);
     if (!TakesHeads(base, behind, *region)) return false;
     if (in != base && !Longer(g_.ViewOf(in), elements, behind, *region)) return false;
     region->weights.push_back(use);
@@ -167,28 +169,28 @@ class HeadPadding {
   }
 
   // Whether more heads can be put behind those of the constant.
-  bool TakesHeads(NodeId id, Form form, const Region& region) const {
+  bool TakesHeads(NodeId id, Sharding sharding, const Region& region) const {
     int64_t inner = 0;
     const Node& node = g_.node(id);
-    const auto dim = HeadsDim(node.shape, form, region.heads, &inner);
+    const auto dim = HeadsDim(node.shape, sharding, region.heads, &inner);
     const ir::ConstantData& data = *node.As<ir::ConstantAttrs>().data;
     return dim && id < old_ && data.packed == nullptr && CanPad(data, *dim);
   }
 
   // What reads a value is computed head by head, too, or sums over the heads.
-  bool FollowInto(NodeId user, NodeId id, Form form, Region* region) {
+  bool FollowInto(NodeId user, NodeId id, Sharding sharding, Region* region) {
     const Node& node = g_.node(user);
     if (node.op == Op::kView) {
-      const Form shown =
-          FormShown(node.As<ir::ViewAttrs>().view, g_.node(id).shape.elements(), form, region->heads);
-      return IsSplit(shown) && Add(user, shown, region);
+      const Sharding shown =
+          ShardingShown(node.As<ir::ViewAttrs>().view, g_.node(id).shape.elements(), sharding, region->heads);
+      return shown.is_split() && Add(user, shown, region);
     }
     if (!DoesHeadByHead(node.op)) return false;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       if (node.inputs[slot] != id) continue;
-      const std::vector<Rule> rules = RulesWith(g_, node, static_cast<int>(slot), form, region->heads);
+      const std::vector<Rule> rules = RulesWith(g_, node, static_cast<int>(slot), sharding, region->heads);
       if (rules.empty()) return false;
-      if (IsSplit(rules[0].output)) {
+      if (rules[0].output.is_split()) {
         if (!Add(user, rules[0].output, region)) return false;
       } else if (!SumsOver(user, slot, rules[0], region)) {
         return false;
@@ -205,9 +207,9 @@ class HeadPadding {
       return false;
     const NodeId in = node.inputs[1], base = g_.BaseOf(in);
     const int64_t elements = g_.node(base).shape.elements();
-    const Form behind =
-        in == base ? rule.inputs[1] : FormBehind(g_.ViewOf(in), elements, rule.inputs[1], region->heads);
-    if (!g_.IsConstant(base) || !IsSplit(behind) || !TakesHeads(base, behind, *region) ||
+    const Sharding behind =
+        in == base ? rule.inputs[1] : ShardingBehind(g_.ViewOf(in), elements, rule.inputs[1], region->heads);
+    if (!g_.IsConstant(base) || !behind.is_split() || !TakesHeads(base, behind, *region) ||
         (in != base && !Longer(g_.ViewOf(in), elements, behind, *region)))
       return false;
     region->sums[user] = rule.inputs[1];
@@ -225,10 +227,10 @@ class HeadPadding {
         if (value != region.values.end() && value->second != rule.inputs[slot]) return false;
       }
     }
-    for (const auto& [id, form] : region.values) {
+    for (const auto& [id, sharding] : region.values) {
       const Node& node = g_.node(id);
       if (node.op == Op::kView && !LongerShown(node, region)) return false;
-      if (node.op == Op::kIndexedWrite && !LongerWritten(node, form, region)) return false;
+      if (node.op == Op::kIndexedWrite && !LongerWritten(node, sharding, region)) return false;
     }
     return true;
   }
@@ -238,11 +240,12 @@ class HeadPadding {
                   region);
   }
 
-  // A write into a storage of `form` that gets longer. None where an index could leave a head.
-  std::optional<ir::IndexedAttrs> LongerWritten(const Node& node, Form form, const Region& region) const {
+  // A write into a storage of `sharding` that gets longer. None where an index could leave a head.
+  std::optional<ir::IndexedAttrs> LongerWritten(const Node& node, Sharding sharding,
+                                                const Region& region) const {
     ir::IndexedAttrs attrs = node.As<ir::IndexedAttrs>();
-    const auto map = Longer(attrs.map, node.shape.elements(), form, region);
-    const int64_t run = RunOf(form);
+    const auto map = Longer(attrs.map, node.shape.elements(), sharding, region);
+    const int64_t run = sharding.run;
     if (!map || !attrs.map.affine()) return std::nullopt;
     const ir::ViewStep& step = map->steps[0];
     int64_t within = step.offset % run;  // how far an access reaches inside a head
@@ -261,20 +264,21 @@ class HeadPadding {
     return attrs;
   }
 
-  // The view of a storage in which more heads lie behind those of `form`, along one dim of it.
-  std::optional<View> Longer(const View& view, int64_t elements, Form form, const Region& region) const {
+  // The view of a storage in which more heads lie behind those of `sharding`, along one dim of it.
+  std::optional<View> Longer(const View& view, int64_t elements, Sharding sharding,
+                             const Region& region) const {
     View longer;
     for (const ir::ViewStep& step : view.steps) {
       const View alone{{step}};
-      const Form shown = FormShown(alone, elements, form, region.heads);
+      const Sharding shown = ShardingShown(alone, elements, sharding, region.heads);
       int64_t inner = 0;
       const auto dim = HeadsDim(step.shape, shown, region.heads, &inner);
-      if (!IsSplit(shown) || !dim || step.strides[*dim] * inner != RunOf(form)) return std::nullopt;
+      if (!shown.is_split() || !dim || step.strides[*dim] * inner != sharding.run) return std::nullopt;
       const auto wide = Widen(alone, *dim, step.strides[*dim], region.heads * inner, region.to * inner);
       if (!wide) return std::nullopt;
       longer.steps.push_back(wide->steps[0]);
       elements = step.shape.elements();
-      form = shown;
+      sharding = shown;
     }
     return longer;
   }
@@ -282,7 +286,7 @@ class HeadPadding {
   bool WorthIt(const Region& region) const {
     int64_t weights = 0, states = 0;
     for (NodeId id : region.constants) weights += BytesOf(g_.node(id));
-    for (const auto& [id, form] : region.values) {
+    for (const auto& [id, sharding] : region.values) {
       if (g_.node(id).op == Op::kInput) states += BytesOf(g_.node(id));
     }
     if (!costs_.PaysAMessage(weights) || leave_.count(NameFor(region)) != 0) return false;
@@ -307,18 +311,18 @@ class HeadPadding {
       inputs.emplace_back(use.reader, use.slot, LongerWeight(use, region, &done));
     for (const Use& use : region.same)
       inputs.emplace_back(use.reader, use.slot, LongerBroadcast(use, region));
-    for (const auto& [id, form] : region.sums)
-      inputs.emplace_back(id, 1, LongerWeight({id, 1, form}, region, &done));
+    for (const auto& [id, sharding] : region.sums)
+      inputs.emplace_back(id, 1, LongerWeight({id, 1, sharding}, region, &done));
     std::map<NodeId, ir::Attrs> maps;
-    for (const auto& [id, form] : region.values) {
+    for (const auto& [id, sharding] : region.values) {
       const Node& node = g_.node(id);
       if (node.op == Op::kView) maps[id] = ir::ViewAttrs{*LongerShown(node, region)};
-      if (node.op == Op::kIndexedWrite) maps[id] = *LongerWritten(node, form, region);
+      if (node.op == Op::kIndexedWrite) maps[id] = *LongerWritten(node, sharding, region);
     }
-    for (const auto& [id, form] : region.values) {
+    for (const auto& [id, sharding] : region.values) {
       Node& node = g_.node(id);
       int64_t inner = 0;
-      const int dim = *HeadsDim(node.shape, form, region.heads, &inner);
+      const int dim = *HeadsDim(node.shape, sharding, region.heads, &inner);
       node.shape[dim] = region.to * inner;
       taken_.insert(id);
       const auto map = maps.find(id);
@@ -328,7 +332,7 @@ class HeadPadding {
       done.states.push_back({g_.inputs[input].name, dim, region.heads, region.to, inner});
     }
     for (const auto& [id, slot, input] : inputs) g_.SetInput(id, slot, input);
-    for (const auto& [id, form] : region.sums) SumOverOldHeads(id, region);
+    for (const auto& [id, sharding] : region.sums) SumOverOldHeads(id, region);
     done_.push_back(std::move(done));
   }
 
@@ -336,9 +340,10 @@ class HeadPadding {
     const NodeId in = g_.node(use.reader).inputs[use.slot], base = g_.BaseOf(in);
     const View view = g_.ViewOf(in);
     const int64_t elements = g_.node(base).shape.elements();
-    const Form form = in == base ? use.form : FormBehind(view, elements, use.form, region.heads);
+    const Sharding sharding =
+        in == base ? use.sharding : ShardingBehind(view, elements, use.sharding, region.heads);
     int64_t inner = 0;
-    const int dim = *HeadsDim(g_.node(base).shape, form, region.heads, &inner);
+    const int dim = *HeadsDim(g_.node(base).shape, sharding, region.heads, &inner);
     NodeId& longer = constants_.try_emplace({base, dim, region.to * inner}, ir::kNoNode).first->second;
     if (longer == ir::kNoNode) {
       Node node = g_.node(base);
@@ -353,14 +358,14 @@ class HeadPadding {
     if (in == base) return longer;
     const NodeId weight = longer;
     Speak(in);
-    return b_.ViewNode(weight, *Longer(view, elements, form, region));
+    return b_.ViewNode(weight, *Longer(view, elements, sharding, region));
   }
 
   NodeId LongerBroadcast(const Use& use, const Region& region) {
     const NodeId in = g_.node(use.reader).inputs[use.slot];
     View view = g_.ViewOf(in);
     int64_t inner = 0;
-    const int dim = *HeadsDim(view.shape(), use.form, region.heads, &inner);
+    const int dim = *HeadsDim(view.shape(), use.sharding, region.heads, &inner);
     view.steps.back().shape[dim] = region.to * inner;
     Speak(in);
     return b_.ViewNode(g_.BaseOf(in), view);

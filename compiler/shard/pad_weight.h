@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 

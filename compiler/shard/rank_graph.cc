@@ -16,7 +16,7 @@ namespace {
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank,
-           StageNumber stage, WeightForms* held)
+           StageNumber stage, WeightShardings* held)
       : g_(graph),
         c_(candidates),
         costs_(costs),
@@ -31,12 +31,12 @@ class Rewriter {
     out_.name = g_.name;
     out_.ordered = g_.ordered;
     out_.states = g_.states;
-    std::vector<Form> taken(g_.inputs.size(), kWhole);
+    std::vector<Sharding> taken(g_.inputs.size(), kWhole);
     for (const Step& step : assignment.steps) {
       const Node& node = g_.node(step.node);
       if (node.op != Op::kInput) continue;
       taken[static_cast<size_t>(node.As<ir::InputAttrs>().index)] =
-          c_.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
+          c_.shardings[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
     }
     for (size_t i = 0; i < g_.inputs.size(); ++i) MakeInput(i, taken[i]);
     std::vector<NodeId> outputs(g_.outputs.size(), kNoNode);
@@ -67,31 +67,31 @@ class Rewriter {
   }
 
  private:
-  std::map<Form, NodeId>& There(NodeId id) { return there_[static_cast<size_t>(id)]; }
+  std::map<Sharding, NodeId>& There(NodeId id) { return there_[static_cast<size_t>(id)]; }
 
-  // A value whose form the model gives is there in that alone.
+  // A value whose sharding the model gives is there in that alone.
   void BeAsGiven(NodeId id) {
-    const Form given = c_.GivenTo(id);
+    const Sharding given = c_.GivenTo(id);
     const Node& node = g_.node(id);
-    if (given == kFree || (node.op == Op::kInput && There(id).count(given) != 0)) return;
+    if (given == kUnknown || (node.op == Op::kInput && There(id).count(given) != 0)) return;
     const NodeId made = Get(id, given);
     There(id) = {{given, made}};
   }
 
-  NodeId MakeOutput(size_t o, const std::vector<Form>& taken) {
+  NodeId MakeOutput(size_t o, const std::vector<Sharding>& taken) {
     const int pair = PairOfOutput(g_, o);
-    const Form form =
+    const Sharding sharding =
         pair < 0 ? kWhole : taken[static_cast<size_t>(g_.states[static_cast<size_t>(pair)].input)];
-    return Get(g_.outputs[o].node, form);
+    return Get(g_.outputs[o].node, sharding);
   }
 
-  void MakeInput(size_t i, Form form) {
+  void MakeInput(size_t i, Sharding sharding) {
     const NodeId id = g_.inputs[i].node;
     Node node = g_.node(id);
-    node.shape = LocalShape(node.shape, form, devices_);
+    node.shape = LocalShape(node.shape, sharding, devices_);
     const NodeId made = out_.Add(std::move(node));
     out_.inputs.push_back({g_.inputs[i].name, made});
-    There(id)[form] = made;
+    There(id)[sharding] = made;
   }
 
   // ------------------------------------------------------------------------- what a node becomes
@@ -102,9 +102,9 @@ class Rewriter {
     Node node = from;
     for (size_t i = 0; i < from.inputs.size(); ++i) node.inputs[i] = Get(from.inputs[i], rule.inputs[i]);
     node.shape = LocalShape(from.shape, rule.output, devices_);
-    if (from.op == Op::kConv && IsSplit(rule.inputs[0]) && IsSplit(rule.output) &&
-        from.As<ir::ConvAttrs>().groups > 1 && IsSplit(rule.inputs[1])) {
-      node.As<ir::ConvAttrs>().groups /= PartsOf(rule.output, devices_);
+    if (from.op == Op::kConv && rule.inputs[0].is_split() && rule.output.is_split() &&
+        from.As<ir::ConvAttrs>().groups > 1 && rule.inputs[1].is_split()) {
+      node.As<ir::ConvAttrs>().groups /= rule.output.parts(devices_);
     }
     if (from.op == Op::kAttention && rule.inputs[1] == kWhole &&
         DimOf(from.shape, rule.output, devices_).dim == 1) {
@@ -171,10 +171,10 @@ class Rewriter {
   // The access on this device. True if an index finds only what this device holds.
   bool Localise(const Node& from, const Rule& rule, Node* node) {
     auto& attrs = node->As<ir::IndexedAttrs>();
-    const Form data = rule.inputs[0];
-    const Form accessed = from.op == Op::kIndexedRead && rule.output != kPartial ? rule.output
-                          : from.op == Op::kIndexedWrite                         ? rule.inputs[1]
-                                                                                 : kWhole;
+    const Sharding data = rule.inputs[0];
+    const Sharding accessed = from.op == Op::kIndexedRead && rule.output != kPartial ? rule.output
+                              : from.op == Op::kIndexedWrite                         ? rule.inputs[1]
+                                                                                     : kWhole;
     const int64_t elements = g_.node(from.inputs[0]).shape.elements();
     const auto local = LocaliseIndexed(attrs, elements, data, accessed, devices_, rank_);
     attrs.map = local->map;
@@ -253,18 +253,18 @@ class Rewriter {
 
   // ------------------------------------------------------------------------------ conversions
 
-  // `id` in the form `wanted`; weights are made, other values are converted from what is there.
-  NodeId Get(NodeId id, Form wanted) {
+  // `id` in the sharding `wanted`; weights are made, other values are converted from what is there.
+  NodeId Get(NodeId id, Sharding wanted) {
     auto& there = There(id);
     const auto found = there.find(wanted);
     if (found != there.end()) return found->second;
     if (IsWeight(g_, id)) return there[wanted] = GetWeight(id, wanted);
-    FormSet forms = 0;
-    const std::vector<Form>& known = c_.forms[static_cast<size_t>(id)];
+    ShardingSet shardings = 0;
+    const std::vector<Sharding>& known = c_.shardings[static_cast<size_t>(id)];
     for (size_t f = 0; f < known.size(); ++f) {
-      if (there.count(known[f]) != 0) forms = static_cast<FormSet>(forms | 1u << f);
+      if (there.count(known[f]) != 0) shardings = static_cast<ShardingSet>(shardings | 1u << f);
     }
-    for (const Conversion& c : PathTo(wanted, known, forms)) {
+    for (const Conversion& c : PathTo(wanted, known, shardings)) {
       const NodeId made = c.from == kWhole     ? FromWhole(id, there[kWhole], c.to)
                           : c.from == kPartial ? Reduce(id, there[kPartial])
                                                : Gather(id, there[c.from], c.from);
@@ -273,14 +273,14 @@ class Rewriter {
     return there[wanted];
   }
 
-  NodeId GetWeight(NodeId id, Form wanted) {
+  NodeId GetWeight(NodeId id, Sharding wanted) {
     const NodeId base = g_.BaseOf(id);
-    FormSet forms = 0;
-    const std::vector<Form>& known = c_.forms[static_cast<size_t>(base)];
+    ShardingSet shardings = 0;
+    const std::vector<Sharding>& known = c_.shardings[static_cast<size_t>(base)];
     for (size_t f = 0; f < known.size(); ++f) {
-      if (There(base).count(known[f]) != 0) forms = static_cast<FormSet>(forms | 1u << f);
+      if (There(base).count(known[f]) != 0) shardings = static_cast<ShardingSet>(shardings | 1u << f);
     }
-    const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, forms);
+    const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, shardings);
     const NodeId constant = Constant(base, choice.base);
     NodeId shown = constant;
     if (base != id) {
@@ -290,23 +290,23 @@ class Rewriter {
     return choice.shown == wanted ? shown : FromWhole(id, shown, wanted);
   }
 
-  NodeId Constant(NodeId id, Form form) {
+  NodeId Constant(NodeId id, Sharding sharding) {
     auto& there = There(id);
-    const auto found = there.find(form);
+    const auto found = there.find(sharding);
     if (found != there.end()) return found->second;
     Node node = g_.node(id);
-    const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
+    const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, sharding, devices_, rank_);
     node.shape = data->shape;
     node.attrs = ir::ConstantAttrs{data};
     const std::string key = held_ == nullptr ? "" : WeightKey(*g_.node(id).As<ir::ConstantAttrs>().data);
-    if (!key.empty()) (*held_)[key].push_back(form);
-    return there[form] = out_.Add(std::move(node));
+    if (!key.empty()) (*held_)[key].push_back(sharding);
+    return there[sharding] = out_.Add(std::move(node));
   }
 
   // This device's share of what it holds whole; or, as its summand, all of it on the first device.
-  NodeId FromWhole(NodeId id, NodeId whole, Form to) {
+  NodeId FromWhole(NodeId id, NodeId whole, Sharding to) {
     const Node& from = g_.node(id);
-    if (IsSplit(to)) {
+    if (to.is_split()) {
       return Show(from, whole,
                   *LocalView(ir::DenseView(from.shape), from.shape.elements(), kWhole, to, devices_, rank_));
     }
@@ -321,16 +321,16 @@ class Rewriter {
     return Exchange(CollectiveOp::kAllReduce, "summands of ", id, summand, out_.node(summand).shape);
   }
 
-  NodeId Gather(NodeId id, NodeId share, Form form) {
+  NodeId Gather(NodeId id, NodeId share, Sharding sharding) {
     const Node& from = g_.node(id);
-    const int64_t parts = PartsOf(form, devices_), own = from.shape.elements() / parts;
+    const int64_t parts = sharding.parts(devices_), own = from.shape.elements() / parts;
     ir::Builder b(&out_);
     b.SetSources(from.sources);
     Bind(&b, from);
     const NodeId flat = b.Reshape(share, Shape({own}));
     const NodeId all = Exchange(CollectiveOp::kAllGather, "shares of ", id, flat, Shape({devices_, own}));
-    const NodeId each = b.Slice(all, 0, 0, CopiesOf(form), parts);
-    const NodeId runs = b.Reshape(each, Shape({parts, own / RunOf(form), RunOf(form)}));
+    const NodeId each = b.Slice(all, 0, 0, sharding.copies, parts);
+    const NodeId runs = b.Reshape(each, Shape({parts, own / sharding.run, sharding.run}));
     return b.Reshape(b.Transpose(runs, {1, 0, 2}), from.shape);
   }
 
@@ -360,10 +360,10 @@ class Rewriter {
   const Costs& costs_;
   const int64_t devices_, rank_;
   const StageNumber stage_;
-  WeightForms* held_;
+  WeightShardings* held_;
   Graph out_;
-  std::vector<std::map<Form, NodeId>> there_;  // by node of the old graph
-  std::vector<NodeId> runs_;                   // by node of the old graph: what does its work
+  std::vector<std::map<Sharding, NodeId>> there_;  // by node of the old graph
+  std::vector<NodeId> runs_;                       // by node of the old graph: what does its work
   std::map<NodeId, std::vector<size_t>> outputs_of_;
   NodeId last_collective_ = kNoNode;
   int over_ = -1;
@@ -372,7 +372,8 @@ class Rewriter {
 }  // namespace
 
 Result<Graph> RankGraph(const Graph& graph, const Candidates& candidates, const Costs& costs,
-                        const Assignment& assignment, int64_t rank, StageNumber stage, WeightForms* held) {
+                        const Assignment& assignment, int64_t rank, StageNumber stage,
+                        WeightShardings* held) {
   Rewriter rewriter(graph, candidates, costs, rank, stage, held);
   rewriter.NoteOutputs();
   return rewriter.Run(assignment);

@@ -1,4 +1,4 @@
-// RankGraph: what one device runs of a graph whose values have been assigned forms.
+// RankGraph: what one device runs of a graph whose values have been assigned shardings.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -18,9 +18,10 @@ struct StageNumber {
 // Device `rank`'s graph: its share of weights, states and work, and the collectives, each with a source that
 // says what it is for. Ports keep their names and order; the shapes of states are those of their share. The
 // graphs of all ranks have the same nodes, and differ in constants and offsets. kInternal if a state's
-// readers can no longer run before what replaces it. `held`, may be null, is told the forms of its weights.
+// readers can no longer run before what replaces it. `held`, may be null, is told the shardings of its
+// weights.
 Result<ir::Graph> RankGraph(const ir::Graph& graph, const Candidates& candidates, const Costs& costs,
                             const Assignment& assignment, int64_t rank, StageNumber stage = {},
-                            WeightForms* held = nullptr);
+                            WeightShardings* held = nullptr);
 
 }  // namespace rondo::shard

@@ -36,7 +36,7 @@ bool SumsOutermost(const Node& node) {
 }
 
 // Along what is reduced only where it is outermost: to sum a norm's few numbers over the devices is a message
-// as dear as any other.
+// as expensive as any other.
 std::vector<Axis> ReduceAxes(const Node& node) {
   const auto& reduced = node.As<ir::ReduceAttrs>().axes;
   std::vector<Axis> axes;
@@ -117,11 +117,11 @@ bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit
             int64_t copies, Rule* rule) {
   *rule = WholeRule(node);
   if (copies > 1 && (axis.sums || node.op == Op::kAttention)) return false;
-  const auto split = [&](const Shape& shape, const Place& place, Form* form) {
+  const auto split = [&](const Shape& shape, const Place& place, Sharding* sharding) {
     if (place.dim < 0) return true;
-    *form = SplitOf(shape, place.dim, unit * place.scale, devices, copies);
-    // What the reader makes of the form must be this dim: a dim of 1 beside it makes no difference.
-    return IsSplit(*form) && DimOf(shape, *form, devices).dim == place.dim;
+    *sharding = SplitOf(shape, place.dim, unit * place.scale, devices, copies);
+    // What the reader makes of the sharding must be this dim: a dim of 1 beside it makes no difference.
+    return sharding->is_split() && DimOf(shape, *sharding, devices).dim == place.dim;
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!split(graph.node(node.inputs[i]).shape, axis.inputs[i], &rule->inputs[i])) return false;
@@ -133,50 +133,52 @@ bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit
   return axis.sums || split(node.shape, axis.output, &rule->output);
 }
 
-std::vector<Rule> ViewRules(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+std::vector<Rule> ViewRules(const Graph& graph, const Node& node, int slot, Sharding sharding,
+                            int64_t devices) {
   const ir::View& view = node.As<ir::ViewAttrs>().view;
   const int64_t elements = graph.node(node.inputs[0]).shape.elements();
-  const Form other =
-      slot < 0 ? FormBehind(view, elements, form, devices) : FormShown(view, elements, form, devices);
-  if (!IsSplit(other)) return {};
-  return {slot < 0 ? Rule{{other}, form} : Rule{{form}, other}};
+  const Sharding other = slot < 0 ? ShardingBehind(view, elements, sharding, devices)
+                                  : ShardingShown(view, elements, sharding, devices);
+  if (!other.is_split()) return {};
+  return {slot < 0 ? Rule{{other}, sharding} : Rule{{sharding}, other}};
 }
 
 // What is read by index is split as the indices are, or as the data is; where the data is split by what an
 // index says, what each device finds is a summand.
-std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Sharding sharding,
+                            int64_t devices) {
   const auto& attrs = node.As<ir::IndexedAttrs>();
   const int64_t elements = graph.node(node.inputs[0]).shape.elements();
-  const auto rule = [&](Form data, Form shown) {
-    Rule out{std::vector<Form>(node.inputs.size(), shown), shown};
+  const auto rule = [&](Sharding data, Sharding shown) {
+    Rule out{std::vector<Sharding>(node.inputs.size(), shown), shown};
     out.inputs[0] = data;
     return out;
   };
   if (slot == 0) {
-    const Form shown = FormAccessed(attrs, elements, form, devices);
-    if (IsSplit(shown)) return {rule(form, shown)};
-    const auto local = LocaliseIndexed(attrs, elements, form, kWhole, devices, 0);
-    if (!local || local->over < 0 || CopiesOf(form) > 1) return {};
-    Rule summand = rule(form, kWhole);
+    const Sharding shown = ShardingAccessed(attrs, elements, sharding, devices);
+    if (shown.is_split()) return {rule(sharding, shown)};
+    const auto local = LocaliseIndexed(attrs, elements, sharding, kWhole, devices, 0);
+    if (!local || local->over < 0 || sharding.copies > 1) return {};
+    Rule summand = rule(sharding, kWhole);
     summand.output = kPartial;
     return {summand};
   }
   std::vector<Rule> rules;
-  const Form data = DataBehind(attrs, elements, form, devices);
-  if (IsSplit(data)) rules.push_back(rule(data, form));
-  if (LocaliseIndexed(attrs, elements, kWhole, form, devices, 0)) rules.push_back(rule(kWhole, form));
+  const Sharding data = DataBehind(attrs, elements, sharding, devices);
+  if (data.is_split()) rules.push_back(rule(data, sharding));
+  if (LocaliseIndexed(attrs, elements, kWhole, sharding, devices, 0)) rules.push_back(rule(kWhole, sharding));
   return rules;
 }
 
 // What is written stays on the device that holds the place.
-std::vector<Rule> WriteRules(const Node& node, int slot, Form form, int64_t devices) {
+std::vector<Rule> WriteRules(const Node& node, int slot, Sharding sharding, int64_t devices) {
   const auto& attrs = node.As<ir::IndexedAttrs>();
   const int64_t elements = node.shape.elements();
   const bool of_data = slot <= 0;
-  const Form data = of_data ? form : DataBehind(attrs, elements, form, devices);
-  const Form updates = of_data ? FormAccessed(attrs, elements, form, devices) : form;
-  if (!IsSplit(data) || !IsSplit(updates) || DimOf(node.shape, data, devices).dim < 0) return {};
-  Rule rule{std::vector<Form>(node.inputs.size(), updates), data};
+  const Sharding data = of_data ? sharding : DataBehind(attrs, elements, sharding, devices);
+  const Sharding updates = of_data ? ShardingAccessed(attrs, elements, sharding, devices) : sharding;
+  if (!data.is_split() || !updates.is_split() || DimOf(node.shape, data, devices).dim < 0) return {};
+  Rule rule{std::vector<Sharding>(node.inputs.size(), updates), data};
   rule.inputs[0] = data;
   return {rule};
 }
@@ -217,24 +219,25 @@ bool Begins(const Graph& graph, const Node& node, const Axis& axis) {
 
 }  // namespace
 
-Rule WholeRule(const Node& node) { return {std::vector<Form>(node.inputs.size(), kWhole), kWhole}; }
+Rule WholeRule(const Node& node) { return {std::vector<Sharding>(node.inputs.size(), kWhole), kWhole}; }
 
-std::vector<Rule> RulesWith(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+std::vector<Rule> RulesWith(const Graph& graph, const Node& node, int slot, Sharding sharding,
+                            int64_t devices) {
   switch (node.op) {
-    case Op::kView: return ViewRules(graph, node, slot, form, devices);
-    case Op::kIndexedRead: return ReadRules(graph, node, slot, form, devices);
-    case Op::kIndexedWrite: return WriteRules(node, slot, form, devices);
+    case Op::kView: return ViewRules(graph, node, slot, sharding, devices);
+    case Op::kIndexedRead: return ReadRules(graph, node, slot, sharding, devices);
+    case Op::kIndexedWrite: return WriteRules(node, slot, sharding, devices);
     default: break;
   }
   const Shape& shape = slot < 0 ? node.shape : graph.node(node.inputs[static_cast<size_t>(slot)]).shape;
-  const SplitDim split = DimOf(shape, form, devices);
+  const SplitDim split = DimOf(shape, sharding, devices);
   std::vector<Rule> rules;
   if (split.dim < 0) return rules;
   for (const Axis& axis : AxesOf(graph, node, devices)) {
     const Place& place = slot < 0 ? axis.output : axis.inputs[static_cast<size_t>(slot)];
     Rule rule;
     if (place.dim != split.dim || split.inner % place.scale != 0) continue;
-    if (Divide(graph, node, axis, split.inner / place.scale, devices, CopiesOf(form), &rule))
+    if (Divide(graph, node, axis, split.inner / place.scale, devices, sharding.copies, &rule))
       rules.push_back(rule);
   }
   return rules;
@@ -269,8 +272,8 @@ std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& 
   const bool table = node.op == Op::kIndexedRead && IsWeight(graph, node.inputs[0]);
   if (table && costs.PaysAMessage(BytesOf(graph.node(node.inputs[0])))) {
     const Shape& table = graph.node(node.inputs[0]).shape;
-    const Form rows = table.rank == 0 ? kWhole : SplitOf(table, 0, table[0] / devices, devices);
-    if (IsSplit(rows)) rules = RulesWith(graph, node, 0, rows, devices);
+    const Sharding rows = table.rank == 0 ? kWhole : SplitOf(table, 0, table[0] / devices, devices);
+    if (rows.is_split()) rules = RulesWith(graph, node, 0, rows, devices);
   }
   if (const auto rule = HeadsOnSeveral(graph, node, devices)) rules.push_back(*rule);
   for (const Axis& axis : AxesOf(graph, node, devices)) {

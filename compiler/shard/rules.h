@@ -1,5 +1,5 @@
-// Rules: in which forms a node can take its inputs, and in which form its result then is, without a word
-// between the devices.
+// Rules: in which shardings a node can take its inputs, and in which sharding its result then is, without a
+// word between the devices.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/shard/costs.h"
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 
 struct Rule {
-  std::vector<Form> inputs;  // one an input of the node
-  Form output = kWhole;
+  std::vector<Sharding> inputs;  // one an input of the node
+  Sharding output = kWhole;
   friend bool operator==(const Rule& a, const Rule& b) = default;
 };
 
 // All inputs whole: holds of every node.
 Rule WholeRule(const ir::Node& node);
 
-// The rules in which input `slot` (or, -1, the result) is split into runs of `form`. Pure; thread-safe.
-std::vector<Rule> RulesWith(const ir::Graph& graph, const ir::Node& node, int slot, Form form,
+// The rules in which input `slot` (or, -1, the result) is split into runs of `sharding`. Pure; thread-safe.
+std::vector<Rule> RulesWith(const ir::Graph& graph, const ir::Node& node, int slot, Sharding sharding,
                             int64_t devices);
 
 // The rules of sums that stay unsummed: sums of summands, and what is linear in one.

@@ -9,7 +9,7 @@
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
-#include "compiler/shard/given_forms.h"
+#include "compiler/shard/given_shardings.h"
 #include "compiler/shard/pad_heads.h"
 #include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
@@ -26,11 +26,11 @@ bool Divides(const Shape& shape, int64_t devices) {
 // Why every device holds all of it.
 std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
   if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
-  const auto& forms = candidates.forms[static_cast<size_t>(id)];
+  const auto& shardings = candidates.shardings[static_cast<size_t>(id)];
   if (graph.IsConstant(id) && graph.node(id).As<ir::ConstantAttrs>().data->packed != nullptr &&
-      std::none_of(forms.begin(), forms.end(), IsSplit))
+      std::ranges::none_of(shardings, &Sharding::is_split))
     return "no share of it has whole blocks of scales, 16 columns and 32 rows";
-  if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
+  if (std::ranges::none_of(shardings, &Sharding::is_split)) return "what reads it does not divide";
   return "to share it would send more than it saves";
 }
 
@@ -151,10 +151,10 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
 }
 
 // Whether each device has equally many of its heads, one range of them.
-bool IsDealtOut(const PaddedState& state, const Graph& padded, Form form, int64_t devices) {
+bool IsDealtOut(const PaddedState& state, const Graph& padded, Sharding sharding, int64_t devices) {
   for (const ir::GraphInput& input : padded.inputs) {
-    if (input.name != state.input || !IsSplit(form) || CopiesOf(form) != 1) continue;
-    const SplitDim split = DimOf(padded.node(input.node).shape, form, devices);
+    if (input.name != state.input || !sharding.is_split() || sharding.copies != 1) continue;
+    const SplitDim split = DimOf(padded.node(input.node).shape, sharding, devices);
     return split.dim == state.dim && split.inner * devices == state.to * state.inner;
   }
   return false;
@@ -175,13 +175,13 @@ std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
 
 // Of a graph whose weights are separate and whose dims are as they are to be.
 Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hints, StageNumber stage,
-                   StateForms* states, WeightForms* weights, ShardedGraph* out) {
+                   StateShardings* states, WeightShardings* weights, ShardedGraph* out) {
   const int64_t devices = costs.devices();
   *out = {};
-  Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
+  Given given = GivenShardings(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
   Candidates candidates;
   do {
-    candidates = FindCandidates(graph, costs, *states, given.forms);
+    candidates = FindCandidates(graph, costs, *states, given.shardings);
     NoteHeld(graph, *weights, &candidates);
   } while (!FollowGiven(graph, costs, &given, &candidates));
   const Assignment assignment = Assign(graph, candidates, costs, *states);
@@ -190,9 +190,10 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
     if (node.op != ir::Op::kInput) continue;
     const auto input = static_cast<size_t>(node.As<ir::InputAttrs>().index);
     if (PairOfInput(graph, input) < 0) continue;
-    const Form form = candidates.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
-    states->emplace(StateKey(graph, input), form);
-    out->states[graph.inputs[input].name] = form;
+    const Sharding sharding =
+        candidates.shardings[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
+    states->emplace(StateKey(graph, input), sharding);
+    out->states[graph.inputs[input].name] = sharding;
   }
   for (int64_t rank = 0; rank < devices; ++rank) {
     RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage,
@@ -205,8 +206,8 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
 
 }  // namespace
 
-Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints, WeightForms* weights, bool pad_states) {
+Status ShardGraph(Graph graph, int64_t devices, StateShardings* states, ShardedGraph* out, StageNumber stage,
+                  const DeviceHints* hints, WeightShardings* weights, bool pad_states) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
@@ -220,9 +221,9 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
       dims = PadHeads(costs, leave, pad_states, &padded);
       for (PaddedDim& dim : PadUneven(costs, leave, &padded)) dims.push_back(std::move(dim));
     }
-    StateForms forms = *states;
-    WeightForms held = weights == nullptr ? WeightForms() : *weights;
-    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));
+    StateShardings shardings = *states;
+    WeightShardings held = weights == nullptr ? WeightShardings() : *weights;
+    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &shardings, &held, out));
     std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
     for (const PaddedDim& dim : dims) {
       for (const PaddedState& state : dim.states) {
@@ -233,7 +234,7 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
     const size_t before = leave.size();
     leave.insert(in_vain.begin(), in_vain.end());
     if (leave.size() > before) continue;
-    *states = std::move(forms);
+    *states = std::move(shardings);
     if (weights != nullptr) *weights = std::move(held);
     out->text += PaddedText(dims, devices);
     return Status::Ok();

@@ -1,6 +1,6 @@
 // ShardGraph: a whole model becomes what each of several devices runs of it.
 //
-//   StateForms states;                       // one for all programs of a plan
+//   StateShardings states;                       // one for all programs of a plan
 //   ShardedGraph sharded;
 //   RONDO_RETURN_IF_ERROR(ShardGraph(std::move(graph), 2, &states, &sharded));
 //
@@ -24,8 +24,8 @@
 namespace rondo::shard {
 
 struct ShardedGraph {
-  std::vector<ir::Graph> ranks;        // one a device, compact
-  std::map<std::string, Form> states;  // by input
+  std::vector<ir::Graph> ranks;            // one a device, compact
+  std::map<std::string, Sharding> states;  // by input
   // Those that have more heads than the model says, an equal number on each device.
   std::vector<PaddedState> padded;
   // For people: collectives, bytes of weights and states a device, and what is not shared out with the
@@ -33,15 +33,14 @@ struct ShardedGraph {
   std::string text;
 };
 
-// `states`: the forms that programs before this one have given the states they share; this one's are added.
-// `stage`: of a pipeline, of which the graph is one stage (stages.h). `hints`, may be null: what the model
-// itself says; taken as given. `weights`, may be null: the forms in which programs before this one hold their
-// weights, which cost nothing here; this one's are added. `pad_states`: states may get more heads, so that
-// they can be dealt out. kInvalidArgument, by node, for a hint that nothing
-// can be computed by.
-Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out,
-                  StageNumber stage = {}, const DeviceHints* hints = nullptr, WeightForms* weights = nullptr,
-                  bool pad_states = false);
+// `states`: the shardings that programs before this one have given the states they share; this one's are
+// added. `stage`: of a pipeline, of which the graph is one stage (stages.h). `hints`, may be null: what the
+// model itself says; taken as given. `weights`, may be null: the shardings in which programs before this one
+// hold their weights, which cost nothing here; this one's are added. `pad_states`: states may get more heads,
+// so that they can be dealt out. kInvalidArgument, by node, for a hint that nothing can be computed by.
+Status ShardGraph(ir::Graph graph, int64_t devices, StateShardings* states, ShardedGraph* out,
+                  StageNumber stage = {}, const DeviceHints* hints = nullptr,
+                  WeightShardings* weights = nullptr, bool pad_states = false);
 
 // kUnsupported, naming it, for a graph that already has collectives: neither this nor CutIntoStages takes it.
 Status RefuseCollectives(const ir::Graph& graph);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/shard/form.h"
+#include "compiler/shard/sharding.h"
 
 namespace rondo::shard {
 

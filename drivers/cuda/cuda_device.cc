@@ -325,7 +325,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          addresses.size());
   }
   const CudaKernel& k = m->kernels[kernel];
-  Turn(s);
+  RecordsNext(s);
   RONDO_ASSIGN_OR_RETURN(const bool launched, LaunchHeld(k, addresses, s));
   if (launched) {
     Note(s, {step, StepKind::kLaunch});
@@ -372,7 +372,7 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 
 Status CudaDevice::Settle(CudaStream* stream) {
   if (stream->held.of == nullptr) return Status::Ok();
-  Turn(stream);
+  RecordsNext(stream);
   return stream->held.of->EnqueueHeld(nullptr, stream);
 }
 
@@ -400,7 +400,7 @@ uint64_t CudaDevice::identity() const {
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  Turn(s);
+  RecordsNext(s);
   RONDO_RETURN_IF_ERROR(Settle(s));
   Note(s, {part.step, StepKind::kCollectiveStart});
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);

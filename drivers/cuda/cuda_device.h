@@ -249,7 +249,7 @@ class CudaDevice final : public Device {
   // Where several ranks run, waits for what the stream has been given.
   Status Idle(CudaStream* stream);
   // Tells the stream that it records next.
-  static void Turn(CudaStream* stream);
+  static void RecordsNext(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);

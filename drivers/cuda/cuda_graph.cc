@@ -36,7 +36,7 @@ void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) 
   stream->recording->recorded.push_back(recorded);
 }
 
-void CudaDevice::Turn(CudaStream* stream) {
+void CudaDevice::RecordsNext(CudaStream* stream) {
   CudaRecording* const recording = stream->recording;
   if (recording != nullptr && recording->in_line && recording->last != stream) stream->after_kernel = false;
 }

@@ -125,7 +125,7 @@ uint64_t BinaryDigest(const Kernel& kernel, const CodeModule& module, const Kern
   bytes << std::string_view(KernelStructure(kernel)) << module.architecture << module.compiler;
   bytes << binary.kind << binary.choice << binary.text_digest << binary.entry << binary.grid << binary.shared
         << binary.waits << (binary.block == 0 ? module.block : binary.block) << binary.tensor_maps
-        << binary.relies;
+        << binary.assumes;
   const bool function = binary.kind == BinaryKind::kFunction;
   if (function && binary.code < codes.size()) bytes << codes[binary.code];
   if (!function && binary.matmul != nullptr) bytes << *binary.matmul;

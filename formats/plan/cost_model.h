@@ -20,7 +20,7 @@ inline constexpr size_t kSkeletons = 5;
 // How fast a machine is. A plain value; microseconds, and bytes and operations a microsecond.
 struct MachineRates {
   double run = 0;                  // the start and the end of a run, besides its kernels
-  double starts[kSkeletons] = {};  // the same of a kernel, by the Skeleton of its dearest part
+  double starts[kSkeletons] = {};  // the same of a kernel, by the Skeleton of its most expensive part
   double read = 1, written = 1;    // bytes from and to memory
   double narrow = 1;               // operations, of factors of 16 bits
   double wide = 1;                 // of others

@@ -75,7 +75,7 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Record>;
 }
 [[gnu::always_inline]] inline auto Fields(Is<KernelBinary> auto& x) {
   return std::tie(x.entry, x.grid, x.shared, x.waits, x.kind, x.matmul, x.code, x.block, x.tensor_maps,
-                  x.relies, x.choice, x.text_digest, x.digest);
+                  x.assumes, x.choice, x.text_digest, x.digest);
 }
 [[gnu::always_inline]] inline auto Fields(Is<KernelAlternative> auto& x) {
   return std::tie(x.kernel, x.choice, x.binary);

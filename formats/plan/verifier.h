@@ -42,7 +42,7 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 //   version.
 // - What a kernel needs of scratch, and a run of work, keeps the limits of need.h, and what Requirements
 // state.
-// - Every binary's parameters are bound where the binary relies on it (KernelBinary::relies). A matmul of a
+// - Every binary's parameters are bound where the binary relies on it (KernelBinary::assumes). A matmul of a
 // library
 //   writes no element twice, and where what it adds is laid out unlike its result, the two do not share
 //   memory.

@@ -52,16 +52,16 @@ Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
 }
 
 // A parameter must be bound as every binary of its kernel relies on.
-Status VerifyReliance(Span<const uint32_t> relies, Span<ByteRange> params) {
+Status VerifyAssumptions(Span<const uint32_t> assumes, Span<ByteRange> params) {
   constexpr uint32_t kMost = 4096;  // where regions begin
-  if (!relies.empty() && relies.size() != params.size())
-    return Broken("count of what it relies on,", relies.size(), params.size(), params.size());
-  for (size_t p = 0; p < relies.size(); ++p) {
-    const uint32_t alignment = relies[p] & ~kReliesOnConstant;
+  if (!assumes.empty() && assumes.size() != params.size())
+    return Broken("count of what it relies on,", assumes.size(), params.size(), params.size());
+  for (size_t p = 0; p < assumes.size(); ++p) {
+    const uint32_t alignment = assumes[p] & ~kAssumesConstant;
     if (alignment - 1 >= kMost || (alignment & (alignment - 1)) != 0)
       return Broken("alignment", alignment, 1, kMost);
     if (alignment > params[p].element) params[p].element = alignment;
-    params[p].constant |= relies[p] != alignment;
+    params[p].constant |= assumes[p] != alignment;
   }
   return Status::Ok();
 }
@@ -74,7 +74,7 @@ Status VerifyBinaries(const PlanData& plan, const KernelRanges& ranges) {
       const KernelBinary& binary = BinaryAt(plan.modules[m], i);
       const size_t k = KernelOfBinary(plan.modules[m], i);
       const Span<ByteRange> params = ranges.ranges.subspan(ranges.first_range[k], plan.kernels[k].num_params);
-      Status status = VerifyReliance(binary.relies, params);
+      Status status = VerifyAssumptions(binary.assumes, params);
       if (binary.block > kMostThreads) status = Broken("threads a block,", binary.block, 0, kMostThreads);
       for (size_t t = 0; t < binary.tensor_maps.size() && status.ok(); ++t) {
         status = VerifyMap(binary.tensor_maps[t], params);

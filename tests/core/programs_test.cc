@@ -1,4 +1,4 @@
-// Programs as plain data: the order of their turns, and what collectives read and write.
+// Programs as plain data: the order of their steps, and what collectives read and write.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -30,10 +30,10 @@ TEST(Turns, AreEachStepOnceAndThoseOfALoopOnceARound) {
       }
       step = loop.end();
     }
-    Turns turns;
-    for (Turn turn{0, 0}; turn.step < kSteps && turns.size() < 100; turn = Next(program, turn))
-      turns.push_back({turn.step, turn.round});
-    EXPECT_EQ(turns, expected);
+    Turns visited;
+    for (StepInRound at{0, 0}; at.step < kSteps && visited.size() < 100; at = Next(program, at))
+      visited.push_back({at.step, at.round});
+    EXPECT_EQ(visited, expected);
   }
 }
 

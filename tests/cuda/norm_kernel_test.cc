@@ -74,7 +74,7 @@ struct Copy {
       tapes.emplace_back(stage.tape.begin(), stage.tape.end());
       stages.push_back(stage);
     }
-    relies.assign(binary.relies.begin(), binary.relies.end());
+    assumes.assign(binary.assumes.begin(), binary.assumes.end());
     const uint16_t param = NormOf(kernel, binary)->scale;
     while (operands[scale].param != param) ++scale;
   }
@@ -84,7 +84,7 @@ struct Copy {
     part.operands = operands;
     part.stages = stages;
     kernel.parts = Span<const Part>(&part, 1);
-    binary.relies = relies;
+    binary.assumes = assumes;
     return NormOf(kernel, binary);
   }
   TapeInst& Find(TapeOp op, size_t stage) {
@@ -102,7 +102,7 @@ struct Copy {
   std::vector<std::vector<int64_t>> strides;
   std::vector<Stage> stages;
   std::vector<std::vector<TapeInst>> tapes;
-  std::vector<uint32_t> relies;
+  std::vector<uint32_t> assumes;
   uint16_t scale = 0;  // operand
 };
 
@@ -127,8 +127,8 @@ TEST_F(NormKernels, WhatDoesAnythingElseIsNone) {
         {"columns apart", [](Copy* c) { c->strides[0].back() = 2; }},
         {"rows apart", [](Copy* c) { c->strides[0].front() = 1024; }},
         {"another type", [](Copy* c) { c->operands[1].dtype = DType::kF16; }},
-        {"an alignment of 8", [](Copy* c) { c->relies[0] = 8; }},
-        {"a text that relies on nothing", [](Copy* c) { c->relies.clear(); }},
+        {"an alignment of 8", [](Copy* c) { c->assumes[0] = 8; }},
+        {"a text that relies on nothing", [](Copy* c) { c->assumes.clear(); }},
         {"one thread", [](Copy* c) { c->part.sequential = true; }},
         {"long rows",
          [](Copy* c) {

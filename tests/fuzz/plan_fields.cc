@@ -149,8 +149,8 @@ class Collector {
     Number(binary.digest, __LINE__);
     List(binary.tensor_maps, __LINE__);
     for (TensorMap& map : Entries(binary.tensor_maps)) Of(map);
-    List(binary.relies, __LINE__);
-    for (uint32_t& relies : Entries(binary.relies)) Number(relies, __LINE__);
+    List(binary.assumes, __LINE__);
+    for (uint32_t& assumes : Entries(binary.assumes)) Number(assumes, __LINE__);
   }
 
   void Of(TensorMap& map) {

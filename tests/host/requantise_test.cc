@@ -191,7 +191,7 @@ TEST(SumsOfBytes, FloatsOfThemAreStoredByColumn) {
 
 // Whether a tape ends in a table, by the functions that it calls.
 TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
-  for (const bool dear : {false, true}) {
+  for (const bool expensive : {false, true}) {
     Arena arena;
     PartMaker maker(&arena);
     maker.loops = {500};
@@ -203,7 +203,7 @@ TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
     };
     const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {0});
     uint16_t x = tape.Cast(quantised(tape.Load(in, DType::kF32)), TapeType::kF32, DType::kF32);
-    if (dear) x = tape.Binary(TapeOp::kMul, x, tape.Unary(TapeOp::kErf, x));
+    if (expensive) x = tape.Binary(TapeOp::kMul, x, tape.Unary(TapeOp::kErf, x));
     tape.Store(maker.Operand(DType::kU8, Mode::kWrite, {0}), DType::kU8, quantised(x));
     maker.part.body = maker.Keep(tape);
     for (const host::Engine& engine : Engines()) {
@@ -217,7 +217,7 @@ TEST(SumsOfBytes, WhatFollowsFromLaterBytesAloneIsATable) {
       const host::Program& program = map.program;
       int tables = 0;
       for (uint32_t k = 0; k < program.num_body; ++k) tables += program.body[k].fn == engine.table;
-      EXPECT_EQ(tables, dear ? 1 : 0) << engine.name;
+      EXPECT_EQ(tables, expensive ? 1 : 0) << engine.name;
     }
     Random random(3);
     Memory memory;

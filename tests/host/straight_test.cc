@@ -1,6 +1,6 @@
 // What the host driver computes without tapes, tiles or packed rows: lines of pictures that bytes are
-// multiplied in, floats that lie straight and are scaled by channel, bytes in runs, bytes that are turned.
-// That these ways are taken, and that they give the same.
+// multiplied in, floats that lie straight and are scaled by channel, bytes in runs, bytes that are
+// transposed. That these ways are taken, and that they give the same.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -158,13 +158,13 @@ TEST(LinesOfBytes, AreMultipliedAndAddedUpExactly) {
       // Columns one behind the other, or beside each other in memory that ends with the last of them.
       const bool across = Between(random, 0, 1) == 0;
       const int64_t gap = across ? Between(random, 0, 3) : 0;
-      std::vector<char> turned;
+      std::vector<char> transposed;
       for (int64_t i = 0; across && i < k; ++i) {
-        turned.resize(turned.size() + static_cast<size_t>(i == 0 ? 0 : gap), 'x');
-        for (int j = 0; j < columns; ++j) turned.push_back(b[static_cast<size_t>(j * k + i)]);
+        transposed.resize(transposed.size() + static_cast<size_t>(i == 0 ? 0 : gap), 'x');
+        for (int j = 0; j < columns; ++j) transposed.push_back(b[static_cast<size_t>(j * k + i)]);
       }
-      const std::unique_ptr<char[]> exact(new char[turned.size()]);
-      std::copy(turned.begin(), turned.end(), exact.get());
+      const std::unique_ptr<char[]> exact(new char[transposed.size()]);
+      std::copy(transposed.begin(), transposed.end(), exact.get());
       host::ByteColumns right_side;
       right_side.b = across ? exact.get() : b.data();
       right_side.b_step = across ? 1 : k;
@@ -410,14 +410,14 @@ TEST(BytesInRuns, FillAndQuantiseWholeRuns) {
   }
 }
 
-// ------------------------------------------------------------------------------- bytes that are turned
+// ------------------------------------------------------------------------------- bytes that are transposed
 
-enum class Turned { kBytes, kQuantised, kScaled, kByRange };
+enum class Transposed { kBytes, kQuantised, kScaled, kByRange };
 
 // [pictures, half, channel, point] to bytes as `order` says, which has points before channels.
-void Turn(PartMaker& maker, Turned what, DType byte, const std::vector<int>& order, int64_t gap) {
-  const bool range = what == Turned::kByRange;
-  const DType type = what == Turned::kBytes ? byte : DType::kF32;
+void Transpose(PartMaker& maker, Transposed what, DType byte, const std::vector<int>& order, int64_t gap) {
+  const bool range = what == Transposed::kByRange;
+  const DType type = what == Transposed::kBytes ? byte : DType::kF32;
   const uint16_t from = maker.Operand(type, Mode::kRead, {0, 1, 2, 3}),
                  factor = maker.Operand(DType::kF32, Mode::kRead, {1, 2}),
                  to = maker.Operand(byte, Mode::kWrite, order, maker.loops[0] * maker.loops[3] * gap);
@@ -429,8 +429,8 @@ void Turn(PartMaker& maker, Turned what, DType byte, const std::vector<int>& ord
   maker.operands[to].offset = gap / 2;
   TapeMaker tape;
   uint16_t x = tape.Load(from, type);
-  if (what == Turned::kScaled) x = tape.Binary(TapeOp::kMul, x, tape.Load(factor, DType::kF32));
-  if (what != Turned::kBytes) {
+  if (what == Transposed::kScaled) x = tape.Binary(TapeOp::kMul, x, tape.Load(factor, DType::kF32));
+  if (what != Transposed::kBytes) {
     const uint16_t divisor = range ? tape.Add(TapeOp::kScalar, TapeType::kF32, 1) : tape.Const(0.013f);
     x = Clamped(tape, tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kDiv, x, divisor)), byte);
   }
@@ -452,7 +452,7 @@ void Turn(PartMaker& maker, Turned what, DType byte, const std::vector<int>& ord
 }
 
 // A channel's place is of both its loops, in whatever order, and bytes between points stay as they are.
-TEST(BytesTurned, AreMadeByChannelAndStoredByPoint) {
+TEST(BytesTransposed, AreMadeByChannelAndStoredByPoint) {
   for (uint32_t seed = 0; seed < 96 && !HasFatalFailure(); ++seed) {
     Random random(seed);
     Arena arena;
@@ -461,21 +461,21 @@ TEST(BytesTurned, AreMadeByChannelAndStoredByPoint) {
     maker.loops = {Between(random, 1, 3), few ? 1 : Between(random, 1, 3),
                    few ? Between(random, 2, 5) : Between(random, 2, 90),
                    seed % 5 == 0 ? Between(random, 257, 700) : Between(random, 32, 90)};
-    const Turned what = static_cast<Turned>(seed % 4);
+    const Transposed what = static_cast<Transposed>(seed % 4);
     const DType byte = kBytes[seed / 4 % 2];
     const bool shuffled = Between(random, 0, 1) == 0;
-    Turn(maker, what, byte, shuffled ? std::vector<int>{0, 3, 2, 1} : std::vector<int>{0, 3, 1, 2},
-         Between(random, 0, 1) * 4);
+    Transpose(maker, what, byte, shuffled ? std::vector<int>{0, 3, 2, 1} : std::vector<int>{0, 3, 1, 2},
+              Between(random, 0, 1) * 4);
     {
       const Prepared part(maker);
-      const host::TurnProgram* turn =
-          (*part).variant == host::Variant::kMap ? part.As<host::MapPart>().turn : nullptr;
-      if (what == Turned::kByRange) {
+      const host::TransposeProgram* transpose =
+          (*part).variant == host::Variant::kMap ? part.As<host::MapPart>().transpose : nullptr;
+      if (what == Transposed::kByRange) {
         ASSERT_EQ((*part).variant, host::Variant::kOneRow);
-        turn = part.As<host::ReductionPart>().stages[2].turn;
+        transpose = part.As<host::ReductionPart>().stages[2].transpose;
       }
-      ASSERT_NE(turn, nullptr) << "seed " << seed;
-      EXPECT_EQ(turn->channels, maker.loops[1] * maker.loops[2]);
+      ASSERT_NE(transpose, nullptr) << "seed " << seed;
+      EXPECT_EQ(transpose->channels, maker.loops[1] * maker.loops[2]);
     }
     Memory memory;
     FillBytes(maker, random, &memory);

@@ -178,7 +178,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"QMoE", "swiglu_limit_after_activation", "import/contrib_operators_test.cc"},
     {"QMoE", "fc3_expert_weight_bits", "", "with fc1's and fc2's, by one line"},
     {"DeformConv", "auto_pad", "", "that of Conv, with which it shares the window"},
-    {"MatMul", "transA", "", "that of Gemm, whose rule over ragged rows it has"},
+    {"MatMul", "transA", "", "that of Gemm, whose rule over rows whose number data decide it has"},
     {"Split", "num_outputs", "", "the number of outputs is its default, and any other contradicts it"},
     {"FusedGemm", "activation_params", "", kOfFused},
     {"FusedMatMul", "activation_params", "", kOfFused},
@@ -212,8 +212,8 @@ constexpr Elsewhere kElsewhere[] = {
     {"ops_collective.cc", "reduce_op", "e2e/collective_ops_test.cc"},
     {"ops_collective.cc", "root", "e2e/collective_ops_test.cc"},
     {"ops_collective.cc", "collective_operation", "e2e/collective_ops_test.cc"},
-    {"ops_microsoft.cc", "mrope_section", "import/operator_options_test.cc"},
-    {"ops_microsoft.cc", "mrope_layout", "import/operator_options_test.cc"},
+    {"ops_rotary.cc", "mrope_section", "import/operator_options_test.cc"},
+    {"ops_rotary.cc", "mrope_layout", "import/operator_options_test.cc"},
     {"ops_gated_delta.cc", "update_rule", "import/recurrent_attention_test.cc"},
 };
 

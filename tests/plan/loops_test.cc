@@ -48,8 +48,8 @@ TEST(Loops, TurnsAreTakenAsIfTheListHeldThem) {
   const Sample s = MakeLoopSample();
   const Program& program = s.data.programs[0];
   std::string taken;
-  for (Turn turn; turn.step < program.steps.size(); turn = Next(program, turn)) {
-    taken += std::to_string(turn.step) + "." + std::to_string(turn.round) + " ";
+  for (StepInRound at; at.step < program.steps.size(); at = Next(program, at)) {
+    taken += std::to_string(at.step) + "." + std::to_string(at.round) + " ";
   }
   EXPECT_EQ(taken,
             "0.0 1.0 2.0 3.0 4.0 1.1 2.1 3.1 4.1 1.2 2.2 3.2 4.2 1.3 2.3 3.3 4.3 1.4 2.4 3.4 4.4 5.0 ");

@@ -13,11 +13,11 @@ namespace {
 
 TensorMap& Map(Sample& s, size_t i = 0) { return Edit(BinaryOf(s).tensor_maps, i); }
 
-void Rely(Sample& s, std::vector<uint32_t> relies) { BinaryOf(s).relies = s.arena.Copy(relies); }
+void Rely(Sample& s, std::vector<uint32_t> assumes) { BinaryOf(s).assumes = s.arena.Copy(assumes); }
 
-TEST(Reliance, WhatTheBindingsKeepIsGood) {
+TEST(Assumptions, WhatTheBindingsKeepIsGood) {
   Sample s = MakeMapSample();
-  Rely(s, {64, kReliesOnConstant | 64, 4, 4, 4, 16});
+  Rely(s, {64, kAssumesConstant | 64, 4, 4, 4, 16});
   EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
 }
 
@@ -50,17 +50,17 @@ TEST_P(MapRules, Broken) { VerifierRefuses(MakeMapSample()); }
 
 const Broken kRules[] = {
     {"ThreadsOfABlock", [](Sample& s) { BinaryOf(s).block = 1025; }, "threads a block, 1025"},
-    {"RelianceOfTooFewParameters",
+    {"AssumptionOfTooFewParameters",
      [](Sample& s) {
        Rely(s, {1, 1});
      },
      "relies on, 2 is not within 6"},
-    {"RelianceOnNoPowerOfTwo",
+    {"AssumptionOnNoPowerOfTwo",
      [](Sample& s) {
        Rely(s, {12, 1, 1, 1, 1, 1});
      },
      "alignment 12"},
-    {"RelianceOnMoreThanAPage",
+    {"AssumptionOnMoreThanAPage",
      [](Sample& s) {
        Rely(s, {8192, 1, 1, 1, 1, 1});
      },
@@ -73,7 +73,7 @@ const Broken kRules[] = {
      "aligned to 64) for accesses of 128 bytes"},
     {"BoundWhatMayChange",
      [](Sample& s) {
-       Rely(s, {kReliesOnConstant | 4, 1, 1, 1, 1, 1});
+       Rely(s, {kAssumesConstant | 4, 1, 1, 1, 1, 1});
      },
      "of kind input: constants, and nothing else"},
     {"Param", [](Sample& s) { Map(s).param = 6; }, "tensor map 0: parameter 6"},

@@ -149,7 +149,7 @@ Sample MakeMapSample() {
   w.extents[1] = kColumns;
   w.box[1] = kColumns;
   binary.tensor_maps = List<TensorMap>(s.arena, {x, w});
-  binary.relies = List<uint32_t>(s.arena, {32, kReliesOnConstant | 64, 4, 4, 4, 16});
+  binary.assumes = List<uint32_t>(s.arena, {32, kAssumesConstant | 64, 4, 4, 4, 16});
   return s;
 }
 

@@ -63,7 +63,7 @@ TEST(EncoderStatesTest, WhatTheFirstStepDoesNotReadIsDealtOutAsTheOthersReadIt) 
   SmallGraph first, next;
   MakeSteps(2, true, &first);
   MakeSteps(2, false, &next);
-  StateForms states;
+  StateShardings states;
   ShardedGraph out;
   for (SmallGraph* step : {&first, &next}) {
     ASSERT_TRUE(ShardGraph(step->g, 2, &states, &out).ok());

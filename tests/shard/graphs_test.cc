@@ -92,8 +92,8 @@ TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   s.Out("y", y);
   const Shape &x = s.g.node(lhs).shape, &w = s.g.node(rhs).shape;
   const auto rules = [&](int slot, const Shape& shape, int dim, int64_t copies) {
-    const Form form = SplitOf(shape, dim, shape[dim] * copies / 4, 4, copies);
-    return RulesWith(s.g, s.g.node(y), slot, form, 4).size();
+    const Sharding sharding = SplitOf(shape, dim, shape[dim] * copies / 4, 4, copies);
+    return RulesWith(s.g, s.g.node(y), slot, sharding, 4).size();
   };
   EXPECT_EQ(rules(0, x, 1, 1), 1u);
   EXPECT_EQ(rules(0, x, 1, 2), 0u);
@@ -340,8 +340,8 @@ TEST(ShardTest, WhatDoesNotDivideAndIsNotPaddedIsOnEveryDeviceAndNamed) {
   ExpectSame(s.g, sharded.ranks, "7 devices");
 }
 
-TEST(ShardTest, ProgramsThatShareAStateShareItsForm) {
-  StateForms states;
+TEST(ShardTest, ProgramsThatShareAStateShareItsSharding) {
+  StateShardings states;
   ShardedGraph out;
   SmallGraph first, second;
   MakeDecoder({}, &first);
@@ -350,7 +350,7 @@ TEST(ShardTest, ProgramsThatShareAStateShareItsForm) {
   MakeDecoder(other, &second);
   ASSERT_TRUE(ShardGraph(first.g, 2, &states, &out).ok());
   // Whatever the first program chose, the second takes: here, what it would not choose itself.
-  for (auto& [name, form] : states) form = kWhole;
+  for (auto& [name, sharding] : states) sharding = kWhole;
   ASSERT_TRUE(ShardGraph(second.g, 2, &states, &out).ok());
   for (size_t i = 2; i < second.g.inputs.size(); ++i) {
     EXPECT_EQ(out.ranks[0].node(out.ranks[0].inputs[i].node).shape,
@@ -431,10 +431,10 @@ void ExpectAnyAssignment(ir::Graph graph, int64_t devices, uint32_t seed) {
       return static_cast<int>(std::uniform_int_distribution<size_t>(0, n - 1)(rng));
     };
     if (node.op == ir::Op::kInput) {
-      const auto& forms = candidates.forms[static_cast<size_t>(step.node)];
+      const auto& shardings = candidates.shardings[static_cast<size_t>(step.node)];
       const bool is_state = PairOfInput(graph, static_cast<size_t>(node.As<ir::InputAttrs>().index)) >= 0;
-      step.choice = is_state ? any(forms.size()) : 0;
-      if (forms[static_cast<size_t>(step.choice)] == kPartial) step.choice = 0;
+      step.choice = is_state ? any(shardings.size()) : 0;
+      if (shardings[static_cast<size_t>(step.choice)] == kPartial) step.choice = 0;
     } else {
       step.choice = node.op == ir::Op::kView ? 1 + any(rules) : any(rules);
     }

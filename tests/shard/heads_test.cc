@@ -263,7 +263,7 @@ TEST(PadHeads, CachesGetMoreHeadsWhereTheyMay) {
       MakeDecoder(shape, &s);
       const std::string what = std::to_string(heads) + ", " + std::to_string(groups) + " heads on " +
                                std::to_string(devices) + (stacked ? ", stacked" : "");
-      StateForms states;
+      StateShardings states;
       ShardedGraph sharded;
       const Status status = ShardGraph(s.g, devices, &states, &sharded, {}, nullptr, nullptr, true);
       ASSERT_TRUE(status.ok()) << status.message();

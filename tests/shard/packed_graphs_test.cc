@@ -108,8 +108,8 @@ TEST(PackedShards, AreThoseThatAProgramBeforeHolds) {
     }
     return Shape();
   };
-  StateForms states;
-  WeightForms weights = {{"w f32 256 256", {SplitOf(Shape({256, 256}), 0, 128, 2)}}};
+  StateShardings states;
+  WeightShardings weights = {{"w f32 256 256", {SplitOf(Shape({256, 256}), 0, 128, 2)}}};
   ShardedGraph alone, after;
   ASSERT_TRUE(ShardGraph(second.g, 2, &states, &alone).ok());
   ASSERT_TRUE(ShardGraph(second.g, 2, &states, &after, {}, nullptr, &weights).ok());

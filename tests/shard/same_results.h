@@ -77,7 +77,7 @@ inline int CountOf(const ir::Graph& graph, CollectiveOp op) {
 }
 
 inline ShardedGraph Sharded(const ir::Graph& graph, int64_t devices) {
-  StateForms states;
+  StateShardings states;
   ShardedGraph out;
   const Status status = ShardGraph(graph, devices, &states, &out);
   EXPECT_TRUE(status.ok()) << status.message();

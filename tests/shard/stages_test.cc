@@ -210,9 +210,9 @@ TEST(StagesTest, EachStageCanBeSharedOut) {
   MakeDecoder(shape, &s);
   const StagedGraph staged = Staged(s.g, 2);
   for (uint32_t stage = 0; stage < 2; ++stage) {
-    StateForms forms;
+    StateShardings shardings;
     ShardedGraph sharded;
-    const Status status = ShardGraph(staged.stages[stage], 2, &forms, &sharded, {stage, 2});
+    const Status status = ShardGraph(staged.stages[stage], 2, &shardings, &sharded, {stage, 2});
     ASSERT_TRUE(status.ok()) << status.message();
     for (size_t rank = 0; rank < 2; ++rank) {
       const ir::Graph& graph = sharded.ranks[rank];

@@ -138,13 +138,13 @@ Result<double> KernelTimer::TimeRun(const std::vector<size_t>& binaries) {
       if (IsInput(buffer.kind) && buffer.device == 0 && buffer.bytes > 0) inputs.insert(port.buffer);
     }
     RONDO_RETURN_IF_ERROR(device_->BeginRecord(stream_));
-    for (Turn turn; turn.step < program.steps.size(); turn = Next(program, turn)) {
-      const uint32_t s = turn.step;
+    for (StepInRound at; at.step < program.steps.size(); at = Next(program, at)) {
+      const uint32_t s = at.step;
       const Step& step = program.steps[s];
       if (step.device != 0) continue;
       std::vector<DeviceAddress> addresses;
       for (const Binding& binding : step.bindings) {
-        addresses.push_back(AddressOf(binding) + static_cast<uint64_t>(binding.stride * int64_t{turn.round}));
+        addresses.push_back(AddressOf(binding) + static_cast<uint64_t>(binding.stride * int64_t{at.round}));
       }
       if (step.kind == StepKind::kLaunch) {
         RONDO_RETURN_IF_ERROR(device_->Launch(modules_[binaries[step.kernel]], step.kernel,

@@ -197,10 +197,10 @@ class BinaryMaker {
   KernelBinary BinaryOf(const AskedText& of, size_t kernel) {
     KernelBinary binary = LaunchOf(of.text, of.asked, WholeText(of.text.text, headers_), arena_);
     binary.code = compiled_.code_of[next_++];
-    std::vector<uint32_t> relies;
+    std::vector<uint32_t> assumes;
     for (const ParamFacts& fact : facts_[kernel])
-      relies.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kReliesOnConstant : 0));
-    binary.relies = arena_.Copy(relies);
+      assumes.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kAssumesConstant : 0));
+    binary.assumes = arena_.Copy(assumes);
     return binary;
   }
 

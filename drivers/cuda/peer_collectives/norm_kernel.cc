@@ -227,7 +227,7 @@ std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelBinary& binar
     return std::nullopt;
   const Part& part = kernel.parts[0];
   if (part.skeleton != Skeleton::kReduction || part.sequential || part.kept != 0 || part.reduced == 0 ||
-      binary.relies.size() != kernel.num_params || kernel.workspace_param != kNoOperand)
+      binary.assumes.size() != kernel.num_params || kernel.workspace_param != kNoOperand)
     return std::nullopt;
   NormKernel norm;
   norm.dtype = part.operands[0].dtype;
@@ -245,7 +245,7 @@ std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelBinary& binar
   NormReader reader(part, &norm);
   if (!reader.Read()) return std::nullopt;
   for (const Operand& operand : part.operands) {
-    const uint32_t alignment = binary.relies[operand.param] & ~kReliesOnConstant;
+    const uint32_t alignment = binary.assumes[operand.param] & ~kAssumesConstant;
     if (alignment < small::kVectorBytes) return std::nullopt;
     const auto index = static_cast<uint16_t>(&operand - part.operands.begin());
     if (index == reader.scale() || index == reader.bias()) continue;
@@ -261,7 +261,7 @@ std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelBinary& binar
   };
   const auto param = [&](uint16_t operand) { return part.operands[operand].param; };
   const auto is_constant = [&](uint16_t p) {
-    return p == kNoParam || (binary.relies[p] & kReliesOnConstant) != 0;
+    return p == kNoParam || (binary.assumes[p] & kAssumesConstant) != 0;
   };
   for (uint32_t i = 0; i < reader.num_addends(); ++i) {
     const uint16_t operand = reader.addend(i);

@@ -1,7 +1,7 @@
 // Maps: tiles of points, one after another.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/map/map_program.h"
-#include "drivers/host/map/turn.h"
+#include "drivers/host/map/transpose.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -47,9 +47,9 @@ void RunMap(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
   int64_t pos[kMaxNest] = {};
   TapeFrame frame;
   frame.worker = &w;
-  if (part.turn != nullptr) {
-    BeginTape(part.turn->program, w);
-    return RunTurn(part, *part.turn, frame, first, last, part.tiling.tiles);
+  if (part.transpose != nullptr) {
+    BeginTape(part.transpose->program, w);
+    return RunTranspose(part, *part.transpose, frame, first, last, part.tiling.tiles);
   }
   BeginTape(part.program, w);
   int n = DecodeTile(part.nest, part.tiling, first, pos);

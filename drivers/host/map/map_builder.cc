@@ -42,10 +42,10 @@ Status BuildMap(PartContext& c, PartProgram** out) {
   MapPart* map = c.New<MapPart>(Variant::kMap);
   if (map == nullptr) return c.NoMemory();
   map->sequential = c.part.sequential;
-  TurnProgram turn;
-  if (FindTurn(c, c.part.body, &turn)) {
-    PointsLast(c, &turn);
-    RONDO_RETURN_IF_ERROR(BuildTurn(c, c.part.body, &turn, &map->turn));
+  TransposeProgram transpose;
+  if (FindTranspose(c, c.part.body, &transpose)) {
+    PointsLast(c, &transpose);
+    RONDO_RETURN_IF_ERROR(BuildTranspose(c, c.part.body, &transpose, &map->transpose));
   }
   const Nest& nest = c.nest;
   map->tiling = MakeTiling(nest, 0, nest.loops, kLanes, c.linear || c.part.sequential);
@@ -66,7 +66,7 @@ Status BuildMap(PartContext& c, PartProgram** out) {
   }
   c.tiling = map->tiling;
   RONDO_RETURN_IF_ERROR(BuildTape(c, c.part.body, map->tiling, {}, &map->program));
-  if (map->turn == nullptr) FindRuns(c, map);
+  if (map->transpose == nullptr) FindRuns(c, map);
   map->tasks = map->tiling.tiles;
   if (c.part.sequential) map->tasks = 1;
   map->work = static_cast<double>(nest.points[0]) * kInstructionCost * (map->program.num_body + 1);

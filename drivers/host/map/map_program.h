@@ -7,9 +7,10 @@ namespace rondo::host {
 
 // Bytes that lie one behind the other along other loops than what they are made of: "channels", whose loops
 // are those along which the bytes of one point lie side by side, and "points", one loop along which numbers
-// are read. A tape makes some of each channel in turn, and squares of bytes are turned as they are stored.
-inline constexpr int kTurnedChannels = 64, kTurnedPoints = 256;  // at once
-struct TurnProgram {
+// are read. A tape makes some of each channel in turn, and squares of bytes are transposed as they are
+// stored.
+inline constexpr int kTransposedChannels = 64, kTransposedPoints = 256;  // at once
+struct TransposeProgram {
   Program program;   // lanes along the points; ends in a store of a register of bytes
   int points = 0;    // the nest's loop
   int64_t step = 0;  // bytes from point to point
@@ -19,7 +20,7 @@ struct TurnProgram {
   uint8_t outer_loop[kMaxNest] = {};    // all others
   int64_t at_once = 0;                  // points
   int64_t units = 0;                    // of all outer loops and blocks of points
-  int64_t bytes_at = 0;                 // scratch: [channel][point], kTurnedChannels of kTurnedPoints
+  int64_t bytes_at = 0;                 // scratch: [channel][point], kTransposedChannels of kTransposedPoints
 };
 
 struct MapPart : PartProgram {
@@ -31,7 +32,7 @@ struct MapPart : PartProgram {
   // not tiles, are its units then.
   const Access* fills = nullptr;
   bool in_runs = false;
-  const TurnProgram* turn = nullptr;  // in place of `program`
+  const TransposeProgram* transpose = nullptr;  // in place of `program`
 };
 
 }  // namespace rondo::host

@@ -4,7 +4,7 @@
 
 namespace rondo::host {
 
-bool FindTurn(const PartContext& c, Tape tape, TurnProgram* turn) {
+bool FindTranspose(const PartContext& c, Tape tape, TransposeProgram* transpose) {
   constexpr int64_t kLeastPoints = 32;
   if (c.part.sequential || tape.empty() || tape[tape.size() - 1].op != TapeOp::kStore) return false;
   const TapeInst& store = tape[tape.size() - 1];
@@ -37,43 +37,43 @@ bool FindTurn(const PartContext& c, Tape tape, TurnProgram* turn) {
     for (int d = 0; d < nest.loops; ++d) from[d] = step[d];
   }
   walk(c.part.operands[store.arg], to);
-  turn->points = -1;
+  transpose->points = -1;
   for (int d = 0; d < nest.loops; ++d) {
     if (nest.extent[d] == 1) continue;
     if (to[d] <= 0) return false;
-    if (from[d] == 1 && nest.extent[d] >= kLeastPoints) turn->points = d;
+    if (from[d] == 1 && nest.extent[d] >= kLeastPoints) transpose->points = d;
   }
-  if (turn->points < 0) return false;
-  turn->step = to[turn->points];
-  turn->channels = 1;
-  turn->num_channel_loops = turn->num_outer_loops = 0;
+  if (transpose->points < 0) return false;
+  transpose->step = to[transpose->points];
+  transpose->channels = 1;
+  transpose->num_channel_loops = transpose->num_outer_loops = 0;
   for (bool found = true; found;) {
     found = false;
     for (int d = 0; d < nest.loops && !found; ++d) {
-      found = nest.extent[d] > 1 && d != turn->points && to[d] == turn->channels;
+      found = nest.extent[d] > 1 && d != transpose->points && to[d] == transpose->channels;
       if (!found) continue;
-      turn->channel_loop[turn->num_channel_loops++] = static_cast<uint8_t>(d);
-      turn->channels *= nest.extent[d];
+      transpose->channel_loop[transpose->num_channel_loops++] = static_cast<uint8_t>(d);
+      transpose->channels *= nest.extent[d];
     }
   }
-  turn->units = 1;
+  transpose->units = 1;
   for (int d = 0; d < nest.loops; ++d) {
-    bool other = nest.extent[d] > 1 && d != turn->points;
-    for (int i = 0; i < turn->num_channel_loops; ++i) other &= turn->channel_loop[i] != d;
+    bool other = nest.extent[d] > 1 && d != transpose->points;
+    for (int i = 0; i < transpose->num_channel_loops; ++i) other &= transpose->channel_loop[i] != d;
     if (!other) continue;
-    turn->outer_loop[turn->num_outer_loops++] = static_cast<uint8_t>(d);
-    turn->units *= nest.extent[d];
+    transpose->outer_loop[transpose->num_outer_loops++] = static_cast<uint8_t>(d);
+    transpose->units *= nest.extent[d];
   }
-  const int64_t points = nest.extent[turn->points];
-  const int64_t blocks = (points + kTurnedPoints - 1) / kTurnedPoints;
-  turn->at_once = ((points + blocks - 1) / blocks + 15) / 16 * 16;
-  turn->units *= (points + turn->at_once - 1) / turn->at_once;
-  return turn->channels > 1 && turn->channels <= turn->step;
+  const int64_t points = nest.extent[transpose->points];
+  const int64_t blocks = (points + kTransposedPoints - 1) / kTransposedPoints;
+  transpose->at_once = ((points + blocks - 1) / blocks + 15) / 16 * 16;
+  transpose->units *= (points + transpose->at_once - 1) / transpose->at_once;
+  return transpose->channels > 1 && transpose->channels <= transpose->step;
 }
 
-void PointsLast(PartContext& c, TurnProgram* turn) {
+void PointsLast(PartContext& c, TransposeProgram* transpose) {
   Nest& nest = c.nest;
-  const int points = turn->points, last = nest.loops - 1;
+  const int points = transpose->points, last = nest.loops - 1;
   const int64_t extent = nest.extent[points];
   const int8_t source = nest.source[points];
   for (int d = points; d < last; ++d) {
@@ -86,27 +86,28 @@ void PointsLast(PartContext& c, TurnProgram* turn) {
   for (int8_t& loop : nest.nest_loop) {
     if (loop >= 0) loop = static_cast<int8_t>(moved(loop));
   }
-  turn->points = last;
-  for (uint8_t& loop : turn->channel_loop) loop = static_cast<uint8_t>(moved(loop));
-  for (uint8_t& loop : turn->outer_loop) loop = static_cast<uint8_t>(moved(loop));
+  transpose->points = last;
+  for (uint8_t& loop : transpose->channel_loop) loop = static_cast<uint8_t>(moved(loop));
+  for (uint8_t& loop : transpose->outer_loop) loop = static_cast<uint8_t>(moved(loop));
 }
 
-Status BuildTurn(PartContext& c, Tape tape, TurnProgram* turn, const TurnProgram** built) {
+Status BuildTranspose(PartContext& c, Tape tape, TransposeProgram* transpose,
+                      const TransposeProgram** built) {
   const Nest& nest = c.nest;
   *built = nullptr;
-  if (turn->points != nest.loops - 1) return Status::Ok();
+  if (transpose->points != nest.loops - 1) return Status::Ok();
   int group = 0;
-  while (nest.first[group + 1] <= turn->points) ++group;
-  const Tiling tiling = MakeTiling(nest, nest.first[group], nest.first[group + 1], kTurnedPoints, true);
-  RONDO_RETURN_IF_ERROR(BuildTape(c, tape, tiling, {}, &turn->program));
-  const Program& program = turn->program;
+  while (nest.first[group + 1] <= transpose->points) ++group;
+  const Tiling tiling = MakeTiling(nest, nest.first[group], nest.first[group + 1], kTransposedPoints, true);
+  RONDO_RETURN_IF_ERROR(BuildTape(c, tape, tiling, {}, &transpose->program));
+  const Program& program = transpose->program;
   if (program.num_body <= program.num_same) return Status::Ok();
   const Inst& store = program.body[program.num_body - 1];
   if (store.kind != InstKind::kStore || !store.access->plain || store.access->wide != 1) return Status::Ok();
-  turn->bytes_at = c.Take(int64_t{kTurnedChannels} * kTurnedPoints);
-  Span<TurnProgram> made = c.arena.New<TurnProgram>(1);
+  transpose->bytes_at = c.Take(int64_t{kTransposedChannels} * kTransposedPoints);
+  Span<TransposeProgram> made = c.arena.New<TransposeProgram>(1);
   if (made.data() == nullptr) return c.NoMemory();
-  made[0] = *turn;
+  made[0] = *transpose;
   *built = made.data();
   return Status::Ok();
 }

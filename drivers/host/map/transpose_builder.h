@@ -8,10 +8,10 @@
 namespace rondo::host {
 
 // Whether a tape of elements does no more than to store a byte of each point, in such another order.
-bool FindTurn(const PartContext& c, Tape tape, TurnProgram* turn);
+bool FindTranspose(const PartContext& c, Tape tape, TransposeProgram* transpose);
 // The nest of a map, but for the loop of points, which becomes the innermost.
-void PointsLast(PartContext& c, TurnProgram* turn);
-// `turn` as found, where its points are the innermost loop. Null: the tape does not end in bytes.
-Status BuildTurn(PartContext& c, Tape tape, TurnProgram* turn, const TurnProgram** built);
+void PointsLast(PartContext& c, TransposeProgram* transpose);
+// `transpose` as found, where its points are the innermost loop. Null: the tape does not end in bytes.
+Status BuildTranspose(PartContext& c, Tape tape, TransposeProgram* transpose, const TransposeProgram** built);
 
 }  // namespace rondo::host

@@ -55,7 +55,7 @@ struct ChannelStrip {
   int64_t acc_row = 0;     // from point to point
 };
 // Whether MultiplyBytes reads no more than k bytes of each row of a.
-using ReadsNoMore = bool (*)(int rows, int columns, int64_t k);
+using ReadsWithinRow = bool (*)(int rows, int columns, int64_t k);
 using SumChannels = void (*)(const ChannelStrip& strip);
 // `channels` bytes (at most a step) from each of four addresses, of which one byte each, with `flip`ped bits,
 // is beside the others in `to`, in an order that SumChannels undoes; then the same `step`s further on. Or of
@@ -73,7 +73,7 @@ struct ChannelInstructions {
 // How bytes are multiplied.
 struct ByteInstructions {
   MultiplyBytes multiply = nullptr;
-  ReadsNoMore reads_no_more = nullptr;
+  ReadsWithinRow reads_within_row = nullptr;
   ChannelInstructions channels;
   // Null: `multiply` is as quick.
   MultiplyLines multiply_lines = nullptr;

@@ -109,7 +109,7 @@ struct BytesPart : SumsPart {
   // The rows of the left side are multiplied where they lie, `left_row` bytes apart, not packed.
   bool in_place = false;
   int64_t left_row = 0;
-  int64_t turned_step = 0;  // rows lie beside each other, and k so many bytes apart; 0: otherwise
+  int64_t transposed_step = 0;  // rows lie beside each other, and k so many bytes apart; 0: otherwise
   bool in_runs = false;
   int64_t tap_run = 0;
   int64_t runs = 0;                    // of taps that lie one behind the other, where none is absent

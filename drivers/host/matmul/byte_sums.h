@@ -7,7 +7,7 @@
 
 namespace rondo::host::RONDO_ISA {
 
-inline constexpr int kRowsTurned = 16;  // at a time
+inline constexpr int kRowsTransposed = 16;  // at a time
 
 // Lanes of x and y in turn: from the first ones on, and from the middle on.
 static inline __attribute__((always_inline)) void Interleave(Vector x, Vector y, Vector* low, Vector* high) {
@@ -23,9 +23,9 @@ static inline __attribute__((always_inline)) void Interleave(Vector x, Vector y,
 #endif
 }
 
-// Up to kRowsTurned rows of kLanes floats, of which `columns` count, to columns that are `step` floats apart.
-// Reads whole squares.
-static inline void StoreTurned(const float* from, int rows, int columns, float* to, int64_t step) {
+// Up to kRowsTransposed rows of kLanes floats, of which `columns` count, to columns that are `step` floats
+// apart. Reads whole squares.
+static inline void StoreTransposed(const float* from, int rows, int columns, float* to, int64_t step) {
   for (int r = 0; r < rows; r += kWidth) {
     const int some = Least(kWidth, rows - r);
     for (int c = 0; c < columns; c += kWidth) {
@@ -273,16 +273,16 @@ class ByteSums {
     const int right = part_.epilogue.body[part_.epilogue.num_same].arg;
     int64_t step = 0;
     for (int i = 0; i < to.num_loops; ++i) step = to.loop[i] == across ? to.step[i] : step;
-    alignas(64) float floats[kRowsTurned * kLanes];
+    alignas(64) float floats[kRowsTransposed * kLanes];
     RequantisedRows some = OfColumns(right, n);
     some.out_row = kLanes * static_cast<int64_t>(sizeof(float));
     Decode(nest, nest.first[1], nest.first[2], row, pos);
     for (int64_t r = 0; r < rows && !Stopped(w_); r += some.rows) {
       some.rows =
-          static_cast<int>(Least<int64_t>(kRowsTurned, Least(rows - r, nest.extent[inner] - pos[inner])));
+          static_cast<int>(Least<int64_t>(kRowsTransposed, Least(rows - r, nest.extent[inner] - pos[inner])));
       some.out = reinterpret_cast<char*>(floats);
       RequantiseRun(right, r, pos, row_sums, &some);
-      StoreTurned(floats, some.rows, n, FloatsOf(to, pos), step);
+      StoreTransposed(floats, some.rows, n, FloatsOf(to, pos), step);
       pos[inner] += some.rows - 1;
       Advance(nest, nest.first[1], nest.first[2], pos);
     }

@@ -60,7 +60,7 @@ inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm512_add_epi32(sum, 
 #include "drivers/host/matmul/byte_pairs.inc"
 constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
-constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
+constexpr ReadsWithinRow kReadsWithinRow = PairsReadWithinRow;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
 constexpr WidenBytes kWiden = WidenAll;
 constexpr SumLines kSumLines = SumWideLines;
@@ -78,7 +78,7 @@ inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm512_dpwssd_epi32(su
 #include "drivers/host/matmul/byte_blocks.inc"
 constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
-constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr ReadsWithinRow kReadsWithinRow = TileReadsWithinRow;
 constexpr MultiplyLines kMultiplyLines = nullptr;
 constexpr WidenBytes kWiden = nullptr;
 constexpr SumLines kSumLines = nullptr;
@@ -104,7 +104,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #include "drivers/host/matmul/byte_pairs.inc"
 constexpr ChannelInstructions kChannels = {SumChannelPairs, InterleavePairs, kChannelStep, 2};
 constexpr MultiplyBytes kMultiply = TileOfPairs;
-constexpr ReadsNoMore kReadsNoMore = PairsReadNoMore;
+constexpr ReadsWithinRow kReadsWithinRow = PairsReadWithinRow;
 constexpr MultiplyLines kMultiplyLines = LinesOfPairs;
 constexpr WidenBytes kWiden = WidenAll;
 constexpr SumLines kSumLines = SumWideLines;
@@ -122,7 +122,7 @@ inline Sums AddPairs(Sums sum, Bytes a, Bytes b) { return _mm256_dpwssd_avx_epi3
 #include "drivers/host/matmul/byte_blocks.inc"
 constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
-constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr ReadsWithinRow kReadsWithinRow = TileReadsWithinRow;
 constexpr MultiplyLines kMultiplyLines = nullptr;
 constexpr WidenBytes kWiden = nullptr;
 constexpr SumLines kSumLines = nullptr;
@@ -147,7 +147,7 @@ void Tile(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_st
     }
   }
 }
-bool TileReadsNoMore(int, int, int64_t) { return true; }
+bool TileReadsWithinRow(int, int, int64_t) { return true; }
 constexpr int kStep = 16;
 void Interleave(const uint8_t* const* from, const int64_t* step, int columns, int channels, uint8_t flip,
                 uint8_t* to, int64_t to_step) {
@@ -179,7 +179,7 @@ void SumChannels(const ChannelStrip& s) {
 }
 constexpr ChannelInstructions kChannels = {SumChannels, Interleave, kStep, 4};
 constexpr MultiplyBytes kMultiply = Tile;
-constexpr ReadsNoMore kReadsNoMore = TileReadsNoMore;
+constexpr ReadsWithinRow kReadsWithinRow = TileReadsWithinRow;
 constexpr MultiplyLines kMultiplyLines = nullptr;
 constexpr WidenBytes kWiden = nullptr;
 constexpr SumLines kSumLines = nullptr;
@@ -287,7 +287,7 @@ void SumRows(const uint8_t* from, int64_t step, int64_t rows, int64_t k, int64_t
 }
 
 // Row i of `to` becomes column i of the k rows of n bytes at `from`.
-void TurnBytes(const char* from, int64_t step, int64_t k, int n, char* to, int64_t to_step) {
+void TransposeBytes(const char* from, int64_t step, int64_t k, int n, char* to, int64_t to_step) {
   constexpr int kAtOnce = 8;
   int64_t at = 0;
   for (; at + kAtOnce <= k; at += kAtOnce, from += kAtOnce * step, to += kAtOnce) {
@@ -323,12 +323,12 @@ class Product {
     if (part_.in_place) return FindRows(pos, row, rows);
     const bool whole = part_.in_runs && part_.runs == 1 && part_.run_at[0] == 0 && access.num_guards == 0;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
-    if (part_.turned_step != 0) TurnRows(Pointer(access, w_, BaseOf(access, pos)), rows);
+    if (part_.transposed_step != 0) TransposeRows(Pointer(access, w_, BaseOf(access, pos)), rows);
     for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
       uint8_t* to = packed_ + r * part_.left.row;
       if (whole) {
         CopyRow(Pointer(access, w_, BaseOf(access, pos)), K(), part_.left_flip, to, part_.left.row);
-      } else if (part_.turned_step == 0) {
+      } else if (part_.transposed_step == 0) {
         part_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
         for (int64_t i = 0; part_.left_flip != 0 && i < K(); ++i) to[i] ^= part_.left_flip;
       }
@@ -450,8 +450,8 @@ class Product {
   }
 
   // Rows that lie beside each other.
-  void TurnRows(const char* from, int64_t rows) {
-    for (int64_t k = 0; k < K() && !Stopped(w_); ++k, from += part_.turned_step) {
+  void TransposeRows(const char* from, int64_t rows) {
+    for (int64_t k = 0; k < K() && !Stopped(w_); ++k, from += part_.transposed_step) {
       for (int64_t r = 0; r < rows; ++r)
         packed_[r * part_.left.row + k] = static_cast<uint8_t>(from[r]) ^ part_.left_flip;
     }
@@ -520,7 +520,7 @@ class Product {
     char* columns = w_.scratch + part_.columns_at;
     int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.lanes_at);
     if (step > 0 && access.plain && access.lane.kind == LaneKind::kUnit) {
-      TurnBytes(Pointer(access, w_, BaseOf(access, pos)), step, K(), n, columns, part_.left.row);
+      TransposeBytes(Pointer(access, w_, BaseOf(access, pos)), step, K(), n, columns, part_.left.row);
       return columns;
     }
     for (int64_t k = 0; k < K(); ++k) {
@@ -551,10 +551,10 @@ class Product {
 }  // namespace
 
 void FillBytes(Engine* engine) {
-  engine->bytes_widened = {widened::kMultiply,      widened::kReadsNoMore, widened::kChannels,
-                           widened::kMultiplyLines, widened::kWiden,       widened::kSumLines};
-  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,      vnni::kReadsNoMore, vnni::kChannels,
-                                               vnni::kMultiplyLines, vnni::kWiden,       vnni::kSumLines}
+  engine->bytes_widened = {widened::kMultiply,      widened::kReadsWithinRow, widened::kChannels,
+                           widened::kMultiplyLines, widened::kWiden,          widened::kSumLines};
+  engine->bytes = HasVnni() ? ByteInstructions{vnni::kMultiply,      vnni::kReadsWithinRow, vnni::kChannels,
+                                               vnni::kMultiplyLines, vnni::kWiden,          vnni::kSumLines}
                             : engine->bytes_widened;
 }
 

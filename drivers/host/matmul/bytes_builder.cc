@@ -84,12 +84,12 @@ bool FindInPlace(const PartContext& c, BytesPart* p) {
   const int64_t last_lanes =
       (nest.extent[c.tiling.split] - 1) % c.tiling.chunk * c.tiling.inner + c.tiling.inner;
   const int64_t last_rows = (nest.points[kM] - 1) % p->block_rows + 1;
-  bool no_more = true;
+  bool within_row = true;
   for (const int64_t rows : {p->block_rows, last_rows}) {
     for (const int64_t columns : {lanes, last_lanes})
-      no_more &= c.engine.bytes.reads_no_more(static_cast<int>(rows), static_cast<int>(columns), k);
+      within_row &= c.engine.bytes.reads_within_row(static_cast<int>(rows), static_cast<int>(columns), k);
   }
-  return no_more;
+  return within_row;
 }
 
 Status BuildBytes(PartContext& c, PartProgram** out) {
@@ -107,7 +107,7 @@ Status BuildBytes(PartContext& c, PartProgram** out) {
   int64_t row_step = 0, k_step = 0;
   if (!p->in_runs && Linear(*p->left.load, nest, kM, &row_step) && row_step == 1 &&
       Linear(*p->left.load, nest, kK, &k_step))
-    p->turned_step = k_step;
+    p->transposed_step = k_step;
   const Operand& left = c.part.operands[LeftOperand(c)];
   p->left_flip = left.dtype == DType::kI8 ? 0x80 : 0;
   p->absent = static_cast<uint8_t>(static_cast<int64_t>(left.absent));

@@ -3,7 +3,7 @@
 // those, and runs the stages of the row. What is known of the row, and its kept elements, are in the first
 // worker's. Compiled without joining products and sums, which would round once where a tape rounds twice.
 #include "drivers/host/exec/exec.h"
-#include "drivers/host/map/turn.h"
+#include "drivers/host/map/transpose.h"
 #include "drivers/host/reduction/extremes.h"
 #include "drivers/host/reduction/scalars.h"
 
@@ -150,9 +150,9 @@ void RunOneRow(const PartProgram& base, Worker& w, int64_t first, int64_t last) 
   frame.known = w.shared + part.scalars_at;
   if (w.phase == 0 && w.scratch == w.shared) ClearScalars(part, frame.scalars);
   StartScalars(part, stage.resets, frame.scalars, false, 1);
-  if (stage.turn != nullptr) {
-    BeginTape(stage.turn->program, w);
-    return RunTurn(part, *stage.turn, frame, first, last, part.tiling.tiles);
+  if (stage.transpose != nullptr) {
+    BeginTape(stage.transpose->program, w);
+    return RunTranspose(part, *stage.transpose, frame, first, last, part.tiling.tiles);
   }
   BeginTape(stage.program, w);
   if (stage.floats != nullptr) {

@@ -158,9 +158,9 @@ Status BuildOneRow(PartContext& c, Span<StageProgram> stages, ReductionPart* p) 
     phase_stage[static_cast<size_t>(p->phases++)] = static_cast<int>(s);
     if (FindQuantised(c, &stages[s])) continue;
     FindRange(c, &stages[s]);
-    TurnProgram turn;
-    if (stages[s].floats == nullptr && FindTurn(c, c.part.stages[s].tape, &turn))
-      RONDO_RETURN_IF_ERROR(BuildTurn(c, c.part.stages[s].tape, &turn, &stages[s].turn));
+    TransposeProgram transpose;
+    if (stages[s].floats == nullptr && FindTranspose(c, c.part.stages[s].tape, &transpose))
+      RONDO_RETURN_IF_ERROR(BuildTranspose(c, c.part.stages[s].tape, &transpose, &stages[s].transpose));
   }
   p->phase_stage = phase_stage.data();
   p->end_phase = c.engine.end_one_row;

@@ -22,7 +22,7 @@ struct StageProgram {
   // the points of the innermost loop.
   const Access *factors = nullptr, *terms = nullptr;
   float low = -__builtin_inff(), high = __builtin_inff();  // what a term was added to is limited to
-  const TurnProgram* turn = nullptr;                       // in place of `program`
+  const TransposeProgram* transpose = nullptr;             // in place of `program`
 };
 
 // A row scalar: how it is accumulated.

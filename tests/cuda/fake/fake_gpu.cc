@@ -27,8 +27,8 @@ FakeGpu::FakeGpu(PlanData* plan, const char* architecture, uint32_t alignment) :
   for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
     entries_.push_back("fake" + std::to_string(made) + "_" + std::to_string(k));
     binaries_.push_back({entries_.back(), 1});
-    relies_.emplace_back(alignment == 0 ? 0u : plan->kernels[k].num_params, alignment);
-    binaries_.back().relies = relies_.back();
+    assumes_.emplace_back(alignment == 0 ? 0u : plan->kernels[k].num_params, alignment);
+    binaries_.back().assumes = assumes_.back();
     std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
     params.push_back(4);                                              // and the step
     fake_cuda::SetKernel(entries_.back(),

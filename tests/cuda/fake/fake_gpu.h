@@ -38,7 +38,7 @@ class FakeGpu {
   PlanData of_;  // what the host driver runs: kernels alone
   std::deque<std::string> entries_;
   std::vector<KernelBinary> binaries_;
-  std::deque<std::vector<uint32_t>> relies_;  // of each
+  std::deque<std::vector<uint32_t>> assumes_;  // of each
   std::vector<uint8_t> code_;
   Span<const uint8_t> codes_;  // one
   CodeModule code_module_;

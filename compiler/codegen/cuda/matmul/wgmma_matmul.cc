@@ -18,7 +18,7 @@ struct Wgmma {
   int64_t tile_k;         // of a step
   int64_t step_stages;    // where a block has few steps
   int most_columns;       // of all B, whose accumulators registers hold
-  double halves;          // of a multiplication of 16-bit types that one of these takes
+  double relative_time;   // of a multiplication, beside one of 16-bit types
   bool (*suits)(const PartContext& context, const MatmulProblem& problem);
   TileMatmul (*matmul)(const PartContext& context, const MatmulProblem& problem,
                        const KernelConfiguration& configuration);
@@ -108,7 +108,7 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
     return std::nullopt;
   const double area = matmul.m * matmul.n * matmul.b_count;
   return StepCycles{WGMMA.layout(matmul).stage() / gpu.l2_copy_bytes,
-                    area * matmul.k * WGMMA.halves / gpu.wgmma};
+                    area * matmul.k * WGMMA.relative_time / gpu.wgmma};
 }
 
 template <const Wgmma& WGMMA>

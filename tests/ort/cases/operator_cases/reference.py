@@ -433,7 +433,7 @@ def gathers():
     return n.case
 
 
-def ragged():
+def data_sized():
     """Of dimensions whose length only a run knows."""
     n = Nodes("NonZero")
     x, mask = n.floats(4, 6), n.of(np.array([True, False, True, True]))
@@ -605,7 +605,7 @@ CASES.update({
     "LSTM_layout": recurrent("LSTM", 4, True), "GRU_layout": recurrent("GRU", 3, True), "RNN_layout": recurrent("RNN", 1, True),
     "Scan": scan, "Loop": loop, "If": branch, "sequences": sequences, "Constant": constants, "Shape": shapes, "spectra": spectra,
     "Attention": attention, "RotaryEmbedding": rotary, "QuantizeLinear": quantisation, "QuantizeLinear_23": quantisation_to_types,
-    "Cast": casts, "ScatterElements": scatter, "gathers": gathers, "ragged": ragged, "TensorScatter": tensor_scatter,
+    "Cast": casts, "ScatterElements": scatter, "gathers": gathers, "data_sized": data_sized, "TensorScatter": tensor_scatter,
     "GridSample": sampling, "losses": losses, "norms": norms, "norms_23": newer_norms, "movement": movement, "Squeeze_11": squeezes,
     "pointwise": pointwise, "BitCast": bit_cast, "SpaceToDepth": space_to_depth, "CumSum": cumulative("CumSum", 14), "CumProd": cumulative("CumProd", 26),
     "LinearAttention": linear_attention,

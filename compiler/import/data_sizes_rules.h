@@ -1,0 +1,55 @@
+// How operators work on dims whose length only a run knows (data_sizes.h): what their rules share. Internal
+// to compiler/import.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "compiler/import/data_sizes.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer::data_sizes {
+
+using Space = std::shared_ptr<const DataSizedDim>;
+
+// One operator: `row` is its handler, which sees all places.
+struct Rule {
+  std::string_view op;
+  Status (*apply)(const OpRow& row, OpContext& c);
+};
+// Pointwise operators, products, norms and reductions; movement and shapes; reads and writes by index.
+Span<const Rule> PlaceRules();
+Span<const Rule> MovementRules();
+Span<const Rule> AccessRules();
+Span<const Rule> PackingRules();  // ops_packing.cc
+
+// A value with the dim at `axis`; with those lengths among its elements.
+Value WithDim(NodeId id, const Space& space, int axis);
+Value WithCounts(NodeId id, std::vector<Space> counts);
+
+// What is known of input `i`; null if nothing. DimFactOf: only that it has the dim.
+const DataSizeFact* FactOf(const OpContext& c, int i);
+const DataSizeFact* DimFactOf(const OpContext& c, int i);
+bool HasCounts(const OpContext& c, int i);
+// Whether both have the same places.
+bool Same(const Space& a, const Space& b);
+
+// An error that says `what` the node does with its input `i`, which cannot be followed.
+Status Refuse(const OpContext& c, int i, const char* what);
+
+std::vector<Value> InputsOf(const OpContext& c);
+// The node's outputs as its handler gives them, of all places.
+Result<std::vector<Value>> OfAllPlaces(const OpRow& row, OpContext& c, std::vector<Value> inputs);
+// The same; all outputs have the dim at `axis`.
+Status Give(const OpRow& row, OpContext& c, std::vector<Value> inputs, const Space& space, int axis);
+// Of the lengths in input 0, those that a slice or a gather with known places leaves.
+Status SomeCounts(const OpRow& row, OpContext& c);
+
+// Which places are real, for a tensor of `rank` dims that has them along `axis`.
+NodeId RealAlong(ir::Builder& b, const Space& space, int axis, int rank);
+// x, whose run is a fault unless `bad` (i64 []) is 0.
+NodeId Checked(ir::Builder& b, NodeId x, NodeId bad);
+// 1 where a condition holds, i64.
+NodeId Count(ir::Builder& b, NodeId condition);
+
+}  // namespace rondo::importer::data_sizes

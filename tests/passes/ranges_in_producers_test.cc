@@ -1,0 +1,104 @@
+// ranges_in_producers: the extremes of what a product makes are numbers that its kernel combines.
+#include "compiler/quantise/steps.h"
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+struct Layers {
+  bool product = true;  // a product makes it
+  bool from_zero = false;
+  int layers = 1;
+};
+
+// As DynamicQuantizeLinear is imported; gives how many extremes were changed.
+int64_t Combined(SmallGraph* s, const Layers& picture) {
+  ir::Builder& b = s->b;
+  NodeId x = s->In("x", Shape{2, 4, 5, 7});
+  for (int layer = 0; layer < picture.layers; ++layer) {
+    if (picture.product) {
+      ir::ConvAttrs attrs;
+      attrs.strides = attrs.dilations = {1, 1};
+      attrs.pads_begin = attrs.pads_end = {0, 0};
+      x = b.Conv(x, b.Floats(DType::kF32, Shape{4, 4, 1, 1}, std::vector<double>(16, 0.25)), attrs);
+    }
+    x = b.BinaryScalar(TapeOp::kSub, x, 1);
+    const auto extreme = [&](ir::ReduceKind kind, TapeOp op) {
+      const NodeId all = b.Reduce(kind, b.Reduce(kind, x, {2}, true), {0, 1, 2, 3}, false);
+      return b.BinaryScalar(op, all, 0);
+    };
+    const NodeId max = extreme(ir::ReduceKind::kMax, TapeOp::kMax);
+    const NodeId min =
+        picture.from_zero ? b.Scalar(DType::kF32, 0) : extreme(ir::ReduceKind::kMin, TapeOp::kMin);
+    const NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+    NodeId q = b.Add(b.Unary(TapeOp::kRound, b.Div(x, scale)), b.Unary(TapeOp::kRound, b.Div(min, scale)));
+    q = b.Cast(b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, q, 0), 255), DType::kU8);
+    const std::string number = std::to_string(layer);
+    s->Out("numbers" + number, q);
+    s->Out("scale" + number, scale);
+    x = b.Mul(b.Cast(q, DType::kF32), scale);
+  }
+  return ExpectSame(s, [](ir::Graph* g, const PassOptions&) { return Tidied(g, FindRangesInProducers(g)); })
+      .changes;
+}
+
+TEST(RangesInProducers, BothExtremesOfWhatAProductMakesAreCombined) {
+  SmallGraph s;
+  EXPECT_EQ(Combined(&s, {.layers = 3}), 6);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+  EXPECT_EQ(s.CountOf(Op::kIndexedWrite), 6);
+}
+
+TEST(RangesInProducers, ARangeFrom0HasOne) {
+  SmallGraph s;
+  EXPECT_EQ(Combined(&s, {.from_zero = true}), 1);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+}
+
+// What quantises computes its scale itself; the output has another.
+TEST(RangesInProducers, WhoQuantisesComputesItsOwnScale) {
+  SmallGraph s;
+  Combined(&s, {.from_zero = true});
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    const bool one = !node.dead && node.op == Op::kPointwise && node.shape.elements() == 1;
+    if (!one) continue;
+    EXPECT_LE(s.g.UsersOf(id).size(), 1u) << ir::Dump(s.g);
+  }
+}
+
+// As exporters guard 16 bits against overflow: a bound that depends on whether any element is infinite.
+TEST(RangesInProducers, ExtremesThatNothingBoundsAreCombined) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    SmallGraph s;
+    ir::Builder& b = s.b;
+    const NodeId product = b.MatMul(s.In("x", {3, 4}, dtype), s.In("w", {4, 5}, dtype));
+    const NodeId infinite = b.Cast(b.Unary(TapeOp::kIsInf, product, 3), DType::kI64);
+    s.Out("any", b.Cast(b.Reduce(ir::ReduceKind::kMax, infinite, {0, 1}, false), DType::kBool));
+    s.Out("least", b.Reduce(ir::ReduceKind::kMin, product, {0, 1}, true));
+    const auto combine = [](ir::Graph* g, const PassOptions&) { return Tidied(g, FindRangesInProducers(g)); };
+    EXPECT_EQ(ExpectSame(&s, combine).changes, 2) << Name(dtype);
+    EXPECT_EQ(s.CountOf(Op::kReduce), 0) << ir::Dump(s.g);
+  }
+}
+
+// A cell of f32 does not hold every integer.
+TEST(RangesInProducers, ExtremesOfWideIntegersStay) {
+  SmallGraph s;
+  const NodeId product = s.b.MatMul(s.In("x", {3, 4}), s.In("w", {4, 5}));
+  s.Out("most", s.b.Reduce(ir::ReduceKind::kMax, s.b.Cast(product, DType::kI64), {0, 1}, false));
+  const auto combine = [](ir::Graph* g, const PassOptions&) { return Tidied(g, FindRangesInProducers(g)); };
+  EXPECT_EQ(ExpectSame(&s, combine).changes, 0);
+}
+
+TEST(RangesInProducers, APictureThatNoProductMakesStays) {
+  SmallGraph s;
+  EXPECT_EQ(Combined(&s, {.product = false}), 0);
+  EXPECT_EQ(s.CountOf(Op::kReduce), 4);
+}
+
+}  // namespace
+}  // namespace rondo::passes
