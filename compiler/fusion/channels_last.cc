@@ -1,5 +1,7 @@
 // Which tensors lie with their channels last on a GPU: tensor cores, and the template of depthwise
 // convolutions, want the channels of a pixel side by side.
+#include <algorithm>
+
 #include "compiler/fusion/context.h"
 
 namespace rondo::fusion {
@@ -122,6 +124,17 @@ class Pictures {
   std::vector<NodeId> work_;
 };
 
+// Whether matmuls alone read it, as rows of all numbers of a picture, channel by channel.
+bool OnlyRowsAreRead(const Context& c, NodeId id) {
+  const Shape& picture = c.node(id).shape;
+  const auto reads_rows = [&](NodeId reader) {
+    const NodeId rows = c.node(reader).inputs[0];
+    return c.node(reader).op == Op::kMatMul && c.base(rows) == id && c.node(rows).shape.rank == 2 &&
+           c.node(rows).shape[1] > picture[1] && ir::IsDense(c.graph.ViewOf(rows), picture.elements());
+  };
+  return !c.readers[id].empty() && std::all_of(c.readers[id].begin(), c.readers[id].end(), reads_rows);
+}
+
 }  // namespace
 
 bool IsNarrow(DType dtype) {
@@ -142,7 +155,7 @@ bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
   const DType dtype = c.node(id).dtype;
   // Floats from which bytes are made lie as those do, so that both are vectors.
   const bool wide = dtype == DType::kF32 && (found & kOfBytes) != 0;
-  if ((found & kPicture) == 0 || (!IsNarrow(dtype) && !wide)) return false;
+  if ((found & kPicture) == 0 || (!IsNarrow(dtype) && !wide) || OnlyRowsAreRead(c, id)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.pictures[static_cast<size_t>(reader)] == 0) return false;
     if (c.node(reader).op == Op::kCollective && !SentChannelsLast(c, c.node(reader).inputs[0])) return false;

@@ -53,12 +53,16 @@ void Constraints::CopyInput(NodeId reader, int slot) {
 bool Constraints::Avoid(const Obstacle& obstacle) {
   constexpr int kMostCopies = 8;  // of what one read reads, one after the other
   const NodeId reader = obstacle.reader;
-  if (!c_.FusionOff(reader)) {
+  if (!obstacle.copies_at_once && !c_.FusionOff(reader)) {
     c_.alone[static_cast<size_t>(reader)] = 1;
     return true;
   }
   if (obstacle.slot < 0 || ++copied_[{reader, obstacle.slot}] > kMostCopies) return false;
   CopyInput(reader, obstacle.slot);
+  if (obstacle.copies_at_once) {  // computed inside of its reader it would be no copy
+    c_.alone.resize(static_cast<size_t>(c_.graph.size()), 0);
+    c_.alone[static_cast<size_t>(c_.base(c_.node(reader).inputs[static_cast<size_t>(obstacle.slot)]))] = 1;
+  }
   // A convolution is worth much more with what follows it; what stands in the way is gone, or shows again.
   if (c_.node(reader).op == Op::kConv) c_.alone[static_cast<size_t>(reader)] = 0;
   return true;

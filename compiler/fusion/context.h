@@ -78,6 +78,8 @@ struct Context {
   // each is read before it is written over (output_memory.cc).
   std::set<NodeId> upwards;
   std::vector<char> alone;     // by node: no part computes it together with others (constraints.h)
+  // Matmuls of which an operand has been copied so that both lie in one order along what is summed up.
+  std::set<NodeId> in_one_order;
   std::vector<char> pictures;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
@@ -127,6 +129,7 @@ struct Obstacle {
   std::string what;
   int group = -1;                // whose part it was
   NodeId written = ir::kNoNode;  // a state's new value, which the part reads as it was at other points
+  bool copies_at_once = false;   // what is read is copied without taking the part apart before
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.

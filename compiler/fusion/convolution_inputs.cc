@@ -31,8 +31,9 @@ bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
 
 }  // namespace
 
-// Inputs and outputs of the model lie in their own order; all else that a convolution reads finds its order
-// when it is computed (channels_last.cc).
+// Inputs and outputs of the model lie in their own order; all else that a convolution reads as plain strides
+// finds its order when it is computed (channels_last.cc). What is enlarged by repeating pixels is no plain
+// strides.
 void Preparation::CopyPictures() {
   if (!c_.options.target.tensor_cores) return;
   MarkOutputs();
@@ -42,9 +43,9 @@ void Preparation::CopyPictures() {
     const Node& node = g_.node(id);
     if (!ReadsChannelVectors(g_, node) || !CopyPays(g_, node)) continue;
     const NodeId input = node.inputs[0], base = g_.BaseOf(input);
-    if (g_.node(base).op != Op::kInput && !IsOutput(base)) continue;
     const ir::View view = g_.ViewOf(input);
-    if (view.affine() && view.steps[0].strides[1] == 1) continue;
+    const bool own_order = g_.node(base).op == Op::kInput || IsOutput(base);
+    if (view.affine() && (!own_order || view.steps[0].strides[1] == 1)) continue;
     const auto [copy, made] = copies.try_emplace(input, ir::kNoNode);
     if (made)
       copy->second =

@@ -176,6 +176,33 @@ std::vector<int> LoadedBy(const TapeWriter& prologue, int lhs) {
   return operands;
 }
 
+// The loop of those that are summed over along which elements of an operand lie side by side; -1: none.
+int LoopSideBySide(const Part& part, uint16_t operand) {
+  const int first = part.outer + part.m + part.n;
+  for (int loop = first; loop < first + part.reduced; ++loop) {
+    const auto at = static_cast<size_t>(loop);
+    if (part.loops[at] > 1 && part.operands[operand].strides[at] == 1) return loop;
+  }
+  return -1;
+}
+
+// On GPUs, two operands whose elements lie side by side along different loops would be read one by one: the
+// smaller is copied into the other's order, once.
+void WantOneOrder(Context* context, const Group& group, const Part& part, Obstacle* obstacle) {
+  const NodeId matmul = group.anchors[0];
+  const Node& node = context->node(matmul);
+  if (!context->options.target.many_threads || !group.prologue.empty() ||
+      part.packed.type != PackedType::kNone)
+    return;
+  const int lhs = LoopSideBySide(part, part.lhs), rhs = LoopSideBySide(part, part.rhs[0]);
+  if (lhs < 0 || rhs < 0 || lhs == rhs || !context->in_one_order.insert(matmul).second) return;
+  const bool copies_lhs =
+      context->node(node.inputs[0]).shape.elements() <= context->node(node.inputs[1]).shape.elements();
+  obstacle->found = obstacle->copies_at_once = true;
+  obstacle->reader = matmul;
+  obstacle->slot = copies_lhs ? 0 : 1;
+}
+
 }  // namespace
 
 Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
@@ -244,7 +271,9 @@ Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle*
     acc.Prologue(first.id, lhs_walk, &prologue);
     part.prologue = acc.builder().CopyTape(prologue);
   }
-  return acc.builder().Finish(part, op);
+  RONDO_RETURN_IF_ERROR(acc.builder().Finish(part, op));
+  WantOneOrder(context, group, op->kernel.parts[0], obstacle);
+  return Status::Ok();
 }
 
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {

@@ -692,6 +692,62 @@ TEST_F(Structure, PartOfAPictureIsChangedInItsOwnMemory) {
   EXPECT_EQ(Temporaries(ExpectFusionKeepsMeaning(graph_, 1)), 1) << "of which no copy is made";
 }
 
+// So does a picture that repeats pixels of another, which no plain strides read.
+TEST_F(Structure, OnGpusConvolutionsReadAnEnlargedPictureWithItsChannelsLast) {
+  Graph graph;
+  Builder b(&graph);
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {1, 1};
+  const NodeId weight = b.Floats(DType::kF16, Shape{16, 16, 3, 3}, std::vector<double>(16 * 16 * 9, 0.125));
+  NodeId x = b.Transpose(
+      b.MatMul(b.Input("x", DType::kF16, Shape{1, 36 * 36, 8}), b.Input("w", DType::kF16, Shape{1, 8, 16})),
+      {0, 2, 1});
+  x = b.Expand(b.Reshape(x, Shape{1, 16, 36, 1, 36, 1}), Shape{1, 16, 36, 2, 36, 2});
+  graph.outputs.push_back({"y", b.Conv(b.Reshape(x, Shape{1, 16, 72, 72}), weight, attrs)});
+  FuseOptions options;
+  options.target = GpuTraits();
+  int convolutions = 0;
+  for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1, options).ops) {
+    const Part& part = op.kernel.parts[0];
+    if (part.skeleton != Skeleton::kConvolution) continue;
+    ++convolutions;
+    EXPECT_EQ(part.operands[part.lhs].strides[part.loops.size() - 3], 1);
+  }
+  EXPECT_EQ(convolutions, 1);
+}
+
+// Matmuls read rows along memory: a picture that is read as a row alone keeps its own order, and of one that
+// windows read as well there is a copy in that order.
+TEST_F(Structure, OnGpusMatmulsReadPicturesAsRows) {
+  for (const bool alone : {true, false}) {
+    Graph graph;
+    Builder b(&graph);
+    ir::ConvAttrs attrs;
+    attrs.strides = attrs.dilations = {1, 1};
+    attrs.pads_begin = attrs.pads_end = {1, 1};
+    const auto weight = [&](const Shape& shape) {
+      return b.Floats(DType::kF16, shape, std::vector<double>(static_cast<size_t>(shape.elements()), 0.125));
+    };
+    const NodeId x = b.Input("x", DType::kF16, Shape{1, 16, 6, 6});
+    const NodeId picture = b.Unary(TapeOp::kTanh, b.Conv(x, weight(Shape{16, 16, 3, 3}), attrs));
+    const NodeId columns = b.Transpose(weight(Shape{5, 576}), {1, 0});
+    graph.outputs.push_back({"y", b.MatMul(b.Reshape(picture, Shape{1, 576}), columns)});
+    const ir::PoolAttrs windows = {Combine::kMax, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
+    if (!alone) graph.outputs.push_back({"z", b.Pool(picture, windows)});
+    FuseOptions options;
+    options.target = GpuTraits();
+    int matmuls = 0;
+    for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1, options).ops) {
+      const Part& part = op.kernel.parts[0];
+      if (part.skeleton != Skeleton::kMatMul) continue;
+      ++matmuls;
+      EXPECT_EQ(part.reduced, 1) << alone;
+    }
+    EXPECT_EQ(matmuls, 1);
+  }
+}
+
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
   // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));

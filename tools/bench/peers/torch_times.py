@@ -16,7 +16,11 @@ def graph_of(model, inputs):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         model(*inputs)
-    return graph.replay
+
+    def replay(*, reads=(model, inputs)):  # whose memory the graph reads
+        graph.replay()
+
+    return replay
 
 
 def compiled(mode):

@@ -36,6 +36,12 @@ def image(batch, size=224):
     return {"image": torch.randn(batch, 3, size, size, dtype=torch.half)}
 
 
+def drawn(model):
+    """With what definitions begin as one value (norms, biases, positions) drawn around it."""
+    export_networks.draw_norms(model, torch.Generator(torch.get_default_device()).manual_seed(1))
+    return model
+
+
 class Outputs(torch.nn.Module):
     """A model of transformers or diffusers with plain tensors as its inputs, in order, and its first result as output."""
 
@@ -50,8 +56,7 @@ class Outputs(torch.nn.Module):
 def torchvision_model(name, batch):
     import torchvision
     model = torchvision.models.get_model(name, weights=None).eval()
-    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
-    export_networks.draw_norms(model, generator)
+    drawn(model)
     export_networks.settle(model, torch.randn(2, 3, 224, 224))
     return Made(model.half(), image(batch))
 
@@ -60,8 +65,7 @@ def timm_model(name, batch, size):
     import timm
     model = timm.create_model(name, pretrained=False, img_size=size) if "patch" in name else timm.create_model(name)
     model = model.eval()
-    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
-    export_networks.draw_norms(model, generator)
+    drawn(model)
     export_networks.settle(model, torch.randn(1, 3, size, size))
     return Made(model.half(), image(batch, size))
 
@@ -71,7 +75,7 @@ def text_encoder(kind, batch, tokens, **config):
     config = getattr(transformers, kind + "Config")(**config)
     config._attn_implementation = "sdpa" if kind == "Bert" else "eager"
     name = "T5EncoderModel" if kind == "T5" else kind + "Model"
-    model = getattr(transformers, name)(config).eval().half()
+    model = drawn(getattr(transformers, name)(config)).eval().half()
     if kind == "Bert":
         model.pooler = None
     mask = torch.ones(batch, tokens, dtype=torch.int64)
@@ -84,14 +88,14 @@ def causal_model(tokens, **config):
     import transformers
     config = transformers.Qwen2Config(**config)
     config._attn_implementation = "sdpa"
-    model = transformers.Qwen2ForCausalLM(config).eval().bfloat16()
+    model = drawn(transformers.Qwen2ForCausalLM(config)).eval().bfloat16()
     ids = torch.randint(0, config.vocab_size, (1, tokens))
     return Made(Outputs(model, "input_ids", use_cache=False, logits_to_keep=1), {"ids": ids})
 
 
 def diffusion_unet():
     import diffusers
-    model = diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768).eval().half()
+    model = drawn(diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768)).eval().half()
     inputs = {"sample": torch.randn(2, 4, 64, 64, dtype=torch.half), "timestep": torch.tensor([501]),
               "text": torch.randn(2, 77, 768, dtype=torch.half)}
     return Made(Outputs(model, "sample", "timestep", "encoder_hidden_states"), inputs)
@@ -100,10 +104,7 @@ def diffusion_unet():
 def segmentation_encoder():
     import transformers
     config = transformers.SamVisionConfig()
-    model = transformers.SamVisionModel(config).eval().half()
-    for name, parameter in model.named_parameters():  # relative positions start at zero
-        if "rel_pos" in name or "pos_embed" in name:
-            parameter.data = torch.randn_like(parameter) * 0.1
+    model = drawn(transformers.SamVisionModel(config)).eval().half()
     return Made(Outputs(model, "pixel_values"), image(1, 1024))
 
 
@@ -111,7 +112,7 @@ def speech_encoder():
     import transformers
     config = transformers.WhisperConfig(d_model=512, encoder_layers=6, encoder_attention_heads=8, encoder_ffn_dim=2048)
     config._attn_implementation = "sdpa"
-    model = transformers.models.whisper.modeling_whisper.WhisperEncoder(config).eval().half()
+    model = drawn(transformers.models.whisper.modeling_whisper.WhisperEncoder(config)).eval().half()
     return Made(Outputs(model, "input_features"), {"features": torch.randn(1, 80, 3000, dtype=torch.half)})
 
 
