@@ -102,10 +102,17 @@ class Pictures {
     if (c_.graph.ViewOf(input) == ChannelsLast(picture.shape)) found_[static_cast<size_t>(base)] = kPixels;
   }
 
+  // Whether an input is a picture as it is, or a slice of one (some channels, say).
   bool InputAsItIs(const Node& reader, size_t slot) const {
     const NodeId input = reader.inputs[slot];
-    const Node& base = c_.node(c_.base(input));
-    return c_.node(input).shape == base.shape && ir::IsDense(c_.graph.ViewOf(input), base.shape.elements());
+    const Shape& whole = c_.node(c_.base(input)).shape;
+    const View view = c_.graph.ViewOf(input);
+    if (!view.affine() || view.shape().rank != whole.rank) return false;
+    const ir::ViewStep &shown = view.steps[0], dense = ir::DenseView(whole).steps[0];
+    for (int d = 0; d < whole.rank; ++d) {
+      if (shown.shape[d] > 1 && shown.strides[d] != dense.strides[d]) return false;
+    }
+    return true;
   }
 
   void TryInput(const Node& reader, size_t slot, char found) {

@@ -717,6 +717,32 @@ TEST_F(Structure, OnGpusConvolutionsReadAnEnlargedPictureWithItsChannelsLast) {
   EXPECT_EQ(convolutions, 1);
 }
 
+// A picture of which several read some channels each has its channels last.
+TEST_F(Structure, OnGpusPicturesThatAreSplitKeepTheirChannelsLast) {
+  Graph graph;
+  Builder b(&graph);
+  const NodeId pixels =
+      b.MatMul(b.Input("x", DType::kF16, Shape{1, 100, 8}), b.Input("w", DType::kF16, Shape{1, 8, 32}));
+  const NodeId picture =
+      b.Unary(TapeOp::kTanh, b.Reshape(b.Transpose(pixels, {0, 2, 1}), Shape{1, 32, 10, 10}));
+  const ir::ConvAttrs attrs = {{1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const NodeId weight = b.Floats(DType::kF16, Shape{16, 16, 3, 3}, std::vector<double>(16 * 16 * 9, 0.0625));
+  const NodeId half = b.Conv(b.Slice(picture, 1, 0, 1, 16), weight, attrs);
+  const NodeId both = b.Concat({half, b.Slice(picture, 1, 16, 1, 16)}, 1);
+  graph.outputs.push_back({"y", b.Pool(both, {Combine::kMax, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}})});
+  FuseOptions options;
+  options.target = GpuTraits();
+  for (const LoweredOp& op : ExpectFusionKeepsMeaning(graph, 1, options).ops) {
+    const Part& part = op.kernel.parts[0];
+    const bool matmul = part.skeleton == Skeleton::kMatMul, pool = part.combine != Combine::kProduct;
+    if (matmul) {
+      EXPECT_EQ(part.operands.back().strides[part.outer + part.m], 1) << "columns are channels";
+    } else if (part.skeleton == Skeleton::kConvolution && !pool) {
+      EXPECT_EQ(part.operands[part.lhs].strides[part.loops.size() - 3], 1);
+    }
+  }
+}
+
 // Matmuls read rows along memory: a picture that is read as a row alone keeps its own order, and of one that
 // windows read as well there is a copy in that order.
 TEST_F(Structure, OnGpusMatmulsReadPicturesAsRows) {
