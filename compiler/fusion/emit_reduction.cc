@@ -61,12 +61,13 @@ class RowPart {
  private:
   bool IsReduce(NodeId id) const { return c_.node(id).op == Op::kReduce; }
 
-  // Whether GPUs go over the elements as they lie in memory: extremes are the same in any order.
+  // Whether GPUs go over the elements as they lie in memory: all but the first or last place of an extreme may
+  // be found in any order.
   bool FollowsMemory() const {
-    return c_.options.target.many_threads && std::all_of(members_.begin(), members_.end(), [&](NodeId id) {
-             if (!IsReduce(id)) return true;
+    return c_.options.target.many_threads && std::none_of(members_.begin(), members_.end(), [&](NodeId id) {
+             if (!IsReduce(id)) return false;
              const ir::ReduceKind kind = c_.node(id).As<ir::ReduceAttrs>().kind;
-             return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
+             return kind == ir::ReduceKind::kArgMax || kind == ir::ReduceKind::kArgMin;
            });
   }
 

@@ -101,6 +101,26 @@ def diffusion_unet():
     return Made(Outputs(model, "sample", "timestep", "encoder_hidden_states"), inputs)
 
 
+class PictureDecoder(torch.nn.Module):
+    """Latents of a diffusion model to a picture."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, latents):
+        return self.model.decode(latents, return_dict=False)[0]
+
+
+def diffusion_decoder():
+    import diffusers
+    channels = (128, 256, 512, 512)
+    model = diffusers.AutoencoderKL(block_out_channels=channels, down_block_types=("DownEncoderBlock2D",) * 4,
+                                    up_block_types=("UpDecoderBlock2D",) * 4, layers_per_block=2)
+    model = drawn(model).eval().half()
+    return Made(PictureDecoder(model), {"latents": torch.randn(1, 4, 64, 64, dtype=torch.half)})
+
+
 def segmentation_encoder():
     import transformers
     config = transformers.SamVisionConfig()
@@ -114,6 +134,14 @@ def speech_encoder():
     config._attn_implementation = "sdpa"
     model = drawn(transformers.models.whisper.modeling_whisper.WhisperEncoder(config)).eval().half()
     return Made(Outputs(model, "input_features"), {"features": torch.randn(1, 80, 3000, dtype=torch.half)})
+
+
+def speech_features():
+    import transformers
+    config = transformers.Wav2Vec2Config()
+    config._attn_implementation = "sdpa"
+    model = drawn(transformers.Wav2Vec2Model(config)).eval().half()
+    return Made(Outputs(model, "input_values"), {"samples": torch.randn(1, 80000, dtype=torch.half)})
 
 
 def bench_encoder(batch, *shape):
@@ -152,6 +180,7 @@ WORKLOADS = {
     **{f"{name}-b1-f16": network(name) for name in export_networks.USUAL if name not in ("resnet50", "vit_b_16")},
     # Of each kind that was once behind, and others.
     "unet-64x64-b2-f16": Workload(diffusion_unet, channels_last=True),
+    "vae-decoder-64x64-b1-f16": Workload(diffusion_decoder, channels_last=True),
     "vit_l_16-b8-f16": network("vit_l_16", 8),
     "dinov2-b14-518-b4-f16": Workload(lambda: timm_model("vit_base_patch14_dinov2", 4, 518)),
     "llama3-8b-8layers-prefill2048-b1-bf16": Workload(lambda: bench_decoder(1, 0, 2048)),
@@ -172,4 +201,5 @@ WORKLOADS = {
     "sam-vit-b-1024-b1-f16": Workload(segmentation_encoder),
     "cspdarknet53-640-b1-f16": Workload(lambda: timm_model("cspdarknet53", 1, 640), channels_last=True),
     "whisper-base-encoder-b1-f16": Workload(speech_encoder),
+    "wav2vec2-base-5s-b1-f16": Workload(speech_features),
 }
