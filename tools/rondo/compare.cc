@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "tools/rondo/command_output.h"
@@ -9,6 +10,7 @@
 #include "tools/rondo/json_parts.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/onnxruntime_values.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/random_inputs.h"
 #include "tools/rondo/reference_plan.h"
@@ -65,6 +67,10 @@ class CompareCommand : public Command {
                 "the greatest error of a float, over the larger of its magnitude and its tensor's root mean "
                 "square; default by the coarsest type of both plans: f32 5e-4, f16 and tf32 0.06, bf16 0.25")
         .Flag("--bisect", &bisect_, "name the ONNX nodes that the wrong kernel computes wrongly")
+        .Flag("--onnxruntime", &onnxruntime_, "the reference is the model as ONNX Runtime computes it")
+        .NotTogether("--onnxruntime", "--bisect")
+        .Text("--python", &python_, "with --onnxruntime: a Python with numpy, onnx and onnxruntime (python3)",
+              "F")
         .Flag("--all", &all_, "list every value that was compared")
         .Integer(
             "--held", &held_, 0, int64_t{1} << 40,
@@ -90,6 +96,7 @@ class CompareCommand : public Command {
     if (!program.ok()) return out_.Fail("compare", program.status());
     plan_ = {&(*loaded)->session, *program, {}};
 
+    if (onnxruntime_) return CompareWithOnnxRuntime(*given, (*loaded)->runs_on());
     TemporaryFile temporary;
     std::string path = files_[0];
     if (std::filesystem::path(path).extension() == ".onnx") {
@@ -112,7 +119,7 @@ class CompareCommand : public Command {
                      {"runs_on", ToJson((*loaded)->runs_on())},
                      {"reference", files_[0]},
                      {"reference_runs_on", ToJson((*reference)->runs_on())}};
-    return Compare();
+    return Compare([&](const CompareOptions& options) { return CompareValues(plan_, believed_, options); });
   }
 
  private:
@@ -174,13 +181,37 @@ class CompareCommand : public Command {
     return Status::Ok();
   }
 
-  int Compare() {
+  int CompareWithOnnxRuntime(const std::vector<Tensor>& given, const RunsOn& runs_on) {
+    plan_.inputs = RandomInputs(plan_.plan(), plan_.program, given, static_cast<uint64_t>(seed_));
+    std::vector<Tensor> inputs = plan_.inputs;
+    for (const Port& port : plan_.plan().programs[plan_.program].inputs) {
+      if (!port.is_state || std::any_of(inputs.begin(), inputs.end(),
+                                        [&](const Tensor& tensor) { return tensor.name == port.name; }))
+        continue;
+      const Buffer& buffer = plan_.plan().buffers[port.buffer];
+      Result<Tensor> zeros = TensorOf(plan_.plan(), port.buffer, std::vector<uint8_t>(buffer.bytes));
+      if (!zeros.ok()) return out_.Fail("compare", zeros.status());
+      zeros->name = port.name;
+      inputs.push_back(zeros.Take());
+    }
+    Result<OnnxRuntime> runtime = OnnxRuntime::Open(python_, files_[0], inputs);
+    if (!runtime.ok()) return out_.Fail("compare", runtime.status());
+    out_.object() = {{"plan", files_[1]}, {"runs_on", ToJson(runs_on)}, {"reference", files_[0]}};
+    const int status = Compare([&](const CompareOptions& options) {
+      return CompareNamedValues(
+          plan_, [&](const std::vector<std::string>& names) { return runtime->Values(names); }, options);
+    });
+    out_.object()["onnxruntime"] = runtime->version();
+    return status;
+  }
+
+  int Compare(const std::function<Result<ValueComparison>(const CompareOptions&)>& compare) {
     CompareOptions options;
     options.tolerance = tolerance_;
     options.held = static_cast<uint64_t>(held_) << 20;
     Progress progress(&out_);
     options.progress = [&](size_t done, size_t of) { progress.Show("%zu of %zu values ...", done, of); };
-    Result<ValueComparison> comparison = CompareValues(plan_, believed_, options);
+    Result<ValueComparison> comparison = compare(options);
     progress.Clear();
     if (!comparison.ok()) return out_.Fail("compare", comparison.status());
     if (comparison->values.empty()) {
@@ -309,10 +340,10 @@ class CompareCommand : public Command {
   }
 
   std::vector<std::string> files_, inputs_;
-  std::string program_, keep_;
+  std::string program_, keep_, python_ = "python3";
   double tolerance_ = 0;
   int64_t seed_ = 1, held_ = 256;
-  bool bisect_ = false, all_ = false;
+  bool bisect_ = false, all_ = false, onnxruntime_ = false;
   LoadOptions load_, reference_;
   ComparedProgram plan_, believed_;
   CommandOutput out_;

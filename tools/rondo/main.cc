@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
     {"compare", "Find where a plan's values first differ from a model's or another plan's",
      "  rondo compare model.onnx model.rondo\n"
      "  rondo compare model.onnx model.rondo --bisect --input x=x.npy\n"
+     "  rondo compare model.onnx model.rondo --onnxruntime --python build/venv/bin/python\n"
      "  rondo compare f32.rondo bf16.rondo --all\n"
      "  rondo compare model.rondo model.rondo --driver cuda --reference-driver host\n",
      rondo::tools::MakeCompareCommand},

@@ -42,18 +42,23 @@ class Keys {
   std::map<std::pair<std::string, uint32_t>, uint32_t> counts_;
 };
 
-std::vector<int64_t> DimsOf(const Buffer& buffer) {
-  std::vector<int64_t> dims(buffer.shape.begin(), buffer.shape.end());
+std::vector<int64_t> DimsOf(const Shape& shape) {
+  std::vector<int64_t> dims(shape.begin(), shape.end());
   std::erase(dims, 1);
   return dims;
 }
 
+bool IsDense(const Buffer& x) {
+  return x.bytes == static_cast<uint64_t>(x.shape.elements() * ByteSize(x.dtype)) && x.bytes > 0;
+}
+
 // Whether both hold the same elements in the same order.
+bool Comparable(const Buffer& a, const Tensor& b) {
+  return IsDense(a) && DimsOf(a.shape) == DimsOf(b.shape) && IsFloat(a.dtype) == IsFloat(b.dtype);
+}
 bool Comparable(const Buffer& a, const Buffer& b) {
-  const auto dense = [](const Buffer& x) {
-    return x.bytes == static_cast<uint64_t>(x.shape.elements() * ByteSize(x.dtype)) && x.bytes > 0;
-  };
-  return dense(a) && dense(b) && DimsOf(a) == DimsOf(b) && IsFloat(a.dtype) == IsFloat(b.dtype);
+  return IsDense(a) && IsDense(b) && DimsOf(a.shape) == DimsOf(b.shape) &&
+         IsFloat(a.dtype) == IsFloat(b.dtype);
 }
 
 std::vector<StepValue> ValuesOf(const ComparedProgram& side) {
@@ -87,6 +92,12 @@ std::vector<ComparedValue> Pair(const ComparedProgram& plan, const ComparedProgr
   return pairs;
 }
 
+void Judge(const Tensor& got, const Tensor& want, double tolerance, ComparedValue* value) {
+  value->error = ErrorOf(got, want);
+  value->tolerance = ToleranceOf(want.dtype, tolerance);
+  value->elsewhere = value->differs() && Agree(Sorted(got), Sorted(want), value->tolerance);
+}
+
 // Compares `values`, whose reference's are held all at once.
 Status CompareSome(const ComparedProgram& plan, const ComparedProgram& reference, double tolerance,
                    Span<ComparedValue> values) {
@@ -107,9 +118,31 @@ Status CompareSome(const ComparedProgram& plan, const ComparedProgram& reference
     RONDO_ASSIGN_OR_RETURN(const Tensor want,
                            TensorOf(reference.plan(), value.reference.buffer, held[value.reference.buffer]));
     RONDO_ASSIGN_OR_RETURN(const Tensor got, TensorOf(plan.plan(), at.buffer, std::move(bytes)));
-    value.error = ErrorOf(got, want);
-    value.tolerance = ToleranceOf(want.dtype, tolerance);
-    value.elsewhere = value.differs() && Agree(Sorted(got), Sorted(want), value.tolerance);
+    Judge(got, want, tolerance, &value);
+    return Status::Ok();
+  });
+}
+
+// The same beside tensors of the model's values.
+Status CompareTensors(const ComparedProgram& plan, const std::vector<Tensor>& wanted, double tolerance,
+                      Span<const StepValue> here, ValueComparison* comparison) {
+  std::map<std::string_view, const Tensor*> by_name;
+  for (const Tensor& tensor : wanted) by_name[tensor.name] = &tensor;
+  std::vector<StepValue> known;
+  for (const StepValue& value : here) {
+    const Buffer& buffer = plan.plan().buffers[value.buffer];
+    const auto found = by_name.find(buffer.name);
+    if (found != by_name.end() && Comparable(buffer, *found->second)) {
+      known.push_back(value);
+    } else {
+      ++comparison->alone;
+    }
+  }
+  return plan.Run(known, [&](const StepValue& at, std::vector<uint8_t> bytes) {
+    RONDO_ASSIGN_OR_RETURN(const Tensor got, TensorOf(plan.plan(), at.buffer, std::move(bytes)));
+    ComparedValue value{at, {}, {}, 0, false};
+    Judge(got, *by_name.at(plan.plan().buffers[at.buffer].name), tolerance, &value);
+    comparison->values.push_back(value);
     return Status::Ok();
   });
 }
@@ -234,6 +267,29 @@ Result<ValueComparison> CompareValues(const ComparedProgram& plan, const Compare
     ++comparison.runs;
     first = end;
     if (options.progress) options.progress(first, values.size());
+  }
+  return comparison;
+}
+
+Result<ValueComparison> CompareNamedValues(const ComparedProgram& plan, const NamedValues& reference,
+                                           const CompareOptions& options) {
+  ValueComparison comparison;
+  const double tolerance = options.tolerance > 0 ? options.tolerance : ToleranceOf(plan.plan(), plan.program);
+  const std::vector<StepValue> all = ValuesOf(plan);
+  for (size_t first = 0; first < all.size();) {
+    size_t end = first;
+    std::vector<std::string> names;
+    for (uint64_t held = 0; end < all.size(); ++end) {
+      const Buffer& buffer = plan.plan().buffers[all[end].buffer];
+      held += buffer.bytes;
+      if (held > options.held && end > first) break;
+      if (!buffer.name.empty()) names.emplace_back(buffer.name);
+    }
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, reference(names));
+    RONDO_RETURN_IF_ERROR(CompareTensors(plan, wanted, tolerance, {&all[first], end - first}, &comparison));
+    ++comparison.runs;
+    first = end;
+    if (options.progress) options.progress(first, all.size());
   }
   return comparison;
 }

@@ -53,6 +53,13 @@ struct CompareOptions {
 Result<ValueComparison> CompareValues(const ComparedProgram& plan, const ComparedProgram& reference,
                                       const CompareOptions& options);
 
+// The values of those of `names` that the model computes, by name; in any order.
+using NamedValues = std::function<Result<std::vector<Tensor>>(const std::vector<std::string>& names)>;
+// The same beside another program's values of the model's, which have no steps: those of
+// ComparedValue::reference are none.
+Result<ValueComparison> CompareNamedValues(const ComparedProgram& plan, const NamedValues& reference,
+                                           const CompareOptions& options);
+
 // Where values first come apart.
 struct FirstDifference {
   const ComparedValue* value = nullptr;  // null: nothing that matters differs
