@@ -91,8 +91,9 @@ class FlightDevice : public ForwardingDevice {
 
   Status BeginRecord(Stream* stream) override {
     const std::lock_guard lock(mutex_);
+    RONDO_RETURN_IF_ERROR(inner_->BeginRecord(stream));
     if (recording_++ == 0) recorded_.clear();
-    return inner_->BeginRecord(stream);
+    return Status::Ok();
   }
   Result<Graph*> EndRecord(Stream* stream) override {
     Result<Graph*> graph = inner_->EndRecord(stream);
@@ -232,8 +233,10 @@ void FlightDriver::AbortCollectives(Collectives* collectives, const Status& why,
   {
     const std::lock_guard lock(mutex_);
     const uint64_t text = file_->Text(why.message());
-    for (const Part& part : collectives_[collectives])
-      file_->Add(part.device, Kind::kAbort, 0, kNone, 0, text);
+    const auto found = collectives_.find(collectives);
+    if (found != collectives_.end()) {
+      for (const Part& part : found->second) file_->Add(part.device, Kind::kAbort, 0, kNone, 0, text);
+    }
   }
   inner_->AbortCollectives(collectives, why, wait);
 }
