@@ -16,7 +16,7 @@ NodeId NumberOf(Builder& b, const DataSizedDim& space) {
 // x with its real places first, in their order, and zeros behind them.
 NodeId RealFirst(Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number) {
   const Shape shape = b.shape(x);
-  const NodeId earlier = CumulativeSum(b, data_sizes::Count(b, space.real), 0, true);
+  const NodeId earlier = b.Reshape(CountBefore(b, b.Reshape(space.real, {1, space.length})), {space.length});
   const NodeId behind = b.Add(b.Expand(number, {space.length}), b.Sub(b.Iota({space.length}, 0), earlier));
   const NodeId place = b.Select(space.real, earlier, behind);
   const NodeId zero = b.Scalar(b.dtype(x), 0);

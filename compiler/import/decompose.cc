@@ -274,6 +274,27 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
   return b.Transpose(b.ReshapeTo(sums, sizes), back);
 }
 
+NodeId CountBefore(Builder& b, NodeId x) {
+  constexpr int64_t kBlock = 128;  // every number up to it is exact in bf16
+  const int64_t rows = b.shape(x)[0], n = b.shape(x)[1], blocks = (n + kBlock - 1) / kBlock;
+  if (n <= kBlock / 4 || !b.SizeOf(x, 1).known()) return CumulativeSum(b, b.Cast(x, DType::kI64), 1, true);
+  std::vector<double> earlier;
+  for (int64_t i = 0; i < kBlock; ++i) {
+    for (int64_t j = 0; j < kBlock; ++j) earlier.push_back(i < j ? 1 : 0);
+  }
+  const NodeId padded =
+      b.PadConstant(b.Cast(x, DType::kF32), b.Scalar(DType::kF32, 0), {0, 0}, {0, blocks * kBlock - n});
+  const NodeId whole = b.Reshape(padded, {rows, blocks, kBlock});
+  const NodeId inside =
+      b.MatMul(b.Reshape(padded, {rows * blocks, kBlock}), b.Floats(DType::kF32, {kBlock, kBlock}, earlier));
+  const NodeId total = b.Cast(b.Reduce(ReduceKind::kSum, whole, {2}, false), DType::kI64);
+  const NodeId before = b.Unsqueeze(CumulativeSum(b, total, 1, true), 2);
+  // Rounded, should the matmul's constant be quantised.
+  const NodeId own = b.Cast(b.BinaryScalar(TapeOp::kAdd, inside, 0.5), DType::kI64);
+  const NodeId all = b.Add(b.Reshape(own, {rows, blocks, kBlock}), b.Expand(before, {rows, blocks, kBlock}));
+  return b.Slice(b.Reshape(all, {rows, blocks * kBlock}), 1, 0, 1, n);
+}
+
 NodeId RotatePairs(Builder& b, NodeId x, NodeId cosine, NodeId sine, bool interleaved) {
   Shape shape = b.shape(x);
   int last = shape.rank - 1;

@@ -63,6 +63,9 @@ NodeId Clamp(ir::Builder& b, NodeId x, double low, double high);
 
 // Running sums along `axis`; those before each element only if `exclusive`.
 NodeId CumulativeSum(ir::Builder& b, NodeId x, int axis, bool exclusive);
+// Of rows x, bool [rows, n]: how many elements before each are true, i64 [rows, n]. Quicker than a
+// cumulative sum where rows are long: blocks are counted by matmuls.
+NodeId CountBefore(ir::Builder& b, NodeId x);
 
 // Of rows x [rows, n]: which elements are among the k largest of their row (bool). Of equal ones the first
 // counts as larger.

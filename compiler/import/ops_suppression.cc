@@ -50,6 +50,152 @@ NodeId LieOver(Builder& b, const Corners& all, const Corners& one, NodeId thresh
                   b.Binary(TapeOp::kLess, threshold, b.Div(intersection, both)));
 }
 
+// What a class chooses from, in any order: boxes by number, i64, and their scores, -infinity where there is
+// none, both [batches, classes, number]; and their corners, [batches, 1 or classes, number].
+struct Candidates {
+  NodeId boxes, scores;
+  Corners corners;
+};
+
+// What is chosen, [rounds, batches, classes, 1]: the number of a box, and whether there was one. `more`: one
+// is left behind the last round, bool [].
+struct Chosen {
+  NodeId box, found, more;
+};
+
+NodeId NoScore(Builder& b) { return b.Scalar(DType::kF32, -std::numeric_limits<double>::infinity()); }
+
+// `x` [batches, 1 or classes, number] at the numbers `which` [batches, classes, places] of each class.
+NodeId OfClasses(Builder& b, NodeId x, NodeId which) {
+  const Shape each = b.shape(which);
+  const int64_t classes = b.shape(x)[1], number = b.shape(x)[2];
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(each);
+  attrs.map.steps[0].strides[0] = classes * number;
+  attrs.map.steps[0].strides[1] = classes == 1 ? 0 : number;
+  attrs.map.steps[0].strides[2] = 0;
+  attrs.dims = {{1, number, false}};
+  return b.IndexedRead(x, {which}, attrs, each);
+}
+
+Corners OfClasses(Builder& b, const Corners& x, NodeId which) {
+  const auto own = [&](NodeId corner) { return OfClasses(b, corner, which); };
+  return {own(x.low_y), own(x.low_x), own(x.high_y), own(x.high_x), own(x.area)};
+}
+
+// Round after round the best of each class, of equal ones the first box; behind a round in which no class has
+// one there is nothing. `all`: corners by box. False within another loop.
+bool Choose(Builder& b, const Candidates& given, const Corners& all, NodeId threshold, int64_t rounds,
+            Chosen* chosen) {
+  const NodeId none = NoScore(b), no = b.Ints(DType::kBool, Shape{}, {0});
+  const int64_t boxes = b.shape(all.area)[2];
+  const NodeId last_box = b.Scalar(DType::kI64, static_cast<double>(boxes - 1));
+  struct Best {
+    NodeId box, found;
+  };
+  const auto best_of = [&](NodeId scores) {
+    const NodeId best = b.Reduce(ir::ReduceKind::kMax, scores, {2}, true);
+    const NodeId own = b.Select(b.Binary(TapeOp::kEqual, scores, best), given.boxes, last_box);
+    return Best{b.Reduce(ir::ReduceKind::kMin, own, {2}, true), b.Binary(TapeOp::kLess, none, best)};
+  };
+  const auto any = [&](NodeId x) { return b.Reduce(ir::ReduceKind::kMax, x, {0, 1, 2}, false); };
+  const Best first = best_of(given.scores);
+  ir::LoopMaker maker(&b, rounds);
+  const NodeId alive = maker.Carried(any(first.found)), left = maker.Carried(given.scores),
+               box = maker.Carried(first.box);
+  const NodeId gone = b.Binary(TapeOp::kBitOr, LieOver(b, given.corners, OfClasses(b, all, box), threshold),
+                               b.Binary(TapeOp::kEqual, given.boxes, box));
+  const NodeId rest = b.Select(alive, b.Select(gone, none, left), left);
+  const Best best = best_of(rest);
+  const NodeId next = b.Select(alive, best.box, b.Scalar(DType::kI64, 0)),
+               found = b.Select(alive, best.found, no);
+  std::vector<NodeId> last, rows;
+  if (!maker.Finish({any(found), rest, next}, {{next, false}, {found, false}}, &last, &rows)) return false;
+  const auto all_rounds = [&](NodeId x, NodeId others) {
+    return b.Concat({b.Unsqueeze(x, 0), b.Slice(others, 0, 0, 1, rounds - 1)}, 0);
+  };
+  *chosen = {all_rounds(first.box, rows[0]), all_rounds(first.found, rows[1]), last[0]};
+  return true;
+}
+
+// The numbers of the first `most` elements of each class that are true, of x [batches, classes, number], and
+// 0 behind them: i64 [batches, classes, most]. `count`: how many are true, i64 [batches, classes, 1].
+NodeId FirstTrue(Builder& b, NodeId x, int64_t most, NodeId* count) {
+  const Shape shape = b.shape(x);
+  const int64_t rows = shape[0] * shape[1];
+  const NodeId end = b.Scalar(DType::kI64, static_cast<double>(most));
+  const NodeId before = b.Reshape(CountBefore(b, b.Reshape(x, {rows, shape[2]})), shape);
+  const NodeId is_first = b.Binary(TapeOp::kBitAnd, x, b.Binary(TapeOp::kLess, before, end));
+  // The others stand behind the first, each at its own place.
+  const NodeId place = b.Select(is_first, before, b.Add(b.Iota(shape, 2), end));
+  const Shape table{shape[0], shape[1], most + shape[2]};
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(shape);
+  attrs.map.steps[0].strides[0] = table[1] * table[2];
+  attrs.map.steps[0].strides[1] = table[2];
+  attrs.map.steps[0].strides[2] = 0;
+  attrs.dims = {{1, table[2], false}};
+  attrs.may_collide = false;
+  const NodeId nothing = b.Expand(b.Scalar(DType::kI32, 0), table);
+  const NodeId numbers = b.IndexedWrite(nothing, b.Cast(b.Iota(shape, 2), DType::kI32), {place}, attrs);
+  *count = b.Reduce(ir::ReduceKind::kSum, b.Cast(x, DType::kI64), {2}, true);
+  return b.Cast(b.Slice(numbers, 2, 0, 1, most), DType::kI64);
+}
+
+// `few` numbers [batches, classes, 1] are at most `most`: bool [].
+NodeId AtMost(Builder& b, NodeId few, int64_t most) {
+  return b.Binary(TapeOp::kLess, b.Reduce(ir::ReduceKind::kMax, few, {0, 1, 2}, false),
+                  b.Scalar(DType::kI64, static_cast<double>(most + 1)));
+}
+
+// Candidates of each class, where none has more than `most`. `fit`: so it is, bool [].
+Candidates FewOf(Builder& b, const Candidates& all, int64_t most, NodeId* fit) {
+  constexpr int64_t kBlock = 16;
+  const Shape shape = b.shape(all.scores);
+  const NodeId none = NoScore(b);
+  // First the blocks that hold one, since most hold none; then those in them. Block i has the boxes i, i +
+  // blocks, i + 2 * blocks and so on.
+  const int64_t blocks = (shape[2] + kBlock - 1) / kBlock;
+  const NodeId padded = b.PadConstant(all.scores, none, {0, 0, 0}, {0, 0, blocks * kBlock - shape[2]});
+  const NodeId greatest =
+      b.Reduce(ir::ReduceKind::kMax, b.Reshape(padded, {shape[0], shape[1], kBlock, blocks}), {2}, false);
+  NodeId full = kNoNode, count = kNoNode;
+  const NodeId used = FirstTrue(b, b.Binary(TapeOp::kLess, none, greatest), most, &full);
+  const Shape cube{shape[0], shape[1], most, kBlock}, flat{shape[0], shape[1], most * kBlock};
+  const NodeId within = b.BinaryScalar(TapeOp::kMul, b.Iota(cube, 3), static_cast<double>(blocks));
+  const NodeId places = b.Reshape(b.Add(within, b.Expand(b.Unsqueeze(used, 3), cube)), flat);
+  const NodeId is_used = b.Binary(TapeOp::kLess, b.Iota(cube, 2), b.Expand(b.Unsqueeze(full, 3), cube));
+  const NodeId scores = b.Select(b.Reshape(is_used, flat), OfClasses(b, padded, places), none);
+  const NodeId chosen = FirstTrue(b, b.Binary(TapeOp::kLess, none, scores), most, &count);
+  *fit = b.Binary(TapeOp::kBitAnd, AtMost(b, full, most), AtMost(b, count, most));
+  const Shape own{shape[0], shape[1], most};
+  const NodeId is_real = b.Binary(TapeOp::kLess, b.Iota(own, 2), b.Expand(count, own));
+  const NodeId boxes = b.Select(is_real, OfClasses(b, places, chosen), b.Scalar(DType::kI64, 0));
+  return {boxes, b.Select(is_real, OfClasses(b, scores, chosen), none), OfClasses(b, all.corners, boxes)};
+}
+
+// So many candidates of a class are chosen from by themselves where no class has more, of at least so many
+// boxes.
+constexpr int64_t kFewCandidates = 64, kManyBoxes = 2048;
+
+// Where few scores are above the threshold, those are put together first: a round then costs what they do,
+// and not what all boxes do.
+bool ChooseQuickly(Builder& b, const Candidates& all, NodeId threshold, int64_t rounds, Chosen* chosen) {
+  if (!Choose(b, all, all.corners, threshold, rounds, chosen)) return false;
+  if (b.shape(all.scores)[2] < kManyBoxes) return true;
+  NodeId fit = kNoNode;
+  Chosen few;
+  const Candidates first = FewOf(b, all, kFewCandidates, &fit);
+  if (!Choose(b, first, all.corners, threshold, std::min(rounds, kFewCandidates), &few)) return false;
+  const auto either = [&](NodeId of_few, NodeId of_all) {
+    const std::vector<int64_t> missing = {b.shape(of_all)[0] - b.shape(of_few)[0], 0, 0, 0};
+    return b.Select(fit, b.PadConstant(of_few, b.Scalar(b.dtype(of_few), 0), {0, 0, 0, 0}, missing), of_all);
+  };
+  *chosen = {either(few.box, chosen->box), either(few.found, chosen->found),
+             b.Select(fit, few.more, chosen->more)};
+  return true;
+}
+
 // boxes [batches, boxes, 4], scores [batches, classes, boxes], then how many boxes of a class at most, and
 // the two thresholds. The places are rounds of classes of batches, those real in which a box was left.
 Status NonMaxSuppression(OpContext& c) {
@@ -74,37 +220,12 @@ Status NonMaxSuppression(OpContext& c) {
   }
   const auto scalar = [&](int i) { return c.Has(i) ? b.Reshape(c.In(i), Shape{}) : kNoNode; };
   const NodeId threshold = c.Has(3) ? scalar(3) : b.Scalar(DType::kF32, 0), least = scalar(4);
-  const NodeId none = b.Scalar(DType::kF32, -std::numeric_limits<double>::infinity());
+  const NodeId none = NoScore(b);
   const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, c.In(1));  // NaN is not
-  const NodeId first = b.Select(above, c.In(1), none);
-  const Corners all = CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0);
-
-  ir::LoopMaker maker(&b, rounds);
-  // A round that finds no box of any class is the last.
-  const NodeId alive = maker.Carried(b.Ints(DType::kBool, Shape{}, {1})), left = maker.Carried(first),
-               no = b.Ints(DType::kBool, Shape{}, {0});
-  const NodeId which = b.Reduce(ir::ReduceKind::kArgMax, left, {2}, true);
-  const Shape each = b.shape(which);
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(each);
-  attrs.map.steps[0].strides[0] = scores[2];
-  attrs.map.steps[0].strides[1] = attrs.map.steps[0].strides[2] = 0;
-  attrs.dims = {{1, scores[2], false}};
-  const auto own = [&](NodeId x) { return b.IndexedRead(x, {which}, attrs, each); };
-  ir::IndexedAttrs of_scores = attrs;
-  of_scores.map.steps[0].strides[0] = scores[1] * scores[2];
-  of_scores.map.steps[0].strides[1] = scores[2];
-  const NodeId best = b.IndexedRead(left, {which}, of_scores, each);
-  const Corners one = {own(all.low_y), own(all.low_x), own(all.high_y), own(all.high_x), own(all.area)};
-  const NodeId chosen = b.Binary(TapeOp::kEqual, b.Iota(scores, 2), b.Expand(which, scores));
-  const NodeId gone = b.Binary(TapeOp::kBitOr, LieOver(b, all, one, threshold), chosen);
-  const NodeId found = b.Binary(TapeOp::kLess, none, best);
-  const NodeId any = b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, best, {0, 1, 2}, false));
-  std::vector<NodeId> last, rows;
-  if (!maker.Finish(
-          {b.Select(alive, any, no), b.Select(alive, b.Select(gone, none, left), left)},
-          {{b.Select(alive, which, b.Scalar(DType::kI64, 0)), false}, {b.Select(alive, found, no), false}},
-          &last, &rows))
+  const Candidates all{b.Iota(scores, 2), b.Select(above, c.In(1), none),
+                       CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0)};
+  Chosen chosen;
+  if (!ChooseQuickly(b, all, threshold, rounds, &chosen))
     return Status::Error(Code::kUnsupported, "it stands in a loop");
 
   const int64_t classes = scores[0] * scores[1], places = classes * rounds;
@@ -112,18 +233,14 @@ Status NonMaxSuppression(OpContext& c) {
     return b.Reshape(b.Transpose(x, {1, 2, 0, 3}), {places, 1});
   };
   const Shape cube{scores[0], scores[1], rounds};
-  NodeId selected = b.Concat(
-      {b.Reshape(b.Iota(cube, 0), {places, 1}), b.Reshape(b.Iota(cube, 1), {places, 1}), in_order(rows[0])},
-      1);
+  NodeId selected = b.Concat({b.Reshape(b.Iota(cube, 0), {places, 1}),
+                              b.Reshape(b.Iota(cube, 1), {places, 1}), in_order(chosen.box)},
+                             1);
   auto space = std::make_shared<DataSizedDim>();
   space->source = c.b.sources().empty() ? c.proto.op_type() : c.b.sources()[0];
   space->length = places;
-  space->real = b.Reshape(in_order(rows[1]), {places});
-  if (rounds < wanted) {
-    const NodeId more =
-        b.Binary(TapeOp::kLess, none, b.Reduce(ir::ReduceKind::kMax, last[1], {0, 1, 2}, false));
-    selected = data_sizes::Checked(b, selected, data_sizes::Count(b, more));
-  }
+  space->real = b.Reshape(in_order(chosen.found), {places});
+  if (rounds < wanted) selected = data_sizes::Checked(b, selected, data_sizes::Count(b, chosen.more));
   c.SetValue(0, data_sizes::WithDim(selected, space, 0));
   return Status::Ok();
 }

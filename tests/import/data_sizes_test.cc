@@ -1,4 +1,5 @@
 // Outputs whose size data decide, loops that data end, and the bounds that people give of them.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -99,6 +100,77 @@ TEST(DataSizes, BoxesThatLieOverBetterOnesGo) {
     if (most == 1) expected = {0, 0, 1, 0, 1, 3};
     EXPECT_EQ(Doubles((*out)[0].begin(), (*out)[0].begin() + static_cast<int64_t>(3 * found)), expected)
         << most;
+  }
+}
+
+// Greedy, box after box: what the operator says. Boxes are corners; rows are of 4 and of `boxes` numbers.
+Doubles Suppressed(const Doubles& boxes, const Doubles& scores, int64_t classes, int64_t number, int64_t most,
+                   float overlap, float least) {
+  const auto at = [&](int64_t box, int k) {
+    return static_cast<float>(boxes[static_cast<size_t>(4 * box + k)]);
+  };
+  const auto lies_over = [&](int64_t a, int64_t b) {
+    float shared = 1, areas[2] = {1, 1};
+    for (int k = 0; k < 2; ++k) {
+      shared *= std::max(0.0f, std::min(at(a, k + 2), at(b, k + 2)) - std::max(at(a, k), at(b, k)));
+      areas[0] *= at(a, k + 2) - at(a, k);
+      areas[1] *= at(b, k + 2) - at(b, k);
+    }
+    return shared / (areas[0] + areas[1] - shared) > overlap;
+  };
+  Doubles selected;
+  for (int64_t c = 0; c < classes; ++c) {
+    std::vector<int64_t> order, kept;
+    const auto score = [&](int64_t box) { return scores[static_cast<size_t>(c * number + box)]; };
+    for (int64_t box = 0; box < number; ++box) {
+      if (static_cast<float>(score(box)) > least) order.push_back(box);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score(a) > score(b); });
+    for (const int64_t box : order) {
+      if (static_cast<int64_t>(kept.size()) < most &&
+          std::none_of(kept.begin(), kept.end(), [&](int64_t other) { return lies_over(box, other); })) {
+        kept.push_back(box);
+        selected.insert(selected.end(), {0, static_cast<double>(c), static_cast<double>(box)});
+      }
+    }
+  }
+  return selected;
+}
+
+// Of many boxes, few above the threshold are put together first; where a class has more, all are looked at.
+TEST(DataSizes, BoxesAboveTheThresholdAreTheSameHoweverManyThereAre) {
+  constexpr int64_t kBoxes = 2100, kClasses = 2, kMost = 12;
+  ModelMaker m;
+  m.Input("boxes", {1, kBoxes, 4});
+  m.Input("scores", {1, kClasses, kBoxes});
+  m.Ints("most", {kMost});
+  m.Floats("overlap", {1}, {0.5f});
+  m.Floats("least", {1}, {0.5f});
+  m.Node("NonMaxSuppression", {"boxes", "scores", "most", "overlap", "least"}, {"selected"});
+  m.Output("selected");
+  const auto all = Import(m), five = Bounded(m, "NonMaxSuppression_selected", 5);
+  uint64_t state = 1;
+  const auto draw = [&](int64_t below) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>(state >> 33) % below;
+  };
+  for (const int64_t above : {0, 3, 63, 64, 65, 700}) {
+    Doubles boxes, scores(kClasses * kBoxes);
+    for (int64_t i = 0; i < kBoxes; ++i) {
+      const auto y = static_cast<double>(draw(12)), x = static_cast<double>(draw(3));
+      boxes.insert(boxes.end(), {y, x, y + 4 + static_cast<double>(draw(3)), x + 4});
+    }
+    for (double& score : scores) score = static_cast<double>(draw(8)) / 16;  // none
+    for (int64_t i = 0; i < above; ++i)  // as many in the second class; ties are frequent
+      scores[static_cast<size_t>(kBoxes + (i * 37 + 5) % kBoxes)] =
+          0.5 + static_cast<double>(1 + draw(6)) / 16;
+    if (above > 0) scores[0] = 0.75;
+    const Doubles expected = Suppressed(boxes, scores, kClasses, kBoxes, kMost, 0.5f, 0.5f);
+    const auto out = RunOf(all, {boxes, scores});
+    ASSERT_TRUE(out);
+    ASSERT_EQ((*out)[1][0] * 3, static_cast<double>(expected.size())) << above;
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), (*out)[0].begin())) << above;
+    EXPECT_EQ(RunOf(five, {boxes, scores}).has_value(), expected.size() <= 3 * 6) << above;
   }
 }
 
