@@ -165,6 +165,39 @@ Status DataSizedCompress(OpContext& c, NodeId x, int axis) {
   return Status::Ok();
 }
 
+Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
+  ir::Builder& b = c.b;
+  const int64_t n = c.shape(0)[axis];
+  const bool forward = step > 0;
+  // An end as it counts: from behind where it is negative, and within the axis (-1 is before its first).
+  const auto end = [&](int i, int64_t least, int64_t most) {
+    const NodeId given = b.Reshape(b.Cast(c.In(i), DType::kI64), Shape{});
+    const NodeId negative = b.Binary(TapeOp::kLess, given, b.Scalar(DType::kI64, 0));
+    const NodeId wrapped =
+        b.Select(negative, b.BinaryScalar(TapeOp::kAdd, given, static_cast<double>(n)), given);
+    return b.Expand(Clamp(b, wrapped, static_cast<double>(least), static_cast<double>(most)), {n});
+  };
+  const NodeId first = forward ? end(1, 0, n) : end(1, -1, n - 1);
+  const NodeId behind = forward ? end(2, 0, n) : end(2, -1, n - 1);
+  // Places are elements in the order in which they are taken.
+  const NodeId places = b.Iota({n}, 0);
+  const NodeId element = forward ? places : b.Sub(b.Scalar(DType::kI64, static_cast<double>(n - 1)), places);
+  const NodeId from = forward ? b.Sub(element, first) : b.Sub(first, element);
+  const NodeId to = forward ? b.Sub(behind, element) : b.Sub(element, behind);
+  const NodeId zero = b.Scalar(DType::kI64, 0);
+  const double stride = static_cast<double>(std::min(forward ? step : -(step + 1) + 1, n));
+  const NodeId within =
+      b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kLessEqual, zero, from), b.Binary(TapeOp::kLess, zero, to));
+  const NodeId met = b.Binary(TapeOp::kEqual, b.BinaryScalar(TapeOp::kMod, from, stride), zero);
+  auto space = std::make_shared<DataSizedDim>();
+  space->source = NodeText(c);
+  space->length = n;
+  space->real = b.Binary(TapeOp::kBitAnd, within, met);
+  const NodeId x = forward ? c.In(0) : b.Slice(c.In(0), axis, n - 1, -1, n);
+  c.SetValue(0, data_sizes::WithDim(x, space, axis));
+  return Status::Ok();
+}
+
 Status DataSizedRange(OpContext& c) {
   ir::Builder& b = c.b;
   std::vector<int64_t> step;

@@ -48,6 +48,9 @@ struct DataSizeFact {
 Status DataSizedNonZero(OpContext& c);
 // The elements of x along `axis` for which input 1 (bool [n], n at most so many) holds. Output 0 of `c`.
 Status DataSizedCompress(OpContext& c, NodeId x, int axis);
+// The elements of input 0 along `axis` from input 1 on and before input 2, every `step`-th (not 0): the ends,
+// of one axis, are not known. Output 0 of `c`.
+Status DataSizedSlice(OpContext& c, int axis, int64_t step);
 // Whole numbers from input 0 up to input 1, which are not known. Output 0 of `c`.
 Status DataSizedRange(OpContext& c);
 

@@ -133,13 +133,8 @@ Status Importer::Run() {
   Frame frame;
   frame.opsets = Opsets(model_->proto().opset_import());
   if (frame.opsets.count("") != 0) RONDO_RETURN_IF_ERROR(CheckOpset(OpsetFor(frame, "")));
-  if (graph.sparse_initializer_size() != 0) {
-    return Status::Error(Code::kUnsupported,
-                         "sparse initializer \"%.200s\"; sparse tensors are not supported",
-                         graph.sparse_initializer(0).values().name().c_str());
-  }
   Scope scope;
-  for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
+  RONDO_RETURN_IF_ERROR(AddInitializers(graph, &scope));
   RONDO_RETURN_IF_ERROR(AddInputs(&scope));
   if (name_sizes_) name_sizes_(&builder_);
   Names wanted;
@@ -643,7 +638,7 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   RONDO_RETURN_IF_ERROR(allowance_.Check());
   Scope scope;
   scope.parent = scope_;
-  for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
+  RONDO_RETURN_IF_ERROR(AddInitializers(graph, &scope));
   if (static_cast<size_t>(graph.input_size()) != inputs.size()) {
     return Status::Error(Code::kCorrupt, "a subgraph of %d inputs is given %zu", graph.input_size(),
                          inputs.size());

@@ -70,6 +70,7 @@ class Importer : public Host {
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
   using Names = std::unordered_set<std::string>;
 
+  Status AddInitializers(const onnx::GraphProto& graph, Scope* scope);
   Status AddInputs(Scope* scope);
   Status AddSequence(const std::string& name, const onnx::TypeProto& of, Scope* scope);
   Result<ir::Dims> InputShape(const onnx::ValueInfoProto& info, OpenDims* open);

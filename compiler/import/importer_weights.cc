@@ -5,6 +5,7 @@
 #include "compiler/import/importer.h"
 #include "compiler/import/narrow_weight.h"
 #include "compiler/import/shard.h"
+#include "compiler/import/sparse_constant.h"
 #include "compiler/import/synthetic_weight.h"
 #include "core/scalar.h"
 #include "core/synthetic.h"
@@ -47,6 +48,18 @@ std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& valu
     data->synthetic_scale = GreatestOf(value);
   }
   return data;
+}
+
+// Dense ones are read when a node asks for them.
+Status Importer::AddInitializers(const onnx::GraphProto& graph, Scope* scope) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) scope->initializers[tensor.name()] = &tensor;
+  for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer()) {
+    const std::string& name = tensor.values().name();
+    builder_.SetSources({"Initializer \"" + name + "\""});
+    RONDO_ASSIGN_OR_RETURN(const NodeId node, SparseConstant(builder_, *this, tensor));
+    scope->values[name] = Value{node, false, {}};
+  }
+  return Status::Ok();
 }
 
 Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {

@@ -258,6 +258,8 @@ std::optional<ir::Dims> OpContext::NumbersOf(int i) const {
   return numbers;
 }
 
+bool OpContext::DataDecide(int i) const { return !NumbersOf(i) && !EvaluateConstant(b.graph(), In(i)).ok(); }
+
 Result<ir::Dims> OpContext::Sizes(int i) const {
   if (std::optional<ir::Dims> numbers = NumbersOf(i); numbers && !b.sizes()->exact())
     return std::move(*numbers);

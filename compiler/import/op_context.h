@@ -142,6 +142,8 @@ class OpContext {
   // when it depends on the model's inputs, which the error names.
   Result<std::shared_ptr<const ir::ConstantData>> Known(NodeId node) const;
   Result<std::vector<int64_t>> ConstantInts(int i) const;
+  // Whether input `i` is neither constant nor made of sizes.
+  bool DataDecide(int i) const;
   Result<std::vector<double>> ConstantFloats(int i) const;
   // The same of numbers that may be sizes which a run decides.
   Result<ir::Dims> Sizes(int i) const;

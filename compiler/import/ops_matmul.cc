@@ -49,7 +49,13 @@ Status Gemm(OpContext& c) {
   if (c.Int("transB", 0) != 0) w = c.b.Transpose(w, {1, 0});
   RONDO_ASSIGN_OR_RETURN(NodeId y, Product(c, a, w));
   float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
-  if (alpha != 1) y = c.b.BinaryScalar(TapeOp::kMul, y, alpha);
+  // Integers by factors that they do not have: as f64, cut at the end.
+  const bool widens = !IsFloat(c.b.dtype(y)) && (alpha != 1 || beta != 1);
+  const auto times = [&](NodeId x, float by) {
+    if (widens) x = c.b.Cast(x, DType::kF64);
+    return by == 1 ? x : c.b.BinaryScalar(TapeOp::kMul, x, by);
+  };
+  y = times(y, alpha);
   if (c.Has(2) && beta != 0) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
     RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.b.shape(y), c.shape(2)));
@@ -57,10 +63,9 @@ Status Gemm(OpContext& c) {
       return Status::Error(Code::kCorrupt, "C of shape %s does not broadcast to %s", Text(c.shape(2)).c_str(),
                            Text(c.b.shape(y)).c_str());
     }
-    NodeId bias = beta == 1 ? c.In(2) : c.b.BinaryScalar(TapeOp::kMul, c.In(2), beta);
-    y = c.b.Add(y, bias);
+    y = c.b.Add(y, times(c.In(2), beta));
   }
-  return c.Give(y);
+  return c.Give(widens ? c.b.Cast(y, c.dtype(0)) : y);
 }
 
 // x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "compiler/import/data_sizes.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/random.h"
 #include "compiler/import/registry.h"
@@ -171,7 +172,24 @@ std::optional<Shown> ResolveSlice(const ir::Size& n, ir::Size start, ir::Size en
   return Shown{start, FloorDiv(Max(Min(Max(end, 0), n) - Min(start, n), 0) + (step - 1), step)};
 }
 
+// Where data decide the ends of a slice along one axis of known length.
+Status SliceByData(OpContext& c) {
+  int64_t axis = 0, step = 1;
+  for (int i : {3, 4}) {
+    if (!c.Has(i)) continue;
+    RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.ConstantInts(i));
+    if (given.size() != 1 || (i == 4 && given[0] == 0))
+      return Status::Error(Code::kCorrupt, "one start, and %zu axes or steps, or a step of 0", given.size());
+    (i == 3 ? axis : step) = given[0];
+  }
+  RONDO_ASSIGN_OR_RETURN(const int own, c.Axis(axis, c.rank(0)));
+  if (!c.SizeOf(0, own).known() || c.shape(0).elements() == 0) return c.ConstantInts(1).status();
+  return DataSizedSlice(c, own, step);
+}
+
 Status Slice(OpContext& c) {
+  const bool one = c.shape(1) == Shape{1} && c.shape(2) == Shape{1};
+  if (one && (c.DataDecide(1) || c.DataDecide(2))) return SliceByData(c);
   RONDO_ASSIGN_OR_RETURN(const ir::Dims starts, c.Sizes(1));
   RONDO_ASSIGN_OR_RETURN(const ir::Dims ends, c.Sizes(2));
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);

@@ -1,4 +1,4 @@
-// Reads of pictures at fractional places that data decide, bilinearly: RoiAlign, DeformConv.
+// Regions of pictures that data decide: RoiAlign and DeformConv, which read bilinearly, and MaxRoiPool.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -172,6 +172,66 @@ Status RoiAlign(OpContext& c) {
   return c.Give(b.Cast(value, c.dtype(0)));
 }
 
+// Which of `extent` elements each of `bins` covers along one axis, bool [rois, bins, extent]: the bins of
+// whole elements from `start` to `end`, f32 [rois], overlap where an element lies in two.
+NodeId Covered(Builder& b, NodeId start, NodeId end, int64_t bins, int64_t extent) {
+  const int64_t rois = b.shape(start).elements();
+  const Shape each{rois, bins, 1}, all{rois, bins, extent};
+  const auto rounded = [&](NodeId x) {  // halves away from 0
+    const NodeId up = b.Unary(TapeOp::kFloor, b.BinaryScalar(TapeOp::kAdd, x, 0.5)),
+                 down = b.Unary(TapeOp::kCeil, b.BinaryScalar(TapeOp::kAdd, x, -0.5));
+    return b.Reshape(b.Select(b.Binary(TapeOp::kLess, x, b.Scalar(DType::kF32, 0)), down, up), {rois, 1, 1});
+  };
+  const NodeId first = rounded(start);
+  const NodeId length =
+      b.BinaryScalar(TapeOp::kMax, b.BinaryScalar(TapeOp::kAdd, b.Sub(rounded(end), first), 1), 1);
+  const NodeId size = b.BinaryScalar(TapeOp::kDiv, length, static_cast<double>(bins));
+  const NodeId number = b.Cast(b.Iota(each, 1), DType::kF32);
+  const auto edge = [&](TapeOp round, NodeId of) {
+    return b.Expand(b.Add(b.Unary(round, b.Mul(b.Expand(size, each), of)), b.Expand(first, each)), all);
+  };
+  const NodeId at = b.Cast(b.Iota(all, 2), DType::kF32);
+  return b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kLessEqual, edge(TapeOp::kFloor, number), at),
+                  b.Binary(TapeOp::kLess, at, edge(TapeOp::kCeil, b.BinaryScalar(TapeOp::kAdd, number, 1))));
+}
+
+// x [n, c, h, w], regions [rois, 5] (picture, then x, y, x, y): the greatest elements of the bins of each,
+// [rois, c, height, width]; 0 where a bin has none.
+Status MaxRoiPool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
+  const Shape x = c.shape(0);
+  const std::vector<int64_t> pooled = c.Ints("pooled_shape");
+  const auto fits = [](int64_t bins) { return bins >= 1 && bins <= 1 << 12; };
+  if (c.rank(1) != 2 || c.shape(1)[1] != 5 || !IsFloat(c.dtype(1)) || x.elements() == 0 ||
+      c.shape(1)[0] == 0 || pooled.size() != 2 || !fits(pooled[0]) || !fits(pooled[1]))
+    return Status::Error(Code::kCorrupt,
+                         "regions of shape %s for %s, or a pooled_shape that is not two sizes",
+                         Text(c.shape(1)).c_str(), Text(x).c_str());
+  Builder& b = c.b;
+  const int64_t rois = c.shape(1)[0];
+  const NodeId regions = b.Cast(c.In(1), DType::kF32), lowest = b.Scalar(c.dtype(0), -INFINITY);
+  const auto column = [&](int64_t k) { return b.Slice(regions, 1, k, 1, 1); };
+  const auto edge = [&](int64_t k) {
+    return b.BinaryScalar(TapeOp::kMul, column(k), c.Float("spatial_scale", 1));
+  };
+  const NodeId in_rows = Covered(b, edge(2), edge(4), pooled[0], x[2]),
+               in_columns = Covered(b, edge(1), edge(3), pooled[1], x[3]);
+  const NodeId own = b.Gather(c.In(0), b.Reshape(b.Cast(column(0), DType::kI64), {rois}), 0, false);
+  RONDO_ASSIGN_OR_RETURN(const Shape tall, c.MakeShape({rois, x[1], pooled[0], x[2], x[3]}));
+  RONDO_ASSIGN_OR_RETURN(const Shape wide, c.MakeShape({rois, x[1], pooled[0], pooled[1], x[3]}));
+  NodeId y = b.Select(b.Expand(b.Reshape(in_rows, {rois, 1, pooled[0], x[2], 1}), tall),
+                      b.Expand(b.Unsqueeze(own, 2), tall), lowest);
+  y = b.Reduce(ir::ReduceKind::kMax, y, {3}, false);
+  y = b.Select(b.Expand(b.Reshape(in_columns, {rois, 1, 1, pooled[1], x[3]}), wide),
+               b.Expand(b.Unsqueeze(y, 3), wide), lowest);
+  y = b.Reduce(ir::ReduceKind::kMax, y, {4}, false);
+  const auto any = [&](NodeId covered) { return b.Reduce(ir::ReduceKind::kMax, covered, {2}, false); };
+  const NodeId some = b.Binary(TapeOp::kBitAnd, b.Reshape(any(in_rows), {rois, 1, pooled[0], 1}),
+                               b.Reshape(any(in_columns), {rois, 1, 1, pooled[1]}));
+  return c.Give(b.Select(some, y, b.Scalar(c.dtype(0), 0)));
+}
+
 // x [n, c, h, w], w [m, c / group, kh, kw], offsets [n, og * kh * kw * 2, oh, ow], bias [m], mask [n, og * kh
 // * kw, oh, ow]: a convolution whose every tap is read at an offset of its own.
 Status DeformConv(OpContext& c) {
@@ -226,6 +286,7 @@ Status DeformConv(OpContext& c) {
 
 constexpr OpRow kOps[] = {
     {"RoiAlign", 3, RoiAlign, 10},
+    {"MaxRoiPool", 2, MaxRoiPool},
     {"DeformConv", 3, DeformConv, 19},
 };
 

@@ -7,6 +7,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sparse_constant.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
 
@@ -37,7 +38,12 @@ Status Constant(OpContext& c) {
     return c.Give(
         c.b.Floats(DType::kF32, {static_cast<int64_t>(floats.size())}, {floats.begin(), floats.end()}));
   }
-  return Status::Error(Code::kUnsupported, "its value is a string or a sparse tensor, or it has none");
+  const onnx::AttributeProto* sparse = c.Attribute("sparse_value");
+  if (sparse != nullptr && sparse->has_sparse_tensor()) {
+    RONDO_ASSIGN_OR_RETURN(NodeId node, SparseConstant(c.b, c.host, sparse->sparse_tensor()));
+    return c.Give(node);
+  }
+  return Status::Error(Code::kUnsupported, "its value is a string, or it has none");
 }
 
 Status ConstantOfShape(OpContext& c) {

@@ -142,32 +142,78 @@ Status TopK(OpContext& c) {
   return Status::Ok();
 }
 
-// The elements that none before is equal to, in their order or sorted; where they stand; which of them each
-// element is; how often there are. A NaN is equal to itself alone.
-Status Unique(OpContext& c) {
-  if (c.HasAttribute("axis"))
-    return Status::Error(Code::kUnsupported, "slices along an axis: elements of a flattened tensor alone");
-  Builder& b = c.b;
-  const int64_t n = c.shape(0).elements();
-  if (n < 1 || n > kMaxCompared) {
-    return Status::Error(Code::kUnsupported, "of %lld elements; the limit is %lld", static_cast<long long>(n),
-                         static_cast<long long>(kMaxCompared));
+// The axes of a tensor, this one first.
+std::vector<int> AxisFirst(int rank, int axis) {
+  std::vector<int> axes = {axis};
+  for (int d = 0; d < rank; ++d) {
+    if (d != axis) axes.push_back(d);
   }
-  const bool sorted = c.Int("sorted", 1) != 0;
-  NodeId x = b.Reshape(c.In(0), {1, n});
-  const NodeId key = c.dtype(0) == DType::kBool ? b.Cast(x, DType::kI32) : x;
-  NodeId compared = key, order = b.Iota({1, n}, 1), rank = order;
-  if (sorted) {
-    rank = Ranks(b, Ordered(b, key), false);
-    order = n == 1 ? order : FirstOfAll(b, Ordered(b, key), n, false);
-    x = RowsAt(b, x, order);
-    compared = RowsAt(b, key, order);
+  return axes;
+}
+
+// Whether elements are equal, of each two rows of x [n, width]: bool [n, n, width].
+NodeId EqualElements(Builder& b, NodeId x) {
+  const Shape shape = b.shape(x), cube{shape[0], shape[0], shape[1]};
+  return b.Binary(TapeOp::kEqual, b.Expand(b.Unsqueeze(x, 1), cube), b.Expand(b.Unsqueeze(x, 0), cube));
+}
+
+// How many of rows x [n, width] come before each, i64 [n]: the first element that differs decides. Equal ones
+// stay in order.
+NodeId RanksOfRows(Builder& b, NodeId x) {
+  const int64_t n = b.shape(x)[0], width = b.shape(x)[1];
+  if (width == 1) return b.Reshape(Ranks(b, b.Reshape(x, {1, n}), false), {n});
+  const NodeId differs = b.Select(EqualElements(b, x), b.Scalar(DType::kI64, 0), b.Scalar(DType::kI64, 1));
+  const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, differs, {2}, false);
+  const Shape square{n, n};
+  const auto at_first = [&](int axis) {  // of the row that this axis counts
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::DenseView(square);
+    attrs.map.steps[0].strides[axis] = width;
+    attrs.map.steps[0].strides[1 - axis] = 0;
+    attrs.dims = {{1, width, false}};
+    return b.IndexedRead(x, {first}, attrs, square);
+  };
+  const NodeId own = at_first(0), other = at_first(1);
+  const NodeId tied = b.Binary(TapeOp::kBitAnd, b.Binary(TapeOp::kEqual, own, other),
+                               b.Binary(TapeOp::kLess, b.Iota(square, 1), b.Iota(square, 0)));
+  const NodeId before = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kLess, other, own), tied);
+  return b.Reduce(ir::ReduceKind::kSum, data_sizes::Count(b, before), {1}, false);
+}
+
+// The elements, or slices along an axis, that none before is equal to, in their order or sorted; where they
+// stand; which of them each is; how often there are. A NaN is equal to itself alone.
+Status Unique(OpContext& c) {
+  Builder& b = c.b;
+  int axis = 0;
+  NodeId moved = b.Reshape(c.In(0), {c.shape(0).elements()});
+  if (c.HasAttribute("axis")) {
+    RONDO_ASSIGN_OR_RETURN(axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+    moved = b.Transpose(c.In(0), AxisFirst(c.rank(0), axis));
+  }
+  const Shape slices = b.shape(moved);
+  const int64_t n = slices[0], width = n == 0 ? 0 : slices.elements() / n;
+  if (n < 1 || n > kMaxCompared || width < 1 || n * n > kMaxCompared * kMaxCompared / width) {
+    return Status::Error(Code::kUnsupported,
+                         "of %lld slices of %lld elements; the limit is %lld times %lld of one",
+                         static_cast<long long>(n), static_cast<long long>(width),
+                         static_cast<long long>(kMaxCompared), static_cast<long long>(kMaxCompared));
+  }
+  NodeId x = b.Reshape(moved, {n, width});
+  NodeId key = c.dtype(0) == DType::kBool ? b.Cast(x, DType::kI32) : x;
+  NodeId order = b.Iota({n}, 0), rank = order;
+  if (c.Int("sorted", 1) != 0 && n > 1) {
+    rank = RanksOfRows(b, Ordered(b, key));
+    ir::IndexedAttrs attrs = InRows({1, n}, n);
+    attrs.may_collide = false;
+    const NodeId none = b.Expand(b.Scalar(DType::kI64, 0), {1, n});
+    order = b.Reshape(b.IndexedWrite(none, b.Iota({1, n}, 1), {b.Reshape(rank, {1, n})}, attrs), {n});
+    x = b.Gather(x, order, 0);
+    key = b.Gather(key, order, 0);
   }
   const Shape square{n, n};
   const NodeId place = b.Iota(square, 0), other = b.Iota(square, 1);
-  const NodeId equal = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kEqual, place, other),
-                                b.Binary(TapeOp::kEqual, b.Expand(b.Reshape(compared, {n, 1}), square),
-                                         b.Expand(b.Reshape(compared, {1, n}), square)));
+  const NodeId same = b.Reduce(ir::ReduceKind::kMin, EqualElements(b, key), {2}, false);
+  const NodeId equal = b.Binary(TapeOp::kBitOr, b.Binary(TapeOp::kEqual, place, other), same);
   const auto count = [&](NodeId condition) {
     return b.Reduce(ir::ReduceKind::kSum, data_sizes::Count(b, condition), {1}, false);
   };
@@ -181,9 +227,12 @@ Status Unique(OpContext& c) {
   // An element's number is that of the first that is equal to it; of sorted ones it stands at its rank.
   const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, data_sizes::Count(b, equal), {1}, false);
   const NodeId numbers = b.Gather(number, first, 0);
-  c.SetValue(0, data_sizes::WithDim(b.Reshape(x, {n}), space, 0));
-  c.SetValue(1, data_sizes::WithDim(b.Reshape(order, {n}), space, 0));
-  c.Set(2, b.Gather(numbers, b.Reshape(rank, {n}), 0));
+  std::vector<int> back(static_cast<size_t>(slices.rank));
+  const std::vector<int> first_axis = AxisFirst(slices.rank, axis);
+  for (size_t d = 0; d < back.size(); ++d) back[static_cast<size_t>(first_axis[d])] = static_cast<int>(d);
+  c.SetValue(0, data_sizes::WithDim(b.Transpose(b.Reshape(x, slices), back), space, axis));
+  c.SetValue(1, data_sizes::WithDim(order, space, 0));
+  c.Set(2, b.Gather(numbers, rank, 0));
   c.SetValue(3, data_sizes::WithDim(count(equal), space, 0));
   return Status::Ok();
 }

@@ -27,6 +27,7 @@ void AddReads(const GraphProto& graph, Names* names) {
   }
   for (const ValueInfoProto& own : graph.input()) reads.erase(own.name());
   for (const TensorProto& own : graph.initializer()) reads.erase(own.name());
+  for (const SparseTensorProto& own : graph.sparse_initializer()) reads.erase(own.values().name());
   names->insert(reads.begin(), reads.end());
 }
 

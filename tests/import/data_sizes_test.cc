@@ -197,11 +197,70 @@ TEST(DataSizes, EqualElementsAreOne) {
     ASSERT_TRUE(nans);
     EXPECT_EQ((*nans)[1], Doubles{5}) << "a NaN is equal to itself alone";
   }
-  ModelMaker m;
-  m.Input("x", {2, 3});
-  SetInt(m.Node("Unique", {"x"}, {"y"}), "axis", 0);
-  m.Output("y");
-  EXPECT_TRUE(Says(Import(m).status(), {"Unique \"Unique_y\"", "slices along an axis"}));
+}
+
+TEST(DataSizes, ASliceMayEndWhereDataSay) {
+  for (const int64_t step : {1, 3, -1, -2}) {
+    ModelMaker m;
+    m.Input("x", {2, 7});
+    m.Input("start", {1}, onnx::TensorProto::INT64);
+    m.Input("end", {1}, onnx::TensorProto::INT64);
+    m.Ints("axes", {1});
+    m.Ints("steps", {step});
+    m.Node("Slice", {"x", "start", "end", "axes", "steps"}, {"cut"});
+    m.Node("Neg", {"cut"}, {"y"});
+    m.Output("y");
+    const auto graph = Import(m);
+    Doubles x;
+    for (int i = 0; i < 14; ++i) x.push_back(i);
+    for (const int64_t start : {-9, -7, -3, 0, 2, 6, 7, 50}) {
+      for (const int64_t end : {-100, -8, -7, -2, 0, 4, 7, 99}) {
+        const auto within = [&](int64_t at, int64_t least, int64_t most) {
+          return std::clamp<int64_t>(at < 0 ? at + 7 : at, least, most);
+        };
+        const bool forward = step > 0;
+        const int64_t first = within(start, forward ? 0 : -1, forward ? 7 : 6),
+                      last = within(end, forward ? 0 : -1, 7);
+        Doubles expected;
+        for (int64_t row = 0; row < 2; ++row) {
+          for (int64_t i = first; forward ? i < last : i > last; i += step)
+            expected.push_back(-static_cast<double>(row * 7 + i));
+          while (expected.size() % 7 != 0) expected.push_back(0);
+        }
+        const size_t rest = expected.empty() ? 14 : 0;
+        expected.resize(expected.size() + rest);
+        const auto out = RunOf(graph, {x, {static_cast<double>(start)}, {static_cast<double>(end)}});
+        ASSERT_TRUE(out);
+        EXPECT_EQ((*out)[0], expected) << start << " to " << end << " by " << step;
+      }
+    }
+  }
+}
+
+TEST(DataSizes, EqualSlicesAreOne) {
+  const auto unique = [](int axis, bool sorted, const Doubles& x) {
+    ModelMaker m;
+    m.Input("x", {4, 3});
+    onnx::NodeProto* node = m.Node("Unique", {"x"}, {"y", "first", "which", "count"});
+    SetInt(node, "axis", axis);
+    SetInt(node, "sorted", sorted ? 1 : 0);
+    for (const char* name : {"y", "first", "which", "count"}) m.Output(name);
+    return RunOf(Import(m), {x});
+  };
+  // y, how many, where they stand, how many, which each is, how often, how many.
+  const Doubles rows = {1, 5, 2, 1, 0, 9, 1, 5, 2, 0, 7, 7};
+  EXPECT_EQ(
+      unique(0, true, rows),
+      (std::vector<Doubles>{
+          {0, 7, 7, 1, 0, 9, 1, 5, 2, 0, 0, 0}, {3}, {3, 1, 0, 0}, {3}, {2, 1, 2, 0}, {1, 1, 2, 0}, {3}}));
+  EXPECT_EQ(
+      unique(0, false, rows),
+      (std::vector<Doubles>{
+          {1, 5, 2, 1, 0, 9, 0, 7, 7, 0, 0, 0}, {3}, {0, 1, 3, 0}, {3}, {0, 1, 0, 2}, {2, 1, 1, 0}, {3}}));
+  const Doubles columns = {4, 1, 4, 2, 3, 2, 4, 1, 4, 0, 0, 0};
+  EXPECT_EQ(unique(-1, true, columns),
+            (std::vector<Doubles>{
+                {1, 4, 0, 3, 2, 0, 1, 4, 0, 0, 0, 0}, {2}, {1, 0, 0}, {2}, {1, 0, 1}, {1, 2, 0}, {2}}));
 }
 
 // v doubles while its sum is below `limit`, `trips` times at most; the sums are scanned.

@@ -376,6 +376,37 @@ TEST(RoiAlignTest, SamplesFarOutsideAreZero) {
   ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 1, 2, 2}, Numbers{1, 2, 3, 4})})[0], {3, 0});
 }
 
+// Bins of whole elements, which overlap where they do not divide the region; outside of the picture is
+// nothing.
+TEST(MaxRoiPoolTest, EachBinHasItsGreatestElement) {
+  ModelMaker m;
+  m.Input("x", {2, 1, 3, 4});
+  m.Floats("regions", {3, 5}, {1, 0, 0, 6, 4, 0, 2, 1.9f, 3, 2, 0, 8, 0, 9, 1});
+  onnx::NodeProto* node = m.Node("MaxRoiPool", {"x", "regions"}, {"y"});
+  onnx::AttributeProto* shape = Attribute(node, "pooled_shape", onnx::AttributeProto::INTS);
+  for (int64_t size : {2, 2}) shape->add_ints(size);
+  Set(node, "spatial_scale", 0.5f);
+  m.Output("y");
+  Numbers x;
+  for (int i = 0; i < 24; ++i) x.push_back(static_cast<float>(i));
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {2, 1, 3, 4}, x)})[0],
+             {17, 19, 21, 23,  // columns 0 to 3 in halves, rows 0 and 1, 1 and 2
+              5, 6, 5, 6,      // column 1 and 2 of row 1
+              0, 0, 0, 0});    // beyond the last column
+}
+
+TEST(GemmTest, IntegersTakeFactorsThatAreNone) {
+  ModelMaker m;
+  m.Input("a", {1, 2}, onnx::TensorProto::INT32);
+  m.Input("b", {2, 1}, onnx::TensorProto::INT32);
+  onnx::NodeProto* node = m.Node("Gemm", {"a", "b"}, {"whole"});
+  Set(node, "alpha", 0.5f);
+  Set(m.Node("Cast", {"whole"}, {"y"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  m.Output("y");
+  const std::vector<int32_t> a = {3, 5}, b = {2, 4};
+  ExpectNear(Evaluate(m, {Data(DType::kI32, {1, 2}, a), Data(DType::kI32, {2, 1}, b)})[0], {13});
+}
+
 TEST(DeformConvTest, WithoutOffsetsIsAConvolution) {
   ModelMaker m(19);
   m.Input("x", {1, 1, 1, 3});

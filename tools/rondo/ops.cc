@@ -1,8 +1,11 @@
 // rondo ops: the operators that this build imports, from the importer's own table.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
+#include <string_view>
 
 #include "compiler/import/import.h"
 #include "compiler/import/registry.h"
@@ -41,8 +44,41 @@ std::string AlsoTakes(const OpRow& row) {
   return text;
 }
 
+// In which types of the first input an operator has been run, by driver: each a list with blanks between.
+// `gpu` is empty where no GPU has been asked.
+struct RunTypes {
+  const char *domain, *op, *host, *gpu;
+};
+constexpr RunTypes kRunTypes[] = {
+#include "tools/rondo/operator_types.inc"
+};
+
+// None: of no kind that the standard has cases of.
+const RunTypes* TypesOf(const OpRow& row) {
+  const auto found = std::find_if(std::begin(kRunTypes), std::end(kRunTypes), [&](const RunTypes& types) {
+    return std::string_view(types.domain) == row.domain && std::string_view(types.op) == row.op;
+  });
+  return found == std::end(kRunTypes) ? nullptr : found;
+}
+
+std::string TypesText(const RunTypes* types) {
+  if (types == nullptr) return "";
+  const std::string host = types->host, gpu = types->gpu;
+  return host == gpu || gpu.empty() ? host : host + "; on GPUs " + gpu;
+}
+
+Json ListOf(const char* types) {
+  Json list = Json::array();
+  std::istringstream words(types);
+  for (std::string word; words >> word;) list.push_back(word);
+  return list;
+}
+
 std::string TypesText() {
-  std::string text = "Element types of tensors: ";
+  std::string text =
+      "Run in types: of the first input, in which the standard's own cases of the operator were run on the "
+      "host, and on a GPU where that differs; what is not listed was refused, or has no case. Element types "
+      "of tensors: ";
   for (int i = 0; i < kNumDTypes; ++i)
     text += (i == 0 ? "" : ", ") + std::string(Name(static_cast<DType>(i)));
   return text + ".";
@@ -72,18 +108,22 @@ class OpsCommand : public Command {
       if (!names_.empty() && std::find(names_.begin(), names_.end(), row->op) == names_.end()) continue;
       const Opsets opsets(*row);
       if (opsets.first > opsets.last) continue;  // of versions before the oldest opset
-      sections[DomainOf(*row)].table.rows.push_back({row->op, opsets.Text(), AlsoTakes(*row)});
+      const RunTypes* types = TypesOf(*row);
+      sections[DomainOf(*row)].table.rows.push_back(
+          {row->op, opsets.Text(), TypesText(types), AlsoTakes(*row)});
       out_.object()["operators"].push_back({{"domain", DomainOf(*row)},
                                             {"operator", row->op},
                                             {"first_opset", opsets.first},
                                             {"last_opset", opsets.open() ? Json() : Json(opsets.last)},
+                                            {"host_types", ListOf(types == nullptr ? "" : types->host)},
+                                            {"gpu_types", ListOf(types == nullptr ? "" : types->gpu)},
                                             {"narrow_inputs", row->takes_narrow},
                                             {"sequences", row->takes_sequences}});
     }
     Report report{"Operators that rondo compile imports, for the host and for every GPU", {}};
     for (auto& [domain, section] : sections) {
       section.title = domain;
-      section.table.head = {"operator", "opsets", "also takes"};
+      section.table.head = {"operator", "opsets", "run in types", "also takes"};
       report.sections.push_back(section);
     }
     if (names_.empty()) report.sections.push_back({"Types", {TypesText()}, {}});
