@@ -24,7 +24,6 @@ ELSEWHERE = {
     r"cmake --build ": "the build that this test is part of",
     r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
     r"\S*python3? (tools/bench|tests/ort|tests/onnx_suite)/": "needs a GPU, PyTorch or ONNX Runtime",
-    r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"\S*rondo compile first=decoder_model_merged.onnx": "needs Optimum's export; tests/ort/run merged makes and compares such",
     r"\S*rondo compile encoder.onnx": "needs a model with symbolic dimensions; tests/e2e/buckets_test.cc makes and runs such",
@@ -35,7 +34,6 @@ ELSEWHERE = {
     r"tritonserver ": "needs Triton; tests/triton/triton_test.py starts one where it is installed",
     r"apt install ": "needs root; tests/embed/package_test.sh unpacks the packages and uses them",
     r"docker ": "builds all of Rondo in a container",
-    r"strip ": "carries binaries to another machine",
 }
 
 # Commands that only a GPU can do: where there is none, they must say so.
