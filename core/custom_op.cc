@@ -16,6 +16,12 @@ bool IsMutated(const rondo_op& op, uint32_t input) {
   return op.input_flags != nullptr && input < op.max_inputs &&
          (op.input_flags[input] & RONDO_OP_MUTATED) != 0;
 }
+// Of the node: without workspace.
+uint32_t OutputsOf(const CustomOp& call) {
+  const size_t outputs = call.arguments.size() - call.num_inputs;
+  const bool workspace = outputs != 0 && call.IsWorkspace(call.arguments.size() - 1);
+  return static_cast<uint32_t>(outputs - workspace);
+}
 int32_t AliasOf(const rondo_op& op, uint32_t output) {
   return op.output_aliases == nullptr ? -1 : op.output_aliases[output];
 }
@@ -128,6 +134,26 @@ Status TakeAliases(const rondo_op& op, Span<const CustomArgument> inputs, Span<C
   return Status::Ok();
 }
 
+// Asks for the bytes that the op works in. `argument` follows those that `call` has.
+Status TakeWorkspace(const rondo_op& op, std::string_view node, Arena& arena, CustomArgument* argument,
+                     CustomOp* call) {
+  if (op.workspace == nullptr) return Status::Ok();
+  const rondo_op_node* of = MakeOpNode(*call, node, arena);
+  if (of == nullptr) return NoMemory();
+  const uint64_t bytes = op.workspace(op.user, of);
+  if (bytes > kMostBytes) {
+    return Status::Error(Code::kInvalidArgument,
+                         "it asks for %" PRIu64 " bytes of workspace; the most is %" PRIu64, bytes,
+                         kMostBytes);
+  }
+  if (bytes == 0) return Status::Ok();
+  argument->dtype = DType::kU8;
+  argument->shape = Shape{static_cast<int64_t>(bytes)};
+  argument->mode = Mode::kReadWrite;
+  call->arguments = {call->arguments.data(), call->arguments.size() + 1};
+  return Status::Ok();
+}
+
 bool MakeAttribute(const CustomAttribute& in, Arena& arena, rondo_op_attribute* out) {
   const std::string_view name = arena.CopyText(in.name);
   Span<const char*> texts = arena.New<const char*>(in.texts.size());
@@ -167,8 +193,16 @@ bool SameArgument(const CustomArgument& a, const CustomArgument& b) {
 Status Compare(const OpInfo& info, const CustomOp& call, std::string_view node) {
   Arena scratch;
   Span<const CustomArgument> inputs = call.arguments.subspan(0, call.num_inputs);
-  const uint32_t outputs = static_cast<uint32_t>(call.arguments.size() - call.num_inputs);
+  const uint32_t outputs = OutputsOf(call);
   RONDO_ASSIGN_OR_RETURN(CustomOp now, DescribeCall(info, inputs, outputs, call.attributes, node, scratch));
+  if (now.arguments.size() != call.arguments.size()) {
+    return Wrong(
+        info, node,
+        Status::Error(Code::kUnsupported,
+                      "it has %s workspace in the plan, and %s in the library: compile the model again",
+                      outputs + call.num_inputs < call.arguments.size() ? "a" : "no",
+                      outputs + call.num_inputs < now.arguments.size() ? "one" : "none"));
+  }
   if (call.graph_safe && !now.graph_safe) {  // the other way round, the plan takes more care than it must
     return Wrong(
         info, node,
@@ -214,7 +248,7 @@ const rondo_op_node* MakeOpNode(const CustomOp& call, std::string_view node, Are
   out[0].inputs = types.data();
   out[0].num_inputs = call.num_inputs;
   out[0].outputs = types.data() + call.num_inputs;
-  out[0].num_outputs = types.size() - call.num_inputs;
+  out[0].num_outputs = OutputsOf(call);
   return &out[0];
 }
 
@@ -222,7 +256,7 @@ Result<CustomOp> DescribeCall(const OpInfo& info, Span<const CustomArgument> inp
                               Span<const CustomAttribute> attributes, std::string_view node, Arena& arena) {
   if (Status status = CheckArguments(info, inputs, num_outputs); !status.ok())
     return Wrong(info, node, status);
-  Span<CustomArgument> arguments = arena.New<CustomArgument>(inputs.size() + num_outputs);
+  Span<CustomArgument> arguments = arena.New<CustomArgument>(inputs.size() + num_outputs + 1);
   CustomOp call;
   call.domain = arena.CopyText(info.op.domain);
   call.name = arena.CopyText(info.op.name);
@@ -245,8 +279,9 @@ Result<CustomOp> DescribeCall(const OpInfo& info, Span<const CustomArgument> inp
   Span<CustomArgument> outputs = arguments.subspan(inputs.size(), num_outputs);
   Status status = Infer(info, call, node, arena, outputs);
   if (status.ok()) status = TakeAliases(info.op, inputs, outputs);
+  call.arguments = {arguments.data(), inputs.size() + num_outputs};
+  if (status.ok()) status = TakeWorkspace(info.op, node, arena, &arguments[call.arguments.size()], &call);
   if (!status.ok()) return Wrong(info, node, status);
-  call.arguments = {arguments.data(), arguments.size()};
   return call;
 }
 

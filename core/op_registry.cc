@@ -104,7 +104,7 @@ Status CheckOp(const rondo_op& op) {
   if (!no_graph && op.no_graph_reason != nullptr) {
     return Wrong("it gives a no_graph_reason without RONDO_OP_NO_GRAPH");
   }
-  if (op.infer == nullptr || op.run == nullptr) {
+  if (op.infer == nullptr || (op.run == nullptr && op.enqueue == nullptr)) {
     return Wrong("it has no %s function", op.infer == nullptr ? "infer" : "run");
   }
   RONDO_RETURN_IF_ERROR(CheckCounts(op));

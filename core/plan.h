@@ -324,7 +324,7 @@ struct CustomAttribute {
 // One argument: a dense tensor that begins where the step's binding says. An input is kRead, or kReadWrite:
 // the op changes it, and one output is its new version. An output is kWrite, or, with an alias, the very
 // memory of that input: kWrite for the new version of a changed one, kRead for one that passes through
-// untouched.
+// untouched. The last output may be kReadWrite, of u8: workspace, which the node of the model does not have.
 struct CustomArgument {
   DType dtype = DType::kF32;
   Shape shape;
@@ -345,6 +345,9 @@ struct CustomOp {
   uint32_t num_inputs = 0;
   Span<const CustomArgument> arguments;  // inputs, then outputs
   Span<const CustomAttribute> attributes;
+
+  bool IsWorkspace(size_t i) const { return i >= num_inputs && arguments[i].mode == Mode::kReadWrite; }
+  bool Writes(size_t i) const { return arguments[i].mode == Mode::kWrite || IsWorkspace(i); }
 };
 
 struct PlanData {

@@ -45,7 +45,7 @@ extern "C" {
 #endif
 
 #define RONDO_OP_ABI_MAJOR 1
-#define RONDO_OP_ABI_MINOR 0
+#define RONDO_OP_ABI_MINOR 1
 
 /* Once in each library: the version of this header that it was built with, asked for before anything else. */
 #define RONDO_OP_LIBRARY                                            \
@@ -115,16 +115,23 @@ typedef struct rondo_op_node {
   size_t num_inputs;
   const rondo_op_type* outputs; /* NULL in `infer` */
   size_t num_outputs;           /* how many the node has */
+  /* In `create`: 1 if the instance will be enqueued on the CUDA device whose context is current, otherwise 0.
+   * Since 1.1. */
+  int32_t for_enqueue;
 } rondo_op_node;
 
-/* One run. Addresses lie in the process's memory; tensors of 0 elements have any address, absent inputs NULL.
- * An aliased output has the address of its input. */
+/* One run. Addresses lie in the process's memory, or, for `enqueue`, in the memory of the GPU; tensors of 0
+ * elements have any address, absent inputs NULL. An aliased output has the address of its input. */
 typedef struct rondo_op_call {
   size_t size;
   const void* const* inputs;
   size_t num_inputs;
   void* const* outputs;
   size_t num_outputs;
+  /* Since 1.1: */
+  void* workspace; /* the bytes that `workspace` asked for, aligned to 64, of unknown contents; NULL: none */
+  size_t workspace_bytes;
+  void* stream; /* of `enqueue`: a CUstream (cudaStream_t) */
 } rondo_op_call;
 
 /* What functions that can fail return. */
@@ -162,13 +169,24 @@ typedef struct rondo_op {
    * a plan is loaded: the same node must give the same types. */
   int32_t (*infer)(void* user, const rondo_op_node* node, rondo_op_type* outputs, char* error,
                    size_t error_size);
-  /* Makes what `run` needs; never called within a run. NULL: instances are NULL. */
+  /* Makes what `run` or `enqueue` needs; never called within a run. NULL: instances are NULL. */
   int32_t (*create)(void* user, const rondo_op_node* node, void** instance, char* error, size_t error_size);
   /* Reads inputs and writes outputs; returns a rondo_op_result. Must not keep addresses. Runs must not
-   * allocate if the program that embeds Rondo is to keep its promise of none. */
+   * allocate if the program that embeds Rondo is to keep its promise of none. NULL only with `enqueue`: plans
+   * that call the op then run on GPUs alone. */
   int32_t (*run)(void* instance, const rondo_op_call* call, char* error, size_t error_size);
   void (*destroy)(void* instance); /* NULL: nothing is to be done */
-  void* user;                      /* for infer and create */
+  void* user;                      /* for infer, create and workspace */
+  /* Since 1.1. Bytes of memory that each run works in, on any device; part of the plan's memory. NULL: none.
+   * Called like `infer`, after it: the same node must give the same number. */
+  uint64_t (*workspace)(void* user, const rondo_op_node* node);
+  /* Since 1.1. Runs the op on a CUDA device: enqueues its work on `call->stream`, over addresses of device
+   * memory, and returns without waiting. The device's context is current here, in `create` and in `destroy`.
+   * The stream is captured, once, and the graph replays the work at these addresses. So the function does
+   * only what a capture allows: no allocation, no synchronisation, no work on other streams unless it is
+   * forked and joined by events. With RONDO_OP_NO_GRAPH nothing is captured: it is called at each run,
+   * between graphs. NULL: on a GPU the op runs on the host, by `run`, over copies, between graphs. */
+  int32_t (*enqueue)(void* instance, const rondo_op_call* call, char* error, size_t error_size);
 } rondo_op;
 
 typedef struct rondo_op_registrar {

@@ -1,5 +1,6 @@
-// Writes that replace some elements of what is no state: each in the memory of what it changes, if all that
-// reads the elements as they were can run before; else in a copy. Several may change parts of one memory.
+// Writes that replace some elements of what is no state, and custom ops that change an argument: each in the
+// memory of what it changes, if all that reads the elements as they were can run before; else in a copy.
+// Several may change parts of one memory.
 #include <algorithm>
 #include <cstdlib>
 
@@ -27,27 +28,53 @@ bool ShowsEachOnce(const View& view) {
   });
 }
 
+// Whether input `slot` of `node` is memory that it changes.
+bool IsTarget(const Node& node, size_t slot) {
+  if (node.op == Op::kCall) return node.As<ir::CallAttrs>().info->Changes(slot);
+  return node.op == Op::kIndexedWrite && slot == 0;
+}
+
 }  // namespace
 
-void Preparation::CopyScatterTargets() {
+void Preparation::CopyTargets() {
   const NodeId count = g_.size();
   MarkOutputs();
   placed_.clear();
   late_.clear();
   for (NodeId id = 0; id < count; ++id) {
-    if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
-    const std::string because = ChangeInPlace(id);
-    if (because.empty()) continue;
-    const NodeId data = g_.node(id).inputs[0];
-    const NodeId copy = MakeCopy(data, because, id);
-    g_.SetInput(id, 0, copy);
+    for (const Write& write : WritesOf(id)) {
+      const std::string because = ChangeInPlace(write);
+      if (because.empty()) continue;
+      const NodeId copy = MakeCopy(g_.node(id).inputs[write.slot], because, id);
+      if (g_.node(id).op == Op::kCall) c_.own_order[copy] = 1;
+      g_.SetInput(id, write.slot, copy);
+    }
   }
 }
 
-// Lets write `id` happen in the memory of its data, after all that reads what it replaces. Returns "", or why
-// it cannot.
-std::string Preparation::ChangeInPlace(NodeId id) {
-  const NodeId data = g_.node(id).inputs[0], base = g_.BaseOf(data);
+// What node `id` changes, states aside that it changes in their memory.
+std::vector<Preparation::Write> Preparation::WritesOf(NodeId id) {
+  const Node& node = g_.node(id);
+  if (node.dead || (node.op != Op::kIndexedWrite && node.op != Op::kCall)) return {};
+  if (node.op == Op::kIndexedWrite) return {Write{id, 0, id}};
+  const ir::CallInfo& info = *node.As<ir::CallAttrs>().info;
+  std::vector<NodeId> results(info.num_outputs(), kNoNode);
+  results[0] = id;
+  for (NodeId user : g_.UsersOf(id)) {
+    if (g_.node(user).op == Op::kCallResult) results[g_.node(user).As<ir::CallAttrs>().output] = user;
+  }
+  std::vector<Write> writes;
+  for (uint32_t i = 0; i < info.num_outputs(); ++i) {
+    if (info.IsVersion(i)) writes.push_back({id, info.SlotOf(info.output(i).alias), results[i]});
+  }
+  return writes;
+}
+
+// Lets a write happen in the memory of its data, after all that reads what it replaces. Returns "", or why it
+// cannot.
+std::string Preparation::ChangeInPlace(const Write& write) {
+  const NodeId id = write.runs, data = g_.node(id).inputs[write.slot], base = g_.BaseOf(data);
+  if (write.version != kNoNode && in_place_[write.version]) return "";
   if (!IsChangeable(base)) return WhyNotChanged(base);
   if (!ShowsEachOnce(g_.ViewOf(data)))
     return "what " + NameOf(g_, base) + " computes is written to where it is repeated";
@@ -55,11 +82,17 @@ std::string Preparation::ChangeInPlace(NodeId id) {
   const Placed holder =
       known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};
   Placed own = {holder.first, ir::Compose(holder.place, g_.ViewOf(data))};
-  const bool whole = ir::IsDense(own.place, g_.node(own.first).shape.elements());
-  ir::IndexedAttrs attrs = g_.node(id).As<ir::IndexedAttrs>();
-  if (!whole && !ir::Rebase(own.place, &attrs))
-    return "an index of " + NameOf(g_, id) + " has no plain stride in the memory of " + NameOf(g_, base);
-  const Change change = {id, base, own, Region::OfWrite(attrs)};
+  Region written(own.place);
+  if (g_.node(id).op == Op::kCall) {
+    if (!RunOffset(own.place, g_.node(base).dtype)) return "a custom op changes elements one after another";
+  } else {
+    const bool whole = ir::IsDense(own.place, g_.node(own.first).shape.elements());
+    ir::IndexedAttrs attrs = g_.node(id).As<ir::IndexedAttrs>();
+    if (!whole && !ir::Rebase(own.place, &attrs))
+      return "an index of " + NameOf(g_, id) + " has no plain stride in the memory of " + NameOf(g_, base);
+    written = Region::OfWrite(attrs);
+  }
+  const Change change = {write, base, own, written};
   std::vector<NodeId> before;
   std::vector<LateRead> late;
   if (!SortReaders(change, holder.place, &before, &late)) return WhyNotChanged(base);
@@ -74,9 +107,11 @@ std::string Preparation::ChangeInPlace(NodeId id) {
   std::vector<LateRead>& all = late_[own.first];
   all.insert(all.end(), late.begin(), late.end());
   if (IsGivenAway(own.first)) c_.changed_inputs.insert(own.first);
-  own.place = ir::Reshape(own.place, g_.node(id).shape);
+  if (g_.node(id).op == Op::kCall) c_.own_order[own.first] = 1;
   placed_.emplace(own.first, Placed{own.first, ir::DenseView(g_.node(own.first).shape)});
-  placed_[id] = own;
+  if (write.version == kNoNode) return "";
+  own.place = ir::Reshape(own.place, g_.node(write.version).shape);
+  placed_[write.version] = own;
   return "";
 }
 
@@ -117,15 +152,15 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
     if (node.op == Op::kConcat) return false;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       if (g_.BaseOf(node.inputs[k]) != change.base) continue;
-      const bool target = node.op == Op::kIndexedWrite && k == 0;
-      if (reader == change.id && target) continue;
+      const bool target = IsTarget(node, k);
+      if (reader == change.write.runs && k == change.write.slot) continue;
       const Region region(ir::Compose(place, g_.ViewOf(node.inputs[k])));
       if (target) {
         // What it leaves there others will read.
         if (Meets(change.own.first, region, Region(change.own.place))) return false;
       } else if (!Meets(change.own.first, region, change.written)) {
         late->push_back({reader, region});
-      } else if (g_.Reaches(change.id, reader)) {
+      } else if (g_.Reaches(change.write.runs, reader)) {
         return false;
       } else {
         before->push_back(reader);

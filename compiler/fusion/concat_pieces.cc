@@ -18,6 +18,12 @@ void Preparation::CopyConcatPieces() {
     if (g_.node(id).op != Op::kConcat) continue;
     const auto outer = insides.find(id);
     const View whole = outer == insides.end() ? ir::DenseView(g_.node(id).shape) : outer->second;
+    if (const NodeId joined = JoinedWhole(id);
+        joined != kNoNode && MayBeRunAt(ir::Reshape(whole, g_.node(joined).shape), joined, id)) {
+      c_.concat_of[joined] = id;
+      c_.concat_places[joined] = ir::Reshape(ir::DenseView(g_.node(id).shape), g_.node(joined).shape);
+      continue;
+    }
     const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
     int64_t start = 0;
     std::vector<NodeId> copies;  // that are made because the concatenation is annotated
@@ -60,6 +66,34 @@ void Preparation::CopyConcatPieces() {
   }
 }
 
+// The memory of which concatenation `id` puts all parts together again, each where it was, after they were
+// changed there; kNoNode if it does something else.
+NodeId Preparation::JoinedWhole(NodeId id) const {
+  const Node& concat = g_.node(id);
+  const int axis = concat.As<ir::ConcatAttrs>().axis;
+  if (g_.annotated && !ir::BoundAlike(concat, Node())) return kNoNode;
+  NodeId first = kNoNode;
+  int64_t start = 0;
+  for (NodeId piece : concat.inputs) {
+    const NodeId base = g_.BaseOf(piece);
+    const auto placed = placed_.find(base);
+    if (placed == placed_.end() || IsOutput(base) ||
+        !ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements()))
+      return kNoNode;
+    if (first == kNoNode) first = placed->second.first;
+    const int64_t extent = g_.node(piece).shape[axis];
+    const auto lies = RunOffset(placed->second.place, concat.dtype);
+    const auto wanted =
+        RunOffset(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, extent), concat.dtype);
+    if (placed->second.first != first || !lies || lies != wanted) return kNoNode;
+    start += extent;
+  }
+  const Node& memory = g_.node(first);
+  const bool own = !c_.IsLeaf(first) && memory.op != Op::kIota && memory.op != Op::kLoopResult &&
+                   memory.op != Op::kConcat && !IsOutput(first) && c_.concat_of[first] == kNoNode;
+  return own && memory.shape.elements() == concat.shape.elements() ? first : kNoNode;
+}
+
 // Why a piece cannot be computed in its place, in a concatenation that lies as `whole` says; "" if it can,
 // and `place`, which says where the piece lies, then says where `holder` does, whose memory holds it.
 std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& whole, View* place) const {
@@ -81,13 +115,13 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
   return "";
 }
 
-// Whether what computes `holder` can write to memory that lies as `place` says, in `concat`, whose elements
-// then lie in their own order if that is what it counts on.
+// Whether what computes `holder`, or changes it, can write to memory that lies as `place` says, in `concat`,
+// whose elements then lie in their own order if that is what it counts on.
 bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
   const Op op = g_.node(holder).op;
-  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult) return true;
+  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult && c_.own_order[holder] == 0)
+    return true;
   if (!RunOffset(place, g_.node(holder).dtype)) return false;
-  c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
   for (NodeId outer = concat; outer != kNoNode; outer = c_.concat_of[outer]) c_.own_order[outer] = 1;
   return true;
 }
@@ -97,7 +131,10 @@ bool Preparation::MayBeWrittenAt(const View& place, NodeId version) const {
   for (ir::VersionStep step = ir::VersionStepOf(g_, version); step.runs != kNoNode;
        step = ir::VersionStepOf(g_, version)) {
     const Node& write = g_.node(step.runs);
-    if (write.op != Op::kIndexedWrite) return false;
+    if (write.op == Op::kCall) {  // MayBeRunAt asks
+      version = g_.BaseOf(write.inputs[step.slot]);
+      continue;
+    }
     ir::IndexedAttrs attrs = write.As<ir::IndexedAttrs>();
     if (!ir::Rebase(place, &attrs)) return false;
     version = g_.BaseOf(write.inputs[step.slot]);

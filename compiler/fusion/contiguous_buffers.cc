@@ -16,30 +16,16 @@ std::optional<uint64_t> RunOffset(const View& view, DType dtype) {
   return static_cast<uint64_t>(first);
 }
 
-namespace {
-
-// Whether the op changes input `slot` of its node.
-bool Changes(const ir::CallInfo& info, size_t slot) {
-  for (uint32_t i = 0; i < info.op.num_inputs; ++i) {
-    const CustomArgument& argument = info.op.arguments[i];
-    if (!argument.absent && info.SlotOf(i) == slot) return argument.mode != Mode::kRead;
-  }
-  return false;
-}
-
-}  // namespace
-
-// What a call does not read as it lies, or changes without being its only name, is copied.
+// What a call does not read as it lies is copied.
 void Preparation::CopyCallInputs() {
   const NodeId count = g_.size();
   for (NodeId id = 0; id < count; ++id) {
     if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
-    const std::shared_ptr<const ir::CallInfo> info = g_.node(id).As<ir::CallAttrs>().info;
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId input = g_.node(id).inputs[k];
       const View view = g_.ViewOf(input);
       const bool whole = ir::IsDense(view, g_.node(g_.BaseOf(input)).shape.elements());
-      if (whole || (!Changes(*info, k) && RunOffset(view, g_.node(input).dtype))) continue;
+      if (whole || RunOffset(view, g_.node(input).dtype)) continue;
       const NodeId copy = MakeCopy(input, "a custom op reads elements one after another", id);
       g_.SetInput(id, k, copy);
     }

@@ -1,8 +1,8 @@
 // Preparation: the steps of Prepare, each of which gives memory to some nodes by inserting copies where they
 // cannot have it otherwise. In the order in which they run:
 //   prepare.cc          what calls and loops read; at the end, order and readers
-//   written_storage.cc  writes of states, and by custom ops, in the memory of what they change
-//   change_in_place.cc  other writes
+//   written_storage.cc  writes of states in their memory
+//   change_in_place.cc  other writes, in the memory of what they change
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
 //   donated_memory.cc   inputs whose memory the caller gives away
@@ -51,10 +51,6 @@ class Preparation {
   void FindStateChains();
   void CopyOwnReads(const std::vector<NodeId>& versions);
   Status OrderCopies();
-  size_t MemoryReaders(std::span<const NodeId> users) const;
-  void CopyCallTargets();
-  bool VersionInPlace(std::span<const NodeId> results, NodeId call, uint32_t output) const;
-  bool MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const;
   std::string WhyNotChanged(NodeId data) const;
   bool IsWhole(NodeId version) const;
 
@@ -63,8 +59,14 @@ class Preparation {
     NodeId first = ir::kNoNode;  // the oldest version: the memory's own
     ir::View place;              // where another lies in it
   };
+  struct Write {     // an indexed write, or what a custom op does to one argument
+    NodeId runs;     // the node that writes,
+    size_t slot;     // its input that it changes,
+    NodeId version;  // and what becomes of that; kNoNode: nothing needs it
+  };
   struct Change {
-    NodeId id, base;     // the write, and the version that it changes
+    Write write;
+    NodeId base;         // the version that it changes
     Placed own;          // where its data lies
     ir::Region written;  // of the same memory: what it may replace
   };
@@ -72,8 +74,9 @@ class Preparation {
     NodeId reader;
     ir::Region region;
   };
-  void CopyScatterTargets();
-  std::string ChangeInPlace(NodeId id);
+  void CopyTargets();
+  std::vector<Write> WritesOf(NodeId id);
+  std::string ChangeInPlace(const Write& write);
   bool IsChangeable(NodeId base);
   bool ReadsPiecesAlone(NodeId base);
   bool SortReaders(const Change& change, const ir::View& place, std::vector<NodeId>* before,
@@ -105,6 +108,7 @@ class Preparation {
 
   // concat_pieces.cc
   void CopyConcatPieces();
+  NodeId JoinedWhole(NodeId id) const;
   std::string WhyNotInPlace(NodeId piece, NodeId holder, const ir::View& whole, ir::View* place) const;
   bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;

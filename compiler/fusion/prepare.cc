@@ -57,8 +57,7 @@ Status Preparation::Run() {
   CopyCallInputs();
   CopyLoopInputs();
   FindStateChains();
-  CopyScatterTargets();
-  CopyCallTargets();
+  CopyTargets();
   SettleOutputs();
   CopyConcatPieces();
   GatherInPlace();
@@ -108,6 +107,7 @@ void Preparation::Grow() {
   c_.made.resize(nodes, 0);
   c_.alone.resize(nodes, 0);
   c_.through_copy.resize(nodes, 0);
+  c_.own_order.resize(nodes, 0);
   in_place_.resize(nodes, 0);
 }
 
@@ -120,7 +120,6 @@ void Preparation::MarkOutputs() {
 Status Preparation::Index() {
   c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
   c_.storage_of.resize(static_cast<size_t>(g_.size()), kNoNode);
-  c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
   g_.RemoveDead();
   c_.order = g_.TopologicalOrder();
   OrderConditions();

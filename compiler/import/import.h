@@ -61,7 +61,7 @@ struct ImportOptions {
   // Custom ops: a node that one of them is named after becomes a call of it, whatever else knows its name.
   // May be null; must outlive the call of ImportModel.
   const OpRegistry* ops = nullptr;
-  // Not empty: no graph may contain a call of a custom op, for this reason, whatever its library says.
+  // Not empty: no graph may contain a call of a custom op that cannot be enqueued on a GPU, for this reason.
   std::string_view calls_outside_graphs;
   // Recurrent operators, Loop and Scan of up to so many rounds are written out; longer ones become loops
   // (compiler/ir/loop.h), if their bodies are the same in every round.

@@ -111,7 +111,7 @@ Status ImportCall(const OpInfo& info, const std::string& node, std::string_view 
   RONDO_ASSIGN_OR_RETURN(call->op,
                          DescribeCall(info, Span<const CustomArgument>(arguments.data(), arguments.size()),
                                       static_cast<uint32_t>(c.num_outputs()), attributes, node, *arena));
-  if (call->op.graph_safe && !outside_graphs.empty()) {
+  if (call->op.graph_safe && info.op.enqueue == nullptr && !outside_graphs.empty()) {
     call->op.graph_safe = false;
     call->op.reason = arena->CopyText(outside_graphs);
   }

@@ -536,6 +536,7 @@ std::vector<NodeId> Builder::Call(const std::shared_ptr<const CallInfo>& info, s
   }
   std::vector<NodeId> outputs;
   for (uint32_t i = 0; i < info->num_outputs(); ++i) {
+    if (info->op.IsWorkspace(info->op.num_inputs + i)) continue;
     outputs.push_back(info->PassesThrough(i) ? inputs[info->SlotOf(info->output(i).alias)]
                       : i == 0               ? call
                                              : make(Op::kCallResult, i, {call}));

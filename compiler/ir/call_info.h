@@ -16,6 +16,7 @@ struct CallInfo {
   std::string key;                    // equal for calls that do the same to the same inputs
   std::shared_ptr<const Arena> keep;  // may be null: `op` then points elsewhere
 
+  // Those of the op's arguments: its workspace too, which is nobody's input.
   uint32_t num_outputs() const { return static_cast<uint32_t>(op.arguments.size()) - op.num_inputs; }
   const CustomArgument& output(uint32_t i) const { return op.arguments[op.num_inputs + i]; }
   // The node's input that is input `argument` of the op: absent ones are no inputs of the node.
@@ -27,6 +28,13 @@ struct CallInfo {
   // Whether output `i` is the new version of an input that the op changes; an output that passes through.
   bool IsVersion(uint32_t i) const { return output(i).alias != kNone && output(i).mode == Mode::kWrite; }
   bool PassesThrough(uint32_t i) const { return output(i).alias != kNone && output(i).mode == Mode::kRead; }
+  // Whether the op changes input `slot` of the node.
+  bool Changes(size_t slot) const {
+    for (uint32_t i = 0; i < op.num_inputs; ++i) {
+      if (!op.arguments[i].absent && SlotOf(i) == slot) return op.arguments[i].mode != Mode::kRead;
+    }
+    return false;
+  }
   // Whether two equal calls of equal inputs are one.
   bool IsPure() const {
     bool pure = !side_effects;

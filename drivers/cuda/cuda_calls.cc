@@ -1,5 +1,6 @@
 #include "drivers/cuda/cuda_calls.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -21,24 +22,28 @@ Result<CudaCalls*> CudaCalls::Create(CudaDevice& device, const PlanData& plan, c
 }
 
 Status CudaCalls::Prepare(const PlanData& plan, const OpRegistry* ops) {
-  RONDO_RETURN_IF_ERROR(calls_.Build(plan, ops, arena_));
-  uint64_t most = kAlignment;
+  CudaDevice::Use use(device_);
+  RONDO_RETURN_IF_ERROR(calls_.Build(plan, ops, true, arena_));
+  uint64_t most = 0;
   staged_ = arena_.New<Span<Staged>>(plan.custom_ops.size());
   for (size_t i = 0; i < plan.custom_ops.size(); ++i) {
     const CustomOp& op = plan.custom_ops[i];
     if (staged_.data() != nullptr) staged_[i] = arena_.New<Staged>(op.arguments.size());
     if (staged_.data() == nullptr || staged_[i].data() == nullptr)
       return Status::Error(Code::kOutOfMemory, "no host memory for custom ops");
-    const uint64_t bytes = StageCall(op, staged_[i]);
-    if (bytes > most) most = bytes;
+    if (calls_.at(static_cast<uint32_t>(i))->info->op.enqueue != nullptr) continue;
+    most = std::max({most, kAlignment, StageCall(op, staged_[i])});
   }
+  return most == 0 ? Status::Ok() : AllocateBlock(most);
+}
+
+Status CudaCalls::AllocateBlock(uint64_t bytes) {
   const Api& api = device_.api();
-  CudaDevice::Use use(device_);
   RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&copied_, kNoTiming), "creating an event"));
   void* block = nullptr;
-  Status status = device_.Check(api.host_allocate(&block, most, kPortable), "page-locked memory");
+  Status status = device_.Check(api.host_allocate(&block, bytes, kPortable), "page-locked memory");
   block_ = static_cast<uint8_t*>(block);
-  return status.At("%llu bytes for the arguments of custom ops", static_cast<unsigned long long>(most));
+  return status.At("%llu bytes for the arguments of custom ops", static_cast<unsigned long long>(bytes));
 }
 
 // An output that is an input's memory lies where that input does, and is written back in its place.
@@ -63,6 +68,7 @@ uint64_t CudaCalls::StageCall(const CustomOp& call, Span<Staged> arguments) cons
 
 CudaCalls::~CudaCalls() {
   CudaDevice::Use use(device_);
+  calls_.Clear();
   if (copied_ != nullptr) device_.api().event_destroy(copied_);
   if (block_ != nullptr) device_.api().host_release(block_);
 }
@@ -86,10 +92,21 @@ Status CudaCalls::Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStre
     return Status::Error(Code::kInvalidArgument, "custom op %u with %zu addresses cannot be called", op,
                          addresses.size());
   }
-  if (stream->recording) {
-    return Status::Error(Code::kFailedPrecondition, "a graph cannot contain a custom op");
+  const CallProgram& call = *calls_.at(op);
+  if (call.info->op.enqueue != nullptr) {
+    if (!stream->fault.ok()) return Status::Ok();
+    CudaDevice::Use use(device_);
+    return call.Enqueue(addresses.data(), stream->handle);
   }
-  if (!stream->fault.ok()) return Status::Ok();
+  if (stream->recording) {
+    return Status::Error(Code::kFailedPrecondition,
+                         "a graph cannot contain a custom op that runs on the host");
+  }
+  return stream->fault.ok() ? RunOnHost(op, addresses, stream, step) : Status::Ok();
+}
+
+Status CudaCalls::RunOnHost(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream,
+                            uint32_t step) {
   const Api& api = device_.api();
   std::lock_guard<std::mutex> lock(mutex_);
   {

@@ -13,7 +13,8 @@ namespace rondo::cuda {
 class CudaDevice;
 struct CudaStream;
 
-// Ops are functions of the host: a call waits for its stream, copies what the op reads to page-locked memory,
+// An op that has `enqueue` puts its work on the stream that the call is on, which may be recording. Any other
+// is a function of the host: a call waits for its stream, copies what the op reads to page-locked memory,
 // runs it there, and has copied back, in the stream's order, what it writes. That memory is one block, taken
 // in Create and as large as the largest call needs; sessions that share it take turns. Any number of threads
 // may call Run, each with a stream of its own.
@@ -42,6 +43,8 @@ class CudaCalls {
   };
   explicit CudaCalls(CudaDevice& device) : device_(device) {}
   Status Prepare(const PlanData& plan, const OpRegistry* ops);
+  Status AllocateBlock(uint64_t bytes);
+  Status RunOnHost(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, uint32_t step);
   uint64_t StageCall(const CustomOp& call, Span<Staged> arguments) const;
   Status CopyArguments(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, bool back);
 

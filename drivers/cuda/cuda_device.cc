@@ -365,7 +365,9 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
   if (calls == nullptr) return Status::Error(Code::kInvalidArgument, "the plan has no custom ops");
   RONDO_RETURN_IF_ERROR(Settle(ToCuda(stream)));
   ToCuda(stream)->after_kernel = false;
-  return calls->Run(op, addresses, ToCuda(stream), step);
+  RONDO_RETURN_IF_ERROR(calls->Run(op, addresses, ToCuda(stream), step));
+  Note(ToCuda(stream), {step, StepKind::kCustom});
+  return Status::Ok();
 }
 
 // ----------------------------------------------------------------------------------- collectives

@@ -152,12 +152,12 @@ class CudaDriver final : public Driver {
       return means_.kernels == CollectiveKernels::kNccl || !cuda::CanBeSmall(point);
     });
   }
-  // Custom ops run on the host, between graphs.
+  // Custom ops that cannot be enqueued run on the host, between graphs.
   Status SupportsCalls(const PlanData& plan) const {
     for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
       RONDO_RETURN_IF_ERROR(CheckCall(ops_, plan, i));
       const CustomOp& op = plan.custom_ops[i];
-      if (!op.graph_safe) continue;
+      if (!op.graph_safe || ops_->FindExact(op.domain, op.name, op.version)->op.enqueue != nullptr) continue;
       const std::string_view node = SourceOfCall(plan, i);
       return Status::Error(Code::kUnsupported,
                            "%.*s: the plan lets a graph contain custom op \"%.*s.%.*s\", which runs on the "

@@ -51,8 +51,8 @@ struct CudaOptions {
   Span<const SmallUpTo> small_up_to = {};
   // How long a rank of a small collective waits for another before its run fails.
   double collective_seconds = 60;
-  // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
-  // call any are refused.
+  // Custom ops that plans may call, as they enqueue themselves or on the host between graphs; must outlive
+  // the driver. Null: plans that call any are refused.
   const OpRegistry* ops = nullptr;
   // Who starts the threads that copy large weights, and large tensors of runs (at most 3 for each device),
   // and those that end communicators (one a rank).

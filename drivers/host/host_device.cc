@@ -286,7 +286,7 @@ Status HostDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
 Status HostDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
                         uint32_t step) {
   const CallProgram* call = ToHost(module)->call(op);
-  if (call == nullptr || addresses.size() != size_t{call->num_inputs} + call->num_outputs) {
+  if (call == nullptr || addresses.size() != call->num_addresses()) {
     return Status::Error(Code::kInvalidArgument, "custom op %u with %zu addresses cannot be called", op,
                          addresses.size());
   }

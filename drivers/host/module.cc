@@ -35,7 +35,7 @@ HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const
     return nullptr;
   }
   *status = module->Build(plan, engine, sharing);
-  if (status->ok()) *status = module->calls_.Build(plan, ops, module->arena_);
+  if (status->ok()) *status = module->calls_.Build(plan, ops, false, module->arena_);
   if (status->ok()) return module;
   delete module;
   return nullptr;

@@ -1,5 +1,6 @@
 // Custom ops of a plan, ready to be called: each found in its library, compared with what the plan says of
-// it, and made into an instance. Ops are functions of the host, whichever driver calls them.
+// it, and made into an instance. Ops are functions of the host, whichever driver calls them; some enqueue
+// work on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,20 @@ namespace rondo {
 struct CallProgram {
   const OpInfo* info = nullptr;  // null: not made yet
   void* instance = nullptr;
-  uint32_t num_inputs = 0, num_outputs = 0;
+  uint32_t num_inputs = 0, num_outputs = 0;  // outputs of the node
+  uint64_t workspace_bytes = 0;
+  size_t num_addresses() const { return size_t{num_inputs} + num_outputs + (workspace_bytes != 0); }
 
-  // Runs it over the memory of this process at `addresses`, one an argument (0 where it is absent). Not OK:
-  // the op's own sentence. Allocates only then.
+  // Runs it over the memory of this process at `addresses`, one an argument of the plan's custom op (0 where
+  // it is absent). Not OK: the op's own sentence. Allocates only then.
   Status Run(const uint64_t* addresses) const;
+  // The same on a GPU, whose context is current: work on `stream` (a CUstream) over the GPU's memory. For ops
+  // that have `enqueue`.
+  Status Enqueue(const uint64_t* addresses, void* stream) const;
+
+ private:
+  using Function = int32_t (*)(void*, const rondo_op_call*, char*, size_t);
+  Status Call(Function function, const uint64_t* addresses, void* stream, const char* otherwise) const;
 };
 
 // Owns the instances.
@@ -30,10 +40,12 @@ class CallTable {
   CallTable() = default;
   CallTable(const CallTable&) = delete;
   CallTable& operator=(const CallTable&) = delete;
-  ~CallTable();
+  ~CallTable() { Clear(); }
 
   // `ops` may be null and must outlive the table. Errors name the op, its library and the node of the model.
-  Status Build(const PlanData& plan, const OpRegistry* ops, Arena& arena);
+  // `cuda`: for a GPU, whose context is current; instances of ops that have `enqueue` are made for it.
+  Status Build(const PlanData& plan, const OpRegistry* ops, bool cuda, Arena& arena);
+  void Clear();
   const CallProgram* at(uint32_t index) const { return index < calls_.size() ? &calls_[index] : nullptr; }
 
  private:

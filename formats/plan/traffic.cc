@@ -163,9 +163,11 @@ uint64_t DistinctElements(const Part& part, const Operand& operand) { return Reg
 
 Traffic CallTraffic(const CustomOp& op) {
   Traffic traffic;
-  for (const CustomArgument& a : op.arguments) {
-    (a.mode == Mode::kWrite ? traffic.written : traffic.read) +=
-        a.mode == Mode::kRead && a.alias != kNone ? 0 : BytesOf(a);
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    const CustomArgument& a = op.arguments[i];
+    const bool passed = a.mode == Mode::kRead && a.alias != kNone;
+    if (!passed && !op.IsWorkspace(i))
+      (a.mode == Mode::kWrite ? traffic.written : traffic.read) += BytesOf(a);
   }
   return traffic;
 }

@@ -62,7 +62,10 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
     return a.alias == kNone ? Status::Ok()
                             : RONDO_BROKEN("an input aliases nothing, but this one names %u", a.alias);
   }
-  if (a.mode == Mode::kReadWrite) return RONDO_BROKEN("an output is written, or passed through");
+  if (a.mode == Mode::kReadWrite) {
+    if (index + 1 == op.arguments.size() && a.alias == kNone && a.dtype == DType::kU8) return Status::Ok();
+    return RONDO_BROKEN("an output is written, or passed through");
+  }
   if (a.alias == kNone) {
     return a.mode == Mode::kWrite ? Status::Ok()
                                   : RONDO_BROKEN("an output that passes through names its input");

@@ -67,11 +67,10 @@ void ProgramAccesses::Collect(uint32_t s) {
       return;
     }
     case StepKind::kCustom: {
-      const Span<const CustomArgument> arguments = plan_.custom_ops[step.custom].arguments;
-      for (uint32_t i = 0; i < arguments.size(); ++i) {
-        if (arguments[i].absent) continue;
-        check::Footprint print = Dense(BytesOf(arguments[i]), arguments[i].mode != Mode::kWrite,
-                                       arguments[i].mode == Mode::kWrite);
+      const CustomOp& op = plan_.custom_ops[step.custom];
+      for (uint32_t i = 0; i < op.arguments.size(); ++i) {
+        if (op.arguments[i].absent) continue;
+        check::Footprint print = Dense(BytesOf(op.arguments[i]), !op.Writes(i), op.Writes(i));
         print.operand = static_cast<uint16_t>(i);
         Add(s, i, print);
       }

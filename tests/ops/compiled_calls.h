@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -22,8 +24,8 @@ namespace rondo {
 
 using Floats = std::vector<float>;
 
-// Two more ops of the domain "test": Split (x -> x / 2, x + 1), and Swap, which changes both of its
-// arguments.
+// More ops of the domain "test": Split (x -> x / 2, x + 1), Swap, which changes both of its arguments, and
+// Reverse, which turns its argument round by way of its workspace.
 inline int32_t InferBoth(void*, const rondo_op_node* node, rondo_op_type* outputs, char*, size_t) {
   for (size_t i = 0; i < node->num_outputs; ++i) outputs[i] = node->inputs[i < node->num_inputs ? i : 0];
   return 0;
@@ -41,6 +43,13 @@ inline int32_t RunSplit(void*, const rondo_op_call* call, char*, size_t) {
 inline int32_t RunSwap(void*, const rondo_op_call* call, char*, size_t) {
   auto *a = static_cast<float*>(call->outputs[0]), *b = static_cast<float*>(call->outputs[1]);
   for (int64_t i = 0; i < g_elements; ++i) std::swap(a[i], b[i]);
+  return 0;
+}
+inline int32_t RunReverse(void*, const rondo_op_call* call, char*, size_t) {
+  if (call->workspace_bytes != static_cast<size_t>(g_elements) * sizeof(float)) return RONDO_OP_FAILED;
+  std::memcpy(call->workspace, call->inputs[0], call->workspace_bytes);
+  const auto* from = static_cast<const float*>(call->workspace);
+  std::reverse_copy(from, from + g_elements, static_cast<float*>(call->outputs[0]));
   return 0;
 }
 inline int32_t RegisterMore(const rondo_op_registrar* registrar) {
@@ -61,7 +70,18 @@ inline int32_t RegisterMore(const rondo_op_registrar* registrar) {
   swap.input_flags = kBothChange;
   swap.output_aliases = kBoth;
   swap.run = RunSwap;
-  return registrar->add(registrar->context, &split) | registrar->add(registrar->context, &swap);
+  rondo_op reverse = split;
+  reverse.name = "Reverse";
+  reverse.min_outputs = reverse.max_outputs = 1;
+  reverse.input_flags = kBothChange;
+  reverse.output_aliases = kBoth;
+  reverse.workspace = [](void*, const rondo_op_node*) {
+    return static_cast<uint64_t>(g_elements) * sizeof(float);
+  };
+  reverse.run = RunReverse;
+  int32_t refused = 0;
+  for (const rondo_op* op : {&split, &swap, &reverse}) refused |= registrar->add(registrar->context, op);
+  return refused;
 }
 
 class CompiledCalls : public testing::Test {

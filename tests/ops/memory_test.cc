@@ -170,6 +170,79 @@ TEST_F(CompiledCalls, ChangeWhatTheyAloneReadInPlace) {
   EXPECT_EQ(Run({{"x", {1, 2, 3, 4}}})[0], (Floats{1, 2, 3, 4}));
 }
 
+TEST_F(CompiledCalls, ChangeOneTensorInTurnAndCopyItOnce) {
+  model_.Input("x", {4});
+  model_.Node("Neg", {"x"}, {"n"});
+  Call("Accumulate", {"n", "x"}, {"zero"});
+  Call("Accumulate", {"n", "n2"}, {"b"});
+  model_.Node("Mul", {"x", "x"}, {"n2"});
+  std::swap(*model_.graph()->mutable_node(2), *model_.graph()->mutable_node(3));
+  model_.Node("Abs", {"n"}, {"p"});  // reads it as it was, too
+  for (const char* name : {"zero", "b", "p"}) model_.Output(name);
+  ASSERT_MADE();
+  EXPECT_EQ(StepsOf(StepKind::kCustom), 2u);
+  EXPECT_LE(compiled_->plan.programs[0].steps.size(), 4u)
+      << "one kernel computes what they read, and the copy";
+  const std::vector<Floats> out = Run({{"x", {1, 2, 3, 4}}});
+  EXPECT_EQ(out[0], (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(out[1], (Floats{0, 2, 6, 12}));
+  EXPECT_EQ(out[2], (Floats{1, 2, 3, 4}));
+}
+
+TEST_F(CompiledCalls, ChangeDisjointPartsOfATensorWhereTheyLie) {
+  g_elements = 32;
+  model_.Input("x", {3, 32});
+  model_.Node("Neg", {"x"}, {"n"});
+  const auto row = [&](const char* name, int64_t at) {
+    model_.Ints(std::string(name) + "_from", {at});
+    model_.Ints(std::string(name) + "_to", {at + 1});
+    model_.Node("Slice", {"n", std::string(name) + "_from", std::string(name) + "_to"}, {name});
+  };
+  row("a", 0);
+  row("b", 1);
+  row("c", 2);
+  for (const char* name : {"a", "b", "c"}) Call("Reverse", {name}, {std::string(name) + "r"});
+  onnx::AttributeProto* axis = model_.Node("Concat", {"ar", "br", "cr"}, {"joined"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(0);
+  model_.Node("Abs", {"joined"}, {"y"});
+  model_.Output("y");
+  ASSERT_MADE();
+  EXPECT_EQ(compiled_->plan.programs[0].steps.size(), 5u) << "Neg, three calls, Abs: nothing is copied";
+  Floats x(96);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Floats y = Run({{"x", x}})[0];
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], x[i / 32 * 32 + 31 - i % 32]);
+  g_elements = 4;
+}
+
+// The caller's tensor is copied once, where the parts are put together again.
+TEST_F(CompiledCalls, ChangeDisjointPartsOfAnInputInOneCopy) {
+  g_elements = 32;
+  model_.Input("x", {2, 32});
+  model_.Ints("zero", {0});
+  model_.Ints("one", {1});
+  model_.Ints("two", {2});
+  model_.Node("Slice", {"x", "zero", "one"}, {"a"});
+  model_.Node("Slice", {"x", "one", "two"}, {"b"});
+  Call("Reverse", {"a"}, {"ar"});
+  Call("Reverse", {"b"}, {"br"});
+  onnx::AttributeProto* axis = model_.Node("Concat", {"ar", "br"}, {"y"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(0);
+  model_.Output("y");
+  ASSERT_MADE();
+  EXPECT_EQ(compiled_->plan.programs[0].steps.size(), 3u)
+      << "one kernel copies both parts, right into the output";
+  Floats x(64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Floats y = Run({{"x", x}})[0];
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], x[i / 32 * 32 + 31 - i % 32]);
+  g_elements = 4;
+}
+
 TEST_F(CompiledCalls, HaveSeveralOutputs) {
   model_.Input("x", {4});
   Call("Split", {"x"}, {"half", "more"});
@@ -183,6 +256,28 @@ TEST_F(CompiledCalls, HaveSeveralOutputs) {
   EXPECT_EQ(out[0], (Floats{1, 2, 3, 4}));
   EXPECT_EQ(out[1], (Floats{5, 9, 13, 17}));
   EXPECT_EQ(out[2], (Floats{2, 4, 6, 8}));
+}
+
+// Workspace is the arena's, and free again after its call.
+TEST_F(CompiledCalls, WorkInMemoryOfThePlan) {
+  g_elements = 64;
+  model_.Input("x", {64});
+  model_.Node("Neg", {"x"}, {"n"});
+  Call("Reverse", {"n"}, {"r"});
+  model_.Node("Abs", {"r"}, {"p"});
+  Call("Reverse", {"p"}, {"q"});
+  model_.Node("Neg", {"q"}, {"y"});
+  model_.Output("y");
+  ASSERT_MADE();
+  const PlanData& plan = compiled_->plan;
+  ASSERT_EQ(plan.custom_ops.size(), 1u);
+  ASSERT_EQ(plan.custom_ops[0].arguments.size(), 3u);
+  EXPECT_TRUE(plan.custom_ops[0].IsWorkspace(2));
+  EXPECT_EQ(plan.programs[0].arena_bytes, 2u * 256) << "what is changed, and the workspace of both calls";
+  Floats x(64), wanted(64);
+  for (size_t i = 0; i < 64; ++i) x[i] = static_cast<float>(i), wanted[i] = -x[i];
+  EXPECT_EQ(Run({{"x", x}})[0], wanted);
+  g_elements = 4;
 }
 
 // A tensor given twice to an op that changes both is two tensors.

@@ -289,11 +289,13 @@ Json CustomOpsJson(const PlanData& plan) {
   for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
     const CustomOp& op = plan.custom_ops[i];
     Json arguments = Json::array(), attributes = Json::array();
-    for (const CustomArgument& a : op.arguments) {
+    for (size_t k = 0; k < op.arguments.size(); ++k) {
+      const CustomArgument& a = op.arguments[k];
       Json json = nullptr;
       if (!a.absent)
-        json = {
-            {"dtype", Name(a.dtype)}, {"shape", Dims(a.shape)}, {"mode", kModes[static_cast<int>(a.mode)]}};
+        json = {{"dtype", Name(a.dtype)},
+                {"shape", Dims(a.shape)},
+                {"mode", op.IsWorkspace(k) ? "workspace" : kModes[static_cast<int>(a.mode)]}};
       if (a.alias != kNone) json["aliases_input"] = a.alias;
       arguments.push_back(std::move(json));
     }

@@ -238,8 +238,11 @@ std::string AttributeText(const CustomAttribute& a) {
   return text;
 }
 
-std::string ArgumentText(const CustomArgument& a) {
+std::string ArgumentText(const CustomOp& op, size_t i) {
+  const CustomArgument& a = op.arguments[i];
   if (a.absent) return "absent";
+  if (op.IsWorkspace(i))
+    return Printf("workspace of %llu bytes", static_cast<unsigned long long>(BytesOf(a)));
   char shape[256];
   std::string text = Name(a.dtype) + std::string(Format(a.shape, shape, sizeof(shape)));
   if (a.mode == Mode::kReadWrite) text += " changed";
@@ -311,7 +314,7 @@ Section CustomOps(const PlanData& plan) {
     std::string inputs, outputs, attributes;
     for (size_t k = 0; k < op.arguments.size(); ++k) {
       std::string& list = k < op.num_inputs ? inputs : outputs;
-      list += (list.empty() ? "" : "; ") + ArgumentText(op.arguments[k]);
+      list += (list.empty() ? "" : "; ") + ArgumentText(op, k);
     }
     for (const CustomAttribute& a : op.attributes)
       attributes += (attributes.empty() ? "" : " ") + AttributeText(a);

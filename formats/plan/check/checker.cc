@@ -57,7 +57,7 @@ size_t ProgramCheck::AccessesOf(const Step& step) const {
 }
 
 // Footprints of a custom op: all of each argument. An input that it changes is read; its new version, an
-// output, is written.
+// output, is written, and so is what it works in.
 Status ProgramCheck::CollectCall(uint32_t s, size_t* at) {
   const Step& step = program_.steps[s];
   const CustomOp& op = plan_.custom_ops[step.custom];
@@ -67,7 +67,7 @@ Status ProgramCheck::CollectCall(uint32_t s, size_t* at) {
     if (op.arguments[i].absent) continue;
     prints[i].box = DenseBox(0, static_cast<int64_t>(BytesOf(op.arguments[i])));
     prints[i].operand = static_cast<uint16_t>(i);
-    (op.arguments[i].mode == Mode::kWrite ? prints[i].writes : prints[i].reads) = true;
+    (op.Writes(i) ? prints[i].writes : prints[i].reads) = true;
     Add(s, &prints[i], step.bindings[i], at);
   }
   return Status::Ok();

@@ -103,6 +103,13 @@ RONDO_FAKE_API Error cuCtxPopCurrent_v2(rondo::cuda::Context* context) {
   current.pop_back();
   return 0;
 }
+RONDO_FAKE_API Error cuCtxGetDevice(DeviceId* device) {  // for custom ops
+  const rondo::fake_cuda::Working working;
+  Lock lock(W().mutex);
+  if (current.empty()) return kInvalidContext;
+  *device = static_cast<DeviceId>(current.back() - W().contexts);
+  return 0;
+}
 RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemGetInfo");
