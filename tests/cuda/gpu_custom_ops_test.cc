@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "runtime/testing/allocation_watch.h"
 #include "tests/cuda/have_nvrtc.h"
 #include "tests/e2e/harness.h"
+#include "tests/how_many.h"
 #include "tests/import/model_maker.h"
 #include "tests/temporary_folder.h"
 
@@ -102,7 +104,7 @@ class GpuCustomOps : public testing::Test {
 };
 
 TEST_F(GpuCustomOps, AreReplayedInOneGraph) {
-  constexpr int kRuns = 1000;
+  const int runs = HowMany("RONDO_GPU_RUNS", 1000);
   CompileOptions options = Options();
   HostOptions host_options;
   host_options.ops = &ops_;
@@ -122,7 +124,7 @@ TEST_F(GpuCustomOps, AreReplayedInOneGraph) {
   const std::vector<float> first = Floats(buffers.output_bytes[0]);
   EXPECT_TRUE(device->MemoryInfo(&free_before, &all).ok());
   AllocationWatch watch;
-  for (int run = 1; run < kRuns && status.ok(); ++run) {
+  for (int run = 1; run < runs && status.ok(); ++run) {
     status = gpu.session().Run(0, buffers.inputs, buffers.outputs, {});
     if (std::memcmp(buffers.output_bytes[0].data(), first.data(), 4 * first.size()) != 0)
       status = Status::Error(Code::kInternal, "run %d gave other bits", run);
@@ -132,10 +134,12 @@ TEST_F(GpuCustomOps, AreReplayedInOneGraph) {
   EXPECT_TRUE(device->MemoryInfo(&free_after, &all).ok());
   EXPECT_EQ(free_after, free_before);
   const char* emulated = std::getenv("RONDO_EMULATED_ORDER");  // whose launches allocate
-  if (emulated == nullptr) EXPECT_EQ(watch.count(), 0u) << watch.Callers();
+  if (emulated == nullptr) {
+    EXPECT_EQ(watch.count(), 0u) << watch.Callers();
+  }
   ExpectNear(first, Floats(wanted.output_bytes[0]));
   std::vector<float> total = Total(host);
-  for (float& value : total) value *= kRuns;
+  for (float& value : total) value *= static_cast<float>(runs);
   ExpectNear(Total(gpu), total);
 }
 
