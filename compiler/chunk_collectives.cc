@@ -109,7 +109,7 @@ class Chooser {
         RONDO_ASSIGN_OR_RETURN(const shard::CutCollectives cut, shard::CutRows(&tried.graph, chunks));
         trial.cut += std::count(cut.cut.begin(), cut.cut.end(), true);
       }
-      RONDO_RETURN_IF_ERROR(Lower(&tried));
+      RONDO_RETURN_IF_ERROR(LowerOnTrial(compilation_, &tried));
       LoweredProgram* lowered = &tried.planned.lowered;
       OverlapOptions options = OverlapOptionsFor(*compilation_, devices_.size());
       LoweredProgram by_table = *lowered;
@@ -128,17 +128,6 @@ class Chooser {
       if (chunks == 1) trial.uncut_arena = std::max(trial.uncut_arena, report.arena_before);
     }
     return trial;
-  }
-
-  // The passes from the graph to ops in their order.
-  Status Lower(ProgramInWork* program) {
-    std::string text;
-    RONDO_RETURN_IF_ERROR(FuseGraph(compilation_, program, &text));
-    if (compilation_->options.targets.any_gpu())
-      RONDO_RETURN_IF_ERROR(PickLibraries(compilation_, program, &text));
-    for (const PassFunction pass : {Schedule, WriteOutLoops, PutOnStreams, KeepRegions})
-      RONDO_RETURN_IF_ERROR(pass(compilation_, program, &text));
-    return Status::Ok();
   }
 
   // Cuts all devices' graphs, and says of each collective that is whole why.

@@ -9,11 +9,13 @@
 
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/compile.h"
+#include "compiler/fusion/fuse.h"
 #include "compiler/fusion/lowered.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/graph.h"
 #include "compiler/schedule/gather_weights.h"
 #include "compiler/schedule/least_memory.h"
+#include "formats/plan/node_fate.h"
 
 namespace rondo {
 
@@ -21,16 +23,19 @@ namespace rondo {
 struct ProgramInWork {
   ModelSource source;
   uint32_t device = 0;
-  bool sharded = false;     // the graph is one device's part of what `shard` has shared out
-  ir::Graph graph;          // from `import` to `fuse`
-  PlannedProgram planned;   // from `fuse` to `emit`
-  int64_t uncut_arena = 0;  // bytes; of a graph that is cut into chunks: with none; else 0
+  bool sharded = false;         // the graph is one device's part of what `shard` has shared out
+  ir::Graph graph;              // from `import` to `fuse`
+  std::vector<NodePair> apart;  // of the graph, from `weigh_fusions` on: FuseOptions::apart
+  std::string fusions;          // the same: what is known of the memory of other fusions
+  PlannedProgram planned;       // from `fuse` to `emit`
+  int64_t uncut_arena = 0;      // bytes; of a graph that is cut into chunks: with none; else 0
   ScheduleReport schedule;
   WeightSharing sharing;           // with options.weights kGather, from `shard` to `gather_weights`
   GatheredWeights gathered;        // the same, from `gather_weights` on
   std::vector<NamedValue> values;  // of the model, from `import` on
-  DeviceHints hints;               // of the model, from `import` on
-  FixedCaches caches;              // with options.cache_length
+  std::map<std::string, plan::NodeFate> fates;  // of its nodes (node_fates.h)
+  DeviceHints hints;                            // of the model, from `import` on
+  FixedCaches caches;                           // with options.cache_length
   // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and by their owners what
   // lies in each.
   std::vector<BoundNode> bound;

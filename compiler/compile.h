@@ -223,6 +223,7 @@ struct ProgramReport {
   std::string order;                         // how the order was found, in a sentence
   uint64_t arena_bytes = 0;
   uint64_t arena_lower_bound = 0;   // equal to arena_bytes: the memory plan is optimal for its order
+  std::string fusions;              // what is known of the memory that other fusions would take
   OverlapReport overlap;            // of its collectives; without any, empty
   std::vector<std::string> frozen;  // inputs bound to CompileOptions::values_at_hand
 };

@@ -101,9 +101,15 @@ constexpr PipelineEntry kPipeline[] = {
      kPaired, "what quantises a tensor by its range finds that, or the kernel before it does"},
     {"rematerialise", GraphAndBodies<passes::Rematerialise>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "what is small and quick to compute is computed by who reads it, in no kernel of its own before"},
+    {"combine_collectives", CombineSmallCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
+     "where the run then ends earlier by estimate, small collectives of one kind that do not depend on one "
+     "another are one"},
     {"chunk_collectives", ChunkCollectives, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
      "where the run then ends earlier by estimate, collectives and what works row by row around them are cut "
      "into chunks of rows"},
+    {"weigh_fusions", WeighFusions, kOnce, kOptional, kAny, Leaves::kGraph, kPaired,
+     "where the run then ends earlier, or takes less memory in hardly more time, work that waits for a "
+     "collective or keeps its inputs alive is in no kernel of other work"},
     {"fuse", FuseGraph, kEach, kNeeded, kAny, Leaves::kLowered, kOps,
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"choose_libraries", PickLibraries, kEach, kOptional, kGpus, Leaves::kLowered, kOps,

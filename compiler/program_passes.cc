@@ -12,6 +12,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/ir/port_names.h"
 #include "compiler/model_shapes.h"
+#include "compiler/node_fates.h"
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
@@ -213,6 +214,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   }
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
+  FollowNodes(program);
+  for (const std::string& node : report.unneeded) program->fates.emplace(node, plan::NodeFate::kUnneeded);
   program->hints = std::move(report.hints);
   program->bound = std::move(report.bound);
   program->sources_of = std::move(report.sources_of);
@@ -282,7 +285,9 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   }
   options.tf32 = compilation->options.precision == Precision::kTf32;
   options.device = program->device;
+  options.apart = program->apart;
   FuseReport report;
+  FollowNodes(program);
   RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(std::move(program->graph), options, &report));
   program->planned.lowered.name = program->source.program;
   program->planned.device = program->device;
@@ -411,6 +416,7 @@ void ReportProgram(const CompileOptions& options, const ProgramInWork& program, 
   out.order = program.schedule.text;
   out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
   out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
+  out.fusions = program.fusions;
   out.overlap = program.planned.overlap;
   out.frozen = program.frozen;
   report->programs.push_back(std::move(out));
@@ -427,12 +433,13 @@ void FinishReport(const EmitReport& emitted, CompileReport* report) {
 }  // namespace
 
 Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
+  EmitOptions options;
+  options.fates = FatesOf(*compilation);
   std::vector<PlannedProgram> planned;
   for (ProgramInWork& program : compilation->programs) {
     ReportProgram(compilation->options, program, &compilation->report);
     planned.push_back(std::move(program.planned));
   }
-  EmitOptions options;
   for (const ProgramInWork& program : compilation->programs)
     options.values.insert(options.values.end(), program.values.begin(), program.values.end());
   options.targets = compilation->options.targets;

@@ -43,7 +43,11 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
 // States that tokens are drawn from, and with, are whole on every device: adds their shardings to `states`.
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status CombineSmallCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status WeighFusions(Compilation* compilation, ProgramInWork* program, std::string* text);
+// From a program's graph to ops in their order, to see what comes of it.
+Status LowerOnTrial(Compilation* compilation, ProgramInWork* program);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);

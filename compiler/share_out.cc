@@ -25,6 +25,7 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.sharded = true;
   share.graph = std::move(graph);
   share.values = whole.values;
+  share.fates = whole.fates;
   share.bound = whole.bound;
   share.sources_of = whole.sources_of;
 }

@@ -265,13 +265,14 @@ void PlanEmitter::StateNeeds() {
   plan.requirements.work = static_cast<uint64_t>(std::ceil(std::min(work, kMostWork)));
 }
 
-// Values that are in no memory of the plan.
+// Values that are in no memory of the plan, and nodes that no step computes.
 void PlanEmitter::NameOtherValues() {
   std::set<std::string_view> named;
   for (const Buffer& buffer : buffers_) named.insert(buffer.name);
   for (const NamedValue& value : options_.values) {
     if (named.count(value.value) == 0) Source({"value \"" + value.value + "\" of " + value.node});
   }
+  for (const std::string& fate : options_.fates) Source({fate});
 }
 
 void PlanEmitter::Finish(EmitReport* report) {

@@ -40,6 +40,7 @@ struct EmitOptions {
   // Those that no buffer is called by get a source of their own, which nothing refers to, so that who asks
   // the plan for one can be told where it went: `value "NAME" of Op "node"`.
   std::vector<NamedValue> values;
+  std::vector<std::string> fates;  // further sources (formats/plan/node_fate.h)
   // What estimates took for known, or null: becomes texts among the sources as far as the plan asks for it.
   std::shared_ptr<const MeasuredTimes> times = nullptr;
 };

@@ -204,6 +204,7 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
     }
   }
   op->sources = sources.Take();
+  op->nodes = members;
   if (op->kind == LoweredKind::kKernel && OnlyMoves(op->kernel.parts[0]))
     op->moves_because = WhyMoved(c, group);
   std::string label = group.skeleton == Skeleton::kAttention ? "attention" : "";

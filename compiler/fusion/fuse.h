@@ -19,6 +19,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
@@ -27,6 +29,8 @@
 #include "core/status.h"
 
 namespace rondo {
+
+using NodePair = std::pair<ir::NodeId, ir::NodeId>;
 
 struct FuseOptions {
   TargetTraits target = HostTraits();
@@ -39,6 +43,7 @@ struct FuseOptions {
   bool tf32 = false;                            // factors of f32 products may be rounded to tf32
   bool siblings = true;                         // independent parts into one kernel
   int64_t device = 0;                           // that the program is for, among those of its collectives
+  std::vector<NodePair> apart;                  // each both ways round, ascending: never in one part
   std::vector<ir::LoopCondition> needed_where;  // of a loop's body: LoopInfo::when
   double least_skipped = 1 << 16;  // multiplications that a condition must save, for kernels to look at it
 };

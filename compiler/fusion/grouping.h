@@ -27,6 +27,8 @@ class Grouping {
   // groups.cc: beginnings of groups.
   static bool IsAnchor(ir::Op op);
   bool Free(NodeId id) const { return c_.group_of[id] < 0 && c_.node(id).shape.elements() > 0; }
+  // Whether it is in no group, and not kept apart from a node of this one (or of `region`, which may join).
+  bool MayJoin(int group, NodeId id, const std::vector<NodeId>& region = {}) const;
   bool Needed(NodeId id) const { return c_.stored[id] || !c_.readers[id].empty(); }
   bool Together(NodeId a, NodeId b) const;
   bool IotaNeedsMemory(NodeId id) const;

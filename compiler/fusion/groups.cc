@@ -60,6 +60,18 @@ bool Grouping::WaitsForUpdates(NodeId id) const {
   return ir::CombinesIntoOne(node) && Free(c_.base(node.inputs[1]));
 }
 
+bool Grouping::MayJoin(int group, NodeId id, const std::vector<NodeId>& region) const {
+  if (!Free(id)) return false;
+  const std::vector<NodePair>& apart = c_.options.apart;
+  for (auto pair = std::lower_bound(apart.begin(), apart.end(), NodePair{id, 0});
+       pair != apart.end() && pair->first == id; ++pair) {
+    if (c_.InGroup(pair->second, group) ||
+        std::find(region.begin(), region.end(), pair->second) != region.end())
+      return false;
+  }
+  return true;
+}
+
 // Whether no annotation of the model keeps the two in kernels of their own.
 bool Grouping::Together(NodeId a, NodeId b) const {
   return (!c_.graph.annotated && c_.needed.empty()) || c_.SamePlace(a, b);

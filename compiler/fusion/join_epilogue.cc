@@ -57,7 +57,8 @@ std::vector<NodeId> Grouping::NextExit(const Group& group, NodeId at) {
 bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id) {
   const Node& node = c_.node(id);
   bool write = node.op == Op::kIndexedWrite;
-  if (!Free(id) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write)) return false;
+  if (!MayJoin(group.id, id, region) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write))
+    return false;
   if (!c_.SamePlace(group.nodes[0], id) || budget_.Exceeds(group, region, id)) return false;
   for (NodeId member : region) {
     if (c_.stored[member] || c_.node(member).op == Op::kIndexedWrite) return false;
@@ -117,7 +118,8 @@ std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathE
 // number, and the kernel can do that.
 bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id) {
   const Node& node = c_.node(id);
-  if (!ir::CombinesIntoOne(node) || !Free(id) || c_.FusionOff(id) || !c_.SamePlace(group.nodes[0], id))
+  if (!ir::CombinesIntoOne(node) || !MayJoin(group.id, id, path) || c_.FusionOff(id) ||
+      !c_.SamePlace(group.nodes[0], id))
     return false;
   std::vector<NodeId> members = group.nodes;
   members.insert(members.end(), path.begin(), path.end());

@@ -96,7 +96,8 @@ void Grouping::AbsorbProducers(Group* group) {
 bool Grouping::TryAbsorb(Group* group, NodeId producer) {
   const Op op = c_.node(producer).op;
   if (op != Op::kMatMul && op != Op::kConv && op != Op::kPointwise && op != Op::kIndexedRead) return false;
-  if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
+  if (!MayJoin(group->id, producer) || c_.stored[producer] || !AllReadersIn(producer, group->id))
+    return false;
   if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer) || IsRoundedForMemory(producer)) return false;
   if (ReadsWhatIsWritten(group->sink, producer) || !c_.SamePlace(group->nodes[0], producer)) return false;
   if (op == Op::kMatMul || op == Op::kConv) return TryTwin(group, producer);

@@ -16,7 +16,7 @@ void Grouping::AbsorbPrologue(int id) {
     NodeId producer = work.back();
     work.pop_back();
     bool fits =
-        Free(producer) && c_.SamePlace(anchor.id, producer) && !c_.stored[producer] &&
+        MayJoin(id, producer) && c_.SamePlace(anchor.id, producer) && !c_.stored[producer] &&
         c_.node(producer).op == Op::kPointwise && c_.IsInlinable(producer) &&
         CostOf(c_.node(producer)) <= 4 &&
         (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());

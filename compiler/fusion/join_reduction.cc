@@ -123,7 +123,7 @@ bool Grouping::TakesReduction(const Group& group, NodeId id) const {
 // Whether it is a reduction over rows of the same shape that reads no member.
 bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
   const Node& node = c_.node(id);
-  if (node.op != Op::kReduce || !Free(id) || c_.FusionOff(id)) return false;
+  if (node.op != Op::kReduce || !MayJoin(group, id) || c_.FusionOff(id)) return false;
   const NodeId input = node.inputs[0], base = c_.base(input);
   const View view = c_.graph.ViewOf(input);
   const bool same = view == c_.graph.ViewOf(rows.input);  // of the same, or of what lies like it
@@ -158,7 +158,8 @@ bool Grouping::LeadsToReductionBeside(const Rows& rows, int group, NodeId id, in
 // What only members read, once a row, of a reduction that can then be taken in itself.
 bool Grouping::TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   const Node& node = c_.node(id);
-  if (node.op != Op::kPointwise || !Free(id) || c_.stored[id] || !AllReadersIn(id, group)) return false;
+  if (node.op != Op::kPointwise || !MayJoin(group, id) || c_.stored[id] || !AllReadersIn(id, group))
+    return false;
   if (!LeadsToReductionBeside(rows, group, id, 0) || KindOf(rows, *kinds, id) != Kind::kRow ||
       !c_.SamePlace(c_.groups[group].nodes[0], id) ||
       cycles_.WouldCycleAsProducer(c_.groups[group].nodes, id) || !budget_.Take(c_.groups[group], id))
@@ -193,7 +194,7 @@ bool Grouping::IsMadeForWrite(NodeId id) const {
 }
 
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
-  if (!Free(id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
+  if (!MayJoin(group, id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
   // On the host a single row is a whole tensor that threads share, in a map as well.
   const bool single = !c_.options.target.many_threads && rows.reduced.elements() == 1;
   if (single && c_.node(id).shape == rows.domain && IsMadeForWrite(id)) return false;
@@ -238,7 +239,7 @@ bool Grouping::AllMayJoin(const Rows& rows, NodeId id, int group) const {
   return std::all_of(c_.readers[id].begin(), c_.readers[id].end(), [&](NodeId reader) {
     if (c_.InGroup(reader, group)) return true;
     const Node& node = c_.node(reader);
-    if (!Free(reader) || c_.FusionOff(reader) || !c_.SamePlace(id, reader)) return false;
+    if (!MayJoin(group, reader) || c_.FusionOff(reader) || !c_.SamePlace(id, reader)) return false;
     const bool as_it_lies = std::all_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
       return c_.base(input) != id || ir::IsDense(c_.graph.ViewOf(input), elements);
     });
@@ -256,7 +257,8 @@ void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::ve
     work.pop_back();
     for (NodeId input : c_.node(at).inputs) {
       NodeId base = c_.base(input);
-      if (!Free(base) || c_.node(base).op != Op::kPointwise || c_.FusionOff(base) || c_.stored[base])
+      if (!MayJoin(group, base) || c_.node(base).op != Op::kPointwise || c_.FusionOff(base) ||
+          c_.stored[base])
         continue;
       bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                      ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());

@@ -80,6 +80,7 @@ struct LoweredOp {
   std::vector<int> deps;  // earlier ops that must be complete: data, anti and control edges, all of them
   std::vector<InPlacePair> in_place;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
+  std::vector<ir::NodeId> nodes;     // of the graph that was fused: those that it computes
   std::map<std::string, std::string> annotations;
   std::string moves_because;  // why its elements have to be moved, where it only moves them
 };

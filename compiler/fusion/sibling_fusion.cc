@@ -60,6 +60,7 @@ void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
   to->kernel.parts = program->arena->Copy(parts);
   to->deps.insert(to->deps.end(), from.deps.begin(), from.deps.end());
   ir::MergeSources(&to->sources, from.sources);
+  to->nodes.insert(to->nodes.end(), from.nodes.begin(), from.nodes.end());
   const std::string& why = from.moves_because;
   if (!why.empty() && to->moves_because.find(why) == std::string::npos)
     to->moves_because += (to->moves_because.empty() ? "" : "; ") + why;

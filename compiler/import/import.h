@@ -124,6 +124,7 @@ struct ImportReport {
   std::set<std::string> bounds_used;       // of ImportOptions::bounds
   std::vector<std::string> remarks;        // sentences that people should read
   std::vector<NamedValue> values;          // of the main graph's nodes
+  std::vector<std::string> unneeded;       // nodes of the main graph that no output needs: `Op "node"`
   std::vector<AttributeRead> attributes;   // in order, if asked for
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it

@@ -360,7 +360,10 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
     RONDO_RETURN_IF_ERROR(allowance_.Check());
     control_.Exists(node, frame.prefix);
     RONDO_ASSIGN_OR_RETURN(const Statements bindings, Bind(node, frame, needed[static_cast<size_t>(i)]));
-    if (!needed[static_cast<size_t>(i)]) continue;
+    if (!needed[static_cast<size_t>(i)]) {
+      if (frame.prefix.empty()) report_->unneeded.push_back(node.op_type() + " \"" + NodeName(node) + "\"");
+      continue;
+    }
     ++report_->onnx_nodes;
     const NodeId first = builder_.graph().size();
     Status status = ImportNode(node, scope, frame, bindings);

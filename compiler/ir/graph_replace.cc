@@ -138,17 +138,24 @@ void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, N
 void Graph::Replace(NodeId from, NodeId to) {
   if (from == to) return;
   Touch(to);
-  // Nothing of a node that is bound otherwise is computed in `to`.
-  if (!annotated || BoundAlike(node(from), node(to))) MergeSources(&node(to).sources, node(from).sources);
-  // What is bound as `to` is, and only `from` needs, is computed there from now on.
+  // What only `from` needs is computed in `to` from now on, and in what that shows if that was made for it;
+  // nothing of a node that is bound otherwise.
+  const std::vector<NodeId> gone = NeededOnlyBy(from, to);
   const NodeId base = BaseOf(to);
-  if (annotated && !RunsNothing(node(base)) && !BoundAlike(node(base), Node())) {
-    Touch(base);
-    for (NodeId id : NeededOnlyBy(from, to)) {
-      const Node& gone = node(id);
-      if (!RunsNothing(gone) && gone.op != Op::kView && BoundAlike(gone, node(base)))
-        MergeSources(&node(base).sources, gone.sources);
+  const std::vector<NodeId> naming = Naming(base);
+  const bool made = base != to && !RunsNothing(node(base)) && naming == std::vector<NodeId>{to};
+  for (NodeId id : {to, base}) {
+    if (id != to && !made) continue;
+    Touch(id);
+    SourceList sources;
+    sources.Add(node(id).sources);
+    for (NodeId part : gone) {
+      if (!annotated || BoundAlike(node(part), node(id))) sources.Add(node(part).sources);
+      for (NodeId input : node(part).inputs) {  // constants that nothing else reads
+        if (IsConstant(input) && Naming(input) == std::vector<NodeId>{part}) sources.Add(node(input).sources);
+      }
     }
+    node(id).sources = sources.Take();
   }
   ReplaceUses(from, to);
 }

@@ -66,9 +66,10 @@ void PrintSummary(const CompileReport& report, const std::string& path, CommandO
             BytesText(report.weights_bytes).c_str(), synthetic.c_str(), BytesText(report.state_bytes).c_str(),
             report.seconds);
   for (const ProgramReport& program : report.programs) {
-    out->Line("program %s: %u steps in %zu partition%s, arena %s", program.program.c_str(), program.steps,
+    out->Line("program %s: %u steps in %zu partition%s, arena %s%s%s", program.program.c_str(), program.steps,
               program.partitions.size(), program.partitions.size() == 1 ? "" : "s",
-              ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
+              ArenaText(program.arena_bytes, program.arena_lower_bound).c_str(),
+              program.fusions.empty() ? "" : "; ", program.fusions.c_str());
     for (size_t i = 0; i + 1 < program.partitions.size(); ++i) {
       const PartitionReport& partition = program.partitions[i];
       out->Line("  partition %zu ends after step %u, %s: %s", i,
@@ -105,6 +106,7 @@ Json ToJson(const CompileReport& report, const std::string& path) {
                                 {"arena_bytes", program.arena_bytes},
                                 {"run_us", {program.overlap.end_before, program.overlap.end_after}},
                                 {"arena_lower_bound", program.arena_lower_bound},
+                                {"fusions", program.fusions},
                                 {"partitions", partitions}});
   }
   for (const PassReport& pass : report.passes) {

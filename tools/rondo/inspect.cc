@@ -1,9 +1,12 @@
+#include <nlohmann/json.hpp>
+
 #include "core/arena.h"
 #include "core/files.h"
 #include "formats/plan/reader.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/load_options.h"
+#include "tools/rondo/node_report.h"
 #include "tools/rondo/plan_page.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -22,6 +25,8 @@ class InspectCommand : public Command {
     DeclarePlan(options, &plans_);
     options.Flag("--steps", &shown_.steps, "all steps with the buffers they touch")
         .Flag("--buffers", &shown_.buffers, "all buffers with offsets and lifetimes")
+        .Text("--node", &node_, "what became of this ONNX node: the steps that compute it, or why none does",
+              "NAME")
         .Text("--html", &html_, "write one web page: the arena over time, steps, buffers, with a search",
               "FILE")
 #if RONDO_HAVE_COMPILER
@@ -39,6 +44,7 @@ class InspectCommand : public Command {
     Result<PlanFile> plan = LoadPlanFile(plans_[0].c_str(), options, arena);
     if (!plan.ok()) return out_.Fail("inspect", plan.status());
     if (Status status = ReadTimes(); !status.ok()) return out_.Fail("inspect", status);
+    if (!node_.empty()) return ShowNode(plan->data);
     if (out_.json()) {
       std::fputs(PlanToJson(*plan, plans_[0]).c_str(), stdout);
     } else if (html_.empty()) {
@@ -54,6 +60,16 @@ class InspectCommand : public Command {
   }
 
  private:
+  int ShowNode(const PlanData& plan) {
+    const Result<std::vector<NodeAnswer>> answers = AnswerOf(plan, node_);
+    if (!answers.ok()) return out_.Fail("inspect", answers.status());
+    for (const NodeAnswer& answer : *answers) {
+      out_.Line("%s", TextOf(plan, answer).c_str());
+      out_.object()["nodes"].push_back(JsonOf(plan, answer));
+    }
+    return out_.Finish(0);
+  }
+
   Status ReadTimes() {
 #if RONDO_HAVE_COMPILER
     if (profile_.empty()) return Status::Ok();
@@ -70,7 +86,7 @@ class InspectCommand : public Command {
   InspectOptions shown_;
   bool ignore_hashes_ = false;
   CommandOutput out_;
-  std::string html_, profile_;
+  std::string html_, node_, profile_;
 };
 
 }  // namespace

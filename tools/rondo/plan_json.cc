@@ -10,6 +10,7 @@
 #include "tools/rondo/bucket_section.h"
 #include "tools/rondo/estimates.h"
 #include "tools/rondo/gathered_weights.h"
+#include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
@@ -184,6 +185,14 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                         {"chunks", note.chunks},
                         {"stopped_by", note.limit}});
   }
+  Json beside = Json::array();
+  for (const BesideCollective& collective : StepsBeside(plan, program)) {
+    Json steps = Json::array();
+    for (const SharedStep& step : collective.steps)
+      steps.push_back({{"step", step.step}, {"us", step.microseconds}});
+    beside.push_back(
+        {{"sync_point", collective.sync_point}, {"device", collective.device}, {"steps", steps}});
+  }
   Json gathers = Json::array();
   for (const DeviceGathers& device : GathersOf(plan, program)) {
     gathers.push_back({{"device", device.device},
@@ -204,6 +213,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"partitions", partitions},
           {"sync_points", points},
           {"overlaps", overlaps},
+          {"beside_collectives", beside},
           {"estimated_us", EstimatesAreTimes(plan) ? Json(TimelineOf(plan, program).end) : Json()},
           {"estimates", EstimatesJson(plan, program)},
           {"gathered_weights", gathers},

@@ -469,8 +469,10 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
     if (Section gathers = GatherSection(plan, program); !gathers.table.rows.empty())
       report.sections.push_back(std::move(gathers));
-    if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
+    if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty()) {
       report.sections.push_back(OverlapSection(std::string(program.name), notes));
+      report.sections.push_back(BesideSection(plan, program));
+    }
     report.sections.push_back(EstimateSection(plan, program, options.measured.get()));
   }
   report.sections.push_back(Kernels(plan));
