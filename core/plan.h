@@ -347,7 +347,7 @@ struct CustomOp {
   Span<const CustomAttribute> attributes;
 
   bool IsWorkspace(size_t i) const { return i >= num_inputs && arguments[i].mode == Mode::kReadWrite; }
-  bool Writes(size_t i) const { return arguments[i].mode == Mode::kWrite || IsWorkspace(i); }
+  bool Writes(size_t i) const { return i >= num_inputs && arguments[i].mode != Mode::kRead; }
 };
 
 struct PlanData {

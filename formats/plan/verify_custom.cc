@@ -60,15 +60,13 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
   if (input) {
     if (a.mode == Mode::kWrite) return RONDO_BROKEN("an input is read");
     return a.alias == kNone ? Status::Ok()
-                            : RONDO_BROKEN("an input aliases nothing, but this one names %u", a.alias);
+                            : RONDO_BROKEN("an input aliases nothing; it names %u", a.alias);
   }
-  if (a.mode == Mode::kReadWrite) {
-    if (index + 1 == op.arguments.size() && a.alias == kNone && a.dtype == DType::kU8) return Status::Ok();
+  if (a.mode == Mode::kReadWrite && (a.alias != kNone || a.dtype != DType::kU8))
     return RONDO_BROKEN("an output is written, or passed through");
-  }
   if (a.alias == kNone) {
-    return a.mode == Mode::kWrite ? Status::Ok()
-                                  : RONDO_BROKEN("an output that passes through names its input");
+    return a.mode != Mode::kRead ? Status::Ok()
+                                 : RONDO_BROKEN("an output that passes through names its input");
   }
   if (a.alias >= op.num_inputs) return RONDO_BROKEN("it aliases input %u of %u", a.alias, op.num_inputs);
   const CustomArgument& of = op.arguments[a.alias];
@@ -85,14 +83,14 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
 Status VerifyCustomOp(const CustomOp& op) {
   if (op.domain.empty() || op.name.empty())
     return RONDO_BROKEN("it has no %s", op.name.empty() ? "name" : "domain");
-  if (op.version == 0) return RONDO_BROKEN("version 0 does not exist");
+  if (op.version == 0) return RONDO_BROKEN("it has version 0");
   if (op.graph_safe != op.reason.empty()) {
-    return RONDO_BROKEN(op.graph_safe ? "a graph may contain it, but it says why not"
-                                      : "no graph may contain it, but it does not say why");
+    return RONDO_BROKEN(op.graph_safe ? "it is graph-safe, but says why not"
+                                      : "it is not graph-safe, and does not say why");
   }
   if (op.arguments.size() > 2 * kMaxCustomArguments || op.num_inputs > kMaxCustomArguments ||
       op.num_inputs >= op.arguments.size() || op.arguments.size() - op.num_inputs > kMaxCustomArguments) {
-    return RONDO_BROKEN("%u inputs among %zu arguments: an op has up to %zu inputs, and 1 to %zu outputs",
+    return RONDO_BROKEN("%u inputs among %zu arguments: at most %zu, and 1 to %zu outputs",
                         op.num_inputs, op.arguments.size(), kMaxCustomArguments, kMaxCustomArguments);
   }
   uint32_t versions[kMaxCustomArguments] = {};
