@@ -59,8 +59,7 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
   RONDO_RETURN_IF_ERROR(VerifyDense(a.dtype, a.shape, &bytes));
   if (input) {
     if (a.mode == Mode::kWrite) return RONDO_BROKEN("an input is read");
-    return a.alias == kNone ? Status::Ok()
-                            : RONDO_BROKEN("an input aliases nothing; it names %u", a.alias);
+    return a.alias == kNone ? Status::Ok() : RONDO_BROKEN("an input aliases nothing; it names %u", a.alias);
   }
   if (a.mode == Mode::kReadWrite && (a.alias != kNone || a.dtype != DType::kU8))
     return RONDO_BROKEN("an output is written, or passed through");
@@ -90,8 +89,8 @@ Status VerifyCustomOp(const CustomOp& op) {
   }
   if (op.arguments.size() > 2 * kMaxCustomArguments || op.num_inputs > kMaxCustomArguments ||
       op.num_inputs >= op.arguments.size() || op.arguments.size() - op.num_inputs > kMaxCustomArguments) {
-    return RONDO_BROKEN("%u inputs among %zu arguments: at most %zu, and 1 to %zu outputs",
-                        op.num_inputs, op.arguments.size(), kMaxCustomArguments, kMaxCustomArguments);
+    return RONDO_BROKEN("%u inputs among %zu arguments: at most %zu, and 1 to %zu outputs", op.num_inputs,
+                        op.arguments.size(), kMaxCustomArguments, kMaxCustomArguments);
   }
   uint32_t versions[kMaxCustomArguments] = {};
   for (size_t i = 0; i < op.arguments.size(); ++i) {
