@@ -92,6 +92,8 @@ constexpr PipelineEntry kPipeline[] = {
      "a bias of scores that says one number for many keys (relative rows and columns of pictures) is "
      "features of "
      "queries and keys"},
+    {"split_values", GraphAndBodies<passes::SplitValues>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
+     "attention has no more features of a value than a kernel sums up"},
     {"pad_channels", Graph<passes::PadChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of channels that are no vectors read a copy of four or a multiple of eight"},
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,

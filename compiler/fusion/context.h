@@ -77,7 +77,7 @@ struct Context {
   // Copies that bring elements of a state to lower places in it: their parts walk the memory upwards, so that
   // each is read before it is written over (output_memory.cc).
   std::set<NodeId> upwards;
-  std::vector<char> alone;     // by node: no part computes it together with others (constraints.h)
+  std::vector<char> alone;  // by node: no part computes it together with others (constraints.h)
   // Matmuls of which an operand has been copied so that both lie in one order along what is summed up.
   std::set<NodeId> in_one_order;
   std::vector<char> pictures;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only

@@ -61,8 +61,8 @@ class RowPart {
  private:
   bool IsReduce(NodeId id) const { return c_.node(id).op == Op::kReduce; }
 
-  // Whether GPUs go over the elements as they lie in memory: all but the first or last place of an extreme may
-  // be found in any order.
+  // Whether GPUs go over the elements as they lie in memory: all but the first or last place of an extreme
+  // may be found in any order.
   bool FollowsMemory() const {
     return c_.options.target.many_threads && std::none_of(members_.begin(), members_.end(), [&](NodeId id) {
              if (!IsReduce(id)) return false;

@@ -36,6 +36,9 @@ Result<PassResult> DecomposeSinks(ir::Graph* graph, const PassOptions& options);
 // Of 16-bit attention on tensor cores, an added mask that is a sum of matmuls, each of which says one number
 // for many keys, is features of queries and keys instead.
 Result<PassResult> FoldScoreBias(ir::Graph* graph, const PassOptions& options);
+// Of 16-bit attention on tensor cores, values of more features than a kernel sums are split, one attention
+// for each part.
+Result<PassResult> SplitValues(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
 Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions& options);
 // What the recognising passes left behind is folded, simplified, shared and dead code removed once more.

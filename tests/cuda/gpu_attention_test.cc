@@ -69,6 +69,17 @@ void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_
                                       : Tolerance{2e-2, 1e-2};
 }
 
+TEST(GpuKernels, AttentionOfWideQueriesMatchesTheReference) {
+  Suite suite;
+  uint32_t seed = 700;
+  for (DType type : kHalves) {
+    AddAttention(&suite, {1, 1, 1, 150, 200, 512, 256}, type, seed++);
+    AddAttention(&suite, {1, 2, 1, 70, 130, 320, 64, AttentionShape::kCausal}, type, seed++);
+    AddAttention(&suite, {1, 1, 1, 64, 96, 500, 100}, type, seed++);
+  }
+  suite.Run();
+}
+
 TEST(GpuKernels, AttentionMatchesTheReference) {
   Suite suite;
   uint32_t seed = 0;

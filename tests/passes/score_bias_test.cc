@@ -1,4 +1,5 @@
-// fold_score_bias: which biases of attention become features, and that results stay.
+// fold_score_bias: which biases of attention become features, and that results stay. split_values: which
+// attention becomes several, and the same.
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -78,6 +79,29 @@ TEST(FoldScoreBias, OtherBiasesStay) {
   EXPECT_EQ(MaskedAfter({.queries = 8}), 1) << "little is saved";
   EXPECT_EQ(MaskedAfter({.rows = 2, .columns = 36}), 1) << "as many features as keys";
   EXPECT_EQ(MaskedAfter({.features = 240}), 1) << "more than kernels take";
+}
+
+// How many attentions there are after the pass, whose results are the same.
+int64_t PartsAfter(DType dtype, int64_t features, int64_t values, bool tensor_cores = true) {
+  SmallGraph s;
+  const NodeId q = s.In("q", {1, 2, 3, features}, dtype), k = s.In("k", {1, 2, 5, features}, dtype),
+               v = s.In("v", {1, 2, 5, values}, dtype), mask = s.In("mask", {1, 2, 3, 5});
+  ir::AttentionAttrs attrs;
+  attrs.scale = 0.05f;
+  s.Out("y", s.b.Attention(q, k, v, mask, ir::kNoNode, attrs));
+  PassOptions options;
+  options.target.tensor_cores = tensor_cores;
+  ExpectSame(&s, SplitValues, options);
+  return s.CountOf(Op::kAttention);
+}
+
+TEST(SplitValues, AWideHeadIsSeveralAttentions) {
+  EXPECT_EQ(PartsAfter(DType::kF16, 512, 512), 2);
+  EXPECT_EQ(PartsAfter(DType::kBF16, 300, 600), 3);
+  EXPECT_EQ(PartsAfter(DType::kF16, 64, 256), 1);
+  EXPECT_EQ(PartsAfter(DType::kF32, 512, 512), 1) << "no tensor cores for it";
+  EXPECT_EQ(PartsAfter(DType::kF16, 520, 520), 1) << "no kernel takes such queries";
+  EXPECT_EQ(PartsAfter(DType::kF16, 512, 512, false), 1);
 }
 
 }  // namespace

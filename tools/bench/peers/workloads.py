@@ -123,7 +123,7 @@ def diffusion_decoder():
 
 def segmentation_encoder():
     import transformers
-    config = transformers.SamVisionConfig()
+    config = transformers.SamVisionConfig(initializer_range=0.02)
     model = drawn(transformers.SamVisionModel(config)).eval().half()
     return Made(Outputs(model, "pixel_values"), image(1, 1024))
 

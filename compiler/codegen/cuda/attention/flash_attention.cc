@@ -36,7 +36,7 @@ std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tile
 std::optional<QueryTiles> VectorTilesOf(const PartContext& context) {
   constexpr int64_t kMultiple = 8, kFewer = 8;
   std::optional<QueryTiles> tiles = QueryTilesOf(context);
-  if (!tiles || !tiles->vectors(kMultiple)) return std::nullopt;
+  if (!tiles || !tiles->fits_registers() || !tiles->vectors(kMultiple)) return std::nullopt;
   if (tiles->layout().shared(1) > static_cast<int64_t>(context.target.shared))
     tiles->warp_rows = std::min(tiles->warp_rows, kFewer);
   return tiles;

@@ -22,7 +22,7 @@ struct Fma {
 // None where operands do not suit, or shared memory has no room.
 std::optional<Fma> FmaOf(const PartContext& context, int rows_a_thread) {
   const std::optional<QueryTiles> tiles = FloatQueryTilesOf(context);
-  if (!tiles) return std::nullopt;
+  if (!tiles || !tiles->fits_registers()) return std::nullopt;
   Fma fma = {*tiles, {}};
   FmaAttention& layout = fma.layout;
   layout.rows_a_thread = rows_a_thread;

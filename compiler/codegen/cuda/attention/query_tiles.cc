@@ -8,7 +8,7 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostFeatures = 256;  // of a query or a value, in registers
+constexpr int64_t kMostFeatures = 512;  // of a query, in shared memory
 
 // Which of the loops before the values' have keys of their own.
 void CountQueries(const Part& part, QueryTiles* tiles) {
@@ -53,7 +53,7 @@ std::optional<QueryTiles> TilesOf(const PartContext& context) {
   tiles.keys = part.loops[tiles.key];
   tiles.features = part.loops[tiles.feature];
   tiles.values = part.loops[tiles.value];
-  if (tiles.features > kMostFeatures || tiles.values > kMostFeatures || tiles.keys > (1 << 30))
+  if (tiles.features > kMostFeatures || tiles.values > QueryTiles::kMostValues || tiles.keys > (1 << 30))
     return std::nullopt;
   tiles.query_lanes = LanesOf(context, part.lhs, tiles.feature);
   tiles.key_lanes = LanesOf(context, part.keys, tiles.feature);

@@ -17,6 +17,7 @@ namespace rondo::cuda {
 
 // Keys and values of one head, and how their queries are put into blocks of 8 warps.
 struct QueryTiles {
+  static constexpr int64_t kMostValues = 256;  // features of a value, whose sums are in registers
   static constexpr int64_t kWarps = AttentionLayout::kWarps;  // of a block
   static constexpr int64_t kRun = AttentionLayout::kRun;      // keys of a warp at a time
 
@@ -38,6 +39,8 @@ struct QueryTiles {
   int64_t tile_rows() const { return warp_rows * tile_warps; }
   int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
   int64_t splits() const { return kWarps / tile_warps; }
+  // Whether a warp can have all features of its queries in registers.
+  bool fits_registers() const { return features <= kMostValues; }
   int64_t blocks() const { return groups * tiles() * cluster; }
   // Blocks that a multiprocessor holds, where every warp reads keys and values for itself: narrow ones leave
   // registers for two.
@@ -48,7 +51,8 @@ struct QueryTiles {
 };
 
 // Queries, keys and values of 16 bits; how they are put into blocks is left open. None if they are of
-// different types, have more than 256 features, or lie in memory as no plain operand does.
+// different types, have more than 256 features of a value or 512 of a query, or lie in memory as no plain
+// operand does.
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
 // The same of f32.
 std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context);

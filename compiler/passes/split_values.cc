@@ -1,0 +1,44 @@
+// SplitValues: attention whose values have more features than a kernel keeps sums of is one attention for
+// each part of them (the one wide head of a picture decoder): scores are computed again for each, on tensor
+// cores.
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+// What kernels take on GPUs (compiler/codegen/cuda/attention/query_tiles.cc).
+constexpr int64_t kWidestQuery = 512, kWidestValue = 256;
+constexpr int64_t kOfOneAccess = 8;  // elements
+
+}  // namespace
+
+Result<PassResult> SplitValues(ir::Graph* graph, const PassOptions& options) {
+  PassResult result;
+  for (NodeId id : graph->TopologicalOrder()) {
+    const Node& node = graph->node(id);
+    if (!options.target.tensor_cores || node.op != Op::kAttention || ByteSize(node.dtype) != 2) continue;
+    const ir::AttentionInputs in = ir::AttentionInputsOf(node);
+    const int64_t values = node.shape[3];
+    if (values <= kWidestValue || graph->node(in.q).shape[3] > kWidestQuery) continue;
+    const ir::AttentionAttrs attrs = node.As<ir::AttentionAttrs>();
+    const int64_t parts = (values + kWidestValue - 1) / kWidestValue;
+    const int64_t width = ((values + parts - 1) / parts + kOfOneAccess - 1) / kOfOneAccess * kOfOneAccess;
+    Builder b = BuilderLike(graph, id);
+    std::vector<NodeId> pieces;
+    for (int64_t first = 0; first < values; first += width) {
+      const NodeId part = b.Slice(in.v, 3, first, 1, std::min(width, values - first));
+      pieces.push_back(b.Attention(in.q, in.k, part, in.mask, in.limit, attrs, in.sink));
+    }
+    const NodeId all = b.Concat(pieces, 3);
+    if (!graph->CanReplace(id, all)) continue;
+    graph->Replace(id, all);
+    ++result.changes;
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "attention") + " by parts of its values";
+  return result;
+}
+
+}  // namespace rondo::passes
