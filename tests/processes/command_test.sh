@@ -43,8 +43,12 @@ if command -v mpirun >/dev/null; then
     [ "$(grep -c ' runs\? in ' said)" = 1 ] || fail "more than process 0 prints"
     same_outputs $n "mpi$n"
   done
-  expect 0 "bench under mpirun" "${mpi[@]}" -np 2 "$rondo" bench plan2.rondo --runs 20 --threads 1 --trace trace.json
+  expect 0 "bench under mpirun" "${mpi[@]}" -np 2 "$rondo" bench plan2.rondo --runs 20 --threads 1 --trace trace.json --flight flight.bin
   says "wall time of a run"
+  for process in 0 1; do
+    "$rondo" flight "flight.bin.$process" >said || fail "process $process has no flight recorder"
+    grep -q "program main" said || { cat said; fail "what process $process recorded"; }
+  done
   expect 0 "test under mpirun" "${mpi[@]}" -np 2 "$rondo" test "$source/tests/data/fixtures" --threads 1
   says "[1-9][0-9]* passed, 0 failed, 0 skipped"
   expect 0 "test of stages of two under mpirun" "${mpi[@]}" -np 4 "$rondo" test "$source/tests/data/fixtures" --pp 2 --tp 2 --threads 1

@@ -262,7 +262,9 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
 
 Result<std::unique_ptr<Driver>> RecordFlight(Driver* driver, const LoadOptions& options) {
   if (options.flight.empty()) return std::unique_ptr<Driver>();
-  RONDO_ASSIGN_OR_RETURN(flight::FlightDriver * flight, flight::FlightDriver::Create(driver, options.flight));
+  const DriverInfo info = driver->Info();
+  const std::string file = options.flight + (info.processes > 1 ? "." + std::to_string(info.process) : "");
+  RONDO_ASSIGN_OR_RETURN(flight::FlightDriver * flight, flight::FlightDriver::Create(driver, file));
   return std::unique_ptr<Driver>(flight);
 }
 

@@ -123,7 +123,8 @@ class LoadedSession {
 // on the host.
 DriverHandle KeepGpusOpen(const LoadedSession& loaded, const LoadOptions& options);
 
-// The flight recorder around `driver`, if the options have one; else null.
+// The flight recorder around `driver`, if the options have one; else null. Of several processes each has a
+// file of its own, with its number behind the name.
 Result<std::unique_ptr<Driver>> RecordFlight(Driver* driver, const LoadOptions& options);
 
 // Parses LoadOptions::devices; "" gives none. kInvalidArgument, naming the part that is not a device number
