@@ -32,7 +32,8 @@ Data Expanded(const ir::ConstantData& data) {
   return ir::ConstantData::Own(data.dtype, data.shape, std::move(bytes));
 }
 
-// Names of the graph's inputs that a node depends on.
+}  // namespace
+
 std::vector<std::string> InputsBehind(const ir::Graph& graph, NodeId id) {
   std::vector<std::string> names;
   std::unordered_set<NodeId> seen = {id};
@@ -47,8 +48,6 @@ std::vector<std::string> InputsBehind(const ir::Graph& graph, NodeId id) {
   std::sort(names.begin(), names.end());
   return names;
 }
-
-}  // namespace
 
 std::string Text(const Shape& shape) {
   char text[160];

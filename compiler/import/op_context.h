@@ -179,6 +179,9 @@ class OpContext {
 // "[2, 3]", for messages.
 std::string Text(const Shape& shape);
 
+// Names of the graph's inputs that a node depends on, sorted.
+std::vector<std::string> InputsBehind(const ir::Graph& graph, NodeId id);
+
 // The value of a node that depends on constants alone, evaluated without the builder's limit of size; an
 // error when it depends on an input (or a synthetic weight).
 Result<std::shared_ptr<const ir::ConstantData>> EvaluateConstant(const ir::Graph& graph, NodeId id);

@@ -52,7 +52,13 @@ Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph
   c.b.FaultOnlyWhere(outer == kNoNode ? taken : c.b.Select(outer, taken, no));
   Result<std::vector<Value>> values = c.host.RunSubgraph(graph, {});
   c.b.FaultOnlyWhere(outer);
-  return values;
+  if (values.ok()) return values;
+  // It may be one that is never taken.
+  (void)c.Known(c.In(0));
+  const std::vector<std::string> inputs = InputsBehind(c.b.graph(), c.In(0));
+  if (inputs.empty()) return values;
+  return values.status().At("a branch, which is left out if it is not taken for --bind %.100s=VALUE%s",
+                            inputs[0].c_str(), inputs.size() > 1 ? " and other inputs" : "");
 }
 
 // a and d along an axis of which the condition decides how long it is. False if they differ otherwise.

@@ -200,6 +200,15 @@ void AddIf(ModelMaker* m, const std::string& condition) {
   m->Output("y");
 }
 
+TEST(Import, ABranchThatIsRefusedSaysHowToLeaveItOut) {
+  ModelMaker m;
+  m.Input("x", {1});
+  m.Input("wide", {1}, onnx::TensorProto::BOOL);
+  AddIf(&m, "wide");
+  m.graph()->mutable_node(0)->mutable_attribute(1)->mutable_g()->mutable_node(0)->set_input(1, "nowhere");
+  EXPECT_TRUE(Says(Import(m).status(), {"left out if it is not taken for --bind wide=VALUE", "nowhere"}));
+}
+
 TEST(Import, IfWithAConstantConditionTakesItsBranch) {
   ModelMaker m;
   m.Input("x", {1});
