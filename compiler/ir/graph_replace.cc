@@ -45,15 +45,19 @@ bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
 }  // namespace
 
 std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
+  Index();
   std::vector<NodeId> only = {from};
   std::unordered_set<NodeId> in = {from};
   std::vector<NodeId> ahead(node(from).inputs);
   const auto needed_elsewhere = [&](NodeId id) {
     if (id == to || IsOutput(id) || HasEffect(node(id)) || RunsNothing(node(id))) return true;
-    const std::vector<NodeId> naming = Naming(id);
-    return std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
-      return in.count(by) == 0 && (Has(node(by).inputs, id) || Has(node(by).strong_after, id));
-    });
+    // Ends with the first, and so looks at few where many name it.
+    for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
+      const NodeId by = mentions_[static_cast<size_t>(at)].by;
+      if (by >= size() || node(by).dead || in.count(by) != 0) continue;
+      if (Has(node(by).inputs, id) || Has(node(by).strong_after, id)) return true;
+    }
+    return false;
   };
   // Whoever was needed elsewhere is asked again when one more of its readers is among them.
   while (!ahead.empty()) {
@@ -142,20 +146,24 @@ void Graph::Replace(NodeId from, NodeId to) {
   // nothing of a node that is bound otherwise.
   const std::vector<NodeId> gone = NeededOnlyBy(from, to);
   const NodeId base = BaseOf(to);
-  const std::vector<NodeId> naming = Naming(base);
-  const bool made = base != to && !RunsNothing(node(base)) && naming == std::vector<NodeId>{to};
+  const auto read_by_one = [&](NodeId id, NodeId reader) {
+    for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
+      const NodeId by = mentions_[static_cast<size_t>(at)].by;
+      if (by != reader && by < size() && !node(by).dead && Has(node(by).inputs, id)) return false;
+    }
+    return true;
+  };
+  const bool made = base != to && !RunsNothing(node(base)) && read_by_one(base, to);
   for (NodeId id : {to, base}) {
     if (id != to && !made) continue;
     Touch(id);
-    SourceList sources;
-    sources.Add(node(id).sources);
     for (NodeId part : gone) {
-      if (!annotated || BoundAlike(node(part), node(id))) sources.Add(node(part).sources);
+      if (!annotated || BoundAlike(node(part), node(id))) MergeSources(&node(id).sources, node(part).sources);
       for (NodeId input : node(part).inputs) {  // constants that nothing else reads
-        if (IsConstant(input) && Naming(input) == std::vector<NodeId>{part}) sources.Add(node(input).sources);
+        if (IsConstant(input) && read_by_one(input, part))
+          MergeSources(&node(id).sources, node(input).sources);
       }
     }
-    node(id).sources = sources.Take();
   }
   ReplaceUses(from, to);
 }
