@@ -195,16 +195,14 @@ void AddRunningSums(Suite* suite, int64_t rows, int64_t row, bool own, DType typ
 TEST(GpuKernels, RunningSumsReadEachElementOnce) {
   Suite suite;
   uint32_t seed = 500;
-  size_t cases = 0;
   for (int64_t row : {1, 31, 64, 77, 512}) {
     for (DType type : {DType::kF32, DType::kF16, DType::kI64}) {
       AddRunningSums(&suite, 11, row, seed % 2 == 0, type, seed);
       ++seed;
-      ++cases;
     }
   }
   suite.Run();
-  EXPECT_EQ(suite.Count("sum_of_lanes("), cases);
+  EXPECT_EQ(suite.Count("sum_of_lanes("), suite.size());
 }
 
 // ----------------------------------------------------------------------------------------- maps
@@ -376,17 +374,15 @@ TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
 TEST(GpuKernels, ExtremesOfOnePlaceComeInAnyOrder) {
   Suite suite;
   uint32_t seed = 700;
-  size_t cases = 0;
   for (DType type : {DType::kF32, DType::kI64, DType::kI32}) {
     for (TapeOp op : {TapeOp::kMax, TapeOp::kMin}) {
       AddUpdates(&suite, {700, 64, 90, 90, false, op}, type, seed++);
       AddUpdates(&suite, {3000, 1, 10, 3, false, op}, type, seed++);
       AddUpdates(&suite, {300, 8, 10, 10, true, op}, type, seed++);
-      cases += 3;
     }
   }
   suite.Run();
-  EXPECT_EQ(suite.Count("update_extreme<"), cases);
+  EXPECT_EQ(suite.Count("update_extreme<"), suite.size());
 }
 
 // y[r, i] = how many of x[r, j] are less than x[r, i]: rows, of which each reads the same elements, have a

@@ -1,12 +1,14 @@
 // Which template attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "tests/cuda/matmul_kernel.h"
 #include "tests/cuda/window_maker.h"
 #include "tests/host/random_layout.h"
 
@@ -20,7 +22,11 @@ KernelText Text(PartMaker& maker, const CudaTarget& target = kHopper, uint64_t a
   std::vector<cuda::ParamFacts> facts(kernel.num_params, {alignment, false});
   Result<KernelText> text = WriteKernelText(kernel, target, facts);
   EXPECT_TRUE(text.ok()) << text.status().message();
-  return text.ok() ? text.Take() : KernelText{};
+  if (!text.ok()) return {};
+  EXPECT_EQ(std::count(text->text.begin(), text->text.end(), '{'),
+            std::count(text->text.begin(), text->text.end(), '}'))
+      << text->text;
+  return text.Take();
 }
 
 bool Has(const KernelText& text, const std::string& words) {
@@ -408,6 +414,18 @@ TEST(CudaTemplates, AIsMadeFromVectorsWhereItLiesAlongK) {
   EXPECT_TRUE(vectors(text(672, 256)));  // images times what squeeze and excitation made
   EXPECT_FALSE(vectors(text(676, 256)));
   EXPECT_FALSE(vectors(text(672, 4)));
+}
+
+TEST(CudaTemplates, TmaSwizzlesLinesOf128BytesByWholeLines) {
+  MatmulKernel product({1, 512, 4096, 4096}, DType::kF16, DType::kF16, {});
+  CudaTarget asked = kHopper;
+  asked.configuration = *ParseKernelConfiguration("tma");
+  const KernelText text = Text(product.maker(), asked);
+  EXPECT_FALSE(text.tensor_maps.empty());
+  for (const TensorMap& map : text.tensor_maps) {
+    EXPECT_EQ(map.box[0] * sizeof(uint16_t), 128u);
+    EXPECT_EQ(map.swizzle, 128u);
+  }
 }
 
 TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {

@@ -48,8 +48,7 @@ std::optional<Update> UpdateOf(const Part& part) {
   Update update = {*stored, made.op, loads(made.a) ? made.b : made.a, loads(made.a) ? made.a : made.b};
   int64_t reads = 0;
   for (uint16_t k = 0; k < part.body.size(); ++k) reads += loads(k);
-  if (reads != 1 || ReadersOf(part.body, update.was) != 1 || ReadersOf(part.body, part.body.back().a) != 1)
-    return std::nullopt;
+  if (reads != 1 || ReadersOf(part.body, update.was) != 1) return std::nullopt;
   return update;
 }
 
