@@ -116,6 +116,23 @@ TEST(Donation, OnlyTemporariesOfOneSizeThatNothingElseOfTheOpTouches) {
   }
 }
 
+// What a loop reads of before is read again by the next round.
+TEST(Donation, RoundsOfALoopTakeOverWhatTheyMade) {
+  for (const bool made_before : {false, true}) {
+    HandMade made;
+    const int a = made.Temporary(64), b = made.Temporary(64);
+    made.Sum({made.Input("x", 64)}, a);
+    made.Sum({a}, b);
+    made.Sum({b}, made.Output("y", 64));
+    made.program().loops = {3};
+    for (LoweredOp& op : made.program().ops) op.loop = made_before ? -1 : 0;
+    made.program().ops[1].loop = 0;
+    const MemoryPlan plan = PlanMemory(made.program());
+    ExpectNoOverlap(made.program(), plan);
+    EXPECT_EQ(plan.donations, made_before ? 0 : 1);
+  }
+}
+
 TEST(Donation, OneValueIsTakenOverOnce) {
   HandMade made;
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64);

@@ -268,6 +268,10 @@ TEST(Antichain, IsTheHeaviestByTryingAll) {
       if (fits) heaviest = std::max(heaviest, weight);
     }
     EXPECT_EQ(HeaviestAntichain(weights, after, 1'000'000), heaviest) << "round " << round;
+    for (int64_t work = 0; work < 40; ++work) {
+      const std::optional<int64_t> found = HeaviestAntichain(weights, after, work);
+      EXPECT_EQ(found.value_or(heaviest), heaviest) << "round " << round << ", work " << work;
+    }
   }
   EXPECT_EQ(HeaviestAntichain({5, 7, 1}, {{1}, {}, {}}, 2), std::nullopt);
 }
