@@ -29,7 +29,7 @@ OWN = {
     'compiler/import': ['import', 'buckets_test', 'streams_test', 'onnx', 'ops'],
     'compiler/ir': ['ir', 'scalar', 'passes'],
     'compiler/shard': ['shard', 'collective_ops_test'],
-    'compiler/codegen': ['emit_test', 'library_test', 'every_op_test', 'compile_test', 'emulated', 'templates_test', 'cuda_test',
+    'compiler/codegen': ['templates_test', 'emit_test', 'library_test', 'every_op_test', 'compile_test', 'emulated', 'cuda_test',
                          'cuda', 'compile'],
     'runtime': ['runtime', 'collectives', 'ops'],
     'runtime/verify': ['verify'],
