@@ -46,7 +46,6 @@ Status FullOp(const rondo_op& given, rondo_op* out) {
     if (bytes[i] == 0) continue;
     return Status::Error(Code::kUnsupported, "it uses a field of rondo_op that this release of Rondo lacks");
   }
-  out->size = sizeof(*out);
   return Status::Ok();
 }
 

@@ -157,6 +157,22 @@ TEST(Registry, RefusesLibrariesThatAreNone) {
   EXPECT_TRUE(registry.empty());
 }
 
+TEST(Registry, TakesOpsOfANewerReleaseThatSayNoMoreThanThisOneKnows) {
+  static struct {
+    rondo_op op;
+    uint64_t more;
+  } newer;
+  for (const bool said : {false, true}) {
+    newer.op = GoodOp();
+    newer.op.size = sizeof(newer);
+    newer.more = said ? ~uint64_t{0} : 0;
+    OpRegistry registry;
+    const Status status = registry.Register(
+        "lib.so", [](const rondo_op_registrar* r) { return r->add(r->context, &newer.op); });
+    EXPECT_EQ(status.ok(), !said) << status.message();
+  }
+}
+
 // --- calls
 
 std::vector<CustomArgument> Vectors(size_t count) {
@@ -174,6 +190,10 @@ int32_t InferWrong(void* user, const rondo_op_node*, rondo_op_type* outputs, cha
     case 4: outputs[0] = {RONDO_OP_F32, 1, {-5}}; return 0;
     case 5: outputs[0] = {RONDO_OP_F32, 2, {int64_t{1} << 40, int64_t{1} << 40}}; return 0;
     case 6: return 0;  // sets nothing
+    case 7:
+      error[0] = '?';
+      error[1] = 0;
+      return 1;
     default:
       for (size_t i = 0; i < size; ++i) error[i] = 'x';
       return 1;  // no zero at its end
@@ -188,6 +208,7 @@ TEST(Calls, InferErrorsAreSentencesWithTheNode) {
                               "extent -5 for axis 0",
                               "extent 1099511627776",
                               "gives output 0 dtype -1",
+                              "lib.so: ?",
                               "xxxxxxxx"};
   for (uintptr_t i = 0; i < std::size(says); ++i) {
     OpRegistry registry;
@@ -205,6 +226,17 @@ TEST(Calls, InferErrorsAreSentencesWithTheNode) {
         << call.status().message();
     EXPECT_STREQ(call.status().source_node(), "Op \"n\"");
   }
+}
+
+TEST(Calls, OutputsMayBeEmpty) {
+  OpRegistry registry;
+  ASSERT_TRUE(RegisterOne(&registry, [](rondo_op&) {}).ok());
+  auto inputs = Vectors(1);
+  inputs[0].shape = Shape{3, 0};
+  Arena arena;
+  const Result<CustomOp> call = DescribeCall(*registry.Find("d", "Op", 1), inputs, 2, {}, "n", arena);
+  ASSERT_TRUE(call.ok()) << call.status().message();
+  EXPECT_EQ(call->arguments[1].shape, (Shape{3, 0}));
 }
 
 TEST(Calls, NodesThatDoNotFitAreRefused) {
