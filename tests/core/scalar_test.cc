@@ -62,6 +62,14 @@ TEST(ScalarOps, CastsTruncateSaturateAndWrap) {
 }
 
 // Of every exponent, by multiplying as often; and of what divides by what, by the quotient's definition.
+TEST(ScalarOps, TruthsAreStoredAsOne) {
+  uint8_t stored[3] = {7, 7, 7};
+  scalar::Store<float>(DType::kBool, stored, 0, 0.5f);
+  scalar::Store<int64_t>(DType::kBool, stored, 1, 256);
+  scalar::Store<double>(DType::kBool, stored, 2, 0);
+  EXPECT_EQ(std::vector<uint8_t>(stored, stored + 3), (std::vector<uint8_t>{1, 1, 0}));
+}
+
 TEST(ScalarOps, OfIntegersAreThoseOfSchool) {
   for (int64_t a = -9; a <= 9; ++a) {
     uint64_t power = 1;
@@ -80,6 +88,16 @@ TEST(ScalarOps, OfIntegersAreThoseOfSchool) {
     for (const TapeOp op : {TapeOp::kIsNan, TapeOp::kIsInf}) EXPECT_EQ(scalar::Test<int64_t>(op, a, 3), 0);
     EXPECT_EQ(scalar::Test<int64_t>(TapeOp::kNot, a, 0), a == 0);
   }
+}
+
+TEST(TapeOps, ReadAsManyRegistersAsTheyName) {
+  EXPECT_EQ(Inputs(TapeOp::kLoad), 0);
+  EXPECT_EQ(Inputs(TapeOp::kStore), 1);
+  EXPECT_EQ(Inputs(TapeOp::kCast), 1);
+  EXPECT_EQ(Inputs(TapeOp::kBitAnd), 2);
+  EXPECT_EQ(Inputs(TapeOp::kLess), 2);
+  EXPECT_EQ(Inputs(TapeOp::kSelect), 3);
+  EXPECT_EQ(Inputs(TapeOp::kFma), 3);
 }
 
 TEST(TapeOps, HaveNumbersNamesAndClassesOfTheirOwn) {
