@@ -48,6 +48,17 @@ std::vector<NodeAnnotation> Scattered(const std::set<std::string>& nodes, uint32
   return annotations;
 }
 
+// Steps also name nodes of which nothing is left to run, and those cannot be put on a stream: takes away the
+// one that the compiler refused; false if it refused none.
+bool DropRefused(const Status& status, std::set<std::string>* nodes) {
+  const std::string_view said = status.message();
+  const size_t first = said.find("--annotate "), end = said.find(":stream=");
+  const bool nothing = said.find("runs nothing") != said.npos || said.find("left to run") != said.npos;
+  if (first == said.npos || end == said.npos || !nothing) return false;
+  const size_t name = first + std::string_view("--annotate ").size();
+  return nodes->erase(std::string(said.substr(name, end - name))) == 1;
+}
+
 uint32_t StreamsOf(const PlanData& plan) {
   uint32_t streams = 0;
   for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
@@ -68,12 +79,15 @@ void ExpectSameOnStreams(CompileOptions options, uint32_t devices) {
   options.check_passes = true;
   Result<CompiledPlan> plain = CompileToMemory(options);
   ASSERT_TRUE(plain.ok()) << plain.status().message();
-  const std::set<std::string> nodes = NodesOf(plain->plan);
+  std::set<std::string> nodes = NodesOf(plain->plan);
   EffectRunner runner(devices);
   for (uint32_t streams = 2; streams <= 4; ++streams) {
-    options.annotations = Scattered(nodes, streams, streams);
     options.skip_passes = {};
-    Result<CompiledPlan> several = CompileToMemory(options);
+    Result<CompiledPlan> several = Result<CompiledPlan>(Status::Error(Code::kInternal, "not compiled"));
+    do {
+      options.annotations = Scattered(nodes, streams, streams);
+      several = CompileToMemory(options);
+    } while (!several.ok() && DropRefused(several.status(), &nodes));
     ASSERT_TRUE(several.ok()) << several.status().message();
     EXPECT_EQ(StreamsOf(several->plan), streams);
     EXPECT_GT(several->plan.programs[0].num_events, 0u);
