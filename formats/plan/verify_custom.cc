@@ -43,7 +43,7 @@ Status VerifyAttribute(const CustomAttribute& a) {
   uint64_t bytes = 0;
   if (a.kind == AttributeKind::kTensor) RONDO_RETURN_IF_ERROR(VerifyDense(a.dtype, a.shape, &bytes));
   if (a.data.size() == bytes) return Status::Ok();
-  return RONDO_BROKEN("%zu bytes of data, where its type needs %" PRIu64, a.data.size(), bytes);
+  return RONDO_BROKEN("%zu bytes of data; its type needs %" PRIu64, a.data.size(), bytes);
 }
 
 // One argument by itself, and an output against the input whose memory it is.
@@ -53,7 +53,7 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
   if (a.mode > Mode::kReadWrite) return RONDO_BROKEN("mode %d is unknown", static_cast<int>(a.mode));
   if (a.absent) {
     if (input && a.mode == Mode::kRead && a.alias == kNone) return Status::Ok();
-    return RONDO_BROKEN("only an input that is read may be left out");
+    return RONDO_BROKEN("only a read input may be left out");
   }
   uint64_t bytes = 0;
   RONDO_RETURN_IF_ERROR(VerifyDense(a.dtype, a.shape, &bytes));
@@ -64,13 +64,12 @@ Status VerifyArgument(const CustomOp& op, size_t index) {
   if (a.mode == Mode::kReadWrite && (a.alias != kNone || a.dtype != DType::kU8))
     return RONDO_BROKEN("an output is written, or passed through");
   if (a.alias == kNone) {
-    return a.mode != Mode::kRead ? Status::Ok()
-                                 : RONDO_BROKEN("an output that passes through names its input");
+    return a.mode != Mode::kRead ? Status::Ok() : RONDO_BROKEN("a passed output names its input");
   }
   if (a.alias >= op.num_inputs) return RONDO_BROKEN("it aliases input %u of %u", a.alias, op.num_inputs);
   const CustomArgument& of = op.arguments[a.alias];
   if (of.absent || of.dtype != a.dtype || !(of.shape == a.shape)) {
-    return RONDO_BROKEN("it aliases input %u, which has another type", a.alias);
+    return RONDO_BROKEN("it aliases input %u, which is %s", a.alias, "of another type");
   }
   if ((of.mode == Mode::kReadWrite) != (a.mode == Mode::kWrite)) {
     return RONDO_BROKEN("it aliases input %u, which is %s", a.alias,
@@ -132,7 +131,7 @@ Status VerifyAliasedBindings(const PlanData& plan, const CustomOp& op, const Ste
     // A new version may be a buffer of its own that takes over the old one's memory.
     const bool taken_over = op.arguments[i].mode == Mode::kWrite && a.aliases == other.buffer;
     if ((same || taken_over) && a.offset + own.offset == b.offset + other.offset) continue;
-    return RONDO_BROKEN("output %zu is input %u's memory, but is bound elsewhere", i - op.num_inputs, alias);
+    return RONDO_BROKEN("output %zu is input %u's memory, bound elsewhere", i - op.num_inputs, alias);
   }
   return Status::Ok();
 }
