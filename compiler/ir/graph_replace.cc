@@ -157,11 +157,13 @@ void Graph::Replace(NodeId from, NodeId to) {
   for (NodeId id : {to, base}) {
     if (id != to && !made) continue;
     Touch(id);
-    for (NodeId part : gone) {
+    const auto take = [&](NodeId part) {
       if (!annotated || BoundAlike(node(part), node(id))) MergeSources(&node(id).sources, node(part).sources);
-      for (NodeId input : node(part).inputs) {  // constants that nothing else reads
-        if (IsConstant(input) && read_by_one(input, part))
-          MergeSources(&node(id).sources, node(input).sources);
+    };
+    for (NodeId part : gone) {
+      take(part);
+      for (NodeId input : node(part).inputs) {
+        if (IsConstant(input) && read_by_one(input, part)) take(input);
       }
     }
   }

@@ -53,8 +53,7 @@ std::vector<NodeAnnotation> Scattered(const std::set<std::string>& nodes, uint32
 bool DropRefused(const Status& status, std::set<std::string>* nodes) {
   const std::string_view said = status.message();
   const size_t first = said.find("--annotate "), end = said.find(":stream=");
-  const bool nothing = said.find("runs nothing") != said.npos || said.find("left to run") != said.npos;
-  if (first == said.npos || end == said.npos || !nothing) return false;
+  if (first == said.npos || end == said.npos || said.find("does not hold of") == said.npos) return false;
   const size_t name = first + std::string_view("--annotate ").size();
   return nodes->erase(std::string(said.substr(name, end - name))) == 1;
 }
