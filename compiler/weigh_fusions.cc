@@ -15,8 +15,8 @@ namespace rondo::program_passes {
 namespace {
 
 constexpr int kMostRounds = 6;
-constexpr double kLeastGain = 0.005;        // of the run
-constexpr int64_t kMostTriedNodes = 4'000;  // of one device's graph
+constexpr double kLeastGain = 0.005;   // of the run
+constexpr size_t kMostTried = 12'000;  // nodes of one device's graph, and what they read
 
 // A program without some fusions.
 struct Trial {
@@ -35,6 +35,12 @@ std::string TextOf(const Trial& trial) {
   std::snprintf(text, sizeof text, "%.1f us by estimate, %.1f of them exposed, a peak of %lld bytes",
                 trial.end, trial.exposed, static_cast<long long>(trial.peak));
   return text;
+}
+
+size_t SizeOf(const ir::Graph& graph) {
+  size_t size = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) size += 1 + graph.node(id).inputs.size();
+  return size;
 }
 
 std::vector<NodePair> Joined(std::vector<NodePair> a, const std::vector<NodePair>& b) {
@@ -145,7 +151,7 @@ Status WeighFusions(Compilation* compilation, ProgramInWork*, std::string* text)
       continue;
     }
     std::string said;
-    if (programs[p].graph.size() > kMostTriedNodes) {
+    if (SizeOf(programs[p].graph) > kMostTried) {
       programs[p].fusions = "other fusions were not looked at, so no bound over them is known";
     } else {
       const auto of_program = [&](const ProgramInWork& other) {

@@ -44,6 +44,13 @@ bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
 
 }  // namespace
 
+// Of those that name a node, dead ones among them: what more have named is needed by some other, or as good
+// as that.
+constexpr int kMostAsked = 64;
+// Of a node: one that thousands became is said to be of the first; of the others the plan says that they are
+// gone.
+constexpr size_t kMostSources = 2048;
+
 std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
   Index();
   std::vector<NodeId> only = {from};
@@ -51,9 +58,10 @@ std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
   std::vector<NodeId> ahead(node(from).inputs);
   const auto needed_elsewhere = [&](NodeId id) {
     if (id == to || IsOutput(id) || HasEffect(node(id)) || RunsNothing(node(id))) return true;
-    // Ends with the first, and so looks at few where many name it.
+    int asked = 0;
     for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
       const NodeId by = mentions_[static_cast<size_t>(at)].by;
+      if (++asked > kMostAsked) return true;
       if (by >= size() || node(by).dead || in.count(by) != 0) continue;
       if (Has(node(by).inputs, id) || Has(node(by).strong_after, id)) return true;
     }
@@ -147,8 +155,10 @@ void Graph::Replace(NodeId from, NodeId to) {
   const std::vector<NodeId> gone = NeededOnlyBy(from, to);
   const NodeId base = BaseOf(to);
   const auto read_by_one = [&](NodeId id, NodeId reader) {
+    int asked = 0;
     for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
       const NodeId by = mentions_[static_cast<size_t>(at)].by;
+      if (++asked > kMostAsked) return false;
       if (by != reader && by < size() && !node(by).dead && Has(node(by).inputs, id)) return false;
     }
     return true;
@@ -158,7 +168,9 @@ void Graph::Replace(NodeId from, NodeId to) {
     if (id != to && !made) continue;
     Touch(id);
     const auto take = [&](NodeId part) {
-      if (!annotated || BoundAlike(node(part), node(id))) MergeSources(&node(id).sources, node(part).sources);
+      const bool room = node(id).sources.size() < kMostSources;
+      if (room && (!annotated || BoundAlike(node(part), node(id))))
+        MergeSources(&node(id).sources, node(part).sources);
     };
     for (NodeId part : gone) {
       take(part);
