@@ -15,7 +15,7 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr int64_t kMostFeatures = 256;  // that kernels of attention take
+constexpr int64_t kMostFeatures = 256;  // of a query; of more, fewer keys fit beside it
 constexpr int64_t kVector = 8;          // elements of one access
 constexpr int64_t kFewestQueries = 64;  // below, the tensor that is saved is small
 constexpr int kMostTerms = 8;

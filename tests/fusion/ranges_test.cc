@@ -33,6 +33,24 @@ class Ranges : public testing::Test {
     return b_.Cast(b_.Unary(TapeOp::kRound, b_.Div(b_.Sub(x, min), rows)), DType::kU8);
   }
 
+  // What extremes begin as: written by a kernel, no constant.
+  NodeId Starts(const std::vector<double>& values) {
+    ir::Node starts;
+    starts.op = ir::Op::kPointwise;
+    starts.shape = Shape{static_cast<int64_t>(values.size())};
+    starts.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+    starts.inputs = {b_.Floats(DType::kF32, starts.shape, values)};
+    return graph_.Add(starts);
+  }
+  // `cell`, of one number, with all elements of `x`.
+  NodeId Combined(NodeId cell, NodeId x, ir::ScatterCombine combine) {
+    ir::IndexedAttrs attrs;
+    attrs.map = ir::DenseView(b_.shape(x));
+    for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
+    attrs.combine = combine;
+    return b_.IndexedWrite(cell, x, {}, attrs);
+  }
+
   ir::Graph graph_;
   ir::Builder b_;
   FuseOptions options_;
@@ -64,18 +82,9 @@ TEST_F(Ranges, AreFoundByTheRowsThatAreQuantised) {
 // itself. One kernel before all writes what they begin as.
 TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
   const NodeId picture = Convolved(b_.Input("x", DType::kU8, Shape{1, 8, 6, 5}));
-  ir::Node starts;
-  starts.op = ir::Op::kPointwise;
-  starts.shape = Shape{2};
-  starts.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
-  starts.inputs = {b_.Floats(DType::kF32, Shape{2}, {0, 0})};
-  const NodeId cells = graph_.Add(starts);
+  const NodeId cells = Starts({0, 0});
   const auto extreme = [&](int64_t cell, ir::ScatterCombine combine) {
-    ir::IndexedAttrs attrs;
-    attrs.map = ir::DenseView(Shape{1, 8, 6, 5});
-    for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
-    attrs.combine = combine;
-    return b_.Reshape(b_.IndexedWrite(b_.Slice(cells, 0, cell, 1, 1), picture, {}, attrs), Shape{});
+    return b_.Reshape(Combined(b_.Slice(cells, 0, cell, 1, 1), picture, combine), Shape{});
   };
   const NodeId max = extreme(0, ir::ScatterCombine::kMax), min = extreme(1, ir::ScatterCombine::kMin);
   const NodeId scale = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
@@ -96,16 +105,7 @@ TEST_F(Ranges, AreCombinedByTheKernelThatMakesThePicture) {
 TEST_F(Ranges, AMapCombinesWhatItMakes) {
   const NodeId x = b_.Input("x", DType::kF32, Shape{6, 40});
   const NodeId picture = b_.BinaryScalar(TapeOp::kMul, b_.Transpose(x, {1, 0}), 3);
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(Shape{40, 6});
-  for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
-  attrs.combine = ir::ScatterCombine::kMin;
-  ir::Node start;
-  start.op = ir::Op::kPointwise;
-  start.shape = Shape{1};
-  start.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
-  start.inputs = {b_.Floats(DType::kF32, Shape{1}, {1})};
-  const NodeId least = b_.IndexedWrite(graph_.Add(start), picture, {}, attrs);
+  const NodeId least = Combined(Starts({1}), picture, ir::ScatterCombine::kMin);
   graph_.outputs.push_back({"y", b_.Div(picture, b_.Reshape(least, Shape{}))});
   graph_.outputs.push_back({"picture", picture});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
@@ -116,17 +116,8 @@ TEST_F(Ranges, AMapCombinesWhatItMakes) {
 TEST_F(Ranges, AMatmulCombinesWhatIsMadeOfItsResult) {
   const NodeId product =
       b_.MatMul(b_.Input("x", DType::kF16, Shape{6, 8}), b_.Input("w", DType::kF16, Shape{8, 40}));
-  ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(Shape{6, 40});
-  for (int64_t& stride : attrs.map.steps[0].strides) stride = 0;
-  attrs.combine = ir::ScatterCombine::kMax;
-  ir::Node start;
-  start.op = ir::Op::kPointwise;
-  start.shape = Shape{1};
-  start.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
-  start.inputs = {b_.Floats(DType::kF32, Shape{1}, {0})};
   const NodeId infinite = b_.Cast(b_.Cast(b_.Unary(TapeOp::kIsInf, product, 3), DType::kI64), DType::kF32);
-  const NodeId any = b_.IndexedWrite(graph_.Add(start), infinite, {}, attrs);
+  const NodeId any = Combined(Starts({0}), infinite, ir::ScatterCombine::kMax);
   graph_.outputs.push_back({"y", b_.Mul(b_.Cast(product, DType::kF32), b_.Reshape(any, Shape{}))});
   graph_.outputs.push_back({"product", product});
   const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1, options_);
