@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/reader.h"
@@ -12,6 +13,9 @@
 
 namespace rondo {
 namespace {
+
+constexpr std::string_view kInitializer =
+    "Initializer \"";  // what sources call one, with its name and a quote
 
 struct ModelWeights {
   std::map<std::string, WeightValue> live;
@@ -45,6 +49,29 @@ Status ReadWeights(const std::string& path, const CompileOptions& options, Model
   return Status::Ok();
 }
 
+// What makes two constants the same share of one initializer: key, run and step, bytes and type.
+using ShareKey = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, DType>;
+
+// Whether a pass has made the constant, which has bytes, of what stands for a live weight.
+bool MadeOf(const ModelWeights& weights, const PlanData& plan, const Buffer& buffer) {
+  if (buffer.weight != WeightSource::kBytes || buffer.source >= plan.sources.size()) return false;
+  const std::string_view source = plan.sources[buffer.source];
+  for (size_t at = source.find(kInitializer); at != source.npos; at = source.find(kInitializer, at + 1)) {
+    const std::string_view name = source.substr(at + kInitializer.size());
+    if (weights.live.count(std::string(name.substr(0, std::min(name.find("\"; "), name.size() - 1)))) != 0)
+      return true;
+  }
+  return false;
+}
+
+Status NotLive(const PlanData& plan, const Buffer& buffer) {
+  const std::string_view source =
+      buffer.source < plan.sources.size() ? plan.sources[buffer.source] : "no node";
+  return Status::Error(Code::kUnsupported,
+                       "--live-weights: constant \"%s\" of %s is no weight of the model as it is",
+                       std::string(buffer.name).c_str(), std::string(source).c_str());
+}
+
 }  // namespace
 
 Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled) {
@@ -54,28 +81,41 @@ Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled) {
   PlanData& plan = compiled->plan;
   const Span<Buffer> buffers = compiled->arena->New<Buffer>(plan.buffers.size());
   std::copy(plan.buffers.begin(), plan.buffers.end(), buffers.begin());
+  std::vector<std::string_view> sources(plan.sources.begin(), plan.sources.end());
+  std::vector<uint32_t> same_as(buffers.size(), kNone);
+  std::map<const uint8_t*, uint32_t> first_of;  // by a constant's bytes, which several devices may have
+  std::map<ShareKey, Span<const uint8_t>> shares;
   for (uint32_t b = 0; b < buffers.size(); ++b) {
     Buffer& buffer = buffers[b];
-    if (buffer.kind != BufferKind::kConstant || buffer.weight != WeightSource::kSynthetic) continue;
-    const auto value = weights.live.find(std::string(LiveWeightOf(plan, b)));
-    if (value == weights.live.end() || buffer.synthetic_run != 0) {
-      const std::string_view source =
-          buffer.source < plan.sources.size() ? plan.sources[buffer.source] : "no node";
-      return Status::Error(Code::kUnsupported,
-                           "--live-weights: constant \"%s\" of %s is no weight of the model as it is",
-                           std::string(buffer.name).c_str(), std::string(source).c_str());
+    if (buffer.kind != BufferKind::kConstant || buffer.bytes == 0) continue;
+    Span<const uint8_t>& bytes = compiled->constant_bytes[b];
+    const auto value = weights.live.find(std::string(InitializerOf(plan, b)));
+    const LiveWeight live =
+        value == weights.live.end() ? LiveWeight() : ShareOfInitializer(plan, b, value->second.shape);
+    if (live.name.empty() == (buffer.weight == WeightSource::kSynthetic) || MadeOf(weights, plan, buffer))
+      return NotLive(plan, buffer);
+    if (!live.name.empty()) {
+      Span<const uint8_t>& share = shares[{buffer.synthetic_key, buffer.synthetic_run, buffer.synthetic_step,
+                                           buffer.bytes, buffer.dtype}];
+      if (share.empty()) {
+        const auto room = std::make_shared<std::vector<uint8_t>>();
+        RONDO_ASSIGN_OR_RETURN(share, BytesOfWeight(value->second, live, buffer, room.get()));
+        compiled->keep.push_back(room);
+      }
+      bytes = share;
+      buffer.weight = WeightSource::kBytes;
+      buffer.synthetic_scale = 0;
+      if (const std::string source = LiveWeightSource(live, buffer); source != plan.sources[buffer.source]) {
+        buffer.source = static_cast<uint32_t>(sources.size());
+        sources.push_back(compiled->arena->CopyText(source));
+      }
     }
-    const auto bytes = std::make_shared<std::vector<uint8_t>>(buffer.bytes);
-    RONDO_RETURN_IF_ERROR(ConvertWeight(value->second, buffer, bytes->data()));
-    buffer.weight = WeightSource::kBytes;
-    buffer.synthetic_scale = 0;
-    compiled->constant_bytes[b] = Span<const uint8_t>(bytes->data(), bytes->size());
-    compiled->keep.push_back(bytes);
+    const auto [first, added] = first_of.try_emplace(bytes.data(), b);
+    if (!added && buffers[first->second].bytes == buffer.bytes) same_as[b] = first->second;
   }
-  const std::vector<uint32_t> same_as(buffers.size(), kNone);
+  compiled->keep.insert(compiled->keep.end(), weights.keep.begin(), weights.keep.end());
   plan.weights_bytes = LayOutWeights(buffers, Span<const uint32_t>(same_as));
   plan.buffers = Span<const Buffer>(buffers.data(), buffers.size());
-  std::vector<std::string_view> sources(plan.sources.begin(), plan.sources.end());
   for (const std::string& note : weights.fixed) sources.push_back(compiled->arena->CopyText(note));
   plan.sources = compiled->arena->Copy(sources);
   compiled->report.weights_bytes = plan.weights_bytes;

@@ -69,8 +69,6 @@ constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels",
 Status CheckLiveWeights(const CompileOptions& options) {
   const char* other = options.synthetic_seed.has_value()           ? "--synthetic-weights"
                       : options.quantize.type != PackedType::kNone ? "--quantize-weights"
-                      : options.tensor_parallel > 1                ? "--tp"
-                      : options.pipeline_parallel > 1              ? "--pp"
                       : options.devices > 1                        ? "--devices"
                                                                    : nullptr;
   if (other == nullptr) return Status::Ok();

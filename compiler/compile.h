@@ -147,7 +147,7 @@ struct CompileOptions {
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   // Weights stay open: no pass looks at their values or merges, folds or packs them, so that
-  // formats/plan/live_weights.h may give them others in the plan. For plans of one device.
+  // formats/plan/live_weights.h may give them others in the plan.
   bool live_weights = false;
   Precision precision = Precision::kF32;
   WeightBits quantize;

@@ -37,8 +37,8 @@ Status BeyondWeights(const Buffer& b, uint64_t offset, uint64_t limit) {
                        static_cast<int>(b.name.size()), b.name.data(), b.bytes, offset, limit);
 }
 
-// Gives every constant of the device that can be used where it lies in the plan its address, and counts
-// the bytes that must be allocated for the others.
+// Gives every constant of the device that can be used where it lies in the plan its address, but live
+// weights, which must be the runtime's own to be replaced, and finds out whether memory is needed for others.
 Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_mapped) {
   const PlanData& data = loaded->plan.data();
   Span<const uint8_t> weights = loaded->plan.weights();
@@ -54,7 +54,7 @@ Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_ma
       return BeyondWeights(b, b.file_offset, weights.size());
     }
     auto address = reinterpret_cast<uintptr_t>(weights.data()) + b.file_offset;
-    if (can_map && address % (b.alignment == 0 ? 1 : b.alignment) == 0) {
+    if (can_map && b.synthetic_key == 0 && address % (b.alignment == 0 ? 1 : b.alignment) == 0) {
       loaded->constants[i] = address;
     } else {
       *all_mapped = false;

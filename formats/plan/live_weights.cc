@@ -1,5 +1,7 @@
 #include "formats/plan/live_weights.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -17,49 +19,133 @@ std::string TypeText(DType dtype, const Shape& shape) {
   return std::string(Name(dtype)) + Format(shape, text, sizeof(text));
 }
 
-}  // namespace
+// `Initializer "NAME"`, or of a part `Initializer "NAME" [256, 64]`.
+struct InitializerSource {
+  std::string_view name;  // empty: it is another text
+  bool is_part = false;
+  Shape shape;  // of all of it, where the buffer is a part
+};
 
-std::string_view LiveWeightOf(const PlanData& plan, uint32_t buffer) {
-  const Buffer& of = plan.buffers[buffer];
-  if (of.kind != BufferKind::kConstant || of.source >= plan.sources.size()) return {};
-  std::string_view name = plan.sources[of.source];
-  if (name.substr(0, kInitializer.size()) != kInitializer || name.back() != '"') return {};
-  name = name.substr(kInitializer.size(), name.size() - kInitializer.size() - 1);
-  return of.synthetic_key == LiveWeightKey(name) ? name : std::string_view();
+bool ParseShape(std::string_view text, Shape* shape) {
+  const char *at = text.data(), *end = at + text.size();
+  while (at != end) {
+    int64_t extent = 0;
+    const auto [next, error] = std::from_chars(at, end, extent);
+    if (error != std::errc() || extent <= 0 || shape->rank == kMaxRank ||
+        static_cast<uint64_t>(extent) > kMostElements / static_cast<uint64_t>(shape->elements()))
+      return false;
+    shape->dims[shape->rank++] = extent;
+    at = next;
+    if (at != end && std::string_view(at, static_cast<size_t>(end - at)).substr(0, 2) != ", ") return false;
+    if (at != end) at += 2;
+  }
+  return true;
 }
 
-Status ConvertWeight(const WeightValue& value, const Buffer& buffer, uint8_t* out) {
-  if (!(value.shape == buffer.shape)) {
+InitializerSource SourceOf(const PlanData& plan, const Buffer& buffer) {
+  if (buffer.source >= plan.sources.size()) return {};
+  std::string_view text = plan.sources[buffer.source];
+  if (text.substr(0, kInitializer.size()) != kInitializer) return {};
+  text.remove_prefix(kInitializer.size());
+  InitializerSource source;
+  if (text.back() == ']') {
+    const size_t end = text.rfind("\" [");
+    if (end == text.npos || !ParseShape(text.substr(end + 3, text.size() - end - 4), &source.shape))
+      return {};
+    source.is_part = true;
+    text = text.substr(0, end + 1);
+  }
+  if (text.empty() || text.back() != '"') return {};
+  source.name = text.substr(0, text.size() - 1);
+  return source;
+}
+
+// Whether all elements that the buffer would hold of the weight are there.
+bool Within(const LiveWeight& weight, const Buffer& buffer) {
+  const auto all = static_cast<uint64_t>(weight.shape.elements());
+  const auto count = static_cast<uint64_t>(buffer.shape.elements());
+  const uint64_t run = buffer.synthetic_run, step = buffer.synthetic_step;
+  if (weight.name.empty() || all > kMostElements || count > all || weight.first > all) return false;
+  if (run == 0 || run >= count) return weight.first + count <= all;
+  return run <= step && step <= all && (count - 1) / run * step + (count - 1) % run + weight.first < all;
+}
+
+Status Round(const WeightValue& value, uint64_t first, uint64_t count, DType to, uint8_t* out) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto from = static_cast<int64_t>(first + i), at = static_cast<int64_t>(i);
+    const float element = scalar::Load<float>(DType::kF32, value.bytes.data(), from);
+    scalar::Store(to, out, at, element);
+    if (std::isfinite(element) && !std::isfinite(scalar::Load<float>(to, out, at))) {
+      return Status::Error(Code::kOutOfRange, "weight \"%s\": element %lld, %g, is beyond the plan's %s",
+                           value.name.c_str(), static_cast<long long>(from), static_cast<double>(element),
+                           Name(to));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+std::string_view InitializerOf(const PlanData& plan, uint32_t buffer) {
+  return SourceOf(plan, plan.buffers[buffer]).name;
+}
+
+LiveWeight ShareOfInitializer(const PlanData& plan, uint32_t buffer, const Shape& whole) {
+  const Buffer& of = plan.buffers[buffer];
+  const LiveWeight weight{SourceOf(plan, of).name, whole,
+                          FirstElementOf(InitializerOf(plan, buffer), of.synthetic_key)};
+  return Within(weight, of) ? weight : LiveWeight();
+}
+
+LiveWeight LiveWeightOf(const PlanData& plan, uint32_t buffer) {
+  const Buffer& of = plan.buffers[buffer];
+  if (of.kind != BufferKind::kConstant || of.synthetic_key == 0) return {};
+  const InitializerSource source = SourceOf(plan, of);
+  return ShareOfInitializer(plan, buffer, source.is_part ? source.shape : of.shape);
+}
+
+std::string LiveWeightSource(const LiveWeight& weight, const Buffer& buffer) {
+  std::string text = std::string(kInitializer) + std::string(weight.name) + '"';
+  char shape[256];
+  if (!(weight.shape == buffer.shape)) text += std::string(" ") + Format(weight.shape, shape, sizeof(shape));
+  return text;
+}
+
+Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWeight& weight,
+                                          const Buffer& buffer, std::vector<uint8_t>* room) {
+  if (!(value.shape == weight.shape)) {
     char has[256], wants[256];
     return Status::Error(Code::kInvalidArgument, "weight \"%s\" has shape %s, the plan's has %s",
                          value.name.c_str(), Format(value.shape, has, sizeof(has)),
-                         Format(buffer.shape, wants, sizeof(wants)));
+                         Format(weight.shape, wants, sizeof(wants)));
   }
-  const auto bytes = static_cast<size_t>(value.shape.elements() * ByteSize(value.dtype));
+  const auto size = static_cast<size_t>(ByteSize(value.dtype));
+  const size_t bytes = static_cast<size_t>(value.shape.elements()) * size;
   if (value.bytes.size() != bytes) {
     return Status::Error(Code::kCorrupt, "weight \"%s\" has %zu bytes, %s takes %zu", value.name.c_str(),
                          value.bytes.size(), TypeText(value.dtype, value.shape).c_str(), bytes);
   }
-  if (value.dtype == buffer.dtype) {
-    std::memcpy(out, value.bytes.data(), bytes);
-    return Status::Ok();
-  }
   const bool rounds = buffer.dtype == DType::kF16 || buffer.dtype == DType::kBF16;
-  if (value.dtype != DType::kF32 || !rounds) {
+  if (value.dtype != buffer.dtype && (value.dtype != DType::kF32 || !rounds)) {
     return Status::Error(Code::kInvalidArgument, "weight \"%s\" is %s, the plan has it as %s%s",
                          value.name.c_str(), Name(value.dtype), Name(buffer.dtype),
                          rounds ? " and can round it from f32" : "");
   }
-  for (int64_t i = 0; i < value.shape.elements(); ++i) {
-    const float element = scalar::Load<float>(DType::kF32, value.bytes.data(), i);
-    scalar::Store(buffer.dtype, out, i, element);
-    if (std::isfinite(element) && !std::isfinite(scalar::Load<float>(buffer.dtype, out, i))) {
-      return Status::Error(Code::kOutOfRange, "weight \"%s\": element %lld, %g, is beyond the plan's %s",
-                           value.name.c_str(), static_cast<long long>(i), static_cast<double>(element),
-                           Name(buffer.dtype));
+  const auto count = static_cast<uint64_t>(buffer.shape.elements());
+  const uint64_t run = buffer.synthetic_run == 0 ? count : buffer.synthetic_run;
+  if (value.dtype == buffer.dtype && run >= count)
+    return value.bytes.subspan(weight.first * size, count * size);
+  const auto to_size = static_cast<size_t>(ByteSize(buffer.dtype));
+  room->resize(count * to_size);
+  for (uint64_t done = 0, from = weight.first; done < count; done += run, from += buffer.synthetic_step) {
+    const uint64_t some = std::min(run, count - done);
+    if (value.dtype == buffer.dtype) {
+      std::memcpy(room->data() + done * size, value.bytes.data() + from * size, some * size);
+    } else {
+      RONDO_RETURN_IF_ERROR(Round(value, from, some, buffer.dtype, room->data() + done * to_size));
     }
   }
-  return Status::Ok();
+  return Span<const uint8_t>(room->data(), room->size());
 }
 
 std::string FixedWeightNote(const WeightValue& value) {

@@ -1,9 +1,9 @@
 // Live weights: constants of a plan whose values may be exchanged (compile --live-weights).
 //
-// The compiler has not looked at them: each is an initializer of the model, whole and in its order, in its
-// own type or rounded to f16 or bf16. So other values for an initializer need no compiler, and give the plan
-// that it would make of them. What it did look at (scalars, shapes, whole numbers) is in the plan as a
-// digest: a model in which that is another is another plan.
+// The compiler has not looked at them: each is an initializer of the model in its order, or a device's share
+// of one, in its own type or rounded to f16 or bf16. So other values for an initializer need no compiler, and
+// give the plan that it would make of them. What it did look at (scalars, shapes, whole numbers) is in the
+// plan as a digest: a model in which that is another is another plan.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,31 @@ constexpr bool IsLiveWeight(DType dtype, const Shape& shape) {
 // Buffer::synthetic_key of one, by the initializer's name.
 constexpr uint64_t LiveWeightKey(std::string_view name) { return SyntheticKey(0x6c697665, name); }
 
-// The initializer that buffer `buffer` is; "" if it is no live weight.
-std::string_view LiveWeightOf(const PlanData& plan, uint32_t buffer);
+// The element of the initializer `name` at which what has this key begins: beyond kMostElements where it is
+// no live weight of that name.
+constexpr uint64_t FirstElementOf(std::string_view name, uint64_t key) {
+  uint64_t inverse = kSyntheticStride;  // modulo 2^64, by Newton's iteration: of 3 bits, 6, 12, ...
+  for (int i = 0; i < 5; ++i) inverse *= 2 - kSyntheticStride * inverse;
+  return (key - LiveWeightKey(name)) * inverse;
+}
+inline constexpr uint64_t kMostElements = uint64_t{1} << 40;
+
+// Which elements of which initializer a buffer holds.
+struct LiveWeight {
+  std::string_view name;  // of the initializer; empty: the buffer is no live weight
+  Shape shape;            // of the whole initializer
+  uint64_t first =
+      0;  // the buffer's element i is number first + i, or, in runs, as Buffer::synthetic_run says
+};
+LiveWeight LiveWeightOf(const PlanData& plan, uint32_t buffer);
+
+// What the compiler, which knows the initializer's shape, says of a constant whose source it is; no name if
+// the buffer holds anything but elements of it.
+LiveWeight ShareOfInitializer(const PlanData& plan, uint32_t buffer, const Shape& whole);
+// The initializer that is the buffer's only source, or "".
+std::string_view InitializerOf(const PlanData& plan, uint32_t buffer);
+// The source of such a buffer from which LiveWeightOf reads it.
+std::string LiveWeightSource(const LiveWeight& weight, const Buffer& buffer);
 
 // An initializer of a model: name, type, shape, dense elements.
 struct WeightValue {
@@ -40,10 +63,11 @@ struct WeightValue {
   Span<const uint8_t> bytes;
 };
 
-// Writes the elements as `buffer` has them to `out`, rounded as the compiler rounds. kInvalidArgument, naming
-// both, if shape or type do not fit: a type is the buffer's own, or f32 where that is f16 or bf16;
-// kOutOfRange for a number that becomes infinite.
-Status ConvertWeight(const WeightValue& value, const Buffer& buffer, uint8_t* out);
+// What `buffer`, which is `weight`, holds of a value: a piece of it, or, where elements are picked or rounded
+// (as the compiler rounds), in `room`. kInvalidArgument, naming both, if shape or type do not fit: a type is
+// the buffer's own, or f32 where that is f16 or bf16; kOutOfRange for a number that becomes infinite.
+Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWeight& weight,
+                                          const Buffer& buffer, std::vector<uint8_t>* room);
 
 // One of the others, as a text among PlanData::sources.
 std::string FixedWeightNote(const WeightValue& value);

@@ -1,9 +1,7 @@
 // The C interface to buckets, over that of librondo: of the library's own C++ only plain data is used.
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,11 +9,12 @@
 #include "runtime/buckets/bucket_family.h"
 #include "runtime/buckets/padded_tensors.h"
 #include "runtime/buckets/rondo_buckets.h"
-#include "runtime/c_error.h"
+#include "runtime/new_error.h"
 
 using rondo::BucketFamily;
 using rondo::BucketPort;
 using rondo::Code;
+using rondo::NewError;
 using rondo::Result;
 using rondo::Span;
 using rondo::Status;
@@ -34,17 +33,8 @@ struct rondo_buckets {
 
 namespace {
 
-rondo_error* ToError(Status status) {
-  if (status.ok()) return nullptr;
-  void* block = std::malloc(sizeof(rondo_error));
-  if (block != nullptr) return new (block) rondo_error{std::move(status), false};
-  static rondo_error last_resort{
-      Status::Error(Code::kOutOfMemory, "out of host memory while describing another error"), true};
-  return &last_resort;
-}
-
 rondo_error* IsNull(const char* what) {
-  return ToError(Status::Error(Code::kInvalidArgument, "%s is NULL", what));
+  return NewError(Status::Error(Code::kInvalidArgument, "%s is NULL", what));
 }
 
 // What `error`, which it takes over, says.
@@ -209,7 +199,7 @@ rondo_error* RunParts(rondo_buckets* buckets, uint32_t along, const rondo_bucket
                       size_t num_parts, const rondo_run_options* options) {
   uint32_t program = 0;
   if (const Status status = Prepare(buckets, along, parts, num_parts, &program); !status.ok())
-    return ToError(status);
+    return NewError(status);
   size_t num_in = 0, num_out = 0;
   for (const rondo::Input& input : buckets->tensors.inputs()) {
     rondo_tensor& to = buckets->run_inputs[num_in++];
@@ -234,7 +224,7 @@ rondo_error* rondo_buckets_create(const rondo_plan* plan, rondo_session* session
   if (plan == nullptr || session == nullptr || buckets == nullptr)
     return IsNull("rondo_buckets_create: plan, session or buckets");
   Result<rondo_buckets*> made = Make(plan, session, family);
-  if (!made.ok()) return ToError(made.status());
+  if (!made.ok()) return NewError(made.status());
   *buckets = *made;
   return nullptr;
 }
@@ -245,7 +235,7 @@ rondo_error* rondo_buckets_choose(const rondo_buckets* buckets, const rondo_tens
                                   uint32_t* program) {
   if (buckets == nullptr || program == nullptr) return IsNull("rondo_buckets_choose: buckets or program");
   const Result<BucketFamily::Choice> choice = ChoiceOf(buckets, inputs, num_inputs);
-  if (!choice.ok()) return ToError(choice.status());
+  if (!choice.ok()) return NewError(choice.status());
   *program = buckets->family.bucket(*choice).program;
   return nullptr;
 }
@@ -255,11 +245,11 @@ rondo_error* rondo_buckets_output_shape(const rondo_buckets* buckets, const rond
   if (buckets == nullptr || name == nullptr || rank == nullptr || dims == nullptr)
     return IsNull("rondo_buckets_output_shape: buckets, name, rank or dims");
   const Result<BucketFamily::Choice> choice = ChoiceOf(buckets, inputs, num_inputs);
-  if (!choice.ok()) return ToError(choice.status());
+  if (!choice.ok()) return NewError(choice.status());
   const uint32_t at = buckets->family.FindOutput(name);
   if (at == rondo::kNone)
-    return ToError(Status::Error(Code::kNotFound, "\"%.200s\" has no output \"%.200s\"",
-                                 buckets->family.name().c_str(), name));
+    return NewError(Status::Error(Code::kNotFound, "\"%.200s\" has no output \"%.200s\"",
+                                  buckets->family.name().c_str(), name));
   const rondo::Shape shape = buckets->family.bucket(*choice).outputs[at].ShapeOf(*choice);
   *rank = static_cast<uint32_t>(shape.rank);
   for (int d = 0; d < shape.rank; ++d) dims[d] = shape[d];
@@ -285,8 +275,8 @@ rondo_error* rondo_buckets_run_together(rondo_buckets* buckets, const char* leng
     return IsNull("rondo_buckets_run_together: buckets, length or parts");
   const uint32_t along = buckets->family.FindLength(length);
   if (along == rondo::kNone)
-    return ToError(Status::Error(Code::kNotFound, "\"%.200s\" has no length \"%.200s\"",
-                                 buckets->family.name().c_str(), length));
+    return NewError(Status::Error(Code::kNotFound, "\"%.200s\" has no length \"%.200s\"",
+                                  buckets->family.name().c_str(), length));
   return RunParts(buckets, along, parts, num_parts, options);
 }
 

@@ -15,7 +15,7 @@ function(run)
 endfunction()
 
 file(REMOVE_RECURSE ${work})
-foreach(component runtime trust development)
+foreach(component runtime trust weights development)
   run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${stage} --component ${component})
 endforeach()
 # Moved: nothing in the installed tree may name the place it was made for.

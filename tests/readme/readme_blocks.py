@@ -46,6 +46,7 @@ CPP_FRAME = """
 #include <cstdint>
 #include <vector>
 #include <rondo/rondo.hpp>
+#include <rondo/rondo_weights.hpp>
 int Complain(const char*) { return 1; }
 int main() {
   const std::vector<int64_t> token = {1};
@@ -190,7 +191,7 @@ class Runner:
         """The installed tree, once."""
         prefix = self.work / "prefix"
         if not prefix.exists():
-            for component in ("runtime", "trust", "development"):
+            for component in ("runtime", "trust", "weights", "development"):
                 self.must(["cmake", "--install", self.options.build, "--prefix", str(prefix), "--component", component])
         return prefix
 
@@ -212,7 +213,7 @@ class Runner:
         if "TEST_F(" in block.text:  # a whole test program
             return self.project(block, TEST_FRAME, [("block.cc", block.text)])
         text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
-                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host rondo::trust rondo::flight)\n"
+                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host rondo::trust rondo::flight rondo::weights)\n"
                               "target_link_libraries(service PRIVATE rondo::runtime)\n"
                               "target_link_libraries(service_test PRIVATE rondo::testing GTest::gtest_main)")
         self.project(block, text, [("block.cc", CPP_FRAME % block.text)])

@@ -4,12 +4,12 @@
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
-#   rondo::buckets, rondo::trust, rondo::flight  shared
+#   rondo::buckets, rondo::flight, rondo::trust, rondo::weights  shared
 #   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
 #                                                librondo_verify (shared)
 #
-# The components, a Debian package each (RondoPackage.cmake): runtime (shared libraries), trust (librondo_trust, which alone needs
-# libsodium), development (what programs are built with), tools (the commands).
+# The components, a Debian package each (RondoPackage.cmake): runtime (shared libraries), trust and weights (librondo_trust and
+# librondo_weights, which alone need libsodium and protobuf), development (what programs are built with), tools (the commands).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -18,7 +18,7 @@ function(rondo_install_header path)
   get_filename_component(name ${path} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${path})
   file(READ ${PROJECT_SOURCE_DIR}/${path} text)
-  string(REGEX REPLACE "#include \"(runtime|runtime/buckets|runtime/testing|drivers/capi)/([a-z_]+\\.[a-z]+)\"" "#include \"rondo/\\2\""
+  string(REGEX REPLACE "#include \"(runtime|runtime/buckets|runtime/testing|tools/weights|drivers/capi)/([a-z_]+\\.[a-z]+)\"" "#include \"rondo/\\2\""
          text "${text}")
   file(WRITE ${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new "${text}")
   configure_file(${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new
@@ -95,6 +95,12 @@ function(rondo_install)
     rondo_install_header(tools/trust/rondo_trust.h)
     rondo_export(rondo_trust_shared trust trust)
     rondo_pkg_config(rondo-trust "Checks who signed a plan of Rondo" "" -lrondo_trust)
+  endif()
+  if(TARGET rondo_weights_shared)
+    rondo_install_header(tools/weights/rondo_weights.h)
+    rondo_install_header(tools/weights/rondo_weights.hpp)
+    rondo_export(rondo_weights_shared weights weights)
+    rondo_pkg_config(rondo-weights "New weights for sessions of Rondo" rondo -lrondo_weights)
   endif()
   rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
 

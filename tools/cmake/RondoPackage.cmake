@@ -3,6 +3,8 @@
 #   librondo0      component runtime: the shared libraries
 #   librondo-trust0
 #                  component trust: librondo_trust, where libsodium is there
+#   librondo-weights0
+#                  component weights: librondo_weights, which reads ONNX files
 #   librondo-dev   component development: headers, static libraries, the CMake package and pkg-config files
 #   rondo          component tools: the commands
 #
@@ -43,6 +45,12 @@ function(rondo_package)
                COMPILED_IN libflatbuffers-dev libxxhash-dev libprotobuf-dev nlohmann-json3-dev libcli11-dev libboost-dev)
   endif()
   set(libraries "${runtime} (= ${PROJECT_VERSION})")
+  if(TARGET rondo_weights_shared)
+    list(APPEND CPACK_COMPONENTS_ALL weights)
+    rondo_sbom(weights librondo-weights${PROJECT_VERSION_MAJOR} TARGETS rondo_weights_shared
+               COMPILED_IN libflatbuffers-dev libxxhash-dev libprotobuf-dev nlohmann-json3-dev)
+    string(APPEND libraries ", librondo-weights${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
+  endif()
   if(TARGET rondo_trust_shared)
     list(APPEND CPACK_COMPONENTS_ALL trust)
     rondo_sbom(trust librondo-trust${PROJECT_VERSION_MAJOR} TARGETS rondo_trust_shared)
@@ -58,6 +66,7 @@ function(rondo_package)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # of librondo, which one links
 
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${runtime})
   # Opened at run time where they are there.
@@ -66,6 +75,10 @@ function(rondo_package)
   set(CPACK_COMPONENT_TRUST_DESCRIPTION "Checks who signed a plan")
   set(CPACK_DEBIAN_TRUST_PACKAGE_NAME librondo-trust${PROJECT_VERSION_MAJOR})
   set(CPACK_DEBIAN_TRUST_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/triggers)
+  set(CPACK_COMPONENT_WEIGHTS_DESCRIPTION "Gives new weights to plans in use")
+  set(CPACK_DEBIAN_WEIGHTS_PACKAGE_NAME librondo-weights${PROJECT_VERSION_MAJOR})
+  set(CPACK_DEBIAN_WEIGHTS_PACKAGE_DEPENDS "${runtime} (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_WEIGHTS_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/package/triggers)
   file(WRITE ${PROJECT_BINARY_DIR}/package/triggers "activate-noawait ldconfig\n")
 
   set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Headers and static libraries to build programs that embed Rondo")

@@ -221,9 +221,9 @@ class CompileCommand : public Command {
               "TYPE[:BLOCK]")
         .Suggest({"int4", "int8", "fp8", "int2", "fp4"})
         .Flag("--live-weights", &options_.live_weights,
-              "keep float weights of more than 8 elements open, so that rondo weights replace can exchange "
-              "them: "
-              "no pass looks at their values, merges or folds them")
+              "keep float weights of more than 8 elements open, so that rondo weights replace, and "
+              "librondo_weights in a running session, can exchange them: no pass looks at their values, "
+              "merges or folds them")
         .Group("Language models")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow in each run get N positions and are updated in place")

@@ -6,7 +6,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/plan_report.h"
-#include "tools/rondo/weight_files.h"
+#include "tools/weights/new_weights.h"
 
 namespace rondo::tools {
 namespace {
@@ -43,7 +43,8 @@ class WeightsCommand : public Command {
     for (uint32_t b = 0; b < plan->data.buffers.size(); ++b) {
       const Buffer& buffer = plan->data.buffers[b];
       if (buffer.kind != BufferKind::kConstant) continue;
-      const std::string name(LiveWeightOf(plan->data, b));
+      const LiveWeight weight = LiveWeightOf(plan->data, b);
+      const std::string name(weight.name);
       live += name.empty() ? 0 : 1;
       const std::string shown = name.empty() ? std::string(buffer.name) : name;
       section.table.rows.push_back({shown, TypeText(buffer), std::to_string(buffer.bytes),
@@ -64,7 +65,7 @@ class WeightsCommand : public Command {
     if (!file.ok()) return out_.Fail("weights", file.status());
     const std::string& output = output_.empty() ? words_[1] : output_;
     size_t replaced = 0;
-    if (const Status status = ReplaceWeights(words_[1], *file, output, &replaced); !status.ok())
+    if (const Status status = ReplaceInFile(words_[1], *file, output, &replaced); !status.ok())
       return out_.Fail("weights", status.At("%s", words_[2].c_str()));
     out_.Line("%s: %zu weights of %s", output.c_str(), replaced, words_[2].c_str());
     out_.object() = {{"plan", output}, {"file", words_[2]}, {"replaced", replaced}};

@@ -67,6 +67,7 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
             break_before: Sequence[str] | None = None,
             external_data: Sequence[str] | None = None,
             synthetic_weights: int | None = None,
+            live_weights: bool | None = None,
             library_path: str | None = None,
             threads: int | None = None,
             op_libraries: Sequence[Union[str, "os.PathLike[str]"]] = (),
@@ -94,7 +95,8 @@ def compile(model: Model | Mapping[str, Model], *,  # noqa: A001, the name of th
         auto_state=auto_state, donate=donate, cache_length=cache_length, position_masks=position_masks, sample=sample,
         devices=devices, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel, weights=weights,
         matmuls=matmuls, deterministic=deterministic, annotations=annotations, break_before=break_before,
-        external_data=external_data, synthetic_weights=synthetic_weights, library_path=library_path, threads=threads)
+        external_data=external_data, synthetic_weights=synthetic_weights,
+        live_weights=live_weights, library_path=library_path, threads=threads)
     options = {name: value for name, value in given.items() if value is not None}
     with tempfile.TemporaryDirectory(prefix="rondo-") as folder:
         sources = [(program, _path_of(program, source, folder), for_one[program]) for program, source in models.items()]

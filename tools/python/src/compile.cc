@@ -125,6 +125,7 @@ constexpr std::pair<const char*, Set> kOptions[] = {
     {"break_before", SetField<&CompileOptions::break_before>},
     {"external_data", SetField<&CompileOptions::external_data>},
     {"synthetic_weights", SetField<&CompileOptions::synthetic_seed>},
+    {"live_weights", SetField<&CompileOptions::live_weights>},
     {"library_path", SetField<&CompileOptions::library_path>},
     {"threads", SetField<&CompileOptions::threads>},
 };

@@ -8,10 +8,12 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "tools/python/src/dtypes.h"
 #include "tools/python/src/prepared_run.h"
 #include "tools/python/src/runtime.h"
+#include "tools/weights/rondo_weights.h"
 
 namespace rondo::python {
 namespace {
@@ -206,6 +208,44 @@ class SessionObject {
     Call(*open, [&](Session& session, std::string*) { return session.WriteState(port.name.c_str(), bytes); });
   }
 
+  // From a file, or of arrays by name. `others`: the plan's other sessions in the runtime.
+  size_t ReplaceWeights(nb::handle source, nb::iterable others) {
+    const std::shared_ptr<OpenSession> open = Open();
+    std::vector<std::shared_ptr<OpenSession>> held = {open};
+    for (nb::handle other : others) held.push_back(nb::cast<SessionObject&>(other).Open());
+    std::vector<rondo_session*> sessions;
+    for (const auto& session : held) sessions.push_back(session->session.get());
+    if (!nb::isinstance<nb::dict>(source)) {
+      const auto path = nb::cast<std::string>(nb::module_::import_("os").attr("fspath")(source));
+      size_t replaced = 0;
+      Call(*open, [&](Session&, std::string*) {
+        return Error(rondo_weights_replace_from(sessions.data(), sessions.size(), path.c_str(), &replaced));
+      });
+      return replaced;
+    }
+    std::vector<Port> ports;  // the arrays' names
+    std::vector<Array> arrays;
+    for (const auto& [name, value] : nb::cast<nb::dict>(source)) {
+      ports.emplace_back().name = nb::cast<std::string>(name);
+      arrays.push_back(TakeArray(value, ports.back(), false, open->runtime->place));
+      if (arrays.back().gpu >= 0)
+        Raise(kUnsupported, "weight \"" + ports.back().name + "\" must lie in the host's memory");
+    }
+    std::vector<Tensor> tensors;
+    std::vector<rondo_tensor> values;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const std::vector<int64_t> shape = arrays[i].shape();
+      const Tensor value(ports[i].name.c_str(), arrays[i].type->dtype, {shape.data(), shape.size()},
+                         const_cast<void*>(arrays[i].held.data()), arrays[i].held.nbytes());
+      tensors.push_back(value);
+    }
+    for (const Tensor& tensor : tensors) values.push_back(tensor.view());
+    Call(*open, [&](Session&, std::string*) {
+      return Error(rondo_weights_replace(sessions.data(), sessions.size(), values.data(), values.size()));
+    });
+    return values.size();
+  }
+
   nb::object StuckError() {
     const Error error = Open()->session.status();
     return error ? MakeError(error.code(), error.message(), error.source_node()) : nb::none();
@@ -332,6 +372,16 @@ void DeclareSession(nb::module_& m) {
            nb::sig("def read_state(self, name: str) -> typing.Any"), "A copy of a state, as a numpy array.")
       .def("write_state", &SessionObject::WriteState, nb::arg("name"), nb::arg("value"),
            nb::sig("def write_state(self, name: str, value: typing.Any) -> None"), "Writes all of a state.")
+      .def("replace_weights", &SessionObject::ReplaceWeights, nb::arg("source"), nb::kw_only(),
+           nb::arg("others") = nb::make_tuple(),
+           nb::sig("def replace_weights(self, source: str | os.PathLike[str] | dict[str, typing.Any], *, "
+                   "others: collections.abc.Iterable[Session] = ()) -> int"),
+           "New weights for a plan that was compiled with live_weights=True, from a .safetensors file, an "
+           "ONNX model "
+           "or arrays by the names of the model's initializers. Returns how many were replaced.\n\n"
+           "others: the other sessions of the plan in the runtime, which share its weights, all of them and "
+           "idle. What "
+           "does not fit raises InvalidArgument and changes nothing. State stays; the plan's file does, too.")
       .def("close", &SessionObject::Close,
            "Gives the session's memory back, after runs under way. Later calls raise FailedPrecondition.")
       .def_prop_ro("closed", &SessionObject::closed)

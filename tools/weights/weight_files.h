@@ -20,10 +20,4 @@ struct WeightFile {
 // left out of a model's.
 Result<WeightFile> ReadWeightFile(const std::string& path);
 
-// The plan in `path` with new values for some of its live weights, to be written to `output`, which may be
-// the same path. Refused, with nothing written, unless all of `file` fits: every weight is one of the plan's,
-// and of a model those that are not live are what the plan was compiled with. `replaced`: how many were.
-Status ReplaceWeights(const std::string& path, const WeightFile& file, const std::string& output,
-                      size_t* replaced);
-
 }  // namespace rondo::tools
