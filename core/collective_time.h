@@ -10,15 +10,15 @@
 
 namespace rondo {
 
-// An all-reduce of so many bytes among 2, 4 and 8 devices; among 4 half way between if that is 0.
+// An all-reduce of so many bytes among 2, 8 and 4 devices; if `us4` is 0, half way between the others.
 struct AllReduceTime {
   double bytes, us2, us8, us4 = 0;
 };
 
-// NCCL, among devices that are GPUs of their own: 2.28, but for 4 MiB among 2, 2.31.
-inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},  {64 << 10, 8.0, 25.5},
-                                               {1 << 20, 14.5, 31.6}, {4 << 20, 34.2, 49.5},
-                                               {16 << 20, 73, 121},   {256 << 20, 886, 1356}};
+// NCCL 2.28, among devices that are GPUs of their own.
+inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6, 11.2},  {64 << 10, 8.4, 25.5, 12},
+                                               {1 << 20, 14.5, 31.6, 17.6}, {4 << 20, 33.8, 49.5, 40.5},
+                                               {16 << 20, 76, 121, 112},    {256 << 20, 900, 1356, 1231}};
 // The same where all of them are one GPU.
 inline constexpr AllReduceTime kNcclSharedTimes[] = {
     {4 << 10, 5.9, 21.6, 10.6}, {64 << 10, 9.3, 21.3, 12.9}, {256 << 10, 20.2, 36.9, 25.7},
@@ -26,9 +26,10 @@ inline constexpr AllReduceTime kNcclSharedTimes[] = {
 
 // The cuda driver's kernels over peer memory, which are for no more than the last row. Among 8 GPUs of their
 // own: a plain one-shot kernel up to 256 KiB, and from there on what two shots send over such links.
-inline constexpr AllReduceTime kSmallTimes[] = {
-    {4 << 10, 3.1, 6.7},    {16 << 10, 3.4, 6.9},  {64 << 10, 4.4, 8.0}, {256 << 10, 6.6, 13.7},
-    {512 << 10, 8.4, 15.8}, {1 << 20, 12.4, 23.2}, {4 << 20, 47.1, 67}};
+inline constexpr AllReduceTime kSmallTimes[] = {{4 << 10, 3.1, 6.7, 4.1},     {16 << 10, 3.4, 6.9, 4.2},
+                                                {64 << 10, 4.4, 8.0, 5.6},    {256 << 10, 6.6, 13.7, 9.4},
+                                                {512 << 10, 8.4, 15.8, 12.7}, {1 << 20, 12.4, 23.2, 19},
+                                                {4 << 20, 47.1, 67, 52.1}};
 inline constexpr AllReduceTime kSmallSharedTimes[] = {
     {4 << 10, 4.1, 8.2, 5.6},   {64 << 10, 5.2, 13.5, 5.7},   {256 << 10, 5.7, 13.7, 9},
     {512 << 10, 7, 19.9, 11.5}, {1 << 20, 10.9, 263.6, 18.2}, {4 << 20, 51.5, 443.2, 265.9}};

@@ -98,7 +98,7 @@ TEST_P(AllReduceTimes, BySize) {
   std::vector<std::unique_ptr<AllReduces>> all;  // kept, and with them the communicator that all share
   std::string line;
   const bool nccl = GetParam().kernels == CollectiveKernels::kNccl;
-  for (int64_t kib : {4, 16, 64, 128, 256, 512, 1024, 4096, 16384}) {
+  for (int64_t kib : {1, 4, 16, 64, 128, 256, 512, 1024, 4096, 16384, 65536, 262144}) {
     if (!nccl && kib > 4096) break;
     all.push_back(std::make_unique<AllReduces>(count, kib * 256));
     const Status opened = all.back()->Open(&ranks);

@@ -6,7 +6,7 @@ one table: device time of a run, what is exposed by estimate, and the ratio of t
 
 The models are graphs without weights: the bench models and those of larger_graphs.py (synthetic weights are made on the
 GPUs). Plans are compiled here, or taken from --plans DIR (MODEL.tpN.cC.rondo). Every GPU must give the same bits, and each
-plan what the whole one gives. Times are medians; --torch runs peers/tensor_parallel.py by torchrun for models that it knows.
+plan what the whole one gives. Times are medians; --torch runs peers/tensor_parallel.py by torchrun for Llamas.
 """
 import argparse
 import json
@@ -99,7 +99,7 @@ class Measuring:
         return f"{np.linalg.norm(values - whole) / np.linalg.norm(whole):.1e}"
 
     def torch(self, model, count):
-        said, error = run(["torchrun", f"--nproc-per-node={count}", HERE / "peers/tensor_parallel.py", model, "--runs",
+        said, error = run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", HERE / "peers/tensor_parallel.py", model, "--runs",
                            min(self.options.runs, 50)], self.options.torch_seconds)
         lines = [line for line in said.splitlines() if line.startswith("{")]
         return json.loads(lines[-1]) if lines else {"failed": error or "it printed nothing"}

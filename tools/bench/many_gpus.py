@@ -1,124 +1,202 @@
 #!/usr/bin/env python3
-"""Llama decode steps shared out over the GPUs of one machine: Rondo through NCCL alone, Rondo with small collectives as
-kernels, and PyTorch, in one table beside what the compiler's cost model said.
+"""Llama decoding and prefill shared out over the GPUs of one machine: Rondo by each way to compute collectives, and PyTorch, in
+one table beside what the compiler's cost model says.
 
-  python3 tools/bench/many_gpus.py --rondo RONDO --models DIR [--counts 2,4,8] [--runs 300] [--torch] [--out F.json]
+  python3 tools/bench/many_gpus.py --rondo RONDO [--gpus 4] [--counts 2,4] [--model NAME]... [--torch] [--out F.json]
 
-The models are graphs without weights (synthetic ones are made on the GPUs); plans are compiled here, or taken from
---plans DIR (MODEL.tpN.rondo). --by pp cuts models into stages instead. --devices 0,0,... puts several ranks on one GPU (NCCL 2.30 and up). Times are medians of
-the wall time and of the device time of a run; ratios are what counts. --torch runs peers/tensor_parallel.py by torchrun.
+Graphs are those of llama_graphs.py, without weights: synthetic ones are made on the GPUs. Each is compiled with --tp N for each
+count N, in bf16 and with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count. Rows that need half the GPUs or
+fewer are measured side by side, on GPUs of their own. Times are medians of the device time of a run, in microseconds; each is said on
+standard error as it comes. --torch runs peers/tensor_parallel.py afterwards. "best peer" is the quicker of PyTorch's two modes (bf16)
+over Rondo's quickest way. Of counts beyond --gpus only the estimate is printed.
+Needs the package onnx; --torch needs torch and NCCL.
 """
 import argparse
+import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
+from typing import NamedTuple
 
 import numpy as np
 
+import llama_graphs
+
 HERE = pathlib.Path(__file__).resolve().parent
-MODELS = ["llama3-70b-8layers-decode-b1-bf16", "llama3-8b-decode-b1-bf16"]
-CACHED = 1024  # positions
-
-# Medians of the device time measured on H200s on 2026-11-20, microseconds: eager kernels in a graph, torch.compile.
-PEERS = {
-    ("llama3-70b-8layers-decode-b1-bf16", 2): (2977, 2581),
-    ("llama3-70b-8layers-decode-b1-bf16", 8): (1672, 1456),
-    ("llama3-8b-decode-b1-bf16", 8): (4789, 3344),
-}
+MODELS = [f"llama3-{size}-{work}-bf16" for size in ("70b-8layers", "8b")
+          for work in ("decode-b1", "decode-b16", "prefill512-b1", "prefill2048-b1")]
+CACHED = 1024  # positions before a decode step's token
 
 
-def run(command, seconds):
+class Row(NamedTuple):
+    model: str
+    weights: str  # bf16, or a value of --quantize-weights
+    tp: int
+    pp: int
+
+    def gpus(self):
+        return self.tp * self.pp
+
+    def name(self):
+        return f"{self.model}.{self.weights.replace(':', '-')}.tp{self.tp}.pp{self.pp}"
+
+
+def rows_of(models, counts):
+    largest = max(counts)
+    for model in models:
+        for count in counts:
+            yield Row(model, "bf16", count, 1)
+        if largest >= 4:
+            yield Row(model, "bf16", largest // 2, 2)
+        for weights in ("int4:32", "fp8"):
+            for count in counts:
+                yield Row(model, weights, count, 1)
+
+
+def run(command, seconds, **more):
     """-> (standard output, error sentence or None)"""
     try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return "", f"not done after {seconds} s"
-    return done.stdout, None if done.returncode == 0 else done.stderr.strip().splitlines()[-1][:200]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=seconds, **more)
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode(), f"not done after {seconds} s"
+    return done.stdout, None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[-1][:200]
+
+
+class FreeGpus:
+    """Gives GPUs of which nobody else makes use."""
+
+    def __init__(self, count):
+        self.free, self.changed = list(range(count)), threading.Condition()
+
+    def take(self, count):
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.free) >= count)
+            taken, self.free = self.free[:count], self.free[count:]
+            return taken
+
+    def give(self, taken):
+        with self.changed:
+            self.free = sorted(self.free + taken)
+            self.changed.notify_all()
 
 
 class Measuring:
     def __init__(self, options, folder):
-        self.options = options
-        self.folder = pathlib.Path(folder)
-        np.save(self.folder / "positions.npy", np.array([CACHED], dtype=np.int64))
-        said, _ = run([options.rondo, "bench", "--help"], 30)
-        self.choices = ["nccl", "auto"] if "--collectives" in said else [None]
+        self.options, self.folder, self.gpus = options, pathlib.Path(folder), FreeGpus(options.gpus)
+        for model in options.model:
+            shape = llama_graphs.shape_of(model)
+            (self.folder / f"{model}.onnx").write_bytes(llama_graphs.llama(shape).SerializeToString())
+            first = CACHED if shape.tokens == 1 else 0
+            np.save(self.folder / f"{model}.positions.npy", np.arange(first, first + shape.tokens, dtype=np.int64))
+            tokens = np.arange(shape.batch * shape.tokens, dtype=np.int64) * 7919 % 128000
+            np.save(self.folder / f"{model}.tokens.npy", tokens.reshape(shape.batch, shape.tokens))
 
-    def plan(self, model, count):
-        """-> (plan, estimate in us or None, error)"""
-        if self.options.plans:
-            return self.options.plans / f"{model}.{self.options.by}{count}.rondo", None, None
-        plan = self.folder / "plan.rondo"
-        said, error = run([self.options.rondo, "compile", self.options.models / f"{model}.onnx", f"--{self.options.by}", count, "--target",
-                           self.options.target, "--synthetic-weights", 1, "-o", plan, "--json"], 120)
-        return plan, None if error else json.loads(said)["programs"][0]["run_us"][1], error
+    def compile(self, row):
+        """-> the estimate of a run in us, or an error"""
+        quantised = [] if row.weights == "bf16" else ["--quantize-weights", row.weights]
+        said, error = run([self.options.rondo, "compile", self.folder / f"{row.model}.onnx", "--tp", row.tp, "--pp", row.pp, "--target",
+                           self.options.target, "--synthetic-weights", 1, "--no-kernel-cache", *quantised, "-o",
+                           self.folder / f"{row.name()}.rondo", "--json"], 200)
+        return error or json.loads(said)["programs"][0]["run_us"][1]
 
-    def rondo(self, plan, count, collectives):
-        devices = self.options.devices or ",".join(str(d) for d in range(count))
-        command = [self.options.rondo, "bench", plan, "--driver", self.options.driver, "--devices", devices, "--runs",
-                   self.options.runs, "--top", 1, "--json", "--input", f"positions={self.folder}/positions.npy"]
-        said, error = run(command + (["--collectives", collectives] if collectives else []), self.options.seconds)
+    def time(self, row, collectives):
+        """-> the device time of a run in us, or an error"""
+        taken = self.gpus.take(row.gpus())
+        try:
+            inputs = [word for name in ("positions", "tokens")
+                      for word in ("--input", f"{name}={self.folder}/{row.model}.{name}.npy")]
+            said, error = run([self.options.rondo, "bench", self.folder / f"{row.name()}.rondo", "--driver", self.options.driver,
+                               "--devices", ",".join(str(gpu) for gpu in taken), "--runs", self.options.runs, "--top", 1, "--json",
+                               "--collectives", collectives, *inputs], self.options.seconds)
+        finally:
+            self.gpus.give(taken)
         if error:
-            return {"failed": error}
+            told(f"{row.name()} {collectives}: {error}")
+            return error
         program = json.loads(said)["programs"][0]
-        return {"wall": program["wall_us"]["median"],
-                "device": program.get("device_us", program.get("replay_us"))["median"]}
+        median = program.get("device_us", program.get("replay_us", program["wall_us"]))["median"]
+        told(f"{row.name()} {collectives}: {median}")
+        return median
 
-    def torch(self, model, count):
-        said, error = run(["torchrun", f"--nproc-per-node={count}", HERE / "peers/tensor_parallel.py", model,
-                           "--runs", self.options.runs], self.options.torch_seconds)
-        lines = [line for line in said.splitlines() if line.startswith("{")]
-        return json.loads(lines[-1]) if lines else {"failed": error or "it printed nothing"}
+    def torch(self, models, count):
+        """-> {model: {eager, compile: us}}, or an error for each"""
+        taken = self.gpus.take(count)
+        try:
+            said, error = run([sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}",
+                               HERE / "peers/tensor_parallel.py", *models, "--runs", self.options.runs], self.options.torch_seconds,
+                              env={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in taken)})
+        finally:
+            self.gpus.give(taken)
+        found = {line["model"]: line for line in map(json.loads, filter(lambda text: text.startswith("{"), said.splitlines()))}
+        for model in models:
+            told(f"torch {model} on {count} GPUs: {found.get(model, error)}")
+        return {model: found.get(model, error or "it printed nothing") for model in models}
 
 
-def cell(found, key):
-    if not found:
-        return "–"
-    return f"{found[key]:.0f}" if key in found else found.get("failed", "–")
+def told(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def cell(found):
+    return f"{found:.0f}" if isinstance(found, float) else str(found or "–")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rondo", required=True, type=pathlib.Path)
-    parser.add_argument("--models", type=pathlib.Path, help="folder of the ONNX graphs")
-    parser.add_argument("--plans", type=pathlib.Path, help="folder of plans, instead")
-    parser.add_argument("--model", action="append", choices=MODELS, help="only these")
-    parser.add_argument("--by", choices=["tp", "pp"], default="tp", help="how models are shared out")
-    parser.add_argument("--counts", default="2,4,8", help="numbers of GPUs")
-    parser.add_argument("--devices", help="the driver's devices for the plan's, instead of 0,1,...")
+    parser.add_argument("--model", action="append", help="only these; any name that llama_graphs.py knows")
+    parser.add_argument("--gpus", type=int, default=4, help="GPUs of this machine")
+    parser.add_argument("--counts", default="2,4", help="numbers of GPUs that share a model")
+    parser.add_argument("--collectives", default="nccl,auto", help="ways to compute collectives, for bf16; others: auto")
     parser.add_argument("--driver", default="cuda")
     parser.add_argument("--target", default="cuda:sm_90a")
-    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 4), help="plans that are compiled at once")
+    parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seconds", type=int, default=60, help="for one measurement of Rondo")
     parser.add_argument("--torch", action="store_true")
-    parser.add_argument("--torch-seconds", type=int, default=200)
+    parser.add_argument("--torch-seconds", type=int, default=400)
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
-    if not options.models and not options.plans:
-        parser.error("give --models or --plans")
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
+    options.model = options.model or MODELS
+    counts = [int(word) for word in options.counts.split(",")]
+    ways = options.collectives.split(",")
+    rows = list(rows_of(options.model, counts))
+    torch = {}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as compiling, \
+            concurrent.futures.ThreadPoolExecutor(64) as timing:
         measuring = Measuring(options, folder)
-        print(f"| model, --{options.by} | GPUs | estimate | " + " | ".join(f"{c or 'rondo'} device, wall" for c in measuring.choices)
-              + " | eager graph | compile | measured before: eager, compile |")
-        print("|" + "---|" * (6 + len(measuring.choices)), flush=True)
-        for model in options.model or MODELS:
-            for count in [int(word) for word in options.counts.split(",")]:
-                plan, estimate, error = measuring.plan(model, count)
-                times = {str(c): {"failed": error} if error else measuring.rondo(plan, count, c)
-                         for c in measuring.choices}
-                torch = measuring.torch(model, count) if options.torch else {}
-                rows.append({"model": model, "gpus": count, "estimate": estimate, "rondo": times, "torch": torch})
-                ours = " | ".join(f"{cell(t, 'device')}, {cell(t, 'wall')}" for t in times.values())
-                known = PEERS.get((model, count), ("–",)) if options.by == "tp" else ("–",)
-                before = ", ".join(str(us) for us in known)
-                print(f"| `{model}` | {count} | {estimate or 0:.0f} | {ours} | {cell(torch, 'eager')} | "
-                      f"{cell(torch, 'compile')} | {before} |", flush=True)
+        estimates = dict(zip(rows, compiling.map(measuring.compile, rows)))
+        told("all plans are compiled")
+        times = {}
+        for row in sorted(rows, key=Row.gpus):
+            for way in ways if row.weights == "bf16" else ["auto"]:
+                if row.gpus() <= options.gpus and not isinstance(estimates[row], str):
+                    times[row, way] = timing.submit(measuring.time, row, way)
+        times = {key: made.result() for key, made in times.items()}
+        for count in [count for count in counts if options.torch and count <= options.gpus]:
+            beside = options.gpus // count
+            parts = [timing.submit(measuring.torch, options.model[first::beside], count) for first in range(beside)]
+            torch.update({(model, count): found for part in parts for model, found in part.result().items()})
+    print("| model | weights | tp | pp | estimate | " + " | ".join(ways) + " | PyTorch eager graph | torch.compile | best peer ÷ Rondo |")
+    print("|" + "---|" * (8 + len(ways)))
+    for row in rows:
+        ours = [times.get((row, way)) for way in ways]
+        peer = torch.get((row.model, row.gpus()), {})
+        theirs = [peer] if isinstance(peer, str) else [peer.get(mode) for mode in ("eager", "compile")]
+        quick, slow = ([t for t in found if isinstance(t, float)] for found in (ours, theirs))
+        ratio = f"{min(slow) / min(quick):.2f}" if quick and slow else "–"
+        theirs = (theirs * 2)[:2]
+        print("| " + " | ".join([f"`{row.model}`", row.weights, str(row.tp), str(row.pp), cell(estimates[row]), *map(cell, ours),
+                                 *map(cell, theirs), ratio]) + " |", flush=True)
     if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if any("failed" in t for row in rows for t in row["rondo"].values()) else 0
+        found = [{**row._asdict(), "estimate": estimates[row], "times": {w: times.get((row, w)) for w in ways},
+                  "torch": torch.get((row.model, row.gpus()))} for row in rows]
+        options.out.write_text(json.dumps(found, indent=1) + "\n")
+    return 1 if any(isinstance(t, str) for t in times.values()) else 0
 
 
 if __name__ == "__main__":
