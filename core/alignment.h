@@ -1,5 +1,5 @@
-// What is known of where a kernel's parameters lie: the rule that the compiler, which writes code for it, and
-// drivers, which choose algorithms by it, share. Pure functions.
+// The alignment of a kernel's parameters. The compiler generates code for it and drivers choose algorithms by
+// it, so both share these rules. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ constexpr uint64_t AlignmentOf(uint64_t place) {
   return lowest == 0 || lowest > kMostAlignment ? kMostAlignment : lowest;
 }
 
-// Of the address that a step passes for a buffer so bound, in every round.
+// Alignment of the address that a step passes for a buffer bound this way, in every round of its loop.
 constexpr uint64_t AlignmentOf(const Buffer& buffer, const Binding& binding) {
   const uint64_t own = AlignmentOf(buffer.alignment);
   const uint64_t within = AlignmentOf(binding.offset | static_cast<uint64_t>(binding.stride));

@@ -1,8 +1,10 @@
-// What a collective moves: the rules that compiler, verifier, checker and drivers share.
+// The bytes that a collective reads and writes: rules shared by the compiler, the verifier, the checker and
+// drivers.
 //
-// SyncPoint::bytes is what one participant holds of the smaller side: all of both, but kAllGather writes, and
-// kReduceScatter reads, that times the number of participants. Of a kSend, participant 0 reads it and writes
-// nothing, participant 1 the other way round: what its step binds there is not touched. Pure functions.
+// SyncPoint::bytes is what one participant holds of the smaller side. Both sides have this size, except that
+// kAllGather writes, and kReduceScatter reads, this times the number of participants. In a kSend, participant
+// 0 only reads and participant 1 only writes; the buffer that a step binds to the other side is not touched.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@
 
 namespace rondo {
 
-// The rank of `device`, a participant: its place among them.
+// The rank of `device`, which must be a participant: its index among them.
 constexpr uint32_t RankOf(const SyncPoint& point, uint32_t device) {
   uint32_t rank = 0;
   while (rank < point.participants.size() && point.participants[rank] != device) ++rank;
@@ -28,8 +30,8 @@ constexpr uint64_t BytesWritten(const SyncPoint& point, uint32_t rank) {
   return point.op == CollectiveOp::kAllGather ? point.bytes * point.participants.size() : point.bytes;
 }
 
-// How many bytes what a participant reads lies behind what it writes, where a collective works in place: its
-// share's place in all. kNeverInPlace: it cannot.
+// For a collective that works in place: how many bytes the memory that the participant reads lies behind the
+// memory that it writes. This is the offset of its share. kNeverInPlace: the collective cannot work in place.
 inline constexpr int64_t kNeverInPlace = INT64_MIN;
 constexpr int64_t InPlaceDistance(const SyncPoint& point, uint32_t rank) {
   const int64_t share = static_cast<int64_t>(rank * point.bytes);

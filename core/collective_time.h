@@ -1,6 +1,6 @@
-// How long collectives take, by size and ranks: what schedules are compared with, and what chooses between
-// NCCL and the small kernels of the cuda driver. Measured on H200 over NVLink, in graphs; other GPUs are
-// taken for one. Microseconds and bytes. Pure functions, the same for every rank.
+// How long collectives take, by size and number of ranks. Schedules are compared by it, and it decides
+// between NCCL and the cuda driver's kernels over peer memory. Measured on H200 over NVLink, in graphs; other
+// GPUs are assumed to be like it. Microseconds and bytes. Pure functions, the same for every rank.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-// An all-reduce of so many bytes among 2, 8 and 4 devices; if `us4` is 0, half way between the others.
+// Time of an all-reduce of `bytes` among 2, 8 and 4 devices. us4 = 0: half way between us2 and us8.
 struct AllReduceTime {
   double bytes, us2, us8, us4 = 0;
 };
@@ -34,8 +34,8 @@ inline constexpr AllReduceTime kSmallSharedTimes[] = {
     {4 << 10, 4.1, 8.2, 5.6},   {64 << 10, 5.2, 13.5, 5.7},   {256 << 10, 5.7, 13.7, 9},
     {512 << 10, 7, 19.9, 11.5}, {1 << 20, 10.9, 263.6, 18.2}, {4 << 20, 51.5, 443.2, 265.9}};
 
-// Of a table with ascending sizes. Between sizes and numbers of devices of the table in proportion; beyond
-// the last row as between the last two.
+// Looks up a table with ascending sizes. Interpolates between sizes and between numbers of devices (on a log2
+// scale); beyond the last row, it extrapolates from the last two.
 inline double AllReduceMicroseconds(Span<const AllReduceTime> table, double bytes, double ranks) {
   const double doublings = std::clamp(std::log2(std::max(ranks, 2.0)), 1.0, 3.0) - 1;  // 2 devices: 0, 8: 2
   const auto at = [&](const AllReduceTime& row) {
@@ -54,8 +54,8 @@ inline double AllReduceMicroseconds(Span<const AllReduceTime> table, double byte
   return std::max(at(*low) + (bytes - low->bytes) * slope, at(table[0]));
 }
 
-// Whether a small all-reduce of `bytes` takes less time in two shots: a rank then sends less, but waits
-// twice. Packs double what goes through a GPU's links.
+// Whether a small all-reduce of `bytes` is faster in two shots: each rank sends less, but waits twice. Packs
+// (exchange_layout.h) double the bytes on a GPU's links.
 constexpr bool TwoShotIsQuicker(double bytes, double ranks) {
   constexpr double kSecondShot = 1.8, kBytesPerMicrosecond = 2.5e5;
   return kSecondShot < 2 * bytes * (ranks - 1) * (1 - 2 / ranks) / kBytesPerMicrosecond;

@@ -1,4 +1,4 @@
-// Custom ops on Rondo's side: the libraries that hold them, and how one call of one becomes plain data.
+// Custom ops on Rondo's side: opens their libraries, and describes a call of one as plain data.
 //
 //   OpRegistry ops;
 //   RONDO_RETURN_IF_ERROR(ops.Load("libmine.so"));
@@ -26,8 +26,8 @@ struct OpInfo {
   const OpInfo* next = nullptr;
 };
 
-// Owns opened libraries and what they registered; closes them at the end, so it must outlive every
-// compilation and driver that was given it. Load and Register from one thread at a time, before others read.
+// Owns opened libraries and what they registered, and closes them at the end. So it must outlive every
+// compilation and driver that uses it. Load and Register from one thread at a time, before others read.
 class OpRegistry {
  public:
   OpRegistry() = default;
@@ -35,10 +35,10 @@ class OpRegistry {
   OpRegistry& operator=(const OpRegistry&) = delete;
   ~OpRegistry();
 
-  // Opens the shared library in file `path` with local scope and registers its ops: all, or none and the
-  // reason. kNotFound (no such file), kIo (cannot be opened), kUnsupported (no library of ops, another major
-  // version of the interface, an op that says more than this release knows), kInvalidArgument (an op's
-  // description contradicts itself, or its name is taken).
+  // Opens the shared library in file `path` with local scope and registers its ops, either all or none.
+  // Errors: kNotFound (no such file), kIo (cannot be opened), kUnsupported (not a library of ops, another
+  // major version of the interface, an op that uses what this release does not know), kInvalidArgument (an
+  // op's description contradicts itself, or its name is taken).
   Status Load(const char* path);
   // The same for ops that are part of the program. `library` names them in messages.
   Status Register(std::string_view library, rondo_register_ops_function function);
@@ -48,7 +48,7 @@ class OpRegistry {
   // The op of exactly this version.
   const OpInfo* FindExact(std::string_view domain, std::string_view name, uint32_t version) const;
   bool empty() const { return ops_ == nullptr; }
-  // Of the libraries' ops, the first; OpInfo::next leads on.
+  // The first registered op; OpInfo::next leads to the others.
   const OpInfo* ops() const { return ops_; }
 
  private:
@@ -66,18 +66,18 @@ class OpRegistry {
   Library* libraries_ = nullptr;
 };
 
-// One node that calls an op, as plain data in `arena`: `inputs` have dtype, shape and `absent`, the rest is
-// filled in from what the op says, its outputs by asking `infer`. `attributes` are not copied. `node` names
-// the node in messages. kInvalidArgument with the op's own sentence when it refuses, or gives types that make
-// no sense.
+// Describes one node that calls an op, as plain data in `arena`. `inputs` give dtype, shape and `absent`; the
+// op's description gives the rest, and its `infer` the types of the outputs. `attributes` are not copied.
+// `node` names the node in messages. kInvalidArgument, with the op's own sentence, when the op refuses, or
+// when it gives types that are not valid.
 Result<CustomOp> DescribeCall(const OpInfo& info, Span<const CustomArgument> inputs, uint32_t num_outputs,
                               Span<const CustomAttribute> attributes, std::string_view node, Arena& arena);
 
 // The call of a plan as a library sees it, in `arena`; null when out of memory.
 const rondo_op_node* MakeOpNode(const CustomOp& call, std::string_view node, Arena& arena);
 
-// OK if `ops` (may be null) has what custom op `index` of `plan` calls, and the library says of it what the
-// plan says. Otherwise which op, of which library, for which node of the model, and what differs.
+// OK if `ops` (may be null) has the op that custom op `index` of `plan` calls, and the library describes it
+// as the plan does. Otherwise an error that names op, library and the model's node, and says what differs.
 Status CheckCall(const OpRegistry* ops, const PlanData& plan, uint32_t index);
 
 // The node of the model (PlanData::sources) that first calls custom op `index`; "" if unknown.

@@ -41,26 +41,26 @@ struct DriverInfo {
   bool rebinds = false;
   uint32_t driver_version = 0;
   uint32_t max_streams = 1;
-  // Of the processes that run a plan together, each one of its devices: how many there are, and which this
-  // is, which has the plan's device of the same number. The driver's own devices are this process's alone.
+  // For processes that run a plan together, one a device: their number, and the index of this one, which runs
+  // the plan's device of the same index. The driver's own devices belong to this process alone.
   uint32_t processes = 1, process = 0;
 };
 
-// How far one device has come with the collectives of a run, noted by the device itself: how many of those
-// that its steps start it has come to, and how many of these have ended.
+// How far one device has come with the collectives of a run, as the device itself notes it: the number of its
+// collective starts that it has reached, and how many of these collectives have ended.
 struct CollectiveProgress {
   uint32_t started = 0, ended = 0;
 };
 
-// What the graph recorded for one of its nodes, in order, so that the recorded order can be compared with the
-// plan's.
+// One node of a recorded graph. Nodes are in recorded order, so that it can be compared with the plan's
+// order.
 struct GraphNode {
   uint32_t step = 0;
   StepKind kind = StepKind::kLaunch;
 };
 
-// What is copied between the host and a device between two Synchronize of a stream, at most: bytes, those of
-// each tensor rounded up to kCopyAlignment, and how many copies there are to the host.
+// The most that is copied between host and device between two Synchronize calls of a stream: bytes each way,
+// with each tensor rounded up to kCopyAlignment, and the number of copies to the host.
 struct CopyNeeds {
   uint64_t in = 0, out = 0;
   uint32_t outputs = 0;
@@ -71,7 +71,7 @@ inline constexpr uint64_t kCopyAlignment = 256;
 struct CollectivePart {
   Collectives* collectives = nullptr;
   const SyncPoint* point = nullptr;
-  uint32_t sync_point = 0;  // its number in the program
+  uint32_t sync_point = 0;  // its index in the program
   uint32_t rank = 0;        // of the device among point->participants
   uint32_t step = 0;        // of the plan: the start's or the wait's
 };
@@ -85,8 +85,8 @@ class Device {
   virtual void Free(DeviceAddress address, uint64_t bytes) = 0;
   // Free and total bytes of the device (host: of the machine).
   virtual Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) = 0;
-  // Copies in the order of `stream`. `host` must stay valid until the stream has passed the copy, and what is
-  // copied out is there after Synchronize, not before.
+  // Copies in the order of `stream`. `host` must stay valid until the stream has passed the copy. What
+  // CopyOut copies is there after Synchronize, not before.
   virtual Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) = 0;
   virtual Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
   virtual Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
@@ -95,63 +95,65 @@ class Device {
   virtual Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
                                Stream* stream) = 0;
 
-  // --- kernels. Prepares all kernels of the plan at once (nothing is left to be loaded lazily). `plan`
-  // must outlive the Module. Fails, naming the kernel, if one cannot be run.
+  // --- kernels. Prepares all kernels of the plan at once, so that none is loaded lazily. `plan` must outlive
+  // the Module. Fails, naming the kernel, if one cannot be run.
   virtual Result<Module*> LoadModule(const PlanData& plan) = 0;
   virtual void DestroyModule(Module* module) = 0;
 
   // --- order.
   virtual Result<Stream*> CreateStream() = 0;
   virtual void DestroyStream(Stream* stream) = 0;
-  // From now on, CopyIn and CopyOut on `stream` from and to ordinary memory keep no other thread from giving
-  // work to the device: where that takes page-locked memory, it is taken here, enough for `copies`, which are
-  // not limited by it. Once a stream. Returns the bytes taken; 0 where there is no need.
+  // After this call, CopyIn and CopyOut on `stream` from and to pageable memory do not block other threads
+  // that give work to the device. If this takes page-locked memory, it is allocated here, enough for
+  // `copies`; larger copies still work. Call it once for each stream. Returns the bytes allocated; 0 where
+  // none are needed.
   virtual Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies);
-  // What executes on the stream from now on ends early, with the signal's status, once it is asked to: as
-  // soon as the driver can, which may be never. `stop` must outlive the stream.
+  // Work that executes on the stream from now on ends early, with the signal's status, when the signal asks
+  // for it: as soon as the driver can, possibly never. `stop` must outlive the stream.
   virtual void SetStop(Stream*, StopSignal*) {}
   virtual Result<Event*> CreateEvent() = 0;
   virtual void DestroyEvent(Event* event) = 0;
-  // An event that also keeps the device's time when its stream passes it, in a graph too: recording it while
-  // the stream records makes that a part of the graph.
+  // An event that also takes the device's time when its stream passes it. It may be recorded into a graph.
   virtual Result<Event*> CreateTimedEvent();
-  // From one timed event to another; both must have been passed.
+  // The time from one timed event to another. The stream must have passed both.
   virtual Result<double> ElapsedMicroseconds(Event* from, Event* to);
   virtual Status Record(Event* event, Stream* stream) = 0;
   virtual Status Wait(Event* event, Stream* stream) = 0;
-  // Blocks until all work of the stream is done. Returns what went wrong in it since the last call: an
-  // index out of its bounds, an aborted collective. The message does not name the step: whoever is
-  // told *failed_step does, and its source node.
+  // Blocks until all work of the stream is done. Returns the error that occurred in it since the last call,
+  // such as an index out of bounds or an aborted collective. The message does not name the step: the caller
+  // adds it from *failed_step, with its source node.
   virtual Status Synchronize(Stream* stream, uint32_t* failed_step) = 0;
 
   // --- work. `step` is the plan's step number, kept for Synchronize, traces and order comparison. Errors do
-  // not name it: the caller knows it, and its source node. `addresses` has one entry per parameter of the
-  // kernel.
+  // not name it: the caller adds it, with its source node. `addresses` has one entry for each parameter of
+  // the kernel.
   virtual Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                         uint32_t step) = 0;
 
-  // Calls custom op `op` of the module's plan, prepared by LoadModule. `addresses` has one entry an argument
-  // (0 where it is absent).
+  // Calls custom op `op` of the module's plan, which LoadModule prepared. `addresses` has one entry for each
+  // argument (0 where it is absent).
   virtual Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
                       uint32_t step);
 
-  // --- graphs: BeginRecord makes the stream record instead of run; EndRecord gives what was recorded,
-  // uploaded, with the addresses it was given. It is launched on the stream that recorded it, and no other.
+  // --- graphs. BeginRecord makes the stream record instead of run. EndRecord returns the recorded graph,
+  // uploaded, with the addresses that were recorded. A graph is launched on the stream that recorded it, and
+  // no other.
   virtual Status BeginRecord(Stream* stream) = 0;
   virtual Result<Graph*> EndRecord(Stream* stream) = 0;
   virtual void DestroyGraph(Graph* graph) = 0;
   virtual Span<const GraphNode> Nodes(const Graph* graph) = 0;
   virtual Status LaunchGraph(Graph* graph, Stream* stream) = 0;
-  // On drivers whose info says so: node `node` of Nodes(graph) uses these addresses (a copy: from, to), as
-  // many as it was recorded with, from the next LaunchGraph on; launches in flight keep theirs. Nothing is
-  // recorded or allocated. kUnsupported: this node can only keep the addresses that it has.
+  // Only if DriverInfo::rebinds. Node `node` of Nodes(graph) uses these addresses (a copy: from, to) from the
+  // next LaunchGraph on; there must be as many as were recorded. Launches in flight keep theirs. Nothing is
+  // recorded or allocated. kUnsupported: the addresses of this node cannot change.
   virtual Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses);
 
-  // --- collectives, on drivers whose info says so. Start enqueues, on a stream of the device's own, after
+  // --- collectives. Only if DriverInfo::collectives. Start enqueues on a stream of the device's own, after
   // the work enqueued on `stream` so far; Wait makes `stream` wait for the end. Both are recorded into
-  // graphs. Participants meet by (Collectives, communicator, how many starts of that communicator came before
-  // in the run): all must start the same sync points in the same order. Two that meet with different ones get
-  // an error that names both; a collective that is aborted ends with kAborted; Synchronize returns either.
+  // graphs. Participants meet by Collectives, communicator, and the number of earlier starts of that
+  // communicator in the run, so all must start the same sync points in the same order. If two meet with
+  // different sync points, both get an error that names both. An aborted collective ends with kAborted.
+  // Synchronize returns either error.
   virtual Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                  Stream* stream);
   virtual Status WaitCollective(const CollectivePart& part, Stream* stream);
@@ -167,31 +169,31 @@ class Driver {
   // OK, or which requirement of the plan this driver cannot meet.
   virtual Status Supports(const PlanData& plan) const = 0;
 
-  // --- collectives, on drivers whose info says so. Makes all that the collectives of `program` need, for one
-  // session: its device i is this driver's devices[i], opened before (over several processes: that of this
-  // process; all of them must call). `program` must outlive the result. A driver may count on it that the
-  // collectives of all sessions are started in one order on all devices of the group. Destroy and Begin may
-  // be called from any thread, for one Collectives by one at a time.
+  // --- collectives. Only if DriverInfo::collectives. Makes everything that the collectives of `program`
+  // need, for one session. The program's device i is this driver's devices[i], already open (over several
+  // processes: the device of this process; all of them must call). `program` must outlive the result. The
+  // driver may assume that the collectives of all sessions start in one order on all devices of the group.
+  // Destroy and Begin may be called from any thread, but for one Collectives by one thread at a time.
   virtual Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices);
   virtual void DestroyCollectives(Collectives*) {}
-  // Before each run of the program, with nothing of an earlier one in flight. Allocates nothing.
+  // Call it before each run of the program, with nothing of an earlier run in flight. Allocates nothing.
   virtual Status BeginCollectives(Collectives*) { return Status::Ok(); }
-  // Ends with kAborted, on all devices, what is in flight and what is still started in this run; over several
-  // processes on all of them, for good, and the others are told `why`. If `wait`, returns when nothing in
-  // flight touches memory any more, which may be never; else at once. May be called from any thread, several
-  // times, at any moment.
+  // Ends the collectives of this run with kAborted on all devices, those in flight and those that are started
+  // later; over several processes on all of them, for good, and the others are told `why`. If `wait`, returns
+  // when no collective in flight touches memory any more, possibly never; otherwise at once. May be called
+  // from any thread, several times, at any moment.
   virtual void AbortCollectives(Collectives*, [[maybe_unused]] const Status& why,
                                 [[maybe_unused]] bool wait) {}
-  // What device `device` of the program, one of this process's, has noted in this run. An error: they cannot
-  // go on, since a process that takes part has ended or has aborted them. Does not block; from any thread, at
-  // any moment.
+  // The progress that device `device` of the program, one of this process's, has noted in this run. An error
+  // means that the collectives cannot go on, because a participating process has ended or has aborted them.
+  // Does not block; any thread, any moment.
   virtual Status Progress(Collectives*, uint32_t device, CollectiveProgress* progress);
 
-  // --- on drivers whose info says that there are several processes: each says how far it is in making a
-  // session. Returns when all have called it as often as this one. By one thread at a time. If one of them
-  // comes with an error, or with another plan (its contents' hash differs), or ends, all get an error that
-  // names the process (but who has one itself: that), and they can do nothing together any more. Ends early
-  // when `stop` asks.
+  // --- several processes. Each reports how far it is in making a session (`so_far`). Returns when all have
+  // called as often as this one. One thread at a time. If a process reports an error, has another plan
+  // (`contents`, the hash of its contents, differs) or ends, all get an error that names the process; one
+  // with an error of its own gets that. After this they can do nothing together any more. Ends early when
+  // `stop` asks for it.
   virtual Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop);
 };
 

@@ -23,7 +23,7 @@ enum class DType : uint8_t {
   kU32 = 10,
   kU64 = 11,
   kBool = 12,  // one byte, 0 or 1
-  kE4M3 = 13,  // FP8 as ONNX's FLOAT8E4M3FN: no infinities, one number that is none
+  kE4M3 = 13,  // FP8 as ONNX's FLOAT8E4M3FN: no infinities, one NaN
   kE5M2 = 14,  // FP8 as FLOAT8E5M2
 };
 inline constexpr int kNumDTypes = 15;
@@ -63,16 +63,16 @@ inline uint16_t FloatToBF16(float f) {
 inline float F16ToFloat(uint16_t h) { return static_cast<float>(std::bit_cast<_Float16>(h)); }
 inline uint16_t FloatToF16(float f) { return std::bit_cast<uint16_t>(static_cast<_Float16>(f)); }
 
-// How the bits of an FP8 type lie. In both, the least number is 2^-least.
+// The bit layout of an FP8 type. In both types the smallest positive number is 2^-least.
 struct Fp8Format {
   int mantissa;       // bits
-  uint32_t bias;      // what a float's exponent is greater by
-  int least;          // 2^-least is the distance of the smallest numbers
-  uint32_t greatest;  // code of the greatest number
+  uint32_t bias;      // a float's exponent bias minus this type's
+  int least;          // the smallest numbers are 2^-least apart
+  uint32_t greatest;  // code of the largest finite number
 };
 inline constexpr Fp8Format kE4M3Format = {3, 120, 9, 0x7e}, kE5M2Format = {2, 112, 16, 0x7b};
 
-// Without branches, for loops over vectors.
+// Free of branches, so that loops over arrays vectorise.
 [[gnu::always_inline]] inline float Fp8ToFloat(const Fp8Format& format, uint8_t code) {
   const uint32_t rest = code & 0x7fu, sign = static_cast<uint32_t>(code & 0x80u) << 24;
   const uint32_t normal = (rest << (23 - format.mantissa)) + (format.bias << 23);
@@ -83,14 +83,14 @@ inline constexpr Fp8Format kE4M3Format = {3, 120, 9, 0x7e}, kE5M2Format = {2, 11
   return std::bit_cast<float>((rest > format.greatest ? none : size) | sign);
 }
 
-// Round to nearest, ties to even. What is beyond the greatest number becomes that (and so does an infinity,
-// where the type has none); NaN becomes the code 0x7f.
+// Rounds to nearest, ties to even. Numbers beyond the largest finite one become it, and so do infinities if
+// the type has none. NaN becomes the code 0x7f.
 [[gnu::always_inline]] inline uint8_t FloatToFp8(const Fp8Format& format, float f) {
   const uint32_t u = std::bit_cast<uint32_t>(f), size = u & 0x7fffffffu, sign = u >> 24 & 0x80u;
   const int shift = 23 - format.mantissa;
   const uint32_t normal =
       ((size + (1u << (shift - 1)) - 1 + (size >> shift & 1u)) >> shift) - (format.bias << format.mantissa);
-  // A float of this magnitude counts in units of the least number.
+  // A float of this magnitude has the smallest FP8 number as its unit in the last place.
   const uint32_t magnitude = static_cast<uint32_t>(127 + 23 - format.least) << 23;
   const uint32_t small =
       std::bit_cast<uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(magnitude)) - magnitude;

@@ -1,4 +1,4 @@
-// Files of tools and compiler: inputs that are regular files, outputs that replace only files of their kind.
+// Files of tools and the compiler: inputs must be regular files, outputs replace only files of their kind.
 //
 // A target of its own, `rondo_files`: the runtime reads plans by itself and writes nothing.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace rondo {
 
-// A file descriptor that is closed.
+// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -34,47 +34,47 @@ struct InputFile {
   uint64_t bytes = 0;
 };
 
-// Opens a regular file for reading, without ever waiting: a FIFO, a device or a folder is refused by what it
-// is. `folder`: what a relative path is relative to, a descriptor; -1: the current one. `flags`: of open,
-// besides. Errors: kNotFound, kIo, with the path.
+// Opens a regular file for reading and never blocks. FIFOs, devices and folders are refused, and the error
+// says what they are. `folder`: the descriptor of the folder that a relative path starts from; -1: the
+// current one. `flags`: more flags for open. Errors: kNotFound, kIo, with the path.
 Result<InputFile> OpenInputFile(const std::string& path, int folder = -1, int flags = 0);
 
 // The whole file. Errors as OpenInputFile; kOutOfMemory beyond `most_bytes`; kCorrupt for a Git LFS pointer.
 Result<std::vector<uint8_t>> ReadInputFile(const std::string& path, uint64_t most_bytes = uint64_t{16} << 30);
 
-// What an output is: the files that it may replace.
+// A kind of output file: an output replaces only files of its own kind.
 struct FileKind {
   const char* name;         // "a plan"
-  std::string_view begins;  // with what such a file begins; empty: see `is`
-  // Whether these bytes, the whole file, are such a file. Asked where `begins` is empty.
+  std::string_view begins;  // the first bytes of such a file; empty: see `is`
+  // Whether these bytes, the whole file, are of this kind. Called where `begins` is empty.
   bool (*is)(Span<const uint8_t> bytes) = nullptr;
 };
 
-// A file in the making: written beside its place under another name, renamed when it is complete, removed if
-// it never is. Movable; one thread at a time.
+// A file that is being written: beside its place under a temporary name, renamed when complete, otherwise
+// removed. Movable; one thread at a time.
 class OutputFile {
  public:
-  // Error kIo: something is there that is no regular file of that kind (an empty one is of every kind), or
-  // nothing can be made.
+  // kIo: the place holds something other than a regular file of that kind (an empty file is of every kind),
+  // or the file cannot be created.
   static Result<OutputFile> Create(const std::string& path, const FileKind& kind);
   OutputFile(OutputFile&& other) noexcept;
   ~OutputFile();
 
   Status Append(const void* bytes, size_t size);
   Status WriteAt(uint64_t offset, const void* bytes, size_t size);
-  // The file is complete and in its place.
+  // Completes the file and puts it in its place.
   Status Commit();
 
  private:
   OutputFile() = default;
   Status Fail(const char* doing) const;
 
-  std::string path_, temporary_;  // temporary_: "" once it is nobody's
+  std::string path_, temporary_;  // temporary_: "" when there is none to remove
   Descriptor file_;
   uint64_t end_ = 0;
 };
 
-// Whether OutputFile::Create would refuse, without making anything.
+// OK if OutputFile::Create would accept the path. Creates nothing.
 Status MayBeReplaced(const std::string& path, const FileKind& kind);
 
 // Writes the whole file.

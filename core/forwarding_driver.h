@@ -1,5 +1,4 @@
-// Drivers and devices that pass every call on to another's: derive from them to look at or change a few of
-// the calls.
+// Drivers and devices that forward every call to another. Derive from them to observe or change a few calls.
 #pragma once
 
 #include "core/driver.h"

@@ -7,8 +7,8 @@
 
 namespace rondo {
 
-// Whether the guard's coordinate lies within its extent at every point of the loops (each of at least one
-// round). Exact for any numbers.
+// Whether the guard's coordinate lies within its extent at every point of the loops, each of which has at
+// least one iteration. Exact for any numbers.
 inline bool AlwaysHolds(const Guard& guard, Span<const int64_t> loops) {
   __extension__ using Wide = __int128;
   Wide low = guard.offset, high = guard.offset;

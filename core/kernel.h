@@ -77,11 +77,11 @@ enum class Mode : uint8_t { kRead = 0, kWrite = 1, kReadWrite = 2 };
 
 // How a part touches one parameter. Address in elements from the start of the bound region:
 //   offset + sum over loops d of strides[d] * i[d] + guards + indirects.
-// A stride of 0 broadcasts; strides may be negative. A write must touch each element once per
-// iteration point of the loops it depends on, and two iteration points that differ in a loop with
-// stride 0 on a written operand are a fault of the plan (except the loops its skeleton reduces). What a tape
-// combines into (kCombineMax, kCombineMin) is one element instead, for all points: kReadWrite, with strides
-// of 0, and no tape loads or stores it.
+// A stride of 0 broadcasts; strides may be negative. A write must touch each element once per iteration point
+// of the loops it depends on. Two iteration points that differ in a loop with stride 0 on a written operand
+// are a fault of the plan, except in the loops that the skeleton reduces. An operand that a tape combines
+// into (kCombineMax, kCombineMin) is one element for all points instead: kReadWrite, with strides of 0, and
+// no tape loads or stores it.
 struct Operand {
   uint16_t param = 0;
   DType dtype = DType::kF32;
@@ -111,8 +111,8 @@ enum class Combine : uint8_t {
   kMean = 3,     // mean over the present inputs
 };
 
-// One stage of a row reduction. A per-row stage runs once a row, a per-element one once for each point
-// of the reduced loops. Stages of a row run in order; row scalars and kept rows carry values onward.
+// One stage of a row reduction. A per-row stage runs once a row, a per-element stage once for each point of
+// the reduced loops. Stages of a row run in order; row scalars and kept rows carry values onward.
 struct Stage {
   bool per_row = false;
   Tape tape;
@@ -142,28 +142,28 @@ struct Part {
   uint16_t values = kNoOperand;        // attention v
   uint16_t mask = kNoOperand;          // attention, over [outer, m, reduced]: bool (1 keeps) or added float
   uint16_t limit = kNoOperand;         // attention, over [outer, m]: i64, only keys [0, limit) exist
-  bool tf32 = false;                   // matmul, convolution of f32: a driver may round the factors to tf32
+  bool tf32 = false;                   // f32 matmul, convolution: a driver may round both inputs to tf32
   float scale = 1;                     // attention: multiplies q.k
   float softcap = 0;                   // attention: c * tanh(score / c) before the mask, if not 0
-  TapeType acc_type = TapeType::kF32;  // of FP8, 128 along k may err by 2^-12 of their greatest sum each
+  TapeType acc_type = TapeType::kF32;  // FP8 inputs: each 128 along k may err by 2^-12 of their greatest sum
   Span<const int64_t> loops;           // extents, each >= 1
   Span<const Operand> operands;
   Span<const uint16_t> rhs;  // matmul: one or more; convolution: its weights, mostly one (none for pools)
-  // Matmul with packed weights (core/packed_weights.h): rhs are codes (u8), and for each there are
-  // scales and, unless there are none, zero points, all of one float type. n and k count through the loops of
-  // their role in the order of the rhs's strides, largest first.
+  // Matmul with packed weights (core/packed_weights.h): each rhs holds codes (u8) and has its own scales and,
+  // optionally, zero points, all of one float type. n and k count through the loops of their role in the
+  // order of the rhs's strides, largest first.
   PackedWeights packed;
   Span<const uint16_t> scales, zeros;
-  // Prologue of the lhs over the loops of lhs (matmul); empty: the loaded lhs itself.
+  // Prologue of the lhs, over the loops of the lhs (matmul); empty: the lhs as it is loaded.
   Tape prologue;
   Tape body;                      // kMap
   Span<const Stage> stages;       // kReduction
   uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
   // Over [outer, m, n]; reads accumulators, stores results. kMatMul, kConvolution, kAttention.
   Tape epilogue;
-  // Conditions: operands that are one bool each, with kUnless or without. A driver looks at them in order; at
-  // the first that does not hold it skips the part, whose results nothing needs then, or are there already.
-  // What computed a condition may itself have been skipped where an earlier one does not hold.
+  // Conditions: operands of one bool each, negated if marked kUnless. A driver checks them in order. At the
+  // first that does not hold it skips the part, whose results are then not needed or already there. The part
+  // that computes a condition may itself be skipped when an earlier condition does not hold.
   Span<const uint16_t> when;
 };
 
@@ -172,8 +172,8 @@ struct Kernel {
   std::string_view label;  // what was recognised, e.g. "rms_norm", "swiglu", "attention"; may be empty
   uint16_t num_params = 0;
   Span<const Part> parts;  // at least one
-  // A parameter whose memory, from where it is bound, is the kernel's to write and read back while it runs:
-  // what it held before does not matter, what it holds after is unspecified. No operand names it.
+  // A parameter whose memory, from its bound address on, the kernel may write and read back while it runs.
+  // Its contents are arbitrary before and unspecified after. No operand names it.
   uint16_t workspace_param = kNoOperand;
   uint64_t workspace_bytes = 0;
 };

@@ -1,4 +1,4 @@
-// What Git LFS leaves in a checkout in place of a large file that was not fetched: a few lines of text.
+// Git LFS pointers: the few lines of text that stand in a checkout for a large file that was not fetched.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline bool IsLfsPointer(const void* begin, size_t bytes) {
   return bytes >= sizeof(kFirstLine) && std::memcmp(begin, kFirstLine, sizeof(kFirstLine) - 1) == 0;
 }
 
-// What to say of it, after the file's name.
+// The rest of an error, after the file's name.
 inline constexpr char kLfsPointerText[] =
     "is a Git LFS pointer, not the file itself; \"git lfs pull\" fetches that";
 

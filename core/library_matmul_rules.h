@@ -1,5 +1,5 @@
-// What cuBLASLt is asked for: the rules that the compiler, which makes such matmuls, the verifier and the
-// driver share. Pure functions.
+// Which matmuls cuBLASLt gets: rules shared by the compiler, which makes them, the verifier and the driver.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace rondo {
 
-inline constexpr int64_t kMaxMatmulExtent = 0x7fffffff;  // what the library counts in
+inline constexpr int64_t kMaxMatmulExtent = 0x7fffffff;  // the library's extents are of 32 bits
 
-// Bytes that a kernel's workspace has beside LibraryMatmul::workspace_bytes, so that the alignment that the
-// library wants is found in it.
+// Bytes of a kernel's workspace beyond LibraryMatmul::workspace_bytes, so that the library's alignment can be
+// reached within it.
 inline constexpr uint64_t kWorkspaceSlack = kMostAlignment;
 
-// Whether a matrix of these extents is contiguous along one of the two, and its lines do not overlap.
+// Whether a matrix of these extents is contiguous along one dimension, with rows (or columns) that do not
+// overlap.
 constexpr bool IsLibraryMatrix(const MatmulMatrix& m, int64_t outer, int64_t inner) {
   const bool along_inner = m.inner_stride == 1 && (outer == 1 || m.outer_stride >= inner);
   const bool along_outer = m.outer_stride == 1 && (inner == 1 || m.inner_stride >= outer);
@@ -26,7 +27,8 @@ constexpr bool IsLibraryType(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32;
 }
 
-// Null, or why the library is not asked for the matmul: `it ...`. Matrices aside (IsLibraryMatrix).
+// Null, or why the library cannot compute the matmul: `it ...`. Does not look at the matrices
+// (IsLibraryMatrix).
 constexpr const char* NotForLibrary(const LibraryMatmul& p) {
   for (int64_t extent : {p.batches, p.m, p.n, p.k}) {
     if (extent < 1 || extent > kMaxMatmulExtent) return "has an extent that is not from 1 to 2147483647";

@@ -10,8 +10,8 @@
 
 namespace rondo {
 
-// Elements are plain data. When memory runs out, what was asked for is left out and ok() is false from then
-// on: look before relying on the contents. Memory comes from malloc; none is taken before the first element.
+// Elements are plain data. When memory runs out, the requested change is not made and ok() is false from then
+// on: check it before relying on the contents. Memory comes from malloc; an empty list takes none.
 template <typename T>
 class GrowingList {
  public:

@@ -1,13 +1,15 @@
-// Weights in 2, 4 or 8 bits: how their numbers lie in memory, for whoever packs, checks or unpacks them.
+// Weights in 2, 4 or 8 bits: how their codes and scales lie in memory, for packing, checking and unpacking.
 //
-// A matrix [n, k] is codes of one PackedType. The weight is (value of the code - zero) * scale, with a scale
-// (and where there are any, a zero point) for each run of `block` along k; zero points are whole numbers.
-// Codes lie in the order in which tensor cores take fragments of 16 rows and 16 of k (mma.m16n8k16's A):
-// tiles of 16 rows, in each of them pieces of 512 bytes one after another along k. Of a piece, lane 4 g + t
-// has 16 bytes: words of the rows g and g + 8 by turns, each with pairs of codes at k 16 s + 2 t + {0, 1} and
-// 16 s + 8 + 2 t + {0, 1}. Pair i of a word has its codes at the bits i * bits and i * bits + 16, so that a
-// shift and a mask give both at once. n and k are rounded up to whole pieces; codes there may be anything.
-// Scales and zero points lie as [n / 16][blocks][8][2]: rows g and g + 8 side by side.
+// A matrix [n, k] is stored as codes of one PackedType. A weight is (value of the code - zero) * scale. Each
+// run of `block` along k has one scale and, if there are zero points, one zero point; zero points are
+// integers.
+//
+// Codes lie in the order in which tensor cores take fragments of 16 rows by 16 of k (mma.m16n8k16's A): tiles
+// of 16 rows, each a sequence of pieces of 512 bytes along k. In a piece, lane 4 g + t has 16 bytes: words of
+// rows g and g + 8 in turns, each with pairs of codes at k 16 s + 2 t + {0, 1} and 16 s + 8 + 2 t + {0, 1}.
+// Pair i of a word has its codes at bits i * bits and i * bits + 16, so that one shift and one mask give
+// both. n and k are rounded up to whole pieces; codes in the padding may be anything. Scales and zero points
+// lie as [n / 16][blocks][8][2]: rows g and g + 8 side by side.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +21,10 @@ namespace rondo {
 // Stored in plans: append only.
 enum class PackedType : uint8_t {
   kNone = 0,  // not packed
-  kU2 = 1,    // whole numbers; signed ones have their middle as zero point
+  kU2 = 1,    // unsigned integers; signed ones have their middle as zero point
   kU4 = 2,
   kU8 = 3,
-  kE4M3 = 4,  // FP8; a code that is NaN gives any result
+  kE4M3 = 4,  // FP8; a NaN code gives an arbitrary result
   kE5M2 = 5,
   kE2M1 = 6,  // FP4
 };
@@ -40,13 +42,13 @@ constexpr const char* Name(PackedType type) {
 // How the weights of a part are packed, plain data.
 struct PackedWeights {
   PackedType type = PackedType::kNone;
-  // f32, f16 or bf16: a driver may round weights and the other factor to it. Of whole numbers it may also
-  // take the other factor in 16 bits of fixed point: less or more by 2^-15 of the greatest in a run of at
-  // most 256 along k, which lies within one block. Of FP8 it may take bf16 so, by 2^-20 of the greatest, and
-  // round what 32 products add up to by 2^-12 of the greatest of them. No further.
+  // f32, f16 or bf16: a driver may round the weights and the lhs to it. With integer codes it may also
+  // convert the lhs to 16-bit fixed point, with an error of 2^-15 of the greatest value in a run of at most
+  // 256 along k within one block. With FP8 codes it may convert a bf16 lhs likewise, with an error of 2^-20
+  // of the greatest, and round the sum of 32 products by 2^-12 of the greatest of them. No more than that.
   DType dtype = DType::kF32;
-  int64_t block = 0;  // numbers along k that share a scale: a multiple of 16, or all
-  int32_t zero = 0;   // of all blocks, where there are no zero points
+  int64_t block = 0;  // numbers along k that share a scale: a multiple of 16, or all of k
+  int32_t zero = 0;   // of all blocks, if there are no zero points
 };
 
 struct PackedShape {
@@ -59,7 +61,7 @@ struct PackedShape {
   constexpr int64_t blocks() const { return (k + block - 1) / block; }
   constexpr int64_t bytes() const { return tiles() * pieces() * 512; }
   constexpr int64_t scales() const { return tiles() * blocks() * 16; }
-  // The bit at which the code of a row and a k begins.
+  // The bit at which the code of (row, k) begins.
   constexpr int64_t BitAt(int64_t row, int64_t at) const {
     const int64_t in = at % piece(), word = 128 / bits, slice = in % word / 16;
     const int64_t lane = row % 8 * 4 + at % 8 / 2;
@@ -70,8 +72,8 @@ struct PackedShape {
   constexpr int64_t ScaleAt(int64_t row, int64_t at) const {
     return (row / 16 * blocks() + at / block) * 16 + row % 8 * 2 + row % 16 / 8;
   }
-  // What contracts say of the memory: an operand that moves by so much with n (and by 1 with k, of codes)
-  // covers it. Bytes, and scales.
+  // Strides and sizes that make an operand of a contract cover the whole memory: it moves by this much along
+  // n, and codes move by 1 along k. In bytes for codes, in scales for scales.
   constexpr int64_t Stride() const { return n > 1 && bytes() > k ? (bytes() - k + n - 2) / (n - 1) : 1; }
   constexpr int64_t ScaleStride() const { return n > 1 ? (scales() + n - 3) / (n - 1) : 1; }
   constexpr int64_t covered() const { return Larger(bytes(), (n - 1) * Stride() + k); }
@@ -81,7 +83,7 @@ struct PackedShape {
   static constexpr int64_t Larger(int64_t a, int64_t b) { return a > b ? a : b; }
 };
 
-// The number that a code stands for.
+// The number that a code represents.
 constexpr float PackedValue(PackedType type, uint32_t code) {
   if (type <= PackedType::kU8) return static_cast<float>(code);
   const int mantissa = type == PackedType::kE4M3 ? 3 : type == PackedType::kE5M2 ? 2 : 1;

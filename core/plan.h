@@ -27,12 +27,12 @@ struct DeviceBytes {
 };
 struct Requirements {
   Span<const DeviceBytes> devices;
-  // "host", "cuda:sm_90a", "cuda:sm_80,cuda:sm_90a,host": as asked for. The first GPU named, else the host,
-  // is what fusion was decided for.
+  // "host", "cuda:sm_90a", "cuda:sm_80,cuda:sm_90a,host": as the user asked. Fusion was decided for the first
+  // GPU named, or for the host if there is none.
   std::string_view target;
   uint32_t least_driver_version = 0;
-  // At most, by the contracts; 0: not stated.
-  uint64_t scratch = 0;  // bytes that a thread of the host driver works in, for any kernel
+  // Upper bounds from the contracts; 0: not stated.
+  uint64_t scratch = 0;  // bytes that a thread of the host driver needs to work in, for any kernel
   uint64_t work = 0;     // tape instructions and accesses of the longest program's run
 };
 
@@ -43,11 +43,11 @@ enum class BufferKind : uint8_t {
   kState = 3,      // in the session's state
   kTemporary = 4,  // in the arena
   kWorkspace = 5,  // in the arena
-  // In the arena: an input that its user gives away and that becomes an output, a port on both sides. It is
-  // written in place.
+  // In the arena: an input that the caller gives away and that becomes an output, so it is a port on both
+  // sides. It is written in place.
   kUpdatedInput = 6,
 };
-// Whether whoever runs a program writes such a buffer before it, and reads it after it.
+// Whether the caller writes the buffer before the program runs (IsInput), and reads it afterwards (IsOutput).
 constexpr bool IsInput(BufferKind kind) {
   return kind == BufferKind::kInput || kind == BufferKind::kUpdatedInput;
 }
@@ -74,8 +74,8 @@ struct Buffer {
   // outputs end at the last step. first > last: never used.
   uint32_t first_step = 0;
   uint32_t last_step = 0;
-  // Another buffer whose memory this one takes over in place. Who runs a plan gives the memory of an input
-  // away that is taken over.
+  // The buffer whose memory this one takes over in place. If that is an input, the caller gives its memory
+  // away.
   uint32_t aliases = kNone;
   uint32_t source = kNone;  // into PlanData::sources
   // kConstant only.
@@ -83,13 +83,13 @@ struct Buffer {
   uint64_t file_offset = 0;
   uint64_t synthetic_key = 0;
   float synthetic_scale = 0;
-  // A device's part of a synthetic weight: runs of so many elements, each `step` of the weight's after the
-  // one before it. Run 0: the elements are the weight's, in order.
+  // For one device's share of a synthetic weight: runs of this many elements, each starting `synthetic_step`
+  // elements of the weight after the one before it. Run 0: all elements of the weight, in order.
   uint64_t synthetic_run = 0, synthetic_step = 0;
 };
 
 // What a step binds to one parameter of its kernel: `buffer`'s memory from `offset` bytes on; in round r of
-// the loop that the step is in, from `offset + r * stride`.
+// the step's loop, from `offset + r * stride`.
 struct Binding {
   uint32_t buffer = kNone;
   uint64_t offset = 0;
@@ -101,7 +101,7 @@ enum class StepKind : uint8_t {
   kCopy = 1,             // bindings[0] -> bindings[1], `bytes`
   kCollectiveStart = 2,  // sync_point
   kCollectiveWait = 3,   // sync_point
-  kCustom = 4,           // custom op with bindings, one an argument
+  kCustom = 4,           // custom op with bindings, one for each argument
 };
 
 struct Step {
@@ -136,25 +136,25 @@ struct Partition {
   std::string_view detail;  // the reason as a sentence, naming the node
 };
 
-// Steps that repeat: a run takes [first_step, first_step + num_steps) `trips` times, as if the list held them
-// so often. They are launches and copies of one stream of one partition, and wait for no event nor record
-// one.
+// Steps that repeat: a run executes [first_step, first_step + num_steps) `trips` times, as if the list held
+// that many copies. They are launches and copies of one stream and one partition, and neither wait for nor
+// record events.
 struct Loop {
   uint32_t first_step = 0;
   uint32_t num_steps = 0;
   uint32_t trips = 0;  // rounds
   constexpr uint32_t end() const { return first_step + num_steps; }
 };
-inline constexpr uint64_t kMaxLoopSteps = uint64_t{1} << 20;  // of a program's loops, counted once a round
+inline constexpr uint64_t kMaxLoopSteps = uint64_t{1} << 20;  // of a program's loops, all rounds counted
 
 // Stored in plans: append only. What each reads and writes: core/collective.h.
 enum class CollectiveOp : uint8_t {
   kAllReduce = 0,
   kAllGather = 1,
   kReduceScatter = 2,
-  kBroadcast = 3,  // what participant 0 has
-  kSend = 4,       // of two participants, in either order: from the first to the second
-  kAllToAll = 5,   // part i of what each has goes to participant i
+  kBroadcast = 3,  // participant 0's data, to all
+  kSend = 4,       // two participants, in either order: from the first to the second
+  kAllToAll = 5,   // part i of each participant's data goes to participant i
 };
 inline constexpr CollectiveOp kLastCollectiveOp = CollectiveOp::kAllToAll;
 
@@ -167,10 +167,10 @@ struct SyncPoint {
   uint32_t source = kNone;
 };
 
-// A named input or output of a program and the buffer that holds it. State appears in both lists under
-// its two names with `is_state` set: it may be written before a run and read after one. In a program of
-// several devices an input is replicated: `replicas` are the buffers of the other devices that get the same
-// bytes. Outputs and state are ports of one device each (emit_plan.h says what the compiler calls them).
+// A named input or output of a program and the buffer that holds it. State appears in both lists under its
+// two names with `is_state` set: it may be written before a run and read after one. In a program of several
+// devices an input is replicated: `replicas` are the buffers of the other devices that get the same bytes.
+// Outputs and state are ports of one device each (emit_plan.h says how the compiler names them).
 struct Port {
   std::string_view name;
   uint32_t buffer = kNone;
@@ -185,7 +185,7 @@ struct Program {
   Span<const Step> steps;
   Span<const Partition> partitions;  // cover all steps, in order
   Span<const SyncPoint> sync_points;
-  Span<const uint64_t> certificates;  // order certificate, one a device; empty without sync points
+  Span<const uint64_t> certificates;  // order certificate, one for each device; empty without sync points
   uint32_t num_streams = 1;
   uint32_t num_events = 0;
   uint64_t arena_lower_bound = 0;  // largest sum of live bytes at any step
@@ -195,20 +195,20 @@ struct Program {
 
 // The loop that step `step` is in, or null.
 const Loop* LoopOf(const Program& program, uint32_t step);
-// How often a run takes step `step`.
+// How many times a run executes step `step`.
 uint32_t RoundsOf(const Program& program, uint32_t step);
 
-// One step as a run comes to it.
+// One execution of a step in a run.
 struct StepInRound {
   uint32_t step = 0;
   uint32_t round = 0;  // of its loop
 };
-// The one after it.
+// The execution after `at`.
 StepInRound Next(const Program& program, StepInRound at);
 
-// How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that TMA cuts boxes from:
-// what cuTensorMapEncodeTiled takes, dimensions innermost first. The driver makes one of it for the address
-// that a launch binds and passes it to the function, by value.
+// The memory of a kernel's parameter as a tensor of which TMA copies boxes on NVIDIA GPUs: the arguments of
+// cuTensorMapEncodeTiled, dimensions innermost first. The driver encodes it for the address that a launch
+// binds and passes it to the function by value.
 inline constexpr uint32_t kMaxTensorMapRank = 5;
 struct TensorMap {
   uint16_t param = 0;   // of the kernel
@@ -216,22 +216,22 @@ struct TensorMap {
   DType dtype = DType::kF16;
   uint32_t rank = 2;
   uint64_t extents[kMaxTensorMapRank] = {};      // elements
-  uint64_t strides[kMaxTensorMapRank - 1] = {};  // bytes from one to the next, from dimension 1 on
+  uint64_t strides[kMaxTensorMapRank - 1] = {};  // bytes between neighbours, from dimension 1 on
   uint32_t box[kMaxTensorMapRank] = {};          // elements
-  uint32_t swizzle = 0;                          // bytes of its pattern: 0, 32, 64 or 128
+  uint32_t swizzle = 0;                          // bytes of the pattern: 0, 32, 64 or 128
 };
 
 // A matmul that a library computes: for each batch, and in this order,
 //   out[m, n] = epilogue(sum over k of lhs[m, k] * rhs[n, k] + addend[m, n] + bias[n])
-// Which algorithm does it is the driver's choice when it prepares the plan, within `workspace_bytes`, unless
-// `algorithm` says.
+// The driver chooses the algorithm when it prepares the plan, within `workspace_bytes`, unless `algorithm`
+// names one.
 enum class MatmulEpilogue : uint8_t { kNone = 0, kRelu = 1, kGeluTanh = 2 };
 inline constexpr uint16_t kNoParam = 0xffff;
 struct MatmulMatrix {
-  uint16_t param = kNoParam;  // of the kernel; kNoParam: there is none
+  uint16_t param = kNoParam;  // of the kernel; kNoParam: no such matrix
   uint64_t offset = 0;        // bytes from where the parameter begins
   DType dtype = DType::kF16;
-  // Elements from one to the next; of the two inner ones, one is 1.
+  // Elements between neighbours. One of the inner two is 1.
   int64_t outer_stride = 0;  // along M (lhs, out, addend) or N (rhs)
   int64_t inner_stride = 0;  // along K (lhs, rhs) or N (out, addend)
   int64_t batch_stride = 0;
@@ -241,65 +241,65 @@ struct LibraryMatmul {
   MatmulMatrix addend;  // may lie where `out` does
   MatmulMatrix bias;    // inner_stride 1
   int64_t batches = 1, m = 0, n = 0, k = 0;
-  bool tf32 = false;  // factors in f32 may be rounded to tf32
+  bool tf32 = false;  // inputs in f32 may be rounded to tf32
   MatmulEpilogue epilogue = MatmulEpilogue::kNone;
-  uint64_t workspace_bytes = 0;  // of the kernel's workspace, its most
-  uint32_t algorithm = kNone;    // position in the library's own ranking; kNone: its first
+  uint64_t workspace_bytes = 0;  // the most that it may use of the kernel's workspace
+  uint32_t algorithm = kNone;    // index in the library's own ranking; kNone: its first
 };
 
 enum class BinaryKind : uint8_t {
-  kFunction = 0,       // of the module's code
+  kFunction = 0,       // in the module's code
   kLibraryMatmul = 1,  // `matmul`, by cuBLASLt; `entry` is empty
 };
 
-// In KernelBinary::assumes: nothing writes the parameter's memory while a plan runs.
+// In KernelBinary::assumes: the parameter's memory is not written while a plan runs.
 inline constexpr uint32_t kAssumesConstant = 1u << 31;
 
-// How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
-// each of the kernel's, then the tensor maps, then what the driver adds.
+// How one kernel is launched from a code module, in `grid` blocks. The function's parameters: an address for
+// each parameter of the kernel, then the tensor maps, then those that the driver adds.
 struct KernelBinary {
   std::string_view entry;  // the function's name in the module
   uint32_t grid = 1;
-  uint32_t shared = 0;  // bytes of shared memory a block, besides what the function declares itself
+  uint32_t shared = 0;  // bytes of dynamic shared memory a block
   // The function waits on the device until the kernels before it are complete, so it may be launched while
-  // they run.
+  // they still run.
   bool waits = false;
-  uint32_t code = 0;  // the one of the module's codes that holds the function
+  uint32_t code = 0;  // index of the module's code that holds the function
   Span<const TensorMap> tensor_maps = {};
   BinaryKind kind = BinaryKind::kFunction;
   const LibraryMatmul* matmul = nullptr;  // of kLibraryMatmul
-  uint32_t block = 0;                     // threads a block; 0: as many as the module says
-  // What code assumes of the memory that each parameter of the kernel is bound to, whichever step binds it:
-  // its alignment in bytes, and kAssumesConstant. Empty: elements lie at multiples of their size, no more.
+  uint32_t block = 0;                     // threads a block; 0: the module's default
+  // What the code assumes about the memory bound to each parameter of the kernel, in every step: its
+  // alignment in bytes, and kAssumesConstant. Empty: elements are aligned to their size, nothing more.
   Span<const uint32_t> assumes = {};
-  // What it came from (formats/machine_code/binary_digest.h). `choice`: how its matmuls were asked to be
-  // computed, in the words of KernelAlternative; empty: by estimate.
+  // Where it came from (formats/machine_code/binary_digest.h). `choice`: the requested way to compute its
+  // matmuls, in the words of KernelAlternative; empty: chosen by estimate.
   std::string_view choice = {};
-  uint64_t text_digest = 0;  // of the text that was compiled; 0: there is none
-  uint64_t digest = 0;       // of contract, text, compiler, code and launch; 0: not known
+  uint64_t text_digest = 0;  // of the source text that was compiled; 0: no text
+  uint64_t digest = 0;       // of contract, text, compiler, code and launch; 0: unknown
 };
 
-// Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.
+// Another variant of a kernel, recorded for `rondo tune` to measure. A run never launches it.
 struct KernelAlternative {
   uint32_t kernel = 0;
-  std::string_view choice;  // e.g. "wgmma 128x256 cluster 2", "library 3": what a profile calls it
+  std::string_view choice;  // e.g. "wgmma 128x256 cluster 2", "library 3": its name in profiles
   KernelBinary binary;
 };
 
-// Machine code for one architecture. A program: what can be shown of it without running it, drivers that load
-// it show (formats/machine_code/binary_check.h).
+// Machine code for one architecture. It is a program: drivers that load it check what can be checked without
+// running it (formats/machine_code/binary_check.h).
 struct CodeModule {
   std::string_view architecture;          // "sm_90a"; "compute_80": PTX
-  uint32_t block = 256;                   // threads a block, where a binary does not say
+  uint32_t block = 256;                   // threads a block, for binaries that do not say
   Span<const Span<const uint8_t>> codes;  // ELF images or zero-terminated PTX, as the driver loads them
-  Span<const KernelBinary> binaries;      // one a kernel of the plan, in order
+  Span<const KernelBinary> binaries;      // one for each kernel of the plan, in order
   Span<const KernelAlternative> alternatives = {};
-  std::string_view compiler = {};  // version and options that the texts were compiled with
+  std::string_view compiler = {};  // version and options that compiled the texts
 };
 
-// An operator that comes from a library of its user's (core/rondo_op.h), as one or more steps call it: what
-// it is called, its attributes, and how it uses each argument. A driver that runs it finds it by domain, name
-// and version, and compares the rest with what the library says of it.
+// An operator from a library of the user's (core/rondo_op.h), as one or more steps call it: its name, its
+// attributes, and how it uses each argument. A driver finds it by domain, name and version, and checks that
+// the library describes the rest in the same way.
 
 enum class AttributeKind : uint8_t {
   kInt = 0,     // ints[0]
@@ -321,16 +321,17 @@ struct CustomAttribute {
   Span<const uint8_t> data;
 };
 
-// One argument: a dense tensor that begins where the step's binding says. An input is kRead, or kReadWrite:
-// the op changes it, and one output is its new version. An output is kWrite, or, with an alias, the very
-// memory of that input: kWrite for the new version of a changed one, kRead for one that passes through
-// untouched. The last output may be kReadWrite, of u8: workspace, which the node of the model does not have.
+// One argument: a dense tensor that begins where the step's binding says. An input is kRead, or kReadWrite if
+// the op changes it; one output is then its new version. An output is kWrite, or has an alias, which means
+// that it is the memory of that input: kWrite for the new version of a changed input, kRead for one that
+// passes through unchanged. The last output may be kReadWrite, of u8: this is workspace, which the model's
+// node does not have.
 struct CustomArgument {
   DType dtype = DType::kF32;
   Shape shape;
   Mode mode = Mode::kRead;
-  uint32_t alias = kNone;  // of outputs: the input whose memory it is
-  bool absent = false;     // an optional argument that is not given: bound to no buffer
+  uint32_t alias = kNone;  // of outputs: the input whose memory it shares
+  bool absent = false;     // an optional argument that was omitted: bound to no buffer
 };
 constexpr uint64_t BytesOf(const CustomArgument& a) {
   return a.absent ? 0 : static_cast<uint64_t>(a.shape.elements() * ByteSize(a.dtype));
@@ -338,8 +339,8 @@ constexpr uint64_t BytesOf(const CustomArgument& a) {
 
 struct CustomOp {
   std::string_view domain, name;  // as in the model; never empty
-  uint32_t version = 1;           // of the domain, from which the op holds
-  std::string_view library;       // file name of the library that the compiler had it from: a hint
+  uint32_t version = 1;           // of the domain, since which the op exists
+  std::string_view library;       // file name of the library that the compiler used: a hint
   bool graph_safe = true;         // may be recorded into a graph
   std::string_view reason;        // if not: why
   uint32_t num_inputs = 0;
@@ -359,7 +360,7 @@ struct PlanData {
   Span<const Program> programs;
   Span<const CodeModule> modules;  // none for targets that interpret (host)
   Span<const CustomOp> custom_ops;
-  // Weights in a separate file (its base name, looked for beside the plan); empty: in this file.
+  // A separate file of weights (its base name; it lies beside the plan); empty: weights are in this file.
   std::string_view weights_file;
   uint64_t weights_bytes = 0;  // of the section or file that holds kBytes weights
 };

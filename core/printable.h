@@ -1,5 +1,5 @@
-// Printable: names come from files that nobody vouches for. What a terminal would obey, what reorders the
-// text around it, and what is not UTF-8 is shown as \xNN, wherever Rondo makes text for people.
+// Printable: makes text from untrusted files safe to show. Bytes that a terminal would obey, that reorder the
+// text around them, or that are not UTF-8 are shown as \xNN, wherever Rondo makes text for people.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// Bytes of the UTF-8 character of `text` at `at`; 0 if there is none, or one that is not shown as it is: a
+// Bytes of the UTF-8 character of `text` at `at`. 0 if it is not valid, or must not be shown as it is: a
 // control character (of C0, DEL, or of C1: U+0080 to U+009F), a line or paragraph separator (U+2028, U+2029),
 // or a mark that changes the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
 size_t PrintableBytes(std::string_view text, size_t at);
@@ -24,7 +24,7 @@ inline bool IsPrintable(std::string_view text) {
   return true;
 }
 
-// Writes `text` to `to`, as much as `room` holds of it, without a zero behind it. Returns the bytes written.
+// Writes `text` to `to`, as much as `room` holds, without a terminating zero. Returns the bytes written.
 size_t WritePrintable(std::string_view text, char* to, size_t room);
 
 inline std::string Printable(std::string_view text) {

@@ -47,7 +47,8 @@ extern "C" {
 #define RONDO_OP_ABI_MAJOR 1
 #define RONDO_OP_ABI_MINOR 1
 
-/* Once in each library: the version of this header that it was built with, asked for before anything else. */
+/* Once in each library: defines the function that returns the header version it was built with. Rondo calls
+ * it first. */
 #define RONDO_OP_LIBRARY                                            \
   RONDO_OP_EXPORT uint32_t rondo_op_abi(void);                      \
   RONDO_OP_EXPORT uint32_t rondo_op_abi(void) {                     \
@@ -59,7 +60,7 @@ extern "C" {
 
 /* The numbers of rondo_dtype in rondo.h. */
 typedef enum rondo_op_dtype {
-  RONDO_OP_ABSENT = -1, /* an optional input that the node does not give */
+  RONDO_OP_ABSENT = -1, /* an optional input that the node omits */
   RONDO_OP_F32 = 0,
   RONDO_OP_F16 = 1,
   RONDO_OP_BF16 = 2,
@@ -120,8 +121,9 @@ typedef struct rondo_op_node {
   int32_t for_enqueue;
 } rondo_op_node;
 
-/* One run. Addresses lie in the process's memory, or, for `enqueue`, in the memory of the GPU; tensors of 0
- * elements have any address, absent inputs NULL. An aliased output has the address of its input. */
+/* One run. Addresses lie in the process's memory, or, for `enqueue`, in the GPU's memory. The address of a
+ * tensor of 0 elements is arbitrary; absent inputs have NULL. An aliased output has the address of its input.
+ * */
 typedef struct rondo_op_call {
   size_t size;
   const void* const* inputs;
@@ -129,7 +131,7 @@ typedef struct rondo_op_call {
   void* const* outputs;
   size_t num_outputs;
   /* Since 1.1: */
-  void* workspace; /* the bytes that `workspace` asked for, aligned to 64, of unknown contents; NULL: none */
+  void* workspace; /* of the size that `workspace` returned, aligned to 64, contents arbitrary; NULL: none */
   size_t workspace_bytes;
   void* stream; /* of `enqueue`: a CUstream (cudaStream_t) */
 } rondo_op_call;
@@ -137,18 +139,19 @@ typedef struct rondo_op_call {
 /* What functions that can fail return. */
 typedef enum rondo_op_result {
   RONDO_OP_OK = 0,
-  RONDO_OP_BAD_DATA = 1, /* of `run`: this run's data cannot be worked on. It fails, the session goes on */
-  RONDO_OP_FAILED = 2,   /* anything else. Of `run`: the session repeats the error from now on */
-  RONDO_OP_NO_MEMORY = 3 /* RONDO_OP_FAILED, for want of memory */
+  RONDO_OP_BAD_DATA =
+      1, /* only from `run`: it cannot work on this run's data. The run fails, the session goes on */
+  RONDO_OP_FAILED = 2,   /* any other failure. From `run`: the session repeats the error from now on */
+  RONDO_OP_NO_MEMORY = 3 /* RONDO_OP_FAILED, because memory ran out */
 } rondo_op_result;
 
 /* Bits of rondo_op::flags. */
-#define RONDO_OP_NO_GRAPH 1u /* no graph may contain it: it is called at each run, between graphs */
+#define RONDO_OP_NO_GRAPH 1u /* must not be recorded into a graph: each run calls it, between graphs */
 #define RONDO_OP_SIDE_EFFECTS \
   2u /* runs even if nothing reads its outputs, once a node, in the model's order */
 
 /* Bits of rondo_op::input_flags. */
-#define RONDO_OP_MUTATED 1u /* the op changes this input: the output that aliases it is its new version */
+#define RONDO_OP_MUTATED 1u /* the op changes this input; the output that aliases it is its new version */
 
 typedef struct rondo_op {
   size_t size;
@@ -161,31 +164,31 @@ typedef struct rondo_op {
   uint32_t min_inputs, max_inputs;
   uint32_t min_outputs, max_outputs; /* at least 1 */
   const uint32_t* input_flags;       /* max_inputs of them; NULL: all 0 */
-  /* max_outputs of them: the input whose memory this output is, or -1. An alias of a mutated input is its new
-   * version (exactly one output is); an alias of another input is that input itself, passed through. NULL:
-   * all -1. */
+  /* max_outputs of them: the input whose memory this output shares, or -1. An alias of a mutated input is its
+   * new version (exactly one output is); an alias of another input is that input itself, passed through.
+   * NULL: all -1. */
   const int32_t* output_aliases;
-  /* Fills the types of the node's outputs, those of aliases included. Called by the compiler, and again when
-   * a plan is loaded: the same node must give the same types. */
+  /* Fills in the types of all the node's outputs, aliases included. The compiler calls it, and so does
+   * loading a plan: the same node must give the same types. */
   int32_t (*infer)(void* user, const rondo_op_node* node, rondo_op_type* outputs, char* error,
                    size_t error_size);
-  /* Makes what `run` or `enqueue` needs; never called within a run. NULL: instances are NULL. */
+  /* Makes what `run` or `enqueue` needs; never called during a run. NULL: instances are NULL. */
   int32_t (*create)(void* user, const rondo_op_node* node, void** instance, char* error, size_t error_size);
-  /* Reads inputs and writes outputs; returns a rondo_op_result. Must not keep addresses. Runs must not
-   * allocate if the program that embeds Rondo is to keep its promise of none. NULL only with `enqueue`: plans
+  /* Reads inputs and writes outputs; returns a rondo_op_result. Must not keep addresses. It must not allocate
+   * if the embedding program relies on runs that allocate nothing. NULL only if there is `enqueue`: plans
    * that call the op then run on GPUs alone. */
   int32_t (*run)(void* instance, const rondo_op_call* call, char* error, size_t error_size);
-  void (*destroy)(void* instance); /* NULL: nothing is to be done */
+  void (*destroy)(void* instance); /* NULL: nothing to destroy */
   void* user;                      /* for infer, create and workspace */
-  /* Since 1.1. Bytes of memory that each run works in, on any device; part of the plan's memory. NULL: none.
-   * Called like `infer`, after it: the same node must give the same number. */
+  /* Since 1.1. Bytes of memory that each run needs to work in, on any device; part of the plan's memory.
+   * NULL: none. Called after `infer`, in the same places: the same node must give the same number. */
   uint64_t (*workspace)(void* user, const rondo_op_node* node);
   /* Since 1.1. Runs the op on a CUDA device: enqueues its work on `call->stream`, over addresses of device
    * memory, and returns without waiting. The device's context is current here, in `create` and in `destroy`.
-   * The stream is captured, once, and the graph replays the work at these addresses. So the function does
-   * only what a capture allows: no allocation, no synchronisation, no work on other streams unless it is
-   * forked and joined by events. With RONDO_OP_NO_GRAPH nothing is captured: it is called at each run,
-   * between graphs. NULL: on a GPU the op runs on the host, by `run`, over copies, between graphs. */
+   * The stream is captured once, and the graph replays the work at these addresses. So the function may only
+   * do what a capture allows: no allocation, no synchronisation, and no work on other streams unless it is
+   * forked and joined by events. With RONDO_OP_NO_GRAPH nothing is captured: each run calls it, between
+   * graphs. NULL: on a GPU the op runs on the host by `run`, over copies, between graphs. */
   int32_t (*enqueue)(void* instance, const rondo_op_call* call, char* error, size_t error_size);
 } rondo_op;
 
@@ -193,8 +196,8 @@ typedef struct rondo_op_registrar {
   size_t size;
   uint32_t abi; /* of Rondo: major << 16 | minor */
   void* context;
-  /* Takes in a copy of `op`. Returns 0, or another number if it is refused; Rondo keeps the reason, and none
-   * of the library's ops are registered then. */
+  /* Copies `op`. Returns 0, or another number if the op is refused; Rondo keeps the reason, and registers
+   * none of the library's ops. */
   int32_t (*add)(void* context, const rondo_op* op);
 } rondo_op_registrar;
 

@@ -84,8 +84,8 @@ inline T RoundTo(T x, DType to) {
   }
 }
 
-// TapeOp::kCast: `x` to tape type To, then to the precision or width of `to`. A float becomes a bool by
-// being compared with 0 (so 0.5 and NaN are true), before anything is truncated.
+// TapeOp::kCast: converts `x` to tape type To, then to the precision or width of `to`. A float becomes a bool
+// by comparison with 0, before any truncation, so 0.5 and NaN are true.
 template <typename To, typename From>
 inline To Cast(From x, DType to) {
   if constexpr (kIsInt<To> && !kIsInt<From>) {
@@ -95,7 +95,7 @@ inline To Cast(From x, DType to) {
   return RoundTo(Convert<To>(x), to);
 }
 
-// Element `index` of an array of `dtype`, widened to T = the natural tape type of `dtype`.
+// Element `index` of an array of `dtype`, widened to T, the natural tape type of `dtype`.
 template <typename T>
 inline T Load(DType dtype, const void* data, int64_t index) {
   auto at = [&](auto zero) {
@@ -315,7 +315,7 @@ inline T Fma(T a, T b, T c) {
   }
 }
 
-// The steps of kReduceSum, kReduceProd, kReduceMax and kReduceMin, and the value they start from.
+// One step of kReduceSum, kReduceProd, kReduceMax or kReduceMin, and below it the initial value.
 template <typename T>
 inline T ReduceStep(TapeOp op, T acc, T x) {
   switch (op) {
@@ -337,15 +337,15 @@ inline T ReduceStart(TapeOp op) {
   }
 }
 
-// The steps of kCombineMax and kCombineMin: the same bits in whatever order points come, by the order of
-// integers that floats have as their bits (-0 is less than 0). NaN, once met, stays: as the greatest, or the
-// least, of all bits. `cell` may be any number, or NaN with the sign that such have.
+// One step of kCombineMax or kCombineMin. Floats are ordered as integers by their bits (-0 is less than 0),
+// so the result has the same bits in whatever order points come. NaN stays once met, as the greatest (or
+// least) of all bit patterns. `cell` is a number, or NaN with that sign.
 inline float Combined(TapeOp op, float cell, float x) {
   const bool max = op == TapeOp::kCombineMax;
   const uint32_t nan = max ? 0x7fffffffu : 0xffffffffu;
   const uint32_t old = std::bit_cast<uint32_t>(cell), bits = x != x ? nan : std::bit_cast<uint32_t>(x);
   const int32_t old_int = static_cast<int32_t>(old), bits_int = static_cast<int32_t>(bits);
-  // Of those below 0, greater bits are less numbers.
+  // Negative floats: greater bits mean smaller numbers.
   const bool takes = (max == (bits_int >= 0)) ? (max ? bits_int > old_int : bits > old)
                                               : (max ? bits < old : bits_int < old_int);
   return takes ? std::bit_cast<float>(bits) : cell;
@@ -397,9 +397,9 @@ inline void StoreValue(DType dtype, void* data, int64_t index, Value v) {
   });
 }
 
-// The result of one arithmetic instruction (kConst, or an op that is no leaf and no effect). `operand_type`
-// is the type of the register that inst.a names (for ops whose operands have the result's type it equals
-// inst.type).
+// The result of one arithmetic instruction (kConst, or an op that is neither leaf nor effect). `operand_type`
+// is the type of the register that inst.a names; for ops whose operands have the result's type it equals
+// inst.type.
 inline Value Eval(const TapeInst& inst, TapeType operand_type, Value a, Value b, Value c) {
   const auto by_operand = [&](auto f) { return WithType(operand_type, f); };
   const auto by_result = [&](auto f) { return WithType(inst.type, f); };

@@ -72,8 +72,8 @@ class [[nodiscard]] Status {
   Rep* rep_ = nullptr;
 };
 
-// Either a T or the error that kept it from being made. Reading the value of an error aborts the
-// process: check ok() first.
+// Either a T or the error that prevented it. Reading the value of an error aborts the process: check ok()
+// first.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -22,7 +22,7 @@ constexpr uint64_t SyntheticMix(uint64_t x) {
   return x;
 }
 
-// The odd constant: what follows element i of a weight with key k are the elements of key k + i * this.
+// The odd constant. Elements i, i + 1, ... of key k equal elements 0, 1, ... of key k + i * this.
 inline constexpr uint64_t kSyntheticStride = 0x9e3779b97f4a7c15ull;
 
 constexpr float SyntheticValue(uint64_t key, uint64_t index, float scale) {
@@ -39,14 +39,14 @@ constexpr uint64_t SyntheticKey(uint64_t seed, std::string_view name) {
   return h;
 }
 
-// The bits that synthetic bytes may have: of `scale` as a whole number; 1 stands for all.
+// Mask for synthetic u8 values: `scale` as an integer; a scale of 1 allows all bits.
 constexpr uint8_t SyntheticBits(float scale) {
   if (scale == 1 || scale >= 255) return 255;
   return scale > 0 ? static_cast<uint8_t>(scale) : uint8_t{0};
 }
 
-// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes of SyntheticBits;
-// other integers: zeros.
+// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: random bytes, masked by
+// SyntheticBits; other integers: zeros.
 inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
                                void* out) {
   switch (dtype) {
@@ -78,9 +78,9 @@ inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t 
   }
 }
 
-// Writes elements [first, first + count) of a part of a weight: runs of `run` elements, the first at the
-// weight's element 0 and each `step` after the one before it (WeightSource::kSynthetic in core/plan.h). run
-// 0: one run.
+// Writes elements [first, first + count) of a part of a weight. The part is a sequence of runs of `run`
+// elements; the first begins at the weight's element 0, and each begins `step` elements after the one before
+// it (WeightSource::kSynthetic in core/plan.h). run 0: a single run.
 inline void FillSyntheticRuns(DType dtype, uint64_t key, float scale, uint64_t run, uint64_t step,
                               uint64_t first, uint64_t count, void* out) {
   auto* to = static_cast<unsigned char*>(out);

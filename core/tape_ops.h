@@ -1,10 +1,10 @@
-// The one table of tape operations: number, name, class, accuracy. Everything that must know all of them
-// takes them from here: the enum, names in dumps and in generated code, the verifier's rules, the executors'
-// tables; core/scalar.h, their definition, does not compile where one has no meaning.
+// The one table of tape operations: number, name, class, accuracy. Everything that needs all operations takes
+// them from here: the enum, names in dumps and generated code, the verifier's rules, the executors' tables.
+// core/scalar.h defines them, and does not compile if an operation has no definition.
 //
 // A row is X(Name, number, text, accuracy) for TapeOp::kName. Numbers are stored in plans: append only.
 // `text` is the name in dumps; generated code calls op_text. To add an operation: a row in the list of its
-// class, its meaning in core/scalar.h, a function op_text for GPUs (compiler/codegen/cuda); tests/scalar
+// class, its definition in core/scalar.h, a function op_text for GPUs (compiler/codegen/cuda). tests/scalar
 // compares them.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace rondo {
 
-// What registers an operation takes and gives, by types: T is any tape type, the same in one row.
+// Types of the registers that an operation reads and defines. T is any tape type, the same within a row.
 enum class OpClass : uint8_t {
   kUnknown = 0,  // no operation has this number
   kLeaf,         // -> T
@@ -28,12 +28,12 @@ enum class OpClass : uint8_t {
   kTernary,      // T, T, T -> T
 };
 
-// What may differ between two that compute the same operation on the same floats. Integers are exact, but
-// where a kFunction of them goes through double.
+// How far two implementations of an operation may differ on the same floats. Integers are exact, unless a
+// kFunction of them goes through double.
 enum class Accuracy : uint8_t {
-  kExact,     // nothing
-  kRounded,   // the last place: rounded once for each step, or less often where steps are fused
-  kFunction,  // some units in the last place: a function of the real line, by whatever formula
+  kExact,     // no difference
+  kRounded,   // the last place: each step is rounded once, or less often where steps are fused
+  kFunction,  // some units in the last place: a function of real numbers, by any formula
 };
 
 // Leaves.
@@ -101,7 +101,7 @@ enum class Accuracy : uint8_t {
   X(IsNan, 59, "isnan", kExact)                        \
   X(IsInf, 60, "isinf", kExact) /* imm.i bit 0: detect +inf, bit 1: detect -inf */
 
-// To this instruction's type, then rounded or wrapped to the DType in imm.i.
+// Converts to this instruction's type, then rounds or wraps to the DType in imm.i.
 #define RONDO_CAST_OPS(X) X(Cast, 61, "cast", kExact)
 
 #define RONDO_BINARY_OPS(X)                                                      \
@@ -145,7 +145,7 @@ enum class Accuracy : uint8_t {
   RONDO_SELECT_OPS(X)     \
   RONDO_TERNARY_OPS(X)
 
-// What core/scalar.h's functions of one and of two numbers do not define.
+// Operations that Unary (here) and Binary (below) of core/scalar.h do not define.
 #define RONDO_OPS_NOT_UNARY(X) \
   RONDO_LEAF_OPS(X)            \
   RONDO_EFFECT_OPS(X)          \
@@ -167,7 +167,7 @@ enum class Accuracy : uint8_t {
   RONDO_SELECT_OPS(X)           \
   RONDO_TERNARY_OPS(X)
 
-// For switches: the labels of a list.
+// Case labels of a list, for switches.
 #define RONDO_OP_CASE(name, number, text, accuracy) case TapeOp::k##name:
 
 // Stored in plans. Semantics of the arithmetic ops are those of ONNX; core/scalar.h is their definition.
@@ -177,7 +177,7 @@ enum class TapeOp : uint8_t {
 #undef RONDO_OP_NUMBER
 };
 
-// kUnknown for a number from a file that is no operation's.
+// kUnknown for numbers that are no operation's, which a file may hold.
 constexpr OpClass ClassOf(TapeOp op) {
   switch (op) {
     RONDO_LEAF_OPS(RONDO_OP_CASE) return OpClass::kLeaf;
@@ -203,16 +203,16 @@ constexpr int Inputs(OpClass c) {
 constexpr int Inputs(TapeOp op) { return Inputs(ClassOf(op)); }
 
 constexpr bool IsBitwise(OpClass c) { return c == OpClass::kBitUnary || c == OpClass::kBitBinary; }
-// Results that are 0 or 1 of type kI64, whatever they look at.
+// Results are 0 or 1 of type kI64, whatever the operand's type.
 constexpr bool GivesTruth(OpClass c) { return c == OpClass::kTest || c == OpClass::kCompare; }
 
-// Effects that fold a value into a row scalar; those of which it keeps the position.
+// Effects that reduce into a row scalar; below, those that keep the position.
 constexpr bool Reduces(TapeOp op) { return op >= TapeOp::kReduceSum && op <= TapeOp::kReduceArgMin; }
 constexpr bool ReducesToPosition(TapeOp op) {
   return op == TapeOp::kReduceArgMax || op == TapeOp::kReduceArgMin;
 }
 
-// Effects that fold a value of all points into one element of memory.
+// Effects that combine a value of all points into one element of memory.
 constexpr bool Combines(TapeOp op) { return op == TapeOp::kCombineMax || op == TapeOp::kCombineMin; }
 
 constexpr const char* Name(TapeOp op) {

@@ -3,9 +3,9 @@
 
 namespace rondo {
 
-// `start` makes a thread that calls entry(argument), leaves in *thread whatever `join` needs, and returns 0;
-// or returns another number, which errors repeat. `join` returns when entry has. `user` is passed to both,
-// and must outlive every thread. Both null: DefaultThreadHooks().
+// `start` makes a thread that calls entry(argument) and sets *thread to what `join` needs. It returns 0, or
+// another number, which errors repeat. `join` returns when entry has returned. `user` is passed to both and
+// must outlive every thread. Both null: DefaultThreadHooks().
 struct ThreadHooks {
   int (*start)(void* user, void* (*entry)(void*), void* argument, void** thread) = nullptr;
   void (*join)(void* user, void* thread) = nullptr;

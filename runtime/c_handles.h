@@ -1,5 +1,5 @@
-// What the handles of the C interface hold, and how its versioned structs are read and filled. Internal to
-// runtime/.
+// The objects behind the handles of the C interface, and how its versioned structs are read and filled.
+// Internal to runtime/.
 #pragma once
 
 #include <cstring>
@@ -52,7 +52,8 @@ struct rondo_runtime {
   rondo::Runtime runtime;
 };
 
-// A run's tensors are converted into arrays that are made with the session, so that a run allocates nothing.
+// Each run converts its tensors into arrays that are allocated with the session, so that it allocates
+// nothing.
 struct rondo_session {
   explicit rondo_session(const rondo::HostAllocator& allocator) : memory(allocator) {}
 
@@ -70,14 +71,14 @@ namespace rondo {
 rondo_error* ToError(Status status);
 // "FUNCTION: WHAT is NULL".
 rondo_error* NullError(const char* function, const char* what);
-// Null, or why `function` refuses to be called: its `what` is NULL, or the log function, which may have been
-// called with locks held, calls back.
+// Null, or why `function` refuses the call: `given`, called `what`, is NULL, or the call comes from the log
+// function, which may run with locks held.
 rondo_error* Refuse(const char* function, const void* given, const char* what);
 // The allocator that options name, or the library's choice.
 HostAllocator AllocatorOf(const rondo_allocator* given);
 
-// The caller's struct, of whatever version, as this library's: what it lacks is 0. False when its size is
-// not set. Null gives the defaults.
+// Copies the caller's struct, of any version, into this library's: fields that it lacks are 0. False when its
+// size is not set. Null gives the defaults.
 template <typename T>
 bool Widen(const T* given, T* full) {
   std::memset(full, 0, sizeof(T));
@@ -88,7 +89,7 @@ bool Widen(const T* given, T* full) {
   return true;
 }
 
-// Fills as much of the caller's struct as it has; its size stays as it is. False when it is not set.
+// Fills the fields that the caller's struct has, and keeps its size. False when the size is not set.
 template <typename T>
 bool FillStruct(T full, T* to) {
   if (to->size < sizeof(size_t)) return false;

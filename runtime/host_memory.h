@@ -1,4 +1,4 @@
-// Where the library's own host memory comes from when the embedder names no allocator.
+// The library's own host memory when the embedder names no allocator.
 #pragma once
 
 #include <new>

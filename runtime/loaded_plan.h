@@ -1,7 +1,7 @@
-// LoadedPlan: what the sessions of one plan in one runtime share: weights and modules. Internal to
+// LoadedPlan: the weights and modules that the sessions of one plan in one runtime share. Internal to
 // runtime/.
 //
-// Loaded by the first session, released by the last. Immutable between, so read from any thread.
+// Loaded by the first session, released by the last. Immutable in between, so any thread may read it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace rondo {
 struct LoadedDevice {
   Device* device = nullptr;
   Module* module = nullptr;
-  DeviceAddress weights = 0;  // the block that holds the constants which are not used in the plan
+  DeviceAddress weights = 0;  // the block of the constants that are not used in place, in the plan
   uint64_t weight_bytes = 0;  // of that block
 };
 
@@ -36,13 +36,13 @@ struct LoadedPlan {
 };
 
 // The plan's entry in `runtime`, loaded if this is its first session. Each success must be matched by one
-// ReleasePlan. Errors: kOutOfMemory (bytes asked for and free), what the driver says of a kernel.
-// Stops between weights when `stop` asks for that.
+// ReleasePlan. Errors: kOutOfMemory (bytes asked for and free), the driver's error for a kernel. Stops
+// between weights when `stop` asks for it.
 Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSignal* stop);
 void ReleasePlan(RuntimeImpl* runtime, LoadedPlan* loaded);
 
-// `bytes` (may be 0: then address 0) on `device`, refused when the machine says it has less. `what` and
-// `index` name the block in errors.
+// Allocates `bytes` on `device` (0 bytes: address 0); an error when the machine reports less free memory.
+// `what` and `index` name the block in errors.
 Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignment, const char* what,
                                  uint32_t index);
 

@@ -1,8 +1,8 @@
-// Metrics: what a runtime has done and holds, as numbers that a service watches.
+// Metrics: counters and gauges of a runtime for a service to watch.
 //
-// Counting is lock-free and allocates nothing; reading may happen at any time from any thread, and keeps
-// plans from being loaded and unloaded meanwhile, runs from nothing. A reading is not one instant: numbers
-// that are counted one after the other may be one run apart.
+// Counting is lock-free and allocates nothing. Any thread may read at any time; a reading delays the loading
+// and unloading of plans, but no run. A reading is not atomic: numbers that are counted one after the other
+// may differ by one run.
 #pragma once
 
 #include <atomic>
@@ -31,20 +31,20 @@ struct HistogramData {
   uint64_t buckets[kHistogramBuckets] = {};
 };
 
-// A reading of everything, laid out as rondo_metrics is behind its size. Counters only grow; gauges
-// (sessions, plans, bytes held) go both ways.
+// A reading of everything, with the layout of rondo_metrics after its size. Counters only grow; gauges
+// (sessions, plans, bytes held) go up and down.
 struct MetricsData {
-  uint64_t runs = 0;                  // that began, by Run or RunAsync, and have ended
+  uint64_t runs = 0;                  // runs of Run or RunAsync that have ended
   uint64_t errors[kErrorCodes] = {};  // calls of Run and RunAsync that failed, the caller's mistakes included
   uint64_t input_bytes = 0;           // copied in, in all
   uint64_t output_bytes = 0;          // copied out, in all
   uint64_t sessions = 0;              // alive
   uint64_t plans = 0;                 // loaded
-  uint64_t weight_bytes = 0;  // device memory taken by weights (those used where the plan has them take none)
-  uint64_t arena_bytes = 0;   // device memory taken by arenas
-  uint64_t state_bytes = 0;   // device memory taken by state
-  HistogramData run_time;     // of runs: from the call, or the end of the wait in the queue
-  HistogramData queue_wait;   // of RunAsync: from the call until a worker took it up
+  uint64_t weight_bytes = 0;   // device memory of weights (those used in place, in the plan, take none)
+  uint64_t arena_bytes = 0;    // device memory taken by arenas
+  uint64_t state_bytes = 0;    // device memory taken by state
+  HistogramData run_time;      // of runs: from the call, or from the end of the wait in the queue
+  HistogramData queue_wait;    // of RunAsync: from the call until a worker takes the run
   uint64_t staging_bytes = 0;  // page-locked host memory taken by sessions for their copies
 };
 
@@ -65,7 +65,7 @@ class Histogram {
   std::atomic<uint64_t> sum_{0};
 };
 
-// What runs add up to: nothing but atomic numbers, one after the other.
+// Sums over runs: only atomic numbers, one after the other.
 struct RunTotals {
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> errors[kErrorCodes] = {};
@@ -80,9 +80,9 @@ struct RunTotals {
   void AddTo(RunTotals* to) const;
 };
 
-// The counts of the programs of one name of the plans of one name.
+// The counts of all programs of one name in plans of one name.
 struct RunCounters : RunTotals {
-  const char* labels = "plan=\"\",program=\"\"";  // as they stand in the text
+  const char* labels = "plan=\"\",program=\"\"";  // as in the text format
   size_t bytes = 0;                               // of this object and the labels behind it
   uint32_t users = 1;                             // programs of loaded plans
   RunCounters* next = nullptr;
@@ -93,17 +93,17 @@ class Metrics {
   explicit Metrics(const HostAllocator& allocator) : allocator_(allocator) {}
   ~Metrics();
 
-  RunCounters unnamed;       // of calls that named no program
-  bool keep_totals = false;  // of programs that no loaded plan has any more, for when one has them again
+  RunCounters unnamed;       // of calls that named no existing program
+  bool keep_totals = false;  // of programs that no loaded plan has any more, in case one is loaded again
   std::atomic<uint64_t> plans{0};
   std::atomic<uint64_t> weight_bytes{0};
   std::atomic<uint64_t> arena_bytes{0};
   std::atomic<uint64_t> state_bytes{0};
   std::atomic<uint64_t> staging_bytes{0};
 
-  // The counters of these names (their first 128 bytes; what is not ASCII as '?'), made if there were none;
-  // null when out of memory. They live until each success was matched by one Release, or, with keep_totals,
-  // as long as this.
+  // The counters of these names (their first 128 bytes; non-ASCII bytes become '?'), created if needed; null
+  // when out of memory. They live until each success is matched by one Release; with keep_totals, as long as
+  // this object.
   RunCounters* Of(std::string_view plan, std::string_view program);
   void Release(RunCounters* counters);
   void Read(MetricsData* to) const;  // all but `sessions`
@@ -113,7 +113,7 @@ class Metrics {
  private:
   const HostAllocator allocator_;
   mutable std::mutex mutex_;  // of the list that begins with `unnamed`
-  RunTotals gone_;            // of what was released: totals only grow
+  RunTotals gone_;            // sums of the released counters, since totals only grow
 };
 
 }  // namespace rondo

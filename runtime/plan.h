@@ -27,10 +27,10 @@ struct PlanOptions {
   const HostAllocator* allocator = nullptr;
   LogHook log;                 // its `user` must outlive the call that the options are passed to
   bool ignore_hashes = false;  // read a damaged file anyway; everything else is still verified
-  // Weights of a file of fewer bytes than this are read into memory and hashed, and the file may change after
-  // that; others are mapped from it. 0: all are mapped; kReadWeights: all are read.
+  // Weights of a file smaller than this are read into memory and hashed, and the file may change afterwards;
+  // larger ones are mapped. 0: always map; kReadWeights: always read.
   uint64_t map_weights_from = kMapWeightsFrom;
-  // What metrics call the plan; copied. Empty: the file's own name, without its folder.
+  // The plan's name in metrics; copied. Empty: the file's name, without its folder.
   std::string_view name;
 };
 
@@ -46,16 +46,16 @@ class Plan {
   }
   ~Plan();
 
-  // Reads, verifies and checks the plan in file `path`. A file that changes meanwhile is an error or the file
-  // as it was. Afterwards only mapped weights (PlanOptions::map_weights_from) are looked at, in the plan's
-  // file or the weights file beside it: while the plan lives, what is written into that file shows in
-  // results, and when it is shortened, the operating system ends the process with SIGBUS at the next look at
-  // what is gone. Session::Create refuses a plan whose mapped file has changed. A file that is renamed,
-  // replaced by renaming another over it, or unlinked stays as it is for whoever has it open. Errors: kIo,
-  // kCorrupt (with the section, offset and limit), kUnsupported (another major version), kOutOfMemory.
+  // Reads, verifies and checks the plan in file `path`. If the file changes meanwhile, the result is an
+  // error, or the file as it was. Afterwards only mapped weights (PlanOptions::map_weights_from) are still
+  // read, from the plan's file or the weights file beside it. While the plan lives, whatever is written into
+  // that file shows in results; if it is shortened, the next access to the missing part ends the process with
+  // SIGBUS. Session::Create refuses a plan whose mapped file has changed. A file that is renamed, unlinked,
+  // or replaced by renaming another over it stays intact for those that have it open. Errors: kIo, kCorrupt
+  // (with the section, offset and limit), kUnsupported (another major version), kOutOfMemory.
   static Result<Plan> Open(const char* path, const PlanOptions& options = {});
-  // The same from `bytes` in memory, which stay the caller's and must outlive the plan. The plan's
-  // weights must be in it, not in a separate file.
+  // The same from `bytes` in memory, which stay the caller's and must outlive the plan. Weights in a separate
+  // file are refused.
   static Result<Plan> Open(Span<const uint8_t> bytes, const PlanOptions& options = {});
   // A plan made in memory. `data` and all it points to, and `weights` (the bytes of its kBytes
   // constants), stay the caller's and must outlive the plan. Verified and checked like a file.
@@ -65,18 +65,18 @@ class Plan {
   bool valid() const { return impl_ != nullptr; }
   // Whether both are handles to the same opened plan.
   bool same(const Plan& other) const { return impl_ == other.impl_; }
-  // Names what it computes, weights included, as the file says; 0 for a plan from PlanData.
+  // Identifies what the plan computes, weights included, as the file states it; 0 for a plan from PlanData.
   uint64_t contents_hash() const;
-  // What metrics call it (PlanOptions::name); "" for a plan from memory that was given none.
+  // Its name in metrics (PlanOptions::name); "" for a plan from memory without one.
   std::string_view name() const;
-  // Everything the plan says: requirements, programs, buffers, kernels. Nothing has to be loaded for it.
+  // Everything in the plan: requirements, programs, buffers, kernels. Needs nothing loaded.
   const PlanData& data() const;
   // The index of the program called `name`, or kNotFound with the known names.
   Result<uint32_t> FindProgram(std::string_view name) const;
   // The bytes of the weights section (or file); empty when all weights are synthetic.
   Span<const uint8_t> weights() const;
-  // OK, or an error that names the file if weights are mapped from it and it has changed since Open: see
-  // PlanWeights::CheckUnchanged. Any thread.
+  // OK, or an error that names the file that weights are mapped from, if it has changed since Open
+  // (PlanWeights::CheckUnchanged). Any thread.
   Status CheckUnchanged() const;
   // The ONNX nodes that step `step` of `program` came from; "" when unknown or out of range.
   std::string_view StepSource(uint32_t program, uint32_t step) const;

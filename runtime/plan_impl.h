@@ -1,4 +1,4 @@
-// What a Plan handle points to. Internal to runtime/.
+// The contents behind a Plan handle. Internal to runtime/.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct PlanImpl {
   explicit PlanImpl(const HostAllocator& a) : allocator(a), memory(a) {}
 
   HostAllocator allocator;
-  Arena memory;  // what `file.data` points into
+  Arena memory;  // owns what `file.data` points to
   std::string_view name;
   bool ignore_hashes = false;
   PlanFile file;

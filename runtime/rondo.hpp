@@ -1,5 +1,5 @@
-// Rondo in C++ (C++17 or later): a thin, header-only wrapper of rondo.h. Needs no exceptions and no RTTI, and
-// adds nothing to what rondo.h says of lifetimes and threads: objects own their C handle and are movable.
+// Rondo in C++ (C++17 or later): a thin, header-only wrapper of rondo.h. Needs no exceptions and no RTTI.
+// Lifetimes and threads are as in rondo.h; objects own their C handle and are movable.
 //
 //   rondo::Plan plan;
 //   if (rondo::Error e = rondo::Plan::Open("model.rondo", &plan)) return Complain(e.message());
@@ -12,7 +12,7 @@
 //   if (rondo::Error e = session.Run(0, {rondo::In("tokens", token, {1, 1})},
 //                                    {rondo::Out("logits", logits)})) ...
 //
-// Not to be included beside Rondo's own C++ headers (runtime/plan.h and so on), whose names it shares.
+// Do not include it together with Rondo's own C++ headers (runtime/plan.h and so on): they share names.
 #ifndef RONDO_RUNTIME_RONDO_HPP_
 #define RONDO_RUNTIME_RONDO_HPP_
 
@@ -37,7 +37,7 @@ namespace rondo {
 inline namespace api {  // keeps these symbols apart from the library's own
 
 namespace internal {
-// Whether C has data(), pointing to elements that a view of T can show, and size().
+// Whether C has size(), and data() that points to elements that a span of T can show.
 template <typename C, typename T, typename = void>
 struct Holds : std::false_type {};
 template <typename C, typename T>
@@ -48,9 +48,9 @@ struct Holds<
         std::is_convertible_v<decltype(std::declval<C&>().size()), size_t>>> : std::true_type {};
 }  // namespace internal
 
-// A view of `size` elements one after another, which it borrows: what C++17 has instead of std::span. It is
-// made implicitly from containers with data() and size(), std::span among them, and from arrays. C++20 uses
-// the same type, so that the files of one program may be compiled for different standards.
+// A borrowed view of `size` contiguous elements: std::span for C++17. Made implicitly from arrays and from
+// containers with data() and size(), std::span among them. C++20 uses the same type, so that the files of one
+// program may be compiled for different standards.
 template <typename T>
 class span {
  public:
@@ -62,7 +62,7 @@ class span {
   constexpr span(T (&array)[N]) : data_(array), size_(N) {}
   template <typename C, typename = std::enable_if_t<internal::Holds<C, T>::value>>
   constexpr span(C& container) : data_(container.data()), size_(container.size()) {}
-  // Of a temporary container: to be read only, or a view itself.
+  // From a temporary container: T must be const, or the container itself a view.
   template <typename C, typename = std::enable_if_t<internal::Holds<const C, T>::value>>
   constexpr span(const C& container) : data_(container.data()), size_(container.size()) {}
 
@@ -79,7 +79,7 @@ class span {
   size_t size_ = 0;
 };
 
-// The bytes of a container's or an array's elements, as ReadState, WriteState and Plan::Open take them.
+// The bytes of the elements of a container or array, for ReadState, WriteState and Plan::Open.
 template <typename C>
 span<const std::byte> AsBytes(const C& elements) {
   return {reinterpret_cast<const std::byte*>(std::data(elements)),
@@ -91,7 +91,7 @@ span<std::byte> AsWritableBytes(C&& elements) {
           std::size(elements) * sizeof(*std::data(elements))};
 }
 
-// An error, or none: true when there is one. Owns its text.
+// An error, or none: converts to true if there is an error. Owns its text.
 class [[nodiscard]] Error {
  public:
   Error() = default;
@@ -128,7 +128,7 @@ constexpr rondo_dtype DTypeOf() {
   }
 }
 
-// One input or output of a run: borrows the name and the data, holds its dims itself. With
+// One input or output of a run. Borrows the name and the data; holds its dims itself. With
 // RONDO_DEVICE_MEMORY, `data` is an address in the memory of the port's device.
 class Tensor {
  public:
@@ -162,7 +162,7 @@ Tensor In(const char* name, const C& elements, std::initializer_list<int64_t> di
                 std::size(elements) * sizeof(T));
 }
 
-// Where an output goes: a contiguous container or array of exactly its elements.
+// An output: a contiguous container or array of exactly its elements.
 template <typename C>
 Tensor Out(const char* name, C&& elements) {
   using T = std::remove_reference_t<decltype(*std::data(elements))>;
@@ -239,7 +239,7 @@ class Plan {
     *buffer = RONDO_INIT(rondo_buffer);
     return Error(rondo_plan_get_buffer(plan_, index, buffer));
   }
-  // The C handle; stays this object's.
+  // The C handle, which this object keeps owning.
   const rondo_plan* get() const { return plan_; }
 
  private:
@@ -255,7 +255,7 @@ class Plan {
   rondo_plan* plan_ = nullptr;
 };
 
-// Destroy it after its sessions: a runtime that still has some is left alive for good.
+// Destroy it after its sessions: a runtime with sessions is never freed.
 class Runtime {
  public:
   Runtime() = default;
@@ -266,7 +266,7 @@ class Runtime {
   }
   ~Runtime() { rondo_error_destroy(rondo_runtime_destroy(runtime_)); }
 
-  // Takes over `driver`, also when it fails.
+  // Takes over `driver`, even when it fails.
   static Error Create(rondo_driver* driver, Runtime* runtime,
                       const rondo_runtime_options* options = nullptr) {
     rondo_runtime* created = nullptr;
@@ -280,7 +280,7 @@ class Runtime {
     *metrics = RONDO_INIT(rondo_metrics);
     return Error(rondo_runtime_get_metrics(runtime_, metrics));
   }
-  // Prometheus text; returns the bytes that all of it has.
+  // Prometheus text; returns the bytes of the whole text.
   size_t WriteMetrics(span<char> text) const {
     return rondo_runtime_write_metrics(runtime_, text.data(), text.size());
   }
@@ -299,8 +299,8 @@ class Session {
     std::swap(session_, other.session_);
     return *this;
   }
-  // Waits for an asynchronous run. A completion that has started another one must not destroy its session: it
-  // would be left alive for good.
+  // Waits for an asynchronous run. A completion that has started another run must not destroy its session,
+  // which would then never be freed.
   ~Session() {
     if (session_ != nullptr) rondo_error_destroy(rondo_session_wait(session_));
     rondo_error_destroy(rondo_session_destroy(session_));
@@ -314,7 +314,7 @@ class Session {
     return error;
   }
 
-  // Allocates only for programs with more than 32 tensors one way.
+  // Allocates only for programs with more than 32 inputs or 32 outputs.
   Error Run(uint32_t program, span<const Tensor> inputs, span<const Tensor> outputs,
             const rondo_run_options* options = nullptr) {
     Views in(inputs), out(outputs);
@@ -325,8 +325,8 @@ class Session {
             const rondo_run_options* options = nullptr) {
     return Run(program, span(inputs.begin(), inputs.size()), span(outputs.begin(), outputs.size()), options);
   }
-  // `done` is called with `user` and the error, if any, when the run has ended: see rondo_run_done. The data
-  // of the tensors must stay until then, the Tensor objects need not.
+  // Calls `done` with `user` and the error, if any, when the run has ended: see rondo_run_done. The tensors'
+  // data must live until then; the Tensor objects need not.
   using Done = void (*)(void* user, rondo_error* error);
   Error RunAsync(uint32_t program, span<const Tensor> inputs, span<const Tensor> outputs, Done done,
                  void* user, const rondo_run_options* options = nullptr) {
@@ -340,14 +340,14 @@ class Session {
     return RunAsync(program, span(inputs.begin(), inputs.size()), span(outputs.begin(), outputs.size()), done,
                     user, options);
   }
-  // Returns when no asynchronous run is under way; not for completions to call: see rondo_session_wait.
+  // Returns when no asynchronous run is under way. Completions must not call it: see rondo_session_wait.
   Error Wait() { return Error(rondo_session_wait(session_)); }
   // Ends the run under way, from any thread: see rondo_session_cancel.
   void Cancel() { rondo_error_destroy(rondo_session_cancel(session_)); }
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
-  // All state becomes what `from` has, copied on the device: see rondo_session_copy_states.
+  // Copies all state from `from`, on the device: see rondo_session_copy_states.
   Error CopyStates(const Session& from) { return Error(rondo_session_copy_states(session_, from.get())); }
-  // Of caches of `length` positions the first `first` alone: see rondo_session_copy_positions.
+  // Copies only the first `first` positions of caches with `length`: see rondo_session_copy_positions.
   Error CopyPositions(const Session& from, int64_t length, int64_t first, uint64_t* copied = nullptr) {
     return Error(rondo_session_copy_positions(session_, from.get(), length, first, copied));
   }

@@ -1,10 +1,10 @@
-// RunGate: keeps runs of several devices apart from what makes and frees things on those devices. Internal to
+// RunGate: keeps runs on several devices apart from allocation and loading on those devices. Internal to
 // runtime/.
 //
-// A device may give or take memory only once all that it does is done, and keep other threads from giving it
-// work until then. Where devices that meet in collectives launch from threads of their own
-// (DriverInfo::records_together), that would be the end: one device waits for another, whose launch waits for
-// the first.
+// Allocating or freeing device memory may wait until all work of the device is done, and block other threads
+// that launch on it meanwhile. If devices that meet in collectives launch from threads of their own
+// (DriverInfo::records_together), this would be a deadlock: one device waits for another, whose launch waits
+// for the first.
 #pragma once
 
 #include <condition_variable>
@@ -19,11 +19,12 @@ namespace rondo {
 // Thread-safe. Allocates nothing.
 class RunGate {
  public:
-  // Blocks as long as the gate is closed; then a run is under way until Leave. `stop` ends the wait with its
+  // Blocks while the gate is closed; then a run is under way until Leave. `stop` ends the wait with its
   // status.
   Status Enter(StopSignal* stop);
   void Leave();
-  // Lets no run begin, and returns when none is under way. Several may keep it closed.
+  // Keeps runs from beginning, and returns when none is under way. Several callers may keep it closed at
+  // once.
   void Close();
   void Open();
 
@@ -35,15 +36,15 @@ class RunGate {
 
 struct RuntimeImpl;
 
-// No run of several devices is under way for its scope, but for a part between Pause and Resume. Does nothing
-// where the driver has no need of it. Not for a thread with a run of its own under way.
+// While this object lives, no run on several devices is under way, except between Pause and Resume. Does
+// nothing where the driver does not need it. Must not be used by a thread that has a run under way.
 class Quiet {
  public:
   explicit Quiet(RuntimeImpl* runtime);
   ~Quiet() { Pause(); }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
-  // In turns, and Resume last.
+  // Called alternately, Resume last.
   void Pause() {
     if (gate_ != nullptr) gate_->Open();
   }

@@ -1,6 +1,6 @@
 // RunQueue: the runs that RunAsync has accepted, and the threads that execute them. Internal to runtime/.
 //
-// A session waits in the queue at most once, so it is its own link: nothing is allocated for a run.
+// A session is in the queue at most once, and is itself the link, so a run allocates nothing.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +21,7 @@ class RunQueue {
   RunQueue() = default;
   RunQueue(const RunQueue&) = delete;
   RunQueue& operator=(const RunQueue&) = delete;
-  // Ends and joins the workers; the queue must be empty, and the caller none of them.
+  // Ends and joins the workers. The queue must be empty, and the caller must not be a worker.
   ~RunQueue();
 
   Status Start(const ThreadHooks& hooks, uint32_t workers);
@@ -29,20 +29,20 @@ class RunQueue {
   // Whether the calling thread is one of the workers.
   bool OnWorker() const;
 
-  // Appends a session whose pending run has been filled in. Once its completion has been told, others may
-  // have destroyed the session, and the runtime too: nothing of either is touched after that.
+  // Appends a session whose pending run has been filled in. After the completion has been called, others may
+  // have destroyed the session and the runtime, so neither is touched any more.
   void Push(SessionImpl* session);
   // Blocks until the session has no pending run. On a worker, which might wait for itself:
   // kFailedPrecondition if there is one.
   Status Wait(SessionImpl* session);
   // The same for a session that is being destroyed. On a worker, a run that has not begun is taken out of the
-  // queue and its completion told. Returns when nobody is inside Wait, either.
+  // queue and its completion called. Also waits until no thread is inside Wait.
   void Drain(SessionImpl* session);
 
  private:
   static void* Main(void* queue);
   void Serve();
-  // Takes `session` out of the queue, with the lock held. False: it is not in it.
+  // Takes `session` out of the queue. The lock must be held. False: it was not in the queue.
   bool Unlink(SessionImpl* session);
 
   ThreadHooks hooks_;

@@ -1,7 +1,7 @@
-// RunTimer: what the runs of one program take on the devices, by timed events in their streams.
+// RunTimer: device times of one program's partitions or steps, measured by timed events in the streams.
 //
-// Given to a run as RunOptions::timer; holds the times of the last run that used it. Keeps no session alive:
-// destroy it first. Used by one run at a time. Movable.
+// Pass it as RunOptions::timer; it holds the times of the last run that used it. It does not keep the session
+// alive: destroy it first. Used by one run at a time. Movable.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct RunTimerImpl;
 
 enum class TimerDetail : uint8_t {
   kPartitions = 0,  // the session's own graphs, an event before and after each launch
-  // Graphs of the timer's own: the same steps, one after the other on one stream, an event between each two.
-  // Every step's time includes what an event costs. A step in a loop: the sum over its rounds,
-  // which begins where the sums of the steps before it in the loop end.
+  // Graphs of the timer's own: the same steps one after the other on one stream, with an event between
+  // neighbours. Every step's time includes the cost of an event. For a step in a loop: the sum over its
+  // rounds; it begins where the sums of the loop's earlier steps end.
   kSteps = 1,
 };
 
@@ -43,9 +43,9 @@ class RunTimer {
   // Makes events, and for kSteps graphs. Errors: kUnsupported when the driver has no timed events.
   static Result<RunTimer> Create(const Session& session, uint32_t program, TimerDetail detail);
 
-  // How many intervals a run has: partitions or steps of the program.
+  // Intervals of a run: the number of the program's partitions or steps.
   uint32_t size() const;
-  // Interval `i`, in the plan's order, of the last run; that run must have succeeded.
+  // Interval `i`, in the plan's order, of the last run, which must have succeeded.
   Result<TimedInterval> Read(uint32_t i) const;
 
  private:

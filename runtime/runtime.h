@@ -30,20 +30,20 @@ struct RuntimeOptions {
   // runtime. Called from any thread that makes or destroys sessions.
   const HostAllocator* allocator = nullptr;
   LogHook log;  // its `user` must outlive the runtime; called from any thread
-  // The driver's device for each device index of a plan, opened by Create. One that is named several times
-  // holds as many of the plan's devices, each with memory of its own. Empty: plan device i is the driver's
-  // device i, opened when the first session needs it. Over several processes (DriverInfo::processes): the
-  // driver's device for the one of the plan's that is this process's; empty: its first.
+  // The driver's device for each device index of a plan, opened by Create. A device that is named several
+  // times serves that many of the plan's devices, each with memory of its own. Empty: plan device i is the
+  // driver's device i, opened when the first session needs it. Over several processes
+  // (DriverInfo::processes): the one driver's device for this process's device of the plan; empty: its first.
   Span<const uint32_t> devices;
-  // Threads, made by Create, that execute what Session::RunAsync is given, in its order; each serves one run
-  // at a time. At most 64; 0: RunAsync is refused.
+  // Threads, started by Create, that execute the runs of Session::RunAsync in their order; each serves one
+  // run at a time. At most 64; 0: RunAsync is refused.
   uint32_t async_workers = 0;
-  // Who starts these threads, and those that launch programs of several devices (one a device, shared by all
-  // sessions, made by the first Session::Create that needs it); null: DefaultThreadHooks(). Copied.
+  // Starts these threads, and those that launch programs of several devices (one a device, shared by all
+  // sessions, started by the first Session::Create that needs it); null: DefaultThreadHooks(). Copied.
   const ThreadHooks* threads = nullptr;
-  // What was counted of a plan's programs is kept when its last session is gone, and goes on when a plan of
-  // its name is loaded again: memory and WriteMetrics grow with every new name. Otherwise it goes with that
-  // session, and a plan of its name begins at 0.
+  // Keeps the counts of a plan's programs after its last session, and goes on counting when a plan of the
+  // same name is loaded again; memory and the text of WriteMetrics then grow with every new name. Otherwise
+  // counts are dropped with the last session, and a plan of the same name begins at 0.
   bool keep_plan_totals = false;
 };
 
@@ -59,8 +59,8 @@ class Runtime {
   }
   ~Runtime();
 
-  // Errors: kInvalidArgument (no driver, a device that the driver lacks), whatever
-  // opening a device gives, kOutOfMemory (threads that cannot be started among it).
+  // Errors: kInvalidArgument (no driver, or a device that the driver lacks), the driver's error for opening a
+  // device, kOutOfMemory (this includes threads that cannot be started).
   static Result<Runtime> Create(Driver* driver, const RuntimeOptions& options = {});
 
   bool valid() const { return impl_ != nullptr; }
@@ -69,22 +69,22 @@ class Runtime {
   // nothing and allocates no device memory.
   Status Supports(const Plan& plan) const;
   // OK, or the error of a device on which nothing works any more in this process (with CUDA: on all of its
-  // devices), or that did not end a run when it was told to: a supervisor should replace the process. Asks
-  // every device in use; while a plan is being loaded, which meets such errors itself, it asks none. Any
-  // thread, at any moment.
+  // devices), or that did not end a run when told to: a supervisor should replace the process. Asks every
+  // device in use, except while a plan is being loaded, since loading reports such errors itself. Any thread,
+  // at any moment.
   Status Ready() const;
   // Sessions alive now.
   uint32_t session_count() const;
-  // Bytes of device memory that loaded weights take now, in all (those used where the plan has them take
-  // none).
+  // Bytes of device memory of all loaded weights (those used in place, in the plan, take none).
   uint64_t weight_bytes() const;
-  // What has been counted since Create, of plans that are gone, too.
+  // Everything counted since Create, including plans that are gone.
   MetricsData metrics() const;
-  // The same by plan and program in Prometheus' text format (version 0.0.4), of plans that have sessions (see
-  // RuntimeOptions::keep_plan_totals); a series is there once it has counted something. Cut at `size` - 1
-  // bytes and ended by a 0. Returns the bytes that all of it has, without the 0. Allocates nothing.
+  // The same by plan and program in Prometheus' text format (version 0.0.4), for plans that have sessions
+  // (see RuntimeOptions::keep_plan_totals). A series appears once it has counted something. The text is cut
+  // at `size` - 1 bytes and ended by a 0. Returns the bytes of the whole text, without the 0. Allocates
+  // nothing.
   size_t WriteMetrics(char* text, size_t size) const;
-  // Whether the calling thread is one of the runtime's workers: it must not give up the last handle.
+  // Whether the calling thread is one of the runtime's workers, which must not give up the last handle.
   bool on_worker() const;
 
  private:

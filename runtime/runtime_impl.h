@@ -1,4 +1,4 @@
-// What a Runtime handle points to. Internal to runtime/.
+// The contents behind a Runtime handle. Internal to runtime/.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ inline constexpr uint64_t kPageBytes = 4096;
 struct RuntimeImpl {
   explicit RuntimeImpl(const HostAllocator& a) : allocator(a), metrics(a) {}
 
-  // The device that a plan's device `index` is here, opened if it was not yet. Call with `mutex` held.
+  // The device for a plan's device `index`, opened if needed. The caller holds `mutex`.
   Result<Device*> OpenDevice(uint32_t index);
 
   HostAllocator allocator;
@@ -37,15 +37,15 @@ struct RuntimeImpl {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> sessions{0};
   Metrics metrics;
-  uint32_t device_count = 0;                 // plan devices that this runtime can serve
-  uint64_t local = ~uint64_t{0};             // those that are this process's, one bit each
+  uint32_t device_count = 0;                 // how many devices a plan may have here
+  uint64_t local = ~uint64_t{0};             // the plan devices of this process, one bit each
   uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each
   std::mutex mutex;                          // guards what follows, and loading and unloading
   Device* devices[kMaxDevices] = {};
   LoadedPlan* loaded = nullptr;  // singly linked
   LaunchThreads launch;          // started with the mutex held
   RunGate gate;                  // of runs on `launch`
-  RunQueue queue;                // last: its threads end before anything else goes
+  RunQueue queue;                // last, so that its threads end before anything else is destroyed
 };
 
 }  // namespace rondo

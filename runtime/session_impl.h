@@ -1,4 +1,4 @@
-// What a Session handle points to. Internal to runtime/.
+// The contents behind a Session handle. Internal to runtime/.
 #pragma once
 
 #include <atomic>
@@ -27,17 +27,17 @@ struct SessionDevice {
   DeviceRegion arena;
   DeviceRegion state;
   uint64_t staging_bytes = 0;  // page-locked, of streams[0]
-  // Of the session's run on the launch threads, guarded by their lock.
+  // The session's run on the launch threads, guarded by their lock.
   SessionImpl* next_run = nullptr;  // in this device's queue
-  uint32_t complete = 0;            // the last partition known to be complete, plus 1
-  // Of a stepwise run: the first step not looked at yet, and the last sync point started, plus 1.
+  uint32_t complete = 0;            // number of partitions known to be complete, from the first on
+  // For a stepwise run: the next step to look at, and the last sync point started, plus 1.
   uint32_t next_step = 0;
   uint32_t started = 0;
 };
 
 struct ArmedStep {
   Span<DeviceAddress> addresses;  // one per binding
-  bool moved = false;             // its node is to be told other addresses than it has
+  bool moved = false;             // its node needs new addresses before the next launch
 };
 
 struct ArmedPartition {
@@ -46,7 +46,7 @@ struct ArmedPartition {
   bool awaited = false;    // another device's partition needs this one
 };
 
-// What the caller gave for one port of a run. An input's data is only read.
+// The caller's tensor for one port of a run. An input's data is only read.
 struct BoundPort {
   void* data = nullptr;
   MemoryKind memory = MemoryKind::kHost;
@@ -59,9 +59,9 @@ struct BoundPort {
 // A port and the steps that use its memory.
 struct ArmedPort {
   BoundPort bound;         // of this run
-  Span<uint32_t> steps;    // all, if they can be made to use other memory; else none
-  DeviceAddress at = 0;    // the memory that those use now
-  DeviceAddress last = 0;  // the device memory that was given last
+  Span<uint32_t> steps;    // all of them, if they can be rebound to other memory; else none
+  DeviceAddress at = 0;    // the memory that these steps use now
+  DeviceAddress last = 0;  // the device memory given most recently
 };
 
 struct ArmedProgram {
@@ -70,7 +70,7 @@ struct ArmedProgram {
   Span<ArmedStep> steps;
   Span<ArmedPartition> partitions;
   Collectives* collectives = nullptr;  // null without sync points
-  bool uses_state = false;             // one of its steps is given memory of the session's state
+  bool uses_state = false;             // a step uses memory of the session's state
   // Of this process, one bit per device that has a partition, an input or an output.
   uint64_t devices = 0;
   bool on_launch_threads = false;  // its partitions are on more than one device, here or elsewhere
@@ -110,23 +110,23 @@ struct SessionImpl {
   PendingRun pending;
   DeviceRun device_run;
 
-  // Whether a device that was lost may still touch it. Not during a run.
+  // Whether a lost device may still touch the session. Not to be called during a run.
   bool abandoned() const { return device_run.left != 0; }
 };
 
 constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
 
-// Makes events and step addresses, and records every partition of every program into a graph whose order
-// is compared with the plan's. Everything made is in `session` even when this fails.
+// Makes events and step addresses, records every partition of every program into a graph, and compares the
+// graph's order with the plan's. Everything made is in `session`, even when this fails.
 Status Arm(SessionImpl* session);
 // Records the program's partitions on one device.
 Status RecordOnDevice(SessionImpl* session, uint32_t program, uint32_t device);
-// Launches one partition: its graph, or, without one, its step with all that it waits for. Allocates nothing.
+// Launches one partition: its graph or, without one, its single step with its waits. Allocates nothing.
 Status LaunchPartition(SessionImpl* session, uint32_t program, uint32_t partition);
 // Destroys what Arm made.
 void Disarm(SessionImpl* session);
-// Enqueues one step on its stream of `device`, in round `round` of its loop: what Arm records and a stepwise
-// run executes.
+// Enqueues one step on its stream of `device`, in round `round` of its loop. Arm records this, and a stepwise
+// run executes it.
 Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step, uint32_t round);
 
 // The session behind a handle.
@@ -134,60 +134,61 @@ inline SessionImpl* ImplOf(const Session& session) { return session.impl_; }
 
 // Whether `timer` was made for this program of the session.
 Status CheckTimer(const RunTimer& timer, const SessionImpl* session, uint32_t program);
-// Whether it has graphs of its own, which hold the addresses they were recorded with.
+// Whether it has graphs of its own, which keep the addresses they were recorded with.
 bool TimesSteps(const RunTimer& timer);
-// Launches partition `partition` as `timer` wants it.
+// Launches partition `partition` in the way that `timer` needs.
 Status LaunchTimed(const RunTimer& timer, uint32_t partition);
-// Runs one program step by step on the caller's thread. The devices must be idle, and no other run's.
-// `observer` tells that the error is the caller's own.
+// Runs one program step by step on the caller's thread. The devices must be idle and not used by any other
+// run. Sets `observer` if the error came from RunOptions::on_step.
 Status ReplaySteps(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer);
 
-// On a launch thread: this device's part of the session's run there, the wait for it included. Errors go to
+// On a launch thread: runs this device's part of the session's run, and waits for it. Errors go to
 // LaunchThreads::Fail.
 void RunOnDevice(SessionImpl* session, uint32_t device);
-// Ends the program's collectives that are in flight, if it has any, as Driver::AbortCollectives says.
+// Ends the program's collectives in flight, if it has any (Driver::AbortCollectives).
 void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why, bool wait);
 
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);
 
 class SessionUse;
-// Session::Run and Session::RunAsync of a session that the caller holds. Once a run has been accepted, the
-// session is the queue's: its completion may have destroyed it.
+// Session::Run and Session::RunAsync for a session that the caller holds. A run that was accepted owns the
+// session: its completion may have destroyed it.
 Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
                Span<const Output> outputs, const RunOptions& options);
 Status RunAsyncHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
                     Span<const Output> outputs, const Completion& completion, const RunOptions& options);
 
-// Checks what the caller gave against the ports of `program` and files it there by port. `direct`: steps may
-// use device memory where it is.
+// Checks the caller's tensors against the ports of `program` and stores them there. `direct`: steps may use
+// device memory in place.
 Status BindTensors(SessionImpl* session, uint32_t program, Span<const Input> inputs,
                    Span<const Output> outputs, bool direct);
-// As if the caller had given nothing.
+// Resets the ports of `program`, as if the caller had given nothing.
 void ForgetTensors(SessionImpl* session, uint32_t program);
 
-// Whose memory `buffer` has: its own, or that of the buffer which it took over, directly or not.
+// The buffer whose memory `buffer` uses: itself, or the one that it took over, directly or not.
 uint32_t OwnerOf(const PlanData& data, uint32_t buffer);
 
-// Finds the steps of each port that can be made to use other memory. The program must be recorded.
+// Finds the steps of each port that can be rebound. The program must be recorded.
 Status FindPortSteps(SessionImpl* session, uint32_t program);
-// Makes the steps of the ports on `devices` use the memory that the run has for them: the caller's where it
-// is bound directly, the session's elsewhere. Allocates nothing.
+// Rebinds the steps of the ports on `devices` to this run's memory: the caller's where it is bound directly,
+// otherwise the session's. Allocates nothing.
 Status PlacePorts(SessionImpl* session, uint32_t program, uint64_t devices);
 // The partition that step `step` belongs to.
 uint32_t PartitionOf(const Program& program, uint32_t step);
-// The node of its graph that step `step` of partition `p`, or its end, becomes (in a loop: the first).
+// The graph node of step `step` of partition `p` (in a loop: of its first round); for the step after the
+// last, the number of nodes.
 uint32_t NodeOf(const Program& program, const Partition& p, uint32_t step);
 
-// `status` with the program, the step, its device and sync point in plans of several devices, and the ONNX
-// node recorded.
+// `status` with the program and the step; in plans of several devices also with device and sync point.
+// Records the ONNX node.
 Status AtStep(const SessionImpl* session, const Status& status, uint32_t program, uint32_t step);
 
-// Records `status` as the session's error for good, unless it is OK or there is one already. The session
-// must be in use by the caller.
+// Makes `status` the session's permanent error, unless it is OK or there already is one. The caller must hold
+// the session.
 Status StickTo(SessionImpl* session, Status status);
 
-// Marks a session as in use for a scope, or says that another call is using it.
+// Marks a session as in use for a scope; an error if another call uses it.
 class SessionUse {
  public:
   explicit SessionUse(SessionImpl* session);
@@ -199,7 +200,7 @@ class SessionUse {
   // Whether the session is held and has an error that stuck.
   bool stuck() const { return held_ && !session_->stuck.ok(); }
   Status Stick(Status status) { return StickTo(session_, std::move(status)); }
-  // Leaves the session in use: whoever takes it over frees it.
+  // Leaves the session in use: the new owner frees it.
   void Release() { held_ = false; }
 
  private:

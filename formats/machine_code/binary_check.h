@@ -1,4 +1,4 @@
-// CheckBinaries: whether a module's machine code is what its plan says, before any of it is loaded.
+// CheckBinaries: compares a module's machine code with its plan before any of it is loaded.
 #pragma once
 
 #include "core/plan.h"
@@ -18,8 +18,8 @@ namespace rondo {
 // node; kOutOfMemory. Thread-safe.
 Status CheckBinaries(const PlanData& plan, const CodeModule& module, bool alternatives);
 
-// Whether a block of `threads` with `shared` bytes given by the launch fits what its function needs, where a
-// block can have `most_shared`. Error: kCorrupt, with the value and the limit.
+// Whether a block of `threads` with `shared` bytes of dynamic shared memory fits the function's needs, where
+// a block may have `most_shared`. Error: kCorrupt, with the value and the limit.
 Status FitsBlock(const FunctionNeeds& needs, uint32_t threads, uint32_t shared, uint64_t most_shared);
 
 }  // namespace rondo

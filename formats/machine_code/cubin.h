@@ -15,17 +15,17 @@
 
 namespace rondo {
 
-// A view of a binary, which must outlive it. Safe against any bytes: what is not in bounds is an error.
+// A view of a binary, which must outlive it. Safe against any bytes: out-of-bounds contents are errors.
 class Cubin {
  public:
-  // Header, sections, their names and symbols are in bounds, and no section but those without bytes reaches
-  // over the binary's end. Error: kCorrupt, naming the place.
+  // Checks that header, sections, their names and symbols are in bounds, and that no section with bytes in
+  // the file reaches beyond its end. Error: kCorrupt, naming the place.
   static Result<Cubin> Read(Span<const uint8_t> binary);
 
   int architecture() const { return architecture_; }  // 90: of sm_90 and sm_90a
   // The names of all functions that can be launched.
   std::vector<std::string_view> Entries() const;
-  // Error: kCorrupt without such a function, or where what is said of it cannot be.
+  // Error: kCorrupt if there is no such function, or if its description is invalid.
   Result<FunctionNeeds> Function(std::string_view entry) const;
 
  private:
@@ -41,16 +41,16 @@ class Cubin {
     uint16_t section = 0;
     uint64_t value = 0, bytes = 0;
   };
-  // An attribute: what it is, and the bytes of its value.
+  // An attribute: its kind, and the bytes of its value.
   struct Attribute {
     uint8_t format = 0, kind = 0;
-    uint16_t number = 0;  // the value, where it is one
+    uint16_t number = 0;  // the value, if it is a number
     Span<const uint8_t> value;
   };
 
   Status ReadSections();
   Status ReadSymbols();
-  // The text of a section of names that begins at `offset`, which must end in it.
+  // The text at `offset` of a section of names; it must end within the section.
   Result<std::string_view> TextAt(const Section& names, uint32_t offset) const;
   const Section* Find(std::string_view prefix, std::string_view entry) const;
   Result<std::vector<Attribute>> AttributesOf(const Section& section) const;

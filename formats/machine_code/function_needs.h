@@ -1,4 +1,4 @@
-// FunctionNeeds: what the function of a kernel takes of a launch and of the GPU.
+// FunctionNeeds: what a kernel's function requires of a launch and of the GPU.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace rondo {
 
-// A plain value. Where a number is 0, the code does not say.
+// A plain value. 0: the code does not say.
 struct FunctionNeeds {
   std::vector<uint32_t> params;  // bytes of each, in order
-  uint32_t registers = 0;        // a thread
-  uint32_t shared = 0;           // bytes a block, besides what a launch gives
+  uint32_t registers = 0;        // for each thread
+  uint32_t shared = 0;           // static bytes for each block
   uint32_t most_threads = 0;     // of a block
   uint32_t exact_threads = 0;    // of a block
   uint32_t cluster = 0;          // blocks

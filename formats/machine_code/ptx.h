@@ -1,7 +1,7 @@
-// Ptx: NVIDIA's portable assembly, as far as a launch needs it.
+// Ptx: reads the parts of NVIDIA's portable assembly that a launch needs.
 //
-// Grammar: the PTX ISA, "Directives". Only what stands outside of functions' bodies is understood: .target,
-// and of each .entry its parameters and what it says of threads and clusters.
+// Grammar: the PTX ISA, "Directives". Only text outside function bodies is understood: .target, and the
+// parameters, thread limits and clusters of each .entry.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace rondo {
 // Names view the text, which must outlive it. Safe against any bytes.
 class Ptx {
  public:
-  // Whether a code claims to be PTX and not an ELF image.
+  // Whether a code claims to be PTX, and not an ELF image.
   static bool Is(Span<const uint8_t> code);
-  // `code` ends in its only zero, as NVIDIA's driver takes it. Error: kCorrupt, naming what is wrong.
+  // `code` must end in its only zero, as NVIDIA's driver requires. Error: kCorrupt, naming the fault.
   static Result<Ptx> Read(Span<const uint8_t> code);
 
   int architecture() const { return architecture_; }  // 80: of .target sm_80

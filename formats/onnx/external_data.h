@@ -45,12 +45,12 @@ class MappedFile {
 // The external files of one model. Not thread-safe.
 class ExternalFiles {
  public:
-  // `folder` is the model's own, `allowed` are those that links may lead to besides.
+  // `folder` is the model's own; links may also lead to the `allowed` ones.
   ExternalFiles(std::string folder, std::vector<std::string> allowed)
       : folder_(std::move(folder)), allowed_(std::move(allowed)) {}
 
-  // The file at `location`. kNotFound when it does not exist, kInvalidArgument when it lies elsewhere than
-  // where it may, or is no regular file, kIo when it cannot be read.
+  // The file at `location`. kNotFound when it does not exist, kInvalidArgument when it lies in a forbidden
+  // place or is not a regular file, kIo when it cannot be read.
   Result<std::shared_ptr<const MappedFile>> Open(const std::string& location);
 
  private:
@@ -58,7 +58,8 @@ class ExternalFiles {
 
   std::string folder_;
   std::vector<std::string> allowed_;
-  std::vector<std::string> roots_;  // real paths of folders below which files may lie, once one is asked for
+  std::vector<std::string>
+      roots_;  // real paths of the folders that files may lie below; filled at the first Open
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

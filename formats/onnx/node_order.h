@@ -1,14 +1,14 @@
-// The order of a model's nodes. ONNX asks for a topological one; tools that put nodes at the end of a file
-// (converters to f16 that cast inputs) leave it to whoever reads to find one.
+// The order of a model's nodes. ONNX requires a topological order, but some tools (converters to f16 that
+// cast inputs) append nodes at the end of the file.
 #pragma once
 
 namespace rondo::onnx {
 
 class ModelProto;
 
-// Puts the nodes of every graph and function, those within others included, behind the nodes whose results
-// they or their subgraphs read. Nodes that stand so stay where they are; a node that must come earlier comes
-// right before the first that reads it. Nodes that read one another's results in a circle get some order.
+// Sorts the nodes of every graph and function, nested ones included, behind the nodes whose results they or
+// their subgraphs read. Nodes already in order stay in place; a node that must move comes right before the
+// first node that reads it. Nodes in a cycle get an arbitrary order.
 void SortNodes(ModelProto* model);
 
 }  // namespace rondo::onnx

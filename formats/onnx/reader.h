@@ -1,5 +1,5 @@
-// Reading ONNX model files. Nothing in a file is trusted: a damaged or hostile one gives an error, never
-// a crash, and external data lies where it may (external_data.h).
+// Reads ONNX model files. Nothing in a file is trusted: a damaged or hostile one gives an error, never a
+// crash, and external data must lie in allowed places (external_data.h).
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ struct TensorValue {
   std::shared_ptr<const void> owner;
   // The external file does not exist (only with allow_missing).
   bool missing = false;
-  // Where external data lies, missing or not: the file's location and the first byte in it.
+  // Where external data lies, even if it is missing: the file's location, and the offset of the first byte.
   std::string location;
   uint64_t offset = 0;
 };
 
-// A parsed model file. Immutable but for its cache of mapped files: one thread at a time.
+// A parsed model file. Immutable except for its cache of mapped files, so one thread at a time.
 class Model : public std::enable_shared_from_this<Model> {
  public:
-  // Reads and parses the file at `path`; nodes are in topological order afterwards (node_order.h). kNotFound,
-  // kIo, or kCorrupt when it is no ONNX model. `external_data`: folders that links to external data may lead
-  // to, beside the model's own and its cache's.
+  // Reads and parses the file at `path`, and sorts nodes topologically (node_order.h). kNotFound, kIo, or
+  // kCorrupt when it is not an ONNX model. `external_data`: folders that links to external data may lead to,
+  // besides the model's own and its cache's.
   static Result<std::shared_ptr<Model>> Open(const std::string& path,
                                              const std::vector<std::string>& external_data = {});
-  // Parses a model from memory; external data is looked for in `folder`.
+  // Parses a model from memory; external data is read from `folder`.
   static Result<std::shared_ptr<Model>> Parse(Span<const uint8_t> bytes, const std::string& folder,
                                               const std::vector<std::string>& external_data = {});
   ~Model();
@@ -48,7 +48,7 @@ class Model : public std::enable_shared_from_this<Model> {
   const ModelProto& proto() const { return *proto_; }
   // Of the model file.
   int64_t file_bytes() const { return file_bytes_; }
-  // The opset version that the model imports for `domain` ("" or "ai.onnx" are the same); 0 when none.
+  // The opset version that the model imports for `domain` ("" and "ai.onnx" are the same); 0 when none.
   int64_t OpsetVersion(const std::string& domain) const;
 
   // The elements of a tensor of this model. `allow_missing`: a missing external file is not an error.

@@ -1,5 +1,5 @@
-// Tensors of ONNX messages as plain bytes: types, shapes, and the elements wherever the message keeps
-// them, except external files (reader.h).
+// Tensors of ONNX messages as plain bytes: types, shapes and elements, wherever the message keeps them,
+// except in external files (reader.h).
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ const char* DataTypeName(int data_type);
 
 // The element type of a TensorProto.DataType number; kUnsupported when Rondo has none.
 Result<DType> DTypeOf(int data_type);
-// The same of a stored tensor, which may also be FP8: values of models are only where an operator takes them.
+// The same for a stored tensor, which may also be FP8. Other values of a model are FP8 only where an operator
+// takes them.
 Result<DType> StoredTypeOf(int data_type);
-// Bits of an element of a type that plans have not, and that ports and files have as codes: 8
-// (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ, FLOAT8E8M0), 4 or 2 (the first in the lowest bits of a byte); else 0.
+// Bits of an element of a type that plans do not have and that ports and files hold as codes: 8
+// (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ, FLOAT8E8M0), 4 or 2 (the first in the lowest bits of a byte); otherwise 0.
 int CodeBits(int data_type);
-// The element type and shape of a tensor of `shape` as a port or file has it: of codes bytes, where those are
-// of less than 8 bits without the shape. kUnsupported when Rondo has none.
+// How a port or file holds a tensor of `shape`: its element type and shape. Codes are bytes; codes of less
+// than 8 bits lose the shape. kUnsupported when Rondo has no such type.
 struct PortType {
   DType dtype = DType::kF32;
   Shape shape;

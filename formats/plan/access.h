@@ -1,4 +1,4 @@
-// Where a part's operands reach: the arithmetic that verifier and checker share, overflow-checked.
+// The elements that a part's operands reach: overflow-checked arithmetic for the verifier and the checker.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// No address, guard coordinate or partial sum of one may reach this many elements.
+// The limit, in elements, of any address, guard coordinate or partial sum.
 inline constexpr int64_t kMaxReach = int64_t{1} << 56;
 
 // A set of loops of a part, one bit each.
@@ -23,9 +23,9 @@ struct ElementRange {
   bool empty() const { return first >= end; }
 };
 
-// The least range that holds all elements `operand` may touch: guards clamped to [0, extent) and to
-// what their loops can reach, indirects to [0, extent). False if a number involved passes kMaxReach.
-// Needs strides of the right size and loops >= 1.
+// The smallest range that holds all elements that `operand` may touch: guards are clamped to [0, extent) and
+// to what their loops reach, indirects to [0, extent). False if a number involved exceeds kMaxReach. Needs
+// one stride for each loop and loops >= 1.
 bool Reach(const Part& part, const Operand& operand, ElementRange* out);
 
 // Loops of extent > 1 that the address of `operand` depends on, through strides and guards, and, unless

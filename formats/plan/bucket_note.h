@@ -1,8 +1,8 @@
-// BucketNote: which of a program's dims have room for more than a run gives.
+// BucketNote: which dimensions of a program are upper bounds for what a run gives.
 //
-// Programs of one family are one model with room for different lengths: buckets. The note of each says which
-// lengths it has room for, and which dims of its ports are made of them. It is kept as a text, the source of
-// the buffer of one of the program's inputs: the runtime does not read it, runtime/buckets does.
+// Buckets: the programs of one family are one model compiled for different lengths. Each program's note says
+// which lengths it holds, and which dimensions of its ports depend on them. It is kept as a text, the source
+// of one of the program's input buffers. The runtime does not read it; runtime/buckets does.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace rondo {
 struct BucketLength {
   std::string name;
   int64_t room = 1;   // the most that a run may give
-  std::string input;  // the program's input, i64 [], that takes the length of a run; empty: none does
+  std::string input;  // the program's input, i64 [], that takes the run's length; empty: none does
 };
 
-// A dim whose length in a run is (sum of times * length + plus) / over, rounded down.
+// A dimension that is (sum of times * length + plus) / over in a run, rounded down.
 struct BucketDim {
   struct Term {
     uint32_t length = 0;  // of BucketNote::lengths
@@ -44,7 +44,7 @@ struct BucketNote {
 // `bucket of "main": "sequence" up to 64 by "length of sequence"; in "ids" 1 = 1*0; out ...`. No name may
 // hold a quotation mark.
 std::string TextOf(const BucketNote& note);
-// None where `source` is no such text.
+// No value if `source` is another text.
 std::optional<BucketNote> ParseBucketNote(std::string_view source);
 
 }  // namespace rondo

@@ -1,9 +1,9 @@
-// Copies: steps of a plan that move bytes without computing anything, and why each has to. And why a donated
-// input is nobody else's memory.
+// Copies: steps of a plan that only move bytes, and the reason for each. Also the reasons why donated inputs
+// were not reused.
 //
-// Why is a text of the plan that nothing refers to, as `value "NAME" of Op "node"` is: PlanData::sources says
-// `copy in step 3 of "main": REASON`, `donated input "x" of "main": REASON`. For the compiler, which writes
-// it, and tools; the runtime passes over it.
+// Reasons are texts of the plan that nothing refers to: PlanData::sources has `copy in step 3 of "main":
+// REASON`, `donated input "x" of "main": REASON`. The compiler writes them for tools; the runtime ignores
+// them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace rondo {
 
-// Whether a part of a kernel only moves elements, from and to places that no index decides.
+// Whether a part of a kernel only moves elements, none of them through an index from data.
 inline bool OnlyMoves(const Part& part) {
   const auto moves = [](const TapeInst& inst) {
     return inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
@@ -25,7 +25,7 @@ inline bool OnlyMoves(const Part& part) {
          std::all_of(part.operands.begin(), part.operands.end(), fixed);
 }
 
-// What stands before the reason.
+// The text before a reason.
 inline std::string CopyInStep(std::string_view program, uint32_t step) {
   return "copy in step " + std::to_string(step) + " of \"" + std::string(program) + "\": ";
 }
@@ -34,7 +34,7 @@ inline std::string DonatedInput(std::string_view program, std::string_view input
   return "donated input \"" + std::string(input) + "\" of \"" + std::string(program) + "\": ";
 }
 
-// What the plan's text that begins so goes on with; "" if there is none.
+// The rest of the plan's text that starts with `begins`; "" if there is none.
 inline std::string_view ReasonAfter(const PlanData& plan, const std::string& begins) {
   for (std::string_view source : plan.sources) {
     if (source.substr(0, begins.size()) == begins) return source.substr(begins.size());
@@ -47,8 +47,8 @@ inline std::string_view WhyCopied(const PlanData& plan, const Program& program, 
   return ReasonAfter(plan, CopyInStep(program.name, step));
 }
 
-// Why nothing lies in the memory of input `input` of `program`, which was donated; "" if something does, or
-// it was not.
+// Why no buffer uses the memory of the donated input `input` of `program`; "" if one does, or if the input
+// was not donated.
 inline std::string_view WhyKept(const PlanData& plan, const Program& program, std::string_view input) {
   return ReasonAfter(plan, DonatedInput(program.name, input));
 }

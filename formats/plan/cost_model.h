@@ -1,6 +1,6 @@
-// CostModel: how long steps take, by estimate: what schedules of collectives are compared with, and what
-// tools show of a plan. A function of the kind of target, the number of devices and what was measured, and so
-// the same for every device of a plan.
+// CostModel: estimates of how long steps take, for scheduling collectives and for tools that show a plan. It
+// depends only on the kind of target, the number of devices and what was measured, so it is the same for
+// every device of a plan.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ inline constexpr size_t kSkeletons = 5;
 
 // How fast a machine is. A plain value; microseconds, and bytes and operations a microsecond.
 struct MachineRates {
-  double run = 0;                  // the start and the end of a run, besides its kernels
-  double starts[kSkeletons] = {};  // the same of a kernel, by the Skeleton of its most expensive part
+  double run = 0;                  // starting and ending a run, besides its kernels
+  double starts[kSkeletons] = {};  // the same for a kernel, by the Skeleton of its most expensive part
   double read = 1, written = 1;    // bytes from and to memory
-  double narrow = 1;               // operations, of factors of 16 bits
-  double wide = 1;                 // of others
+  double narrow = 1;               // operations on inputs of 16 bits
+  double wide = 1;                 // other operations
 };
 
 // A plain value; all times in microseconds.
@@ -31,34 +31,33 @@ struct CostModel {
   MachineRates machine;
   Span<const AllReduceTime> all_reduces;  // ascending in bytes
   uint32_t devices = 1;                   // of the program
-  double taken = 0;                       // of the multiprocessors, by a collective beside compute
-  // Collectives where kernels over peer memory do them, up to the bytes of the last row; empty: there are
-  // none.
+  double taken = 0;  // fraction of the multiprocessors that a collective takes from compute beside it
+  // The collectives that kernels over peer memory do, up to the bytes of the last row; empty: none.
   Span<const AllReduceTime> small = {};
-  // What is known better than by all of the above; null: nothing.
+  // Measurements, which come before all of the above; null: none.
   std::shared_ptr<const MeasuredTimes> measured = nullptr;
-  // What the compiler estimated of kernels by how each is computed, where a plan says so; null: nothing.
+  // The compiler's estimates for kernels, by the way each is computed, if a plan has them; null: none.
   std::shared_ptr<const KernelTimes> estimated = nullptr;
 
-  // One launch of `kernel`, or, if that is null, of what moves the bytes of `traffic`. As measured, or else
-  // what memory takes for its bytes, or `estimate` (of 0, what `estimated` has of it), whichever is more. Of
-  // a kernel without an estimate: by its operations.
+  // One launch of `kernel`, or of a copy of `traffic`'s bytes if that is null. The measured time, if there is
+  // one. Otherwise the larger of the memory time of its bytes and `estimate` (0: that of `estimated`); for a
+  // kernel without an estimate, the time of its operations counts.
   double KernelTime(const Kernel* kernel, const Traffic& traffic, double estimate = 0) const;
   // A collective with SyncPoint::bytes of `bytes` among `ranks` devices (0: all of the program), alone on the
-  // box. As measured among so many, or else by the table: between its sizes and numbers of devices in
-  // proportion; others move half of what an all-reduce of the whole does.
+  // machine. The time measured among that many, if there is one. Otherwise interpolated from the table; ops
+  // other than all-reduce move half of what an all-reduce moves.
   double CollectiveTime(CollectiveOp op, int64_t bytes, size_t ranks) const;
-  // Whether that is from a measurement.
+  // Whether that time was measured.
   bool IsMeasured(const Kernel& kernel) const;
   bool IsMeasured(CollectiveOp op, int64_t bytes, size_t ranks) const;
 };
 
-enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are quicker
+enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are faster
 
-// Measured on H200 (kernels: what starting and ending, bytes and operations cost as
-// compiler/codegen/cuda/gpu_table.h has it; bytes as matmuls of few rows read them; collectives: NCCL 2.28 in
-// graphs, and one-shot kernels over peer memory); other GPUs are taken for one. The host: one core of a
-// server, collectives by a thread of each device.
+// Measured on H200; other GPUs are assumed to be like it. Kernels: the costs of starting and ending, of bytes
+// and of operations as in compiler/codegen/cuda/gpu_table.h; bytes as matmuls of few rows read them.
+// Collectives: NCCL 2.28 in graphs, and one-shot kernels over peer memory. The host: one core of a server,
+// and collectives by one thread for each device.
 CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kNccl);
 
 }  // namespace rondo

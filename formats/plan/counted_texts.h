@@ -1,15 +1,15 @@
-// plan_generated.h, with the texts of a plan counted by the flatbuffers verifier as tables are.
+// plan_generated.h, changed so that the flatbuffers verifier counts a plan's texts as it counts tables.
 //
-// The verifier bounds how many tables it looks at, those that are shared once for each reference. Texts it
-// does not count: many references to tables that share one long vector of texts would take time that grows
-// with the square of the file. Include this instead of plan_generated.h where a file is verified.
+// The verifier limits how many tables it visits, and counts shared ones once for each reference. It does not
+// count texts: many references to tables that share one long vector of texts would take time quadratic in the
+// file's size. Include this instead of plan_generated.h where a file is verified.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
 
 namespace rondo {
 
-// A vector of texts, whose Verify spends one of the verifier's tables for each.
+// A vector of texts whose Verify counts each text as one table.
 struct CountedTexts {
   bool Verify(flatbuffers::Verifier& verifier) const {
     const auto& texts =
@@ -24,7 +24,7 @@ struct CountedTexts {
 
 }  // namespace rondo
 
-// What the generated code calls for each such vector, having verified its bounds.
+// The generated code calls this for each such vector, after verifying its bounds.
 #define VerifyVectorOfStrings(texts) VerifyTable(reinterpret_cast<const rondo::CountedTexts*>(texts))
 #include "formats/plan/plan_generated.h"
 #undef VerifyVectorOfStrings

@@ -1,5 +1,5 @@
-// Which elements an operand touches, one by one, with the indices that memory holds: what a run does, where
-// access.h says what it may do.
+// The elements that an operand really touches in a run, one by one, using the indices in memory. access.h has
+// the elements that it may touch.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ void ForEachElement(const Part& part, uint16_t index, const Load& load, const Vi
     for (size_t l = 0; l < count; ++l) offset += strides[loops[l]] * point[loops[l]];
     return offset;
   };
-  // The element at the point; false if there is none.
+  // The element at the point; false if it does not exist.
   const auto locate = [&](const Operand& of, int64_t* at) {
     *at = sum(of.offset, of.strides);
     for (const Guard& guard : of.guards) {

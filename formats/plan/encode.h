@@ -1,4 +1,4 @@
-// From PlanData to the bytes of the flatbuffers section.
+// Encodes PlanData as the bytes of the flatbuffers section.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace rondo {
 
-// Where the next code of the machine code section begins, when the last one ends at byte `end` of it: the
-// section holds the codes of all modules in their order.
+// Where the next code begins in the machine code section, if the last one ends at byte `end`. The section
+// holds the codes of all modules in order.
 constexpr uint64_t NextCode(uint64_t end) { return (end + 63) / 64 * 64; }
 
-// The same plan gives the same bytes. Machine code is left to its section. Error: kInvalidArgument if it is
-// too large for the section.
+// The same plan gives the same bytes. Machine code goes into its own section, not here. Error:
+// kInvalidArgument if the plan is too large for the section.
 Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out);
 
 }  // namespace rondo

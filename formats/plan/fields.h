@@ -1,7 +1,8 @@
-// Fields: what each table and struct of plan.fbs holds, once for whoever encodes and decodes plain data.
+// Fields: the members of each table and struct of plan.fbs, in one list for encoding and decoding.
 //
-// Fields(x) is a tuple of references to members of `x` in the order of the schema's fields, which may have
-// more at the end (a step's strides). A new field is one in the schema, one in the struct, and one here.
+// Fields(x) is a tuple of references to members of `x` in the order of the schema's fields; the schema may
+// have more at the end (a step's strides). A new field needs an entry in the schema, one in the struct, and
+// one here.
 #pragma once
 
 #include <tuple>

@@ -8,9 +8,9 @@
 //   ...   weights section, at a multiple of 4096, unless the weights have a file of their own:
 //         WeightsHeader, zeros up to 4096, weights
 //
-// Minor versions add sections and fields that older readers may overlook; a major version changes what
-// is there. Sections of unknown kinds are skipped. A field that older readers must not overlook comes with a
-// value that they refuse, of an enum they know (kSyntheticRuns in decode.h).
+// A minor version adds sections and fields that older readers may ignore; a major version changes existing
+// ones. Sections of unknown kinds are skipped. A field that older readers must not ignore comes with an enum
+// value that they refuse (kSyntheticRuns in decode.h).
 #pragma once
 
 #include <bit>
@@ -36,7 +36,7 @@ inline constexpr uint64_t kMaxCodeBytes = uint64_t{1} << 30;
 enum class SectionKind : uint32_t {
   kFlatbuffer = 1,
   kWeights = 2,      // in this file
-  kWeightsFile = 3,  // in a file of their own: offset is where they begin in that file
+  kWeightsFile = 3,  // in a separate file, at `offset`
   kMachineCode = 4,
 };
 

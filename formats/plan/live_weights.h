@@ -1,9 +1,9 @@
-// Live weights: constants of a plan whose values may be exchanged (compile --live-weights).
+// Live weights: constants of a plan whose values may be replaced (compile --live-weights).
 //
-// The compiler has not looked at them: each is an initializer of the model in its order, or a device's share
-// of one, in its own type or rounded to f16 or bf16. So other values for an initializer need no compiler, and
-// give the plan that it would make of them. What it did look at (scalars, shapes, whole numbers) is in the
-// plan as a digest: a model in which that is another is another plan.
+// The compiler has not used their values. Each is a whole initializer of the model, in its own element order
+// and in its own type or rounded to f16 or bf16. So new values need no compilation, and give the plan that
+// the compiler would make of them. Values that the compiler did use (scalars, shapes, integers) are in the
+// plan as digests; a model in which they differ needs another plan.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@
 
 namespace rondo {
 
-// Which initializers are: floats of more elements than anything has that describes a shape.
+// Which initializers are live: floats with more elements than anything that describes a shape.
 constexpr bool IsLiveWeight(DType dtype, const Shape& shape) {
   return IsFloat(dtype) && !IsFp8(dtype) && shape.elements() > kMaxRank;
 }
 
-// Buffer::synthetic_key of one, by the initializer's name.
+// Buffer::synthetic_key of a live weight, from the initializer's name.
 constexpr uint64_t LiveWeightKey(std::string_view name) { return SyntheticKey(0x6c697665, name); }
 
 // The element of the initializer `name` at which what has this key begins: beyond kMostElements where it is
@@ -69,7 +69,7 @@ struct WeightValue {
 Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWeight& weight,
                                           const Buffer& buffer, std::vector<uint8_t>* room);
 
-// One of the others, as a text among PlanData::sources.
+// The note of a weight that is not live, for PlanData::sources.
 std::string FixedWeightNote(const WeightValue& value);
 // OK if the plan was compiled with this value; kInvalidArgument if with another, or if it has no such weight.
 Status CheckFixedWeight(const PlanData& plan, const WeightValue& value);

@@ -1,6 +1,6 @@
-// MeasuredTimes: how long kernels and collectives take, as measured on one machine: what the cost model takes
-// in place of its table wherever it is known. A plan that was compiled with them keeps those that concern it
-// as texts among its sources, which nothing refers to, so that tools estimate what its compiler did.
+// MeasuredTimes: times of kernels and collectives, measured on one machine. The cost model prefers them to
+// its table. A plan that was compiled with them keeps the ones that concern it as texts among its sources,
+// which nothing refers to, so that tools estimate like the compiler.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace rondo {
 inline constexpr double kLeastMeasured = 1e-3, kMostMeasured = 1e9;
 double ToThousandths(double microseconds);
 
-// Of a launch, by KernelDigest (formats/machine_code).
+// Times of launches, by KernelDigest (formats/machine_code).
 using KernelTimes = std::map<uint64_t, double>;
 
-// A line through times by bytes: a message of none, and how much more goes in a microsecond.
+// A line through times by bytes.
 struct LatencyAndRate {
-  double latency = 0;  // microseconds
+  double latency = 0;  // microseconds for a message of 0 bytes
   double rate = 0;     // bytes a microsecond; infinite where more bytes take no longer
 };
 
@@ -36,11 +36,10 @@ struct MeasuredCollective {
   bool small = false;  // by kernels over peer memory, not by NCCL (or the host's threads)
   std::map<uint64_t, double> microseconds = {};  // by SyncPoint::bytes
 
-  // The line that all times are closest to, by the squares of their relative errors. Of one time: its
-  // latency.
+  // The line with the smallest squared relative errors. For a single time: its latency.
   LatencyAndRate Fit() const;
-  // In proportion between two sizes that were measured; of less than the smallest what that takes; up to four
-  // times the largest at the rate of Fit. None beyond.
+  // Interpolates linearly between two measured sizes. Below the smallest: its time. Up to four times the
+  // largest: at the rate of Fit. No value beyond.
   std::optional<double> Of(uint64_t bytes) const;
 };
 
@@ -51,25 +50,25 @@ struct MeasuredTimes {
 
   std::optional<double> OfKernel(const Kernel& kernel) const;
   std::optional<double> OfCollective(CollectiveOp op, uint64_t bytes, size_t ranks, bool small) const;
-  // The largest size up to which kernels over peer memory take less than NCCL; 0: none. Nothing where not
+  // The largest size up to which kernels over peer memory are faster than NCCL; 0: never. No value unless
   // both were measured.
   std::optional<uint64_t> SmallUpTo(CollectiveOp op, size_t ranks) const;
-  // The part that kernels and sync points of `plan` may ask for.
+  // The measurements that concern the kernels and sync points of `plan`.
   MeasuredTimes ThoseOf(const PlanData& plan) const;
 };
 
 // The notes of a plan: `times from profile "..."`, `measured kernel 00f3a1...: 12.340 us`, `measured
 // all-reduce among 2 by small kernels: 4096 bytes 3.900 us, ...`.
 std::vector<std::string> TextsOf(const MeasuredTimes& times);
-// None where no source says which profile. Texts that are no such notes, or hold what cannot be, are passed
-// over.
+// No value if no source names a profile. Ignores texts that are not such notes, and notes with impossible
+// values.
 std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sources);
 
-// The same of what the compiler estimated of kernels, by how each is computed: `estimated kernel 00f3a1...:
+// The same for the compiler's estimates of kernels, by the way each is computed: `estimated kernel 00f3a1...:
 // 12.340 us`.
 std::vector<std::string> TextsOfEstimates(const KernelTimes& times);
 KernelTimes ParseEstimates(Span<const std::string_view> sources);
-// Microseconds; 0: not among them.
+// Microseconds; 0: unknown.
 double TimeOf(const KernelTimes& times, const Kernel& kernel);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// Texts among a plan's sources (PlanData::sources) of ONNX nodes that no step names: `view Op "node"`.
+// Notes among a plan's sources (PlanData::sources) about ONNX nodes that no step names: `view Op "node"`.
 // Nothing refers to them.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace rondo::plan {
 
-// In order: the first that holds of any part of a node holds of it.
+// In order of priority: the first fate that holds for any part of a node is the node's.
 enum class NodeFate { kRuns, kJoined, kConstant, kView, kGone, kKnown, kUnneeded };
 
 struct NodeFateRow {
   NodeFate fate;
-  std::string_view word;      // of the text
+  std::string_view word;      // first word of the text
   std::string_view sentence;  // for people, after the node's name
 };
 inline constexpr NodeFateRow kNodeFates[] = {
@@ -33,7 +33,7 @@ inline std::string TextOf(NodeFate fate, const std::string& label) {
   return label;
 }
 
-// The row of a text, and `*label` then; null if it is none.
+// The row of a text, with its `*label`; null if it is another text.
 inline const NodeFateRow* ReadNodeFate(std::string_view text, std::string_view* label) {
   for (const NodeFateRow& row : kNodeFates) {
     if (!text.starts_with(row.word) || text.size() <= row.word.size() || text[row.word.size()] != ' ')

@@ -1,4 +1,4 @@
-// NoteReader: notes among a plan's sources, read back piece by piece. Texts of plans may be anything.
+// NoteReader: parses notes among a plan's sources piece by piece. Texts of plans may be anything.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// Reads a text from its beginning to its end; the first piece that is not there makes it not ok, for good.
+// Reads a text from start to end. After the first missing piece, ok() stays false.
 class NoteReader {
  public:
   explicit NoteReader(std::string_view text) : text_(text) {}
@@ -29,7 +29,7 @@ class NoteReader {
     text_.remove_prefix(words.size());
     return true;
   }
-  // Up to `words`, which end it.
+  // Reads up to `words`, and skips them.
   void Until(std::string_view words, std::string* text) {
     const size_t end = text_.find(words);
     ok_ = ok_ && end != text_.npos;

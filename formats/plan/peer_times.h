@@ -1,5 +1,4 @@
-// PeerTimesOf: how long devices wait for one another, by estimate: stages of a pipeline, and whoever else
-// comes to a collective late.
+// PeerTimesOf: estimates how long devices wait for one another, in pipeline stages and at collectives.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +16,25 @@ struct TimedDevice {
   std::vector<std::vector<uint32_t>> groups;  // by collective: its devices
 };
 
-// By device: the first whose steps and order are the same.
+// For each device: the index of the first device with the same steps and order.
 std::vector<size_t> KindsOf(const std::vector<TimedDevice>& devices);
 
-// Who meets whom at which collective: the n-th collective of a group is the same one on each of its devices.
-// Devices that are alike do not wait for one another: one that becomes quicker, or slower, takes those like
-// it along. An immutable value; holds for the devices it is made of in whatever order they run their steps,
-// as long as those alike run them in the same.
+// Which devices meet at which collective. The n-th collective of a group is the same one on each of its
+// devices. Devices of one kind do not wait for one another, since a change on one is a change on all.
+// Immutable; stays valid when the devices reorder their steps, as long as devices of one kind keep the same
+// order.
 class Meetings {
  public:
   explicit Meetings(const std::vector<TimedDevice>& devices);
 
-  bool any() const { return any_; }  // somebody may wait
-  // By device; empty where nobody waits, or where devices wait for one another in a circle.
+  bool any() const { return any_; }  // some device may wait
+  // By device; empty where no device waits, or where devices wait for one another in a cycle.
   std::vector<PeerTimes> Times(const std::vector<TimedDevice>& devices) const;
-  // When all devices are done.
+  // The time at which all devices are done.
   double EndOfRun(const std::vector<TimedDevice>& devices) const;
 
  private:
-  // A collective as a device has it.
+  // One device's end of a collective.
   struct Place {
     size_t device, collective;
   };

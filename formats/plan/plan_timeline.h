@@ -1,4 +1,4 @@
-// TimelineOf: when each step of a plan's program runs, by estimate: what its compiler counted on.
+// TimelineOf: estimates when each step of a plan's program runs, as its compiler did.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct PlannedCollective {
 
 // Microseconds from the start of the run.
 struct ProgramTimeline {
-  // By step: of a launch, copy or call, of all its rounds; of a collective's start both when it is enqueued;
-  // of a wait, from when its stream stands still to when the collective is over.
+  // By step. A launch, copy or call: over all its rounds. A collective's start: both are the time at which it
+  // is enqueued. A wait: from when its stream stops until the collective is over.
   std::vector<double> begins, ends;
   std::vector<PlannedCollective> collectives;  // by device, in the order in which they start there
   double end = 0;                              // on all devices
 };
 
-// What the compiler took the devices of the plan's target for, with what it knew from a profile.
+// The cost model that the compiler used for the plan's target, with its measurements from a profile.
 CostModel CostModelOf(const PlanData& plan);
-// Of one round of its loop; of a collective's start what the collective takes, of its wait nothing.
+// Time of one round of the step. A collective's start counts the collective, its wait 0.
 double StepTime(const CostModel& costs, const PlanData& plan, const Program& program, uint32_t step);
 
-// Where a plan's estimates come from.
+// The origin of a plan's estimates.
 struct EstimateOrigins {
   std::string profile;  // empty: the table alone
   size_t kernels = 0, measured_kernels = 0;
@@ -42,9 +42,9 @@ struct EstimateOrigins {
 };
 EstimateOrigins OriginsOf(const CostModel& costs, const PlanData& plan);
 
-// `plan` is one that VerifyPlan accepts.
+// `plan` must pass VerifyPlan.
 ProgramTimeline TimelineOf(const PlanData& plan, const Program& program);
-// The same if steps take `times`, by step, as StepTime has them.
+// The same with given `times` for each step (see StepTime).
 ProgramTimeline TimelineOf(const CostModel& costs, const Program& program, const std::vector<double>& times);
 
 }  // namespace rondo

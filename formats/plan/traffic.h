@@ -1,4 +1,4 @@
-// How much memory a step touches, and how much it computes, from the contracts of its kernel alone.
+// The memory that a step touches, and the operations it computes, from its kernel's contracts alone.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ struct Traffic {
 };
 
 // Distinct bytes that `step` reads and writes: elements that several iteration points, operands or parts
-// touch count once. Exact for nests of dense loops; an upper bound where an index comes from data (each value
-// of the index counts as a different place) and where strides interleave. Never more than what is bound.
+// touch count once. Exact for nests of dense loops. An upper bound where an index comes from data (each value
+// of the index counts as another place) and where strides interleave. Never more than the bound memory.
 Traffic StepTraffic(const PlanData& plan, const Step& step);
 // The same of a launch of `kernel` with parameters bound to memory of `bound` bytes each.
 Traffic KernelTraffic(const Kernel& kernel, Span<const uint64_t> bound);
 // The same of a call of `op`.
 Traffic CallTraffic(const CustomOp& op);
 
-// What step `step` of `program` reads and writes in a run: in a loop, the sum over its rounds.
+// What step `step` of `program` reads and writes in a run; in a loop, the sum over all rounds.
 inline Traffic RunTraffic(const PlanData& plan, const Program& program, uint32_t step) {
   Traffic traffic = StepTraffic(plan, program.steps[step]);
   for (uint64_t* sum : {&traffic.read, &traffic.written, &traffic.operations})

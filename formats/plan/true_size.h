@@ -1,8 +1,8 @@
-// Outputs whose size data decide: such an output has room for the most that there can be, what is there comes
-// first along one dim, zeros behind it, and another output, i64 [], says how much that is.
+// Outputs with a size that depends on data. Such an output is as large as it can ever be. The actual elements
+// come first along one dimension, followed by zeros. Another output, i64 [], gives their number.
 //
-// The two belong together by name: `detections` of shape [300, 6] and `detections.size0`, which is its size
-// along dim 0.
+// The two belong together by name: `detections` of shape [300, 6] and `detections.size0`, its size along
+// dimension 0.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace rondo {
 
-// The name of the output that says how long dim `dim` of output `name` is in a run.
+// The name of the output that gives the actual size of dimension `dim` of output `name`.
 inline std::string SizeOutputName(std::string_view name, uint32_t dim) {
   return std::string(name) + ".size" + std::to_string(dim);
 }
 
-// Which output of `program` says how long a dim of output `output` is; none if its shape is that of the plan.
+// The size output of an output of `program`; no value if its shape is the plan's.
 struct TrueSize {
   uint32_t dim = 0;
   uint32_t by = 0;  // into Program::outputs

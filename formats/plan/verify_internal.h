@@ -17,18 +17,18 @@ namespace rondo::plan {
 // Parts, operands and tapes of one kernel.
 Status VerifyKernel(const Kernel& kernel, Work& work);
 
-// What a tape may do where it stands.
+// What a tape may do in its place.
 enum TapeUse : uint32_t {
   kMayStore = 1,
   kMayYield = 2,
   kMayReadAcc = 4,
   kMayUseScalars = 8,
   kMaySetScalars = 16,
-  kMayReduce = 32,  // and use kept rows
+  kMayReduce = 32,  // also allows kept rows
   kMayCombine = 64,
 };
 
-// Row scalars and kept rows that earlier tapes of a row have set, and with which type.
+// Row scalars and kept rows that earlier tapes of a row have set, and their types.
 struct RowState {
   static constexpr int8_t kUnset = -1;
   int8_t scalars[kMaxSlots];
@@ -38,7 +38,7 @@ struct RowState {
   }
 };
 
-// Loops that an operand's address depends on: its own, and through the operands of its indirects.
+// Loops that an operand's address depends on: directly, and through the operands of its indirects.
 struct OperandLoops {
   LoopMask affine, indexed;
 };
@@ -50,10 +50,10 @@ struct TapePlace {
   const OperandLoops* operands = nullptr;  // one an operand of the part
 };
 
-// One tape. Brings `row` up to what holds after it.
+// Verifies one tape, and updates `row` with what it sets.
 Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row);
 
-// The address of operand `index` depends on no loop outside `loops`.
+// Checks that the address of operand `index` depends on no loop outside `loops`.
 Status VerifyLoopsOf(const OperandLoops* operands, size_t index, LoopMask loops);
 
 // The binaries of a module, then those of its alternatives, under one count.
@@ -68,46 +68,46 @@ inline size_t KernelOfBinary(const CodeModule& module, size_t i) {
   return i < module.binaries.size() ? i : module.alternatives[i - module.binaries.size()].kernel;
 }
 
-// The binaries that a library computes: they touch what their kernels' contracts say, no more. Kernels have
-// been verified.
+// Library matmuls: each touches exactly what its kernel's contract says. Kernels have been verified.
 struct KernelRanges;
 Status VerifyMatmuls(const PlanData& plan, const KernelRanges& ranges, Work& work);
 
 // The table of custom ops.
 Status VerifyCustomOps(const PlanData& plan);
-// The step, whose bindings are in bounds, binds each aliased output of `op` where its input is.
+// Checks that the step, whose bindings are in bounds, binds each aliased output of `op` to its input's
+// memory.
 Status VerifyAliasedBindings(const PlanData& plan, const CustomOp& op, const Step& step);
 
-// Steps, partitions, ports, sync points of program `index`. Buffers and kernels have been verified, and
-// `ranges` has, for each parameter of kernel k from first_range[k] on, the bytes it may touch.
+// Steps, partitions, ports and sync points of program `index`. Buffers and kernels have been verified;
+// `ranges` has the bytes that each parameter of kernel k may touch, from first_range[k] on.
 struct ByteRange {
   int64_t first = 0, end = 0;  // first == end: nothing
-  uint32_t element = 0;        // greatest size of what is accessed at once, bytes; 0: no operand uses it
-  bool constant = false;       // code relies on its being a constant
+  uint32_t element = 0;        // bytes of the largest single access; 0: no operand uses the parameter
+  bool constant = false;       // code assumes that it is a constant
 };
 struct KernelRanges {
   Span<const uint32_t> first_range;
   Span<ByteRange> ranges;
   Span<const Need> needs;  // one a kernel
-  // One a kernel: two parameters that may not share memory, though the contract lets them. Both 0: none.
+  // For each kernel: two parameters that may not share memory, though the contract allows it. Both 0: none.
   struct Apart {
     uint16_t a = 0, b = 0;
   };
   Span<Apart> apart;
 };
-// The blocks, reliance and tensor maps of the kernels' binaries: boxes that TMA can cut, from
-// memory that the kernel may touch. `ranges` becomes what the binaries rely on, too.
+// Blocks, assumptions and tensor maps of the kernels' binaries; boxes must be valid for TMA, within memory
+// that the kernel may touch. Adds the binaries' assumptions to `ranges`.
 Status VerifyBinaries(const PlanData& plan, const KernelRanges& ranges);
 
-// `named` has one flag a buffer, set for those that a port names.
+// `named` has one flag for each buffer, set for those that a port names.
 Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
                      Arena& scratch);
 
-// Collectives of a program whose steps and partitions have been verified: who takes part in which, in which
-// order; certificates; and that no device waits for ever, for a collective or for another device's step.
+// Collectives of a program whose steps and partitions have been verified: participants, order and
+// certificates. Also checks that no device waits for ever, for a collective or for another device's step.
 Status VerifyCollectives(const PlanData& plan, const Program& program, Arena& scratch);
 
-// All names are given and no two are the same.
+// Checks that no name is empty and no two are equal.
 Status VerifyNames(Span<std::string_view> names, const char* what, Arena& scratch);
 
 // `status` with "step N (SOURCE)" in front and the source recorded, where known.

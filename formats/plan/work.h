@@ -7,12 +7,12 @@
 
 namespace rondo {
 
-// Whatever can take more than a few steps for each byte of a plan spends them here, where it is done: one for
-// each nanosecond or so.
+// Everything that can take more than a few steps for each byte of a plan spends them here as it does them:
+// about one for each nanosecond.
 class Work {
  public:
-  // In proportion to what the plan takes in memory, and so, by the decoder's limit, to the size of its file:
-  // less than a second for each megabyte of it.
+  // The budget is proportional to the plan's size in memory, and so, by the decoder's limit, to its file's
+  // size: less than a second for each megabyte.
   explicit Work(const PlanData& plan);
   bool Spend(uint64_t amount) { return amount <= left_ ? (left_ -= amount, true) : (left_ = 0, false); }
   bool over() const { return left_ == 0; }

@@ -1,4 +1,4 @@
-// Tensor: one named array in host memory, as test cases and the rondo command exchange it with files.
+// Tensor: one named array in host memory, for test cases and files of the rondo command.
 //
 // A plain value that owns its bytes (row-major, little-endian). Not used by the runtime.
 #pragma once
@@ -20,14 +20,14 @@ struct Tensor {
   std::vector<uint8_t> bytes;  // shape.elements() * ByteSize(dtype)
 };
 
-// The bytes that `dims` elements of `dtype` take. kCorrupt for a negative extent, more than kMaxRank extents,
-// or a product that does not fit an int64; `shape` gets the extents.
+// The bytes of a tensor of `dims` elements of `dtype`. kCorrupt for a negative extent, more than kMaxRank
+// extents, or a product that does not fit an int64; `shape` gets the extents.
 Result<int64_t> CheckedBytes(DType dtype, const std::vector<int64_t>& dims, Shape* shape);
 
 // Element `index` (below shape.elements(), unchecked) as a double; 64-bit integers are rounded.
 double ElementAsDouble(const Tensor& tensor, int64_t index);
 
-// How two tensors of the same shape differ, as numpy.allclose(got, want) counts: an element agrees when
+// Differences of two tensors of the same shape, as numpy.allclose(got, want) counts: an element agrees when
 // |got - want| <= atol + rtol * |want|, when both are NaN, or when both are the same infinity.
 struct Comparison {
   int64_t mismatches = 0;
@@ -40,8 +40,8 @@ Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, d
 
 // Reads by the file's extension: .npy or .pb (a TensorProto).
 Result<Tensor> ReadTensor(const std::string& path);
-// Writes by the file's extension, over nothing but a tensor of that format (core/files.h). bf16 has no .npy
-// type: it is written as uint16 ("<u2") bit patterns.
+// Writes by the file's extension; an existing file is replaced only if it is a tensor of that format
+// (core/files.h). bf16 has no .npy type: it is written as uint16 ("<u2") bit patterns.
 Status WriteTensor(const Tensor& tensor, const std::string& path);
 
 }  // namespace rondo

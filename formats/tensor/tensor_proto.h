@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// Reads raw_data and the typed fields (f16, bf16, bool and small integers travel in int32_data). kCorrupt
-// when the data does not fit the shape. Types that plans have not are bytes of codes (onnx::PortTypeOf).
+// Reads raw_data and the typed fields (f16, bf16, bool and small integers are in int32_data). kCorrupt when
+// the data does not fit the shape. Types that plans do not have become bytes of codes (onnx::PortTypeOf).
 // kUnsupported for other element types and for external data.
 Result<Tensor> ParseTensorProto(const std::vector<uint8_t>& file);
 

@@ -1,7 +1,7 @@
-// BucketFamily: the programs of a plan that are one model with room for different lengths, and which of them
-// holds tensors of given shapes.
+// BucketFamily: the programs of a plan that are one model compiled for several sizes, and the choice of the
+// program that holds tensors of given shapes.
 //
-// Made once for a plan (FamiliesOf), immutable afterwards: any thread may use it at once. Choosing a program
+// Made once for a plan (FamiliesOf) and immutable afterwards, so any thread may use it. Choosing a program
 // allocates nothing.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace rondo {
 
-// The lengths of one family that a run may have, at most.
+// The most lengths that a family may have.
 inline constexpr size_t kMostLengths = 8;
 
 // A port of a program as it is in the plan.
@@ -39,7 +39,7 @@ struct BucketProgram {
   std::vector<BucketPort> inputs, outputs;
 };
 
-// What one caller gives to a run of several, and takes from it.
+// The inputs and outputs of one caller in a run that serves several.
 struct BucketPart {
   Span<const Input> inputs;
   Span<const Output> outputs;
@@ -48,54 +48,55 @@ inline constexpr size_t kMostParts = 256;
 
 class BucketFamily {
  public:
-  // Which bucket a run takes, and its lengths.
+  // The bucket of a run, and the run's lengths.
   struct Choice {
     uint32_t bucket = 0;  // of buckets()
     int64_t lengths[kMostLengths] = {};
   };
 
-  // A port's dims that are made of lengths.
+  // A port whose dimensions depend on lengths.
   struct PaddedPort {
     BucketPort plan;  // its shape is the bucket's
     std::vector<BucketDim> dims;
-    uint32_t index = 0;       // in the program
-    uint32_t length = kNone;  // an input that takes this length, which nobody gives; behind all others
+    uint32_t index = 0;  // in the program
+    uint32_t length =
+        kNone;  // for an input that takes the value of this length: no caller gives it; behind all others
 
     bool padded() const { return !dims.empty(); }
-    // In a run.
+    // The shape in a run.
     Shape ShapeOf(const Choice& choice) const;
   };
   struct Bucket {
     uint32_t program = 0;
-    std::vector<int64_t> rooms;               // by length
-    std::vector<PaddedPort> inputs, outputs;  // those that are given in the same order in all buckets
+    std::vector<int64_t> rooms;               // how much the bucket holds of each length
+    std::vector<PaddedPort> inputs, outputs;  // the ports that callers give, in the same order in all buckets
   };
 
-  // kCorrupt where the programs' notes contradict their ports or one another.
+  // kCorrupt if the programs' notes contradict their ports or one another.
   static Result<BucketFamily> Make(std::vector<BucketProgram> programs);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& lengths() const { return lengths_; }
-  const std::vector<Bucket>& buckets() const { return buckets_; }  // the least first
+  const std::vector<Bucket>& buckets() const { return buckets_; }  // smallest first
   const Bucket& bucket(const Choice& choice) const { return buckets_[choice.bucket]; }
 
-  // The least bucket for inputs of these shapes (what they hold is not looked at); states need not be among
-  // them. kInvalidArgument for shapes that fit none, or do not fit together; kNotFound for a name that no
-  // input has. Allocates nothing unless it fails.
+  // The smallest bucket for inputs of these shapes (their data is not read); states may be left out.
+  // kInvalidArgument for shapes that fit no bucket or contradict one another; kNotFound for an unknown input
+  // name. Allocates nothing unless it fails.
   Result<Choice> Choose(Span<const Input> inputs) const;
-  // The least bucket for lengths, in the order of lengths().
+  // The smallest bucket for these lengths, in the order of lengths().
   Result<Choice> ChooseFor(Span<const int64_t> lengths) const;
-  // The least bucket for all parts together, whose positions along `length` stand one behind the other. In
-  // other lengths they are alike.
+  // The smallest bucket for all parts together: they are concatenated along `length`, and equal in all other
+  // lengths.
   Result<Choice> ChooseTogether(Span<const BucketPart> parts, uint32_t length) const;
-  // The number of a length; kNone if there is none of that name.
+  // The index of a length; kNone if there is none of that name.
   uint32_t FindLength(std::string_view name) const;
-  // The number of an input or output; kNone if there is none, or it takes a length.
+  // The index of an input or output; kNone if there is none, or if it takes a length.
   uint32_t FindInput(std::string_view name) const;
   uint32_t FindOutput(std::string_view name) const;
 
  private:
-  // Where a length is read: (dim of an input - plus) / times.
+  // How a length is computed: (dimension of an input - plus) / times.
   struct Reading {
     uint32_t input = 0, dim = 0;
     int64_t times = 1, plus = 0;
@@ -109,17 +110,16 @@ class BucketFamily {
   std::vector<Bucket> buckets_;
   std::vector<Reading> readings_;            // by length
   std::vector<std::vector<int64_t>> rooms_;  // by length, ascending
-  std::vector<uint32_t> grid_;               // buckets by the numbers of their rooms
+  std::vector<uint32_t> grid_;               // buckets, indexed by the positions of their rooms in rooms_
 };
 
 // All families of a plan, in the order of their first programs.
 Result<std::vector<BucketFamily>> FamiliesOf(const PlanData& plan);
-// By input of a program that takes a length: the most that the program has room for. Empty if it is no
-// bucket.
+// For each input that takes a length: the most that the program holds. Empty if it is not a bucket.
 std::map<std::string, int64_t> RoomsOf(const PlanData& plan, uint32_t program);
-// Of programs that are described otherwise; those of one family need not stand together.
+// The same for programs described by the caller; those of one family need not be adjacent.
 Result<std::vector<BucketFamily>> FamiliesOf(std::vector<BucketProgram> programs);
-// The family called `name`; for "" the only one. kNotFound, naming those that there are.
+// The family called `name`; for "" the only one. kNotFound, with the existing names.
 Result<BucketFamily> FindFamily(Result<std::vector<BucketFamily>> families, std::string_view name);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// BucketSession: runs of true shape over a session of a plan with buckets.
+// BucketSession: runs tensors of their true shape in a session of a plan with buckets.
 //
 //   RONDO_ASSIGN_OR_RETURN(std::unique_ptr<BucketSession> buckets, BucketSession::Create(&session));
 //   RONDO_ASSIGN_OR_RETURN(auto choice, buckets->family().Choose(inputs));  // to size outputs
@@ -21,21 +21,21 @@ namespace rondo {
 
 class BucketSession {
  public:
-  // `session` must outlive it, and stays the caller's: its programs may be run by themselves between runs.
+  // `session` must outlive it and stays the caller's, who may run its programs directly between runs.
   static Result<std::unique_ptr<BucketSession>> Create(Session* session, std::string_view family = {});
-  // Of a family that the caller has described: FamiliesOf.
+  // For a family that the caller has described: FamiliesOf.
   static std::unique_ptr<BucketSession> Create(Session* session, BucketFamily family);
   BucketSession(const BucketSession&) = delete;
 
   const BucketFamily& family() const { return family_; }
-  uint64_t bytes() const { return tensors_.bytes(); }  // of host memory, for what is padded and cut
+  uint64_t bytes() const { return tensors_.bytes(); }  // host memory for padding and cutting
 
-  // Runs the least bucket that holds `inputs`, whose shapes are true; `outputs` have the sizes of the run.
-  // Errors of shapes leave the session as it is. Allocates nothing unless it fails.
+  // Runs the smallest bucket that holds `inputs`, which have their true shapes; `outputs` have the sizes of
+  // the run. Errors about shapes leave the session unchanged. Allocates nothing unless it fails.
   Status Run(Span<const Input> inputs, Span<const Output> outputs, const RunOptions& options = {});
 
-  // One run of several callers' tensors, as Run does them: along the length of that name ("batch") their
-  // positions stand one behind the other. All other lengths are alike.
+  // One run of several callers' tensors, otherwise like Run: they are concatenated along the length called
+  // `length` ("batch"). All other lengths are equal.
   Status RunTogether(std::string_view length, Span<const BucketPart> parts, const RunOptions& options = {});
 
  private:

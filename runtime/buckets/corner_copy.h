@@ -1,4 +1,4 @@
-// Tensors in the corner of larger ones of their rank: dense, row-major, in host memory.
+// Copies between a tensor and the corner of a larger one of the same rank: dense, row-major, in host memory.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace rondo {
 
-// `small` goes where all coordinates of `large` begin, and 0 behind it unless what is there is to stay.
-// Elements have `width` bytes. Where `to` is further on by some positions of a dim, so is the corner.
+// Copies `small` to where all coordinates of `large` begin. `clear`: the rest of `large` becomes 0; otherwise
+// it stays. Elements have `width` bytes. To move the corner along a dimension, pass a later `to`.
 void CopyIntoCorner(const void* from, const Shape& small, void* to, const Shape& large, size_t width,
                     bool clear = true);
-// What lies there.
+// Copies the corner out.
 void CopyFromCorner(const void* from, const Shape& large, void* to, const Shape& small, size_t width);
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// PaddedTensors: the tensors of runs of a family's buckets, with memory for what has to be padded or cut.
+// PaddedTensors: the tensors of a bucket's run, with memory for those that must be padded or cut.
 //
-// A run is Prepare, which copies inputs of true shape into padded memory, the run of its program with
-// inputs() and outputs(), and Finish, which cuts the outputs. Tensors that fill their port are used where
-// they are. All memory is taken when it is made. One run at a time; the caller sees to that. Movable.
+// A run has three parts: Prepare copies inputs of true shape into padded memory, the caller runs the program
+// with inputs() and outputs(), and Finish cuts the outputs. Tensors that fill their port are used in place.
+// All memory is allocated by the constructor. One run at a time; the caller ensures that. Movable.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ class PaddedTensors {
   // `family` must outlive it.
   explicit PaddedTensors(const BucketFamily* family);
 
-  // Copies and lists the tensors of a run of `choice`, which Choose gave for these inputs. kInvalidArgument
-  // for an output of another size than the run's, kNotFound for a name of no output, kUnsupported for device
-  // memory that would have to be padded. Allocates nothing unless it fails.
+  // Copies and lists the tensors of a run. `choice` is what Choose returned for these inputs.
+  // kInvalidArgument for an output whose size is not the run's, kNotFound for an unknown output name,
+  // kUnsupported for device memory that would need padding. Allocates nothing unless it fails.
   Status Prepare(const BucketFamily::Choice& choice, Span<const Input> inputs, Span<const Output> outputs);
-  // The same of several parts, whose positions along `length` stand one behind the other; `choice` is
-  // ChooseTogether's. Inputs without that length are those of the first part; outputs without it are refused.
+  // The same for several parts, which are concatenated along `length`; `choice` is ChooseTogether's. Inputs
+  // without that length are taken from the first part; outputs without it are refused.
   Status PrepareTogether(const BucketFamily::Choice& choice, Span<const BucketPart> parts, uint32_t length);
   Span<const Input> inputs() const { return {inputs_.data(), num_inputs_}; }
   Span<const Output> outputs() const { return {outputs_.data(), num_outputs_}; }

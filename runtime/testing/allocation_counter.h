@@ -1,6 +1,7 @@
-// Counts every call by which the process can get or give back memory: malloc's family, operator new through
-// it, and mmap, munmap and mremap (glibc uses brk for malloc only). Linking allocation_counter.cc replaces
-// these functions for the whole program, so it does not go with sanitizers.
+// Counts every call by which the process can allocate or free memory: malloc's family, operator new (which
+// calls malloc), and mmap, munmap and mremap (glibc uses brk only inside malloc). Linking
+// allocation_counter.cc replaces these functions in the whole program, so it cannot be combined with
+// sanitizers.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ namespace rondo {
 uint64_t AllocationCount();
 void ResetAllocationCount();
 
-// Calls `observer` at each counted call of any thread, with the address that the call returns to; null: none.
-// What it allocates itself is counted, but not observed.
+// Calls `observer` at each counted call of any thread, with the return address of that call; null: none.
+// Allocations by the observer are counted, but not observed.
 void ObserveAllocations(void (*observer)(const void* caller));
 
 }  // namespace rondo

@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// Counts as allocation_counter.h does, from its making to Stop, and keeps the stacks of the first calls. One
+// Counts as in allocation_counter.h from construction to Stop, and keeps the stacks of the first calls. One
 // at a time in a process.
 class AllocationWatch {
  public:
@@ -17,8 +17,8 @@ class AllocationWatch {
   void Stop();
   // Calls of all threads. After Stop.
   uint64_t count() const { return count_; }
-  // The stacks of the first calls, a line a function: its name, where the program shows it (link with
-  // -rdynamic), or its place in its file, for addr2line. After Stop; "" if there was no call.
+  // The stacks of the first calls, one line for each function: its name if the program exports it (link with
+  // -rdynamic), otherwise its offset in its file, for addr2line. Call it after Stop; "" if there was no call.
   std::string Callers() const;
 
  private:

@@ -1,4 +1,4 @@
-// What testing.h and matchers.h have in common of librondo_verify.
+// Helpers around librondo_verify that testing.h and matchers.h share.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 //   EXPECT_THAT(plan, IsUpdatedInPlace("k_cache"));         // changed where it lies, not copied there
 //   EXPECT_THAT(plan, CopiesAtMost(4096));                  // bytes that a run moves without computing
 //
-// Each holds of all programs that have the names, or of the one that is named last: DiesAfter("x", "n",
-// "decode"). A mismatch names buffers, source nodes and steps; an unknown name, the nearest; a value that was
-// fused away, the kernel that it lives inside.
+// Each checks all programs that have the names, or the one named last: DiesAfter("x", "n", "decode"). A
+// mismatch names buffers, source nodes and steps; for an unknown name the nearest ones; for a value that was
+// fused away the kernel that computes it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class MemoryMatcher {
   std::string description_;
 };
 
-// `value` lies in memory that `before` had before it, or takes it over in place.
+// `value` lies in memory that `before` used earlier, or takes it over in place.
 inline MemoryMatcher ReusesMemory(const std::string& value, const std::string& before,
                                   const std::string& program = "") {
   return {RONDO_REUSES_MEMORY,

@@ -1,4 +1,4 @@
-// The most memory that a plan takes, and what takes it.
+// The most memory that a plan needs, and the buffers that need it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace rondo::testing {
 // Weights, arena and state of all devices; UINT64_MAX if the plan is not open.
 uint64_t PeakBytes(const api::Plan& plan);
 
-// When its arena is fullest, and the largest buffers that are alive then, a line each.
+// The moment when the arena is fullest, and the largest buffers alive then, one on each line.
 std::string PeakText(const api::Plan& plan);
 
 }  // namespace rondo::testing

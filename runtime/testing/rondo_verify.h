@@ -1,5 +1,5 @@
-/* What tests ask of librondo_verify: the lifecycle verifier, and expectations of a plan's memory by the
- * model's own names. In C++ through the macros of testing.h and the matchers of matchers.h. Any thread. */
+/* Tests of librondo_verify: the lifecycle verifier, and expectations about a plan's memory in the model's own
+ * names. In C++ use the macros of testing.h and the matchers of matchers.h. Any thread. */
 #ifndef RONDO_RUNTIME_TESTING_RONDO_VERIFY_H_
 #define RONDO_RUNTIME_TESTING_RONDO_VERIFY_H_
 
@@ -17,12 +17,13 @@
 extern "C" {
 #endif
 
-/* What the lifecycle verifier finds in `plan` on `driver`, which is taken over and destroyed: NULL if
- * nothing, else a text of one finding a line, to be given to rondo_testing_free. The plan must be one that
- * librondo of the same release has opened. */
+/* Runs the lifecycle verifier for `plan` on `driver`, which is taken over and destroyed. NULL if it finds
+ * nothing, otherwise a text with one finding on each line, to be freed by rondo_testing_free. librondo of the
+ * same release must have opened the plan. */
 RONDO_VERIFY_API char* rondo_testing_verify(const rondo_plan* plan, rondo_driver* driver);
-/* Why an expectation does not hold, likewise. `kind` is a rondo_testing_kind; names that it does not need may
- * be NULL; `program`: NULL or "" for each that has the names. */
+/* Why an expectation does not hold; NULL if it does, otherwise a text as above. `kind` is a
+ * rondo_testing_kind; names that it does not need may be NULL; `program`: NULL or "" for every program that
+ * has the names. */
 RONDO_VERIFY_API char* rondo_testing_mismatch(const rondo_plan* plan, uint32_t kind, const char* value,
                                               const char* other, const char* program, uint64_t bytes);
 RONDO_VERIFY_API void rondo_testing_free(char* text);

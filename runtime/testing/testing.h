@@ -1,13 +1,13 @@
-// What a GoogleTest program asks of its plans and runs. Link rondo::testing and GoogleTest; linking it
-// replaces malloc's family in the test program, to count its calls, so that it does not go with sanitizers.
+// Macros for GoogleTest programs that test plans and runs. Link rondo::testing and GoogleTest. Linking it
+// replaces malloc's family in the test program to count calls, so it cannot be combined with sanitizers.
 //
 //   EXPECT_PLAN_OK("model.rondo");
 //   EXPECT_LIFECYCLE_OK(plan);
 //   EXPECT_PEAK_BYTES_LE(plan, 64 << 20);
 //   EXPECT_NO_ALLOCATIONS(error = session.Run(0, inputs, outputs));
 //
-// What fails says what to look at: the largest buffers that are alive at the peak; who allocated; which step
-// did what to which buffer. Matchers by the model's own names are in matchers.h, which takes GoogleMock.
+// A failure says where to look: the largest buffers alive at the peak, the callers that allocated, which step
+// did what to which buffer. matchers.h has matchers by the model's own names; it needs GoogleMock.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@
 #include "runtime/testing/lifecycle.h"
 #include "runtime/testing/peak.h"
 
-// The statement allocates nothing and gives nothing back, on any thread of the process: malloc's family,
-// operator new, mmap, munmap and mremap are counted from its beginning to its end.
+// The statement neither allocates nor frees memory, on any thread of the process: malloc's family, operator
+// new, mmap, munmap and mremap are counted while it runs.
 #define EXPECT_NO_ALLOCATIONS(statement)                                                                  \
   do {                                                                                                    \
     ::rondo::AllocationWatch rondo_watch;                                                                 \
@@ -32,19 +32,19 @@
                                        << rondo_watch.Callers();                                          \
   } while (0)
 
-// The most device memory that the first session of `plan` (a rondo::Plan) takes, on all its devices together:
-// weights, arena and state. That is all there is: nothing is allocated later.
+// Limits the device memory that the first session of `plan` (a rondo::Plan) takes, over all its devices:
+// weights, arena and state. Nothing is allocated later.
 #define EXPECT_PEAK_BYTES_LE(plan, limit) EXPECT_TRUE(::rondo::testing::PeakBytesAtMost(plan, limit))
 
-// The plan in the file opens: it is read, verified, and its memory and order are proved by the checker.
+// The plan in the file opens: it is read and verified, and the checker proves its memory and order.
 #define EXPECT_PLAN_OK(path) EXPECT_TRUE(::rondo::testing::PlanIsOk(path))
 
-// Every program of `plan` (a rondo::Plan), step by step over poisoned memory and as graphs, on virtual
-// devices of the host driver, uses memory as the plan says (runtime/verify/README.md lists what is found).
-// Include <rondo/rondo_host.h> and link rondo::host. A plan for GPUs runs, too.
+// Every program of `plan` (a rondo::Plan) uses memory as the plan says, step by step over poisoned memory and
+// as graphs, on virtual devices of the host driver (runtime/verify/README.md lists what is found). Include
+// <rondo/rondo_host.h> and link rondo::host. Plans for GPUs work too.
 #define EXPECT_LIFECYCLE_OK(plan) \
   EXPECT_LIFECYCLE_OK_ON(plan, rondo_host_driver_create(2, ::rondo::testing::DevicesOf(plan)))
-// The same on another driver, which is taken over: rondo_cuda_driver_create(nullptr), say, or one with
+// The same on another driver, which is taken over, e.g. rondo_cuda_driver_create(nullptr), or a driver with
 // libraries of custom ops.
 #define EXPECT_LIFECYCLE_OK_ON(plan, driver) EXPECT_TRUE(::rondo::testing::LifecycleIsOk(plan, driver))
 

@@ -1,4 +1,4 @@
-// What of a plan's memory can be held against its contracts without running it.
+// The checks of a plan's memory that need only its contracts, no run.
 #pragma once
 
 #include "core/status.h"
@@ -7,8 +7,8 @@
 
 namespace rondo::verify {
 
-// kLifetime, kInsideStep, kUnordered of program `program`, and kOverlap of state. Error: kUnsupported when
-// there is too much to compare.
+// Finds kLifetime, kInsideStep and kUnordered of program `program`, and kOverlap of state. Error:
+// kUnsupported when there is too much to compare.
 Status CheckContracts(const PlanData& plan, uint32_t program, const ProgramAccesses& accesses,
                       FindingList* findings);
 

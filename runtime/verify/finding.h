@@ -1,4 +1,4 @@
-// Finding: one broken promise of a plan's memory, as the lifecycle verifier met it.
+// Finding: one broken promise about a plan's memory that the lifecycle verifier has found.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace rondo {
 
-// What can be found. The README of this folder says of each how it is found; tests/verify plants each.
+// The README of this folder says how each is found; tests/verify plants each.
 enum class LifecycleRule : uint8_t {
-  kLifetime,       // a buffer begins or ends elsewhere than the plan says
+  kLifetime,       // a buffer begins or ends at another step than the plan says
   kOverlap,        // a step writes over a buffer that is alive
-  kReadUnwritten,  // a step, or whoever takes an output, reads bytes that nothing has written
+  kReadUnwritten,  // a step, or the reader of an output, reads bytes that nothing has written
   kReadForeign,    // a step reads bytes that hold another buffer
   kNotWritable,    // a step writes a constant or an input
-  kInsideStep,     // two operands of one step share bytes, not element by element
-  kUnordered,      // two steps use the same bytes, one of them writes, and nothing orders them
+  kInsideStep,     // two operands of one step share bytes, other than element by element
+  kUnordered,      // two unordered steps use the same bytes, and one of them writes
   kStrayWrite,     // bytes changed that no running step writes
   kStateChanged,   // the same, in state
-  kGuard,          // bytes changed before or behind memory taken from the driver
-  kNotWritten,     // a step left bytes that it writes as they were
+  kGuard,          // bytes changed before or after memory allocated from the driver
+  kNotWritten,     // a step did not change bytes that it should write
   kPoisonSeen,     // results depend on memory that nothing has written
-  kReplayDiffers,  // results of graph replay are not those of the steps one by one
-  kReloadDiffers,  // results after opening again are not those of before
-  kWeights,        // weights are not as the plan says, or have changed
-  kGivenTwice,     // the driver gave memory that it had given already
-  kFreedWrongly,   // memory was given back that was not taken, or not as it was taken
-  kNotGivenBack,   // memory or objects of the driver, or host memory, left when all is closed
-  kNotFlat,        // memory in use grows from opening to opening
+  kReplayDiffers,  // results of graph replay differ from those of single steps
+  kReloadDiffers,  // results after reopening differ from those before
+  kWeights,        // weights differ from the plan, or have changed
+  kGivenTwice,     // the driver returned memory that was already allocated
+  kFreedWrongly,   // memory was freed that was not allocated, or with another size
+  kNotGivenBack,   // driver memory or objects, or host memory, left after everything was closed
+  kNotFlat,        // memory in use grows each time the plan is opened
   kRunFailed,      // a run ended with an error
 };
 // "read unwritten", as --json says it.
@@ -38,26 +38,27 @@ const char* Name(LifecycleRule rule);
 
 struct Finding {
   LifecycleRule rule = LifecycleRule::kRunFailed;
-  std::string program;      // "" where none is running
+  std::string program;      // "" if none is running
   uint32_t step = kNone;    // of it
   uint32_t round = 0;       // of the step's loop
   std::string step_source;  // the ONNX nodes of the step
   uint32_t device = 0;      // of the plan
   uint32_t buffer = kNone;  // into PlanData::buffers
   std::string buffer_name, buffer_source;
-  uint64_t offset = 0, bytes = 0;  // from the buffer's start, or as `expected` says
+  uint64_t offset = 0, bytes = 0;  // from the buffer's start, unless `expected` says otherwise
   std::string expected, found;
 
   // One sentence with all of it.
   std::string Text() const;
 };
 
-// Findings in the order they were met, the first kMost. Of one rule, step and buffer only the first is kept.
+// The first kMost findings, in the order they were met. Only the first of the same rule, step and buffer is
+// kept.
 class FindingList {
  public:
   static constexpr size_t kMost = 1000;
   explicit FindingList(const PlanData& plan) : plan_(plan) {}
-  // Fills in the names of `finding`'s buffer, and of its step's source.
+  // Adds `finding`, and fills in the names of its buffer and the source of its step.
   void Add(Finding finding, uint32_t program = kNone);
   const std::vector<Finding>& list() const { return list_; }
   bool empty() const { return list_.empty(); }

@@ -1,8 +1,8 @@
-// GuardedDriver: another driver whose memory lies between canaries, and an account of all that is taken from
-// it.
+// GuardedDriver: puts canaries around all memory of another driver, and accounts for everything allocated
+// from it.
 //
 // Any number of devices; any thread. Findings (kGuard, kGivenTwice, kFreedWrongly, kNotGivenBack) go to the
-// list, which is written under a lock of the driver's own.
+// list, which is written under the driver's own lock.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@
 
 namespace rondo::verify {
 
-inline constexpr uint64_t kGuardBytes = 4096;  // on each side of what is taken, at least
+inline constexpr uint64_t kGuardBytes = 4096;  // at least this much on each side of a block
 
-// What is taken from a driver: how many of each.
+// Kinds of things allocated from a driver.
 enum class Taken : uint8_t { kBytes, kBlocks, kModules, kStreams, kEvents, kGraphs, kCollectives };
 inline constexpr size_t kTakenKinds = 7;
 using Account = std::array<uint64_t, kTakenKinds>;
@@ -35,15 +35,15 @@ class GuardedDriver : public ForwardingDriver {
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override;
   void DestroyCollectives(Collectives* collectives) override;
 
-  // Compares all canaries of `device`, one of this driver's; what has changed is found, once. `step` of
+  // Compares all canaries of `device`, one of this driver's. Each change is reported once. `step` of
   // `program` was the last to run there.
   static Status CheckGuards(Device* device, uint32_t program, uint32_t step);
-  // What is taken and not given back, on all devices.
+  // What is allocated now, on all devices.
   Account account() const;
-  // Whatever is left becomes findings, and is forgotten, memory given back: when all sessions and runtimes
-  // are gone.
+  // Call it when all sessions and runtimes are gone: everything left becomes a finding, is forgotten, and its
+  // memory is freed.
   void ExpectEmpty();
-  // Free bytes of all opened devices, as they say.
+  // Free bytes of all opened devices, as the devices report them.
   Result<uint64_t> FreeBytes();
 
  private:

@@ -1,4 +1,4 @@
-// What is in use of host memory: what the runtime has taken, and whether the process's heap stays flat.
+// Host memory in use: what the runtime has allocated, and whether the process's heap stays flat.
 #pragma once
 
 #include <malloc.h>
@@ -14,7 +14,7 @@
 
 namespace rondo::verify {
 
-// Host memory that the runtime takes: how much of it is not given back.
+// Counts the host memory that the runtime has allocated and not freed.
 class CountedHostMemory {
  public:
   HostAllocator allocator() {
@@ -45,12 +45,12 @@ class CountedHostMemory {
   std::atomic<int64_t> bytes_{0};
 };
 
-// An amount in use after each opening and closing: it may move, but not grow each time.
+// A number of bytes in use after each opening and closing: it may vary, but must not grow each time.
 class Flatness {
  public:
   Flatness(const char* what, uint64_t least) : what_(what), least_(least) {}
   void Add(int64_t in_use) { amounts_.push_back(in_use); }
-  // So far it has, each time.
+  // Whether it has grown each time so far.
   bool Grows() const { return LeastGrowth() >= static_cast<int64_t>(least_); }
   void Check(FindingList* findings) const {
     if (!Grows()) return;
@@ -64,8 +64,8 @@ class Flatness {
   }
 
  private:
-  static constexpr size_t kFirst = 2;  // the first opening may leave what is made once
-  // From one opening to the next; 0 where there are too few to tell.
+  static constexpr size_t kFirst = 2;  // the first opening may leave things that are made only once
+  // The smallest growth from one opening to the next; 0 with too few openings to tell.
   int64_t LeastGrowth() const {
     if (amounts_.size() < kFirst + 2) return 0;
     int64_t smallest = INT64_MAX;
@@ -79,7 +79,7 @@ class Flatness {
   std::vector<int64_t> amounts_;
 };
 
-// Bytes of the process's heap that are in use; 0 where nobody counts them (under sanitizers, say).
+// Bytes in use in the process's heap; 0 where they are not counted (for example under sanitizers).
 inline uint64_t HeapBytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;

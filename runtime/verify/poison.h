@@ -1,4 +1,4 @@
-// What memory that nothing has written is filled with.
+// The pattern that fills memory which nothing has written.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ProgramRuns: the runs of a plan's programs, one after another, with the same inputs each time, and whether
-// they left the same.
+// ProgramRuns: runs a plan's programs one after another with the same inputs each time, and compares the
+// results.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace rondo::verify {
 
-// All outputs of all programs that were run, state after each among them: by program, then port.
+// All outputs of all programs that were run, including state after each: by program, then port.
 using RunResults = std::vector<std::vector<std::vector<uint8_t>>>;
 
 class ProgramRuns {
@@ -22,11 +22,11 @@ class ProgramRuns {
 
   using RunFunction =
       std::function<Status(uint32_t program, Span<const Input> inputs, Span<const Output> outputs)>;
-  // Calls run(program, ...) for each program. False, with a finding, if a run fails; `how` says which runs
-  // these are: "step by step".
+  // Calls run(program, ...) for each program. False, with a finding, if a run fails; `how` describes the
+  // runs: "step by step".
   bool Run(const RunFunction& run, const std::string& how, FindingList* findings, RunResults* results) const;
-  // What differs from `expected` becomes findings by `rule`. `expected_from`, `found_from`: which runs left
-  // the two.
+  // Reports differences from `expected` as findings of `rule`. `expected_from` and `found_from` say which
+  // runs gave the two.
   void Compare(const RunResults& expected, const RunResults& found, LifecycleRule rule,
                const std::string& expected_from, const std::string& found_from, FindingList* findings) const;
   const std::vector<uint32_t>& programs() const { return programs_; }
@@ -35,7 +35,7 @@ class ProgramRuns {
   const PlanData& plan_;
   std::vector<uint32_t> programs_;
   std::vector<std::vector<Input>> inputs_;       // by program
-  std::vector<std::vector<uint8_t>> synthetic_;  // what some of them point to
+  std::vector<std::vector<uint8_t>> synthetic_;  // the data of synthetic inputs
 };
 
 }  // namespace rondo::verify

@@ -1,8 +1,8 @@
-// StepwiseReplay: one pass over a plan's programs, step by step, with every byte accounted for.
+// StepwiseReplay: one pass over a plan's programs, step by step, that accounts for every byte.
 //
-// Before a step: what it reads must have been written, as the buffer that it is read as, and what it writes
-// over must be dead. After it: nothing else has changed, everything it writes has been, and what ends with it
-// is poisoned. One session, one thread.
+// Before a step: the bytes that it reads must have been written, and belong to the buffer that it reads; the
+// bytes that it overwrites must be dead. After a step: nothing else has changed, everything it writes has
+// changed, and buffers that end with it are poisoned. One session, one thread.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@
 
 namespace rondo::verify {
 
-// Bytes that a step may have left as they were, by program, step, round and device: those still poisoned
-// after it. Only bytes left under both poisons are bytes left.
+// Bytes that a step may have left unwritten, by program, step, round and device: those that still hold poison
+// after it. Only bytes left under both poisons count as unwritten.
 using LeftBytes = std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector<ByteRange>>;
 
 class StepwiseReplay {
  public:
-  // All must outlive it; the session's devices are a GuardedDriver's. `accesses` has one entry a program.
-  // `before`: what the pass with the other poison left, or null in the first. A full look at memory is taken
-  // every `stride` turns.
+  // All must outlive it; the session's devices belong to a GuardedDriver. `accesses` has one entry for each
+  // program. `before`: the result of TakeLeft of the pass with the other poison, or null in the first pass.
+  // All memory is scanned every `stride` turns.
   StepwiseReplay(Session* session, const std::vector<ProgramAccesses>& accesses, const Poison& poison,
                  const LeftBytes* before, uint64_t stride, FindingList* findings);
 
-  // Calls `told` after each turn, with the turns of this run so far.
+  // Calls `told` after each turn, with the number of turns of this run so far.
   void TellTurns(std::function<void(uint64_t turns)> told) { told_ = std::move(told); }
-  // Takes shadows of all memory. Once, before Run.
+  // Makes shadows of all memory. Once, before Run.
   Status Start(bool host_memory);
-  // Runs `program`; state carries on from the program before. An error is the run's.
+  // Runs `program`; state carries on from the program before. Returns the run's error.
   Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs);
-  // In ascending order. Once, last.
+  // The bytes left, in ascending order. Once, at the end.
   LeftBytes TakeLeft();
 
  private:
@@ -49,8 +49,8 @@ class StepwiseReplay {
   // Bytes that a step writes.
   struct Write {
     const StepAccess* access;
-    bool sure;     // each of them, if the step runs; else some of them
-    bool skipped;  // by a condition: what is there is as good as written, for nothing needs it
+    bool sure;     // all of them, if the step runs; otherwise only some
+    bool skipped;  // by a condition: counts as written, since nothing needs it
     std::vector<ByteRange> ranges;
   };
 
@@ -101,10 +101,10 @@ class StepwiseReplay {
   bool begun_ = false;
   uint64_t turn_ = 0;
   std::vector<uint32_t> rounds_;                    // of each step: how often it has been taken
-  std::map<uint32_t, std::vector<Write>> writing_;  // by the step that ends them
+  std::map<uint32_t, std::vector<Write>> writing_;  // by the step at which the write ends
 };
 
-// Bytes of host memory that the shadows of a plan's sessions take.
+// Bytes of host memory for the shadows of a plan's session.
 uint64_t ShadowBytes(const PlanData& plan);
 
 }  // namespace rondo::verify

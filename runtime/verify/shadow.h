@@ -1,4 +1,5 @@
-// ShadowRegion: what one region of a device's memory should hold, byte by byte, and whose contents that is.
+// ShadowRegion: the expected contents of one region of device memory, byte by byte, and the buffers that own
+// them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct ByteRange {
   uint64_t first = 0, end = 0;
 };
 
-// Copies between the host and one device, each waited for. Owns a stream. Not copyable.
+// Copies between the host and one device, and waits for each. Owns a stream. Not copyable.
 class DeviceIo {
  public:
   static Result<DeviceIo> Create(Device* device, bool host_memory);
@@ -37,11 +38,11 @@ class DeviceIo {
   bool host_;  // device addresses are host pointers
 };
 
-// `io` must outlive it. Offsets count from the region's start. Memory on the host: the region's bytes, and
-// four for each granule.
+// `io` must outlive it. Offsets count from the region's start. Takes host memory: the region's bytes, and
+// four bytes for each granule.
 class ShadowRegion {
  public:
-  // All that is bound into the region lies at multiples of `granule` bytes.
+  // Everything bound into the region lies at multiples of `granule` bytes.
   ShadowRegion(const DeviceIo* io, DeviceRegion at, uint64_t granule);
 
   uint64_t bytes() const { return mirror_.size(); }
@@ -49,15 +50,15 @@ class ShadowRegion {
   const uint8_t* mirror() const { return mirror_.data(); }
   uint32_t owner(uint64_t byte) const { return owners_[byte >> shift_]; }
   void SetOwner(ByteRange range, uint32_t buffer);
-  // Fills all of it with poison; nobody owns anything.
+  // Fills the region with poison and clears all owners.
   Status PoisonAll(const Poison& poison);
   Status PoisonRange(ByteRange range, const Poison& poison);
-  // The mirror takes over what memory holds there.
+  // Updates the mirror from memory.
   Status Accept(ByteRange range);
-  // The mirror says so; memory is not asked.
+  // Updates the mirror only; memory is not read.
   void Expect(ByteRange range, const uint8_t* bytes);
   // Calls changed(range, was, is) for each run of bytes that differ from the mirror, outside of `except`
-  // (ascending), and accepts them. `is` are the run's bytes as memory holds them.
+  // (ascending), and updates the mirror. `is` are the run's bytes in memory.
   template <typename Changed>
   Status Scan(const std::vector<ByteRange>& except, const Changed& changed);
 
@@ -99,7 +100,7 @@ Status ShadowRegion::Scan(const std::vector<ByteRange>& except, const Changed& c
   return Status::Ok();
 }
 
-// Calls run(range) for the runs of bytes of `box`, which must be exact and not empty.
+// Calls run(range) for each run of contiguous bytes of `box`, which must be exact and not empty.
 template <typename Run>
 void ForRuns(const check::Box& box, const Run& run) {
   int64_t counters[check::kMaxBoxRank] = {};

@@ -1,4 +1,4 @@
-// UncheckedPlan: a plan that only VerifyPlan has passed, not the checker, for tests of what the lifecycle
+// UncheckedPlan: a plan that has passed VerifyPlan, but not the checker. For tests of what the lifecycle
 // verifier finds by itself. Not in librondo: the runtime opens no such plan.
 #pragma once
 
@@ -7,8 +7,8 @@
 namespace rondo {
 
 struct UncheckedPlan {
-  // As Plan::FromData. Such a plan stays inside its memory, but what it computes may be anything,
-  // and it may write into `weights`.
+  // As Plan::FromData. Such a plan stays inside its memory, but may compute anything, and may write into
+  // `weights`.
   static Result<Plan> FromData(const PlanData& data, Span<const uint8_t> weights);
 };
 

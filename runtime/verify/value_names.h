@@ -1,4 +1,4 @@
-// ValueNames: a plan's memory by the model's own names of values and nodes.
+// ValueNames: looks up a plan's buffers and steps by the model's own names of values and nodes.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace rondo {
 
-// `plan` must outlive it. Reads nothing else; safe from any thread.
+// `plan` must outlive it. Reads only `plan`; safe from any thread.
 class ValueNames {
  public:
   explicit ValueNames(const PlanData& plan) : plan_(plan) {}
 
-  // The buffers that program `program` calls `name`: by their own name, or as an input or output.
+  // The buffers called `name` in program `program`: by their own name, or as an input or output.
   std::vector<uint32_t> Buffers(uint32_t program, std::string_view name) const;
-  // The steps of `program` that node `node` is part of: its name, or `Op "name"`.
+  // The steps of `program` that include node `node`, given by its name or as `Op "name"`.
   std::vector<uint32_t> Steps(uint32_t program, std::string_view node) const;
 
-  // Why no buffer is called `name`: the kernel that the value lives in, or the names that are nearest.
+  // Why no buffer is called `name`: names the kernel that computes the value inside, or the nearest names.
   std::string NoBuffer(std::string_view name) const;
-  // The same of a node.
+  // The same for a node.
   std::string NoNode(std::string_view node) const;
 
   // `buffer 7 "NAME" of NODES (bytes 0 to 255 of the arena of device 0, steps 1 to 2)`.
@@ -36,10 +36,10 @@ class ValueNames {
   const PlanData& plan_;
 };
 
-// What of `names` is nearest to `name` (Damerau and Levenshtein's distance), at most three, as a text: `"a",
-// "b"`; "" when nothing is near.
+// The names nearest to `name` (Damerau-Levenshtein distance), at most three, as a text: `"a", "b"`; "" when
+// none is near.
 std::string NearestNames(std::string_view name, const std::vector<std::string_view>& names);
-// The one that is nearest, however far it is; "" if there are none.
+// The nearest name, at any distance; "" if there are no names.
 std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& names);
 
 // The labels of a provenance text: `Op "node"; Op "node"`.

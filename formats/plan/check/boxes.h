@@ -1,9 +1,8 @@
-// Sets of bytes with a regular structure, and the two questions that the checker asks of them: may two
-// of them share a byte, and do some of them together hold all of another?
+// Regular sets of bytes. The checker asks two questions: may two sets share a byte, and do some sets together
+// cover another?
 //
-// Both are answered in mixed-radix arithmetic: where the strides of all boxes involved divide one
-// another, a byte's address is a number whose digits are the counters of those strides, and a box is a
-// product of intervals of digits.
+// Both use mixed-radix arithmetic: where the strides of all boxes divide one another, the digits of an
+// address are the counters of these strides, and a box is a product of intervals of digits.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +43,13 @@ inline Box Shifted(Box box, int64_t by) {
   return box;
 }
 
-// What `box` covers in `times` rounds, each `stride` bytes after the one before.
+// The union of `box` in `times` rounds, each `stride` bytes after the one before.
 Box Repeated(const Box& box, int64_t stride, int64_t times);
 
-// False only if no byte is in both. True, too, when the work runs out.
+// False only if no byte is in both. Also true when the work budget runs out.
 bool MayShare(const Box& a, const Box& b, Work& work);
 
-// Places for the digits of addresses: strides that divide one another, ascending from 1.
+// The digits of addresses: strides that divide one another, ascending from 1.
 struct Grid {
   int digits = 1;
   int64_t strides[kMaxDigits] = {1};
@@ -59,13 +58,13 @@ struct Grid {
     while (at < digits && strides[at] != stride) ++at;
     return at < digits;
   }
-  // Takes in a stride; false (and unchanged) if it does not fit.
+  // Adds a stride; false, and unchanged, if it does not fit.
   bool Add(int64_t stride);
-  // Takes in those strides of a box that fit; false if some do not.
+  // Adds those strides of a box that fit; false if some do not.
   bool Add(const Box& box);
 };
 
-// A function of its caller's, for the length of a call.
+// A reference to the caller's function, valid during a call.
 template <typename T>
 class Visit {
  public:
@@ -79,8 +78,8 @@ class Visit {
   bool (*call_)(const void* user, const T& x);
 };
 
-// Calls visit(part) for parts of `box` that together are the box and whose strides are all of the grid: one
-// for each value of the counters that are not. False if `visit` is, or the work runs out.
+// Splits `box` into parts whose strides all belong to the grid: one for each value of the counters of the
+// other strides. Calls visit(part) for each. False if `visit` returns false or the work runs out.
 bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const Visit<Box>& visit);
 
 // A product of closed intervals of digits.
@@ -89,16 +88,15 @@ struct GridBox {
   int64_t high[kMaxDigits];
 };
 
-// What is left of a box after others have been taken away. Bounded: when there are too many pieces it gives
-// up.
+// What is left of a box after others have been subtracted. Gives up when there are too many pieces.
 class Remainder {
  public:
-  // `grid` must have all strides of the boxes used; `origin` is at most any of their bases.
+  // `grid` must contain all strides of the boxes; `origin` is at most any of their bases.
   Remainder(const Grid& grid, int64_t origin, const Box& box, Work& work);
   void Subtract(const Box& box);
   bool gave_up() const { return gave_up_; }
   bool empty() const { return count_ == 0; }
-  // An address that is left, when not empty.
+  // One remaining address, if not empty.
   int64_t FirstByte() const;
 
  private:

@@ -1,4 +1,4 @@
-// StepOrder: which steps of a program come before which, by streams, events, `after` and collectives.
+// StepOrder: the partial order of a program's steps, by streams, events, `after` and collectives.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace rondo::check {
 
-// Vector clocks (C. Fidge, F. Mattern, 1988) over the streams that the program uses; built in
-// O(steps * streams). Borrows the arena it is built in.
+// Vector clocks (C. Fidge, F. Mattern, 1988) over the streams that the program uses; built in O(steps *
+// streams). Uses memory of the arena given to Build.
 class StepOrder {
  public:
   // Error: kUnsupported if more than 256 streams of all devices are used, kOutOfMemory.
@@ -21,9 +21,9 @@ class StepOrder {
     if (streams_ == 1) return a < b;
     return a < b && clocks_[size_t{b} * streams_ + stream_[a]] > position_[a];
   }
-  // True if the order of the list is the only order.
+  // True if list order is the only order.
   bool total() const { return streams_ <= 1; }
-  // The step at which a step's accesses are over: of a collective's start its wait, of others itself.
+  // The step at which a step's accesses end: a collective's wait for its start, otherwise the step itself.
   uint32_t End(uint32_t step) const { return end_[step]; }
   bool has_collectives() const { return has_collectives_; }
 
@@ -37,7 +37,7 @@ class StepOrder {
   Span<uint32_t> stream_;    // of each step, numbered densely
   Span<uint32_t> position_;  // of each step in its stream
   Span<uint32_t> end_;
-  Span<uint32_t> clocks_;  // steps * streams: how many steps of that stream are complete when the step is
+  Span<uint32_t> clocks_;  // steps * streams: how many steps of each stream are complete when the step begins
 };
 
 }  // namespace rondo::check

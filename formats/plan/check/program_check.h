@@ -1,4 +1,4 @@
-// The checks of one program; the parts of CheckPlan. Not for use outside this folder.
+// The checks of one program, as parts of CheckPlan. Not for use outside this folder.
 #pragma once
 
 #include <cstdint>
@@ -27,28 +27,28 @@ struct Access {
   uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
   Region region = Region::kArena;
   const Footprint* print = nullptr;
-  int64_t base = 0;    // of its region: where the footprint's byte 0 lies, in the first round of a loop
+  int64_t base = 0;    // offset in the region of the footprint's byte 0, in the first round of a loop
   int64_t stride = 0;  // from one round to the next
   int64_t moved = 0;   // from the first round to the last
   uint32_t loop = kNone;
 
   Box box() const { return Shifted(print->box, base); }
-  // Of all rounds.
+  // Over all rounds.
   int64_t first_byte() const { return base + print->box.base + (moved < 0 ? moved : 0); }
   int64_t end_byte() const { return base + print->box.end + (moved > 0 ? moved : 0); }
   bool writes() const { return print->writes; }
   bool reads() const { return print->reads; }
 };
 
-// The step of a read that comes after all steps: that of an output, by whoever runs the program.
+// The step number of reads after all steps: outputs, read by the caller.
 inline constexpr uint32_t kAfterAll = kNone;
 
-// Which rounds of its loop a read is looked at in, and which writes count then.
+// The rounds of a loop in which a read is checked, and the writes that then count.
 enum class Rounds : uint8_t {
-  kAll,    // all at once; writes outside of the loop
-  kFirst,  // the first; those, and the ones before it in the round
-  // Any later one, as seen from the first: writes that move as the read does, of its own round and the one
-  // before, and, if the read stays where it is, those outside of the loop.
+  kAll,    // all rounds at once; writes outside the loop
+  kFirst,  // the first round; writes outside the loop, and earlier ones in the round
+  // Any later round, relative to the first: writes that move as the read does, in its own round and the one
+  // before; and, if the read does not move, writes outside the loop.
   kLater,
 };
 
@@ -58,8 +58,8 @@ struct KernelPrints {
 
 class ProgramCheck {
  public:
-  // `lifetimes` has one entry a buffer; those of this program's are filled in. Memory from `scratch` must
-  // last as long as this object.
+  // `lifetimes` has one entry for each buffer; this fills in those of this program. Memory from `scratch`
+  // must live as long as this object.
   ProgramCheck(const PlanData& plan, uint32_t index, const KernelPrints& prints, Span<Lifetime> lifetimes,
                Work& work, Arena& scratch)
       : plan_(plan),
@@ -111,9 +111,9 @@ class ProgramCheck {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
   }
   bool IsLocal(uint32_t buffer) const;
-  // How many accesses of `buffer` come no later than `step` in the list.
+  // The number of accesses of `buffer` up to `step` in list order.
   size_t CountUntil(uint32_t buffer, uint32_t step) const;
-  // The buffer that `buffer` takes over with its contents, or kNone.
+  // The buffer whose memory and contents `buffer` takes over, or kNone.
   uint32_t Inherits(uint32_t buffer) const;
   bool IsInput(uint32_t b) const { return rondo::IsInput(plan_.buffers[b].kind); }
   bool IsOutput(uint32_t b) const { return rondo::IsOutput(plan_.buffers[b].kind); }
