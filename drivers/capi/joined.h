@@ -1,4 +1,4 @@
-// The processes that the options of a driver name. Internal to drivers/capi.
+// Connects the processes that a driver's options name. Internal to drivers/capi.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// Connects with those that `given` names; null gives none.
+// Connects with the processes of `given`; null if `given` is null.
 inline Status Join(const rondo_processes* given, std::unique_ptr<Processes>* joined) {
   if (given == nullptr) return Status::Ok();
   if (given->size < sizeof(size_t)) {

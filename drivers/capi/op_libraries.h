@@ -1,4 +1,4 @@
-// The libraries of custom ops that the options of a driver name. Internal to drivers/capi.
+// Opens the libraries of custom ops that a driver's options name. Internal to drivers/capi.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// A driver's handle, and the ops that it calls.
+// A driver's handle, and the ops that the driver calls.
 struct HandleWithOps : rondo_driver {
   OpRegistry ops;
 };

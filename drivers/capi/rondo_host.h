@@ -22,14 +22,12 @@ extern "C" {
 typedef struct rondo_driver rondo_driver;
 #endif
 
-/* A driver that runs plans on CPU threads: `threads` per launch, the caller included (1 to 256; 0: 1),
- * and `devices` virtual devices (1 to 64; 0: 1). Give it to rondo_runtime_create, which takes it over and
- * says what went wrong if it could not be made. NULL only when out of memory. May be called from any thread.
- */
+/* A driver that runs plans on CPU threads: `threads` per launch, the caller included (1 to 256; 0: 1), and
+ * `devices` virtual devices (1 to 64; 0: 1). Give it to rondo_runtime_create, which takes it over, and
+ * returns an error if it could not be made. NULL only when out of memory. May be called from any thread. */
 RONDO_HOST_API rondo_driver* rondo_host_driver_create(uint32_t threads, uint32_t devices);
 
-/* Begins with its size and grows at the end, like the structs of rondo.h. What is 0 or NULL has the default.
- */
+/* Begins with its size and grows at the end, like the structs of rondo.h. 0 and NULL mean the default. */
 typedef struct rondo_host_options {
   size_t size;      /* sizeof(rondo_host_options) */
   uint32_t threads; /* of a launch, the caller included; 0: 1 */
@@ -51,7 +49,7 @@ typedef struct rondo_host_options {
   const rondo_processes* processes;
 } rondo_host_options;
 
-/* The same, with more to choose from. `options` may be NULL. */
+/* The same with more options. `options` may be NULL. */
 RONDO_HOST_API rondo_driver* rondo_host_driver_create_with(const rondo_host_options* options);
 
 #ifdef __cplusplus

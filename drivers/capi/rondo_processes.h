@@ -1,5 +1,5 @@
-/* Several processes that run plans together, a device each, on one machine or several: what the options of a
- * driver (rondo_host.h) say of them. For users of rondo.h. */
+/* Several processes that run plans together, one device each, on one machine or several: part of the options
+ * of a driver (rondo_host.h). For users of rondo.h. */
 #ifndef RONDO_DRIVERS_CAPI_RONDO_PROCESSES_H_
 #define RONDO_DRIVERS_CAPI_RONDO_PROCESSES_H_
 
@@ -10,33 +10,34 @@
 extern "C" {
 #endif
 
-/* This process is `rank` of `count` (at most 64), and has the device of that number of every plan. A driver
- * that is made with this returns when all have met; each must make one.
+/* This process is `rank` of `count` (at most 64), and runs the device of that index in every plan. Every
+ * process must make a driver with this; making it returns when all have met.
  *
- * All make the same sessions of the same plans, and the same runs, in the same order; rondo_session_create
- * compares the plans. A run is given what its own device needs of the inputs (more may be given) and takes
- * its own outputs. Once one of them ends, gives up in the middle of a run, or cannot make a session, the
- * others get an error that names it, and they can do nothing together any more: end them, and start anew.
+ * All processes make the same sessions of the same plans, and the same runs, in the same order;
+ * rondo_session_create compares the plans. A run gets the inputs that its own device needs (more may be
+ * given) and takes its own outputs. When one process ends, gives up during a run, or cannot make a session,
+ * the others get an error that names it, and they can do nothing together any more: end all of them and start
+ * again.
  *
  * Begins with its size and grows at the end, like the structs of rondo.h. */
 typedef struct rondo_processes {
   size_t size; /* sizeof(rondo_processes) */
   uint32_t rank;
   uint32_t count;
-  /* How they learn one another's addresses, as whatever has started them can: gives each what all give, so
-   * that all + r * bytes is what rank r gave (MPI_Allgather, say). Called while the driver is made, on that
-   * thread, twice, with the same `bytes` (a few hundred) everywhere. Returns 0, or another number, which the
-   * error repeats. */
+  /* Exchanges the processes' addresses, by the means of their launcher: afterwards all + r * bytes holds what
+   * rank r gave (MPI_Allgather, for example). Called while the driver is made, on that thread, twice, with
+   * the same `bytes` (a few hundred) everywhere. Returns 0, or another number, which the error repeats. */
   int (*all_gather)(void* user, const void* mine, size_t bytes, void* all);
   void* user;
-  /* Without all_gather: "host:port", where rank 0 listens while they meet and all others come to. It listens
-   * at the addresses of its machine that `host` names, and at no others. */
+  /* Without all_gather: "host:port", where rank 0 listens and the others connect while they meet. Rank 0
+   * listens only at the addresses of its machine that `host` names. */
   const char* address;
   uint64_t timeout_nanoseconds; /* until all have come; 0: a minute */
-  /* The same 16 to 4096 characters in all; NULL or "": none. Only processes that know it take part: both
-   * sides of every connection prove so by a keyed hash over fresh random numbers, and who cannot is turned
-   * away. Without it, whoever reaches `address` while they meet can take part; with all_gather they prove
-   * that they know what it carried. What is sent later is neither encrypted nor sealed. Copied. */
+  /* The same 16 to 4096 characters in all processes; NULL or "": none. Only processes that know the secret
+   * can take part: both sides of every connection prove it by a keyed hash over fresh random numbers, and
+   * others are turned away. Without a secret, anybody who reaches `address` during the meeting can take part;
+   * with all_gather, processes prove that they know the data that it carried. Later data is neither encrypted
+   * nor authenticated. Copied. */
   const char* secret;
 } rondo_processes;
 

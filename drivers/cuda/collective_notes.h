@@ -1,10 +1,10 @@
-// CollectiveNotes: what one device notes of a program's collectives as it comes to them, for the watchdog.
-// Internal to drivers/cuda.
+// CollectiveNotes: notes of one device about the collectives that it reaches, for the watchdog. Internal to
+// drivers/cuda.
 //
-// A word a collective that the device starts, in page-locked memory, in the order of the starts; with `ends`
-// another for its end. A small collective's kernel writes its own. Before NCCL's it is written by a stream
-// beside those that work, so that nothing waits for it but the end of a graph for its last; or, where ranks
-// share a GPU and have no queue to spare for that, by a kernel in line.
+// One word in page-locked memory for each collective that the device starts, in order of the starts; with
+// `ends`, another for its end. The kernel of a small collective writes its own. NCCL's is written before the
+// collective, on a stream beside the working ones, so that only the end of a graph waits for it. Where ranks
+// share a GPU and have no queue to spare for that stream, a kernel in line writes it.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,34 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// Read by any thread, the rest by one at a time.
+// Any thread may read; all else by one thread at a time.
 class CollectiveNotes {
  public:
   CollectiveNotes() = default;
   CollectiveNotes(const CollectiveNotes&) = delete;
   ~CollectiveNotes() { Close(); }
-  // Ends it, once all that was noted is: before what it waits for ends.
+  // Closes this when all notes have been written. Call it before the things that notes wait for are
+  // destroyed.
   void Close();
 
-  // Of a device that starts `starts` collectives in a run. Once.
+  // For a device that starts `starts` collectives in a run. Once.
   Status Prepare(CudaDevice* device, uint32_t starts, bool ends, bool in_line);
 
-  // Where the device notes that it has come to its collective `n`, from 0 on, or that this has ended: by any
-  // value but 0.
+  // The word that notes that the device has reached its collective `n`, counted from 0 (Start), or that this
+  // has ended (End): any value but 0.
   uint32_t* Start(uint32_t n) const { return words_ + n; }
   uint32_t* End(uint32_t n) const { return words_ + starts_ + n; }
-  // Enqueues (or records) that note: once `event` has been passed or, in line, on `stream`. With the device's
-  // context current.
+  // Enqueues (or records) that note: after `event` or, in line, on `stream`. With the device's context
+  // current.
   Status Note(uint32_t* at, EventHandle event, StreamHandle stream) const;
   bool are_beside() const { return stream_ != nullptr; }
-  // Makes `stream`, which a recording began on, wait for what has been noted in it beside.
+  // Makes `stream`, on which a recording began, wait for the notes made beside it.
   Status JoinTo(StreamHandle stream);
 
-  // A run begins.
+  // Called when a run begins.
   void Clear();
   bool HasStarted(uint32_t n) const { return IsSet(Start(n)); }
-  // How many have, one after the other, from the first on.
+  // The number of collectives noted without a gap, from the first on.
   uint32_t Started() const { return Count(words_); }
   uint32_t Ended() const { return ends_ ? Count(words_ + starts_) : 0; }
 

@@ -12,33 +12,33 @@
 
 namespace rondo::cuda {
 
-// One thread copies from memory to memory at a fraction of what the bus to a GPU takes. A team serves one
-// caller at a time, and any number of threads may ask: those that find it busy copy alone, so that nobody
-// waits for another's copy. Its threads look out for the next piece for a moment, then sleep.
+// A single thread copies memory at a fraction of the rate of the bus to a GPU. A team serves one caller at a
+// time. Any number of threads may ask: those that find it busy copy alone, so nobody waits for another's
+// copy. Its threads poll for the next piece for a moment, then sleep.
 class CopyTeam {
  public:
   static constexpr uint64_t kLeastBytes = 256 << 10;  // smaller ones are copied alone
-  static constexpr uint64_t kMostBytes = 512 << 10;   // of a piece
+  static constexpr uint64_t kMostBytes = 512 << 10;   // of one piece
 
-  // With as many helpers as can be had and are of use on this machine: none, perhaps.
+  // With as many helpers as are available and useful on this machine, possibly none.
   static Result<std::unique_ptr<CopyTeam>> Create(const ThreadHooks& hooks);
   // Joins the helpers; no copy may be under way.
   ~CopyTeam();
   CopyTeam(const CopyTeam&) = delete;
   CopyTeam& operator=(const CopyTeam&) = delete;
 
-  // As memcpy, to memory that a device reads next: its lines are neither fetched before they are written nor
-  // left in this processor's caches, from where the device would have to get them. `to` is aligned to 64.
+  // Like memcpy, for memory that a device reads next: cache lines are neither fetched before they are written
+  // nor left in this processor's caches, from which the device would have to get them. `to` is aligned to 64.
   static void CopyPastCaches(uint8_t* to, const uint8_t* from, uint64_t bytes);
 
-  // The team is the caller's until End; false: it is somebody else's, or has no helpers.
+  // Takes the team until End. False: another caller has it, or it has no helpers.
   bool Begin();
-  // Gives the team a piece to copy, of kMostBytes at most, while at most one other is not complete. With
-  // `past_caches`, what is written is for the bus and not for a processor.
+  // Gives the team a piece to copy, of kMostBytes at most; at most one other may be incomplete.
+  // `past_caches`: the copy is read by the bus, not by a processor.
   void Post(void* to, const void* from, uint64_t bytes, bool past_caches);
-  // Helps until the first piece that was not complete is.
+  // Helps until the oldest incomplete piece is complete.
   void Complete();
-  // When all pieces are complete.
+  // Call it when all pieces are complete.
   void End();
 
  private:
@@ -65,10 +65,11 @@ class CopyTeam {
   uint32_t helpers_ = 0;
   void* threads_[kMostHelpers] = {};
   std::atomic<bool> taken_{false};  // between Begin and End
-  // Chunks count on from piece to piece. Who takes one may read its piece until the chunk is done.
+  // Chunks are numbered on from piece to piece. The thread that takes a chunk may read its piece until the
+  // chunk is done.
   Piece pieces_[kPieces];
   std::atomic<uint64_t> next_{0}, posted_{0};
-  uint64_t completed_ = 0;  // pieces; of the caller
+  uint64_t completed_ = 0;  // pieces; only the caller uses it
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<uint32_t> asleep_{0};

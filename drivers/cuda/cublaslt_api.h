@@ -1,6 +1,6 @@
 // cuBLASLt, opened at run time.
 //
-// Types, numbers and functions are declared here as cublasLt.h of CUDA 12 and 13 does, so that building needs
+// Types, numbers and functions are declared here as in cublasLt.h of CUDA 12 and 13, so that building needs
 // no toolkit.
 #pragma once
 
@@ -77,12 +77,11 @@ struct Api {
                      size_t workspace_bytes, Stream stream);
 };
 
-// Opens libcublasLt.so.13 or .12, looked for first in the folders of `library_path` (separated by ':'; null:
-// none), once a process. kUnsupported when there is none; the message says where it was looked for.
-// Thread-safe.
+// Opens libcublasLt.so.13 or .12 once in a process, first in the folders of `library_path` (separated by ':';
+// null: none). kUnsupported when there is none; the message lists the places searched. Thread-safe.
 Result<const Api*> OpenApi(const char* library_path);
 
-// OK, or an error that names the call and what cuBLASLt says.
+// OK, or an error with the call and cuBLASLt's message.
 Status ToStatus(const Api& api, Result_t result, const char* call);
 
 }  // namespace rondo::cublaslt

@@ -1,6 +1,6 @@
 // The CUDA driver API, opened at run time: one binary starts on machines with and without it.
 //
-// Types and functions are declared here as cuda.h of CUDA 12 and 13 does, so that building needs no toolkit.
+// Types and functions are declared here as in cuda.h of CUDA 12 and 13, so that building needs no toolkit.
 #pragma once
 
 #include <cstddef>
@@ -66,8 +66,7 @@ struct CopyNodeParams {
   size_t width = 0, height = 1, depth = 1;
 };
 
-// CUtensorMap: how a kernel sees memory that TMA cuts boxes from. CUDA 12 aligns it to 64 bytes, CUDA 13 to
-// 128.
+// CUtensorMap: a tensor of which TMA copies boxes. CUDA 12 aligns it to 64 bytes, CUDA 13 to 128.
 struct alignas(128) EncodedMap {
   uint64_t words[16] = {};
 };
@@ -81,7 +80,7 @@ struct Api {
   Error (*device_attribute)(int* value, int attribute, DeviceId device);
   Error (*device_name)(char* name, int length, DeviceId device);
   Error (*can_access_peer)(int* can, DeviceId from, DeviceId to);
-  // From the current context on.
+  // Access from the current context.
   Error (*enable_peer)(Context to, unsigned flags);
   Error (*context_retain)(Context* context, DeviceId device);
   Error (*context_release)(DeviceId device);
@@ -92,7 +91,7 @@ struct Api {
   Error (*release)(Address address);
   Error (*host_allocate)(void** memory, size_t bytes, unsigned flags);
   Error (*host_release)(void* memory);
-  // Leaves in *values what is asked of `memory`, 0 where CUDA does not know it.
+  // Writes the requested attributes of `memory` to *values, 0 where CUDA does not know it.
   Error (*pointer_attributes)(unsigned count, int* attributes, void** values, Address memory);
   Error (*copy_in)(Address to, const void* from, size_t bytes, StreamHandle stream);
   Error (*copy_out)(void* to, Address from, size_t bytes, StreamHandle stream);
@@ -140,7 +139,7 @@ Result<const Api*> OpenApi();
 // Whether `error` ends the context it came from: no call on it works any more in this process.
 bool IsFinal(Error error);
 
-// OK, or an error that names the call and what the driver says. Out of memory becomes kOutOfMemory.
+// OK, or an error with the call and the driver's message. Out of memory becomes kOutOfMemory.
 Status ToStatus(const Api& api, Error error, const char* call);
 
 }  // namespace rondo::cuda

@@ -13,28 +13,27 @@ namespace rondo::cuda {
 class CudaDevice;
 struct CudaStream;
 
-// An op that has `enqueue` puts its work on the stream that the call is on, which may be recording. Any other
-// is a function of the host: a call waits for its stream, copies what the op reads to page-locked memory,
-// runs it there, and has copied back, in the stream's order, what it writes. That memory is one block, taken
-// in Create and as large as the largest call needs; sessions that share it take turns. Any number of threads
-// may call Run, each with a stream of its own.
+// An op that has `enqueue` puts its work on the call's stream, which may be recording. Any other op is a host
+// function: a call waits for its stream, copies the op's inputs to page-locked memory, runs it there, and
+// enqueues copies of its outputs back. That memory is one block, allocated in Create for the largest call;
+// sessions that share it take turns. Any number of threads may call Run, each with a stream of its own.
 class CudaCalls {
  public:
-  // `ops` may be null, and both must outlive the result. Errors name the op and its node, or are
+  // `ops` may be null; it and `plan` must outlive the result. Errors name the op and its node, or are
   // kOutOfMemory.
   static Result<CudaCalls*> Create(CudaDevice& device, const PlanData& plan, const OpRegistry* ops);
-  // No call's copies may be under way.
+  // No copies of a call may be under way.
   ~CudaCalls();
   CudaCalls(const CudaCalls&) = delete;
   CudaCalls& operator=(const CudaCalls&) = delete;
 
-  // Calls op `op` over device memory. After a fault of the stream's earlier work, or when an op found data
-  // that it cannot work on, the stream's calls are left out until Synchronize has told. Allocates nothing
-  // unless the op fails.
+  // Calls op `op` over device memory. After a fault in the stream's earlier work, or when an op rejects its
+  // data, the stream's calls are skipped until Synchronize has returned the error. Allocates nothing unless
+  // the op fails.
   Status Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, uint32_t step);
 
  private:
-  // Where an argument lies while its op runs.
+  // An argument's place in the block while its op runs.
   struct Staged {
     uint64_t offset = 0;  // in the block
     uint64_t bytes = 0;   // 0: nothing is copied
@@ -54,7 +53,7 @@ class CudaCalls {
   Span<Span<Staged>> staged_;  // by op and argument
   std::mutex mutex_;           // guards the block
   uint8_t* block_ = nullptr;
-  EventHandle copied_ = nullptr;  // what the last call wrote has left the block
+  EventHandle copied_ = nullptr;  // the last call's outputs have left the block
 };
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
-// Numbers of cuda.h, once. Each says which constant it is; tests/cuda/toolkit_headers_test.cc compares them
-// with the toolkit's header where there is one.
+// Constants of cuda.h. Each names its original; tests/cuda/toolkit_headers_test.cc compares them with the
+// toolkit's header where there is one.
 #pragma once
 
 #include "drivers/cuda/cuda_api.h"
@@ -9,7 +9,7 @@ namespace rondo::cuda {
 // CUDA_ERROR_*
 inline constexpr Error kOutOfMemoryError = 2;    // OUT_OF_MEMORY
 inline constexpr Error kPeerEnabledError = 704;  // PEER_ACCESS_ALREADY_ENABLED
-// Those that cuda.h describes as leaving the process in a state from which it must be started again.
+// Errors after which, as cuda.h says, the process must be restarted.
 inline constexpr Error kEccUncorrectable = 214, kContained = 226, kIllegalAddress = 700, kLaunchTimeout = 702,
                        kContextIsDestroyed = 709, kAssert = 710, kHardwareStackError = 714,
                        kIllegalInstruction = 715, kMisalignedAddress = 716, kInvalidAddressSpace = 717,

@@ -26,8 +26,8 @@
 
 namespace rondo::cuda {
 
-// What ended CUDA for this process. A kernel's fault, a bad address say, leaves no context of any device
-// usable, whichever met it: the devices of a driver share what the first said. Thread-safe.
+// The error that ended CUDA for this process. A kernel's fault, for example a bad address, makes the contexts
+// of all devices unusable, so the devices of a driver share the first such error. Thread-safe.
 class Ending {
  public:
   // OK while CUDA lives.
@@ -36,7 +36,7 @@ class Ending {
     std::lock_guard<std::mutex> lock(mutex_);
     return status_;
   }
-  // The first counts.
+  // Only the first call counts.
   void Set(const Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (status_.ok()) status_ = status;
@@ -55,43 +55,44 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
-  const NormKernel* norm = nullptr;  // in the module's arena: what an all-reduce before it can do as well
+  const NormKernel* norm =
+      nullptr;  // in the module's arena: the norm that a preceding all-reduce can do as well
 };
 
 struct CudaModule {
   Arena arena;
-  GrowingList<ModuleHandle> handles;      // one a code of the plan's module
-  std::unique_ptr<CudaKernel[]> kernels;  // one a kernel of the plan
+  GrowingList<ModuleHandle> handles;      // one for each code of the plan's module
+  std::unique_ptr<CudaKernel[]> kernels;  // one for each kernel of the plan
   size_t num_kernels = 0;
   std::unique_ptr<CudaCalls> calls;  // null: the plan has none
 };
 
-// What a graph's node was recorded from.
+// The origin of a graph's node.
 struct CudaNode {
   NodeHandle handle = nullptr;  // null: it keeps its addresses
   const CudaModule* module = nullptr;
   uint32_t kernel = 0;
   FaultRecord* faults = nullptr;
   uint64_t bytes = 0;    // of a copy
-  size_t addresses = 0;  // given to it; a kernel may use fewer
+  size_t addresses = 0;  // addresses passed; a kernel may use fewer
 };
 
 struct CudaStream;
 struct CudaEvent;
 
-// A graph in the making: one stream began it; others join it when they wait for an event of it.
+// A graph being recorded. One stream began it; others join when they wait for one of its events.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  uint64_t number = 0;               // of no other recording of this process
+  uint64_t number = 0;               // unique in this process
   bool in_line = false;              // all its streams record on the origin's
-  const CudaStream* last = nullptr;  // which has recorded its last node
+  const CudaStream* last = nullptr;  // the stream that recorded the last node
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;       // one a node
   GrowingList<CudaStream*> streams;     // the origin among them
-  GrowingList<CudaEvent*> events;       // last recorded in it
-  GrowingList<CollectiveNotes*> notes;  // made beside its streams
+  GrowingList<CudaEvent*> events;       // events last recorded in it
+  GrowingList<CollectiveNotes*> notes;  // notes made beside its streams
 
-  // Adds notes that the recording's end waits for. False when out of memory.
+  // Adds notes for which the recording's end waits. False when out of memory.
   bool Joins(CollectiveNotes* more) {
     for (CollectiveNotes* one : notes) {
       if (one == more) return true;
@@ -102,8 +103,8 @@ struct CudaRecording {
 
 class CudaCollectives;
 
-// A small all-reduce that has been started and not yet enqueued: the kernel that comes next may be one that
-// it can do as well.
+// A small all-reduce that was started but not yet enqueued, in case the next kernel is a norm that it can
+// also do.
 struct HeldCollective {
   CudaCollectives* of = nullptr;  // null: there is none
   CollectivePart part;
@@ -112,21 +113,22 @@ struct HeldCollective {
 
 struct CudaStream {
   StreamHandle handle = nullptr;
-  StreamHandle own = nullptr;  // while it records on another's
+  StreamHandle own = nullptr;  // its own handle, while it records on another's
   FaultRecord* faults = nullptr;
-  CudaRecording* recording = nullptr;  // null: work is done
-  Status fault;                        // of a custom op since the last Synchronize
+  CudaRecording* recording = nullptr;  // null: not recording
+  Status fault;                        // of a custom op, since the last Synchronize
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
-  HeldCollective held;     // before all that is enqueued from now on
-  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
+  HeldCollective held;  // enqueued before everything that follows
+  bool has_graph =
+      false;  // a graph may be running: one was launched since the stream was last known to be idle
 };
 
 struct CudaEvent {
   EventHandle handle = nullptr;
   bool timed = false;
-  CudaRecording* recording = nullptr;  // where it was last recorded
+  CudaRecording* recording = nullptr;  // the one in which it was last recorded
 };
 
 struct CudaGraph {
@@ -143,21 +145,21 @@ inline CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(eve
 
 class CudaDevice final : public Device {
  public:
-  // `ops` may be null; it, `ending` and `library_path` (as CudaOptions has it, "" for none) must outlive the
+  // `ops` may be null. It, `ending` and `library_path` (as in CudaOptions; "" for none) must outlive the
   // device.
   static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
                                     const ThreadHooks& hooks, const char* library_path, Ending* ending);
   ~CudaDevice() override;
 
-  // "sm_90": of the device.
+  // Compute capability of the device: 9 and 0 for sm_90.
   int major() const { return major_; }
   int minor() const { return minor_; }
-  // The module of the plan that runs here, and why the others do not.
+  // The module of the plan that runs here, and why the others were not chosen.
   ModuleChoice Choose(const PlanData& plan) const {
     return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
   }
   const char* name() const { return name_; }
-  // Of the GPU, on whatever machine; never 0.
+  // Identifies the GPU across machines; never 0.
   uint64_t identity() const;
   uint32_t index() const { return index_; }
   DeviceId id() const { return id_; }
@@ -165,16 +167,17 @@ class CudaDevice final : public Device {
   SmallKernels& small() { return small_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
-  // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
-  // call on every device says so.
+  // OK, or the error of `call` as a sentence. A fault that CUDA makes final is kept: from then on, every call
+  // on every device returns it.
   Status Check(Error error, const char* call);
-  // Loads machine code or PTX, with the device's context current. What the NVIDIA driver's compiler says is
-  // in the error.
+  // Loads machine code or PTX, with the device's context current. The error has the messages of the NVIDIA
+  // driver's compiler.
   Status LoadCode(ModuleHandle* module, const void* binary, const char* call);
 
-  // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
-  // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
-  // graph behind copies. More than kMostWithBranches have graphs without branches, a queue a rank.
+  // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may queue
+  // behind another's that waits for a rank, whose own work is behind it. So nothing is queued behind a graph,
+  // and no graph behind copies. With more than kMostWithBranches ranks, graphs have no branches: one queue
+  // for each rank.
   void SeveralRanks(uint32_t ranks);
   static constexpr uint32_t kMostWithBranches = 4;
 
@@ -232,33 +235,34 @@ class CudaDevice final : public Device {
   CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
       : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this), small_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
-  // Makes weight_copy_ if the plan has weights worth it.
+  // Makes weight_copy_ if the plan has enough weights.
   Status PrepareWeightCopy(const PlanData& plan);
-  // Gives weight_copy_ back if `of` is the stream that it last copied on; null: if it never did.
+  // Destroys weight_copy_ if its last copy was on stream `of`; null: if it never copied.
   void DropWeightCopy(StreamHandle of);
-  // Enqueues what the stream holds: before all that is enqueued on it or ordered after it.
+  // Enqueues the collective that the stream holds, before all that is enqueued on it or ordered after it.
   static Status Settle(CudaStream* stream);
-  // Whether the collective that the stream holds does this launch, too; it is enqueued.
+  // Whether the collective that the stream holds also does this launch; if so, it is enqueued.
   Result<bool> LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses, CudaStream* stream);
-  // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
-  // handle; without, the node keeps its addresses.
+  // Adds a node for what was just captured on `stream`, if it is recording. With `from`, which gets the
+  // node's handle, its addresses can change; without, they cannot.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
-  // Where the streams and events of a recording part from it; it is gone then.
+  // Detaches the streams and events of a recording, which is about to be destroyed.
   static void Leave(CudaRecording* recording);
   Result<Event*> MakeEvent(bool timed);
-  // Where several ranks run, waits for what the stream has been given.
+  // If several ranks run here, waits for the stream's work.
   Status Idle(CudaStream* stream);
-  // Tells the stream that it records next.
+  // Prepares the stream for recording.
   static void RecordsNext(CudaStream* stream);
-  // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
-  // With the device's context current.
+  // Whether libcuda does not know the `bytes` at `memory` (pageable memory), so that a copy from or to them
+  // blocks inside it. With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
-  // What the library computes of the plan: chosen, and captured once, so that nothing is left to be loaded.
+  // Chooses the algorithms of the plan's library matmuls and captures each once, so that nothing is loaded
+  // later.
   Status PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module);
   Status CaptureOnce(LibraryMatmulRun* matmul, size_t params);
   Status LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses, CudaStream* stream,
                       uint32_t step);
-  // What NVIDIA's driver says of a function that it has compiled itself, against the launch.
+  // Compares the NVIDIA driver's data about a function that it has compiled itself with the launch.
   Status CheckCompiled(Function function, const KernelBinary& binary, uint32_t threads);
 
   const Api& api_;
@@ -269,23 +273,23 @@ class CudaDevice final : public Device {
   std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
   SmallKernels small_;
-  // Of the plan whose weights are being copied; given back when their stream is waited for,
-  // and if there were none for this device, when a session begins to record.
+  // For the plan whose weights are being copied. Destroyed when its stream is waited for or, if this device
+  // had no weights, when a session begins to record.
   std::mutex copy_mutex_;
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
   std::atomic<bool> several_ranks_{false};
   std::atomic<bool> in_line_{false};
-  std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
+  std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; made for the first stream with large copies
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;
   const char* library_path_ = "";
-  const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
+  const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, made for the first plan that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
   int processors_ = 0;
-  int shared_ = 0;  // bytes that a block can have
+  int shared_ = 0;  // most bytes of shared memory for a block
   char name_[128] = {};
 };
 

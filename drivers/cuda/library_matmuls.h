@@ -1,5 +1,4 @@
-// LibraryMatmuls: the matmuls of one plan that cuBLASLt computes, on one device. Internal to
-// drivers/cuda.
+// LibraryMatmuls: the matmuls of one plan that cuBLASLt computes, on one device. Internal to drivers/cuda.
 #pragma once
 
 #include <memory>
@@ -12,22 +11,21 @@
 
 namespace rondo::cuda {
 
-// The node that a kernel comes from; its name where that is not known.
+// The source node of a kernel; the kernel's name if that is unknown.
 std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel);
 
 // Whether the library computes a kernel of the module.
 bool HasLibraryMatmuls(const CodeModule& module);
 
-// OK, or which kernel of `module` needs the library that could not be opened (`missing`), and what else can
-// be done.
+// OK, or an error that names a kernel of `module` that needs the library, which could not be opened
+// (`missing`), and a remedy.
 Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status& missing);
 
-// One matmul, ready to be enqueued: what it is, and the algorithm that was chosen for it. May be launched
-// from several threads.
+// One matmul with its chosen algorithm, ready to be enqueued. May be launched from several threads.
 class LibraryMatmulRun {
  public:
-  // `alignments`: the least alignment, in bytes, of each parameter of the kernel. kUnsupported where the
-  // library has no algorithm for it, or none of that position.
+  // `alignments`: the guaranteed alignment, in bytes, of each parameter of the kernel. kUnsupported if the
+  // library has no algorithm for it, or none at the requested index.
   static Result<std::unique_ptr<LibraryMatmulRun>> Prepare(const cublaslt::Api& api, cublaslt::Handle handle,
                                                            const LibraryMatmul& matmul, const Kernel& kernel,
                                                            Span<const uint64_t> alignments);
@@ -35,7 +33,7 @@ class LibraryMatmulRun {
   LibraryMatmulRun(const LibraryMatmulRun&) = delete;
   LibraryMatmulRun& operator=(const LibraryMatmulRun&) = delete;
 
-  // `addresses`: one a parameter of the kernel. Allocates nothing.
+  // `addresses`: one for each parameter of the kernel. Allocates nothing.
   Status Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream);
 
  private:
@@ -50,14 +48,14 @@ class LibraryMatmulRun {
   const cublaslt::Handle handle_;
   const LibraryMatmul& matmul_;
   const uint16_t workspace_param_;
-  const uint64_t workspace_bytes_;  // of it, from its first well aligned byte on
-  std::mutex mutex_;                // guards operation_, which takes the address of the bias
+  const uint64_t workspace_bytes_;  // of its workspace, from the first aligned byte on
+  std::mutex mutex_;                // guards operation_, which holds the bias's address
   cublaslt::Operation operation_ = nullptr;
   cublaslt::Layout left_ = nullptr, right_ = nullptr, addend_ = nullptr, out_ = nullptr;
   cublaslt::Algorithm algorithm_;
 };
 
-// The least alignment of what every launch binds to each parameter of kernel `kernel`: at most 256 bytes. Not
+// The alignment, at most 256 bytes, that all launches guarantee for each parameter of kernel `kernel`. Not
 // ok() when out of memory.
 GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
 

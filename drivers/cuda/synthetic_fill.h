@@ -1,4 +1,4 @@
-// SyntheticFill: the numbers of core/synthetic.h, made on a GPU. Internal to drivers/cuda.
+// SyntheticFill: generates the numbers of core/synthetic.h on a GPU. Internal to drivers/cuda.
 #pragma once
 
 #include <mutex>
@@ -11,18 +11,18 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// One kernel, kept here as PTX, which the NVIDIA driver compiles for the device when it is first used: any
-// device from sm_80 on. Thread-safe.
+// One kernel, stored here as PTX, which the NVIDIA driver compiles at first use, for any device from sm_80
+// on. Thread-safe.
 class SyntheticFill {
  public:
   explicit SyntheticFill(CudaDevice& device) : device_(device) {}
   SyntheticFill(const SyntheticFill&) = delete;
   SyntheticFill& operator=(const SyntheticFill&) = delete;
-  // Unloads the kernel, which must not be running any more.
+  // Unloads the kernel, which must not be running.
   void Unload();
 
-  // Enqueues the filling of `elements` elements at `to` with the weight of `key` and `scale`, bit for bit
-  // what FillSyntheticRange writes. kUnsupported: the NVIDIA driver has no compiler.
+  // Enqueues a fill of `elements` elements at `to` with the weight of `key` and `scale`, bit-identical to
+  // FillSyntheticRange. kUnsupported: the NVIDIA driver has no compiler.
   Status Enqueue(Address to, DType dtype, uint64_t elements, uint64_t key, float scale, StreamHandle stream);
 
  private:

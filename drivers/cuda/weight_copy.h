@@ -1,4 +1,4 @@
-// WeightCopy: bytes from pageable memory (a mapped file) to a GPU as fast as the bus goes. Internal to
+// WeightCopy: copies pageable memory (a mapped file) to a GPU at the speed of the bus. Internal to
 // drivers/cuda.
 #pragma once
 
@@ -13,12 +13,12 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// Several threads, each with two page-locked buffers: while one of them is on the bus, the other is filled.
-// One thread alone copies from the page cache at a fraction of what the bus takes, and a copy from pageable
-// memory goes through the NVIDIA driver's own buffers no faster. Used by one thread at a time.
+// Several threads, each with two page-locked buffers: one is on the bus while the other is filled. A single
+// thread copies from the page cache at a fraction of the bus rate, and a copy from pageable memory, which
+// goes through the NVIDIA driver's own buffers, is no faster. Used by one thread at a time.
 class WeightCopy {
  public:
-  // Smaller copies are not worth its threads.
+  // Smaller copies do not pay for the threads.
   static constexpr uint64_t kLeastBytes = 4 << 20;
 
   static Result<WeightCopy*> Create(CudaDevice& device, const ThreadHooks& hooks);

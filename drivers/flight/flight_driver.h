@@ -1,8 +1,8 @@
-// FlightDriver: another driver, and a record of what is asked of it in a file (flight_file.h).
+// FlightDriver: another driver with a record of all its calls in a file (flight_file.h).
 //
-// A graph is one entry, with the steps that it holds; where devices stand with collectives is noted when the
-// runtime's watchdog asks, several times a second. Recording an entry takes less than 0.1 µs. Where NVTX's
-// headers were found, graphs and waits are ranges, too, which Nsight Systems shows.
+// A graph is one entry, which lists its steps. The devices' progress with collectives is noted when the
+// runtime's watchdog asks for it, several times a second. Recording an entry takes less than 0.1 µs. If
+// NVTX's headers were found, graphs and waits are also ranges, which Nsight Systems shows.
 #pragma once
 
 #include <map>
@@ -31,8 +31,8 @@ class FlightDriver : public ForwardingDriver {
   Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override;
 
  private:
-  // Of one program's collectives: by device of the program, which of the driver's it is, its sync points as a
-  // text, and what was noted last.
+  // One program's collectives, by device of the program: the driver's device, its sync points as a text, and
+  // the progress noted last.
   struct Part {
     uint32_t device = 0;
     uint64_t text = 0;

@@ -1,5 +1,5 @@
-// The file of a flight recorder: what the host last asked of each device, and what came of it, kept in a
-// mapped file, so that it can be read while the process hangs, and after it has been killed.
+// The file of a flight recorder: the latest calls on each device and their results, kept in a mapped file, so
+// that it can be read while the process hangs, and after it has been killed.
 //
 //   page 0       FlightHeader
 //   then         for each device, a ring of `records` FlightRecords
@@ -29,12 +29,11 @@ enum class Kind : uint32_t {
   kCollective = 3,  // a collective starts by itself; step
   kCopyIn = 4,      // value: bytes
   kCopyOut = 5,
-  kWait = 6,   // the host waits for the stream ...
-  kDone = 7,   // ... which has done all that it was given
-  kFault = 8,  // ... or reports an error; text, step
-  kProgress =
-      9,  // value: collectives that the device has come to << 32 | that have ended; text: which they are
-  kAbort = 10,  // all collectives of a run are aborted; text: why
+  kWait = 6,      // the host waits for the stream ...
+  kDone = 7,      // ... which has finished all its work
+  kFault = 8,     // ... or reports an error; text, step
+  kProgress = 9,  // value: collectives that the device has reached << 32 | that have ended; text: their names
+  kAbort = 10,    // all collectives of a run are aborted; text: why
 };
 
 struct FlightRecord {
@@ -44,7 +43,7 @@ struct FlightRecord {
   uint32_t step;  // kNone: not known
   uint64_t stream;
   uint64_t value;
-  uint64_t text;  // place among the texts; 0: none
+  uint64_t text;  // offset among the texts; 0: none
   uint64_t unused[2];
 };
 static_assert(sizeof(FlightRecord) == 64);
@@ -56,18 +55,18 @@ struct FlightHeader {
   int64_t started;  // nanoseconds since 1970
   int64_t process;
   std::atomic<uint64_t> text_used;
-  std::atomic<uint64_t> next[kDevices];  // number of the record before
+  std::atomic<uint64_t> next[kDevices];  // number of the latest record
 };
 
 // The writing end. Any thread.
 class FlightFile {
  public:
-  // Makes the file anew. kIo.
+  // Creates a new file. kIo.
   static Result<FlightFile*> Create(const std::string& path);
   ~FlightFile();
   FlightFile(const FlightFile&) = delete;
 
-  // The place of a text; 0 when there is no more room for texts.
+  // The offset of a text; 0 when there is no more room.
   uint64_t Text(std::string_view text);
   // Allocates nothing.
   void Add(uint32_t device, Kind kind, uint64_t stream, uint32_t step, uint64_t value, uint64_t text);
@@ -90,10 +89,10 @@ struct Entry {
 
 struct Flight {
   int64_t started = 0, process = 0;
-  std::vector<std::vector<Entry>> devices;  // by device; each the last entries, the oldest first
+  std::vector<std::vector<Entry>> devices;  // the latest entries of each device, oldest first
 };
 
-// kCorrupt for what is no such file; other damage loses entries.
+// kCorrupt if it is not such a file; other damage only loses entries.
 Result<Flight> ReadFlight(Span<const uint8_t> bytes);
 
 }  // namespace rondo::flight

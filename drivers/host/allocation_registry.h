@@ -1,5 +1,5 @@
-// AllocationRegistry: which device each block of device memory is of. Virtual devices share one address
-// space, so that only a book can tell their memories apart.
+// AllocationRegistry: the owning device of each block of device memory. Virtual devices share one address
+// space, so only a registry can tell their memories apart.
 #pragma once
 
 #include <cinttypes>
@@ -15,7 +15,7 @@ namespace rondo::host {
 // May be used from any thread. Check allocates nothing.
 class AllocationRegistry {
  public:
-  // False when there is no memory for the entry.
+  // False when out of memory.
   bool Add(DeviceAddress address, uint64_t bytes, uint32_t device) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!blocks_.push_back({address, bytes, device})) return false;
@@ -25,7 +25,7 @@ class AllocationRegistry {
     if (books.bytes > books.most_bytes) books.most_bytes = books.bytes;
     return true;
   }
-  // False if `device` has no block there.
+  // False if `device` has no block at this address.
   bool Remove(DeviceAddress address, uint32_t device) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (Block& block : blocks_) {
@@ -38,7 +38,7 @@ class AllocationRegistry {
     }
     return false;
   }
-  // Refuses memory of another device. What is no device's (a mapped weight, the caller's memory) is anyone's.
+  // Refuses memory of another device. Memory of no device (a mapped weight, the caller's memory) is allowed.
   Status Check(DeviceAddress address, uint64_t bytes, uint32_t device) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const Block& block : blocks_) {

@@ -1,5 +1,5 @@
-// Collectives between virtual devices, or devices of several processes: where their ranks meet, and the
-// thread of each device that takes its ranks there.
+// Collectives between virtual devices, or between devices of several processes: where ranks meet, and the
+// thread of each device that brings its ranks there.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace rondo::host {
 
 class HostCollectives;
 
-// One rank's part in one collective of a run: what it brought, and its link in the queue of its device.
+// One rank's part in one collective of a run: its memory, and its link in its device's queue.
 struct Posting {
   HostCollectives* owner = nullptr;
   uint32_t slot = 0;
@@ -27,18 +27,18 @@ struct Posting {
   Status failed;  // of this rank alone
 };
 
-// A device's collective stream: a thread that takes postings to where they meet the other ranks'. It waits
-// for nobody there (the last rank to come moves the data), so that no order of postings can block it; but for
-// ranks of other processes, which all start the same collectives in the same order.
+// A device's collective stream: a thread that brings postings to the other ranks'. It never waits for them
+// (the last rank to come moves the data), so no order of postings can block it. Ranks of other processes are
+// an exception, but they all start the same collectives in the same order.
 class CollectiveStream {
  public:
   explicit CollectiveStream(Faults& faults) : faults_(faults) {}
   CollectiveStream(const CollectiveStream&) = delete;
   CollectiveStream& operator=(const CollectiveStream&) = delete;
-  // Ends the thread; nothing may be queued.
+  // Ends the thread. The queue must be empty.
   ~CollectiveStream();
 
-  // Starts the thread unless it runs. Not to be called by two threads at once.
+  // Starts the thread unless it is running. Must not be called by two threads at once.
   Status Start(const ThreadHooks& hooks);
   bool running() const { return running_; }
   // Allocates nothing. The stream must be running.
@@ -61,32 +61,33 @@ class CollectiveStream {
 };
 
 // The collectives of one program of one session. The n-th start of a communicator by each of its ranks in a
-// run meet in the communicator's n-th slot. Any thread may call; one rank's calls come from one thread at a
-// time.
+// run meets the others in the communicator's n-th slot. Any thread may call; calls for one rank must come
+// from one thread at a time.
 class HostCollectives {
  public:
-  // Null when out of memory. With `remote`, which becomes its, the ranks are in several processes, one here.
+  // Null when out of memory. With `remote`, which it takes over, the ranks are in several processes, one of
+  // them here.
   static HostCollectives* Create(const rondo::Program& program, const Engine& engine, ThreadPool& pool,
                                  std::unique_ptr<RemoteExchange> remote);
-  // Waits until nothing is in flight.
+  // Waits until no collective is in flight.
   ~HostCollectives();
 
-  // Puts this rank's part into the queue of `stream`.
+  // Appends this rank's part to the queue of `stream`.
   Status Start(const CollectivePart& part, const RankMemory& memory, CollectiveStream* stream);
-  // Blocks until the collective that the rank has started for this sync point has ended, and says how.
+  // Blocks until the rank's collective for this sync point has ended, and returns its result.
   Status Wait(const CollectivePart& part);
   void Begin();
-  // If `wait`, returns when no data is being moved any more.
+  // If `wait`, returns when no data moves any more.
   void Abort(bool wait);
-  // Of the program's device `device`; from any thread.
+  // For the program's device `device`; from any thread.
   CollectiveProgress Progress(uint32_t device) const;
 
-  // On a collective stream: the rank joins the others.
+  // Called on a collective stream: the rank joins the others.
   void Arrive(Posting* posting, Faults& faults);
 
  private:
   struct Slot {
-    Posting* first = nullptr;  // to arrive
+    Posting* first = nullptr;  // postings that have arrived
     uint32_t arrived = 0;
     bool moving = false;  // the last rank is moving the data
     bool done = false;
@@ -102,7 +103,7 @@ class HostCollectives {
   HostCollectives(const rondo::Program& program, const Engine& engine, ThreadPool& pool,
                   std::unique_ptr<RemoteExchange> remote)
       : program_(program), engine_(engine), pool_(pool), remote_(std::move(remote)) {}
-  // What one device has noted.
+  // The progress notes of one device.
   struct Noted {
     std::atomic<uint32_t> started{0}, ended{0};
   };
@@ -118,19 +119,19 @@ class HostCollectives {
   ThreadPool& pool_;
   const std::unique_ptr<RemoteExchange> remote_;
   uint32_t num_slots_ = 0, num_postings_ = 0, num_ranks_ = 0;
-  std::unique_ptr<Communicator[]> communicators_;  // as many as sync points; unused ones have no ranks
+  std::unique_ptr<Communicator[]> communicators_;  // one for each sync point; unused ones have no ranks
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Posting[]> postings_;       // by communicator, slot, rank
-  std::unique_ptr<RankMemory[]> memory_;      // the same, as Exchange reads it
+  std::unique_ptr<RankMemory[]> memory_;      // in the same order, for Exchange
   std::unique_ptr<uint32_t[]> started_;       // starts of each rank of each communicator in this run
   std::unique_ptr<uint32_t[]> first_ticket_;  // of each sync point in tickets_
-  std::unique_ptr<Posting*[]> tickets_;       // by sync point, rank: what a wait waits for
+  std::unique_ptr<Posting*[]> tickets_;       // by sync point and rank: the posting that a wait waits for
   std::unique_ptr<Noted[]> noted_;            // by the program's device
   uint32_t num_devices_ = 0;
 
   std::mutex mutex_;  // guards what follows, slots, postings, counts and tickets
   std::condition_variable changed_;
-  uint32_t in_flight_ = 0;  // postings that a stream holds
+  uint32_t in_flight_ = 0;  // postings held by a stream
   bool aborted_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Faults of one device: what HostFaults (host_driver.h) asks for, met at its calls.
+// Injects the faults that HostFaults (host_driver.h) requests into one device's calls.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace rondo::host {
 
-// May be used from any thread. Costs a test of two words where nothing is asked for.
+// May be used from any thread. Costs a test of two words if no fault is requested.
 class Faults {
  public:
   Faults(const HostFaults& options, uint32_t device)
@@ -17,11 +17,11 @@ class Faults {
         device_(device),
         active_(options.before != nullptr || options.most_delay_us != 0 || options.fail_device == device) {}
 
-  // To be called before `call` does anything: sleeps as it must, and says with which error the call must
+  // Call it before `call` does anything: sleeps as requested, and returns the error with which the call must
   // fail.
   Status Before(HostCall call, uint32_t step = kNone) { return active_ ? Meet(call, step) : Status::Ok(); }
   bool reorder() const { return options_.reorder; }
-  // The next number of a sequence that the seed and the device decide.
+  // The next number of a sequence determined by the seed and the device.
   uint64_t Random();
 
  private:

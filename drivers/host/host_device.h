@@ -13,21 +13,21 @@
 
 namespace rondo::host {
 
-// One of a driver's virtual devices. Pool, engine and book are the driver's and outlive it. Calls on streams
-// of its own may come from several threads at once.
+// One of a driver's virtual devices. Pool, engine and registry belong to the driver and outlive it. Calls on
+// different streams may come from several threads at once.
 class HostDevice final : public Device {
  public:
   HostDevice(ThreadPool& pool, const Engine& engine, const HostOptions& options, AllocationRegistry& book,
              uint32_t index);
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
-  // Memory of another device stays where it is.
+  // Memory of another device is not freed.
   void Free(DeviceAddress address, uint64_t bytes) override;
   Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override;
 
   Status CopyIn(DeviceAddress to, const void* from, uint64_t bytes, Stream* stream) override;
   Status CopyOut(void* to, DeviceAddress from, uint64_t bytes, Stream* stream) override;
-  // Outside of graphs, what is copied may be another device's, as between GPUs.
+  // Outside graphs, `from` may be another device's memory, as between GPUs.
   Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override;
   Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override;
   Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
@@ -44,7 +44,7 @@ class HostDevice final : public Device {
   Result<double> ElapsedMicroseconds(Event* from, Event* to) override;
   void DestroyEvent(Event* event) override;
   Status Record(Event* event, Stream* stream) override;
-  // A stream that waits for an event of a recording joins it, until the recording ends.
+  // A stream that waits for an event of a recording joins the recording until it ends.
   Status Wait(Event* event, Stream* stream) override;
   Status Synchronize(Stream* stream, uint32_t* failed_step) override;
 
@@ -65,7 +65,7 @@ class HostDevice final : public Device {
 
  private:
   Status Move(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream, bool from_any = false);
-  // Refuses another device's memory.
+  // Refuses memory of another device.
   Status Own(DeviceAddress address, uint64_t bytes);
 
   ThreadPool& pool_;

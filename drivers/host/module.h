@@ -12,15 +12,15 @@ namespace rondo::host {
 
 struct KernelProgram {
   uint32_t num_params = 0;
-  int64_t scratch_bytes = 0;  // that each worker of a launch needs
+  int64_t scratch_bytes = 0;  // for each worker of a launch
   Span<const PartProgram* const> parts;
 };
 
 // Owns everything its kernels point to. Immutable once built; any number of threads may run it.
 class HostModule {
  public:
-  // Null when out of memory (then *status says so, as it does for a kernel that cannot be run).
-  // `sharing`: of the launches that it is for; `ops` may be null, and must outlive the module.
+  // Null when out of memory or when a kernel cannot be run; *status says which. `sharing`: how its launches
+  // are split; `ops` may be null, and must outlive the module.
   static HostModule* Create(const PlanData& plan, const Engine& engine, const Sharing& sharing,
                             const OpRegistry* ops, Status* status);
 
@@ -38,7 +38,7 @@ class HostModule {
   CallTable calls_;
 };
 
-// The best engine for this machine, at most the `level`-th of baseline, AVX2, AVX-512.
+// The best engine for this machine, of at most level `level`: baseline, AVX2, AVX-512.
 void PickEngine(uint32_t level, Engine* engine);
 
 }  // namespace rondo::host

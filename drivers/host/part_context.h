@@ -1,9 +1,9 @@
-// What the builders of all families work with: one part of a kernel, its nest, and what is common to making
-// its program: accesses, scratch, errors.
+// The shared state of all families' builders: one part of a kernel, its nest, and helpers for accesses,
+// scratch and errors.
 //
 // A family's builder (map/, reduction/, matmul/, convolution/, attention/) decides whether and how one of its
-// variants computes the part, and fills in the family's struct. Used once, by one thread. Everything that is
-// made lives in `arena`. Errors name the kernel.
+// variants computes the part, and fills in the family's struct. Used once, by one thread. All results live in
+// `arena`. Errors name the kernel.
 #pragma once
 
 #include "core/arena.h"
@@ -16,10 +16,10 @@
 
 namespace rondo::host {
 
-// The most scratch that a worker gets: what passes it is refused. Loops over scratch count in int.
+// The most scratch for a worker; parts that need more are refused. Loops over scratch count in int.
 inline constexpr int64_t kMaxScratchBytes = int64_t{1} << 32;
 
-// The product of sizes that are not negative, at most twice kMaxScratchBytes.
+// The product of sizes that are not negative, capped at twice kMaxScratchBytes.
 template <typename... Sizes>
 int64_t Bytes(Sizes... sizes) {
   int64_t product = 1;
@@ -32,13 +32,13 @@ int64_t Bytes(Sizes... sizes) {
 
 inline bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// How registers hold an operand: as its natural type, or, of one without guards and indices, bytes as f32 or
-// as they are.
+// How registers hold an operand: in its natural type; or, for operands without guards and indirects, bytes as
+// f32 or unchanged.
 enum class LoadAs : uint8_t { kNatural, kFloat, kByte };
 
 class PartContext {
  public:
-  // `linear`: see MakeTiling. Before any other use: Start.
+  // `linear`: see MakeTiling. Call Start before any other use.
   PartContext(const Kernel& kernel, const Part& part, const Engine& engine, const Sharing& sharing,
               Arena& arena, bool linear)
       : kernel(kernel), part(part), engine(engine), sharing(sharing), arena(arena), linear(linear) {}
@@ -55,17 +55,18 @@ class PartContext {
 
   Status Fail(const char* what) const;  // kUnsupported: "... the host driver cannot run `what`"
   Status NoMemory() const;
-  // Room in the scratch of a worker; `bytes` comes from Bytes, or is small. Returns where.
+  // Reserves `bytes`, computed by Bytes or small, in a worker's scratch. Returns the offset.
   int64_t Take(int64_t bytes);
 
-  // The operand as the tiles of `tiling` see it.
+  // The access to the operand for the tiles of `tiling`.
   Status BuildAccess(uint16_t operand, const Tiling& tiling, const Access** out, int depth = 0,
                      LoadAs as = LoadAs::kNatural);
 
-  // Whether where the operand is read depends on a loop of the group; and what the tape computes.
+  // Whether the operand's address depends on a loop of the group; TapeDepends: whether the tape's result
+  // does.
   bool Depends(const Operand& operand, int group, int depth = 0) const;
   bool TapeDepends(Tape tape, int group) const;
-  // Whether the operand is 8-bit integers, or f32, without guards and indices.
+  // Whether the operand is 8-bit integers (f32 for IsPlainFloat), without guards and indirects.
   bool IsPlainByte(uint16_t operand) const;
   bool IsPlainFloat(uint16_t operand) const;
 
@@ -79,7 +80,7 @@ class PartContext {
   bool channels_last = false;  // see MakeNest
   Nest nest;
   Tiling tiling;                // of the lanes of the body or epilogue
-  bool lanes_in_a_row = false;  // so that every lane reads the same row scalar
+  bool lanes_in_a_row = false;  // so every lane reads the same row scalar
   int64_t scratch_bytes = 0;
 
  private:
@@ -88,13 +89,13 @@ class PartContext {
   Status BuildIndices(const Operand& operand, const Tiling& tiling, Access* access, int depth);
 };
 
-// Makes the program of the part: asks the families of its skeleton. Null when there is an error.
+// Makes the program of the part by asking the families of its skeleton. Null on error.
 Status BuildPart(PartContext& c, PartProgram** out);
 
-// Whether a plain access walks the loops of the group as one, and by how much.
+// Whether a plain access walks the loops of the group with one step, and the step.
 bool Linear(const Access& access, const Nest& nest, int group, int64_t* step);
 
-// Elements from point to point along a loop; 0 where there is none.
+// Elements from point to point along a loop; 0 if the access does not depend on it.
 int64_t StepAlong(int loops, const uint8_t* loop, const int64_t* step, int which);
 inline int64_t StepAlong(const Access& access, int which) {
   return StepAlong(access.num_loops, access.loop, access.step, which);

@@ -1,14 +1,14 @@
-// What LoadModule prepares from a core Kernel, as plain data: everything that a launch needs, with all
+// The result of LoadModule for a core Kernel, as plain data: everything that a launch needs, with all
 // decisions taken (loops merged, innermost loops chosen, registers placed, functions looked up).
 //
-// Owned by a HostModule; immutable once made, so safe to share between threads. Compiled once, read by the
-// loops that are compiled once per instruction set: only plain structs here, no functions, so that no code of
-// one instruction set can leak into another. What is here is common to all parts; each family of kernels adds
-// its own in its room (map/, reduction/, matmul/, convolution/, attention/).
+// Owned by a HostModule; immutable once made, so safe to share between threads. Loops that are compiled once
+// for each instruction set include this file, so it has only plain structs and no functions: no code of one
+// instruction set can leak into another. Here is what all parts have; each family of kernels adds its own in
+// its folder (map/, reduction/, matmul/, convolution/, attention/).
 //
-// Words: a *nest* is a part's loops after merging, in groups by role. A *tile* is up to kLanes
-// consecutive points of one group of the nest, computed together; point i of a tile is *lane* i. A
-// *register* holds one value a lane. A *variant* is one way to compute a part.
+// Words: a *nest* is a part's loops after merging, in groups by role. A *tile* is up to kLanes consecutive
+// points of one group of the nest, computed together; point i of a tile is *lane* i. A *register* holds one
+// value for each lane. A *variant* is one way to compute a part.
 #pragma once
 
 #include <atomic>
@@ -28,8 +28,8 @@ struct Nest {
   int64_t extent[kMaxNest] = {};
   int first[kMaxGroups + 1] = {};
   int64_t points[kMaxGroups] = {};   // product of the extents of each group
-  int8_t source[kMaxNest] = {};      // innermost loop of the part that this loop is made of, or -1
-  int8_t nest_loop[kMaxLoops] = {};  // nest loop of each loop of the part, -1 if of extent 1
+  int8_t source[kMaxNest] = {};      // innermost loop of the part in this loop, or -1
+  int8_t nest_loop[kMaxLoops] = {};  // nest loop of each loop of the part; -1 if its extent is 1
 };
 
 // How the loops [first, end) of a nest are cut into tiles: loops before `split` counted, loop `split` in
@@ -44,51 +44,51 @@ struct Tiling {
 
 struct PartProgram;
 struct Worker;
-// Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now
-// and then. In stream.cc, for all instruction sets.
+// Whether the worker's launch must end. Call it when the signal's word says that it may have to; it reads the
+// clock now and then. In stream.cc, shared by all instruction sets.
 bool StopNow(Worker& worker);
 // Tasks [first, last) of a part.
 using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
-// What one thread does behind a phase, of which each of `shares` workers has done some; their scratch is
+// The work of one thread after a phase, which `shares` workers have computed; their scratch is
 // `scratch_bytes` apart.
 using EndPhaseFn = void (*)(const PartProgram& part, Worker& worker, uint32_t shares, int64_t scratch_bytes);
-// Runs a first phase that looks for a range by what `shares` workers have written, who kept that of their
-// share at `range`, kRangeBytes each.
+// Replaces a first phase that computes a range: combines the ranges that `shares` workers kept for their
+// shares while they wrote the data, at `range`, kRangeBytes each.
 using TakeRangeFn = void (*)(const PartProgram& part, Worker& worker, const char* range, uint32_t shares);
 
-// The ways to compute a part, by room.
+// The ways to compute a part, by folder.
 enum class Variant : uint8_t {
   // map/
   kMap,
   // reduction/
   kRows,     // lanes along the row
   kColumns,  // lanes across rows
-  kOneRow,   // a single row, whose elements are shared out
+  kOneRow,   // a single row, whose elements are split over threads
   // matmul/
   kAccumulate,  // matmul, convolution, pool: any operands, lanes along n
-  kFewRows,     // at most kFewRows rows: the rhs is read once, where it is
-  kGemm,        // through packed blocks; a convolution too, whose input is then the rhs
+  kFewRows,     // at most kFewRows rows: reads the rhs once, in place
+  kGemm,        // packed blocks; also convolutions, whose input is then the rhs
   kPacked,      // weights in fewer bits, unpacked a few columns at a time
   kBytes,       // 8-bit integers
   // convolution/
-  kDirect,        // few output channels a group: the input is read where it is
-  kChannels,      // depthwise convolution, pool: lanes along channels that lie side by side
-  kPlanes,        // depthwise convolution, pool: channels are planes, lanes along the points
-  kChannelBytes,  // depthwise convolution of 8-bit integers: lanes along channels that lie side by side
-  kBytePool,      // greatest bytes of windows: lanes along channels that lie side by side
+  kDirect,        // few output channels in a group: reads the input in place
+  kChannels,      // depthwise convolution, pool: lanes along contiguous channels
+  kPlanes,        // depthwise convolution, pool: lanes along the points of a channel's plane
+  kChannelBytes,  // depthwise convolution of 8-bit integers: lanes along contiguous channels
+  kBytePool,      // maximum pool of bytes: lanes along contiguous channels
   // attention/
   kAttention,
 };
 inline constexpr int kNumVariants = 15;
 
-// The bool at `offset` of a parameter must be `holds`.
+// A condition: the bool at `offset` of a parameter equals `holds`.
 struct Condition {
   uint16_t param = 0;
   int64_t offset = 0;
   bool holds = true;
 };
 
-// What all variants have. Each is a struct that begins with this one; `run` knows which.
+// The common fields of all variants. Each variant is a struct that begins with this one; `run` knows which.
 struct PartProgram {
   Variant variant = Variant::kMap;
   RunFn run = nullptr;
@@ -96,26 +96,26 @@ struct PartProgram {
   Span<const Condition> when;  // Part::when
   Nest nest;
   int64_t tasks = 1;  // units of work, split over threads
-  // All tasks run once a phase, one phase after the other.
+  // All tasks run once in each phase; phases run one after another.
   int phases = 1;
   EndPhaseFn end_phase = nullptr;
   double work = 0;            // estimated nanoseconds of the whole part on one thread
   int64_t scratch_bytes = 0;  // that one worker needs; fields named ..._at are byte offsets in it
 
-  // A range (the least and the greatest of a tensor) can be taken while the tensor is written: of the f32
-  // rows that this part writes one behind the other (null: it does not), and for the floats that this part's
-  // first phase looks for a range of (null: it does not; take_range then runs in place of that phase).
+  // The range (minimum and maximum) of a tensor can be computed while the tensor is written. `written`: the
+  // contiguous f32 rows that this part writes (null: none). `ranged`: the floats whose range this part's
+  // first phase computes (null: none); take_range can then replace that phase.
   const Access* written = nullptr;
   const Access* ranged = nullptr;
   TakeRangeFn take_range = nullptr;
 };
 
-// An index met out of its range.
+// An index that was out of range.
 struct HostFault {
   uint32_t step = 0;
   uint32_t kernel = 0;   // index in the plan
-  uint32_t operand = 0;  // of its part: the operand whose address the index was for
-  int64_t value = 0;     // the index met
+  uint32_t operand = 0;  // of its part: the operand that uses the index
+  int64_t value = 0;     // the index
   int64_t extent = 0;    // its limit
 };
 
@@ -125,19 +125,18 @@ struct FaultCell {
   HostFault fault;
 };
 
-// One thread's view of one launch.
+// The state of one thread in one launch.
 struct Worker {
   char* scratch = nullptr;
   char* shared = nullptr;  // the scratch of the first worker
   int phase = 0;
-  char* range =
-      nullptr;  // kRangeBytes for the least and the greatest of PartProgram::written; null: not asked for
+  char* range = nullptr;  // kRangeBytes for the minimum and maximum of PartProgram::written; null: not needed
   const uint64_t* addresses = nullptr;
   FaultCell* fault = nullptr;
   uint32_t step = 0;
   uint32_t kernel = 0;
   StopSignal* stop = nullptr;
-  uint32_t looks = 0;  // of StopNow at the signal
+  uint32_t looks = 0;  // how often StopNow has been called
 };
 
 inline constexpr int64_t kRangeBytes = 1024;  // of one worker

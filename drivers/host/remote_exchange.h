@@ -1,4 +1,4 @@
-// RemoteExchange: what a collective does with the bytes of its ranks, each in a process of its own.
+// RemoteExchange: computes a collective between ranks that are each in a process of their own.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace rondo::host {
 
-// Of one program of one session. Gives the bits that Exchange gives: sums are formed in the order of the
-// ranks. Large all-reduces are cut: each process sums a part for all. Not thread-safe.
+// For one program of one session. Gives the same bits as Exchange: sums are formed in rank order. Large
+// all-reduces are split: each process sums one part for all. Not thread-safe.
 class RemoteExchange {
  public:
-  // `number` tells the programs of the sessions of a driver apart, and is the same on all processes. Null
-  // when out of memory.
+  // `number` identifies a program of a session within a driver, and is the same in all processes. Null when
+  // out of memory.
   static RemoteExchange* Create(const rondo::Program& program, uint64_t number, Processes& processes,
                                 const Engine& engine, ThreadPool& pool);
 
-  // A run begins.
+  // Called when a run begins.
   void Begin() { ++run_; }
-  // This process's part in one sync point. Allocates nothing.
+  // Does this process's part in one sync point. Allocates nothing.
   Status Run(const CollectivePart& part, const RankMemory& memory);
 
  private:
@@ -29,8 +29,8 @@ class RemoteExchange {
       : number_(number), processes_(processes), engine_(engine), pool_(pool) {}
   bool Allocate(const rondo::Program& program);
   Status AllReduceInParts(const CollectivePart& part, const RankMemory& memory);
-  // Phase `phase` of a collective: sends each rank `send(rank)`, and takes `take(rank)` from it: pairs of
-  // address and bytes.
+  // Phase `phase` of a collective: sends `send(rank)` to each rank and receives `take(rank)` from it; both
+  // are pairs of address and bytes.
   template <typename S, typename T>
   Status Trade(const CollectivePart& part, uint64_t phase, S send, T take);
 
@@ -38,7 +38,7 @@ class RemoteExchange {
   Processes& processes_;
   const Engine& engine_;
   ThreadPool& pool_;
-  std::unique_ptr<char[]> scratch_;  // what others bring, before it is summed
+  std::unique_ptr<char[]> scratch_;  // received data, before it is summed
   uint64_t run_ = 0;
 };
 

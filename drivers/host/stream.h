@@ -33,23 +33,24 @@ struct GraphEntry {
   bool gives_range = false;                 // see HostGraph::FindRanges
 };
 
-// A stream has always done all its work, so an event only carries a recording from stream to stream, and
-// tells the time.
+// A stream has always finished its work, so an event only carries a recording from stream to stream, and
+// takes the time.
 struct HostEvent {
   HostGraph* recording = nullptr;
   bool timed = false;
   uint64_t nanoseconds = 0;    // on the monotonic clock
-  GrowingList<uint32_t> last;  // of the recording: what the stream that recorded it had last
+  GrowingList<uint32_t> last;  // of the recording: the last entries of the stream that recorded it
 };
 
-// What a random order of replay needs, in memory made by EndRecord.
+// Data for replay in a random order; EndRecord allocates it.
 struct ReplayOrder {
-  GrowingList<uint32_t> first_after, after;  // per entry: those that come after it
+  GrowingList<uint32_t> first_after, after;  // for each entry: the entries that come after it
   GrowingList<uint32_t> left,
-      ready;  // of a replay: entries that each waits for, and those that wait for none
+      ready;  // during a replay: the number of entries that each still waits for, and those that wait for
+              // none
 };
 
-// Immutable after EndRecord but for `order` and the addresses of launches and copies; may be launched any
+// Immutable after EndRecord, except for `order` and the addresses of launches and copies. May be launched any
 // number of times, by one thread at a time.
 struct HostGraph {
   GrowingList<GraphEntry> entries;
@@ -59,7 +60,7 @@ struct HostGraph {
   GrowingList<uint32_t>
       before;  // per entry: the entries that its stream, events and collectives put before it
   ReplayOrder order;
-  int64_t scratch_bytes = 0;  // of one worker: the most that a launch in it needs
+  int64_t scratch_bytes = 0;  // of one worker: the maximum over its launches
   // While recording: the streams that take part and the events recorded in them.
   GrowingList<HostStream*> streams;
   GrowingList<HostEvent*> events;
@@ -67,22 +68,23 @@ struct HostGraph {
 
   GrowingList<char> ranges;  // kRangeBytes of each worker, where an entry gives a range
 
-  // Adds `entry` at the end of `stream`, and a node of `kind` unless it is a kTime. False when out of memory.
+  // Adds `entry` at the end of `stream`, and a node of `kind` unless the entry is a kTime. False when out of
+  // memory.
   bool Append(HostStream* stream, GraphEntry entry, StepKind kind);
-  // Fills in what does not change in `order`. False when out of memory.
+  // Fills in the constant parts of `order`. False when out of memory.
   bool PrepareOrder();
-  // Finds launches whose next one begins with the range of all that they write: they take it as they write.
-  // False when out of memory.
+  // Finds launches that write all the data whose range the next launch computes first: they compute the range
+  // while they write. False when out of memory.
   bool FindRanges(uint32_t threads);
-  // Whether, with the addresses of now, launch `index` writes what the next one reads.
+  // Whether, with the current addresses, launch `index` writes the data that the next one reads.
   bool WritesWhatIsRead(size_t index) const;
 };
 
 // On the monotonic clock.
 uint64_t Nanoseconds();
 
-// Executes what is enqueued at once, on the enqueuing thread. Its scratch is what the graphs recorded with
-// it, and the launches outside of graphs, have needed so far; it is given back with the stream.
+// Executes enqueued work at once, on the enqueuing thread. Its scratch grows to what its recorded graphs and
+// its launches outside graphs need; it is freed with the stream.
 class HostStream {
  public:
   HostStream(ThreadPool& pool, const HostAllocator& allocator, const Sharing& sharing, Faults& faults,
@@ -90,22 +92,22 @@ class HostStream {
       : pool_(pool), allocator_(allocator), sharing_(sharing), faults_(faults), collectives_(collectives) {}
   ~HostStream();
 
-  // Ends what executes from now on early, once it is asked to.
+  // From now on, ends work early when `stop` asks for it.
   void SetStop(StopSignal* stop) { stop_ = stop; }
 
-  // Makes room for launches that need `bytes` a worker, at most kMaxScratchBytes; after an error there is
-  // none. Allocates nothing where there is room already.
+  // Makes room for launches that need `bytes` for each worker, at most kMaxScratchBytes; after an error there
+  // is no room. Allocates nothing if there is enough room.
   Status Reserve(int64_t bytes);
 
-  // Executes one call: what a graph holds, or a call outside of graphs; room is reserved. What goes wrong in
-  // it is kept for TakeFault, and nothing is executed until that is called: false.
+  // Executes one call, from a graph or outside graphs; its room is reserved. False after an error, which is
+  // kept for TakeFault; until that is called, nothing else executes.
   bool Execute(const GraphEntry& entry, const DeviceAddress* addresses);
   void Replay(HostGraph* graph);
   // The first fault since the last call.
   Status TakeFault(uint32_t* failed_step);
 
   HostGraph* recording = nullptr;
-  GrowingList<uint32_t> last;  // of the recording: entries that the next one comes after
+  GrowingList<uint32_t> last;  // of the recording: the entries that must precede the next one
 
  private:
   void ReleaseScratch();
@@ -118,17 +120,18 @@ class HostStream {
   const Sharing sharing_;
   Faults& faults_;
   CollectiveStream& collectives_;
-  // Of the launch at hand: where its workers keep the range of what they write; null: nowhere.
+  // Where the workers of the current launch keep the range of what they write; null: nowhere.
   char* range_ = nullptr;
-  uint32_t range_workers_ = 0;  // who have done so
-  // Where the workers of the launch before kept the range that this one begins with; null: it looks for it.
+  uint32_t range_workers_ = 0;  // number of workers that did so
+  // Where the workers of the last launch kept the range that this one needs first; null: it computes the
+  // range.
   const char* known_range_ = nullptr;
   char* scratch_ = nullptr;    // for all workers of one launch
   int64_t scratch_bytes_ = 0;  // of one worker
   FaultCell fault_;
   StopSignal never_;
   StopSignal* stop_ = &never_;
-  Status error_;  // of a collective or a custom op, injected, or the signal's
+  Status error_;  // of a collective or a custom op, injected, or from the signal
   uint32_t error_step_ = kNone;
 };
 

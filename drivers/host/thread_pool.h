@@ -34,7 +34,7 @@ class ThreadPool {
  private:
   static void* Main(void* pool);
   void Serve(uint32_t index);
-  // Waits for a round in which worker `index` has a share, other than `seen`. 0: stop.
+  // Waits for a round other than `seen` in which worker `index` has a share. 0: stop.
   uint64_t AwaitRound(uint32_t index, uint64_t seen);
   bool AnyAsleep(uint32_t shares) const;
 
@@ -44,8 +44,8 @@ class ThreadPool {
   std::atomic<uint32_t> next_index_{1};
 
   std::atomic<bool> busy_{false};  // a caller owns the workers
-  // Counts pieces of work, kRound each; the rest: into how many shares the last one is split. Who has none
-  // reads nothing else, and may miss rounds; the caller waits for all others.
+  // The number of rounds, times kRound, plus the number of shares of the current round. A worker without a
+  // share reads nothing else and may miss rounds; the caller waits for all others.
   std::atomic<uint64_t> round_{0};
   std::atomic<uint32_t> pending_{0};  // workers that have not finished this round
   std::atomic<bool> asleep_[kMaxThreads] = {};

@@ -1,5 +1,5 @@
-// Vendor libraries, opened at run time: found by soname, in folders of the user's first, and kept open as
-// long as the process lives. Not for use outside drivers.
+// Opens vendor libraries at run time by soname, first in the user's folders, and keeps them open as long as
+// the process lives. Not for use outside drivers.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace rondo {
 
-// One entry of a table of functions: a struct of function pointers that is filled by name. The macros are for
-// a table whose type is called Api.
+// One entry of a table of functions: a struct of function pointers, filled by name. The macros are for a
+// table whose type is called Api.
 struct Symbol {
   const char* name;
   size_t offset;          // in the table
-  bool optional = false;  // null in the table where the library has none
+  bool optional = false;  // null in the table if the library lacks it
 };
 #define RONDO_SYMBOL(member, name) \
   { name, offsetof(Api, member) }
@@ -23,23 +23,23 @@ struct Symbol {
   { name, offsetof(Api, member), true }
 
 struct SharedLibrary {
-  const char* what;                 // "NCCL": what messages call it
-  Span<const char* const> sonames;  // the first that is found is taken
-  Span<const Symbol> symbols;       // all that are not optional must be there
+  const char* what;                 // "NCCL": its name in messages
+  Span<const char* const> sonames;  // the first one found is opened
+  Span<const Symbol> symbols;       // all must exist, except optional ones
   const char* least;                // "2.14": the version that has them
 };
 
-// Opens `library`, looked for in the folders of `library_path` (separated by ':'; null: none), then where the
-// system looks, and fills `table`. kUnsupported, saying where it was looked for, if it is not there, or which
-// function it lacks.
+// Opens `library`, first in the folders of `library_path` (separated by ':'; null: none), then in the
+// system's places, and fills `table`. kUnsupported, naming the places searched or the function that the
+// library lacks.
 Status OpenLibrary(const SharedLibrary& library, const char* library_path, void* table);
 
 // A table of functions that is filled once a process. Thread-safe.
 template <typename Table>
 class OpenedOnce {
  public:
-  // What `open(Table*)` made of it, the first time that it succeeded: another path may have what this one
-  // lacks.
+  // The table that `open(Table*)` filled at its first success. It is tried again after a failure, since
+  // another path may have the library.
   template <typename F>
   Result<const Table*> Get(F open) {
     std::lock_guard<std::mutex> lock(mutex_);

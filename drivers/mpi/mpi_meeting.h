@@ -1,4 +1,4 @@
-// Processes that mpirun (or srun, with MPI) has started meet through MPI.
+// Connects processes that mpirun (or srun, with MPI) has started, through MPI.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,10 @@
 
 namespace rondo {
 
-// Opens Open MPI's library (4 or 5; looked for first in the folders of `library_path`, null: none), begins
-// MPI, has the processes of MPI_COMM_WORLD meet and connect, and ends MPI again: what they say to one another
-// from then on goes over connections of their own, so that the end of one is seen by the others. Rank,
-// size and place come from MPI; `secret` is that of ProcessOptions. For programs that do not use MPI
-// themselves: those pass an all_gather of theirs.
+// Opens Open MPI's library (4 or 5; first in the folders of `library_path`, null: none), starts MPI, has the
+// processes of MPI_COMM_WORLD meet and connect, and ends MPI again. After that they use connections of their
+// own, so that the others notice when one ends. Rank, size and place come from MPI; `secret` is that of
+// ProcessOptions. Only for programs that do not use MPI themselves: those pass an all_gather of theirs.
 Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns, std::string_view secret);
 
 }  // namespace rondo

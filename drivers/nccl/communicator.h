@@ -19,55 +19,54 @@
 
 namespace rondo::nccl {
 
-// What a communicator wants of the process that it is in.
+// The process's callbacks for a communicator.
 struct ProcessHooks {
-  // Make the context of a rank's device current for the caller's thread, and give the old one back.
+  // Makes the context of a rank's device current for the calling thread; `leave` restores the old one.
   void (*enter)(void* user, uint32_t device) = nullptr;
   void (*leave)(void* user) = nullptr;
-  // OK, or why another process's ranks will not come. Null: there are none.
+  // OK, or why the ranks of another process will not come. Null: all ranks are in this process.
   Status (*others)(void* user) = nullptr;
   void* user = nullptr;
-  uint32_t process = 0;  // its number, in RankPlace
+  uint32_t process = 0;  // its index, as in RankPlace
 };
 
-// What rank 0's process makes, and all others must be given.
+// Made by rank 0's process, and passed to all others.
 Result<UniqueId> MakeId(const Api& api);
 
 class Communicator {
  public:
-  // With a rank at each of `places`, numbered in that order; those of this process are made here, the others
-  // by theirs, with the same `id` (null: all are here). Blocks until all are connected, at most for
-  // `patience_ns` a rank. Each rank has a thread, which sleeps until the communicator ends. Errors:
-  // CheckGroup's, kInternal (what NCCL says, or that it takes too long), kOutOfMemory, what the hooks say of
-  // others.
+  // One rank at each of `places`, in that order. The ranks of this process are made here, the others by their
+  // processes with the same `id` (null: all are here). Blocks until all are connected, at most `patience_ns`
+  // for each rank. Each rank has a thread, which sleeps until the communicator ends. Errors: CheckGroup's,
+  // kInternal (NCCL's error, or a timeout), kOutOfMemory, the hooks' error about others.
   static Result<Communicator*> Create(const Api& api, Span<const RankPlace> places, const UniqueId* id,
                                       uint64_t patience_ns, const ProcessHooks& hooks,
                                       const ThreadHooks& threads);
-  // Nothing may be in flight, and no graph that holds one of its collectives may exist.
+  // Nothing may be in flight, and no graph with one of its collectives may exist.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Of each rank.
+  // One for each rank.
   Span<const RankPlace> places() const { return {places_.get(), num_ranks_}; }
 
   // Enqueues (or records) `rank`'s part of a collective on `stream`; that rank's context must be current.
   // Returns once NCCL has enqueued it.
   Status Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to, Stream stream);
 
-  // What one rank does about a collective.
+  // One rank's memory and stream for a collective.
   struct Share {
     const void* from = nullptr;
     void* to = nullptr;
     Stream stream = nullptr;
   };
-  // The same of all ranks, on the caller's thread: one call for each would wait for the others, who come
-  // after it. Contexts are seen to.
+  // The same for all ranks, on the caller's thread: a call for each rank would wait for the later ones. Sets
+  // the contexts.
   Status EnqueueAll(const SyncPoint& point, Span<const Share> shares);
 
-  // Ends all that is in flight, on all ranks: kernels stop within moments, and the communicator is of no use
-  // from then on. Waits for nothing: NCCL's own abort raises its flags and then may wait until graphs are
-  // destroyed, which is what the ranks' threads are for.
+  // Ends everything in flight on all ranks: kernels stop within moments, and the communicator is unusable
+  // from then on. Does not wait: NCCL's own abort raises its flags and may then wait until graphs are
+  // destroyed; the ranks' threads do that.
   void Abort();
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
@@ -79,14 +78,14 @@ class Communicator {
     void* thread = nullptr;
     bool started = false;
   };
-  // A thread that is in calls of NCCL's on the ranks: they are not ended under it.
+  // A thread inside NCCL calls on the ranks, which are not ended meanwhile.
   class Calling {
    public:
     explicit Calling(Communicator* owner);
     ~Calling();
     Calling(const Calling&) = delete;
     Calling& operator=(const Calling&) = delete;
-    // OK, or that the ranks are being ended.
+    // OK, or an error that the ranks are being ended.
     Status status() const;
 
    private:
@@ -98,17 +97,17 @@ class Communicator {
   Status StartThreads();
   Status Connect(const UniqueId* given, uint64_t patience_ns);
   bool IsHere(size_t rank) const { return places_[rank].process == hooks_.process; }
-  // Has the threads of all ranks call `end`, unless they have been told before. All at once, since one rank
-  // may wait for the others.
+  // Makes the threads of all ranks call `end`, unless they were told before. All at once, since one rank may
+  // wait for the others.
   void End(Result_t (*end)(Comm comm));
   static void* EndRank(void* rank);
-  // One call of NCCL, whose name becomes `name`.
+  // One NCCL call, whose name is stored in `name`.
   Result_t Call(uint32_t rank, const SyncPoint& point, const Share& share, const char** name);
-  // To and from every rank, itself included.
+  // Sends to and receives from every rank, itself included.
   Result_t CallAllToAll(uint32_t rank, const Share& share, size_t count, int type, size_t bytes,
                         const char** name);
   Status CheckAdds(const SyncPoint& point) const;
-  // Waits until the rank's last call is through, at most for `patience_ns` (0: without limit).
+  // Waits until the rank's last call is complete, at most `patience_ns` (0: without limit).
   Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
 
   const Api& api_;

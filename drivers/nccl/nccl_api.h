@@ -1,7 +1,6 @@
 // NCCL, opened at run time.
 //
-// Types and functions are declared here as nccl.h of NCCL 2.14 and later does, so that building needs no
-// NCCL.
+// Types and functions are declared here as in nccl.h of NCCL 2.14 and later, so that building needs no NCCL.
 #pragma once
 
 #include <climits>
@@ -29,13 +28,13 @@ struct UniqueId {
 // NCCL 2.29.7 as it numbers itself.
 constexpr int Version(int major, int minor, int patch = 0) { return major * 10000 + minor * 100 + patch; }
 
-// The part of ncclConfig_t that NCCL 2.29 knows. Fields are only added at its end: an older library reads as
-// far as it knows them, a later one takes its defaults for the rest. Those left out have its defaults, too.
+// The part of ncclConfig_t that NCCL 2.29 knows. Fields are only added at its end: an older library reads the
+// fields that it knows, a newer one uses its defaults for the rest. Undefined fields get defaults, too.
 inline constexpr int kUndefined = INT_MIN;  // NCCL_CONFIG_UNDEF_INT
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
-  unsigned version = Version(2, 29);  // whose fields these are
+  unsigned version = Version(2, 29);  // the version with these fields
   int blocking = 0;
   int cluster_size = kUndefined;
   int least_blocks = kUndefined;  // of a collective's kernel
@@ -77,22 +76,22 @@ struct Api {
   Result_t (*receive)(void* to, size_t count, int type, int peer, Comm comm, Stream stream);
 };
 
-// Opens libnccl.so.2, looked for first in the folders of `library_path` (separated by ':'; null: none), once
-// a process: later calls get what the first one found. kUnsupported when it is not there or too old; the
-// message says where it was looked for. Thread-safe.
+// Opens libnccl.so.2 once in a process, first in the folders of `library_path` (separated by ':'; null:
+// none); later calls return the same. kUnsupported when it is missing or too old; the message lists the
+// places searched. Thread-safe.
 Result<const Api*> OpenApi(const char* library_path);
 
-// As it numbers itself; 0 if it does not say.
+// NCCL's own version number; 0 if unknown.
 int VersionOf(const Api& api);
 // "2.28.9".
 struct VersionText {
   explicit VersionText(int version);
   char text[24];
 };
-// The file that it was opened from; "" if that cannot be said.
+// The file that it was opened from; "" if unknown.
 const char* FileOf(const Api& api);
 
-// OK (an operation in progress included), or an error that names the call and what NCCL says.
+// OK (also for an operation in progress), or an error with the call and NCCL's message.
 Status ToStatus(const Api& api, Result_t result, const char* call, Comm comm = nullptr);
 
 }  // namespace rondo::nccl

@@ -1,6 +1,5 @@
-// Custom ops of a plan, ready to be called: each found in its library, compared with what the plan says of
-// it, and made into an instance. Ops are functions of the host, whichever driver calls them; some enqueue
-// work on a GPU.
+// Custom ops of a plan, ready to be called: each is found in its library, compared with the plan's
+// description, and instantiated. Ops are host functions, for every driver; some enqueue work on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +21,11 @@ struct CallProgram {
   uint64_t workspace_bytes = 0;
   size_t num_addresses() const { return size_t{num_inputs} + num_outputs + (workspace_bytes != 0); }
 
-  // Runs it over the memory of this process at `addresses`, one an argument of the plan's custom op (0 where
-  // it is absent). Not OK: the op's own sentence. Allocates only then.
+  // Runs the op over this process's memory at `addresses`, one for each argument of the plan's custom op (0
+  // where absent). An error is the op's own sentence; only then does this allocate.
   Status Run(const uint64_t* addresses) const;
-  // The same on a GPU, whose context is current: work on `stream` (a CUstream) over the GPU's memory. For ops
-  // that have `enqueue`.
+  // The same on a GPU, whose context is current: enqueues work on `stream` (a CUstream) over GPU memory. For
+  // ops that have `enqueue`.
   Status Enqueue(const uint64_t* addresses, void* stream) const;
 
  private:
@@ -42,7 +41,7 @@ class CallTable {
   CallTable& operator=(const CallTable&) = delete;
   ~CallTable() { Clear(); }
 
-  // `ops` may be null and must outlive the table. Errors name the op, its library and the node of the model.
+  // `ops` may be null and must outlive the table. Errors name the op, its library and the model's node.
   // `cuda`: for a GPU, whose context is current; instances of ops that have `enqueue` are made for it.
   Status Build(const PlanData& plan, const OpRegistry* ops, bool cuda, Arena& arena);
   void Clear();

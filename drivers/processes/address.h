@@ -1,4 +1,4 @@
-// Addresses: of this machine, and of what a text names. Internal to drivers/processes.
+// Network addresses of this machine and of given texts. Internal to drivers/processes.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace rondo::processes {
 
-// Where a process listens for the others.
+// The sockets at which a process listens for the others.
 struct Listeners {
   static constexpr uint32_t kMost = 8;
-  File files[kMost];  // all at one port
+  File files[kMost];  // all at the same port
   uint32_t count = 0;
-  bool everywhere = false;  // on every address of this machine
+  bool everywhere = false;  // at every address of this machine
 };
 
-// What a process tells the others of itself, as bytes: all that they need to find it.
+// The description of a process that all others need to connect to it, as bytes.
 struct Card {
   struct Known {
     uint8_t version = 0;  // of the internet protocol: 4 or 6
@@ -26,44 +26,44 @@ struct Card {
   };
   static constexpr uint32_t kMost = 12;
 
-  Nonce share;           // this process's part of the key that all have together
-  uint64_t machine = 0;  // the same on processes that share a machine's network
+  Nonce share;           // this process's share of the common key
+  uint64_t machine = 0;  // equal for processes that share a machine's network
   uint16_t port = 0;
   uint8_t count = 0;
-  uint8_t everywhere = 0;  // 1: on the machine's own loop as well
+  uint8_t everywhere = 0;  // 1: also at the loopback address
   Known known[kMost];
 };
-// It is hashed as the bytes that it is.
+// It is hashed as raw bytes.
 static_assert(std::has_unique_object_representations_v<Card>);
 
-// One a network namespace of a machine; 0: not known.
+// One number for each network namespace of a machine; 0: unknown.
 uint64_t NetworkNumber();
 
-// This process's, which listens there. kIo where the system has no random numbers.
+// This process's card, for `listeners`. kIo if the system has no random numbers.
 Status MakeCard(const Listeners& listeners, Card* card);
-// Where `card`'s owner may be found from here, as many as there are of `places`.
+// The places where `card`'s owner may be reached from here; returns their number.
 uint32_t PlacesOf(const Card& card, const Card& mine, Place (&places)[Card::kMost + 1]);
 
-// Listens at the address of `place` alone, at any port; everywhere for an address that holds on one link
-// only, as others cannot be told it.
+// Listens only at the address of `place`, at any port. For a link-local address it listens everywhere, since
+// others cannot be told that address.
 Status ListenBeside(const Place& place, Listeners* listeners);
 
-// The place that an address in numbers, "10.0.0.2" or "::1", names, without a port. kInvalidArgument.
+// The place of a numeric address such as "10.0.0.2" or "::1", without a port. kInvalidArgument.
 Result<Place> PlaceOfNumber(const char* number);
 
-// The other way: this side's address of a connection. False where it holds on this machine or one link alone.
+// This side's address of a connection, as text. False if the address is only valid on this machine or link.
 bool LocalNumber(const File& file, char* number, size_t size);
 
-// "host:port" or "[v6]:port": its port, and where it is; none yet where the name is not known.
+// A parsed "host:port" or "[v6]:port": the port and the places. No place if the name is unknown so far.
 struct Named {
   Place places[8];
   uint32_t count = 0;
   uint16_t port = 0;
 };
-// kInvalidArgument, naming what is wrong.
+// kInvalidArgument, naming the fault.
 Result<Named> Resolve(const char* address);
-// Listens where `address` says, which is `named`, and nowhere else. An error where none of that is this
-// machine's, or one of it is taken.
+// Listens at the places of `named`, which `address` names, and nowhere else. An error if none of them belongs
+// to this machine, or one is taken.
 Status ListenThere(const char* address, const Named& named, Listeners* listeners);
 
 }  // namespace rondo::processes

@@ -1,4 +1,4 @@
-// Authentication: keys, and proofs that somebody knows one. Internal to drivers/processes.
+// Authentication: keys, and proofs of knowing a key. Internal to drivers/processes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct Digest {
 };
 using Key = Digest;
 
-// A number that is used once: random, so that nothing that was recorded fits a second time.
+// A random number that is used once, so that recorded messages are useless later.
 struct Nonce {
   uint8_t bytes[16] = {};
 };
@@ -28,12 +28,12 @@ struct Bytes {
   size_t size;
 };
 
-// What all who know `secret` make of it. Any length; the empty one gives a key that everybody knows.
+// The key of `secret`. Any length; the empty secret gives a key that everybody knows.
 Key KeyOf(std::string_view secret);
-// The keyed hash of `label`, at most 16 characters, and then of `parts`, which have the same sizes wherever
-// the label is the same.
+// The keyed hash of `label` (at most 16 characters) and `parts`. Parts must have the same sizes wherever the
+// label is the same.
 Digest Prove(const Key& key, std::string_view label, std::initializer_list<Bytes> parts);
-// In a time that does not depend on where they differ.
+// Takes the same time wherever they differ.
 bool Same(const Digest& a, const Digest& b);
 
 }  // namespace rondo::processes

@@ -1,9 +1,9 @@
 // Blake2s: the hash BLAKE2s of RFC 7693, with or without a key. Internal to drivers/processes.
 //
-// A hash of our own because nothing that the runtime may link has one with a key that is meant to be secret:
-// flatbuffers and mimalloc have none, xxHash's seed can be found from its outputs. BLAKE2s needs 32-bit
-// additions, xors and rotations alone, so that its time does not depend on the data, and takes a key itself,
-// where SHA-256 would need HMAC around it.
+// Our own implementation, because no library that the runtime may link has a hash with a secret key:
+// flatbuffers and mimalloc have none, and xxHash's seed can be derived from its outputs. BLAKE2s needs only
+// 32-bit additions, xors and rotations, so its time does not depend on the data. It takes a key directly,
+// while SHA-256 would need HMAC.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Blake2s {
   void Compress(bool last);
 
   uint32_t state_[8];
-  uint64_t hashed_ = 0;  // bytes, with those of the block at hand
+  uint64_t hashed_ = 0;  // bytes, including those in the current block
   size_t used_ = 0;      // bytes of the block
   uint8_t block_[kBlock] = {};
 };

@@ -10,7 +10,7 @@
 
 namespace rondo::processes {
 
-// What processes tell one another besides data.
+// Control messages between processes.
 struct Message {
   enum Kind : uint32_t { kGather = 1, kAbort = 2, kGoodbye = 3 };
   uint32_t magic = 0x4d646e52;  // "RndM"
@@ -19,7 +19,7 @@ struct Message {
   uint32_t bytes = 0;  // that follow
   char text[1024] = {};
   char node[256] = {};
-  // Not sent beyond `bytes`.
+  // Only the first `bytes` are sent.
   char payload[Processes::kMaxGather] = {};
 };
 inline constexpr size_t kMessageHead = sizeof(Message) - Processes::kMaxGather;
@@ -27,7 +27,7 @@ inline constexpr size_t kMessageHead = sizeof(Message) - Processes::kMaxGather;
 class Group final : public Processes {
  public:
   Group(uint32_t rank, uint32_t size) : rank_(rank), size_(size) {}
-  // False when there is no memory, or no descriptor.
+  // False when out of memory or descriptors.
   bool Prepare();
   Line* lines() { return lines_.get(); }
   TurnedAway* turned() { return &turned_; }
@@ -44,37 +44,37 @@ class Group final : public Processes {
   Status StateWithAll(uint64_t nanoseconds) override;
 
  private:
-  // What has come from one peer.
+  // Messages from one peer.
   struct Inbox {
     static constexpr uint32_t kRoom = 2;
-    std::unique_ptr<Message[]> messages;  // kRoom, and the one that is coming in
+    std::unique_ptr<Message[]> messages;  // kRoom, and the one being received
     std::atomic<uint32_t> count{0};       // complete
-    size_t taken = 0;                     // of the one that is coming in
-    uint64_t goodbye = 0;                 // when it was said, on MonotonicNanoseconds; 0: not yet
+    size_t taken = 0;                     // bytes received of the current one
+    uint64_t goodbye = 0;                 // when the peer said goodbye, on MonotonicNanoseconds; 0: not yet
     std::atomic<bool> closed{false};
   };
 
-  // With the lock held: reads whatever has come; OK, or why the group has ended.
+  // With the lock held: reads everything available; OK, or why the group has ended.
   Status Look();
   void LookAt(uint32_t peer);
   void Complete(uint32_t peer);
-  // The first counts. With the lock held.
+  // Ends the group; only the first call counts. With the lock held.
   void End(const Status& why);
-  // Waits until there may be news from others, at most some milliseconds.
+  // Waits until others may have sent something, at most some milliseconds.
   void WaitForNews(int milliseconds);
   void Tell(Message* message);
-  // That a data connection has ended: the peer may have said why.
+  // The error for a data connection that has ended: the peer may have sent a reason.
   Status Lost(uint32_t peer);
   Status AwaitAll(StopSignal* stop);
   Status Mismatch(const Purpose& mine, uint32_t peer, const uint64_t* theirs) const;
 
   const uint32_t rank_, size_;
-  TurnedAway turned_;              // while they met
+  TurnedAway turned_;              // during the meeting
   std::unique_ptr<Line[]> lines_;  // by rank
   std::unique_ptr<Inbox[]> inboxes_;
   std::unique_ptr<Message> outgoing_;  // of Gather
   File ended_;                         // an eventfd, readable once the group has ended
-  std::mutex mutex_;                   // guards what comes in, what goes out in words, and:
+  std::mutex mutex_;                   // guards messages in both directions, and:
   Status end_;
 };
 

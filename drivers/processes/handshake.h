@@ -16,12 +16,12 @@ struct Line {
   File channels[kChannels];
 };
 
-// The key that exactly those have who know the secret and all cards.
+// The key known exactly to those who know the secret and all cards.
 Key KeyOfAll(const Key& secret, const Card* cards, uint32_t size);
 
-// Connects process `rank` of `size` with all others: lines[r] is the one to r. `listeners` are what
-// cards[rank] says. Higher ranks come to lower ones; both sides prove that they know `key`, and who does not
-// is counted. kAborted, naming who, when one is not to be had by the deadline.
+// Connects process `rank` of `size` with all others: lines[r] is the connection to r. `listeners` belong to
+// cards[rank]. Higher ranks connect to lower ones. Both sides prove that they know `key`; failed proofs are
+// counted. kAborted, naming the process, when one cannot be reached by the deadline.
 Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const Key& key, const Listeners& listeners,
                   Deadline deadline, Line* lines, TurnedAway* turned);
 

@@ -8,10 +8,10 @@
 
 namespace rondo::processes {
 
-// Fills cards[0 ... options.size), by rank, and has this process listen where its own says. `key` is that of
-// the secret. Those who do not know it are counted, and nothing that they do ends the meeting. kAborted,
-// naming who, when some have not come by the deadline; the same at once when one that knows a secret comes
-// with other numbers.
+// Fills cards[0 ... options.size), by rank, and makes this process listen at the addresses of its own card.
+// `key` is that of the secret. Connections without it are counted, and cannot end the meeting. kAborted,
+// naming the processes, when some have not come by the deadline; at once when one that knows the secret comes
+// with another rank or size.
 Status Meet(const ProcessOptions& options, const Key& key, Deadline deadline, Card* cards,
             Listeners* listeners, TurnedAway* turned);
 

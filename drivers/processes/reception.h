@@ -1,12 +1,12 @@
-// Reception: whoever comes to a port is served beside all others, and gets no further than the key that it
-// knows. Internal to drivers/processes.
+// Reception: serves all connections to a port side by side, and lets in only those that prove that they know
+// the key. Internal to drivers/processes.
 //
 // A connection begins with three messages of fixed sizes:
-//   who comes      Hello: what for, which process it says it is, a nonce
-//   who listens    Challenge: a nonce of its own, and a proof that it knows the key
-//   who comes      what it has to say (`body_bytes`), and a proof that it knows the key
-// The proofs are keyed hashes over the whole Hello and both nonces, so that one that was recorded fits no
-// other connection, and one of one side none of the other's.
+//   client    Hello: purpose, claimed rank, a nonce
+//   listener  Challenge: its own nonce, and a proof that it knows the key
+//   client    its data (`body_bytes`), and a proof that it knows the key
+// The proofs are keyed hashes over the whole Hello and both nonces. So a recorded proof fits no other
+// connection, and a proof of one side does not fit the other side.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 namespace rondo::processes {
 
 struct Hello {
-  uint64_t magic = 0;         // what the connection is for
+  uint64_t magic = 0;         // the purpose of the connection
   uint32_t from = 0, to = 0;  // ranks
-  uint32_t number = 0;        // what it means follows from `magic`
+  uint32_t number = 0;        // its meaning depends on `magic`
   uint32_t reserved = 0;
   Nonce nonce;
 };
@@ -32,14 +32,14 @@ struct Challenge {
   Digest proof;
 };
 
-// How many connections led to nothing, and why.
+// The number of failed connections, by reason.
 struct TurnedAway {
-  uint32_t late = 0;      // were silent, or too slow
-  uint32_t closed = 0;    // by who came, before it had proved anything
-  uint32_t strange = 0;   // said something else than a Hello
-  uint32_t unproved = 0;  // do not know the key
-  uint32_t crowded = 0;   // there were too many at once
-  uint32_t unwanted = 0;  // know the key, and are not who is waited for
+  uint32_t late = 0;      // silent or too slow
+  uint32_t closed = 0;    // closed by the client before it had proved anything
+  uint32_t strange = 0;   // sent something other than a Hello
+  uint32_t unproved = 0;  // did not know the key
+  uint32_t crowded = 0;   // too many at once
+  uint32_t unwanted = 0;  // knew the key, but were not expected
   uint32_t all() const { return late + closed + strange + unproved + crowded + unwanted; }
   void Add(const TurnedAway& other);
 };
@@ -49,17 +49,17 @@ struct TurnedText {
 };
 TurnedText TextOf(const TurnedAway& turned);
 
-// One who has proved that it knows the key.
+// A client that has proved that it knows the key.
 struct Guest {
   static constexpr size_t kMaxBody = 256;
   File file;
   Hello hello;
-  Key key;  // of this connection alone, for what else is to be proved on it
+  Key key;  // of this connection alone, for further proofs on it
   uint8_t body[kMaxBody] = {};
 };
 
-// For one thread. Never more than kSeats strangers at once, each for at most kPatience: the one that has been
-// there longest leaves when there is no room.
+// For one thread. At most kSeats strangers at once, each for at most kPatience; when all seats are taken, the
+// oldest must leave.
 class Reception {
  public:
   static constexpr uint32_t kSeats = 256;
@@ -67,15 +67,15 @@ class Reception {
   static constexpr uint32_t kMaxWatched = 64;
   static constexpr uint64_t kPatience = uint64_t{2} * 1000000000;
 
-  // Hellos of `magic` to `rank`, at `listeners`, which outlive this.
+  // Accepts Hellos of `magic` to `rank` at `listeners`, which must outlive this.
   Reception(uint64_t magic, uint32_t rank, const Key& key, size_t body_bytes, Span<const File> listeners);
   ~Reception();
   // kOutOfMemory.
   Status Prepare();
 
   enum class News { kGuest, kWatched, kNothing };
-  // The next guest; kWatched when one of the `watched` (at most kMaxWatched) connections has something to
-  // read, or has ended; kNothing at the deadline.
+  // The next guest; kWatched when one of the `watched` connections (at most kMaxWatched) has data or has
+  // ended; kNothing at the deadline.
   News Next(Deadline deadline, Span<const int> watched, Guest* guest);
 
   TurnedAway& turned() { return turned_; }
@@ -86,7 +86,7 @@ class Reception {
   Step Look(Seat* seat);
   Step Answer(Seat* seat);
   void Leave(Seat* seat, uint32_t* count);
-  // Takes in all who wait at `listener`, and hears what they have said. True: `guest` is one of them.
+  // Accepts all clients waiting at `listener`, and reads what they have sent. True: `guest` is one of them.
   bool Open(const File& listener, Guest* guest);
   bool Hear(Seat* seat, Guest* guest);
   Seat* Room();
@@ -100,12 +100,12 @@ class Reception {
   TurnedAway turned_;
 };
 
-// The side of who comes, on a connection that has just been made. `hello` gets its nonce here.
+// The client's side, on a new connection. Fills in the nonce of `hello`.
 enum class Met {
   kProved,
   kNobody,
   kStranger
-};  // who listens: knows the key, does not answer, does not know it
+};  // the listener knows the key; does not answer; does not know the key
 Met Introduce(const File& file, const Key& key, Hello* hello, const void* body, size_t body_bytes,
               Deadline deadline, Key* of_connection);
 
