@@ -139,9 +139,8 @@ typedef struct rondo_op_call {
 /* What functions that can fail return. */
 typedef enum rondo_op_result {
   RONDO_OP_OK = 0,
-  RONDO_OP_BAD_DATA =
-      1, /* only from `run`: it cannot work on this run's data. The run fails, the session goes on */
-  RONDO_OP_FAILED = 2,   /* any other failure. From `run`: the session repeats the error from now on */
+  RONDO_OP_BAD_DATA = 1, /* of `run`: it cannot work on this data. The run fails, the session goes on */
+  RONDO_OP_FAILED = 2,   /* any other failure. Of `run`: the session repeats the error from now on */
   RONDO_OP_NO_MEMORY = 3 /* RONDO_OP_FAILED, because memory ran out */
 } rondo_op_result;
 

@@ -380,23 +380,29 @@ RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
 
 /* Where a tensor lies. */
 typedef enum rondo_memory {
-  RONDO_HOST_MEMORY =
-      0, /* The memory of the port's device (rondo_plan_get_port; a CUdeviceptr on cuda, a pointer on host):
-            `data` is the address there. The caller vouches for that: it is not checked.  Order: work enqueued
-            to write an input, or to read the old contents of an output, must be complete before the run is
-            called. When the run has ended, its own work is complete.  Ownership: the caller's throughout. The
-            memory must live until the run has ended, and is not touched later. An input is only read, unless
-            the plan was compiled to give it away (rondo compile --donate): then it is written, and if an
-            output takes its memory (rondo_plan_get_buffer tells: an updated input, or a buffer that aliases
-            it), the result lies there, whether or not the run names the output.  Overlap with the session's
-            own memory, or of an output with any other tensor of the run, is refused with
-            RONDO_INVALID_ARGUMENT. One exception: an output may be given exactly the memory of the input that
-            it takes. Inputs may share memory.  Copies: the run uses the memory in place if the driver can and
-            the plan's steps allow it. An address that is a multiple of 256 always suits; one that does not
-            suit the plan is copied on the device. State is always copied, and so are inputs that a program
-            also has on other devices.  Cost: the same address as in the session's last run of this program
-            costs nothing. A new address is set in each kernel that uses it or, if these are many, copied
-            until it is given a second time in a row. Nothing is recorded again, and nothing allocated. */
+  RONDO_HOST_MEMORY = 0, /* the process's memory */
+  /* The memory of the port's device (rondo_plan_get_port; a CUdeviceptr on cuda, a pointer on host): `data`
+   * is the address there. The caller vouches for that: it is not checked.
+   *
+   * Order: work enqueued to write an input, or to read the old contents of an output, must be complete before
+   * the run is called. When the run has ended, its own work is complete.
+   *
+   * Ownership: the caller's throughout. The memory must live until the run has ended, and is not touched
+   * later. An input is only read, unless the plan was compiled to give it away (rondo compile --donate): then
+   * it is written, and if an output takes its memory (rondo_plan_get_buffer tells: an updated input, or a
+   * buffer that aliases it), the result lies there, whether or not the run names the output.
+   *
+   * Overlap with the session's own memory, or of an output with any other tensor of the run, is refused with
+   * RONDO_INVALID_ARGUMENT. One exception: an output may be given exactly the memory of the input that it
+   * takes. Inputs may share memory.
+   *
+   * Copies: the run uses the memory in place if the driver can and the plan's steps allow it. An address that
+   * is a multiple of 256 always suits; one that does not suit the plan is copied on the device. State is
+   * always copied, and so are inputs that a program also has on other devices.
+   *
+   * Cost: the same address as in the session's last run of this program costs nothing. A new address is set
+   * in each kernel that uses it or, if these are many, copied until it is given a second time in a row.
+   * Nothing is recorded again, and nothing allocated. */
   RONDO_DEVICE_MEMORY = 1
 } rondo_memory;
 

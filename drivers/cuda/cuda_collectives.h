@@ -59,8 +59,7 @@ struct CollectiveMeans {
   CommunicatorTable* nccl = nullptr;  // null: not available,
   Status nccl_status;                 // and the reason
   PeerTable* peers = nullptr;
-  Processes* processes =
-      nullptr;  // processes that run plans together, by NCCL alone; null: this process only
+  Processes* processes = nullptr;  // that run plans together, by NCCL alone; null: this process only
   CollectiveKernels kernels = CollectiveKernels::kNccl;
   Span<const SmallUpTo> small_up_to = {};  // with kAuto: measured limits
   uint64_t limit_ns = 0;                   // how long a rank of a small collective waits for another

@@ -55,8 +55,7 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
-  const NormKernel* norm =
-      nullptr;  // in the module's arena: the norm that a preceding all-reduce can do as well
+  const NormKernel* norm = nullptr;  // in the module's arena: a norm that the all-reduce before it can do
 };
 
 struct CudaModule {
@@ -120,9 +119,8 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
-  HeldCollective held;  // enqueued before everything that follows
-  bool has_graph =
-      false;  // a graph may be running: one was launched since the stream was last known to be idle
+  HeldCollective held;     // enqueued before everything that follows
+  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
 struct CudaEvent {

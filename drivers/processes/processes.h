@@ -50,9 +50,8 @@ struct ProcessOptions {
 
   uint32_t rank = 0, size = 1;  // size at most kMaxProcesses
   MeetingPlace place;
-  std::string_view secret;  // the same in all processes; empty: none. Not kept
-  uint64_t timeout_ns =
-      uint64_t{60} * 1000000000;  // until all have come; with `all_gather`, counted from its end
+  std::string_view secret;                          // the same in all processes; empty: none. Not kept
+  uint64_t timeout_ns = uint64_t{60} * 1000000000;  // until all have come; with `all_gather`, from its end on
 };
 
 // The data that a process sends to another in a Transfer and receives from it.

@@ -11,7 +11,7 @@
 
 namespace rondo::processes {
 
-// A file descriptor that is closed with its owner. -1: none.
+// Owns a file descriptor and closes it. -1: none.
 class File {
  public:
   File() = default;
@@ -30,7 +30,7 @@ class File {
   int number_ = -1;
 };
 
-// A place that one can connect to.
+// An address that can be connected to.
 struct Place {
   sockaddr_storage address = {};
   socklen_t size = 0;
@@ -39,15 +39,15 @@ struct Place {
 // Nanoseconds of MonotonicNanoseconds; ~0: never.
 using Deadline = uint64_t;
 
-// Waits until `file` has what `events` (of poll) ask for. False at the deadline.
+// Waits until `file` is ready for `events` (as for poll). False at the deadline.
 bool WaitFor(const File& file, short events, Deadline deadline);
 
-// A socket that listens at `place` alone (port 0: any port). Naming the place: kNotFound where that is no
-// address of this machine, kIo where it is taken.
+// A socket that listens only at `place` (port 0: any port). Errors name the place: kNotFound if it is not an
+// address of this machine, kIo if it is taken.
 Result<File> ListenAt(const Place& place);
 // The same on every address of this machine, at any port.
 Result<File> ListenEverywhere();
-// This side's end of a connection, or where a listener listens.
+// The local address of a connection or listener.
 Place PlaceOf(const File& file);
 uint16_t PortOf(const Place& place);
 // "10.0.0.1:29500", "[::1]:29500".
@@ -56,11 +56,12 @@ struct PlaceText {
 };
 PlaceText TextOf(const Place& place);
 
-// The next connection that waits at `listener`; an invalid one, and errno, where there is none. Non-blocking.
+// The next connection waiting at `listener`, non-blocking. If there is none, an invalid one, and errno is
+// set.
 File Accepted(const File& listener);
-// A connection, non-blocking; an invalid one when there is none to be had by the deadline.
+// A non-blocking connection; invalid if none can be made by the deadline.
 File ConnectTo(const Place& place, Deadline deadline);
-// All of `bytes`, or false: closed, or too late.
+// Sends (receives) all of `bytes`. False: closed, or too late.
 bool SendAll(const File& file, const void* bytes, size_t size, Deadline deadline);
 bool TakeAll(const File& file, void* bytes, size_t size, Deadline deadline);
 

@@ -1,8 +1,8 @@
-// TorchStore: processes that torchrun has started meet at its key-value store (c10d's TCPStore, of
-// PyTorch 2.1 and later), which listens at MASTER_ADDR and MASTER_PORT as long as the job runs.
+// TorchStore: processes that torchrun has started meet at its key-value store (c10d's TCPStore, of PyTorch
+// 2.1 and later), which listens at MASTER_ADDR and MASTER_PORT as long as the job runs.
 //
-// Spoken is what torch/csrc/distributed/c10d/TCPStore.cpp speaks: a byte that says what is asked, then
-// numbers in the machine's order, texts with their length before them as 64 bits.
+// The protocol is that of torch/csrc/distributed/c10d/TCPStore.cpp: a byte for the command, then numbers in
+// the machine's byte order, and texts after their lengths of 64 bits.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@ namespace rondo {
 
 struct TorchStoreOptions {
   const char* address = nullptr;  // "host:port"
-  // Tells this meeting apart from all others at the same store: a job's number and how often it was
-  // restarted.
+  // Identifies this meeting among all at the same store: the job's number, and how often it was restarted.
   const char* job = "";
   uint32_t rank = 0, size = 1;
   uint64_t timeout_ns = uint64_t{60} * 1000000000;  // of each all_gather
@@ -25,7 +24,7 @@ struct TorchStoreOptions {
 class TorchStore {
  public:
   virtual ~TorchStore() = default;
-  // Its all_gather may be used as long as this lives.
+  // Its all_gather may be used while this object lives.
   virtual MeetingPlace place() = 0;
   // Why the last all_gather failed.
   virtual const Status& status() const = 0;

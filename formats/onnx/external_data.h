@@ -58,8 +58,7 @@ class ExternalFiles {
 
   std::string folder_;
   std::vector<std::string> allowed_;
-  std::vector<std::string>
-      roots_;  // real paths of the folders that files may lie below; filled at the first Open
+  std::vector<std::string> roots_;  // real paths of folders that files may lie below; set at the first Open
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

@@ -54,8 +54,7 @@ struct DeviceMemory {
   uint64_t graphs = 0;         // for each session, its streams included;
   uint64_t graphs_once = 0;    // and once
   uint64_t first_session = 0;  // the sum of all these
-  uint64_t each_session =
-      0;  // one more session of the same plan, where there are many: its share of steps, and its graphs
+  uint64_t each_session = 0;   // one more of the same plan, where there are many: its share of steps, graphs
 };
 
 // Exact for blocks; the rest is estimated by `rates`.

@@ -58,9 +58,8 @@ class BucketFamily {
   struct PaddedPort {
     BucketPort plan;  // its shape is the bucket's
     std::vector<BucketDim> dims;
-    uint32_t index = 0;  // in the program
-    uint32_t length =
-        kNone;  // for an input that takes the value of this length: no caller gives it; behind all others
+    uint32_t index = 0;       // in the program
+    uint32_t length = kNone;  // an input that takes this length; no caller gives it; behind all others
 
     bool padded() const { return !dims.empty(); }
     // The shape in a run.

@@ -1,5 +1,5 @@
-// NormOf: kernels that add a residual and take the norm of the sum, which an all-reduce can do in one go with
-// its own work. Pure functions of contracts.
+// NormOf: recognises kernels that add a residual and normalise the sum, which an all-reduce can do in the
+// same kernel. Pure functions of contracts.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace rondo::cuda {
 
-// What such a kernel does, by its parameters: s = addends[0] + addends[1] + ..., in this order; s rounded to
-// `sum`; of each row of s its norm, as small::Norm has it, to `normed`. All are of `dtype`.
+// Such a kernel, by its parameters: s = addends[0] + addends[1] + ..., in this order; `sum` = s, rounded;
+// `normed` = the norm of each row of s, as in small::Norm. All are of `dtype`.
 struct NormKernel {
   struct Addend {
     uint16_t param = 0;
@@ -26,17 +26,17 @@ struct NormKernel {
   uint32_t rows = 0, columns = 0;
   float count = 0, epsilon = 0;
   bool centred = false, rounded = false;
-  bool wide_rows = false;      // scale and bias are f32, whatever `dtype` is
+  bool wide_rows = false;      // scale and bias are f32, even if `dtype` is not
   bool constant_rows = false;  // nothing writes scale and bias while a plan runs
 };
 
-// Nothing: the kernel does something else, in another order, or of tensors that lie otherwise. The text of
-// `binary` is one whose sums are those of peer_collectives/norm.h (rows whose vectors are kept by their
-// threads), so that the bits are.
+// No value if the kernel does something else, in another order, or with other layouts. The text of `binary`
+// must be one with the summation order of peer_collectives/norm.h (rows whose vectors stay in their threads),
+// so that results are bit-identical.
 std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelBinary& binary);
 
-// What a launch of it with `addresses` does after an all-reduce of `bytes` at `from` to `to`; nothing: it
-// does not add what is at `to`, or what one thread writes another might have to read.
+// What a launch of the kernel with `addresses` does after an all-reduce of `bytes` from `from` to `to`. No
+// value if it does not add the memory at `to`, or if one thread might read what another has overwritten.
 std::optional<small::Norm> NormAfter(const NormKernel& kernel, const SyncPoint& point, DeviceAddress from,
                                      DeviceAddress to, Span<const DeviceAddress> addresses);
 

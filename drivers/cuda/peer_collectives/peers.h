@@ -12,17 +12,17 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// What the NVIDIA driver says of peers is not believed: machines are known where it says yes and writes are
-// lost. So one writes as collectives do and the other looks what has come. Each pair is tried once.
-// Thread-safe.
+// Does not rely on the NVIDIA driver's answer about peers, since on some machines it says yes and writes are
+// lost. Instead one GPU writes as collectives do, and the result is checked on the other. Each pair is tried
+// once. Thread-safe.
 class PeerTable {
  public:
   PeerTable() = default;
   PeerTable(const PeerTable&) = delete;
   PeerTable& operator=(const PeerTable&) = delete;
 
-  // OK if each of `devices` (several may be one GPU, told apart by their contexts) can write to all others,
-  // from now on. kUnsupported: which cannot write to which, and why.
+  // OK if each of `devices` (several may be one GPU with different contexts) can write to all others, from
+  // now on. kUnsupported, with the pair and the reason.
   Status Connect(Span<CudaDevice* const> devices);
 
  private:

@@ -1,5 +1,5 @@
-// SmallGroup: what the small collectives of one communicator of one session need: an inbox for each rank, in
-// its GPU's memory, that the others write to. Internal to drivers/cuda.
+// SmallGroup: the resources for small collectives of one communicator of one session: for each rank an inbox
+// in its GPU's memory, to which the others write. Internal to drivers/cuda.
 #pragma once
 
 #include "core/driver.h"
@@ -15,25 +15,25 @@ class CudaDevice;
 
 class SmallGroup {
  public:
-  // Of ranks on `devices` (several may be one GPU), which can write to each other (PeerTable), of which one
-  // sends another at most `packs` in a collective. A rank waits for another at most for `limit_ns`.
+  // For ranks on `devices` (several may be one GPU) that can write to each other (PeerTable). A rank sends at
+  // most `packs` to another in a collective, and waits at most `limit_ns` for another.
   static Result<SmallGroup*> Create(Span<CudaDevice* const> devices, uint64_t packs, uint64_t limit_ns);
-  // From now on, all-reduces of `dtype` may go on with norms.
+  // From now on, all-reduces of `dtype` may be fused with norms.
   Status LoadNorm(DType dtype);
   // Nothing may be in flight.
   ~SmallGroup();
   SmallGroup(const SmallGroup&) = delete;
   SmallGroup& operator=(const SmallGroup&) = delete;
 
-  // `after_kernel` as SmallKernels has it. `norm`: null, or what a one-shot all-reduce goes on with.
-  // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does
-  // not end is told in `faults`. Different ranks may be used by different threads at once.
+  // Enqueues (or records) `rank`'s part on `stream`. `after_kernel`: as for SmallKernels. `norm`: null, or
+  // the norm that a one-shot all-reduce also does. Collectives of a rank must come in order. One that does
+  // not end is reported in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
                  const small::Norm* norm, bool after_kernel, StreamHandle stream);
-  // Whether an all-reduce can go on with `norm` (else null): its blocks are resident at once, and have room
-  // for what they tell each other.
+  // Whether an all-reduce can be fused with `norm` (otherwise Enqueue must get null): its blocks are resident
+  // at once, and the inbox has room for their notes.
   bool Takes(const small::Norm& norm, const SyncPoint& point) const;
-  // Ends what is in flight within moments; the group is of no use from then on. From any thread.
+  // Ends everything in flight within moments; the group is unusable from then on. From any thread.
   void Abort();
 
  private:
@@ -49,7 +49,7 @@ class SmallGroup {
   uint32_t num_ranks_ = 0;
   uint64_t rank_bytes_ = 0;
   uint32_t most_blocks_ = 1;
-  bool norms_[3] = {};         // by small::Element: their kernels are loaded
+  bool norms_[3] = {};         // by small::Element: whether their kernels are loaded
   uint32_t* abort_ = nullptr;  // page-locked
 };
 

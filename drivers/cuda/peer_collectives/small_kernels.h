@@ -13,42 +13,43 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// Makes kSmallKernelsText (kernels_text.h), or a copy of it, one for sm_90, whose kernels wait for those
-// before them (kernels.cu).
+// Changes kSmallKernelsText (kernels_text.h), or a copy of it, into the version for sm_90, whose kernels wait
+// for those before them (kernels.cu).
 void MakeWait(char* text);
 
-// Kept here as PTX (kernels.ptx), which the NVIDIA driver compiles for the device when the first session that
-// has small collectives is made: any device from sm_80 on. Thread-safe.
+// Stored as PTX (kernels.ptx), which the NVIDIA driver compiles when the first session with small collectives
+// is made, for any device from sm_80 on. Thread-safe.
 class SmallKernels {
  public:
   explicit SmallKernels(CudaDevice& device) : device_(device) {}
   SmallKernels(const SmallKernels&) = delete;
   SmallKernels& operator=(const SmallKernels&) = delete;
 
-  // Before anything is enqueued. kUnsupported and others: the NVIDIA driver's own, said again each time.
+  // Call it before anything is enqueued. Errors are the NVIDIA driver's (kUnsupported and others), and are
+  // repeated each time.
   Status Load() { return Load(kPlain); }
-  // Before an all-reduce of `element` by `ranks` goes on with a norm.
+  // Call it before an all-reduce of `element` by `ranks` is fused with a norm.
   Status LoadNorm(small::Element element, uint32_t ranks) { return Load(kNorms + NormOf(element, ranks)); }
-  // Unloads them; none may be running any more.
+  // Unloads the kernels, none of which may be running.
   void Unload();
 
   // Threads of a block.
   static constexpr uint32_t kThreads = 256;
   // Enqueues (or records) a collective of `blocks` blocks, with the device's context current. `after_kernel`:
-  // it may begin before the kernel ahead of it on the stream, the last there, ends.
-  // `norm`: null, or what an all-reduce, by one shot, goes on with.
+  // it may begin before the kernel ahead of it, the last one on the stream, ends. `norm`: null, or the norm
+  // that a one-shot all-reduce also does.
   Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
                  const small::Norm* norm, bool after_kernel, StreamHandle stream);
-  // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
+  // Enqueues a write of `count` packs, the i-th being {seed + i, ~(seed + i)}, to memory that may be another
   // GPU's.
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
-  // Enqueues (or records) that 1 is written to page-locked memory, with the device's context current.
+  // Enqueues (or records) a write of 1 to page-locked memory, with the device's context current.
   Status EnqueueNote(uint32_t* to, StreamHandle stream);
 
  private:
-  // What is compiled together: all but norms; each norm, as kernels_text.h has them.
+  // Units of compilation: everything but norms, and each norm, as in kernels_text.h.
   static constexpr size_t kPlain = 0, kNorms = 1, kTexts = kNorms + kSmallNorms;
-  static constexpr size_t kKernels = 6;  // of kPlain: the probe's, one a SmallKernel, the note's
+  static constexpr size_t kKernels = 6;  // of kPlain: the probe's, one for each SmallKernel, the note's
   struct Text {
     bool tried = false;
     Status failed;
@@ -59,7 +60,7 @@ class SmallKernels {
   }
   Status Load(size_t which);
   Status LoadText(size_t which, ModuleHandle* module);
-  // Whether its kernels wait for those before them.
+  // Whether the kernels wait for those before them.
   bool CanWait() const;
 
   CudaDevice& device_;

@@ -1,4 +1,4 @@
-// The prepared form of attention: see program.h, whose words these are.
+// The prepared form of attention. Words: see program.h.
 #pragma once
 
 #include "drivers/host/matmul/matmul_program.h"
@@ -19,7 +19,7 @@ struct AttentionPart : PartProgram {
   bool keys_direct = false;              // one feature loop of unit stride, one key loop, float dtype
   bool values_direct = false;            // one n loop of unit stride, one key loop
   int64_t key_step = 0, value_step = 0;  // elements from key to key
-  int64_t block_rows = 0;                // queries of a task
+  int64_t block_rows = 0;                // queries in a task
   int64_t acc_at = 0, acc_stride = 0, query_at = 0, key_at = 0, scores_at = 0, temp_at = 0;
 };
 

@@ -1,5 +1,5 @@
-// The prepared form of convolutions and pools that are no matmuls: see program.h, whose words these are. The
-// input is rhs[0].by_n.
+// The prepared form of convolutions and pools that are not matmuls. Words: see program.h. The input is
+// rhs[0].by_n.
 #pragma once
 
 #include "drivers/host/convolution/taps_program.h"
@@ -7,7 +7,7 @@
 
 namespace rondo::host {
 
-// Those that read the input where it lies, tap by tap. The points of k are taps.
+// Variants that read the input in place, tap by tap. The points of k are taps.
 struct WindowPart : MatmulPart {
   const Access* weight = nullptr;  // lanes along n; null: a pool
   Taps taps;
@@ -21,38 +21,38 @@ struct ChannelsPart : WindowPart {
 
 // Variant::kBytePool.
 struct BytePoolPart : WindowPart {
-  const Access* out = nullptr;      // lanes side by side
-  const float* of_bytes = nullptr;  // what is written for each byte; null: itself
+  const Access* out = nullptr;      // contiguous lanes
+  const float* of_bytes = nullptr;  // the number written for each byte; null: the byte itself
 };
 
 // Variant::kDirect. Each tap is a run of `run` points of k.
 struct DirectPart : WindowPart {
-  int64_t run = 1, run_step = 0, run_weight_step = 0;  // elements of the input, of the weight
-  int64_t zeros = 0, zeros_at = 0;                     // floats that stand for an absent tap in all groups
+  int64_t run = 1, run_step = 0, run_weight_step = 0;  // elements of the input; elements of the weight
+  int64_t zeros = 0, zeros_at = 0;                     // floats that replace an absent tap in all groups
   int64_t taps_at = 0;                                 // scratch: the taps of all points of a block
   int64_t weights_at = 0;                              // scratch: packed
 };
 
-// Variant::kPlanes. A plane is copied into scratch with its padding, one *phase* for every offset modulo the
-// steps of the kernel, so that the points of a row find any tap in neighbouring floats. All points of all
-// rows are computed in one go, those that lie between rows in vain.
+// Variant::kPlanes. A plane is copied into scratch with its padding, as one *phase* for every offset modulo
+// the steps of the kernel, so that the points of a row find any tap in adjacent floats. The points of all
+// rows are computed as one run, including unused ones between rows.
 inline constexpr int kMaxPlaneAxes = 3;
 struct PlaneAxis {
   int64_t points = 1, taps = 1;
-  int64_t step = 1, dilation = 1;  // coordinates from point to point, from tap to tap
-  int64_t length = 1;              // coordinates that are read; the first counts as 0
+  int64_t step = 1, dilation = 1;  // coordinates between points; between taps
+  int64_t length = 1;              // coordinates that are read, counted from 0
   int64_t first = 0, last = 1;     // those inside the input
-  int64_t stride = 1;              // elements of the input from one to the next
+  int64_t stride = 1;              // elements of the input between coordinates
   int64_t pitch = 1;               // coordinates of one phase
   int64_t phase_floats = 0;        // from phase to phase
-  int64_t pitch_floats = 0;        // from one coordinate of a phase to the next
+  int64_t pitch_floats = 0;        // between coordinates of a phase
 };
 struct PlanesProgram {
-  PlaneAxis axis[kMaxPlaneAxes];  // the last ones; those before have one coordinate
+  PlaneAxis axis[kMaxPlaneAxes];  // the last axes; unused ones before them have one coordinate
   int64_t phases = 1, phase = 1;  // floats of a phase
   int64_t points = 1, taps = 1;
-  int64_t flat = 0;                     // points of all rows and what lies between
-  const int64_t* tap_at = nullptr;      // floats of the phases
+  int64_t flat = 0;                     // points of all rows, including those between rows
+  const int64_t* tap_at = nullptr;      // offsets in the phases, in floats
   const int64_t* tap_weight = nullptr;  // elements of the weight
 };
 
@@ -63,19 +63,18 @@ struct PlanesPart : MatmulPart {
   int64_t plane_at = 0, weight_at = 0, count_at = 0;  // scratch
 };
 
-// Variant::kChannelBytes. A strip of points along the innermost loop of group m shares its columns: those of
-// the input under every tap of the innermost loop of k (horizontal; the others are vertical), a few
-// coordinates apart.
+// Variant::kChannelBytes. A strip of points along the innermost loop of group m shares its columns: the input
+// under the taps of the innermost loop of k (horizontal taps), for all other taps (vertical).
 struct ChannelStripProgram {
   ChannelInstructions with;
   int64_t vertical = 1, horizontal = 1;        // taps
-  int64_t fours = 1;                           // of vertical taps; pairs
+  int64_t fours = 1;                           // groups of four vertical taps; or of two
   int64_t points = 1;                          // of a strip, at most
-  int64_t point_columns = 1, tap_columns = 1;  // from point to point, from one horizontal tap to the next
-  int64_t unit = 0;                            // bytes of the input from column to column
-  const int64_t* guard_unit = nullptr;         // coordinates from column to column, of each guard
-  // Scratch. Weights are made when a worker first needs them in a launch, and kept: so many bytes for each
-  // step of channels of a tile, of which made_at says whether, and as what, they are there.
+  int64_t point_columns = 1, tap_columns = 1;  // columns between points; between horizontal taps
+  int64_t unit = 0;                            // bytes of the input between columns
+  const int64_t* guard_unit = nullptr;         // coordinates between columns, for each guard
+  // Scratch. Weights are converted when a worker first needs them in a launch, and kept: weights_bytes for
+  // each step of channels of a tile. made_at records which are there, and in which form.
   int64_t columns_at = 0, weights_at = 0, rows_at = 0, absent_at = 0, sums_at = 0, made_at = 0;
   int64_t weights_bytes = 0;
   int64_t tile_steps = 1;

@@ -1,4 +1,5 @@
-// Which points of a convolution's kernel (taps) lie inside the input, for paths that read it where it lies.
+// Tests which points of a convolution's kernel (taps) lie inside the input, for variants that read it in
+// place.
 #pragma once
 
 #include "drivers/host/convolution/convolution_program.h"
@@ -12,7 +13,7 @@ class TapGuards {
   TapGuards(const MatmulPart& part, const Taps& taps)
       : taps_(taps), input_(*part.rhs[0].by_n), inner_(part.nest.first[2] - 1) {}
 
-  // Whether all taps of `count` points from pos on, along the innermost loop of group m, are present.
+  // Whether all taps of `count` points from pos, along the innermost loop of group m, are present.
   bool All(const int64_t* pos, int64_t count) const {
     for (int g = 0; g < input_.num_guards; ++g) {
       const GuardTest& test = input_.guards[g];
@@ -24,14 +25,14 @@ class TapGuards {
     return true;
   }
 
-  // How many of the `most` points from pos on have all their taps: a good part of them, none only if the
-  // first has not.
+  // A number of points, at most `most`, from pos whose taps are all present. Not always the maximum, but 0
+  // only if the first point lacks a tap.
   int64_t Whole(const int64_t* pos, int64_t most) const {
     while (most > 0 && !All(pos, most)) most /= 2;
     return most;
   }
 
-  // Before Present: the point it is asked about.
+  // Sets the point for Present. Call it first.
   void Place(const int64_t* pos) {
     int64_t step = 0;
     for (int g = 0; g < input_.num_guards; ++g) at_[g] = Coordinate(input_.guards[g], pos, &step);

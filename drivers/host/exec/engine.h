@@ -1,4 +1,4 @@
-// The engines of this build: the same sources (exec/) compiled for several instruction sets.
+// The engines of this build: the same sources compiled for several instruction sets.
 #pragma once
 
 #include "drivers/host/engine.h"

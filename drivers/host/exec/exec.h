@@ -1,5 +1,5 @@
-// Inside the engine: what its files share. Compiled once per instruction set, each time in a namespace of
-// its own (RONDO_ISA); nothing here may be used from outside exec/, and nothing here uses inline
+// Declarations shared by the engine's loops. Compiled once for each instruction set, each time in a namespace
+// of its own (RONDO_ISA). Nothing here may be used by code outside the engines, and nothing here uses inline
 // functions of the standard library that the linker could share between instruction sets.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace rondo::host::RONDO_ISA {
 // Floats of one vector register.
 #if defined(__AVX512F__)
 inline constexpr int kWidth = 16;
-inline constexpr int kBlockRows = 14;  // rows and vectors of a register block of the packed product
+inline constexpr int kBlockRows = 14;  // rows and vectors of a register block of the packed matmul
 inline constexpr int kBlockVectors = 2;
 #elif defined(__AVX2__)
 inline constexpr int kWidth = 8;
@@ -41,7 +41,7 @@ static inline T Least(T a, T b) {
   return b < a ? b : a;
 }
 
-// Whether the launch is to end early: asked once a tile, where it costs a load.
+// Whether the launch must end early. Called once a tile; costs a load.
 static inline bool Stopped(Worker& w) {
   const uint64_t word = __atomic_load_n(&w.stop->word, __ATOMIC_RELAXED);
   return __builtin_expect(word < StopSignal::kNever, 0) && StopNow(w);
@@ -51,7 +51,7 @@ static inline bool Stopped(Worker& w) {
 
 enum class Presence { kAll, kNone, kSome };
 
-// Element offset of lane 0 at `pos` (indices not counted).
+// Element offset of lane 0 at `pos`, without indirects.
 static inline int64_t BaseOf(const Access& a, const int64_t* pos) {
   int64_t at = a.offset;
   for (int i = 0; i < a.num_loops; ++i) at += a.step[i] * pos[a.loop[i]];
@@ -64,13 +64,13 @@ static inline int64_t LaneOffset(const LanePattern& lane, int64_t i) {
   return lane.kind == LaneKind::kTable ? lane.table[i] : lane.stride * i;
 }
 
-// Loads `n` lanes at `pos`, widened, into `out`. Absent lanes get the operand's absent value; if `mask` is
-// given and the result is kSome, *mask says which lanes are present.
+// Loads `n` lanes at `pos`, widened, into `out`. Absent lanes get the operand's absent value. If `mask` is
+// given and the result is kSome, *mask marks the lanes that are present.
 Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void* out, int depth,
                      const uint8_t** mask);
 void StoreGuarded(const Access& a, Worker& w, const int64_t* pos, int n, const void* in);
 
-// The same for all lanes of an access without guards and indices, lane 0 at `from`.
+// Loads (stores) all lanes of an access without guards and indirects; lane 0 is at `from` (`to`).
 void LoadByRuns(const Access& a, const char* from, int n, void* out);
 void StoreByRuns(const Access& a, char* to, int n, const void* in);
 static inline void LoadAt(const Access& a, const char* from, int n, void* out) {
@@ -90,29 +90,29 @@ static inline void LoadLanes(const Access& a, Worker& w, const int64_t* pos, int
 
 // ------------------------------------------------------------------------------------ tapes (tape.cc)
 
-// What a tape sees besides operands.
+// The input of a tape besides its operands.
 struct TapeFrame {
   Worker* worker = nullptr;
   const char* acc = nullptr;  // accumulator j of lane 0 is at acc + j * acc_stride
   int64_t acc_stride = 0;
   uint8_t acc_size = 4;
-  int acc_lanes = kLanes;    // of a row of accumulators (of 4 bytes), or of sums, where lanes are several
-  int64_t acc_row = kLanes;  // accumulators from row to row
+  int acc_lanes = kLanes;    // lanes in a row of accumulators (of 4 bytes) or of sums
+  int64_t acc_row = kLanes;  // accumulators between rows
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
   int64_t kept_stride = 0;
-  bool columns = false;         // lanes across rows: scalars are arrays; else lane 0 only
-  char* scalars = nullptr;      // that are reduced, and set
-  const char* known = nullptr;  // that are read
+  bool columns = false;         // lanes across rows: scalars are arrays; otherwise only lane 0 is used
+  char* scalars = nullptr;      // scalars that are reduced or set
+  const char* known = nullptr;  // scalars that are read
   char* kept = nullptr;         // kept row 0 of lane 0
   int64_t position = 0;         // of lane 0 along the reduced loops
 };
 
-// Where a register is at present.
+// The current address of a register.
 static inline char* RegisterOf(const Program& program, const Worker& w, uint32_t at) {
   return reinterpret_cast<char**>(w.scratch + program.table_at)[at >> program.slot_shift];
 }
 
-// Sets the constants of a program; before its first RunTape in a launch.
+// Sets the constants of a program. Call it before the first RunTape of a launch.
 void BeginTape(const Program& program, Worker& w);
 void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n);
 // --------------------------------------------------------------------------------- walking a nest
@@ -132,7 +132,7 @@ static inline void Advance(const Nest& nest, int first, int end, int64_t* pos) {
     pos[d] = 0;
   }
 }
-// Sets pos to the start of a tile; returns its lanes.
+// Sets pos to the start of a tile; returns its number of lanes.
 static inline int DecodeTile(const Nest& nest, const Tiling& t, int64_t tile, int64_t* pos) {
   for (int d = t.split + 1; d < t.end; ++d) pos[d] = 0;
   const int64_t at = tile % t.chunks * t.chunk;
@@ -149,7 +149,7 @@ static inline int NextTile(const Nest& nest, const Tiling& t, int64_t* pos) {
   return static_cast<int>(Least(t.chunk, nest.extent[t.split] - pos[t.split]) * t.inner);
 }
 
-// n floats, of which many are few.
+// Copies n floats; fast for small n.
 static inline void CopyFloats(const float* from, int64_t n, float* to) {
   int64_t i = 0;
   for (; i + kWidth <= n; i += kWidth) {

@@ -1,11 +1,11 @@
-// Maps: every point by itself.
+// Maps: a tape for each point.
 #pragma once
 
 #include "drivers/host/part_context.h"
 
 namespace rondo::host {
 
-// Estimated nanoseconds of one lane of one tape instruction.
+// Estimated nanoseconds for one lane of a tape instruction.
 inline constexpr double kInstructionCost = 0.15;
 
 Status BuildMap(PartContext& c, PartProgram** out);

@@ -1,4 +1,4 @@
-// Bytes that are stored in another order than what they are made of is read: see TransposeProgram.
+// Runs a TransposeProgram: bytes are stored in another order than their inputs are read.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -6,7 +6,7 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// The `share`-th to before the `end`-th of `shares` parts of what is transposed.
+// Runs parts [share, end) of `shares` parts of the transpose.
 void RunTranspose(const PartProgram& part, const TransposeProgram& transpose, TapeFrame& frame, int64_t share,
                   int64_t end, int64_t shares);
 

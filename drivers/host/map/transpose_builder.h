@@ -1,5 +1,5 @@
-// Bytes that are stored in another order than what they are made of is read: pictures to channels last,
-// shuffled channels. In maps, and in stages of reductions of one row.
+// Finds tapes that store bytes in another order than their inputs are read: images to channels last, shuffled
+// channels. In maps, and in stages of single-row reductions.
 #pragma once
 
 #include "drivers/host/map/map_program.h"
@@ -7,11 +7,12 @@
 
 namespace rondo::host {
 
-// Whether a tape of elements does no more than to store a byte of each point, in such another order.
+// Whether a per-element tape only stores one byte for each point, in another order than it reads.
 bool FindTranspose(const PartContext& c, Tape tape, TransposeProgram* transpose);
-// The nest of a map, but for the loop of points, which becomes the innermost.
+// Makes the loop of points the innermost one of a map's nest.
 void PointsLast(PartContext& c, TransposeProgram* transpose);
-// `transpose` as found, where its points are the innermost loop. Null: the tape does not end in bytes.
+// Builds the transpose that FindTranspose found; its points must be the innermost loop. *built is null if the
+// tape does not end in bytes.
 Status BuildTranspose(PartContext& c, Tape tape, TransposeProgram* transpose, const TransposeProgram** built);
 
 }  // namespace rondo::host

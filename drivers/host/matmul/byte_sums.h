@@ -1,5 +1,5 @@
-// Sums of products of bytes on their way to the epilogue: as 32 bits, in rows of accumulators, with what they
-// are too large by.
+// ByteSums: corrects the 32-bit sums of byte matmuls and runs their epilogue. Sums lie in rows of
+// accumulators, with a correction for each column.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -9,7 +9,7 @@ namespace rondo::host::RONDO_ISA {
 
 inline constexpr int kRowsTransposed = 16;  // at a time
 
-// Lanes of x and y in turn: from the first ones on, and from the middle on.
+// Interleaves the lanes of x and y: *low has those of the first halves, *high those of the second.
 static inline __attribute__((always_inline)) void Interleave(Vector x, Vector y, Vector* low, Vector* high) {
 #if defined(__AVX512F__)
   *low = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) void Interleave(Vector x, Vector y,
 #endif
 }
 
-// Up to kRowsTransposed rows of kLanes floats, of which `columns` count, to columns that are `step` floats
+// Stores up to kRowsTransposed rows of kLanes floats, `columns` of which count, as columns `step` floats
 // apart. Reads whole squares.
 static inline void StoreTransposed(const float* from, int rows, int columns, float* to, int64_t step) {
   for (int r = 0; r < rows; r += kWidth) {
@@ -56,7 +56,7 @@ static inline void StoreTransposed(const float* from, int rows, int columns, flo
   }
 }
 
-// One part in one launch. Scratch: acc_at, temp_at, rhs_at (wide_stride a right side) and correction_at.
+// For one part in one launch. Scratch: acc_at, temp_at, rhs_at (wide_stride for each rhs) and correction_at.
 class ByteSums {
  public:
   ByteSums(const SumsPart& part, Worker& w) : part_(part), w_(w) {
@@ -70,20 +70,21 @@ class ByteSums {
     return reinterpret_cast<int32_t*>(w_.scratch + part_.acc_at + j * part_.acc_stride);
   }
 
-  // What each column's sums are too large by: what the epilogue says, for the n columns of the tile at pos.
+  // Loads the corrections from the epilogue: what is to be subtracted from each column's sums, for the n
+  // columns of the tile at pos.
   void LoadCorrections(const int64_t* pos, int n) {
     if (part_.sums != nullptr) return LoadColumns(pos, n);
     for (int j = 0; j < part_.num_rhs; ++j) Narrow(nullptr, n, Corrections(j));
   }
-  // And by `more`.
+  // Adds `more` to the corrections.
   void Correct(int j, const int32_t* more, int n) {
     int32_t* less = Corrections(j);
     for (int i = 0; i < n; ++i)
       less[i] = static_cast<int32_t>(static_cast<uint32_t>(less[i]) + static_cast<uint32_t>(more[i]));
   }
 
-  // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. row_sums: of
-  // the packed bytes of each row, where any right side needs them.
+  // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos. row_sums: the
+  // sums of the packed bytes of each row, if any rhs needs them.
   void RunEpilogue(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
     if (part_.whole) return Requantise(pos, row, rows, n, row_sums);
     if (part_.tail.out != nullptr) return RunTail(pos, row, rows, n, row_sums);
@@ -137,16 +138,16 @@ class ByteSums {
     return other == 0;
   }
 
-  // What all sums of row r of right side j, which is flipped or not, are too small by, modulo 2^32.
+  // What must be added to all sums of row r of rhs j, which may be flipped; modulo 2^32.
   uint32_t More(int j, const int64_t* row_sums, int64_t r) const {
     return part_.right_flip[j] == 0 ? 0 : static_cast<uint32_t>(SumOf(row_sums, r)) * 128;
   }
-  // Of a row of the left side as it is; of none where nobody needs it.
+  // The sum of row r of the unflipped lhs; 0 if it is not needed.
   int64_t SumOf(const int64_t* row_sums, int64_t r) const {
     if (row_sums == nullptr) return 0;
     return row_sums[r] - (part_.left_flip != 0 ? part_.nest.points[3] * 128 : 0);
   }
-  // The one number that right side j is, for the outer loops at pos.
+  // The single number of rhs j, for the outer loops at pos.
   int64_t NumberOf(int j, const int64_t* pos) const {
     const Access& number = *part_.rhs[j].by_n;
     int64_t at[kMaxNest] = {};
@@ -155,8 +156,8 @@ class ByteSums {
     return number.dtype == DType::kU8 ? *reinterpret_cast<const uint8_t*>(byte)
                                       : *reinterpret_cast<const int8_t*>(byte);
   }
-  // What `how` takes times a number of each column from `rows` rows from r on, which lie along the innermost
-  // loop of group m from pos on.
+  // For `rows` rows from r on: the row's number in `how`, which each column multiplies by its `times`. The
+  // rows lie along the innermost loop of group m from pos on.
   void OfRows(const Requantisation& how, int64_t* pos, const int64_t* row_sums, int64_t r, int rows,
               uint32_t* numbers) const {
     if (how.row_sum >= 0) {
@@ -173,7 +174,7 @@ class ByteSums {
     pos[inner] -= rows;
   }
 
-  // What requantisations read of the columns of the tile at pos.
+  // Computes the per-column inputs of the requantisations, for the tile at pos.
   void LoadColumns(const int64_t* pos, int n) {
     TapeFrame frame;
     frame.worker = &w_;
@@ -211,7 +212,7 @@ class ByteSums {
       }
     }
   }
-  // What does not change from row to row.
+  // The fields that are the same for all rows.
   RequantisedRows OfColumns(int j, int n) const {
     const Requantisation& how = part_.sums[j];
     RequantisedRows some;
@@ -228,7 +229,7 @@ class ByteSums {
     some.times = alike ? nullptr : Times(j);
     return some;
   }
-  // Rows [r, r + some->rows) of right side j, along the innermost loop of group m from pos on.
+  // Requantises rows [r, r + some->rows) of rhs j, along the innermost loop of group m from pos on.
   void RequantiseRun(int j, int64_t r, int64_t* pos, const int64_t* row_sums, RequantisedRows* some) const {
     const Requantisation& how = part_.sums[j];
     uint32_t more[kMostRequantised] = {}, numbers[kMostRequantised];
@@ -250,8 +251,8 @@ class ByteSums {
     for (int m = 0; m < rows.rows; ++m, out += rows.out_row) part_.look_up(how.table, out, rows.columns, out);
   }
 
-  // Where the epilogue is no more than a store of the floats, of which those of a column lie one behind the
-  // other along the innermost loop of group m: that store's operand.
+  // The output, if the epilogue only stores the floats and each column of it is contiguous along the
+  // innermost loop of group m; otherwise null.
   const Access* Columns() const {
     const Program& program = part_.epilogue;
     if (part_.sums == nullptr || program.num_body != program.num_same + 2) return nullptr;
@@ -288,7 +289,7 @@ class ByteSums {
     }
   }
 
-  // The epilogue as a FloatTail.
+  // Runs the epilogue as a FloatTail.
   void RunTail(int64_t* pos, int64_t row, int64_t rows, int n, const int64_t* row_sums) {
     const Nest& nest = part_.nest;
     const FloatTail& tail = part_.tail;
@@ -323,7 +324,8 @@ class ByteSums {
   float* FloatsOf(const Access& access, const int64_t* pos) const {
     return reinterpret_cast<float*>(Pointer(access, w_, BaseOf(access, pos)));
   }
-  // Of `count` floats, whose results are those from `at` on; so are the floats in memory of each load.
+  // Runs the tail over `count` floats. Results begin at element `at` of `out`, and each load's memory at its
+  // element `at`.
   void RunOver(float* floats, float* const* memory, float* out, int64_t at, int64_t count) {
     const FloatTail& tail = part_.tail;
     const Program& program = part_.epilogue;
@@ -353,7 +355,7 @@ class ByteSums {
     }
   }
 
-  // `count` rows of right side j from row r at pos on, as floats beside each other.
+  // Converts `count` rows of rhs j, from row r at pos on, to adjacent rows of floats.
   void ToFloats(int j, int64_t r, int64_t count, int64_t* pos, int n, const int64_t* row_sums,
                 char* to) const {
     RequantisedRows some = OfColumns(j, n);
@@ -367,7 +369,7 @@ class ByteSums {
     }
   }
 
-  // As they are.
+  // Converts the sums of row r to i64, unscaled.
   void ToWhole(int j, int64_t r, int n, const int64_t* row_sums, int64_t* to) const {
     const int32_t *const sums = Acc(j) + r * part_.acc_row, *const less = Corrections(j);
     const uint32_t more = More(j, row_sums, r);

@@ -1,4 +1,4 @@
-// Which variant computes a matmul, a convolution or a pool.
+// Chooses the variant for a matmul, a convolution or a pool.
 #pragma once
 
 #include "drivers/host/part_context.h"

@@ -1,5 +1,5 @@
-// The prepared form of matmuls: see program.h, whose words these are. A convolution, too, is a matmul of its
-// windows; convolution/ has those that are computed otherwise.
+// The prepared form of matmuls. Words: see program.h. A convolution is also a matmul, of its windows;
+// convolution/ has the variants that compute it in another way.
 #pragma once
 
 #include "core/packed_weights.h"
@@ -7,9 +7,9 @@
 
 namespace rondo::host {
 
-inline constexpr int kFewRows = 8;  // matmuls with at most so many rows stream their rhs
+inline constexpr int kFewRows = 8;  // matmuls with at most this many rows stream their rhs
 
-// The groups of a nest: outer loops, rows, columns, and what is summed over.
+// The groups of a nest: outer loops, M, N and K.
 inline constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;
 
 // One right-hand side.
@@ -19,27 +19,28 @@ struct RhsProgram {
   int64_t k_step = 0;            // elements per step of the (single) k loop
 };
 
-// What all of them have.
+// The common fields of all variants.
 struct MatmulPart : PartProgram {
   Tiling tiling;  // of group n
   Program epilogue;
-  // Epilogues of several rows at once, along the innermost loop of group m: all of n each. 1: of one tile.
+  // How many rows along the innermost loop of group m one epilogue covers, each with all of n. 1: one tile at
+  // a time.
   int64_t epilogue_rows = 1;
   int num_rhs = 0;
   RhsProgram rhs[kMaxSlots];
-  int64_t acc_at = 0, acc_stride = 0;  // accumulators; bytes from those of one rhs to the next
-  int64_t acc_row = kLanes;            // accumulators from row to row
-  int64_t block_rows = 0;              // rows of a task
+  int64_t acc_at = 0, acc_stride = 0;  // accumulators; bytes between those of two rhs
+  int64_t acc_row = kLanes;            // accumulators between rows
+  int64_t block_rows = 0;              // rows in a task
 };
 
-// The left-hand side, packed along k. For a convolution of planes it is the weight, and the rhs the input.
+// The lhs, packed along k. For a convolution of planes it is the weight, and the rhs is the input.
 struct LeftSide {
   Tiling tiling;                   // of group k
   Program program;                 // lanes along k; yields
-  const Access* load = nullptr;    // lanes along k, widened to f32 by its load alone: no tape needed
+  const Access* load = nullptr;    // lanes along k, widened to f32 by the load alone: no tape needed
   const Access* direct = nullptr;  // f32 of unit stride over one k loop, no prologue: read in place
   int64_t at = 0;
-  int64_t row = 0;  // elements from row to row, where they are not those of a block
+  int64_t row = 0;  // elements between rows, if they differ from those of a block
 };
 
 // Variant::kAccumulate.
@@ -63,25 +64,25 @@ struct GemmPart : MatmulPart {
   int64_t rhs_at = 0, temp_at = 0;
 };
 
-// Weights in fewer bits. How codes lie: core/packed_weights.h.
+// Packed weights. Layout of the codes: core/packed_weights.h.
 inline constexpr int64_t kPackedDepth = 256;  // of k, whole pieces, and columns that are unpacked at a time
 inline constexpr int kPackedColumns = 16;
 inline constexpr int kMostPanelColumns = 32;
-// Of more rows in all it takes less time to unpack codes once, into memory, than for every kPackedRows.
+// With more rows than this, codes are unpacked once into memory, not once for every kPackedRows.
 inline constexpr int64_t kMostInRegisters = 16;
-inline constexpr int kPackedRows = 16;  // that are multiplied together
+inline constexpr int kPackedRows = 16;  // rows multiplied together
 struct PackedProgram {
   const Access* codes[kMaxSlots] = {};  // lanes along n; `stride` from one n to the next
   const Access* scales[kMaxSlots] = {};
-  const Access* zeros[kMaxSlots] = {};  // null: `zero` everywhere
+  const Access* zeros[kMaxSlots] = {};  // null: `zero` for all
   int64_t stride = 1, piece = 0, pieces = 0, block = 0, blocks = 0;
   PackedType type = PackedType::kNone;
   uint32_t bits = 0, mask = 0;
   float zero = 0;
-  const float* values = nullptr;  // of each code; null: the code itself
-  int groups = 1;                 // into which scales divide what a word has along k
-  bool whole_pieces = false;      // no piece is of two blocks
-  int block_shift = -1;           // block = 1 << block_shift, if it is such a number
+  const float* values = nullptr;  // for each code; null: the code itself
+  int groups = 1;                 // number of scales within a word along k
+  bool whole_pieces = false;      // no piece spans two blocks
+  int block_shift = -1;           // block = 1 << block_shift, if it is a power of two
   int64_t rows_at = 0;            // scratch: kPackedRows rows in the order of lanes (packed_sums.h)
 };
 

@@ -1,4 +1,4 @@
-// What the builders of matmuls and convolutions share: operands by their role, the left side, epilogues.
+// Helpers for the builders of matmuls and convolutions: operands by role, the lhs, epilogues.
 #pragma once
 
 #include "drivers/host/matmul/matmul_program.h"
@@ -10,17 +10,17 @@ inline bool WidensToF32(DType t) {
   return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16 || IsFp8(t);
 }
 
-// What the left and right sides of a matmul read: those of a convolution change places with its nest.
+// The operands of lhs and rhs. For a convolution they depend on its nest.
 uint16_t LeftOperand(const PartContext& c);
 uint16_t RightOperand(const PartContext& c, int j);
 int NumRhs(const PartContext& c);
-// Whether it is a pool: a window operation without weights.
+// Whether the part is a pool: a window operation without weights.
 inline bool IsPool(const PartContext& c) {
   return c.part.skeleton == Skeleton::kConvolution && c.part.combine != Combine::kProduct;
 }
 
-// Estimated nanoseconds of a matmul on one thread: what each of `points` accumulators takes, and each of
-// their `products`.
+// Estimated nanoseconds of a matmul on one thread: for each of `points` accumulators, and for each of their
+// `products`.
 struct MatmulWork {
   double points = 0, products = 0;
 
@@ -35,27 +35,27 @@ struct MatmulWork {
 };
 
 TapeInst MakeInst(TapeOp op, TapeType type, uint16_t arg, uint16_t a);
-// Appends what turns register `from`, the last one of `tape`, into `type`; returns the register.
+// Appends a cast of register `from`, the last of `tape`, to `type`; returns the register.
 uint16_t AppendCast(GrowingList<TapeInst>& tape, uint16_t from, TapeType type);
 // The lhs prologue as a tape that yields in the accumulator's type; not ok() when out of memory.
 GrowingList<TapeInst> LhsTape(const PartContext& c);
-// What loads the left side along k, or computes it.
+// Builds the load of the lhs along k, or the tape that computes it.
 Status BuildLeft(PartContext& c, LeftSide* left);
 
-// The access, if it is plain and the group has one loop, along which it goes by `step`; else null.
+// The access, if it is plain and the group has a single loop, and its step; otherwise null.
 const Access* Direct(const Access* access, const Nest& nest, int group, int64_t* step);
-// Whether lanes of f32 lie beside each other, and rows one behind the other.
+// Whether lanes of f32 are contiguous, and rows follow one another without gaps.
 bool IsMatrix(const PartContext& c, const Access& access);
 
-// The epilogue, over a tile of n or, where all of n is short, over several rows at once.
+// Builds the epilogue, over a tile of n or, if all of n is short, over several rows at once.
 Status BuildEpilogue(PartContext& c, MatmulPart* part);
-// Finds PartProgram::written: what the part writes, where that is the floats of a whole tensor, row by row,
-// and perhaps integers.
+// Sets PartProgram::written if the part writes the floats of a whole tensor row by row (and possibly
+// integers).
 Status FindWritten(PartContext& c, MatmulPart* part);
 
-// Floats from row to row of accumulators over a tile of n: whole vectors, of register blocks as well.
+// Floats between rows of accumulators over a tile of n: whole vectors, also of register blocks.
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);
-// Rows of a block of a part of so much work, in whole lines of points if `most` rows have one.
+// Rows in a block of a part with this much work; whole lines of points if `most` rows contain one.
 int64_t RowsOfLines(const PartContext& c, double work, int64_t most);
 
 }  // namespace rondo::host

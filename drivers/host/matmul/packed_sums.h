@@ -1,11 +1,11 @@
-// PackedSums: sums of few rows of floats by packed weights (core/packed_weights.h), which are unpacked in
-// registers.
+// PackedSums: matmuls of few rows of floats with packed weights (core/packed_weights.h), which are unpacked
+// in registers.
 //
-// A vector of a piece has the words of two columns, g and g + 8, for four lanes t and both words that a
-// column has there. Position p of it, the codes at bit p of every word, meets the numbers of the left side at
-// k = 16 s + 8 h + 2 t + e: so those are put in the order of the lanes once, position after position, the
-// rows beside each other, and no code is moved. What the lanes add up is added up at the end. Of few rows the
-// sums of a block are scaled, of eight and more what the codes stand for.
+// A vector of a piece has the words of two columns, g and g + 8, for four lanes t, and both words of a column
+// there. Position p of it, the codes at bit p of every word, is multiplied by the lhs numbers at k = 16 s + 8
+// h + 2 t + e. So the lhs is rearranged once into the order of the lanes, position by position, with rows
+// adjacent, and codes stay where they are. Lanes are added up at the end. With few rows the sums of a block
+// are scaled; with eight or more, the unpacked values.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -13,20 +13,20 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// Of up to kPackedRows rows: the left side in the order of lanes.
+// Up to kPackedRows rows of the lhs, in the order of lanes.
 class PackedRows {
  public:
-  // `memory`: what PackedProgram::rows_at has room for, aligned to 64 bytes. Borrowed, as is the program.
+  // `memory`: the scratch at PackedProgram::rows_at, aligned to 64 bytes. Borrowed, and so is the program.
   PackedRows(const PackedProgram& packed, float* memory);
-  // The first k numbers of `rows` rows, `row` floats apart. Behind k there are zeros.
+  // Rearranges the first k numbers of `rows` rows, `row` floats apart; pads with zeros.
   void Arrange(const float* a, int64_t row, int rows, int64_t k);
   int rows() const { return rows_; }
-  // The 16 floats of a position of a piece; of number `positions()`, and those behind it, the sums of each
-  // group of positions that shares a scale.
+  // The 16 floats of a position of a piece. Positions from `positions()` on hold the sums of each group of
+  // positions that shares a scale.
   const float* At(int row, int64_t piece, int position) const {
     return memory_ + ((piece * vectors_ + position) * rows_ + row) * 16;
   }
-  int64_t step() const { return int64_t{16} * rows_; }  // floats from position to position
+  int64_t step() const { return int64_t{16} * rows_; }  // floats between positions
   int positions() const { return positions_; }
   int groups() const { return groups_; }
 
@@ -36,10 +36,10 @@ class PackedRows {
   int rows_ = 0, positions_, groups_, vectors_;
 };
 
-// Where 16 columns begin.
+// The start of 16 columns.
 struct PackedTile {
-  const char *codes, *scales, *zeros;  // zeros: null, if there are none
-  const Access* scale;                 // how scales and zeros are read
+  const char *codes, *scales, *zeros;  // zeros: null if there are none
+  const Access* scale;                 // the access to scales and zeros
 };
 // acc[r * acc_row + c] = the sums of row r by column c < columns (at most 16) of the tile.
 void PackedSums(const PackedProgram& packed, const PackedRows& rows, const PackedTile& tile, int columns,

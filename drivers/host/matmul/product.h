@@ -1,4 +1,4 @@
-// What the three kinds of blocked products share.
+// Packing of the lhs and running of the epilogue, for all blocked matmuls.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -6,8 +6,8 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// Runs the lhs prologue of rows [row, row + rows) of group m at pos over all of k. Row r begins at
-// out + r * row_step, and each tile of k lies tile_step behind the one before it (0: right behind it).
+// Runs the lhs prologue of rows [row, row + rows) of group m at pos over all of k. Row r begins at out + r *
+// row_step, and tiles of k lie tile_step apart (0: contiguous).
 static inline void PackLhs(const Nest& nest, const LeftSide& left, Worker& w, int64_t* pos, int64_t row,
                            int64_t rows, float* out, int64_t tile_step, int64_t row_step) {
   TapeFrame frame;

@@ -1,4 +1,4 @@
-// Epilogues of matmuls of bytes that scale the sums, and perhaps quantise them: see Requantisation.
+// Recognises epilogues of byte matmuls that scale the sums and perhaps quantise them: see Requantisation.
 #pragma once
 
 #include "drivers/host/matmul/byte_program.h"
@@ -6,14 +6,14 @@
 
 namespace rondo::host {
 
-// Which instructions of the epilogue depend on the column alone. Not ok() when out of memory.
+// Marks the instructions of the epilogue that depend on the column alone. Not ok() when out of memory.
 GrowingList<uint8_t> DependOnColumns(const PartContext& c);
 
-// Follows accumulator `sum`, an instruction of `tape`, to what stores it. False: the epilogue is something
-// else. Registers of `to` are instructions of the tape.
+// Matches everything from accumulator `sum`, an instruction of `tape`, to its store. False if the epilogue is
+// something else. Registers of `to` are instructions of the tape.
 bool MatchRequantisation(PartContext& c, Tape tape, const GrowingList<uint8_t>& of_columns, size_t sum,
                          Requantisation* to);
-// The same as far as it goes: to instruction `floats`, which is a float.
+// The same up to an instruction with a float result, `floats`.
 bool MatchFloats(PartContext& c, Tape tape, const GrowingList<uint8_t>& of_columns, size_t sum,
                  Requantisation* to, uint16_t* floats);
 

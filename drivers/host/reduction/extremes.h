@@ -1,4 +1,4 @@
-// The least and the greatest of many floats.
+// The minimum and maximum of many floats.
 #pragma once
 
 #include "core/scalar.h"
@@ -8,8 +8,8 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// One of them, of what was taken so far: many running values, of which End makes one. Comparisons leave out
-// NaN: its bits, without the sign, are greater than those of every number.
+// A minimum or maximum so far: many running values, which End combines into one. Comparisons ignore NaN;
+// `bits` detects it, since its bits without the sign are greater than those of every number.
 struct Extreme {
   static constexpr int kAtOnce = 64;
   float value[kAtOnce];
@@ -38,7 +38,7 @@ struct Extreme {
   }
 };
 
-// Takes n floats into the least, the greatest, or both.
+// Adds n floats to the minimum, the maximum, or both.
 template <bool kLeast, bool kGreatest>
 [[gnu::flatten]] void TakeFloats(const float* x, int64_t n, Extreme* least, Extreme* greatest) {
   constexpr int kAtOnce = Extreme::kAtOnce;
@@ -64,7 +64,7 @@ template <bool kLeast, bool kGreatest>
   if (kGreatest) std::memcpy(greatest->bits, bits, sizeof(bits));
 }
 
-// What a worker keeps of what it writes (Worker::range).
+// A worker's range of the values it writes (Worker::range).
 struct Range {
   Extreme least, greatest;
 };
@@ -75,7 +75,7 @@ static inline void StartRange(const Worker& w) {
   RangeOf(w).least.Start(TapeOp::kReduceMin);
   RangeOf(w).greatest.Start(TapeOp::kReduceMax);
 }
-// Takes n columns, of the tile at pos, of the `rows` rows from `row` on that were just written.
+// Adds n columns, of the tile at pos, of the `rows` rows from `row` on that were just written.
 static inline void TakeWritten(const PartProgram& part, const Worker& w, int64_t* pos, int64_t row,
                                int64_t rows, int n) {
   if (w.range == nullptr) return;
@@ -92,11 +92,11 @@ static inline void TakeWritten(const PartProgram& part, const Worker& w, int64_t
   for (int64_t r = 0; r < rows; ++r, x += step) TakeFloats<true, true>(x, n, &range.least, &range.greatest);
 }
 
-// Whether a row has one of these while its elements come.
+// Whether a scalar is kept as an Extreme while the elements of a row come.
 static inline bool HasExtreme(TapeOp op, TapeType type) {
   return type == TapeType::kF32 && (op == TapeOp::kReduceMax || op == TapeOp::kReduceMin);
 }
-// It lies where a slot that adds up has its sum.
+// It is stored where other slots have their sum.
 static inline Extreme& ExtremeOf(char* scalars, int slot) {
   return *reinterpret_cast<Extreme*>(ScalarAt(scalars, slot, kSum));
 }

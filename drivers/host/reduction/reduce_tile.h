@@ -1,4 +1,4 @@
-// The lanes of a tile as one.
+// Reduces the lanes of a tile to one value.
 #pragma once
 
 #include "core/scalar.h"
@@ -6,9 +6,9 @@
 
 namespace rondo::host::RONDO_ISA {
 
-inline constexpr int kParts = 32;  // running values a tile is reduced into first
+inline constexpr int kParts = 32;  // running values that a tile is reduced to first
 
-// The first of 2 * kHalf values becomes all of them. Halves of a known length are vectors.
+// Reduces 2 * kHalf values into the first. Halves of a constant length compile to vectors.
 template <TapeOp kOp, int kHalf, typename T>
 static inline T ReduceParts(T* parts) {
 #pragma GCC ivdep

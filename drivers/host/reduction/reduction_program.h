@@ -1,4 +1,4 @@
-// The prepared form of reductions: see program.h, whose words these are.
+// The prepared form of reductions. Words: see program.h.
 #pragma once
 
 #include "drivers/host/map/map_program.h"
@@ -7,12 +7,12 @@ namespace rondo::host {
 
 struct StageProgram {
   bool per_row = false;
-  uint32_t resets = 0;  // bit s: scalar s starts anew in this stage
+  uint32_t resets = 0;  // bit s: scalar s is reset in this stage
   Program program;
-  // Variant::kOneRow. All that the stage does of elements is to look for the least or the greatest of floats
-  // (slots; -1: not that one), or to make bytes of them by its last instructions (`straight` and two more: an
-  // operation and a store), for which those before it are the same everywhere. The floats lie one behind the
-  // other along the innermost loop, and run_step apart from there on.
+  // Variant::kOneRow. Set if the stage only takes the minimum or maximum of floats (slots; -1: not that one),
+  // or only converts floats to bytes by its last two instructions (an operation and a store, after `straight`
+  // others, which are the same everywhere). The floats are contiguous along the innermost loop; these runs
+  // are run_step apart.
   const Access* floats = nullptr;
   int64_t run_step = 0;
   uint32_t straight = 0;  // instructions that load and compute the floats
@@ -21,11 +21,11 @@ struct StageProgram {
   // The floats are first multiplied by a per-channel factor, and a per-channel term is added; channels are
   // the points of the innermost loop.
   const Access *factors = nullptr, *terms = nullptr;
-  float low = -__builtin_inff(), high = __builtin_inff();  // what a term was added to is limited to
-  const TransposeProgram* transpose = nullptr;             // in place of `program`
+  float low = -__builtin_inff(), high = __builtin_inff();  // clamps the result of the term
+  const TransposeProgram* transpose = nullptr;             // replaces `program`
 };
 
-// A row scalar: how it is accumulated.
+// How a row scalar is accumulated.
 struct ScalarSlot {
   TapeOp reduce = TapeOp::kConst;  // kReduce..., or kConst if only set
   TapeType type = TapeType::kF32;
@@ -33,9 +33,9 @@ struct ScalarSlot {
   bool last = false;             // arg reductions: the last extreme
 };
 
-// Rows whose stages are a softmax of rows that lie one element behind the other: exp(x - greatest), over the
-// sum of those. x are floats, or (byte - zero) * scale; what comes of them is stored as it is, or as bytes by
-// `quantise`, which reads and writes memory (Engine::quantise).
+// A softmax over rows of contiguous elements: exp(x - maximum) / sum of these. x are floats, or (byte - zero)
+// * scale. Results are stored as they are, or as bytes by `quantise`, which reads and writes memory
+// (Engine::quantise).
 struct SoftmaxProgram {
   const Access *from = nullptr, *to = nullptr;
   float zero = 0, scale = 1;
@@ -50,8 +50,8 @@ struct ReductionPart : PartProgram {
   int num_scalars = 0, num_kept = 0;
   TapeType kept_type[kMaxSlots] = {};
   int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
-  const SoftmaxProgram* softmax = nullptr;  // kRows: in place of the stages
-  const int* phase_stage = nullptr;         // kOneRow: the stage of elements of each phase
+  const SoftmaxProgram* softmax = nullptr;  // kRows: replaces the stages
+  const int* phase_stage = nullptr;         // kOneRow: the per-element stage of each phase
 };
 
 }  // namespace rondo::host

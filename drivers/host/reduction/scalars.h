@@ -1,5 +1,5 @@
-// Row scalars: what a reduction knows of a row. Scalar s has three arrays of kLanes 8-byte values: value,
-// compared value (of reductions to a position), sum.
+// Row scalars: the values that a reduction keeps for a row. Scalar s has three arrays of kLanes 8-byte
+// values: value, compared value (for arg reductions), sum.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -11,10 +11,10 @@ enum { kValue = 0, kCompared = 1, kSum = 2 };
 static inline char* ScalarAt(char* scalars, int slot, int which) {
   return scalars + (static_cast<int64_t>(slot) * 3 + which) * kLanes * 8;
 }
-// Of the scalars whose bit is set in `which`.
+// For the scalars whose bit is set in `which`.
 void StartScalars(const ReductionPart& part, uint32_t which, char* scalars, bool columns, int lanes);
 void EndScalars(const ReductionPart& part, uint32_t which, char* scalars, bool columns, int lanes);
-// Instructions of a tape.
+// Executes a reducing instruction of a tape.
 void ReduceLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
 

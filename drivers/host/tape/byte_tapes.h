@@ -1,31 +1,33 @@
-// Tapes that read and write bytes: as floats where they compute with floats, as they are where they only move
-// them, and by a table of 256, made by the very functions that would run, where all follows from one byte.
+// Optimises tapes that read and write bytes: bytes become floats where they are computed with, stay bytes
+// where they are only moved, and go through a table of 256 entries where everything follows from one byte.
+// The table is made by the functions that would otherwise run.
 #pragma once
 
 #include "drivers/host/part_context.h"
 
 namespace rondo::host {
 
-// Bytes that are only cast to f32 are loaded as f32. The casts stay, but nothing reads them.
+// Loads bytes as f32 if they are only cast to f32. The casts stay, unused.
 void LoadBytesAsFloats(const PartContext& c, GrowingList<TapeInst>& tape);
-// Floats that were clamped to what a byte holds are stored from f32.
+// Stores floats that were clamped to a byte's range directly from f32.
 void StoreFloatsAsBytes(const PartContext& c, GrowingList<TapeInst>& tape);
-// Floats that were rounded to what a byte holds are the same when they are floats again.
+// Skips the conversion to a byte and back to float for floats that were already rounded to a byte's values.
 void KeepBytesAsFloats(GrowingList<TapeInst>& tape);
-// Loads of bytes that are stored as they are, and those stores. Not ok() when out of memory.
+// Marks loads of bytes that are stored unchanged, and these stores. Not ok() when out of memory.
 GrowingList<uint8_t> OnlyMovesBytes(const PartContext& c, const GrowingList<TapeInst>& tape);
-// What follows from quantised floats alone, is stored as bytes, and takes longer than a look-up, becomes a
-// table of floats: an instruction in place of the last one, for which `tables` has it.
+// Instructions that depend on quantised floats alone, end in a store of bytes, and take longer than a look-up
+// are replaced by a look-up in a table of floats: one instruction at the place of the last, whose table is in
+// `tables`.
 Status MakeFloatTables(PartContext& c, GrowingList<TapeInst>* tape, GrowingList<const float*>* tables);
 
-// The steps that depend on register `root`, and the store, of bytes or of floats, that they end in: empty
-// where they read anything else but constants, or end otherwise. Not ok() when out of memory.
+// The steps that depend on register `root`, up to the store of bytes (or of floats) in which they end. Empty
+// if they read anything else but constants, or end otherwise. Not ok() when out of memory.
 GrowingList<uint16_t> StepsFrom(const PartContext& c, Tape tape, size_t root, bool to_floats = false);
-// What `steps` from register `root`, which holds bytes of `dtype` as i64 or as f32, make of each, as lanes of
-// the register that is stored.
+// The results of `steps` from register `root`, which holds all bytes of `dtype` as i64 or f32: lanes of the
+// register that is stored.
 Status TakeSteps(PartContext& c, Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                  int64_t (&results)[kLanes]);
-// Of `steps` as above, which end in a store of bytes: the byte stored for each.
+// The stored byte for each byte, for `steps` as above that end in a store of bytes.
 Status MakeByteTable(PartContext& c, Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                      const uint8_t** table);
 

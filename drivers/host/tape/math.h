@@ -30,7 +30,7 @@ static inline float ExpF(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
   const int32_t e = BitsOf(shifted) - BitsOf(kMagic);
-  const int32_t half = e >> 1;  // two factors, so that results below 2^-126 and above 2^127 come out right
+  const int32_t half = e >> 1;  // two factors, so that results below 2^-126 and above 2^127 are correct
   return p * FromBits((half + 127) << 23) * FromBits((e - half + 127) << 23);
 }
 
@@ -127,7 +127,7 @@ static inline float SinQuarter(float x, int32_t quarter) {
   c = c * z * z - 0.5f * z + 1.0f;
   const float y = (q & 1) != 0 ? c : s;
   const float signed_y = (q & 2) != 0 ? -y : y;
-  return quarter == 0 && x == 0.0f ? x : signed_y;  // the sign of a zero
+  return quarter == 0 && x == 0.0f ? x : signed_y;  // keeps the sign of a zero
 }
 
 }  // namespace rondo::host::RONDO_ISA

@@ -1,4 +1,4 @@
-// Quotients by one number on their way to be rounded to whole numbers of a small range.
+// Quotients by a constant that are then rounded to integers of a small range.
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -6,13 +6,13 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// x / scale, as division rounds it, for what QuotientIsQuick allows.
+// x / scale, rounded as a division, under the conditions of QuotientIsQuick.
 //
-// Where the machine multiplies and adds at once, a product with the rounded reciprocal that is corrected
-// twice by its remainder is that, at a fifth of the cost (P. Markstein, "Computation of elementary functions
-// on the IBM RISC System/6000 processor", 1990). Remainders are exact for such scales and quotients from 1/4
-// on; less rounds to 0 either way. Infinities have no remainder, and large products are beyond the range as
-// they are.
+// With fused multiply-add, multiplying by the rounded reciprocal and correcting the result twice by its
+// remainder gives the same, at a fifth of the cost (P. Markstein, "Computation of elementary functions on the
+// IBM RISC System/6000 processor", 1990). Remainders are exact for such scales and for quotients of at least
+// 1/4; smaller ones round to 0 either way. Infinities have no remainder, and large products are out of range
+// anyway.
 class Quotient {
  public:
 #if defined(__FMA__)

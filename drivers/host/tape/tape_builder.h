@@ -12,10 +12,10 @@ struct TapeUse {
 };
 Status BuildTape(PartContext& c, Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
 
-// One instruction of a tape. `moves`: a load or store of bytes that are not computed with.
+// Builds one instruction of a tape. `moves`: a load or store of bytes that are only moved.
 Status BuildInst(PartContext& c, const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                  Inst* out, bool moves = false);
-// Whether instruction `k` reads what is set, and names what exists.
+// Checks that instruction `k` only reads registers and slots that are set, and names existing operands.
 Status CheckInst(const PartContext& c, const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape);
 // Copies instructions into the arena.
 Status FinishProgram(PartContext& c, const GrowingList<Inst>& once, const GrowingList<Inst>& body,

@@ -1,5 +1,4 @@
-// The prepared form of tapes and of the operands that they read and write: see program.h, whose words these
-// are.
+// The prepared form of tapes and of their operands. Words: see program.h.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@ inline constexpr int kMaxNest = kMaxLoops + 8;    // an empty group still has on
 inline constexpr int kMaxIndexDepth = 4;          // an index may itself be read through an index
 inline constexpr int kAccessBytes = kLanes * 17;  // scratch of one level: offsets, indices, mask
 
-// How lane i of a tile differs from lane 0, in elements (or in a coordinate).
+// How the address (or coordinate) of lane i of a tile differs from lane 0's, in elements.
 enum class LaneKind : uint8_t { kUnit = 0, kSame = 1, kStride = 2, kTable = 3 };
 struct LanePattern {
   LaneKind kind = LaneKind::kSame;
@@ -22,8 +21,8 @@ struct LanePattern {
 };
 
 struct Inst;
-// Where the registers of an instruction are. `out` may be one of the others; all have room for kLanes values
-// or, where they are memory of an operand, for lanes in whole vectors.
+// The addresses of an instruction's registers. `out` may be one of the others. Each has room for kLanes
+// values or, if it is an operand's memory, for its lanes in whole vectors.
 struct Registers {
   void* out;
   const void *a, *b, *c;
@@ -37,7 +36,8 @@ using GatherFn = void (*)(void* out, const char* from, const int64_t* offsets, c
 using ScatterFn = void (*)(char* to, const void* in, const int64_t* offsets, const uint8_t* mask, int lanes);
 using FillFn = void (*)(void* out, double value, int lanes);
 
-// A predicate on the coordinate offset + strides . position + lane: in [0, extent), or the lane is absent.
+// A predicate on the coordinate offset + strides . position + lane: it is in [0, extent), or the lane is
+// absent.
 struct GuardTest {
   int64_t offset = 0;
   int64_t extent = 0;
@@ -46,7 +46,7 @@ struct GuardTest {
   const int64_t* step = nullptr;
   LanePattern lane;
   int64_t least = 0, greatest = 0;  // of the lane term, over a full tile
-  int64_t run_step = 0;             // from lane to lane of a run
+  int64_t run_step = 0;             // between lanes of a run
 };
 
 struct Access;
@@ -57,16 +57,16 @@ struct IndexTerm {
   int64_t stride = 0, extent = 0;
 };
 
-// An operand as seen from one nest and its tiles. Address in elements: offset + strides . position + lane
-// (+ indices), the guards' own terms included.
+// An operand for one nest and its tiles. Address in elements: offset + strides . position + lane (+
+// indirects), including the guards' own terms.
 struct Access {
   uint16_t param = 0;
   uint16_t operand = 0;  // in its part
   DType dtype = DType::kF32;
   uint8_t size = 4;        // bytes of an element
-  uint8_t wide = 4;        // of one in a register
-  bool plain = true;       // no guards, no indices
-  bool same_tests = true;  // guards and indices are the same for all lanes
+  uint8_t wide = 4;        // bytes of an element in a register
+  bool plain = true;       // no guards, no indirects
+  bool same_tests = true;  // guards and indirects are the same for all lanes
   uint8_t num_loops = 0;   // loops with a stride: loop[], step[]
   uint8_t num_guards = 0, num_indices = 0;
   uint8_t loop[kMaxNest] = {};
@@ -74,13 +74,14 @@ struct Access {
   int64_t offset = 0;
   double absent = 0;
   LanePattern lane;
-  // A tile is made of runs of consecutive lanes along its innermost loop: evenly spaced in every operand.
+  // A tile consists of runs of consecutive lanes along its innermost loop, with equal distances in every
+  // operand.
   int64_t run_lanes = kLanes;
   LanePattern run;
   LoadFn load_run = nullptr;
   StoreFn store_run = nullptr;
-  int64_t ahead = 0;     // elements from a lane to where memory is asked for, in loads by runs of one vector
-  bool by_runs = false;  // lanes are in a table, their runs contiguous and not short
+  int64_t ahead = 0;     // prefetch distance in elements, for loads by runs of one vector
+  bool by_runs = false;  // lanes are in a table, and their runs are contiguous and not short
   const GuardTest* guards = nullptr;
   const IndexTerm* indices = nullptr;
   LoadFn load = nullptr;
@@ -103,7 +104,7 @@ enum class InstKind : uint8_t {
   kKeep,
   kReduce,
   kReduceArg,
-  kCombine,  // kCombineMax, kCombineMin: of one element, which other threads combine into as well
+  kCombine,  // kCombineMax, kCombineMin: into one element, with other threads
 };
 
 struct Inst {
@@ -117,34 +118,34 @@ struct Inst {
   const Access* access = nullptr;         // kLoad, kStore, kCombine
   LanePattern lane;                       // kIndex
   bool fixed = false;                     // kIndex of a loop of extent 1
-  // kLoad: the register may be the operand's memory itself. kOp: the next instruction, a store, may be left
-  // out by writing the result to its operand.
+  // kLoad: the register may be the operand's memory itself. kOp: the following store may be omitted, by
+  // writing the result directly to its operand.
   bool direct = false;
-  bool exact = false;  // `direct` for any number of lanes: none behind the last is computed
+  bool exact = false;  // `direct` for any number of lanes: writes nothing behind the last
   union {
     double f = 0;
     int64_t i;
     const float* table;  // Engine::table: of 256 bytes
-    float range[4];  // Engine::add_clamp, clamp and quantise: least and greatest result; the latter's scale
-                     // and zero
+    float range[4];  // Engine::add_clamp, clamp and quantise: minimum and maximum result; for quantise also
+                     // scale and zero
   } imm;
 };
 
-// A tape for one nest and its tiles.
+// A tape prepared for one nest and its tiles.
 struct Program {
   const Inst* once = nullptr;  // constants: before the first tile of a launch
   uint32_t num_once = 0;
   const Inst* body = nullptr;
   uint32_t num_body = 0;
-  uint32_t num_same = 0;     // the first of `body`: loads of one number, before the first tile as well
+  uint32_t num_same = 0;     // the first of `body`: loads of one number, also run before the first tile
   int64_t registers_at = 0;  // byte offset of the registers in a worker's scratch
-  int64_t table_at = 0;      // of their addresses as they are at present
+  int64_t table_at = 0;      // table of the registers' current addresses
   uint32_t slots = 0, slot_shift = 0;
   uint32_t slot_bytes = 0;  // of one register: 1 << slot_shift
   uint32_t yield = 0;       // register of kYield
 };
 
-// Whether round(x / scale) + zero in [low, high] can be had without a division: see tape/quotient.h.
+// Whether round(x / scale) + zero in [low, high] can be computed without a division: see tape/quotient.h.
 inline bool QuotientIsQuick(float scale, float zero, float low, float high) {
   constexpr float kMostNumber = 1 << 20;
   return scale >= 0x1p-100f && scale <= 0x1p100f && zero >= -kMostNumber && zero <= kMostNumber &&

@@ -1,5 +1,5 @@
-// round(x / scale) + zero of vectors of floats, as bytes. Of a scale for which QuotientIsQuick holds, and of
-// x that were limited to what becomes a byte: no quotient is too large for its remainder (quotient.h).
+// round(x / scale) + zero of vectors of floats, as bytes. Requires QuotientIsQuick for the scale, and x
+// clamped to values that fit a byte: then no quotient is too large for its remainder (quotient.h).
 #pragma once
 
 #include "drivers/host/exec/exec.h"
@@ -28,7 +28,7 @@ class ToBytes {
   const __m512i zero_;
 };
 
-// The bytes of such numbers that `some` says; a store without a mask costs a fraction.
+// Stores the bytes selected by `some`; a store without a mask is much faster.
 inline __attribute__((always_inline)) void StoreBytes(__m512i whole, __mmask16 some, void* out) {
   const __m128i bytes = _mm512_maskz_cvtepi32_epi8(0xffff, whole);
   if (some == 0xffff) {
@@ -40,7 +40,7 @@ inline __attribute__((always_inline)) void StoreBytes(__m512i whole, __mmask16 s
 
 #elif defined(__AVX2__)
 
-// Eight floats, as whole numbers of 32 bits; NaN becomes 0.
+// Eight floats, as 32-bit integers; NaN becomes 0.
 class ToBytes {
  public:
   ToBytes(float scale, float zero)
@@ -63,13 +63,13 @@ class ToBytes {
 // Sixteen of them as bytes of type Byte, `n` of which are stored.
 template <typename Byte>
 inline void StoreBytes(__m256i one, __m256i other, int n, Byte* out) {
-  // Pairs of four come as 0, 2, 1, 3.
+  // The packing leaves groups of four in the order 0, 2, 1, 3.
   const __m256i pairs = _mm256_permute4x64_epi64(_mm256_packs_epi32(one, other), 0xd8);
   const __m128i first = _mm256_castsi256_si128(pairs), second = _mm256_extracti128_si256(pairs, 1);
   const __m128i bytes =
       static_cast<Byte>(-1) < 0 ? _mm_packs_epi16(first, second) : _mm_packus_epi16(first, second);
   if (n >= 16) return _mm_storeu_si128(reinterpret_cast<__m128i*>(out), bytes);
-  // By the bits of n: few stores, and no loop.
+  // Stores by the bits of n: few stores and no loop.
   auto left = static_cast<uint64_t>(_mm_cvtsi128_si64(bytes));
   if ((n & 8) != 0) {
     std::memcpy(out, &left, 8);
