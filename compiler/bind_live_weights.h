@@ -5,9 +5,9 @@
 
 namespace rondo {
 
-// Gives the live weights of `compiled`, which are synthetic so far, the values that the models have, and
-// notes what the other initializers hold. kUnsupported, naming the weight and the nodes, if a pass has made
-// something else of one; kInvalidArgument if two models have different weights of one name.
+// Replaces the live weights of `compiled`, which are synthetic so far, by the models' values, and records
+// digests of the other initializers. kUnsupported, naming the weight and the nodes, if a pass has transformed
+// one; kInvalidArgument if two models have different weights of one name.
 Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled);
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// Buckets: a model with several values of a length (`--shape batch=1,4,16`) is a program for each.
+// Buckets: a model with several values of a dimension (`--shape batch=1,4,16`) becomes one program for each
+// value.
 #pragma once
 
 #include <vector>
@@ -8,9 +9,10 @@
 
 namespace rondo {
 
-// options.models, where each that has symbolic dimensions of several values stands once for each combination
-// of them: "main" for "batch" of 1 and 4 is "main[batch=1]" and "main[batch=4]", the least first.
-// kInvalidArgument for a range of what is no symbolic dimension of any model, and for too many programs.
+// options.models, in which each model with symbolic dimensions of several values is replaced by one entry for
+// each combination of values: "main" for "batch" of 1 and 4 becomes "main[batch=1]" and "main[batch=4]",
+// smallest first. kInvalidArgument for a range of a name that is not a symbolic dimension of any model, and
+// for too many programs.
 Result<std::vector<ModelSource>> WithBuckets(const CompileOptions& options);
 
 }  // namespace rondo

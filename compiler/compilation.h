@@ -1,4 +1,4 @@
-// Compilation: one call of Compile on its way through the pipeline.
+// Compilation: the state of one call of Compile in the pipeline.
 #pragma once
 
 #include <map>
@@ -19,16 +19,16 @@
 
 namespace rondo {
 
-// One program, as one device runs it, on its way from a model to steps. Passes fill in what comes after them.
+// One program on one device, on its way from a model to steps. Passes fill in the fields for later passes.
 struct ProgramInWork {
   ModelSource source;
   uint32_t device = 0;
-  bool sharded = false;         // the graph is one device's part of what `shard` has shared out
+  bool sharded = false;         // the graph is one device's part of a program split by `shard`
   ir::Graph graph;              // from `import` to `fuse`
   std::vector<NodePair> apart;  // of the graph, from `weigh_fusions` on: FuseOptions::apart
-  std::string fusions;          // the same: what is known of the memory of other fusions
-  PlannedProgram planned;       // from `fuse` to `emit`
-  int64_t uncut_arena = 0;      // bytes; of a graph that is cut into chunks: with none; else 0
+  std::string fusions;      // also from `weigh_fusions` on: what is known about the memory of other fusions
+  PlannedProgram planned;   // from `fuse` to `emit`
+  int64_t uncut_arena = 0;  // bytes of the arena without chunks, if the graph is cut into chunks; otherwise 0
   ScheduleReport schedule;
   WeightSharing sharing;           // with options.weights kGather, from `shard` to `gather_weights`
   GatheredWeights gathered;        // the same, from `gather_weights` on
@@ -36,12 +36,12 @@ struct ProgramInWork {
   std::map<std::string, plan::NodeFate> fates;  // of its nodes (node_fates.h)
   DeviceHints hints;                            // of the model, from `import` on
   FixedCaches caches;                           // with options.cache_length
-  // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and by their owners what
-  // lies in each.
+  // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and the source nodes by
+  // owner.
   std::vector<BoundNode> bound;
   std::map<int, std::set<std::string>> sources_of;
-  std::vector<std::string> frozen;  // inputs bound to options.values_at_hand
-  // options.states and state_texts that the model has one name of, at least.
+  std::vector<std::string> frozen;  // inputs bound to their values in options.values_at_hand
+  // Entries of options.states and state_texts of which the model has at least one name.
   std::vector<StateName> states;
   // Inputs and outputs that are states because another program begins or reads them.
   std::vector<std::pair<std::string, std::string>> shared_caches;
@@ -52,8 +52,8 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.bound_inputs, options.break_before, options.states (as texts, with
-  // options.state_texts), options.donations and options.bounds that some program has.
+  // Names in options.shapes, options.bound_inputs, options.break_before, options.states (as texts, with
+  // options.state_texts), options.donations and options.bounds that exist in some program.
   std::vector<std::string> shapes_found, bound_found, breaks_found, states_found, donations_found,
       bounds_found;
   bool sampled = false;         // some program draws tokens
@@ -63,7 +63,7 @@ struct Compilation {
   CompileReport report;
 };
 
-// What reports call the program of a device: "main", "main@1".
+// The name of a device's program in reports: "main", "main@1".
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program);
 
 }  // namespace rondo

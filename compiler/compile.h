@@ -4,9 +4,9 @@
 //   options.models = {{"prefill", "prefill64.onnx"}, {"decode", "decode.onnx"}};
 //   Result<CompileReport> report = Compile(options, "pycoder.rondo");
 //
-// Compiling the same models with the same options gives the same bytes. Everything here is plain values; a
-// call keeps no state behind, so calls from different threads are independent. Memory-mapped weights are
-// read while the call runs: the files must not change meanwhile.
+// Compiling the same models with the same options gives the same bytes. Everything here is plain values. A
+// call keeps no state, so calls from different threads are independent. Memory-mapped weights are read during
+// the call: the files must not change meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -35,19 +35,20 @@ namespace rondo {
 // One model and the program it becomes. Names must differ.
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
-  std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
-  // Like CompileOptions' own, for this model only, and before those.
+  std::string
+      path;  // of the .onnx file; "{rank}" in it stands for the device's index: one file for each device
+  // Like the fields of CompileOptions, but for this model only; these come first.
   std::map<std::string, std::vector<int64_t>> shapes = {};
   BoundValues bound_inputs = {};
   std::map<std::string, std::vector<int64_t>> lengths = {};
-  // What is made of a model with several lengths (compiler/buckets.h): the program is one of the buckets of
-  // `bucket_of`, with room for so much of each length, perhaps the one with the most.
+  // For a bucket (compiler/buckets.h) of a model with several lengths: the family `bucket_of`, the program's
+  // upper bound for each length, and whether it is the largest bucket.
   std::string bucket_of = {};
   std::vector<BucketLength> rooms = {};
   bool is_largest = false;
 };
 
-// `path` with the number of the device for its "{rank}".
+// `path` with "{rank}" replaced by the device's index.
 std::string ModelPathOn(const std::string& path, uint32_t device);
 
 // An input and an output of the model that are one persistent buffer: `--state k_cache:k_cache_out`.
@@ -55,149 +56,149 @@ struct StateName {
   std::string input, output;
 };
 
-// What f32 matmuls, convolutions and attention of the models compute in. kTf32: in f32, with factors that
-// may be rounded to tf32 where the target has instructions for it. kF16, kBF16: in that type, with sums in
-// f32 (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they
-// are.
+// The type in which f32 matmuls, convolutions and attention of the models compute. kTf32: f32, with inputs
+// that may be rounded to tf32 where the target has instructions for it. kF16, kBF16: that type, with sums in
+// f32 (compiler/passes/lower_precision.cc); states get that type too, other inputs and outputs keep theirs.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
-// "f32", "tf32", "f16", "bf16"; none if the text is none of them.
+// "f32", "tf32", "f16", "bf16"; no value for other texts.
 std::optional<Precision> ParsePrecision(std::string_view text);
 
-// Weights of matmuls rounded to fewer bits (compiler/passes/quantize_weights.cc): "int4:32", "int8", "fp8".
+// Rounds weights of matmuls to fewer bits (compiler/passes/quantize_weights.cc): "int4:32", "int8", "fp8".
 struct WeightBits {
   PackedType type = PackedType::kNone;
-  int64_t block = 0;  // numbers that share a scale; 0: a column's
+  int64_t block = 0;  // numbers that share a scale; 0: a whole column
 };
-// Of text; none if it is no such thing. Blocks are powers of two from 16 to 256.
+// No value for other texts. Blocks are powers of two from 16 to 256.
 std::optional<WeightBits> ParseWeightBits(std::string_view text);
 
-// What becomes of the weights of a whole model that `tensor_parallel` devices run. kDivide: the work follows
-// them, each device does its share. kGather: every device does all of the work, keeps its share of each
-// weight and brings the whole of it together just before its use (compiler/schedule/gather_weights.h);
-// results are those of one device, to the bit.
+// How `tensor_parallel` devices use the weights of a whole model. kDivide: each device does the share of the
+// work that belongs to its share of the weights. kGather: every device does all of the work, stores its share
+// of each weight, and gathers the whole weight just before its use (compiler/schedule/gather_weights.h);
+// results are bit-identical to those of one device.
 enum class Weights : uint8_t { kDivide, kGather };
 
 struct CompileOptions {
-  // What the plan says made it (PlanData::producer); empty: this release of Rondo. It is part of the plan's
-  // bytes.
+  // The plan's producer (PlanData::producer); empty: this release of Rondo. Part of the plan's bytes.
   std::string producer;
   std::vector<ModelSource> models;
   Targets targets;                   // the host, if nothing else is said
-  Matmuls matmuls = Matmuls::kAuto;  // of GPUs: by a vendor library, or generated
-  std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
-  // What was measured on the target (rondo tune, rondo profile); and how many other ways to compute each
-  // matmul go into the plan, to be measured.
+  Matmuls matmuls = Matmuls::kAuto;  // on GPUs: by a vendor library, or generated
+  std::string library_path;          // folders, separated by ':', searched first for vendor compilers
+  // Measurements on the target (rondo tune, rondo profile); and how many other variants of each matmul the
+  // plan records, to be measured.
   KernelProfile profile;
   int64_t alternatives = 0;
-  // The folder that keeps machine code of kernels compiled before (codegen/cuda/kernel_cache.h); empty: none.
-  // Never changes the result.
+  // The folder that caches machine code of compiled kernels (codegen/cuda/kernel_cache.h); empty: none. Never
+  // changes the result.
   std::string kernel_cache;
-  // Devices that the plan is for, 0 to 64. Each runs every program, over its own share of the weights where
-  // the model says so (compiler/import/shard.h) or has a file a device, and exchanges what the model's
-  // collectives say. 0: one device, and a model with collectives is refused.
+  // Number of devices, 0 to 64. Each runs every program: with its share of the weights if the model says so
+  // (compiler/import/shard.h) or has a file for each device, and with the model's collectives. 0: one device,
+  // and models with collectives are refused.
   uint32_t devices = 0;
-  // Devices that a whole model is shared out over (compiler/shard/shard_graph.h), 0 to 64; 0 and 1: none. Not
-  // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
-  // not shared out with the reason.
+  // Splits a whole model over this many devices (compiler/shard/shard_graph.h), 0 to 64; 0 and 1: no split.
+  // Excludes `devices`. The report of the pass `shard` states collectives and bytes of each program, and what
+  // was not split and why.
   uint32_t tensor_parallel = 0;
   Weights weights = Weights::kDivide;
-  // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
-  // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
-  // the bit, where `tensor_parallel` is none or weights are gathered.
+  // Cuts a whole model into this many consecutive stages (compiler/shard/stages.h), each for one device or
+  // for `tensor_parallel` devices; at most 64 devices. 0 and 1: no stages. Results are bit-identical to those
+  // of one device if there is no `tensor_parallel`, or weights are gathered.
   uint32_t pipeline_parallel = 0;
-  // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
+  // The dimensions of an input whose shape the model leaves open, or a value for a symbolic dimension, by
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name. Several values
-  // of a symbolic dimension, `--shape batch=1,4,16`, make a program for each: a bucket, which runs with
-  // anything up to its value; of several such dimensions, for each combination.
+  // for a symbolic dimension, `--shape batch=1,4,16`, make one program for each: a bucket, which runs
+  // anything up to its value. Several such dimensions make one for each combination.
   std::map<std::string, std::vector<int64_t>> shapes;
-  // The same of symbolic dimensions alone: `--shape sequence=16..64` is 16, 32, 64.
+  // Ranges, for symbolic dimensions only: `--shape sequence=16..64` is 16, 32, 64.
   std::map<std::string, std::vector<int64_t>> lengths;
-  // Inputs whose value is part of the plan from now on: what a branch depends on, axes, sizes. Applies to
-  // every model that has the name; ModelSource::bound_inputs comes first.
+  // Inputs whose values become part of the plan: conditions of branches, axes, sizes. Applies to every model
+  // that has the name; ModelSource::bound_inputs comes first.
   BoundValues bound_inputs;
-  // The same of inputs that the compiler must know, and of no others (ProgramReport::frozen).
+  // The same, but only for inputs whose values the compiler needs (ProgramReport::frozen).
   BoundValues values_at_hand;
-  // The most rounds of a Loop, or boxes of a class of a NonMaxSuppression, where data decide how many there
-  // are, by its name or the name of an output of it. A run that has more fails. Applies to every model that
-  // has the node.
+  // Upper bounds where data decide: the rounds of a Loop, or the boxes of a class of a NonMaxSuppression, by
+  // the node's name or the name of one of its outputs. A run that exceeds the bound fails. Applies to every
+  // model that has the node.
   std::map<std::string, int64_t> bounds;
   std::vector<StateName> states;  // applied to every model that has both names
-  // The same as texts "INPUT:OUTPUT" whose names may hold ':' (compiler/given_ports.h): each model parts them
-  // where both sides are names of its own.
+  // The same as texts "INPUT:OUTPUT", whose names may contain ':' (compiler/given_ports.h): each model splits
+  // them where both sides are names it has.
   std::vector<std::string> state_texts;
   bool auto_state = true;  // also pair inputs and outputs by naming conventions
-  // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
-  // there, where all that reads the input can run before; else temporaries may lie there. Of every model that
-  // has the name. For plans of one device.
+  // Inputs whose memory the caller gives away in each run. An output of the same shape and type is computed
+  // in it if all readers of the input can run before; otherwise temporaries may use it. For every model that
+  // has the name, in plans for one device.
   std::vector<std::string> donations;
-  // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
+  // Not 0: caches that grow by the positions of a run become caches of this many positions, updated in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
-  // With that: inputs that are masks over all positions, of every model that has the name, and no others
-  // whose length does not say so itself (ImportOptions::position_masks). kInvalidArgument if no model has
-  // one; "none" is no input.
+  // With cache_length: the inputs that are masks over all positions, in every model that has the name. No
+  // other input counts as one unless its length shows it (ImportOptions::position_masks). kInvalidArgument if
+  // no model has one; "none" means no input.
   std::vector<std::string> position_masks;
-  // Not empty: programs that have this output draw the next token of each text from it, on the device
-  // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
-  // `sample_text`: both, "LOGITS[:TOKENS]", parted as state_texts are.
+  // Not empty: programs with this output draw each text's next token from it on the device
+  // (passes::AppendSampling). `sample_tokens`: the token input, if several are possible. `sample_text`: both,
+  // "LOGITS[:TOKENS]", split like state_texts.
   std::string sample_logits, sample_tokens, sample_text;
-  // Folders that symbolic links to the models' external data may lead to, beside the model's own and its
+  // Folders that symbolic links to the models' external data may lead to, besides the model's own and its
   // repository's in Hugging Face's cache (formats/onnx/external_data.h).
   std::vector<std::string> external_data;
-  // Weights whose external file is missing become synthetic with this seed; none: that is an error.
+  // Weights whose external file is missing become synthetic with this seed; no value: an error.
   std::optional<uint64_t> synthetic_seed;
-  // Weights stay open: no pass looks at their values or merges, folds or packs them, so that
-  // formats/plan/live_weights.h may give them others in the plan.
+  // Weights stay replaceable: no pass reads their values or merges, folds or packs them, so that
+  // formats/plan/live_weights.h can replace them in the plan. For plans for one device.
   bool live_weights = false;
   Precision precision = Precision::kF32;
   WeightBits quantize;
-  int64_t longest_unrolled = 16;  // rounds of recurrent operators that become straight steps, not a loop
-  // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
-  // order or from another folder make no difference to the plan.
+  int64_t longest_unrolled =
+      16;  // rounds up to which recurrent operators are unrolled instead of becoming a loop
+  // Custom ops that the models may call. May be null; must outlive the call. The order and the folders of
+  // libraries do not affect the plan.
   const OpRegistry* ops = nullptr;
-  // By how much of its bytes a device's arena may grow so that collectives run beside compute
+  // The fraction by which a device's arena may grow so that collectives run beside compute
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
-  // Into how many chunks of rows collectives between devices, and what works row by row around them, are cut
-  // (compiler/chunk_collectives.cc): 2 to 64; 1: none is; 0: as the run ends first by estimate.
+  // The number of row chunks into which collectives between devices, and the row-wise work around them, are
+  // cut (compiler/chunk_collectives.cc): 2 to 64; 1: not cut; 0: the number with the shortest estimated run.
   uint32_t chunks = 1;
-  // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "keep" is "together" (with those that it exchanges values with: compiler/import/kept_regions.h),
-  // "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
-  // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
+  // Annotations of the models' nodes. "fuse": "off" (a kernel of its own); "graph": "off" (in no graph with
+  // others); "keep": "together" (with the nodes it exchanges values with: compiler/import/kept_regions.h);
+  // "stream": 0 to 63 (compiler/schedule/streams.h); "after" and "needs": names of nodes
+  // (compiler/import/control_edges.h). Metadata of a model's nodes can say the same.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
   std::vector<std::string> skip_passes;
-  // After every pass, all that the table (pipeline.h) says holds then is checked: a pass that breaks it is
-  // named. Takes time; costs nothing of the plan.
+  // After every pass, checks everything that the table (pipeline.h) promises for it, and names the pass that
+  // breaks a promise. Takes time; does not affect the plan.
 #ifdef NDEBUG
   bool check_passes = false;
 #else
   bool check_passes = true;
 #endif
-  // Calls `dump` with the printed program after each pass of these names.
+  // Calls `dump` with the printed program after each pass named here.
   std::vector<std::string> dump_after;
   std::function<void(const std::string& program, const std::string& pass, const std::string& text)> dump;
-  // Called when a pass begins: for progress on a terminal. `program` is "" for passes over all programs.
+  // Called when a pass begins, to show progress. `program` is "" for passes over all programs.
   std::function<void(const std::string& program, const std::string& pass)> progress;
   // The base name of a separate weights file, written beside the plan; empty: weights go into the plan.
   std::string weights_file;
-  int threads = 0;  // for work that can be spread; 0: one a core. Never changes the result
-  // Matmuls on GPUs are generated, whatever a profile says of libraries, whose ranking of algorithms may
-  // change with their version (generated kernels add in one order, with no atomics on data): kAuto means
-  // kGenerated, and kLibrary is refused. Collectives between GPUs add in the order that NCCL chooses for the
-  // machine.
+  int threads = 0;  // for parallel work; 0: one for each core. Never changes the result
+  // Matmuls on GPUs are generated, whatever a profile says about libraries, whose ranking of algorithms may
+  // change with their version. Generated kernels add in a fixed order, without atomics on data. kAuto then
+  // means kGenerated, and kLibrary is refused. Collectives between GPUs add in the order that NCCL chooses
+  // for the machine.
   bool deterministic = false;
 };
 
-// What one device holds of a state, where a whole model is shared out.
+// The share of a state that one device holds, if a whole model is split.
 struct StateShare {
   std::string program, input, output;  // names in the model
   uint32_t device = 0;
-  Shape whole;     // of all of it
-  ir::View share;  // of dense storage of that shape
-  // Where that lies in what the device has, the rest of which is nobody's: dense, unless heads were padded.
+  Shape whole;     // of the whole state
+  ir::View share;  // within dense storage of that shape
+  // The place of the share in the device's memory, which is dense unless heads were padded; padding is
+  // unused.
   ir::View held;
 };
 
@@ -219,12 +220,13 @@ struct ProgramReport {
   uint32_t steps = 0;
   std::vector<PartitionReport> partitions;
   uint64_t peak_before = 0, peak_after = 0;  // live bytes in the model's own order, in the chosen one
-  uint64_t peak_least = 0;                   // that no order gets below: at peak_after, that is proven least
-  std::string order;                         // how the order was found, in a sentence
+  uint64_t peak_least =
+      0;              // lower bound over all orders; if it equals peak_after, the order is proven optimal
+  std::string order;  // how the order was found, as a sentence
   uint64_t arena_bytes = 0;
   uint64_t arena_lower_bound = 0;   // equal to arena_bytes: the memory plan is optimal for its order
-  std::string fusions;              // what is known of the memory that other fusions would take
-  OverlapReport overlap;            // of its collectives; without any, empty
+  std::string fusions;              // what is known about the memory of other fusions
+  OverlapReport overlap;            // of its collectives; empty without any
   std::vector<std::string> frozen;  // inputs bound to CompileOptions::values_at_hand
 };
 
@@ -238,31 +240,31 @@ struct CompileReport {
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;
   ProfileUse profile;
-  std::string estimates;  // where times of steps and collectives come from, in a sentence
+  std::string estimates;  // the origin of estimated times, as a sentence
   double seconds = 0;
 };
 
-// A compiled plan in memory, verified and checked. Movable; owns all that `plan` points to.
+// A compiled plan in memory, verified and checked. Movable; owns everything that `plan` points to.
 struct CompiledPlan : EmittedPlan {
   CompileReport report;
 };
 
 // Compiles without writing anything. Errors are sentences with the ONNX nodes they come from:
-// kInvalidArgument for options that name nothing, kUnsupported for models that need what Rondo lacks (every
-// operator it does not have is listed), kNotFound, kIo and kCorrupt for model files, kInternal when the
-// result cannot be proven correct.
+// kInvalidArgument for options with unknown names, kUnsupported for models that need what Rondo lacks (lists
+// every missing operator), kNotFound, kIo and kCorrupt for model files, kInternal when the result cannot be
+// proven correct.
 Result<CompiledPlan> CompileToMemory(const CompileOptions& options);
 
-// Compiles; the bytes of the plan's file. kInvalidArgument with options.weights_file.
+// Compiles, and returns the bytes of the plan's file. kInvalidArgument with options.weights_file.
 Result<std::vector<uint8_t>> CompileToBytes(const CompileOptions& options);
 
 // Compiles and writes the plan to `plan_path` (and options.weights_file beside it). Nothing is written unless
-// verifier and checker have passed; a file is replaced only once it is complete.
+// the verifier and the checker pass; a file is replaced only when the new one is complete.
 Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path);
 
-// Writes the external-data file that the model at `model_path` names and that does not exist, with the
-// weights a synthetic compile with `seed` uses, at the offsets the model states, to `path`. kInvalidArgument
-// when the model has no missing file, or more than one.
+// Writes the missing external-data file of the model at `model_path` to `path`, with the weights of a
+// synthetic compile with `seed`, at the offsets that the model states. kInvalidArgument when the model has no
+// missing file, or more than one.
 Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path);
 
 }  // namespace rondo

@@ -1,6 +1,5 @@
-// Which fusions of a program stand in the way of something: what their kernels delay, and what they keep
-// alive. Plain functions; nodes are those of the
-// graph that was fused, which LoweredOp::nodes names.
+// Finds fusions that cost more than they save: because of what their kernels delay, or of what they keep
+// alive. Plain functions; nodes are those of the graph before fusion, as in LoweredOp::nodes.
 #pragma once
 
 #include <vector>
@@ -12,14 +11,13 @@
 
 namespace rondo {
 
-// Nodes that wait for an exposed collective, the first of each kernel, and each matmul, reduction and their
-// like in the same kernel that does not: apart from them, it could run beside the collective.
+// Pairs of nodes in one kernel: the first waits for an exposed collective; the second is a matmul, reduction
+// or similar that does not, so in a kernel of its own it could run beside the collective.
 std::vector<NodePair> WhatDelays(const ir::Graph& graph, const LoweredProgram& program,
                                  const std::vector<OverlapNote>& collectives);
 
-// Nodes of kernels that run after the step at which most bytes are live, and their readers there: pointwise
-// work that could be done before that step, and whose result is smaller than what it reads and nothing else
-// needs any more.
+// Pairs of nodes and their readers, in kernels after the step with the most live bytes: pointwise work that
+// could run before that step, and whose result is smaller than its inputs, which nothing else needs any more.
 std::vector<NodePair> WhatKeepsAlive(const ir::Graph& graph, const LoweredProgram& program);
 
 }  // namespace rondo

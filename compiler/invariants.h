@@ -1,4 +1,4 @@
-// What holds after a pass, by names that the pipeline's table gives: each can be checked by itself.
+// Invariants that hold after passes, by the names in the pipeline's table. Each can be checked by itself.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct Invariant {
   Invariants bit;
   const char* name;
   const char* says;
-  bool always;  // its check takes little of the time of the passes before it: never left out
-  // An error says how it is broken; kInternal unless it is the model that asks for what cannot be. `program`
-  // is null for invariants of the emitted plan.
+  bool always;  // cheap compared with the passes before it: always checked
+  // An error says how it is broken; kInternal, unless the model asks for something impossible. `program` is
+  // null for invariants of the emitted plan.
   Status (*check)(const Compilation& compilation, const ProgramInWork* program);
 };
 
@@ -40,8 +40,8 @@ Span<const Invariant> AllInvariants();
 // "well-formed, tidy".
 std::string NamesOf(Invariants invariants);
 
-// An error of the first of `invariants` that does not hold: "what it leaves is not tidy: node %3 (matmul) is
-// dead". `thorough`: also those whose check takes time. Pure.
+// The error of the first of `invariants` that does not hold: "what it leaves is not tidy: node %3 (matmul) is
+// dead". `thorough`: includes expensive checks. Pure.
 Status CheckInvariants(Invariants invariants, bool thorough, const Compilation& compilation,
                        const ProgramInWork* program);
 

@@ -1,4 +1,4 @@
-// What became of each ONNX node: a step names it among its sources, or the plan says why none does.
+// Records what became of each ONNX node: a step has it among its sources, or the plan says why not.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace rondo {
 
-// Notes what runs, is a constant or a view, and what is left of neither. Called after import, and before the
-// graph becomes kernels: what was noted last of a node holds.
+// Records nodes that run, are constants or views, or are gone. Called after import, and before the graph
+// becomes kernels; the latest record of a node counts.
 void FollowNodes(ProgramInWork* program);
 
-// Of the model's nodes that no step of any program names: `view Op "node"` and its like
+// Notes for the model's nodes that no step of any program names: `view Op "node"` and the like
 // (formats/plan/node_fate.h).
 std::vector<std::string> FatesOf(const Compilation& compilation);
 

@@ -17,7 +17,7 @@ enum class Leaves : uint8_t { kGraph, kLowered, kPlan };
 enum class Runs : uint8_t { kEachProgram, kOnce };
 // Whether --skip-pass may leave it out: the plan is correct without it.
 enum class Need : uint8_t { kOptional, kNeeded };
-// What the deciding target (Targets::deciding) must be for the pass to run.
+// The deciding target (Targets::deciding) that the pass needs in order to run.
 enum class For : uint8_t { kAny, kGpus };
 
 struct PipelineEntry {
@@ -27,9 +27,9 @@ struct PipelineEntry {
   Need need;
   For targets;
   Leaves leaves;
-  Invariants holds;          // of what it leaves, whether it ran or its targets are others
+  Invariants holds;          // what holds afterwards, also if the pass did not run because of its targets
   const char* does;          // its promise, one sentence
-  NamesFunction names = {};  // run once every program is through, whether or not the pass found something
+  NamesFunction names = {};  // run after all programs have passed, whether or not the pass found anything
 
   bool once() const { return runs == Runs::kOnce; }
   bool skippable() const { return need == Need::kOptional; }
@@ -39,13 +39,14 @@ struct PipelineEntry {
 // The table.
 Span<const PipelineEntry> Pipeline();
 
-// Runs one pass, on `program` or, if it runs once, on all (then `program` is null), and checks what holds
-// after it: everything with options.check_passes, else what costs little. `text` gets what reports say of it.
+// Runs one pass on `program`, or on all programs if it runs once (then `program` is null), and checks what
+// must hold after it: everything with options.check_passes, otherwise the cheap checks. `text` gets the text
+// for reports.
 Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program,
                std::string* text);
 
-// Runs the table over the models of compilation->options. Errors are kInvalidArgument for options that name
-// what is not there, else what the passes return, with program and pass put in front.
+// Runs the table over the models of compilation->options. Errors are kInvalidArgument for options with
+// unknown names, otherwise those of the passes, prefixed with program and pass.
 Status RunPipeline(Compilation* compilation);
 
 }  // namespace rondo

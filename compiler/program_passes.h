@@ -1,5 +1,6 @@
-// The passes as the pipeline runs them: each takes what it needs of the options, runs on one program (or once
-// on all: then `program` is null), and says in `text` what reports say of it. pipeline.cc has the table.
+// The passes as the pipeline runs them. Each takes what it needs from the options, runs on one program (or
+// once on all: then `program` is null), and returns its text for reports in `text`. pipeline.cc has the
+// table.
 #pragma once
 
 #include <string>
@@ -14,7 +15,7 @@ namespace rondo {
 
 using PassFunction = Status (*)(Compilation* compilation, ProgramInWork* program, std::string* text);
 
-// kInvalidArgument for a name of the options that no program had.
+// kInvalidArgument for a name in the options that no program has.
 using NamesFunction = Status (*)(const Compilation& compilation);
 
 namespace program_passes {
@@ -40,13 +41,14 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 Status ShareCaches(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
-// States that tokens are drawn from, and with, are whole on every device: adds their shardings to `states`.
+// States for drawing tokens, and the drawn tokens, are whole on every device: adds their shardings to
+// `states`.
 void KeepSamplingWhole(const ir::Graph& graph, shard::StateShardings* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status CombineSmallCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status ChunkCollectives(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WeighFusions(Compilation* compilation, ProgramInWork* program, std::string* text);
-// From a program's graph to ops in their order, to see what comes of it.
+// Lowers a program's graph to ordered ops, as a trial.
 Status LowerOnTrial(Compilation* compilation, ProgramInWork* program);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
@@ -55,7 +57,7 @@ Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::stri
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status KeepRegions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
-// Of a program of so many devices.
+// For a program on this many devices.
 OverlapOptions OverlapOptionsFor(const Compilation& compilation, size_t devices);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -1,4 +1,4 @@
-// No exception leaves the compiler: what runs out of memory ends as a Status.
+// Keeps exceptions inside the compiler: running out of memory becomes a Status.
 #pragma once
 
 #include <exception>
@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// What `f` returns, a Status or a Result; kOutOfMemory, with what was being done, where memory or threads run
-// out on the way. `doing` is read then, and is not put together from pieces: there is no memory for that.
+// Returns what `f` returns, a Status or a Result; or kOutOfMemory, with `doing`, when memory or threads run
+// out. `doing` must be a finished text, since there is no memory to build it then.
 template <typename F>
 auto WithinMemory(const std::string& doing, const F& f) -> decltype(f()) {
   try {

@@ -1,4 +1,4 @@
-// CommunicatorBytes: what NCCL will take of a GPU's memory for a plan's collectives.
+// CommunicatorBytes: estimates the GPU memory that NCCL needs for a plan's collectives.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// An estimate, as a plan's requirements state it: NCCL says of its memory only what it has taken. With NCCL
+// An estimate, for a plan's requirements: NCCL does not say in advance how much memory it takes. With NCCL
 // 2.28 on two H200, the first communicator of a process takes 868 MiB of each device, its kernels included,
 // and each further group of devices 486 MiB; a session's communicators over the same devices are one.
 inline constexpr uint64_t kNcclKernelBytes = uint64_t{384} << 20;

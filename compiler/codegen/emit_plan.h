@@ -1,12 +1,12 @@
-// EmitPlan: ordered and planned programs become one plan.
+// EmitPlan: turns ordered programs with memory plans into one plan.
 //
-// Constants of equal content, state of equal name and shape, and kernels of equal structure are shared by
-// all programs. Offsets of the arena are the programs' own (they share one arena and run one at a time);
-// weights and state get theirs here. The same programs in the same order give the same plan.
+// All programs share constants of equal content, state of equal name and shape, and kernels of equal
+// structure. Programs keep their arena offsets (they share one arena and run one at a time); weights and
+// state get theirs here. The same programs in the same order give the same plan.
 //
-// A program of several devices is one PlannedProgram a device, of one name: its steps stand device by device.
-// Inputs of one name are one port with replicas; an output or state is called "name" on the first device that
-// has one of the name, "name@d" on every other device d.
+// A program for several devices is one PlannedProgram for each device, all of one name; its steps are ordered
+// by device. Inputs of one name become one port with replicas. An output or state is called "name" on the
+// first device that has it, and "name@d" on every other device d.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@
 
 namespace rondo {
 
-// One program on one device with every decision made. `lowered.ops` stand in their final order.
+// One program on one device, with every decision made. `lowered.ops` are in their final order.
 struct PlannedProgram {
   LoweredProgram lowered;
   uint32_t device = 0;
@@ -37,11 +37,11 @@ struct PlannedProgram {
 struct EmitOptions {
   Targets targets;
   std::string weights_file;  // PlanData::weights_file
-  // Those that no buffer is called by get a source of their own, which nothing refers to, so that who asks
-  // the plan for one can be told where it went: `value "NAME" of Op "node"`.
+  // Values that no buffer is named after get a source of their own, which nothing refers to, so that tools
+  // can say where the value went: `value "NAME" of Op "node"`.
   std::vector<NamedValue> values;
   std::vector<std::string> fates;  // further sources (formats/plan/node_fate.h)
-  // What estimates took for known, or null: becomes texts among the sources as far as the plan asks for it.
+  // Measurements used by the estimates, or null; those that concern the plan become texts among its sources.
   std::shared_ptr<const MeasuredTimes> times = nullptr;
 };
 
@@ -57,9 +57,9 @@ struct EmitReport {
 
 inline constexpr uint64_t kStateAlignment = 4096;  // of every state's offset and of the region's end
 
-// `programs` are consumed; those of one name follow one another, devices from 0 on. `report` may be null.
-// Errors: a program that breaks the rules of LoweredProgram, named with the op (kInternal); devices that
-// disagree about an input or a collective (kInvalidArgument).
+// Consumes `programs`; those of one name must be adjacent, with devices from 0 on. `report` may be null.
+// Errors: a program that breaks the rules of LoweredProgram, naming the op (kInternal); devices that disagree
+// about an input or a collective (kInvalidArgument).
 Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOptions& options,
                              EmitReport* report);
 

@@ -1,5 +1,5 @@
-// KernelProfile: how each kernel is best computed, and how long kernels and collectives take, as measured on
-// one machine.
+// KernelProfile: the fastest configuration of each kernel, and the times of kernels and collectives, as
+// measured on one machine.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 namespace rondo {
 
 struct KernelProfile {
-  std::string architecture;                         // "sm_90a": of no use for others
+  std::string architecture;                         // "sm_90a"; not used for others
   std::map<uint64_t, KernelConfiguration> choices;  // by KernelDigest
-  // What estimates take for known; null: nothing. Of whatever target the plan is compiled for.
+  // Measurements that estimates prefer, for any target; null: none.
   std::shared_ptr<const MeasuredTimes> times = nullptr;
 
-  // What is asked for the kernel; everything left open if nothing is.
+  // The requested configuration for the kernel; all fields open if there is none.
   KernelConfiguration Of(const Kernel& kernel) const;
 };
 
-// What became of a profile's choices in one plan.
+// How a plan used a profile's choices.
 struct ProfileUse {
   uint32_t taken = 0;                // kernels computed as the profile says
-  std::vector<std::string> unknown;  // a sentence for each that cannot be
-  uint32_t unused = 0;               // choices of kernels that the plan does not have
+  std::vector<std::string> unknown;  // a sentence for each choice that is not possible
+  uint32_t unused = 0;               // choices for kernels that the plan does not have
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// KernelTable: each distinct kernel of a plan once.
+// KernelTable: numbers the distinct kernels of a plan.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class KernelTable {
  public:
   // The number of the kernel with this structure. Borrows what the kernel points to.
   uint32_t Add(const Kernel& kernel);
-  const std::vector<Kernel>& kernels() const { return kernels_; }  // names are those they came with
+  const std::vector<Kernel>& kernels() const { return kernels_; }  // with the names they were added with
 
  private:
   std::map<std::string, uint32_t> numbers_;

@@ -1,5 +1,5 @@
-// PlanEmitter: planned programs become one plan, group by group of what the programs share. Internal to
-// compiler/codegen: EmitPlan (emit_plan.h) is the way in. Lives on the stack of one call.
+// PlanEmitter: builds one plan from planned programs, in parts that the programs share. Internal to
+// compiler/codegen: call EmitPlan (emit_plan.h). Lives on the stack of one call.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ constexpr uint64_t RoundUp(uint64_t n, uint64_t alignment) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-// Gathers what the programs share, then builds the plan program by program.
+// Collects what the programs share, then adds program by program to the plan.
 class PlanEmitter {
  public:
   PlanEmitter(std::vector<PlannedProgram> programs, const EmitOptions& options)
@@ -47,8 +47,8 @@ class PlanEmitter {
   void AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps);
   void LayOutShared();
 
-  // emit_order.cc: by op, the events that its step waits for, the event that it records, and the steps that
-  // it names as coming before it.
+  // emit_order.cc: for each op, the events that its step waits for, the event that it records, and the steps
+  // in its `after`.
   struct StepEdges {
     std::vector<std::vector<uint32_t>> waits, after;
     std::vector<uint32_t> records;
@@ -88,10 +88,11 @@ class PlanEmitter {
   std::vector<std::string> reasons_;  // formats/plan/copies.h
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
-  // Of the program being added: its first device program, and of each the sync points it has part in.
+  // For the program being added: its first device program, and the sync points of each device program.
   size_t first_of_group_ = 0;
   std::vector<std::vector<uint32_t>> sync_points_;
-  std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one
+  std::vector<uint32_t>
+      same_as_;  // for a constant that shares another buffer's bytes in the file: that buffer
   uint64_t synthetic_bytes_ = 0;
   uint32_t shared_constants_ = 0;
 };

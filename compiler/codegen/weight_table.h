@@ -1,4 +1,4 @@
-// WeightTable: each distinct constant of a plan once.
+// WeightTable: numbers the distinct constants of a plan.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace rondo {
 
-// Numbers constants in the order in which they first come. Constants are the same if dtype, shape and bytes
-// are (by xxh3-128), or dtype, shape, key and scale of synthetic ones. Whatever is added must outlive the
+// Numbers constants in the order in which they are first added. Constants are equal if dtype, shape and bytes
+// (by xxh3-128) are, or, for synthetic ones, dtype, shape, key and scale. Everything added must outlive the
 // table.
 class WeightTable {
  public:
@@ -23,7 +23,7 @@ class WeightTable {
   // dtype, rank, dims, source, and up to four words of content.
   using Key = std::array<uint64_t, kMaxRank + 7>;
   static Key KeyOf(const ir::ConstantData& constant);
-  std::map<const ir::ConstantData*, uint32_t> by_address_;  // spares hashing a constant again
+  std::map<const ir::ConstantData*, uint32_t> by_address_;  // avoids hashing a constant again
   std::map<Key, uint32_t> by_content_;
   std::vector<std::shared_ptr<const ir::ConstantData>> constants_;
 };

@@ -1,4 +1,4 @@
-// AddCudaModules: machine code for every kernel of a plan.
+// AddCudaModules: generates machine code for every kernel of a plan.
 #pragma once
 
 #include <string>
@@ -13,24 +13,24 @@ namespace rondo {
 
 struct ModuleOptions {
   UnitOptions units;
-  KernelConfiguration configuration;  // asked for kernels that the profile does not know (CudaTarget)
-  // Multiprocessors that a launch should fill (CudaTarget); 0: those of the largest GPU of the architecture.
-  // `rondo check --binaries` writes texts for that one again, so a plan that ships leaves it.
+  KernelConfiguration configuration;  // requested for kernels that the profile does not know (CudaTarget)
+  // Multiprocessors that a launch should fill (CudaTarget); 0: those of the architecture's largest GPU.
+  // `rondo check --binaries` generates texts for that GPU, so keep 0 for plans that ship.
   uint32_t processors = 0;
   KernelProfile profile;  // used if it is of the units' architecture
-  // Of each kernel, the best other candidates (KernelCandidates), at most so many, are added to the plan as
-  // alternatives, and then what it is computed by as well, under its name.
+  // For each kernel, at most this many of the best other candidates (KernelCandidates) are added to the plan
+  // as alternatives, followed by the chosen one under its name.
   int64_t alternatives = 0;
-  bool library_alternatives = true;  // and algorithms of a library, above that number
+  bool library_alternatives = true;  // adds algorithms of a library to that number
 };
 
-// Adds one code module for `options.units.architecture` to the plan, with a code for each kernel that differs
-// from the others. `report` receives one sentence, `use` (may be null) what became of the profile. Errors as
-// WriteKernelText and CompileUnits give them.
+// Adds one code module for `options.units.architecture` to the plan, with one code for each distinct kernel.
+// `report` gets one sentence, `use` (may be null) how the profile was used. Errors: those of WriteKernelText
+// and CompileUnits.
 Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::string* report,
                       ProfileUse* use = nullptr);
 
-// The CUDA text of all kernels of a plan, one after another: to read and to compare.
+// The CUDA text of all kernels of a plan, one after another, for reading and comparison.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
 
 }  // namespace rondo

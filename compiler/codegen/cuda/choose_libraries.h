@@ -1,4 +1,4 @@
-// ChooseLibraries: which matmuls of a program a vendor library computes, and which are generated.
+// ChooseLibraries: decides which matmuls of a program a vendor library computes, and which are generated.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,19 @@ namespace rondo {
 enum class Matmuls : uint8_t {
   kAuto,       // by estimate
   kGenerated,  // none by a library
-  kLibrary,    // by a library wherever one can
+  kLibrary,    // by a library wherever possible
 };
 
 struct LibraryOptions {
   Matmuls matmuls = Matmuls::kAuto;
-  // What is asked for a kernel (by a profile): a library, anything else, or nothing (left open). May be
-  // empty. Comes before `matmuls`.
+  // The requested configuration of a kernel (by a profile): a library, something else, or open. May be empty.
+  // Comes before `matmuls`.
   std::function<KernelConfiguration(const Kernel& kernel)> configuration;
 };
 
-// Ops that a library computes are marked (LoweredOp::library) and given scratch: a workspace that lives for
-// the op. One whose epilogue no library has is split first (SplitEpilogue) where that pays. Estimates are
-// those of KernelCandidates. `text` receives one sentence.
+// Marks ops that a library computes (LoweredOp::library), and gives them a workspace that lives for the op.
+// An op whose epilogue no library supports is first split (SplitEpilogue) where that pays. Estimates are
+// those of KernelCandidates. `text` gets one sentence.
 Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options,
                        std::string* text);
 

@@ -1,8 +1,9 @@
-// What all points of a part combine into one element of memory: each thread has a share of its own, and when
-// all points of a block are done, its threads put theirs together (device/combine.cuh).
+// Values that all points of a part combine into one element of memory (kCombineMax, kCombineMin): each thread
+// accumulates a share, and when all points of a block are done, its threads combine their shares
+// (device/combine.cuh).
 //
-// The body of the part, which may end early in some threads, is a function of its own for that, with the
-// shares as its last parameters. Internal to compiler/codegen/cuda.
+// So the body of the part, in which threads may return early, becomes a function of its own with the shares
+// as its last parameters. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <string>
@@ -12,20 +13,20 @@
 
 namespace rondo::cuda {
 
-// The instruction of each operand that the part combines into, once.
+// For each operand that the part combines into: one such instruction.
 std::vector<TapeInst> CombinedCells(const Part& part);
 
-// The share of the thread in what the instruction combines into, and what it becomes with `value`.
+// The thread's share for the instruction's operand, and the share combined with `value`.
 std::string CombinedShare(const TapeInst& inst);
 std::string CombinedText(const TapeInst& inst, const std::string& value);
 
-// The name of the device header that texts with such instructions need.
+// The device header that such texts need.
 inline constexpr char kCombineHeader[] = "combine";
 
 // "float& share3, ..." and "share3, ...".
 std::string DeclaredShares(const std::vector<TapeInst>& cells);
 std::string PassedShares(const std::vector<TapeInst>& cells);
-// Lines before the body is called, and after: by all `threads` of the block.
+// The lines before the call of the body, and after it; all `threads` of the block execute them.
 std::string StartText(const std::vector<TapeInst>& cells);
 std::string EndText(const Part& part, const std::vector<TapeInst>& cells, uint32_t threads);
 

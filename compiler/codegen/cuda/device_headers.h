@@ -1,7 +1,7 @@
 // Device code: CUDA C++ headers in files of their own (compiler/codegen/cuda/device), embedded as text.
 //
-// A kernel's text begins with #include lines of the headers that it needs; NVRTC is handed those that they
-// reach. What a kernel was compiled from is therefore its text and theirs, and nothing else.
+// A kernel's text begins with #include lines for the headers that it needs; NVRTC gets those and the ones
+// they include. So a kernel is compiled from its text and these headers, and nothing else.
 #pragma once
 
 #include <string>
@@ -23,12 +23,13 @@ Span<const DeviceHeader> DeviceHeaders();
 // The line that includes device/`stem`.cuh.
 std::string IncludeLine(std::string_view stem);
 
-// Those of `headers` that the text includes, directly or not, each once and after those that it includes
-// itself. Only #include "..." at the beginning of a line counts, whatever #if is around it. A name that is
-// none of `headers` is left out: the compiler reports it.
+// The `headers` that the text includes, directly or not, each once and after those that it includes itself.
+// Only #include "..." at the beginning of a line counts, whatever #if is around it. Unknown names are
+// skipped: the compiler reports them.
 std::vector<DeviceHeader> ReachedHeaders(std::string_view text, Span<const DeviceHeader> headers);
 
-// All that `text` is compiled from, as one: the headers that it reaches with their names, then the text.
+// Everything that `text` is compiled from as one text: the headers that it reaches with their names, then the
+// text.
 std::string WholeText(std::string_view text, Span<const DeviceHeader> headers);
 
 }  // namespace rondo

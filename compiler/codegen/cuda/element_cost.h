@@ -1,12 +1,12 @@
-// What maps and reductions are estimated to take, by the instructions of their threads: arithmetic over
-// GpuTable. What memory takes for their bytes is not counted. Internal to compiler/codegen/cuda.
+// Estimates the time of maps and reductions from the instructions of their threads: arithmetic over GpuTable,
+// without the time of memory traffic. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include "compiler/codegen/cuda/part_plan.h"
 
 namespace rondo::cuda {
 
-// Cycles of a map or reduction as `plan` computes it.
+// Cycles of a map or reduction computed as in `plan`.
 double ElementCycles(const PartPlan& plan);
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// EstimateKernels: what each kernel of a program is estimated to take, computed as it will be.
+// EstimateKernels: estimates the time of each kernel of a program, computed as it will be.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,13 @@
 
 namespace rondo {
 
-// What is known of the memory that the op's parameters are bound to.
+// What is known about the memory bound to the op's parameters.
 std::vector<cuda::ParamFacts> FactsOf(const LoweredProgram& program, const LoweredOp& op);
 
-// Sets LoweredOp::microseconds of every kernel: by the candidate that is chosen, or by ElementCycles.
-// `configuration`: what is asked for a kernel (by a profile); may be empty. 0: what cuBLASLt takes for f32,
-// whose estimate is fitted to choose, and far off.
+// EstimatedMicroseconds: the estimated time of a kernel, by its chosen candidate or by ElementCycles.
+// EstimateKernels sets LoweredOp::microseconds of every kernel to it; `configuration` is the requested
+// configuration (by a profile), and may be empty. 0 for f32 matmuls of cuBLASLt, whose estimate is only
+// fitted for choosing, and far off.
 double EstimatedMicroseconds(const Kernel& kernel, bool by_library, const CudaTarget& target,
                              Span<const cuda::ParamFacts> facts);
 void EstimateKernels(LoweredProgram* program, const CudaTarget& target,
