@@ -35,8 +35,7 @@ namespace rondo {
 // One model and the program it becomes. Names must differ.
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
-  std::string
-      path;  // of the .onnx file; "{rank}" in it stands for the device's index: one file for each device
+  std::string path;     // of the .onnx file; "{rank}" stands for the device's index: one file a device
   // Like the fields of CompileOptions, but for this model only; these come first.
   std::map<std::string, std::vector<int64_t>> shapes = {};
   BoundValues bound_inputs = {};
@@ -150,8 +149,7 @@ struct CompileOptions {
   bool live_weights = false;
   Precision precision = Precision::kF32;
   WeightBits quantize;
-  int64_t longest_unrolled =
-      16;  // rounds up to which recurrent operators are unrolled instead of becoming a loop
+  int64_t longest_unrolled = 16;  // rounds up to which recurrent operators are unrolled, not loops
   // Custom ops that the models may call. May be null; must outlive the call. The order and the folders of
   // libraries do not affect the plan.
   const OpRegistry* ops = nullptr;
@@ -220,9 +218,8 @@ struct ProgramReport {
   uint32_t steps = 0;
   std::vector<PartitionReport> partitions;
   uint64_t peak_before = 0, peak_after = 0;  // live bytes in the model's own order, in the chosen one
-  uint64_t peak_least =
-      0;              // lower bound over all orders; if it equals peak_after, the order is proven optimal
-  std::string order;  // how the order was found, as a sentence
+  uint64_t peak_least = 0;  // lower bound over all orders; if equal to peak_after, the order is optimal
+  std::string order;        // how the order was found, as a sentence
   uint64_t arena_bytes = 0;
   uint64_t arena_lower_bound = 0;   // equal to arena_bytes: the memory plan is optimal for its order
   std::string fusions;              // what is known about the memory of other fusions

@@ -91,8 +91,7 @@ class PlanEmitter {
   // For the program being added: its first device program, and the sync points of each device program.
   size_t first_of_group_ = 0;
   std::vector<std::vector<uint32_t>> sync_points_;
-  std::vector<uint32_t>
-      same_as_;  // for a constant that shares another buffer's bytes in the file: that buffer
+  std::vector<uint32_t> same_as_;  // of a constant that shares another's bytes in the file: that buffer
   uint64_t synthetic_bytes_ = 0;
   uint32_t shared_constants_ = 0;
 };
