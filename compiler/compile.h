@@ -145,7 +145,7 @@ struct CompileOptions {
   // Weights whose external file is missing become synthetic with this seed; no value: an error.
   std::optional<uint64_t> synthetic_seed;
   // Weights stay replaceable: no pass reads their values or merges, folds or packs them, so that
-  // formats/plan/live_weights.h can replace them in the plan. For plans for one device.
+  // formats/plan/live_weights.h can replace them in the plan.
   bool live_weights = false;
   Precision precision = Precision::kF32;
   WeightBits quantize;

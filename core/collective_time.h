@@ -15,17 +15,18 @@ struct AllReduceTime {
   double bytes, us2, us8, us4 = 0;
 };
 
-// NCCL 2.28, among devices that are GPUs of their own.
+// NCCL 2.28 with one GPU a device.
 inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6, 11.2},  {64 << 10, 8.4, 25.5, 12},
                                                {1 << 20, 14.5, 31.6, 17.6}, {4 << 20, 33.8, 49.5, 40.5},
                                                {16 << 20, 76, 121, 112},    {256 << 20, 900, 1356, 1231}};
-// The same where all of them are one GPU.
+// NCCL where all devices share one GPU.
 inline constexpr AllReduceTime kNcclSharedTimes[] = {
     {4 << 10, 5.9, 21.6, 10.6}, {64 << 10, 9.3, 21.3, 12.9}, {256 << 10, 20.2, 36.9, 25.7},
     {1 << 20, 69.5, 118, 89},   {4 << 20, 121, 276, 205},    {16 << 20, 478, 1082, 775}};
 
-// The cuda driver's kernels over peer memory, which are for no more than the last row. Among 8 GPUs of their
-// own: a plain one-shot kernel up to 256 KiB, and from there on what two shots send over such links.
+// The cuda driver's kernels over peer memory. They serve no size above the last row's. us8 with one GPU a
+// device: the plain one-shot kernel up to 256 KiB; above, the time in which such links carry what two shots
+// send.
 inline constexpr AllReduceTime kSmallTimes[] = {{4 << 10, 3.1, 6.7, 4.1},     {16 << 10, 3.4, 6.9, 4.2},
                                                 {64 << 10, 4.4, 8.0, 5.6},    {256 << 10, 6.6, 13.7, 9.4},
                                                 {512 << 10, 8.4, 15.8, 12.7}, {1 << 20, 12.4, 23.2, 19},

@@ -1,9 +1,9 @@
 // Live weights: constants of a plan whose values may be replaced (compile --live-weights).
 //
-// The compiler has not used their values. Each is a whole initializer of the model, in its own element order
-// and in its own type or rounded to f16 or bf16. So new values need no compilation, and give the plan that
-// the compiler would make of them. Values that the compiler did use (scalars, shapes, integers) are in the
-// plan as digests; a model in which they differ needs another plan.
+// The compiler has not used their values. Each is an initializer of the model in its own element order, or a
+// device's share of one, in its own type or rounded to f16 or bf16. So new values need no compilation, and
+// give the plan that the compiler would make of them. Values that the compiler did use (scalars, shapes,
+// integers) are in the plan as digests; a model in which they differ needs another plan.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ constexpr bool IsLiveWeight(DType dtype, const Shape& shape) {
 // Buffer::synthetic_key of a live weight, from the initializer's name.
 constexpr uint64_t LiveWeightKey(std::string_view name) { return SyntheticKey(0x6c697665, name); }
 
-// The element of the initializer `name` at which what has this key begins: beyond kMostElements where it is
-// no live weight of that name.
+// The element of initializer `name` at which the data with this key begins; beyond kMostElements if it is not
+// a live weight of that name.
 constexpr uint64_t FirstElementOf(std::string_view name, uint64_t key) {
   uint64_t inverse = kSyntheticStride;  // modulo 2^64, by Newton's iteration: of 3 bits, 6, 12, ...
   for (int i = 0; i < 5; ++i) inverse *= 2 - kSyntheticStride * inverse;
@@ -38,7 +38,7 @@ constexpr uint64_t FirstElementOf(std::string_view name, uint64_t key) {
 }
 inline constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
-// Which elements of which initializer a buffer holds.
+// The elements of an initializer that a buffer holds.
 struct LiveWeight {
   std::string_view name;  // of the initializer; empty: the buffer is no live weight
   Shape shape;            // of the whole initializer
@@ -47,12 +47,12 @@ struct LiveWeight {
 };
 LiveWeight LiveWeightOf(const PlanData& plan, uint32_t buffer);
 
-// What the compiler, which knows the initializer's shape, says of a constant whose source it is; no name if
-// the buffer holds anything but elements of it.
+// The share of an initializer in a constant, for the compiler, which knows the initializer's shape (`whole`).
+// No name if the buffer holds anything else.
 LiveWeight ShareOfInitializer(const PlanData& plan, uint32_t buffer, const Shape& whole);
 // The initializer that is the buffer's only source, or "".
 std::string_view InitializerOf(const PlanData& plan, uint32_t buffer);
-// The source of such a buffer from which LiveWeightOf reads it.
+// The source text for such a buffer, which LiveWeightOf parses.
 std::string LiveWeightSource(const LiveWeight& weight, const Buffer& buffer);
 
 // An initializer of a model: name, type, shape, dense elements.
@@ -63,9 +63,10 @@ struct WeightValue {
   Span<const uint8_t> bytes;
 };
 
-// What `buffer`, which is `weight`, holds of a value: a piece of it, or, where elements are picked or rounded
-// (as the compiler rounds), in `room`. kInvalidArgument, naming both, if shape or type do not fit: a type is
-// the buffer's own, or f32 where that is f16 or bf16; kOutOfRange for a number that becomes infinite.
+// The bytes of `value` for `buffer`, which holds `weight`: part of the value or, if elements are picked or
+// rounded (as the compiler rounds), a copy in `room`. kInvalidArgument, naming both, if shape or type do not
+// fit: the type must be the buffer's own, or f32 for f16 or bf16. kOutOfRange for a number that becomes
+// infinite.
 Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWeight& weight,
                                           const Buffer& buffer, std::vector<uint8_t>* room);
 
