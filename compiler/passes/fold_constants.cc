@@ -24,6 +24,31 @@ std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const i
   return shown.ok() ? shown.Take() : nullptr;
 }
 
+// Whether pointwise operations on constants, so many behind one another, make it.
+bool IsMadeOfConstants(const ir::Graph& g, NodeId id, int depth) {
+  const Node& node = g.node(g.BaseOf(id));
+  if (node.op == Op::kConstant) return true;
+  return depth > 0 && node.op == Op::kPointwise &&
+         std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](NodeId input) { return IsMadeOfConstants(g, input, depth - 1); });
+}
+
+// The same for an input that is itself too large to become a constant, as the squares of a weight are whose
+// norm is small.
+std::shared_ptr<const ir::ConstantData> ComputedValue(const ir::Builder& b, const ir::Graph& g, NodeId id) {
+  const Node& base = g.node(g.BaseOf(id));
+  ir::Values values;
+  for (NodeId input : base.inputs) {
+    values.push_back(g.node(g.BaseOf(input)).op == Op::kConstant ? KnownValue(b, g, input, INT64_MAX)
+                                                                 : ComputedValue(b, g, input));
+    if (!values.back()) return nullptr;
+  }
+  if (!ir::SpendOnFolding(g, base, 0)) return nullptr;
+  Result<std::shared_ptr<const ir::ConstantData>> value = ir::EvaluateNode(base, values);
+  if (value.ok() && g.node(id).op == Op::kView) value = ir::EvaluateNode(g.node(id), {*value});
+  return value.ok() ? value.Take() : nullptr;
+}
+
 // Whether it is numbers of FP8, many of them, which would take four times the memory.
 bool IsFp8Weight(const ir::Graph& g, const Node& node) {
   constexpr int64_t kFew = 4096;
@@ -56,6 +81,17 @@ bool IsBetterComputed(ir::Graph& g, const Node& node, const PassOptions& options
   });
 }
 
+// Whether the result takes the place of a constant of at least its size, which nothing else reads: a weight's
+// scale or norm, multiplied into it.
+bool TakesThePlaceOfAnInput(ir::Graph& g, const Node& node, int64_t bytes) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+    const NodeId base = g.BaseOf(input);
+    return g.node(base).op == Op::kConstant && g.UsersOf(base).size() == 1 && g.UsersOf(input).size() == 1 &&
+           g.OutputsAt(base).empty() && g.OutputsAt(input).empty() &&
+           g.node(base).shape.elements() * ByteSize(g.node(base).dtype) >= bytes;
+  });
+}
+
 }  // namespace
 
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
@@ -66,12 +102,21 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
     if (node.op == Op::kInput || node.op == Op::kConstant || node.op == Op::kView || node.op == Op::kIota)
       continue;
     int64_t size = node.shape.elements() * ByteSize(node.dtype);
-    if (size > options.fold_bytes || node.inputs.empty() || IsFp8Weight(*graph, node) ||
-        IsBetterComputed(*graph, node, options))
+    if (node.inputs.empty() || IsFp8Weight(*graph, node) || IsBetterComputed(*graph, node, options) ||
+        (size > options.fold_bytes && !TakesThePlaceOfAnInput(*graph, node, size)))
       continue;
+    // What is small may be computed from what is large: the budget of work is the limit.
+    constexpr int kDepth = 3;
+    const ir::Builder builder(graph);
     ir::Values values;
     for (NodeId in : node.inputs) {
-      values.push_back(KnownValue(ir::Builder(graph), *graph, in, options.fold_bytes));
+      const Op op = graph->node(graph->BaseOf(in)).op;
+      if (op == Op::kPointwise && IsMadeOfConstants(*graph, in, kDepth)) {
+        values.push_back(ComputedValue(builder, *graph, in));
+      } else {
+        values.push_back(
+            KnownValue(builder, *graph, in, op == Op::kConstant ? INT64_MAX : options.fold_bytes));
+      }
       if (!values.back()) break;
     }
     if (!values.back() || !ir::SpendOnFolding(*graph, node, size)) continue;

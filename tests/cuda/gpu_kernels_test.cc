@@ -9,8 +9,10 @@ namespace {
 
 // ----------------------------------------------------------------------------------------- rows
 
-// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them.
-void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed) {
+// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them. `side_by_side`: the rows'
+// elements are neighbours in memory, instead of those of one row.
+void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed,
+             bool side_by_side = false) {
   Random random(seed);
   Case& c =
       suite->Add("norm " + std::to_string(rows) + " rows of " + std::to_string(row.back()) + " " + Name(in));
@@ -21,8 +23,10 @@ void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DTy
   maker.part.scalars = 3;
   maker.loops = {rows};
   maker.loops.insert(maker.loops.end(), row.begin(), row.end());
-  const std::vector<int> all = Range(0, static_cast<int>(maker.loops.size()));
-  const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {all.back()}),
+  std::vector<int> all = Range(0, static_cast<int>(maker.loops.size()));
+  const int last = all.back();
+  if (side_by_side) std::rotate(all.begin(), all.begin() + 1, all.end());
+  const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {last}),
                  y = maker.Operand(out, Mode::kWrite, all);
   TapeMaker sum, square, scale, store;
   sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, in));
@@ -149,6 +153,39 @@ TEST(GpuKernels, RowsMatchTheReference) {
   AddNorm(&suite, 5, {6, 48}, DType::kBF16, DType::kBF16, seed++);
   AddNorm(&suite, 5, {7, 9}, DType::kF32, DType::kF32, seed++);
   suite.Run();
+}
+
+// Rows that neither registers nor shared memory hold, by a cluster each: vectors are read several at once.
+// And more rows than multiprocessors have clusters of two blocks for, which two blocks of one share.
+TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
+  Suite suite;
+  uint32_t seed = 600;
+  for (DType type : {DType::kF32, DType::kF16}) {
+    AddNorm(&suite, 2, {150000, 4}, type, type, seed++);
+    AddNorm(&suite, 2, {75001, 8}, type, DType::kF16, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("u32 number = start + r * 2048u"), suite.size());
+  Suite shared;
+  AddNorm(&shared, 40, {2100, 8}, DType::kF16, DType::kF16, seed++);
+  shared.Run();
+  EXPECT_EQ(shared.Count("__cluster_dims__(4, 1, 1)"), shared.size());
+  EXPECT_EQ(shared.Count("__launch_bounds__(256, 2)"), shared.size());
+}
+
+// Rows side by side: threads and blocks share the elements of neighbouring rows, and write them, too.
+TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 640;
+  for (int64_t rows : {16, 70, 512}) {
+    for (int64_t row : {130, 1999}) {
+      for (DType type : {DType::kF32, DType::kF16})
+        AddNorm(&suite, rows, {row}, type, DType::kF16, seed++, true);
+    }
+  }
+  AddNorm(&suite, 24, {130, 7}, DType::kF16, DType::kF16, seed++, true);
+  suite.Run();
+  EXPECT_EQ(suite.Count("take_columns<"), suite.size());
 }
 
 // Rows of few elements that are no whole vectors: several share a warp.

@@ -42,6 +42,26 @@ TEST(FoldConstantsTest, StopsAtTheLimit) {
   EXPECT_EQ(ExpectSame(&s, FoldConstants, options).changes, 0);
 }
 
+TEST(FoldConstantsTest, AWeightBeyondTheLimitTakesInItsOwnNorm) {
+  for (const bool read_otherwise : {false, true}) {
+    SmallGraph s;
+    s.b.FoldConstants(false);
+    std::vector<double> values;
+    for (int i = 0; i < 8 * 16; ++i) values.push_back(0.25 * i - 7);
+    const NodeId weight = s.b.Floats(DType::kF32, Shape({8, 16}), values);
+    const NodeId squares = s.b.Reduce(ir::ReduceKind::kSum, s.b.Mul(weight, weight), {1}, true);
+    const NodeId scale = s.b.Div(s.b.Scalar(DType::kF32, 3), s.b.Unary(TapeOp::kSqrt, squares));
+    s.Out("y", s.b.Mul(s.In("x", Shape({8, 16})), s.b.Mul(weight, scale)));
+    if (read_otherwise) s.Out("w", weight);
+    PassOptions options;
+    options.fold_bytes = 64;
+    ExpectSame(&s, FoldConstants, options);
+    ExpectSame(&s, FoldConstants, options);
+    EXPECT_EQ(s.CountOf(TapeOp::kSqrt), 0);
+    EXPECT_EQ(s.CountOf(TapeOp::kMul), read_otherwise ? 2 : 1) << ir::Dump(s.g);
+  }
+}
+
 TEST(CommonSubexpressionsTest, EqualNodesMergeUnlessAnnotationsDiffer) {
   SmallGraph s;
   NodeId x = s.In("x", Shape({4}));

@@ -8,6 +8,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
+#include "compiler/codegen/cuda/reduction/batches.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
 
@@ -28,17 +29,26 @@ struct ColumnShape {
   int64_t tiles() const { return (rows / lanes + wide - 1) / wide; }
 };
 
-// Whether an element's tape only reads and reduces.
-bool OnlyReduces(Tape tape) {
+// Whether an element's tape reduces nothing but to numbers, and not to places.
+bool ReducesToNumbers(Tape tape) {
   return std::none_of(tape.begin(), tape.end(), [](const TapeInst& inst) {
-    return inst.op == TapeOp::kStore || inst.op == TapeOp::kKeep || inst.op == TapeOp::kKept ||
-           IsArgReduction(inst.op) || (IsReduction(inst.op) && inst.type == TapeType::kI64);
+    return IsArgReduction(inst.op) || (IsReduction(inst.op) && inst.type == TapeType::kI64);
   });
+}
+
+bool Reduces(Tape tape) {
+  return std::any_of(tape.begin(), tape.end(), [](const TapeInst& inst) { return IsReduction(inst.op); });
 }
 
 bool SetsScalars(Tape tape) {
   return std::any_of(tape.begin(), tape.end(),
                      [](const TapeInst& inst) { return inst.op == TapeOp::kSetScalar; });
+}
+
+bool MovesAlongElements(const Part& part, const Operand& operand) {
+  for (size_t l = part.outer; l < part.loops.size(); ++l)
+    if (MovesAlong(part, operand, l)) return true;
+  return false;
 }
 
 std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
@@ -47,15 +57,16 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   ColumnShape shape;
   shape.along = part.outer - 1u;
   int64_t lanes = 8;
-  bool any = false;
+  bool any = false, stores = false;
   int64_t reductions = 0, bytes = 1;  // of an element
   for (const Stage& stage : part.stages) {
     if (stage.per_row) continue;
-    if (!OnlyReduces(stage.tape)) return std::nullopt;
+    if (!ReducesToNumbers(stage.tape)) return std::nullopt;
+    stores = stores || !Touched(stage.tape, TapeOp::kStore).empty();
     for (const TapeInst& inst : stage.tape) reductions += IsReduction(inst.op);
     for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
       const Operand& operand = part.operands[index];
-      if (!MovesAlong(part, operand, shape.along)) continue;
+      if (!MovesAlong(part, operand, shape.along) || !MovesAlongElements(part, operand)) continue;
       while (lanes > 1 && !FitsLanes(context, index, shape.along, static_cast<int>(lanes))) lanes /= 2;
       bytes = std::max<int64_t>(bytes, ByteSize(operand.dtype));
       any = true;
@@ -68,6 +79,8 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   // Sectors of 32 bytes, for which two threads with one load each are enough.
   while (shape.lanes * bytes > 16 && shape.lanes > 2) shape.lanes /= 2;
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
+  // Elements that are written and too few for a block's threads are better left to threads of their own.
+  if (stores && shape.elements < shape.slots()) return std::nullopt;
   // A cluster costs as much as a few rounds of loads and what is done with them.
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t least = gpu.column_cluster_rounds / std::min<int64_t>(4, std::max<int64_t>(1, reductions));
@@ -116,43 +129,29 @@ void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* write
   if (shape.cluster > 1) writer->Line("cluster_barrier();");
 }
 
-// A thread's elements: several are read before the first is taken in.
 void WriteElements(const PartContext& context, const ColumnShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer) {
   const Part& part = context.part;
-  const size_t outer = part.outer, all = part.loops.size();
   const int64_t pitch = shape.slots() * shape.cluster, rounds = (shape.elements + pitch - 1) / pitch;
-  const std::string batch = Text(std::min<int64_t>(8, rounds)), elements = Text(shape.elements) + "u";
-  std::vector<size_t> vectors;
+  Batches batches;
+  batches.numbers = shape.elements;
+  batches.size = std::min<int64_t>(8, rounds);
+  batches.lanes = shape.lanes;
+  batches.loop = "for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " +
+                 Text(shape.elements) + "u; start += " + Text(batches.size) + "u * " + Text(pitch) + "u)";
+  batches.number = "start + r * " + Text(pitch) + "u";
   for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
     const Operand& operand = part.operands[index];
-    if (MovesAlong(part, operand, shape.along) && FitsLanes(context, index, shape.along, shape.lanes) &&
-        operand.absent == 0)
-      vectors.push_back(index);
+    if (MovesAlong(part, operand, shape.along) && MovesAlongElements(part, operand) &&
+        FitsLanes(context, index, shape.along, shape.lanes) && operand.absent == 0)
+      batches.operands.push_back(index);
   }
-  const auto name = [](size_t index) { return "batch" + Text(index) + "[r]"; };
-  writer->Line("#pragma unroll 1");
-  writer->Line("for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " + elements +
-               "; start += " + batch + "u * " + Text(pitch) + "u) {");
-  for (size_t index : vectors)
-    writer->Line("u32 batch" + Text(index) + "[" + batch + "][" +
-                 Text(shape.lanes * ByteSize(part.operands[index].dtype) / 4) + "];");
-  const std::string next = "u32 position = start + r * " + Text(pitch) + "u;";
-  writer->Line("#pragma unroll");
-  writer->Line("for (int r = 0; r < " + batch + "; ++r) {");
-  writer->Line(next + " if (position >= " + elements + ") position = " + elements + " - 1;");
-  writer->Decode("position", outer, all);
-  for (size_t index : vectors) writer->LoadWords(index, shape.lanes, name(index));
-  writer->Line("}");
-  writer->Line("#pragma unroll");
-  writer->Line("for (int r = 0; r < " + batch + "; ++r) {");
-  writer->Line("const " + next + " if (position < " + elements + ") {");
-  writer->Decode("position", outer, all);
-  writer->scope.lanes.assign(part.operands.size(), "");
-  for (size_t index : vectors) writer->scope.lanes[index] = name(index);
-  writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes, "");
-  writer->scope.lanes.clear();
-  writer->Line("} } }");
+  // Threads beyond the last row do as it does, but write nothing.
+  const bool stores = !Touched(stage.tape, TapeOp::kStore).empty();
+  WriteBatches(
+      context, batches, stores ? "real" : "",
+      [&] { writer->Decode("number", part.outer, part.loops.size()); },
+      [&] { writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes, ""); }, writer);
 }
 
 void WriteStage(const PartContext& context, const ColumnShape& shape, const Stage& stage,
@@ -179,7 +178,7 @@ void WriteStage(const PartContext& context, const ColumnShape& shape, const Stag
                  "[e] = " + StartText(inst.op, TapeType::kF32) + ";");
   }
   WriteElements(context, shape, stage, prefix, writer);
-  JoinColumns(shape, stage, writer);
+  if (Reduces(stage.tape)) JoinColumns(shape, stage, writer);
   writer->Line("}");
 }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/reduction/batches.h"
 
 namespace rondo::cuda {
 
@@ -11,6 +12,7 @@ namespace {
 
 // Rounds whose loads from memory wait together.
 constexpr int kTogether = 4;
+constexpr int64_t kWarp = 32;
 
 // Whether the tape loads nothing of rows but what is cached.
 bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
@@ -188,10 +190,58 @@ void OpenShared(const PartContext& context, const RowShape& shape, Tape tape, Pa
   MoveKept(context, shape, tape, TapeOp::kKept, writer);
 }
 
+// Operands of which each element of the row has an element of its own, read as vectors.
+std::vector<size_t> OwnElements(const PartContext& context, const RowShape& shape, Tape tape) {
+  const Part& part = context.part;
+  std::vector<size_t> own = Touched(tape, TapeOp::kLoad);
+  std::erase_if(own, [&](size_t index) {
+    const Operand& operand = part.operands[index];
+    for (size_t l = part.outer; l < part.loops.size(); ++l)
+      if (part.loops[l] > 1 && !MovesAlong(part, operand, l)) return true;
+    return operand.absent != 0 || !FitsLanes(context, index, shape.along, shape.lanes);
+  });
+  return own;
+}
+
+// The stage at vectors that neither registers nor shared memory keep. False, and nothing is written, if there
+// is nothing to read ahead, or one thread takes the row.
+bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const Stage& stage,
+                        const std::string& prefix, PartWriter* writer) {
+  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and vectors of a thread
+  const Part& part = context.part;
+  if (shape.in_shared || shape.in_registers || shape.lanes == 1 || shape.width < kWarp) return false;
+  Batches batches;
+  batches.operands = OwnElements(context, shape, stage.tape);
+  int64_t bytes = 0;
+  for (size_t index : batches.operands) bytes += shape.lanes * ByteSize(part.operands[index].dtype);
+  if (bytes == 0) return false;
+  batches.numbers = shape.vectors;
+  batches.size = std::min(std::clamp<int64_t>(kAhead / bytes, 2, kMost), shape.rounds);
+  batches.lanes = shape.lanes;
+  batches.loop = "for (u32 start = lane; start < " + Text(shape.vectors) +
+                 "u; start += " + Text(batches.size * shape.width) + "u)";
+  batches.number = "start + r * " + Text(shape.width) + "u";
+  WriteBatches(
+      context, batches, "",
+      [&] {
+        writer->Line("const u32 first = number * " + Text(shape.lanes) + "u;");
+        writer->Decode("first", part.outer, part.loops.size());
+      },
+      [&] {
+        OpenVectorSums(stage, writer);
+        writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes,
+                           "const i64 position = (i64)first + e; (void)position;");
+        CloseVectorSums(stage, writer);
+      },
+      writer);
+  return true;
+}
+
 }  // namespace
 
 void WriteElements(const PartContext& context, const RowShape& shape, const Stage& stage,
                    const std::string& prefix, PartWriter* writer) {
+  if (WriteVectorBatches(context, shape, stage, prefix, writer)) return;
   OpenRounds(context, shape, AllCached(context.part, shape, stage.tape) ? 1 : kTogether, writer);
   writer->scope.kept = "round * " + Text(shape.lanes) + (shape.lanes > 1 ? " + e" : "");
   if (shape.in_shared) writer->scope.kept = "e";

@@ -21,15 +21,17 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"row_team"};
 
-constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps
+constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps; of two blocks together, half
 constexpr int64_t kMostBlocks = 8;       // of a cluster, everywhere
 constexpr size_t kManyStages = 8;
 constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for what blocks tell one another, at most
 
-// Not every multiprocessor is in a place for a cluster: where all are wanted for long, two blocks share one.
+// Blocks of one multiprocessor: two if there are more than multiprocessors. Not every one of these is in a
+// place for a cluster: where all are wanted for long, two blocks share one as well.
 uint32_t BlocksTogether(const PartContext& context, int64_t rows, int64_t cluster) {
   const bool all = 2 * rows * cluster > context.target.processors;
-  return all && context.part.stages.size() > kManyStages ? 2 : 1;
+  const bool more = static_cast<double>(rows * cluster) > context.Processors();
+  return more || (all && context.part.stages.size() > kManyStages) ? 2 : 1;
 }
 
 // Whether a row of many stages can lie in shared memory, in vectors of four words.
@@ -63,7 +65,7 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
   RowShape shape;
   shape.cluster = kMostBlocks;
-  while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > context.Processors())
+  while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > 2 * context.Processors())
     shape.cluster /= 2;
   if (shape.cluster < 2 || (context.cluster != 0 && context.cluster != shape.cluster)) return std::nullopt;
   shape.along = part.loops.size() - 1;
@@ -74,7 +76,8 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   if (shape.lanes > 1) shape.cached = CachedOperands(context, shape);
   shape.in_shared = FitsShared(context, shape, rows);
   if (shape.in_shared) return shape;
-  if (RegistersOf(part, shape) > kMostRegisters) shape.cached.clear();
+  const int64_t most = kMostRegisters / BlocksTogether(context, rows, shape.cluster);
+  if (RegistersOf(part, shape) > most) shape.cached.clear();
   const int64_t registers = RegistersOf(part, shape);
   if (registers > kMostRegisters) return std::nullopt;
   shape.in_registers = registers > 0;
