@@ -1,8 +1,10 @@
-// The pass that cuts collectives, and what works row by row around them, into chunks (shard/cut_rows.h): so
-// many as the run ends first with, by estimate. What a way to cut is worth is seen by going that way: fusion,
-// the order of steps and overlap are tried on one device of each stage.
+// The pass that cuts collectives, and what works row by row around them, into chunks (shard/cut_rows.h): each
+// collective into as many as the run ends first with, by estimate. A bound says of most that no cut can pay.
+// What a cut of the others is worth is seen by cutting them: fusion, the order of steps and overlap are tried
+// on one device of each stage.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -16,35 +18,45 @@ namespace rondo::program_passes {
 namespace {
 
 constexpr int64_t kMostChunks = 8;
-constexpr double kLeastGain = 0.005;         // of the run
-constexpr int64_t kMostTriedNodes = 50'000;  // of one device's graph
+constexpr double kLeastGain = 0.02;          // of the run: estimates are no closer
+constexpr int64_t kMostTriedNodes = 12'000;  // of one device's graph
 
-// What a program is with its collectives cut in one way.
+using Counts = std::vector<int64_t>;  // of chunks, by collective of the whole graph; 1: it is whole
+
+// What a program is with its collectives cut in one way. Times are microseconds, by estimate.
 struct Trial {
-  int64_t chunks = 1;
-  int64_t cut = 0;               // collectives
-  double end = 0, exposed = 0;   // microseconds, by estimate
+  Counts counts;
+  double end = 0, exposed = 0;
+  std::vector<double> costs;     // by collective: its waits, and what compute beside it takes longer
   int64_t arena = 0, limit = 0;  // bytes
-  int64_t uncut_arena = 0;       // bytes, before anything was moved
 
   // By a profile's times, if it has those of all kernels, and otherwise by the table: times of one machine
   // are not compared with those of another.
   bool is_measured = false;
   double end_by_table = 0;
 
-  bool EndsBefore(const Trial& other) const {
+  // By at least that much of the run.
+  bool EndsBefore(const Trial& other, double gain = kLeastGain) const {
     const bool measured = is_measured && other.is_measured;
-    return (measured ? end : end_by_table) < (measured ? other.end : other.end_by_table) * (1 - kLeastGain);
+    return (measured ? end : end_by_table) < (measured ? other.end : other.end_by_table) * (1 - gain);
   }
   bool FitsIn() const { return arena <= limit; }
+  // "whole", "16 in 2 chunks, 2 whole"
+  std::string WayText() const {
+    std::string text;
+    for (int64_t chunks : std::set<int64_t>(counts.rbegin(), counts.rend())) {
+      const auto number = std::count(counts.begin(), counts.end(), chunks);
+      const std::string how = chunks == 1 ? " whole" : " in " + std::to_string(chunks) + " chunks";
+      text += (text.empty() ? "" : ", ") + std::to_string(number) + how;
+    }
+    return text;
+  }
   std::string Text() const {
     char text[200];
     std::snprintf(text, sizeof text,
-                  "exposed %.1f us of a run of %.1f us by estimate, arena %lld bytes, at most %lld", exposed,
-                  end, static_cast<long long>(arena), static_cast<long long>(limit));
-    const std::string what =
-        chunks == 1 ? "whole: " : std::to_string(cut) + " in " + std::to_string(chunks) + " chunks: ";
-    return what + text;
+                  ": exposed %.1f us of a run of %.1f us by estimate, arena %lld bytes, at most %lld",
+                  exposed, end, static_cast<long long>(arena), static_cast<long long>(limit));
+    return WayText() + text;
   }
 };
 
@@ -54,123 +66,233 @@ std::string Microseconds(double time) {
   return text;
 }
 
-// Why nothing is cut, if the best way to cut is `trial`.
-std::string WhyWhole(const Trial& uncut, const Trial& trial) {
-  if (uncut.exposed <= uncut.end * kLeastGain) return "next to nothing is exposed";
-  if (trial.cut == 0) return "there are no rows that chunks divide";
-  const std::string chunks = "with " + std::to_string(trial.chunks) + " chunks the ";
+// Why collective `c`, which `trial` cuts, stays whole.
+std::string WhyNotTaken(const Trial& whole, const Trial& trial, size_t c) {
+  const std::string chunks = "in " + std::to_string(trial.counts[c]) + " chunks ";
   if (!trial.FitsIn())
-    return chunks + "arena would take " + std::to_string(trial.arena) + " bytes, and may take " +
+    return chunks + "the arena would take " + std::to_string(trial.arena) + " bytes, and may take " +
            std::to_string(trial.limit);
-  return chunks + "run would take " + Microseconds(trial.end) + ", whole it takes " + Microseconds(uncut.end);
+  const bool run = !trial.EndsBefore(whole);
+  return chunks + (run ? "the run would take " : "it would cost ") +
+         Microseconds(run ? trial.end : trial.costs[c]) + (run ? ", whole it takes " : ", whole it costs ") +
+         Microseconds(run ? whole.end : whole.costs[c]);
 }
 
+// Cuts each collective into as many chunks as `counts` says. Where it has no rows for that, it stays whole,
+// and `counts` says so. By collective of the cut graph: which one of the whole graph it was.
+Result<std::vector<size_t>> CutAs(ir::Graph* graph, Counts* counts) {
+  std::vector<size_t> origins;
+  for (size_t c = 0; c < counts->size(); ++c) origins.push_back(c);
+  for (int64_t chunks : std::set<int64_t>(counts->begin(), counts->end())) {
+    if (chunks == 1) continue;
+    std::vector<bool> leave;
+    for (size_t origin : origins) leave.push_back((*counts)[origin] != chunks);
+    RONDO_ASSIGN_OR_RETURN(const shard::CutCollectives result, shard::CutRows(graph, chunks, leave));
+    std::vector<size_t> now;
+    for (size_t i = 0; i < origins.size(); ++i) {
+      if (!leave[i] && !result.cut[i]) (*counts)[origins[i]] = 1;
+      now.insert(now.end(), result.cut[i] ? static_cast<size_t>(chunks) : 1, origins[i]);
+    }
+    origins = std::move(now);
+  }
+  return origins;
+}
+
+// The collectives of one stage, whose devices do the same.
 class Chooser {
  public:
-  Chooser(Compilation* compilation, std::vector<ProgramInWork*> devices)
-      : compilation_(compilation), devices_(std::move(devices)) {
-    // Devices of a stage do the same.
-    const size_t ranks = std::max(compilation->options.tensor_parallel, 1u);
-    for (size_t d = 0; d < devices_.size(); d += ranks) stages_.push_back(devices_[d]);
-  }
+  // `of`: all devices of the program.
+  Chooser(Compilation* compilation, std::vector<ProgramInWork*> stage, size_t of)
+      : compilation_(compilation),
+        stage_(std::move(stage)),
+        options_(OverlapOptionsFor(*compilation, of)),
+        collectives_(shard::CollectivesOf(stage_[0]->graph)),
+        why_(collectives_.size()) {}
 
-  // More chunks are tried as long as the run ends earlier for them. What was tried, and what was taken.
+  // What was tried, and what was taken.
   Result<std::string> Choose() {
     const int64_t given = compilation_->options.chunks;
-    RONDO_ASSIGN_OR_RETURN(const Trial uncut, Try(1, 0));
-    std::string text = uncut.Text(), why;
-    Trial best = uncut, trial;
-    if (given > 0 || uncut.exposed > uncut.end * kLeastGain) {
-      for (int64_t chunks = given > 0 ? given : 2; chunks <= std::max(given, kMostChunks); chunks *= 2) {
-        RONDO_ASSIGN_OR_RETURN(trial, Try(chunks, uncut.uncut_arena));
-        if (trial.cut == 0) break;
-        text += "\n" + trial.Text();
-        const bool better = trial.EndsBefore(best) && trial.FitsIn();
-        if (better || given > 0) best = trial;
-        if (!better || given > 0) break;
-      }
+    Trial taken;
+    if (given == 0) {
+      RONDO_ASSIGN_OR_RETURN(taken, Search());
+    } else {
+      why_.assign(why_.size(), NoRows(given));
+      RONDO_RETURN_IF_ERROR(Try(Counts(collectives_.size(), 1)).status());
+      RONDO_ASSIGN_OR_RETURN(taken, Try(Counts(collectives_.size(), given)));
     }
-    if (best.chunks == 1) why = WhyWhole(uncut, trial);
-    RONDO_RETURN_IF_ERROR(Take(best.chunks, uncut.uncut_arena, why));
-    return text + "\n" + (why.empty() ? std::to_string(best.chunks) + " chunks" : "none is cut: " + why);
+    RONDO_RETURN_IF_ERROR(Take(taken));
+    return "taken: " + taken.WayText() + text_;
   }
 
  private:
-  // On one device of each stage, one behind the other.
-  Result<Trial> Try(int64_t chunks, int64_t uncut_arena) {
-    Trial trial;
-    trial.chunks = chunks;
-    trial.uncut_arena = uncut_arena;
-    trial.is_measured = compilation_->options.profile.times != nullptr;
-    for (const ProgramInWork* stage : stages_) {
-      ProgramInWork tried = *stage;
-      if (chunks > 1) {
-        if (int64_t{tried.graph.size()} * chunks > kMostTriedNodes) continue;
-        RONDO_ASSIGN_OR_RETURN(const shard::CutCollectives cut, shard::CutRows(&tried.graph, chunks));
-        trial.cut += std::count(cut.cut.begin(), cut.cut.end(), true);
+  // Of collective `c` in so many chunks: what all of them take alone, one after another.
+  double TimeOf(size_t c, int64_t chunks) const {
+    const ir::Graph& graph = stage_[0]->graph;
+    const ir::Node& node = graph.node(collectives_[c]);
+    const auto& attrs = node.As<ir::CollectiveAttrs>();
+    int64_t elements = node.shape.elements();
+    for (ir::NodeId input : node.inputs) elements = std::min(elements, graph.node(input).shape.elements());
+    const int64_t bytes = elements * ByteSize(node.dtype) / chunks;
+    return static_cast<double>(chunks) * options_.costs.CollectiveTime(attrs.op, bytes, attrs.group.size());
+  }
+  std::vector<double> TimesAlone() const {
+    std::vector<double> times;
+    for (size_t c = 0; c < collectives_.size(); ++c) times.push_back(TimeOf(c, 1));
+    return times;
+  }
+
+  // Those that may cost less in `chunks` than `costs`, in so many chunks: each costs at least what it takes
+  // of compute that runs beside all of it. Of the others, why not. Adds up what may be gained.
+  Counts Candidates(int64_t chunks, const std::vector<double>& costs, double* gain) {
+    Counts counts(collectives_.size(), 1);
+    for (size_t c = 0; c < counts.size(); ++c) {
+      const double time = TimeOf(c, chunks), least = time * options_.costs.taken;
+      if (least < costs[c]) {
+        counts[c] = chunks;
+        *gain += costs[c] - least;
+      } else if (why_[c].empty()) {
+        why_[c] = std::to_string(chunks) + " chunks would take " + Microseconds(time) +
+                  " and slow compute beside them by " + Microseconds(least) + "; whole it costs " +
+                  Microseconds(costs[c]);
       }
-      RONDO_RETURN_IF_ERROR(LowerOnTrial(compilation_, &tried));
-      LoweredProgram* lowered = &tried.planned.lowered;
-      OverlapOptions options = OverlapOptionsFor(*compilation_, devices_.size());
-      LoweredProgram by_table = *lowered;
-      for (const LoweredOp& op : lowered->ops)
-        trial.is_measured &= op.kind != LoweredKind::kKernel || options.costs.IsMeasured(op.kernel);
-      const OverlapReport report = OverlapOnDevices({{0, lowered, 0, uncut_arena}}, options)[0];
-      for (const OverlapNote& note : report.collectives) trial.exposed += note.exposed_after;
-      trial.end += report.end_after;
-      if (std::exchange(options.costs.measured, nullptr) == nullptr) {
-        trial.end_by_table += report.end_after;
-      } else {
-        trial.end_by_table += OverlapOnDevices({{0, &by_table, 0, uncut_arena}}, options)[0].end_after;
-      }
-      trial.arena = std::max(trial.arena, report.arena_after);
-      trial.limit = std::max(trial.limit, report.arena_limit);
-      if (chunks == 1) trial.uncut_arena = std::max(trial.uncut_arena, report.arena_before);
     }
+    return counts;
+  }
+
+  // More chunks are tried as long as the run ends earlier for them.
+  Result<Trial> Search() {
+    const int64_t nodes = stage_[0]->graph.size();
+    double gain = 0;
+    Trial whole;
+    whole.counts.assign(collectives_.size(), 1);
+    whole.costs = TimesAlone();
+    if (Candidates(2, whole.costs, &gain) == whole.counts) return whole;
+    if (nodes * 2 > kMostTriedNodes) {
+      SayOfOthers("chunks of " + std::to_string(nodes) + " nodes are not tried, to save time");
+      return whole;
+    }
+    RONDO_ASSIGN_OR_RETURN(whole, Try(whole.counts));
+    Trial best = whole;
+    for (int64_t chunks = 2; chunks <= kMostChunks && nodes * chunks <= kMostTriedNodes; chunks *= 2) {
+      gain = 0;
+      const Counts counts = Candidates(chunks, whole.costs, &gain);
+      if (gain <= whole.end * kLeastGain) {
+        SayOfOthers("all that chunks might save is " + Microseconds(gain) + " of a run of " +
+                    Microseconds(whole.end));
+        break;
+      }
+      RONDO_ASSIGN_OR_RETURN(Trial trial, Try(counts));
+      for (size_t c = 0; c < counts.size(); ++c) {
+        if (counts[c] == 1 || !why_[c].empty()) continue;
+        why_[c] = trial.counts[c] == 1 ? NoRows(chunks) : WhyNotTaken(whole, trial, c);
+      }
+      RONDO_RETURN_IF_ERROR(WithoutThoseThatLose(best, &trial));
+      if (!trial.EndsBefore(best) || !trial.FitsIn()) break;
+      best = std::move(trial);
+    }
+    return best;
+  }
+
+  // Collectives that cost more in `trial` than in `before` are as they were there, if the run then ends
+  // earlier.
+  Status WithoutThoseThatLose(const Trial& before, Trial* trial) {
+    Counts counts = trial->counts;
+    for (size_t c = 0; c < counts.size(); ++c) {
+      if (trial->costs[c] >= before.costs[c]) counts[c] = before.counts[c];
+    }
+    if (counts == trial->counts || counts == before.counts) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(Trial fewer, Try(std::move(counts)));
+    if (fewer.FitsIn() && (fewer.EndsBefore(*trial, 0) || !trial->FitsIn())) *trial = std::move(fewer);
+    return Status::Ok();
+  }
+
+  void SayOfOthers(const std::string& why) {
+    for (std::string& said : why_) {
+      if (said.empty()) said = why;
+    }
+  }
+  static std::string NoRows(int64_t chunks) {
+    return "it has no rows that " + std::to_string(chunks) + " chunks divide";
+  }
+
+  Result<Trial> Try(Counts counts) {
+    Trial trial;
+    ProgramInWork tried = *stage_[0];
+    RONDO_ASSIGN_OR_RETURN(const std::vector<size_t> origins, CutAs(&tried.graph, &counts));
+    trial.counts = std::move(counts);
+    RONDO_RETURN_IF_ERROR(LowerOnTrial(compilation_, &tried));
+    LoweredProgram* lowered = &tried.planned.lowered;
+    LoweredProgram by_table = *lowered;
+    OverlapOptions options = options_;
+    trial.is_measured = options.costs.measured != nullptr;
+    for (const LoweredOp& op : lowered->ops)
+      trial.is_measured &= op.kind != LoweredKind::kKernel || options.costs.IsMeasured(op.kernel);
+    const OverlapReport report = OverlapOnDevices({{0, lowered, 0, uncut_arena_}}, options)[0];
+    for (const OverlapNote& note : report.collectives) trial.exposed += note.exposed_after;
+    // Bodies of loops may have more.
+    const bool all = report.collectives.size() == origins.size();
+    trial.costs = all ? std::vector<double>(collectives_.size(), 0) : TimesAlone();
+    for (size_t i = 0; all && i < origins.size(); ++i) {
+      const OverlapNote& note = report.collectives[i];
+      trial.costs[origins[i]] += note.exposed_after + options.costs.taken * note.beside_after;
+    }
+    trial.end = trial.end_by_table = report.end_after;
+    if (std::exchange(options.costs.measured, nullptr) != nullptr)
+      trial.end_by_table = OverlapOnDevices({{0, &by_table, 0, uncut_arena_}}, options)[0].end_after;
+    trial.arena = report.arena_after;
+    trial.limit = report.arena_limit;
+    if (uncut_arena_ == 0) uncut_arena_ = report.arena_before;
+    text_ += "\n" + trial.Text();
     return trial;
   }
 
   // Cuts all devices' graphs, and says of each collective that is whole why.
-  Status Take(int64_t chunks, int64_t uncut_arena, const std::string& why) {
-    for (ProgramInWork* device : devices_) {
-      if (chunks > 1) {
-        RONDO_RETURN_IF_ERROR(shard::CutRows(&device->graph, chunks).status());
-        device->uncut_arena = uncut_arena;
-      }
-      for (ir::NodeId id : shard::CollectivesOf(device->graph)) {
-        auto& said = device->graph.node(id).annotations;
-        if (said.count(kChunkKey) != 0) continue;
-        said[kWholeKey] =
-            why.empty() ? "it has no rows that " + std::to_string(chunks) + " chunks divide" : why;
+  Status Take(const Trial& taken) {
+    const bool cut = std::any_of(taken.counts.begin(), taken.counts.end(), [](int64_t n) { return n > 1; });
+    for (ProgramInWork* device : stage_) {
+      Counts counts = taken.counts;
+      RONDO_ASSIGN_OR_RETURN(const std::vector<size_t> origins, CutAs(&device->graph, &counts));
+      if (cut) device->uncut_arena = uncut_arena_;
+      const std::vector<ir::NodeId> now = shard::CollectivesOf(device->graph);
+      for (size_t i = 0; i < now.size(); ++i) {
+        auto& said = device->graph.node(now[i]).annotations;
+        if (said.count(kChunkKey) == 0) said[kWholeKey] = why_[origins[i]];
       }
     }
     return Status::Ok();
   }
 
   Compilation* compilation_;
-  const std::vector<ProgramInWork*> devices_;
-  std::vector<ProgramInWork*> stages_;
+  const std::vector<ProgramInWork*> stage_;
+  const OverlapOptions options_;
+  const std::vector<ir::NodeId> collectives_;
+  std::vector<std::string> why_;  // by collective: why it is whole, if it is
+  int64_t uncut_arena_ = 0;       // bytes; 0: nothing was tried
+  std::string text_;
 };
-
-bool HasCollectives(const ir::Graph& graph) { return !shard::CollectivesOf(graph).empty(); }
 
 }  // namespace
 
-// All devices of a program are cut alike.
+// All devices of a stage are cut alike.
 Status ChunkCollectives(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
-  if (options.chunks == 1) return Status::Ok();
-  std::set<std::string> done;
-  for (const ProgramInWork& first : compilation->programs) {
-    const std::string& name = first.source.program;
-    if (!done.insert(name).second || !HasCollectives(first.graph)) continue;
-    std::vector<ProgramInWork*> devices;
-    for (ProgramInWork& program : compilation->programs) {
-      if (program.source.program == name) devices.push_back(&program);
+  const size_t ranks = options.tensor_parallel;
+  if (options.chunks == 1 || options.weights == Weights::kGather || ranks < 2) return Status::Ok();
+  std::map<std::string, std::vector<ProgramInWork*>> programs;
+  for (ProgramInWork& program : compilation->programs) programs[program.source.program].push_back(&program);
+  for (const auto& [name, devices] : programs) {
+    for (size_t first = 0; first < devices.size(); first += ranks) {
+      std::vector<ProgramInWork*> stage(
+          devices.begin() + static_cast<ptrdiff_t>(first),
+          devices.begin() + static_cast<ptrdiff_t>(std::min(first + ranks, devices.size())));
+      for (ProgramInWork* device : stage) {
+        device->graph.RemoveDead();
+        device->graph.Compact();
+      }
+      if (shard::CollectivesOf(stage[0]->graph).empty()) continue;
+      RONDO_ASSIGN_OR_RETURN(const std::string chosen, Chooser(compilation, stage, devices.size()).Choose());
+      *text += (text->empty() ? "" : "\n") + NameOf(options, *stage[0]) + ": " + chosen;
     }
-    if (devices.size() < 2 || options.weights == Weights::kGather || options.tensor_parallel < 2) continue;
-    RONDO_ASSIGN_OR_RETURN(const std::string chosen, Chooser(compilation, devices).Choose());
-    *text += (text->empty() ? "" : "\n") + name + ": " + chosen;
   }
   return Status::Ok();
 }

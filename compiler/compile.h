@@ -157,8 +157,9 @@ struct CompileOptions {
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
   // The number of row chunks into which collectives between devices, and the row-wise work around them, are
-  // cut (compiler/chunk_collectives.cc): 2 to 64; 1: not cut; 0: the number with the shortest estimated run.
-  uint32_t chunks = 1;
+  // cut (compiler/chunk_collectives.cc): 2 to 64; 1: not cut; 0: for each
+  // collective the number with the shortest estimated run.
+  uint32_t chunks = 0;
   // Annotations of the models' nodes. "fuse": "off" (a kernel of its own); "graph": "off" (in no graph with
   // others); "keep": "together" (with the nodes it exchanges values with: compiler/import/kept_regions.h);
   // "stream": 0 to 63 (compiler/schedule/streams.h); "after" and "needs": names of nodes

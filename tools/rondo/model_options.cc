@@ -73,8 +73,8 @@ void DeclareSharing(OptionSet& options, ModelOptions* to) {
       .Integer(
           "--chunks", &to->chunks, 0, 64,
           "with --tp: cut collectives, and what works row by row around them, into N chunks, so that one "
-          "is exchanged while another is computed (default: 1, none; 0: as the run ends first, by "
-          "estimate)")
+          "is exchanged while another is computed (1: none; default: 0, each collective as the run ends "
+          "first, by estimate)")
       .Rare();
 }
 

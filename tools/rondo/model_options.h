@@ -13,7 +13,7 @@ namespace rondo::tools {
 struct ModelOptions {
   std::vector<std::string> shapes = {}, bounds = {};
   std::string target = {}, weights = "divide";
-  int64_t tensor_parallel = 0, pipeline_parallel = 0, chunks = 1;
+  int64_t tensor_parallel = 0, pipeline_parallel = 0, chunks = 0;
   bool no_kernel_cache = false, no_auto_state = false;
 };
 

@@ -1,0 +1,116 @@
+// Which collectives the compiler cuts into chunks by itself, what it says of the others, and that all ranks
+// give the same bits whatever it chooses.
+#include <cstdio>
+#include <optional>
+
+#include "compiler/ir/node_annotation.h"
+#include "compiler/program_passes.h"
+#include "compiler/shard/cut_rows.h"
+#include "compiler/targets.h"
+#include "tests/shard/same_results.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::NodeId;
+
+NodeId Weight(ir::Builder& b, DType dtype, int64_t k, int64_t n) {
+  std::vector<double> values(static_cast<size_t>(k * n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7919 % 1009) / 8072 - 0.0625;
+  return b.Floats(dtype, Shape({k, n}), values);
+}
+
+// x + Tanh(x a) b, so many times: an all-reduce each.
+NodeId Layers(ir::Builder& b, NodeId x, int64_t width, int64_t inner, int layers) {
+  const DType dtype = b.graph().node(x).dtype;
+  for (int layer = 0; layer < layers; ++layer) {
+    const NodeId hidden = b.Unary(TapeOp::kTanh, b.MatMul(x, Weight(b, dtype, width, inner)));
+    x = b.Add(x, b.MatMul(hidden, Weight(b, dtype, inner, width)));
+  }
+  return x;
+}
+
+struct Chosen {
+  std::vector<ir::Graph> ranks;
+  std::string report;
+  int cut = 0;                     // chunks that the collectives have become
+  std::vector<std::string> whole;  // what is said of each that is whole
+};
+
+Chosen Choose(const ir::Graph& graph, int64_t devices, const char* target,
+              std::optional<uint32_t> chunks = {}) {
+  CompileOptions options;
+  options.targets = *ParseTargets(target);
+  options.tensor_parallel = static_cast<uint32_t>(devices);
+  options.chunks = chunks.value_or(options.chunks);
+  Compilation compilation(options);
+  const ShardedGraph sharded = Sharded(graph, devices);
+  for (uint32_t d = 0; d < sharded.ranks.size(); ++d) {
+    ProgramInWork program;
+    program.source.program = "main";
+    program.device = d;
+    program.sharded = true;
+    program.graph = sharded.ranks[d];
+    compilation.programs.push_back(std::move(program));
+  }
+  Chosen chosen;
+  const Status status = program_passes::ChunkCollectives(&compilation, nullptr, &chosen.report);
+  EXPECT_TRUE(status.ok()) << status.message();
+  for (const ProgramInWork& program : compilation.programs) {
+    EXPECT_EQ(ir::Validate(program.graph), "");
+    chosen.ranks.push_back(program.graph);
+  }
+  for (NodeId id : CollectivesOf(chosen.ranks[0])) {
+    const auto& said = chosen.ranks[0].node(id).annotations;
+    chosen.cut += said.count(kChunkKey) != 0;
+    if (said.count(kWholeKey) != 0) chosen.whole.push_back(said.at(kWholeKey));
+  }
+  return chosen;
+}
+
+TEST(ChunkChoiceTest, EachCollectiveIsCutOrNotAndRanksGiveTheSameBits) {
+  for (int64_t devices : {2, 4, 8}) {
+    SmallGraph s;
+    const NodeId many = Layers(s.b, s.In("x", Shape({64, 96})), 96, 768 * devices, 3);
+    s.Out("y", many);
+    s.Out("z", Layers(s.b, s.b.Slice(many, 0, 62, 1, 2), 96, 64, 1));
+    const Chosen chosen = Choose(s.g, devices, "host");
+    SCOPED_TRACE(chosen.report);
+    EXPECT_GE(chosen.cut, 6);
+    ASSERT_EQ(chosen.whole.size(), 1u);  // that of few rows
+    EXPECT_NE(chosen.whole[0].find("in 2 chunks it would cost"), std::string::npos) << chosen.whole[0];
+    ExpectSame(s.g, chosen.ranks, std::to_string(devices) + " devices");
+  }
+}
+
+// NCCL takes most of a collective's time from compute beside it: chunks pay where a message is so large that
+// its halves take hardly longer than half.
+TEST(ChunkChoiceTest, OnGpusOnlyLargeMessagesAreCut) {
+  SmallGraph large;
+  large.Out("y", Layers(large.b, large.In("x", Shape({65536, 1024}), DType::kF16), 1024, 1024, 4));
+  const Chosen cut = Choose(large.g, 2, "cuda:sm_90a");
+  EXPECT_GE(cut.cut, 8) << cut.report;
+  EXPECT_TRUE(cut.whole.empty());
+}
+
+TEST(ChunkChoiceTest, WhatCannotPayIsNotTriedAndSaysWhy) {
+  SmallGraph s;
+  s.Out("y", Layers(s.b, s.In("x", Shape({4096, 1024}), DType::kF16), 1024, 2048, 2));
+  const Chosen whole = Choose(s.g, 2, "cuda:sm_90a");
+  EXPECT_EQ(whole.report, "main@0: taken: 2 whole");
+  ASSERT_EQ(whole.whole.size(), 2u);
+  double chunks = 0, slower = 0, costs = 0;
+  EXPECT_EQ(
+      std::sscanf(whole.whole[0].c_str(),
+                  "2 chunks would take %lf us and slow compute beside them by %lf us; whole it costs %lf us",
+                  &chunks, &slower, &costs),
+      3)
+      << whole.whole[0];
+  EXPECT_GT(chunks, slower);
+  EXPECT_GT(slower, costs);
+  // Those who measure may have them all the same.
+  EXPECT_EQ(Choose(s.g, 2, "cuda:sm_90a", 2).cut, 4);
+}
+
+}  // namespace
+}  // namespace rondo::shard
