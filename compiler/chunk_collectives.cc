@@ -146,7 +146,7 @@ class Chooser {
   Counts Candidates(int64_t chunks, const std::vector<double>& costs, double* gain) {
     Counts counts(collectives_.size(), 1);
     for (size_t c = 0; c < counts.size(); ++c) {
-      const double time = TimeOf(c, chunks), least = time * options_.costs.taken;
+      const double time = TimeOf(c, chunks), least = time * options_.costs.TakenFromCompute();
       if (least < costs[c]) {
         counts[c] = chunks;
         *gain += costs[c] - least;
@@ -159,6 +159,12 @@ class Chooser {
     return counts;
   }
 
+  // Of virtual devices the table does not: they share cores with their collectives.
+  bool KnowsWhatIsTaken() const {
+    const auto& measured = options_.costs.measured;
+    return compilation_->options.targets.any_gpu() || (measured != nullptr && measured->taken);
+  }
+
   // More chunks are tried as long as the run ends earlier for them.
   Result<Trial> Search() {
     const int64_t nodes = stage_[0]->graph.size();
@@ -166,6 +172,10 @@ class Chooser {
     Trial whole;
     whole.counts.assign(collectives_.size(), 1);
     whole.costs = TimesAlone();
+    if (!KnowsWhatIsTaken()) {
+      SayOfOthers("what compute loses beside collectives of a host is known from a profile only");
+      return whole;
+    }
     if (Candidates(2, whole.costs, &gain) == whole.counts) return whole;
     if (nodes * 2 > kMostTriedNodes) {
       SayOfOthers("chunks of " + std::to_string(nodes) + " nodes are not tried, to save time");
@@ -234,11 +244,14 @@ class Chooser {
     trial.costs = all ? std::vector<double>(collectives_.size(), 0) : TimesAlone();
     for (size_t i = 0; all && i < origins.size(); ++i) {
       const OverlapNote& note = report.collectives[i];
-      trial.costs[origins[i]] += note.exposed_after + options.costs.taken * note.beside_after;
+      trial.costs[origins[i]] += note.exposed_after + options.costs.TakenFromCompute() * note.beside_after;
     }
     trial.end = trial.end_by_table = report.end_after;
-    if (std::exchange(options.costs.measured, nullptr) != nullptr)
+    if (const auto measured = options.costs.measured; measured != nullptr) {
+      options.costs.measured =
+          std::make_shared<const MeasuredTimes>(MeasuredTimes{measured->profile, {}, {}, measured->taken});
       trial.end_by_table = OverlapOnDevices({{0, &by_table, 0, uncut_arena_}}, options)[0].end_after;
+    }
     trial.arena = report.arena_after;
     trial.limit = report.arena_limit;
     if (uncut_arena_ == 0) uncut_arena_ = report.arena_before;

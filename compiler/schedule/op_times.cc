@@ -38,7 +38,7 @@ TimedSteps TimedStepsOf(const CostModel& model, const LoweredProgram& program) {
   const std::vector<double> times = OpTimes(model, program);
   TimedSteps timed;
   timed.collectives = program.collectives.size();
-  timed.taken = model.taken;
+  timed.taken = model.TakenFromCompute();
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     const TimedKind kind = op.kind == LoweredKind::kCollectiveStart  ? TimedKind::kStart

@@ -57,6 +57,10 @@ double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) c
   return std::min(time, kernels ? *kernels : AllReduceMicroseconds(small, size, ranks));
 }
 
+double CostModel::TakenFromCompute() const {
+  return measured != nullptr && measured->taken ? *measured->taken : taken;
+}
+
 bool CostModel::IsMeasured(const Kernel& kernel) const {
   return measured != nullptr && measured->OfKernel(kernel).has_value();
 }

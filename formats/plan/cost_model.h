@@ -50,6 +50,8 @@ struct CostModel {
   // Whether that time was measured.
   bool IsMeasured(const Kernel& kernel) const;
   bool IsMeasured(CollectiveOp op, int64_t bytes, size_t ranks) const;
+  // The measured fraction that collectives take from compute beside them, if there is one; else `taken`.
+  double TakenFromCompute() const;
 };
 
 enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are faster

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kBeyondLargest = 4;
 constexpr std::string_view kProfile = "times from profile \"", kMeasured = "measured ",
-                           kEstimated = "estimated ";
+                           kEstimated = "estimated ", kTaken = "loss of compute beside collectives: ";
 
 std::string Text(const char* format, auto... values) {
   char text[96];
@@ -52,6 +52,12 @@ void ReadKernel(NoteReader in, KernelTimes* times) {
   in.Expect(" us");
   const bool whole = error == std::errc() && end == digits.data() + digits.size() && digits.size() == 16;
   if (in.ok() && in.Rest().empty() && whole && CanBe(time)) (*times)[key] = time;
+}
+
+void ReadTaken(NoteReader in, std::optional<double>* taken) {
+  double value = 0;
+  in.Number(&value);
+  if (in.ok() && in.Rest().empty() && value >= 0 && value <= kMostTaken) *taken = value;
 }
 
 void ReadCollective(NoteReader in, CollectiveOp op, MeasuredTimes* times) {
@@ -113,6 +119,18 @@ std::optional<double> MeasuredCollective::Of(uint64_t bytes) const {
   return low->second + share * (high->second - low->second);
 }
 
+std::optional<double> FitTaken(double run, const std::function<double(double)>& end_with) {
+  constexpr double kLeastDifference = 0.02;  // of the run
+  constexpr int kHalvings = 20;
+  double low = 0, high = kMostTaken;
+  if (end_with(high) < end_with(low) * (1 + kLeastDifference)) return std::nullopt;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (end_with(middle) < run ? low : high) = middle;
+  }
+  return std::round((low + high) / 2 * 1e3) / 1e3;
+}
+
 std::optional<double> MeasuredTimes::OfKernel(const Kernel& kernel) const {
   if (kernels.empty()) return std::nullopt;
   const auto found = kernels.find(KernelDigest(kernel));
@@ -156,6 +174,7 @@ MeasuredTimes MeasuredTimes::ThoseOf(const PlanData& plan) const {
   for (const MeasuredCollective& collective : collectives) {
     if (asked.count({collective.op, collective.ranks}) > 0) part.collectives.push_back(collective);
   }
+  if (!asked.empty()) part.taken = taken;
   return part;
 }
 
@@ -163,6 +182,7 @@ std::vector<std::string> TextsOf(const MeasuredTimes& times) {
   std::vector<std::string> texts = {std::string(kProfile) + times.profile + "\""};
   AddKernels(kMeasured, times.kernels, &texts);
   for (const MeasuredCollective& collective : times.collectives) texts.push_back(TextOf(collective));
+  if (times.taken) texts.push_back(std::string(kMeasured) + std::string(kTaken) + Text("%.3f", *times.taken));
   return texts;
 }
 
@@ -176,6 +196,7 @@ std::optional<MeasuredTimes> ParseMeasuredTimes(Span<const std::string_view> sou
       times.profile = in.Rest().substr(0, in.Rest().rfind('"'));
     } else if (in.Take(kMeasured)) {
       if (in.Take("kernel ")) ReadKernel(in, &times.kernels);
+      if (in.Take(kTaken)) ReadTaken(in, &times.taken);
       for (int op = 0; op <= static_cast<int>(kLastCollectiveOp); ++op) {
         const auto collective = static_cast<CollectiveOp>(op);
         if (in.Take(std::string(Name(collective)) + " among ")) ReadCollective(in, collective, &times);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,10 +44,17 @@ struct MeasuredCollective {
   std::optional<double> Of(uint64_t bytes) const;
 };
 
+// The fraction of a collective's time that compute beside it loses, from the length of a run: `end_with`
+// gives the estimated end of the run for a fraction, and grows with it. From 0 to kMostTaken, in thousandths.
+// No value where the fraction makes next to no difference to the run.
+inline constexpr double kMostTaken = 0.95;
+std::optional<double> FitTaken(double run, const std::function<double(double taken)>& end_with);
+
 struct MeasuredTimes {
   std::string profile;  // for people: `0123456789abcdef of NVIDIA H200, sm_90a`
   KernelTimes kernels = {};
   std::vector<MeasuredCollective> collectives = {};
+  std::optional<double> taken = {};  // FitTaken
 
   std::optional<double> OfKernel(const Kernel& kernel) const;
   std::optional<double> OfCollective(CollectiveOp op, uint64_t bytes, size_t ranks, bool small) const;

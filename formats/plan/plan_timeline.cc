@@ -149,7 +149,7 @@ ProgramTimeline TimelineOf(const PlanData& plan, const Program& program) {
 }
 
 ProgramTimeline TimelineOf(const CostModel& costs, const Program& program, const std::vector<double>& times) {
-  ProgramTimeline timeline = Devices(program, times, costs.taken).Run();
+  ProgramTimeline timeline = Devices(program, times, costs.TakenFromCompute()).Run();
   timeline.end += costs.machine.run;
   return timeline;
 }

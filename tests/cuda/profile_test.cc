@@ -107,6 +107,7 @@ tools::TuningProfile SomeTimes() {
   profile.collectives = {{CollectiveOp::kAllReduce, 2, false, {{4096, 7.125}, {65536, 8.5}}},
                          {CollectiveOp::kAllReduce, 2, true, {{4096, 3.5}}},
                          {CollectiveOp::kAllGather, 8, false, {{1, 2.25}}}};
+  profile.taken = 0.25;
   profile.runs = {{"0123456789abcdef", "main", 2, 2120.5, 2057.1}};
   return profile;
 }
@@ -133,6 +134,7 @@ TEST(Profile, TimesGoToTheCompilerAsTheyAreWritten) {
   ASSERT_NE(times, nullptr);
   EXPECT_EQ(times->kernels.at(0xfedcba9876543210), 12.346);
   EXPECT_EQ(times->collectives.size(), 3u);
+  EXPECT_EQ(times->taken, 0.25);
   EXPECT_EQ(*times->OfCollective(CollectiveOp::kAllReduce, 4096, 2, true), 3.5);
   EXPECT_NE(times->profile.find("of NVIDIA H200, sm_90a"), std::string::npos) << times->profile;
   // Another text is another profile.

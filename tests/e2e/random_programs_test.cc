@@ -286,6 +286,7 @@ TEST(RandomPrograms, InChunksAreThePlainOnes) {
     MakePlain(&plain);
     LiveModel reference(plain, {});
     options.tensor_parallel = 2u << below(3);
+    options.profile.times = std::make_shared<const MeasuredTimes>(MeasuredTimes{"idle", {}, {}, 0.0});
     options.chunks = std::array{0u, 1u, 2u, 4u}[static_cast<size_t>(below(4))];
     LiveModel live(options, {});
     const std::vector<std::vector<float>> wanted = ResultsOf(reference);

@@ -91,10 +91,17 @@ double ExposedOf(const CompiledPlan& plan) {
   return exposed;
 }
 
+// As on a machine whose collectives take nothing from compute.
+CompileOptions PycoderByProfile(uint32_t devices) {
+  CompileOptions options = Pycoder(devices);
+  options.profile.times = std::make_shared<const MeasuredTimes>(MeasuredTimes{"idle", {}, {}, 0.0});
+  return options;
+}
+
 TEST(ChunkedModelTest, PycoderAgreesWithOneDevice) {
   LiveModel one(Pycoder(1), {});
-  for (const uint32_t chunks : {2u, 4u, 8u}) {
-    CompileOptions options = Pycoder(2);
+  for (const uint32_t chunks : {0u, 2u, 4u, 8u}) {
+    CompileOptions options = PycoderByProfile(2);
     options.chunks = chunks;
     HostOptions host;
     host.faults.seed = chunks;
@@ -107,7 +114,7 @@ TEST(ChunkedModelTest, PycoderAgreesWithOneDevice) {
 
 // Everything waits for the all-reduces of a prefill: chunks of its rows do not wait for one another.
 TEST(ChunkedModelTest, APrefillHidesWhatItWouldWaitForWithinItsArena) {
-  CompileOptions options = Pycoder(2);
+  CompileOptions options = PycoderByProfile(2);
   options.models.pop_back();
   options.chunks = 1;
   const Result<CompiledPlan> whole = CompileToMemory(options);

@@ -28,6 +28,7 @@ MeasuredTimes SomeTimes() {
       {CollectiveOp::kAllReduce, 2, true, {{4096, 3.5}}},
       {CollectiveOp::kReduceScatter, 8, false, {{100, 4}}},
   };
+  times.taken = 0.625;
   return times;
 }
 
@@ -46,6 +47,10 @@ TEST(MeasuredTimes, AreTextsAndBack) {
   ASSERT_EQ(back->collectives.size(), 3u);
   EXPECT_EQ(back->collectives[0].microseconds, SomeTimes().collectives[0].microseconds);
   EXPECT_TRUE(back->collectives[1].small);
+  EXPECT_EQ(back->taken, 0.625);
+  for (const char* none : {"1.000", "-0.100", "nan", "0.5 us"})
+    EXPECT_FALSE(
+        Parsed({texts[0], std::string("measured loss of compute beside collectives: ") + none})->taken);
   EXPECT_FALSE(Parsed({"MatMul \"times from profile \"x\"\"", texts[1]}).has_value());
 }
 
@@ -129,6 +134,28 @@ TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
   EXPECT_TRUE(costs.IsMeasured(CollectiveOp::kAllReduce, 4096, 2));
   EXPECT_FALSE(costs.IsMeasured(CollectiveOp::kAllReduce, 4096, 8));
   EXPECT_FALSE(table.IsMeasured(CollectiveOp::kAllReduce, 4096, 2));
+  EXPECT_EQ(costs.TakenFromCompute(), 0.625);
+  EXPECT_EQ(table.TakenFromCompute(), table.taken);
+}
+
+// What compute loses beside collectives is what makes the estimate as long as the run.
+TEST(MeasuredTimes, TellWhatComputeLosesFromTheLengthOfARun) {
+  TimedSteps steps;
+  steps.collectives = 1;
+  steps.steps = {{TimedKind::kStart, 0, 0, 40, {}},
+                 {TimedKind::kCompute, 0, -1, 60, {}},
+                 {TimedKind::kWait, 0, 0, 0, {}},
+                 {TimedKind::kCompute, 0, -1, 100, {1, 2}}};
+  const auto end_with = [&](double taken) {
+    steps.taken = taken;
+    return Simulate(steps, {0, 1, 2, 3}).end;
+  };
+  EXPECT_EQ(FitTaken(end_with(0.6), end_with), 0.6);
+  EXPECT_EQ(FitTaken(1, end_with), 0);
+  EXPECT_EQ(FitTaken(1e6, end_with), kMostTaken);
+  // Nothing runs beside it.
+  steps.steps[1].time = 0;
+  EXPECT_FALSE(FitTaken(150, end_with).has_value());
 }
 
 TEST(CostModel, TakesEstimatesOfKernelsButNoLessThanTheirBytesTake) {

@@ -38,11 +38,12 @@ struct Chosen {
 };
 
 Chosen Choose(const ir::Graph& graph, int64_t devices, const char* target,
-              std::optional<uint32_t> chunks = {}) {
+              std::optional<uint32_t> chunks = {}, std::shared_ptr<const MeasuredTimes> profile = nullptr) {
   CompileOptions options;
   options.targets = *ParseTargets(target);
   options.tensor_parallel = static_cast<uint32_t>(devices);
   options.chunks = chunks.value_or(options.chunks);
+  options.profile.times = std::move(profile);
   Compilation compilation(options);
   const ShardedGraph sharded = Sharded(graph, devices);
   for (uint32_t d = 0; d < sharded.ranks.size(); ++d) {
@@ -74,12 +75,17 @@ TEST(ChunkChoiceTest, EachCollectiveIsCutOrNotAndRanksGiveTheSameBits) {
     const NodeId many = Layers(s.b, s.In("x", Shape({64, 96})), 96, 768 * devices, 3);
     s.Out("y", many);
     s.Out("z", Layers(s.b, s.b.Slice(many, 0, 62, 1, 2), 96, 64, 1));
-    const Chosen chosen = Choose(s.g, devices, "host");
+    const auto idle = std::make_shared<const MeasuredTimes>(MeasuredTimes{"idle", {}, {}, 0.0});
+    const Chosen chosen = Choose(s.g, devices, "host", {}, idle);
     SCOPED_TRACE(chosen.report);
     EXPECT_GE(chosen.cut, 6);
     ASSERT_EQ(chosen.whole.size(), 1u);  // that of few rows
     EXPECT_NE(chosen.whole[0].find("in 2 chunks it would cost"), std::string::npos) << chosen.whole[0];
     ExpectSame(s.g, chosen.ranks, std::to_string(devices) + " devices");
+
+    const Chosen busy = Choose(s.g, devices, "host");
+    EXPECT_EQ(busy.report, "main@0: taken: 4 whole");
+    EXPECT_EQ(busy.whole[0], "what compute loses beside collectives of a host is known from a profile only");
   }
 }
 

@@ -180,6 +180,11 @@ void ReadTimes(const Json& json, Fields* fields, TuningProfile* profile) {
     }
     profile->collectives.push_back(collective);
   });
+  if (json.contains("taken")) {
+    profile->taken = json["taken"].is_number() ? json["taken"].get<double>() : -1;
+    if (!(*profile->taken >= 0 && *profile->taken <= kMostTaken))
+      fields->Wrong(Printf("\"taken\" is not a number from 0 to %g", kMostTaken));
+  }
   fields->Each(json, "runs", "run", [&](const Json& entry, const std::string& where) {
     profile->runs.push_back(fields->RunOf(entry, where));
   });
@@ -208,6 +213,7 @@ void WriteTimes(const TuningProfile& profile, Json* json) {
       entry["microseconds"][std::to_string(bytes)] = ToThousandths(time);
     (*json)["collectives"].push_back(std::move(entry));
   }
+  if (profile.taken) (*json)["taken"] = Thousandths(*profile.taken);
   for (const TimedRun& run : profile.runs) {
     (*json)["runs"].push_back({{"plan", run.plan},
                                {"program", run.program},
@@ -312,6 +318,7 @@ std::shared_ptr<const MeasuredTimes> TimesOf(const TuningProfile& profile) {
                   Printable(profile.architecture);
   for (const auto& [key, kernel] : profile.times) times.kernels[key] = kernel.microseconds;
   times.collectives = profile.collectives;
+  times.taken = profile.taken;
   return std::make_shared<const MeasuredTimes>(std::move(times));
 }
 

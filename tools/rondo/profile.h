@@ -23,6 +23,7 @@
 //         "latency_us": 7.0, "bytes_per_us": 151000.5,     the line through them, for people
 //         "microseconds": { "4096": 7.1, ... } }           by SyncPoint::bytes
 //     ],
+//     "taken": 0.81,                             of a collective's time, what compute beside it loses
 //     "runs": [                                  for people: of the plans that were measured
 //       { "plan": "89ab…", "program": "main", "devices": 2, "microseconds": 2120.5, "estimated": 2057.1 }
 //     ]
@@ -32,6 +33,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,7 @@ struct TuningProfile {
   std::map<uint64_t, ProfiledKernel> kernels;  // by key
   std::map<uint64_t, TimedKernel> times;       // the same
   std::vector<MeasuredCollective> collectives;
+  std::optional<double> taken;
   std::vector<TimedRun> runs;
   uint64_t hash = 0;  // of the text that it was read from
 

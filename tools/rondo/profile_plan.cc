@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -241,6 +242,26 @@ class ProfileCommand : public Command {
     }
   }
 
+  // What compute loses beside collectives, from the runs in which much of it is beside them: the most.
+  void FitTakenBy(CostModel costs, const PlanData& plan) {
+    const std::shared_ptr<const MeasuredTimes> known = TimesOf(profile_);
+    if (known == nullptr) return;
+    MeasuredTimes times = *known;
+    std::optional<double> most;
+    for (const auto& [p, measured] : measured_) {
+      const std::optional<double> taken = FitTaken(measured.run, [&](double fraction) {
+        times.taken = fraction;
+        costs.measured = std::make_shared<const MeasuredTimes>(times);
+        return EndWith(costs, plan, plan.programs[p]);
+      });
+      if (taken) most = std::max(most.value_or(0), *taken);
+    }
+    if (!most) return;
+    profile_.taken = most;
+    out_.Line("compute loses %.0f %% of the time of the collectives beside it", 100 * *most);
+    out_.object()["taken"] = *most;
+  }
+
   // What the plan's compiler said, and what one would say that reads the profile.
   void Compare(const Plan& plan) {
     const PlanData& data = plan.data();
@@ -248,6 +269,7 @@ class ProfileCommand : public Command {
     const EstimateOrigins origins = OriginsOf(with, data);
     if (load_.collectives == "small" || load_.collectives == "auto")
       with.small = Span<const AllReduceTime>(kSmallTimes);
+    FitTakenBy(with, data);
     with.measured = TimesOf(profile_);
     out_.Line("estimates of the plan are by %s", origins.Text().c_str());
     for (const auto& [p, measured] : measured_) {
