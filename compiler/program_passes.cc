@@ -529,8 +529,8 @@ Status ImportNamesWereFound(const Compilation& compilation) {
   for (const auto& [name, bound] : compilation.options.bounds) {
     if (Contains(compilation.bounds_found, name)) continue;
     return Status::Error(Code::kInvalidArgument,
-                         "--bound %s=%lld: no model has a Loop or NonMaxSuppression of this name, or with an "
-                         "output of it, whose length data decide",
+                         "--bound %s=%lld: no model has a node of this name, or with an output of it, whose "
+                         "length or rounds data decide",
                          name.c_str(), static_cast<long long>(bound));
   }
   for (const std::string& name : compilation.options.position_masks) {

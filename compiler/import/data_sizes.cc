@@ -125,6 +125,7 @@ Status RefuseDataSize(const Value& value, const std::string& what) {
 }
 
 Status DataSizedNonZero(OpContext& c) {
+  (void)c.host.NameSizes();
   ir::Builder& b = c.b;
   const Shape shape = c.rank(0) == 0 ? Shape{1} : c.shape(0);
   auto space = std::make_shared<DataSizedDim>();
@@ -151,6 +152,7 @@ Status DataSizedNonZero(OpContext& c) {
 }
 
 Status DataSizedCompress(OpContext& c, NodeId x, int axis) {
+  (void)c.host.NameSizes();
   ir::Builder& b = c.b;
   const int64_t given = c.rank(1) == 1 ? c.shape(1)[0] : -1;
   if (c.dtype(1) != DType::kBool || given < 0 || given > b.shape(x)[axis] || b.shape(x).elements() == 0) {
@@ -166,6 +168,7 @@ Status DataSizedCompress(OpContext& c, NodeId x, int axis) {
 }
 
 Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
+  (void)c.host.NameSizes();
   ir::Builder& b = c.b;
   const int64_t n = c.shape(0)[axis];
   const bool forward = step > 0;
@@ -199,6 +202,7 @@ Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
 }
 
 Status DataSizedRange(OpContext& c) {
+  (void)c.host.NameSizes();
   ir::Builder& b = c.b;
   std::vector<int64_t> step;
   if (!b.ConstantInts(c.In(2), &step) || step.size() != 1 || step[0] != 1 || c.shape(0).elements() != 1 ||

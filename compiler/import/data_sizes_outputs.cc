@@ -4,41 +4,41 @@
 #include "formats/plan/true_size.h"
 
 namespace rondo::importer {
-namespace {
 
 using ir::Builder;
 
-// How many places are real, i64 [].
+namespace data_sizes {
+
 NodeId NumberOf(Builder& b, const DataSizedDim& space) {
-  return b.Reduce(ir::ReduceKind::kSum, data_sizes::Count(b, space.real), {0}, false);
+  return b.Reduce(ir::ReduceKind::kSum, Count(b, space.real), {0}, false);
 }
 
-// x with its real places first, in their order, and zeros behind them.
-NodeId RealFirst(Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number) {
-  const Shape shape = b.shape(x);
+NodeId RealFirst(Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number, int64_t room) {
+  const Shape shape = b.shape(x), whole = importer::WithDim(shape, axis, room);
   const NodeId earlier = b.Reshape(CountBefore(b, b.Reshape(space.real, {1, space.length})), {space.length});
   const NodeId behind = b.Add(b.Expand(number, {space.length}), b.Sub(b.Iota({space.length}, 0), earlier));
   const NodeId place = b.Select(space.real, earlier, behind);
   const NodeId zero = b.Scalar(b.dtype(x), 0);
   const NodeId real = b.Expand(AlongAxis(b, space.real, axis, shape.rank), shape);
   ir::IndexedAttrs attrs;
-  attrs.map = ir::DenseView(shape);
+  attrs.map = ir::Slice(ir::DenseView(whole), axis, 0, 1, space.length);
   const int64_t stride = attrs.map.steps[0].strides[axis];
   attrs.map.steps[0].strides[axis] = 0;
-  attrs.dims = {{stride, space.length, false}};
+  attrs.dims = {{stride, room, false}};
   attrs.may_collide = false;
-  return b.IndexedWrite(b.Expand(zero, shape), b.Select(real, x, b.Expand(zero, shape)),
+  return b.IndexedWrite(b.Expand(zero, whole), b.Select(real, x, b.Expand(zero, shape)),
                         {AlongAxis(b, place, axis, shape.rank)}, attrs);
 }
 
-}  // namespace
+}  // namespace data_sizes
 
 Result<std::vector<ir::GraphOutput>> DataSizedOutputs(Builder& b, const std::string& name,
                                                       const Value& value) {
   const DataSizeFact& fact = *value.data_size;
   if (fact.dim != nullptr) {
-    const NodeId number = NumberOf(b, *fact.dim);
-    return std::vector<ir::GraphOutput>{{name, RealFirst(b, value.node, *fact.dim, fact.axis, number)},
+    const NodeId number = data_sizes::NumberOf(b, *fact.dim);
+    const NodeId first = data_sizes::RealFirst(b, value.node, *fact.dim, fact.axis, number, fact.dim->length);
+    return std::vector<ir::GraphOutput>{{name, first},
                                         {SizeOutputName(name, static_cast<uint32_t>(fact.axis)), number}};
   }
   if (fact.counts.empty()) return RefuseDataSize(value, "the output \"" + name.substr(0, 200) + "\" has it");
@@ -47,7 +47,7 @@ Result<std::vector<ir::GraphOutput>> DataSizedOutputs(Builder& b, const std::str
   for (size_t i = 0; i < fact.counts.size(); ++i) {
     if (fact.counts[i] == nullptr) continue;
     const Shape shape = b.shape(lengths);
-    const NodeId number = b.Cast(NumberOf(b, *fact.counts[i]), b.dtype(lengths));
+    const NodeId number = b.Cast(data_sizes::NumberOf(b, *fact.counts[i]), b.dtype(lengths));
     const NodeId here = shape.rank == 0
                             ? b.Ints(DType::kBool, Shape{}, {1})
                             : b.Binary(TapeOp::kEqual, b.Iota(shape, 0),

@@ -45,6 +45,11 @@ Status Give(const OpRow& row, OpContext& c, std::vector<Value> inputs, const Spa
 // Of the lengths in input 0, those that a slice or a gather with known places leaves.
 Status SomeCounts(const OpRow& row, OpContext& c);
 
+// How many places are real, i64 [].
+NodeId NumberOf(ir::Builder& b, const DataSizedDim& space);
+// x with its real places first, in their order, and zeros behind them: `room` places.
+NodeId RealFirst(ir::Builder& b, NodeId x, const DataSizedDim& space, int axis, NodeId number, int64_t room);
+
 // Which places are real, for a tensor of `rank` dims that has them along `axis`.
 NodeId RealAlong(ir::Builder& b, const Space& space, int axis, int rank);
 // x, whose run is a fault unless `bad` (i64 []) is 0.

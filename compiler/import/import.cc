@@ -4,6 +4,7 @@
 
 #include "compiler/import/importer.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sizes_of_data.h"
 
 namespace rondo {
 
@@ -15,7 +16,18 @@ Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const I
   for (;;) {
     ir::Graph graph;
     importer::Importer run(model, own, &now, &graph);
-    const Status status = run.Run();
+    Status status = run.Run();
+    if (!status.ok() && run.data_decide()) {
+      ImportReport said = before;
+      bool asked = false;
+      Result<ir::Graph> named = importer::ImportNamingSizes(model, own, &said, &asked);
+      if (named.ok() && report != nullptr) {
+        said.frozen = std::move(now.frozen);
+        *report = std::move(said);
+      }
+      if (named.ok()) return named;
+      if (asked && named.status().code() == Code::kUnsupported) status = named.status();
+    }
     std::vector<std::string> frozen = std::move(now.frozen);
     bool more = false;
     for (const std::string& name : run.must_know()) {

@@ -65,7 +65,7 @@ class BucketImport {
       ir::Sizes sizes(&wider);
       ImportReport unsaid;
       RONDO_RETURN_IF_ERROR(Import(1, &wider, &sizes, &unsaid));
-      RONDO_RETURN_IF_ERROR(CheckNoExtentIsRead(graph_, wider));
+      RONDO_RETURN_IF_ERROR(CheckNoExtentIsRead(graph_, wider, RemedyFor(sizes.cause)));
     }
     RONDO_ASSIGN_OR_RETURN(const OutputSizes outputs, MaskPadding(&graph_, &sizes_));
     RONDO_RETURN_IF_ERROR(NoteDims(outputs));

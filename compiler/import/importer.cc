@@ -9,6 +9,7 @@
 #include "compiler/import/import_call.h"
 #include "compiler/import/kept_regions.h"
 #include "compiler/import/place_by_place.h"
+#include "compiler/import/sizes_of_data.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -465,6 +466,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   node_ = outer_node;
   bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
+  if (names_ != nullptr) RONDO_RETURN_IF_ERROR(HasRoom(first));
   // What only shows its input, or hands it on, copies it where somebody says where that runs.
   const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
 
@@ -472,6 +474,10 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
     const std::string& name = node.output(i);
     if (name.empty()) continue;
     Value value = c.outputs()[static_cast<size_t>(i)];
+    const DataSizeFact* fact = value.data_size.get();
+    if (names_ != nullptr && loop_.empty() && fact != nullptr && fact->dim != nullptr &&
+        fact->dim->counts == kNoNode)
+      value = names_->RealPlaces(builder_, value);
     if (!value.is_sequence) {
       if (value.node == kNoNode) return Status::Error(Code::kUnsupported, "output %d is not supported", i);
       value.node = NumbersAsSizes(Normalise(value.node));
@@ -539,6 +545,27 @@ int64_t Importer::BoundOf(const onnx::NodeProto& node) {
     return found->second;
   }
   return 0;
+}
+
+// A loop's body is followed by itself, without names.
+SizesOfData* Importer::NameSizes() {
+  data_decide_ = true;
+  return loop_.empty() ? names_ : nullptr;
+}
+
+// Whether what was made from `first` on has room for the sizes that data can decide.
+Status Importer::HasRoom(NodeId first) {
+  for (NodeId id = first; id < builder_.graph().size(); ++id) {
+    for (const ir::Size& size : builder_.SizesOf(id)) {
+      if (size.unknown() || size.most() <= size.extent()) continue;
+      return Status::Error(
+          Code::kUnsupported,
+          "a length of %.200s, which data decide, may be more than the %lld that there would "
+          "be room for: export the model with the length as an input",
+          size.Text().c_str(), static_cast<long long>(size.extent()));
+    }
+  }
+  return Status::Ok();
 }
 
 bool Importer::IsRotaryCache(const std::string& name) const {

@@ -45,7 +45,11 @@ class Importer : public Host {
   // Sizes of `options` that are not known are followed in `sizes`, of the graph. `name_sizes`, once the
   // model's inputs are there, says which nodes they are (ir::Sizes::SetNode).
   void Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_sizes);
+  // Sizes that data decide get names.
+  void NameSizesWith(SizesOfData* names) { names_ = names; }
   Status Run();
+  // Whether data decide some size.
+  bool data_decide() const { return data_decide_; }
 
   Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
                                          const std::vector<Value>& inputs) override;
@@ -56,6 +60,7 @@ class Importer : public Host {
   uint32_t devices() const override { return options_.devices; }
   uint32_t device() const override { return options_.rank; }
   int64_t BoundOf(const onnx::NodeProto& node) override;
+  SizesOfData* NameSizes() override;
   bool IsRotaryCache(const std::string& name) const override;
   int64_t RowsAdded(NodeId cache) override;
   void Remark(std::string text) override;
@@ -100,6 +105,7 @@ class Importer : public Host {
   std::vector<bool> NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const;
   NodeId Normalise(NodeId id);
   NodeId NumbersAsSizes(NodeId id);
+  Status HasRoom(NodeId first);
 
   std::shared_ptr<onnx::Model> model_;
   const ImportOptions& options_;
@@ -119,6 +125,8 @@ class Importer : public Host {
   std::vector<std::string> must_know_;
   std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
   std::function<void(ir::Builder*)> name_sizes_;
+  SizesOfData* names_ = nullptr;  // of sizes that data decide; null: they have none
+  bool data_decide_ = false;
 };
 
 // The name of a node in messages and provenance: its own, or its first output's.

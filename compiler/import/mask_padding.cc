@@ -48,7 +48,7 @@ class PaddingMasker {
       const NodeId id = output.node;
       ir::Dims& sizes = out.of.emplace_back();
       for (size_t d = 0; d < dims_of(id).size(); ++d) {
-        const PaddedDim& dim = dims_of(id)[d];
+        const PaddedDim dim = Joined(dims_of(id)[d]);
         if (dim.axes.size() > 1) {
           return Named(Refuse("the output \"" + output.name + "\" joins dimension " + std::to_string(d) +
                               " of a padded one and others"),
@@ -75,10 +75,8 @@ class PaddingMasker {
   }
 
   Status Refuse(const std::string& why) const {
-    return Status::Error(Code::kUnsupported,
-                         "%s, so that padding would change results: give that dimension one size "
-                         "(--shape NAME=N), or a program for each of its sizes",
-                         why.c_str());
+    return Status::Error(Code::kUnsupported, "%s, so that padding would change results: %s", why.c_str(),
+                         RemedyFor(sizes_->cause));
   }
   Status Named(const Status& status, NodeId id) const {
     const Node& n = g_->node(id);
@@ -132,7 +130,8 @@ class PaddingMasker {
     for (PaddedAxis& axis : now[static_cast<size_t>(d)].axes) {
       if (axis.padded()) axis.fill = number;
     }
-    for (PaddedDim& each : now) each.repeated = each.part = false;
+    for (PaddedDim& each : now) each.part = false;
+    now[static_cast<size_t>(d)].repeated = false;
     Set(masked, std::move(now));
     return masked;
   }
@@ -191,6 +190,8 @@ class PaddingMasker {
       } else if (dim.part && (size.unknown() || dim.axes.size() != 1)) {
         return Refuse("it shows a part of a padded dimension, and which does not follow from its size");
       } else if (dim.part && size.known()) {
+        if (dim.axes[0].size.least() < *size.value())
+          return Refuse("it takes positions of a padded dimension that a run may not have");
         dim = {};
       } else if (dim.part) {
         dim.axes[0].size = size;
@@ -226,21 +227,23 @@ class PaddingMasker {
     RONDO_RETURN_IF_ERROR(Join(inputs, 0, b_.shape(id).rank, dims));
     for (size_t d = 0; d < dims->size(); ++d) {
       for (size_t k = 0; k < (*dims)[d].axes.size(); ++k) {
-        if ((*dims)[d].axes[k].padded()) (*dims)[d].axes[k].fill = FillOf(id, d, k);
+        if ((*dims)[d].axes[k].padded()) (*dims)[d].axes[k].fill = FillOf(id, d, k, (*dims)[d].axes.size());
       }
     }
     return Status::Ok();
   }
 
-  // What the padding of a scalar operation holds along an axis of dim `d`, if that is one number.
-  std::optional<double> FillOf(NodeId id, size_t d, size_t axis) {
+  // What the padding of a scalar operation holds along an axis of dim `d`, which has `cut` of them, if that
+  // is one number.
+  std::optional<double> FillOf(NodeId id, size_t d, size_t axis, size_t cut) {
     const Node& n = g_->node(id);
     ir::Values values;
     std::vector<std::optional<double>> fills;
     bool all = true;
     for (const NodeId in : n.inputs) {
       const PaddedDim& dim = dims_of(in)[d];
-      fills.push_back(dim.padded() ? dim.axes[axis].fill : NumberOf(in));
+      const bool alike = dim.axes.size() == cut;
+      fills.push_back(!dim.padded() ? NumberOf(in) : alike ? dim.axes[axis].fill : std::nullopt);
       all = all && fills.back().has_value();
       if (!all) continue;
       std::vector<uint8_t> bytes(static_cast<size_t>(ByteSize(b_.dtype(in))));
@@ -379,7 +382,7 @@ class PaddingMasker {
   Status VisitWindow(NodeId id, int d, PaddedDims* dims) {
     const Node& n = g_->node(id);
     const auto i = static_cast<size_t>(d - 2);
-    const PaddedDim dim = dims_of(n.inputs[0])[static_cast<size_t>(d)];
+    const PaddedDim dim = Joined(dims_of(n.inputs[0])[static_cast<size_t>(d)]);
     if (dim.axes.size() != 1) return RefuseOver("a window goes", dim);
     const PaddedAxis& axis = dim.axes[0];
     const bool convolves = n.op == Op::kConv;
@@ -411,7 +414,11 @@ class PaddingMasker {
                  PaddedDims* mapped) {
     const ir::IndexedAttrs& attrs = g_->node(id).As<ir::IndexedAttrs>();
     std::string why;
-    std::optional<PaddedDims> shown = Shown(dims_of(data), b_.shape(data), attrs.map, &why);
+    PaddedDims unindexed = dims_of(data);
+    for (const ir::IndexedDim& dim : attrs.dims) {
+      for (PaddedAxis* axis : AxesIndexed(data, dim, &unindexed)) axis->size = axis->extent;
+    }
+    std::optional<PaddedDims> shown = Shown(unindexed, b_.shape(data), attrs.map, &why);
     if (!shown) return Refuse("it " + why);
     *mapped = std::move(*shown);
     *dims = Unpadded(attrs.map.shape());
@@ -430,35 +437,34 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // Whether the index number `k` chooses among positions of an axis that is padded, alone or with others.
-  bool IndexesPadding(NodeId data, const ir::IndexedDim& dim) {
+  // Of `dims`, those of data: the padded axes among whose positions an index chooses, alone or with others.
+  std::vector<PaddedAxis*> AxesIndexed(NodeId data, const ir::IndexedDim& dim, PaddedDims* dims) const {
+    std::vector<PaddedAxis*> indexed;
     int64_t stride = b_.shape(data).elements();
-    const PaddedDims& dims = dims_of(data);
-    for (size_t d = 0; d < dims.size(); ++d) {
-      std::vector<PaddedAxis> axes = dims[d].axes;
-      if (axes.empty()) axes.push_back({b_.shape(data)[static_cast<int>(d)], 1, {}});
-      for (const PaddedAxis& axis : axes) {
+    for (size_t d = 0; d < dims->size(); ++d) {
+      if (!(*dims)[d].padded()) stride /= std::max<int64_t>(b_.shape(data)[static_cast<int>(d)], 1);
+      for (PaddedAxis& axis : (*dims)[d].axes) {
         const int64_t outer = stride;
         stride /= std::max<int64_t>(axis.extent, 1);
         const bool touches = dim.stride < outer && dim.stride * (dim.extent - 1) >= stride;
-        if (axis.padded() && touches) return true;
+        if (axis.padded() && touches) indexed.push_back(&axis);
       }
     }
-    return false;
+    return indexed;
   }
 
-  // The padded axis among whose positions an index chooses; null if it chooses among others as well.
-  const PaddedAxis* AxisIndexed(NodeId data, const ir::IndexedDim& dim) {
+  // The padded axis among whose positions an index chooses; none if it chooses among others as well.
+  std::optional<PaddedAxis> AxisIndexed(NodeId data, const ir::IndexedDim& dim) {
     int64_t stride = b_.shape(data).elements();
     const PaddedDims& dims = dims_of(data);
     for (size_t d = 0; d < dims.size(); ++d) {
-      for (const PaddedAxis& axis : dims[d].axes) {
+      for (const PaddedAxis& axis : Joined(dims[d]).axes) {
         stride /= axis.extent;
-        if (axis.padded() && dim.stride == stride && dim.extent == axis.extent) return &axis;
+        if (axis.padded() && dim.stride == stride && dim.extent == axis.extent) return axis;
       }
       if (!dims[d].padded()) stride /= std::max<int64_t>(b_.shape(data)[static_cast<int>(d)], 1);
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   // Whether a run decides nothing of `id`: constants and counters alone.
@@ -508,9 +514,10 @@ class PaddingMasker {
     for (size_t k = 0; k < indices.size(); ++k) {
       const NodeId data = input(id, 0);
       if (indices[k].fault) MaskIndex(id, first + k);
-      if (!IndexesPadding(data, indices[k])) continue;
-      const PaddedAxis* axis = AxisIndexed(data, indices[k]);
-      if (indices[k].wrap || axis == nullptr)
+      PaddedDims dims = dims_of(data);
+      if (AxesIndexed(data, indices[k], &dims).empty()) continue;
+      const std::optional<PaddedAxis> axis = AxisIndexed(data, indices[k]);
+      if (indices[k].wrap || !axis)
         return Refuse("its index counts positions of a padded dimension from the end, or with others");
       if (!StaysWithin(id, input(id, first + k), *axis))
         return Refuse("it reads positions of a padded dimension that a run may not have");
@@ -558,7 +565,7 @@ class PaddingMasker {
     for (int d = whole.rank; d-- > 0; stride *= whole[d]) {
       const int64_t first = stride == 0 ? 0 : (offset / stride) % std::max<int64_t>(whole[d], 1);
       const auto at = static_cast<size_t>(d);
-      const PaddedDim dim = dims_of(block)[at];
+      const PaddedDim dim = Joined(dims_of(block)[at]);
       (*dims)[at] = {};
       if (shape[d] > 1 && map.steps[0].strides[d] != stride) return Refuse("it writes with gaps");
       if (!dim.padded()) {
@@ -581,7 +588,7 @@ class PaddingMasker {
     RONDO_RETURN_IF_ERROR(Join(inputs, axis + 1, b_.shape(id).rank, dims));
     int64_t before = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const PaddedDim& dim = dims_of(inputs[i])[static_cast<size_t>(axis)];
+      const PaddedDim dim = Joined(dims_of(inputs[i])[static_cast<size_t>(axis)]);
       if (dim.padded() && (i + 1 < inputs.size() || dim.axes.size() != 1))
         return Refuse("it puts something behind a padded dimension");
       if (dim.padded()) {
@@ -627,6 +634,13 @@ class PaddingMasker {
 };
 
 }  // namespace
+
+const char* RemedyFor(const std::string& cause) {
+  return cause == "--bound"
+             ? "data decide that dimension: give values to the inputs that do (--bind "
+               "INPUT=VALUE), or cut the model before this node"
+             : "give that dimension one size (--shape NAME=N), or a program for each of its sizes";
+}
 
 Result<OutputSizes> MaskPadding(ir::Graph* graph, ir::Sizes* sizes) {
   return PaddingMasker(graph, sizes).Run();

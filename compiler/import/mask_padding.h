@@ -1,6 +1,7 @@
 // Makes a graph with room for more than a run gives compute what one of a run's own sizes would.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -13,6 +14,10 @@ namespace rondo::importer {
 struct OutputSizes {
   std::vector<ir::Dims> of;
 };
+
+// What people can do about a dimension that cannot be padded, by the option that names its size
+// (ir::Sizes::cause).
+const char* RemedyFor(const std::string& cause);
 
 // `graph` was imported with `sizes` followed, whose names have nodes; its inputs are 0 in their padding. What
 // a node computes of a run's elements then depends on no others: where padding would get in (sums, maxima,

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/import/sizes_of_data.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/packed.h"
 #include "core/scalar.h"
@@ -259,11 +260,13 @@ std::optional<ir::Dims> OpContext::NumbersOf(int i) const {
 
 bool OpContext::DataDecide(int i) const { return !NumbersOf(i) && !EvaluateConstant(b.graph(), In(i)).ok(); }
 
-Result<ir::Dims> OpContext::Sizes(int i) const {
+Result<ir::Dims> OpContext::Sizes(int i) {
   if (std::optional<ir::Dims> numbers = NumbersOf(i); numbers && !b.sizes()->exact())
     return std::move(*numbers);
-  RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> values, ConstantInts(i));
-  return ir::Dims(values.begin(), values.end());
+  const Result<std::vector<int64_t>> values = ConstantInts(i);
+  if (values.ok()) return ir::Dims(values->begin(), values->end());
+  SizesOfData* names = Has(i) && !IsFloat(dtype(i)) ? host.NameSizes() : nullptr;
+  return names != nullptr ? names->Numbers(*this, i) : values.status();
 }
 
 Result<std::vector<int64_t>> OpContext::IntsFrom(int i, const char* attribute, bool* given, int line) const {

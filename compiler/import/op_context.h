@@ -41,6 +41,7 @@ struct NarrowCodes {
 };
 
 struct DataSizeFact;  // data_sizes.h
+class SizesOfData;    // sizes_of_data.h
 
 // What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.
 struct Value {
@@ -78,6 +79,8 @@ class Host {
   virtual uint32_t device() const = 0;
   // The most rounds, or places, that ImportOptions::bounds says `node` has in a run; 0: it says nothing.
   virtual int64_t BoundOf(const onnx::NodeProto& node) = 0;
+  // Notes that data decide a size of the current node. What names such sizes, if this import does; else null.
+  virtual SizesOfData* NameSizes() = 0;
   // Whether all that reads the value `name` of the model's main graph are rotary operators, as cosines or
   // sines: of those they read rows by position alone.
   virtual bool IsRotaryCache(const std::string& name) const = 0;
@@ -146,7 +149,7 @@ class OpContext {
   bool DataDecide(int i) const;
   Result<std::vector<double>> ConstantFloats(int i) const;
   // The same of numbers that may be sizes which a run decides.
-  Result<ir::Dims> Sizes(int i) const;
+  Result<ir::Dims> Sizes(int i);
   // Ints from input `i` if present, else from the attribute, else empty; `given` says whether either was.
   Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given,
                                         int line = __builtin_LINE()) const;

@@ -7,6 +7,8 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/random.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sizes_of_data.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {
@@ -187,9 +189,70 @@ Status SliceByData(OpContext& c) {
   return DataSizedSlice(c, own, step);
 }
 
+// The same along any axes: how many elements are left, and the first of them, are computed in the run.
+NodeId SliceAxis(OpContext& c, NodeId x, int axis, NodeId start, NodeId end, int64_t step) {
+  Builder& b = c.b;
+  const ir::Size n = b.SizeOf(x, axis);
+  const NodeId length = b.Number(n), zero = b.Scalar(DType::kI64, 0), one = b.Scalar(DType::kI64, 1);
+  // An end counts from behind where it is negative, and lies within the axis (-1 is before its first).
+  const auto place = [&](NodeId given, NodeId least, NodeId most) {
+    const NodeId wrapped = b.Select(b.Binary(TapeOp::kLess, given, zero), b.Add(given, length), given);
+    return b.Binary(TapeOp::kMin, b.Binary(TapeOp::kMax, wrapped, least), most);
+  };
+  const bool forward = step > 0;
+  const NodeId least = forward ? zero : b.Sub(zero, one), most = forward ? length : b.Sub(length, one);
+  const NodeId first = place(start, least, most), behind = place(end, least, most);
+  const NodeId span = b.Binary(TapeOp::kMax, forward ? b.Sub(behind, first) : b.Sub(first, behind), zero);
+  const int64_t stride = std::min(forward ? step : -(step + 1) + 1, n.most());
+  NodeId number = b.BinaryScalar(TapeOp::kAdd, span, static_cast<double>(stride - 1));
+  number = b.BinaryScalar(TapeOp::kDiv, number, static_cast<double>(stride));
+  const ir::Size count =
+      c.host.NameSizes()->Name(b, number, 0, (n.most() + stride - 1) / stride,
+                               c.proto.name().empty() ? c.proto.output(0) : c.proto.name());
+  const auto by = static_cast<double>(forward ? stride : -stride);
+  const NodeId at = b.Add(b.BinaryScalar(TapeOp::kMul, b.IotaOver({count}, 0), by), first);
+  const NodeId last = b.Sub(length, one);
+  return b.Gather(x, b.Binary(TapeOp::kMax, b.Binary(TapeOp::kMin, at, last), zero), axis, false);
+}
+
+Status SliceAxes(OpContext& c) {
+  const int64_t count = c.shape(1).elements();
+  std::vector<int64_t> axes(static_cast<size_t>(count)), steps(axes.size(), 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (c.Has(3)) {
+    RONDO_ASSIGN_OR_RETURN(axes, c.ConstantInts(3));
+  }
+  if (c.Has(4)) {
+    RONDO_ASSIGN_OR_RETURN(steps, c.ConstantInts(4));
+  }
+  const bool fit = c.shape(2).elements() == count && std::ssize(axes) == count && std::ssize(steps) == count;
+  if (!fit || std::find(steps.begin(), steps.end(), 0) != steps.end())
+    return Status::Error(Code::kCorrupt, "starts, ends, axes and steps of different lengths, or a step of 0");
+  RONDO_RETURN_IF_ERROR(c.Axes(axes, c.rank(0)).status());
+  NodeId x = c.In(0);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    RONDO_ASSIGN_OR_RETURN(const int axis, c.Axis(axes[at], c.rank(0)));
+    if (c.shape(0)[axis] == 0) return c.ConstantInts(1).status();
+    const NodeId start = ElementOf(c.b, c.In(1), i), end = ElementOf(c.b, c.In(2), i);
+    const auto size = [&](NodeId number) {
+      return c.b.Numbers(number).value_or(ir::Dims{ir::Size::Unknown(0)})[0];
+    };
+    std::optional<Shown> shown;
+    if (!size(start).unknown() && !size(end).unknown())
+      shown = ResolveSlice(c.b.SizeOf(x, axis), size(start), size(end), steps[at]);
+    x = shown && shown->count.extent() > 0
+            ? SliceOf(c.b, x, axis, shown->first, shown->count == 1 ? 1 : steps[at], shown->count)
+            : SliceAxis(c, x, axis, start, end, steps[at]);
+  }
+  return c.Give(x);
+}
+
 Status Slice(OpContext& c) {
-  const bool one = c.shape(1) == Shape{1} && c.shape(2) == Shape{1};
-  if (one && (c.DataDecide(1) || c.DataDecide(2))) return SliceByData(c);
+  if (c.DataDecide(1) || c.DataDecide(2)) {
+    if (c.host.NameSizes() != nullptr) return SliceAxes(c);
+    if (c.shape(1) == Shape{1} && c.shape(2) == Shape{1}) return SliceByData(c);
+  }
   RONDO_ASSIGN_OR_RETURN(const ir::Dims starts, c.Sizes(1));
   RONDO_ASSIGN_OR_RETURN(const ir::Dims ends, c.Sizes(2));
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);

@@ -1,5 +1,6 @@
 // Random numbers: a function of the seed, the node and the element's place (ir/philox.h), the same on every
 // driver and in every run.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -25,17 +26,30 @@ uint64_t KeyOf(OpContext& c) {
   return SyntheticKey(0, said);
 }
 
-// Two numbers in (0, 1), f32, for each element of `shape`.
-std::array<NodeId, 2> Uniforms(Builder& b, const Shape& shape, uint64_t key) {
+// The places of the elements of a tensor, in order, as a run's own sizes have them.
+NodeId Places(Builder& b, const ir::Dims& dims) {
+  const Shape shape = ir::ExtentsOf(dims);
+  if (std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); }))
+    return b.Reshape(b.Iota({shape.elements()}, 0), shape);
+  NodeId place = b.Scalar(DType::kI64, 0);
+  for (int d = 0; d < shape.rank; ++d) {
+    const NodeId length = b.Number(dims[static_cast<size_t>(d)]);
+    place = b.Add(b.Mul(place, length), b.IotaOver(dims, d));
+  }
+  return place;
+}
+
+// Two numbers in (0, 1), f32, for each element.
+std::array<NodeId, 2> Uniforms(Builder& b, const ir::Dims& dims, uint64_t key) {
+  const Shape shape = ir::ExtentsOf(dims);
   if (shape.elements() == 0) {
     const NodeId none = b.Constant(ir::ConstantData::Own(DType::kF32, shape, {}));
     return {none, none};
   }
-  const int64_t count = shape.elements();
   const auto word = [&](uint64_t value) {
     return b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(value & 0xffffffffu)});
   };
-  const NodeId place = b.Iota({count}, 0);
+  const NodeId place = Places(b, dims);
   const NodeId low = b.BinaryScalar(TapeOp::kBitAnd, place, 4294967295.0),
                high = b.BinaryScalar(TapeOp::kShr, place, 32);
   const auto words = ir::Philox(b, {low, high, word(0), word(0)}, {word(key), word(key >> 32)});
@@ -44,24 +58,26 @@ std::array<NodeId, 2> Uniforms(Builder& b, const Shape& shape, uint64_t key) {
     // The upper 23 bits and a half: f32 holds that exactly.
     const NodeId bits = b.Cast(b.BinaryScalar(TapeOp::kShr, words[i], 9), DType::kF32);
     const NodeId u = b.BinaryScalar(TapeOp::kMul, b.BinaryScalar(TapeOp::kAdd, bits, 0.5), 0x1p-23);
-    out[i] = b.Reshape(b.Expand(u, {count}), shape);
+    out[i] = b.ExpandTo(u, dims);
   }
   return out;
 }
 
-NodeId Uniform(OpContext& c, const Shape& shape) { return Uniforms(c.b, shape, KeyOf(c))[0]; }
+NodeId Uniform(OpContext& c, const ir::Dims& dims) { return Uniforms(c.b, dims, KeyOf(c))[0]; }
 
 // Box and Muller.
-NodeId Normal(OpContext& c, const Shape& shape) {
+NodeId Normal(OpContext& c, const ir::Dims& dims) {
   Builder& b = c.b;
-  const auto [u, v] = Uniforms(b, shape, KeyOf(c));
+  const auto [u, v] = Uniforms(b, dims, KeyOf(c));
   const NodeId radius = b.Unary(TapeOp::kSqrt, b.BinaryScalar(TapeOp::kMul, b.Unary(TapeOp::kLog, u), -2));
   return b.Mul(radius, b.Unary(TapeOp::kCos, b.BinaryScalar(TapeOp::kMul, v, 2 * std::acos(-1.0))));
 }
 
 // The shape of the result, and its type: input 0's, if it is one of a ...Like, unless the node says.
-Result<Shape> ShapeOf(OpContext& c, bool like) {
-  return like ? Result<Shape>(c.shape(0)) : c.MakeShape(c.Ints("shape"));
+Result<ir::Dims> DimsOf(OpContext& c, bool like) {
+  if (like) return c.SizesOf(0);
+  RONDO_ASSIGN_OR_RETURN(const Shape shape, c.MakeShape(c.Ints("shape")));
+  return ir::Dims(shape.begin(), shape.end());
 }
 Result<DType> TypeOf(OpContext& c, bool like) {
   if (!c.HasAttribute("dtype")) return like ? c.dtype(0) : DType::kF32;
@@ -70,25 +86,25 @@ Result<DType> TypeOf(OpContext& c, bool like) {
 
 template <bool kLike>
 Status RandomUniform(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(c, kLike));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, DimsOf(c, kLike));
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
   const float low = c.Float("low", 0), high = c.Float("high", 1);
-  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Uniform(c, shape), double{high} - low);
+  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Uniform(c, dims), double{high} - low);
   return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, low), type));
 }
 
 template <bool kLike>
 Status RandomNormal(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(c, kLike));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims dims, DimsOf(c, kLike));
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, kLike));
-  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Normal(c, shape), c.Float("scale", 1));
+  const NodeId x = c.b.BinaryScalar(TapeOp::kMul, Normal(c, dims), c.Float("scale", 1));
   return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, c.Float("mean", 0)), type));
 }
 
 Status Bernoulli(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(const DType type, TypeOf(c, true));
-  const NodeId u = Uniform(c, c.shape(0));
+  const NodeId u = Uniform(c, c.SizesOf(0));
   return c.Give(c.b.Cast(c.b.Binary(TapeOp::kLess, u, c.b.Cast(c.In(0), DType::kF32)), type));
 }
 
@@ -102,7 +118,7 @@ Status Multinomial(OpContext& c) {
   if (all.elements() == 0) return Status::Error(Code::kCorrupt, "samples of shape %s", Text(all).c_str());
   Builder& b = c.b;
   const auto minus_log = [&](NodeId x) { return b.Unary(TapeOp::kNeg, b.Unary(TapeOp::kLog, x)); };
-  const NodeId noise = minus_log(minus_log(Uniform(c, all)));
+  const NodeId noise = minus_log(minus_log(Uniform(c, {all.begin(), all.end()})));
   const NodeId scores = b.Add(b.Unsqueeze(b.Cast(c.In(0), DType::kF32), 1), noise);
   return c.Give(b.Cast(b.Reduce(ir::ReduceKind::kArgMax, scores, {2}, false), type));
 }
@@ -118,7 +134,7 @@ constexpr OpRow kOps[] = {
 
 }  // namespace
 
-NodeId RandomOfNode(OpContext& c, const Shape& shape) { return Uniform(c, shape); }
+NodeId RandomOfNode(OpContext& c, const Shape& shape) { return Uniform(c, {shape.begin(), shape.end()}); }
 
 Span<const OpRow> RandomOps() { return kOps; }
 

@@ -5,6 +5,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/resize_by_sizes.h"
 
 namespace rondo::importer {
 namespace {
@@ -19,7 +20,7 @@ struct Tap {
 using Taps = std::vector<Tap>;
 
 struct ResizeAttrs {
-  std::string mode, coordinates, nearest;
+  std::string mode, coordinates, nearest, policy;
   double cubic_a = -0.75, extrapolation = 0;
   bool exclude_outside = false, antialias = false;
 };
@@ -136,6 +137,7 @@ Result<ResizeAttrs> ReadResize(OpContext& c) {
   const bool older = c.opset < 11;
   attrs.coordinates = c.String("coordinate_transformation_mode", older ? "asymmetric" : "half_pixel");
   attrs.nearest = c.String("nearest_mode", older ? "floor" : "round_prefer_floor");
+  attrs.policy = c.String("keep_aspect_ratio_policy", "stretch");
   attrs.cubic_a = c.Float("cubic_coeff_a", -0.75f);
   attrs.extrapolation = c.Float("extrapolation_value", 0);
   attrs.exclude_outside = c.Int("exclude_outside", 0) != 0;
@@ -169,17 +171,23 @@ void KeepAspect(const std::string& policy, const std::vector<int>& axes, std::ve
   }
 }
 
+// The axes that scales or sizes are of, in their order.
+Result<std::vector<int>> AxesOf(OpContext& c) {
+  std::vector<int> axes = AxisRange(0, c.rank(0));
+  if (c.HasAttribute("axes")) {
+    axes.clear();
+    RONDO_RETURN_IF_ERROR(c.Axes(c.Ints("axes"), c.rank(0)).status());
+    for (int64_t a : c.Ints("axes")) axes.push_back(static_cast<int>(a < 0 ? a + c.rank(0) : a));
+  }
+  return axes;
+}
+
 Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs) {
   int rank = c.rank(0);
   std::vector<AxisResize> all(static_cast<size_t>(rank));
   for (int d = 0; d < rank; ++d)
     all[static_cast<size_t>(d)].from = all[static_cast<size_t>(d)].to = c.shape(0)[d];
-  std::vector<int> axes = AxisRange(0, rank);
-  if (c.HasAttribute("axes")) {
-    axes.clear();
-    RONDO_RETURN_IF_ERROR(c.Axes(c.Ints("axes"), rank).status());
-    for (int64_t a : c.Ints("axes")) axes.push_back(static_cast<int>(a < 0 ? a + rank : a));
-  }
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int> axes, AxesOf(c));
   const int scales = c.opset < 11 ? 1 : 2;  // there was no roi
   bool sized = c.Has(3) && c.shape(3).elements() != 0;
   bool scaled = !sized && c.Has(scales) && c.shape(scales).elements() != 0;
@@ -215,7 +223,7 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
       a.end = roi[i + axes.size()];
     }
   }
-  if (sized) KeepAspect(c.String("keep_aspect_ratio_policy", "stretch"), axes, &all);
+  if (sized) KeepAspect(attrs.policy, axes, &all);
   for (const AxisResize& a : all) {
     if (a.to < 0 || static_cast<double>(a.to) > std::max(kMostElements, static_cast<double>(a.from))) {
       return Status::Error(Code::kUnsupported, "an axis of %lld elements", static_cast<long long>(a.to));
@@ -227,8 +235,72 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
   return all;
 }
 
+// floor(scale * from), of a scale with a small denominator.
+std::optional<ir::Size> Scaled(const ir::Size& from, double scale) {
+  for (int64_t over = 1; over <= 64; ++over) {
+    const double by = scale * static_cast<double>(over);
+    if (std::abs(by - std::round(by)) > 1e-6 || by < 0.5) continue;
+    return FloorDiv(from * static_cast<int64_t>(std::round(by)), over);
+  }
+  return std::nullopt;
+}
+
+// The axes that become another size, where a run decides sizes; none where all are known.
+Result<std::vector<ResizedAxis>> AxesBySizes(OpContext& c) {
+  std::vector<ResizedAxis> out;
+  const int scales = c.opset < 11 ? 1 : 2;
+  const ir::Dims own = c.SizesOf(0);
+  const bool sized = c.Has(3) && c.shape(3).elements() != 0;
+  const auto known = [](const ir::Size& size) { return size.known(); };
+  if (std::all_of(own.begin(), own.end(), known) && (!sized || !c.DataDecide(3))) return out;
+  if (!sized && !c.Has(scales)) return out;
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int> axes, AxesOf(c));
+  ir::Dims to;
+  std::vector<double> by;
+  if (sized) {
+    RONDO_ASSIGN_OR_RETURN(to, c.Sizes(3));
+  } else {
+    RONDO_ASSIGN_OR_RETURN(by, c.ConstantFloats(scales));
+  }
+  if (std::max(to.size(), by.size()) != axes.size())
+    return Status::Error(Code::kCorrupt, "%zu scales or sizes for %zu axes", std::max(to.size(), by.size()),
+                         axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ResizedAxis a{axes[i], own[static_cast<size_t>(axes[i])], 1, {}};
+    if (sized) {
+      a.to = to[i];
+    } else {
+      const std::optional<ir::Size> scaled = Scaled(a.from, by[i]);
+      if (!scaled)
+        return Status::Error(Code::kUnsupported, "a length of %s times %g", a.from.Text().c_str(), by[i]);
+      a.to = *scaled;
+      a.scale = by[i];
+    }
+    if (!(a.from == a.to)) out.push_back(std::move(a));
+  }
+  return out;
+}
+
+Status ResizeByRun(OpContext& c, const ResizeAttrs& attrs, const std::vector<ResizedAxis>& axes) {
+  if (attrs.mode == "cubic" || attrs.antialias || attrs.exclude_outside ||
+      attrs.coordinates == "tf_crop_and_resize" || attrs.policy != "stretch")
+    return Status::Error(Code::kUnsupported,
+                         "a run decides its sizes: rondo knows that of modes nearest and linear, without "
+                         "antialias, exclude_outside, a region or an aspect ratio to keep");
+  Builder& b = c.b;
+  const bool linear = attrs.mode == "linear";
+  if (linear && !IsFloat(c.dtype(0)))
+    return Status::Error(Code::kUnsupported, "a run decides its sizes, and it interpolates integers");
+  NodeId x = linear ? Widen(b, c.In(0)) : c.In(0);
+  for (const ResizedAxis& axis : axes)
+    x = ResizeBySizes(b, x, axis, {linear, attrs.coordinates, attrs.nearest});
+  return c.Give(b.Cast(x, c.dtype(0)));
+}
+
 Status Resize(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(ResizeAttrs attrs, ReadResize(c));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<ResizedAxis> by_run, AxesBySizes(c));
+  if (!by_run.empty()) return ResizeByRun(c, attrs, by_run);
   RONDO_ASSIGN_OR_RETURN(std::vector<AxisResize> axes, ReadAxes(c, attrs));
   if (c.dtype(0) == DType::kBool && attrs.mode != "nearest")
     return Status::Error(Code::kCorrupt, "input 0 has type bool");

@@ -7,6 +7,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/narrow_weight.h"
 #include "compiler/import/registry.h"
+#include "compiler/import/sizes_of_data.h"
 #include "compiler/import/sparse_constant.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
@@ -111,11 +112,39 @@ Status Size(OpContext& c) {
   return c.Give(c.b.Number(elements));
 }
 
+// Whole numbers between ends that data decide.
+Status RangeOfData(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> deltas, c.ConstantInts(2));
+  const int decided = c.DataDecide(1) ? 1 : 0;
+  (void)c.Known(c.In(decided));  // says which inputs decide
+  SizesOfData* const names = c.host.NameSizes();
+  if (names == nullptr) return DataSizedRange(c);
+  for (const int i : {0, 1, 2}) {
+    if (c.shape(i).elements() != 1 || deltas[0] == 0 || std::abs(deltas[0]) > 1 << 28)
+      return Status::Error(Code::kCorrupt,
+                           "start, limit and delta must be scalars, and delta a number but 0");
+  }
+  Builder& b = c.b;
+  const auto scalar = [&](int i) { return b.Cast(b.Reshape(c.In(i), Shape{}), DType::kI64); };
+  const NodeId start = scalar(0), limit = scalar(1), none = b.Scalar(DType::kI64, 0);
+  const auto delta = static_cast<double>(deltas[0]), step = std::abs(delta);
+  const NodeId span = b.Binary(TapeOp::kMax, delta > 0 ? b.Sub(limit, start) : b.Sub(start, limit), none);
+  std::vector<int64_t> first;
+  const bool counts = step == 1 && delta > 0 && b.ConstantInts(start, &first) && first[0] == 0;
+  // From 0 on, the limit itself is the length, wherever else it is read.
+  const NodeId number =
+      counts ? limit : b.BinaryScalar(TapeOp::kDiv, b.BinaryScalar(TapeOp::kAdd, span, step - 1), step);
+  RONDO_ASSIGN_OR_RETURN(const ir::Size count, names->Number(c, decided, number));
+  const NodeId steps = b.BinaryScalar(TapeOp::kMul, b.IotaOver({count}, 0), delta);
+  return c.Give(b.Cast(b.Add(steps, start), c.dtype(0)));
+}
+
 Status Range(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
   constexpr double kMost = 1 << 28;
   DType type = c.dtype(0);
+  if (!IsFloat(type) && (c.DataDecide(0) || c.DataDecide(1))) return RangeOfData(c);
   const bool of_sizes = c.Sizes(0).ok() && c.Sizes(1).ok() && c.Sizes(2).ok();
   if (IsFloat(type) && !of_sizes) {
     RONDO_ASSIGN_OR_RETURN(std::vector<double> start, c.ConstantFloats(0));
@@ -132,14 +161,14 @@ Status Range(OpContext& c) {
     NodeId x = c.b.BinaryScalar(TapeOp::kMul, i, delta[0]);
     return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
   }
-  const Result<ir::Dims> from = c.Sizes(0), to = c.Sizes(1);
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims from, c.Sizes(0));
+  RONDO_ASSIGN_OR_RETURN(const ir::Dims to, c.Sizes(1));
   RONDO_ASSIGN_OR_RETURN(const ir::Dims deltas, c.Sizes(2));
-  if (!from.ok() || !to.ok()) return DataSizedRange(c);
   const int64_t delta = deltas.size() != 1 ? 0 : deltas[0].value().value_or(0);
-  if (from->size() != 1 || to->size() != 1 || delta == 0 || delta == std::numeric_limits<int64_t>::min()) {
+  if (from.size() != 1 || to.size() != 1 || delta == 0 || delta == std::numeric_limits<int64_t>::min()) {
     return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta a number but 0");
   }
-  const ir::Size start = (*from)[0], limit = (*to)[0], step = std::abs(delta);
+  const ir::Size start = from[0], limit = to[0], step = std::abs(delta);
   const ir::Size span = delta > 0 ? limit - start : start - limit;
   const ir::Size count = FloorDiv(Max(span, 0) + step - 1, step);
   if (static_cast<double>(count.extent()) > kMost)

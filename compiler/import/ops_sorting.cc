@@ -8,6 +8,7 @@
 #include "compiler/import/data_sizes_rules.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {

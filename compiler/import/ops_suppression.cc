@@ -7,6 +7,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 #include "compiler/ir/loop.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {

@@ -23,13 +23,29 @@ PaddedDim DimOf(std::vector<PaddedAxis> axes) {
   return dim;
 }
 
-// All axes of a tensor, one behind the other.
-std::vector<PaddedAxis> AxesOf(const PaddedDims& dims, const Shape& shape) {
+// Makes `inner`, which a run fills, part of the axis around it.
+void Widen(const PaddedAxis& inner, PaddedAxis* axis) {
+  axis->size = axis->size * inner.extent;
+  axis->extent *= inner.extent;
+}
+
+// All axes of a tensor, one behind the other. `joined`: what follows a padded one is part of it.
+std::vector<PaddedAxis> AxesOf(const PaddedDims& dims, const Shape& shape, bool joined) {
   std::vector<PaddedAxis> axes;
+  bool joins = false;
+  const auto add = [&](const PaddedAxis& axis) {
+    if (axis.extent == 1 && !axis.padded()) return;
+    if (joins && !axis.padded()) {
+      Widen(axis, &axes.back());
+    } else {
+      AddAxis(axis, &axes);
+    }
+    joins = joined && axis.padded();
+  };
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t extent = shape[static_cast<int>(d)];
-    if (!dims[d].padded()) AddAxis({extent, extent, {}}, &axes);
-    for (const PaddedAxis& axis : dims[d].axes) AddAxis(axis, &axes);
+    if (!dims[d].padded()) add({extent, extent, {}});
+    for (const PaddedAxis& axis : dims[d].axes) add(axis);
   }
   return axes;
 }
@@ -151,9 +167,24 @@ bool AnyPadded(const PaddedDims& dims) {
   return std::any_of(dims.begin(), dims.end(), [](const PaddedDim& dim) { return dim.padded(); });
 }
 
+PaddedDim Joined(const PaddedDim& dim) {
+  PaddedDim joined = dim;
+  joined.axes.clear();
+  for (const PaddedAxis& axis : dim.axes) {
+    const bool joins = !joined.axes.empty() && joined.axes.back().padded() && !axis.padded();
+    if (joins) {
+      Widen(axis, &joined.axes.back());
+    } else {
+      joined.axes.push_back(axis);
+    }
+  }
+  return joined;
+}
+
 bool SamePadding(const PaddedDim& a, const PaddedDim& b) {
+  const std::vector<PaddedAxis> of_a = Joined(a).axes, of_b = Joined(b).axes;
   return std::equal(
-      a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+      of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
       [](const PaddedAxis& x, const PaddedAxis& y) { return x.extent == y.extent && x.size == y.size; });
 }
 
@@ -164,9 +195,12 @@ std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, cons
   bool part = false;
   for (const ir::ViewStep& step : view.steps) {
     // Without elements, or without padding, nothing can be mixed.
-    const std::vector<PaddedAxis> axes = AxesOf(dims, *below);
-    std::optional<PaddedDims> shown =
-        step.shape.elements() == 0 ? Unpadded(step.shape) : Step(axes, step).Walk(why);
+    std::optional<PaddedDims> shown;
+    if (step.shape.elements() == 0) shown = Unpadded(step.shape);
+    for (const bool joined : {false, true}) {
+      const std::vector<PaddedAxis> axes = AxesOf(dims, *below, joined);
+      if (!shown) shown = Step(axes, step).Walk(why);
+    }
     if (!shown) return std::nullopt;
     // Of what an inner step repeats or cuts, an outer one keeps no account: it does not matter where nothing
     // is padded, and is for all dims where something is.

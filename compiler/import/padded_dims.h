@@ -38,6 +38,10 @@ bool AnyPadded(const PaddedDims& dims);
 // Whether the same positions are padding.
 bool SamePadding(const PaddedDim& a, const PaddedDim& b);
 
+// The dim with axes that a run fills made part of the padded one around them: of 2 s places among 2 n the
+// first are a run's, as of s among n.
+PaddedDim Joined(const PaddedDim& dim);
+
 // The dims of `view` over a tensor of `shape` whose dims are `base`. None if the view mixes padding and
 // other elements in another way than axes can say; `why` then ends a sentence about the view.
 std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, const ir::View& view,

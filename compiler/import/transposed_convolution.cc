@@ -190,7 +190,13 @@ NodeId GeneralTransposed(Builder& b, NodeId x, NodeId w, const TransposedWindows
 }  // namespace
 
 NodeId TransposedConvolution(Builder& b, NodeId x, NodeId w, const TransposedWindows& t) {
-  return HasPhases(t) ? InPhases(b, x, w, t).Run() : GeneralTransposed(b, x, w, t);
+  ir::Dims dims = b.SizesOf(x);
+  const NodeId y = HasPhases(t) ? InPhases(b, x, w, t).Run() : GeneralTransposed(b, x, w, t);
+  dims[1] = b.shape(y)[1];
+  for (size_t i = 0; i < t.kernel.size(); ++i)
+    dims[i + 2] =
+        (dims[i + 2] - 1) * t.strides[i] + (t.extra[i] + t.Reach(i) - t.pads_begin[i] - t.pads_end[i]);
+  return b.WithSizes(y, dims);
 }
 
 }  // namespace rondo::importer

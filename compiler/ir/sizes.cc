@@ -61,6 +61,13 @@ NodeId Sizes::NodeOf(const Size& size) const {
 }
 
 void Sizes::SetNode(const Size& size, NodeId node) {
+  const auto lost = [](const auto& entry) {
+    const std::optional<Dims>& numbers = entry.second;
+    return !numbers ||
+           std::any_of(numbers->begin(), numbers->end(), [](const Size& x) { return x.unknown(); });
+  };
+  // What is computed with a new name may be known by it now.
+  if (size.terms().size() == 1 && size.names().size() == 1) std::erase_if(numbers_, lost);
   nodes_[size] = node;
   numbers_[node] = Dims{size};
   const NodeId base = graph_->BaseOf(node);  // which other views of it show
@@ -385,7 +392,9 @@ std::optional<Dims> Sizes::Compute(NodeId id) {
   Dims all;
   for (const NodeId in : node.inputs) {
     std::optional<Dims> numbers = Numbers(in);
-    if (!numbers) return std::nullopt;
+    const int64_t number = graph_->node(in).shape.elements();
+    if (!numbers && number > kMostNumbers) return std::nullopt;
+    if (!numbers) numbers = Dims(static_cast<size_t>(number), Size::Unknown(kNoExtent));
     all.insert(all.end(), numbers->begin(), numbers->end());
     inputs.push_back(std::move(*numbers));
   }

@@ -2,17 +2,18 @@
 
 namespace rondo {
 
-std::optional<TrueSize> TrueSizeOf(const PlanData& plan, const Program& program, uint32_t output) {
+std::vector<TrueSize> TrueSizesOf(const PlanData& plan, const Program& program, uint32_t output) {
   const Port& port = program.outputs[output];
+  std::vector<TrueSize> sizes;
   for (uint32_t dim = 0; dim < static_cast<uint32_t>(plan.buffers[port.buffer].shape.rank); ++dim) {
     const std::string name = SizeOutputName(port.name, dim);
     for (uint32_t by = 0; by < program.outputs.size(); ++by) {
       const Buffer& buffer = plan.buffers[program.outputs[by].buffer];
       if (program.outputs[by].name == name && buffer.dtype == DType::kI64 && buffer.shape.rank == 0)
-        return TrueSize{dim, by};
+        sizes.push_back({dim, by});
     }
   }
-  return std::nullopt;
+  return sizes;
 }
 
 }  // namespace rondo

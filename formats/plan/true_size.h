@@ -1,14 +1,15 @@
-// Outputs with a size that depends on data. Such an output is as large as it can ever be. The actual elements
-// come first along one dimension, followed by zeros. Another output, i64 [], gives their number.
+// Outputs with sizes that depend on data. Such an output is as large as it can ever be. The actual elements
+// come first along each such dimension, followed by zeros. Another output per dimension, i64 [], gives their
+// number.
 //
 // The two belong together by name: `detections` of shape [300, 6] and `detections.size0`, its size along
 // dimension 0.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/plan.h"
 
@@ -19,11 +20,11 @@ inline std::string SizeOutputName(std::string_view name, uint32_t dim) {
   return std::string(name) + ".size" + std::to_string(dim);
 }
 
-// The size output of an output of `program`; no value if its shape is the plan's.
+// The size outputs of an output of `program`; none if its shape is the plan's.
 struct TrueSize {
   uint32_t dim = 0;
   uint32_t by = 0;  // into Program::outputs
 };
-std::optional<TrueSize> TrueSizeOf(const PlanData& plan, const Program& program, uint32_t output);
+std::vector<TrueSize> TrueSizesOf(const PlanData& plan, const Program& program, uint32_t output);
 
 }  // namespace rondo

@@ -130,6 +130,26 @@ TEST(BucketsTest, ConvolutionsAndPoolsRunAnyPictureSize) {
   ExpectEqualRuns(&pair, {{"batch", 2}, {"height", 20}, {"width", 16}}, 40);
 }
 
+// Steps between the places of a signal: some between them, or so many of each.
+TEST(BucketsTest, WhatMakesSignalsLongerRunsAnyLength) {
+  DynamicModel model;
+  model.Port("x", onnx::TensorProto::FLOAT, {"1", "4", "length"});
+  model.Add("ConvTranspose", {"x", model.Weight("wide", {4, 4, 8})}, "up");
+  model.With("strides", std::vector<int64_t>{4}).With("pads", {2, 2});
+  model.Add("ConvTranspose", {"up", model.Weight("odd", {4, 4, 3})}, "more");
+  model.With("strides", std::vector<int64_t>{2}).With("pads", {1, 0});
+  model.Floats("scales", {3}, {1, 1, 2});
+  model.Add("Resize", {"x", "", "scales"}, "repeated");
+  model.Floats("parts", {3}, {1, 1, 1.5f});
+  model.Add("Resize", {"x", "", "parts"}, "between");
+  model.Add("Conv", {"more", model.Weight("w", {2, 4, 3})}, "y");
+  model.With("pads", std::vector<int64_t>{1, 1});
+  model.Add("GlobalAveragePool", {"more"}, "mean");
+  model.Outputs({"up", "more", "repeated", "between", "y", "mean"});
+  Pair pair(model, {{"length", {1, 4, 16}}});
+  ExpectEqualRuns(&pair, {{"length", 16}}, 40);
+}
+
 TEST(BucketsTest, AnEncoderRunsAnyBatchAndLength) {
   Pair pair(EncoderModel(true), {{"batch", {1, 4, 6}}, {"sequence", {8, 16, 40}}});
   ExpectEqualRuns(&pair, {{"batch", 6}, {"sequence", 40}}, 1000);

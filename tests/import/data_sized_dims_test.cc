@@ -180,39 +180,47 @@ TEST(DataSizedDimsTest, RangesOfRowsAreJoinedInOrder) {
 
 TEST(DataSizedDimsTest, WhatWouldSeeTheLengthIsRefused) {
   using Maker = void (*)(ModelMaker&);
-  const Maker makers[] = {
-      [](ModelMaker& m) { m.Node("ReduceSum", {"products"}, {"y"}); },
-      [](ModelMaker& m) { Set(m.Node("Softmax", {"products"}, {"y"}), "axis", int64_t{0}); },
-      [](ModelMaker& m) {
-        m.Node("CumSum", {"tokens", "one"}, {"y"});
-      },
-      [](ModelMaker& m) {
-        m.Node("Gather", {"products", "one"}, {"y"});
-      },
-      [](ModelMaker& m) {
-        m.Node("Add", {"products", "zeros"}, {"y"});
-      },
-      [](ModelMaker& m) {
-        m.Node("Shape", {"products"}, {"shape"});
-        m.Node("Mul", {"shape", "one"}, {"y"});
-      },
-      [](ModelMaker& m) { m.Node("Size", {"products"}, {"y"}); },
-      [](ModelMaker& m) {
-        m.Ints("minus", {-1});
-        m.Node("Reshape", {"products", "minus"}, {"y"});
-      },
-      [](ModelMaker& m) {
-        m.Node("MatMul", {"products", "products"}, {"y"});
-      },
+  const std::pair<Maker, const char*> makers[] = {
+      {[](ModelMaker& m) {
+         m.Node("Gather", {"products", "one"}, {"y"});
+       },
+       "that a run may not have"},
+      {[](ModelMaker& m) {
+         m.Node("Add", {"products", "zeros"}, {"y"});
+       },
+       "made by NonZero \"NonZero_found\""},
+      {[](ModelMaker& m) {
+         Set(m.Node("Concat", {"products", "products"}, {"y"}), "axis", int64_t{0});
+       },
+       "behind a padded dimension"},
+      {[](ModelMaker& m) {
+         m.Node("MatMul", {"products", "products"}, {"y"});
+       },
+       "made by NonZero \"NonZero_found\""},
   };
-  for (const Maker make : makers) {
+  for (const auto& [make, why] : makers) {
     ModelMaker m;
     FindTokens(m);
     make(m);
     m.Output("y");
-    const Status status = ImportModel(m.Make(), {}, nullptr).status();
-    EXPECT_TRUE(Says(status, {"made by NonZero \"NonZero_found\"", "only a run knows", "a mask"}));
+    EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"\"", "_y\"", why}));
   }
+}
+
+// What sees the length has the true one.
+TEST(DataSizedDimsTest, SumsAndSoftmaxesAreOfWhatIsThere) {
+  const Numbers x = Random(kTokens * kWidth), chosen = OfChosen(x, kChosen);
+  Numbers sum(kOut);
+  for (size_t i = 0; i < chosen.size(); ++i) sum[i % kOut] += chosen[i];
+  ModelMaker m;
+  FindTokens(m);
+  m.Ints("axis", {0});
+  Set(m.Node("Softmax", {"products"}, {"shares"}), "axis", int64_t{0});
+  m.Node("Div", {"products", "shares"}, {"weighted"});
+  m.Node("Mul", {"weighted", "shares"}, {"again"});
+  Set(m.Node("ReduceSum", {"again", "axis"}, {"y"}), "keepdims", int64_t{0});
+  m.Output("y");
+  ExpectSame(Evaluated(m, Inputs(x)), sum);
 }
 
 }  // namespace

@@ -370,6 +370,7 @@ std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const T
 // The first `length` places along a dim.
 static Tensor Shortened(const Tensor& from, uint32_t dim, int64_t length) {
   Tensor to{from.name, from.dtype, from.shape, {}};
+  length = std::clamp<int64_t>(length, 0, from.shape[static_cast<int>(dim)]);
   to.shape[static_cast<int>(dim)] = length;
   size_t inner = static_cast<size_t>(ByteSize(from.dtype)), outer = 1;
   for (int d = 0; d < from.shape.rank; ++d)
@@ -388,17 +389,17 @@ static std::vector<Tensor> OfTrueSizes(const PlanData& plan, const Program& prog
                                        std::vector<Tensor> tensors) {
   std::set<std::string> sizes;
   for (uint32_t output = 0; output < program.outputs.size(); ++output) {
-    const std::optional<TrueSize> size = TrueSizeOf(plan, program, output);
-    if (!size) continue;
     const auto find = [&](std::string_view name) {
       return std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
     };
-    const auto whole = find(program.outputs[output].name), by = find(program.outputs[size->by].name);
-    if (whole == tensors.end() || by == tensors.end()) continue;
-    int64_t length = 0;
-    std::memcpy(&length, by->bytes.data(), sizeof length);
-    *whole = Shortened(*whole, size->dim, length);
-    sizes.insert(by->name);
+    for (const TrueSize& size : TrueSizesOf(plan, program, output)) {
+      const auto whole = find(program.outputs[output].name), by = find(program.outputs[size.by].name);
+      if (whole == tensors.end() || by == tensors.end()) continue;
+      int64_t length = 0;
+      std::memcpy(&length, by->bytes.data(), sizeof length);
+      *whole = Shortened(*whole, size.dim, length);
+      sizes.insert(by->name);
+    }
   }
   std::erase_if(tensors, [&](const Tensor& tensor) { return sizes.count(tensor.name) != 0; });
   return tensors;

@@ -43,10 +43,12 @@ void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise) 
 }
 
 void DeclareBounds(OptionSet& options, ModelOptions* to) {
-  options.Texts("--bound", &to->bounds,
-                "where data decide how often a Loop runs, or how many boxes of a class a NonMaxSuppression "
-                "keeps: the most; NODE is its name, or an output of it. A run that has more fails",
-                "NODE=N");
+  options.Texts(
+      "--bound", &to->bounds,
+      "where data decide how often a Loop runs, how many boxes of a class a NonMaxSuppression keeps, or "
+      "a length (of Range, Expand, Resize, ...): the most; NODE is the node's name, or an output of "
+      "it. A run that has more fails",
+      "NODE=N");
 }
 
 void DeclareKernelCache(OptionSet& options, ModelOptions* to) {

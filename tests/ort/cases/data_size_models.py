@@ -10,9 +10,9 @@ def constants(**arrays):
     return [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()]
 
 
-def model(nodes, inputs, outputs, held):
+def model(nodes, inputs, outputs, held, opset=17):
     graph = helper.make_graph(nodes, "data_sizes", inputs, outputs, held)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def weights(random, *shape, scale=0.5):
@@ -69,6 +69,95 @@ class Speech:
 
     def draw(self, random):
         return {"phonemes": random.standard_normal((1, 6, 8)).astype(np.float32)}
+
+
+class Vocoder:
+    """Speech to its samples, as VITS makes it: convolutions over as many frames as are predicted, noise aside, and transposed ones to samples."""
+    options, tolerance = ["--bound", "frames=60"], 1e-4
+
+    def make(self, random):
+        channels = 8
+        nodes = [node("Gather", ["table", "ids"], ["embedded"]), node("Transpose", ["embedded"], ["low"], perm=[0, 2, 1]),
+                 node("Conv", ["low", "w0"], ["hidden"], pads=[1, 1]), node("Conv", ["hidden", "wd"], ["logs"]), node("Exp", ["logs"], ["spans"]),
+                 node("Mul", ["spans", "pace"], ["paced"]), node("Ceil", ["paced"], ["whole"]), node("ReduceSum", ["whole", "rest"], ["sum"], keepdims=0),
+                 node("Clip", ["sum", "least"], ["clipped"]), node("Cast", ["clipped"], ["number"], to=I), node("ReduceMax", ["number"], ["total"], keepdims=0),
+                 node("Range", ["begin", "total", "step"], ["places"], name="frames"), node("Unsqueeze", ["places", "zero"], ["row"]),
+                 node("Unsqueeze", ["number", "one"], ["ends"]), node("Less", ["row", "ends"], ["there"]), node("Unsqueeze", ["there", "one"], ["there3"]),
+                 node("Cast", ["there3"], ["mask"], to=F), node("CumSum", ["whole", "axis"], ["until"]), node("Transpose", ["until"], ["column"], perm=[0, 2, 1]),
+                 node("Cast", ["row"], ["row_f"], to=F), node("Unsqueeze", ["row_f", "zero"], ["row3"]), node("Less", ["row3", "column"], ["behind"]),
+                 node("Cast", ["behind"], ["cumulative"], to=F), node("Pad", ["cumulative", "front"], ["padded"]),
+                 node("Slice", ["padded", "none", "minus", "one"], ["shifted"]), node("Sub", ["cumulative", "shifted"], ["path"]),
+                 node("MatMul", ["hidden", "path"], ["stretched"]), node("Mul", ["stretched", "mask"], ["frames_in"])]
+        held = constants(table=weights(random, 20, channels), w0=weights(random, channels, channels, 3, scale=0.3), wd=weights(random, 1, channels, 1),
+                         pace=np.float32(1.5), rest=[1, 2], least=np.float32(1), begin=np.int64(0), step=np.int64(1), zero=[0], one=[1], none=[0],
+                         minus=[-1], axis=np.int64(2), front=[0, 1, 0, 0, 0, 0])
+        at = "frames_in"
+        for i in range(2):  # coupling layers: halves swap places and one moves by what the other says
+            nodes += [node("Split", [at, f"halves{i}"], [f"a{i}", f"b{i}"], axis=1), node("Conv", [f"a{i}", f"wf{i}"], [f"c{i}"], pads=[2, 2], dilations=[2]),
+                      node("Tanh", [f"c{i}"], [f"t{i}"]), node("Mul", [f"t{i}", "mask"], [f"m{i}"]), node("Add", [f"b{i}", f"m{i}"], [f"d{i}"]),
+                      node("Concat", [f"d{i}", f"a{i}"], [f"flow{i}"], axis=1)]
+            held += constants(**{f"halves{i}": [4, 4], f"wf{i}": weights(random, 4, 4, 3)})
+            at = f"flow{i}"
+        for i, (stride, kernel, pad) in enumerate([(4, 8, 2), (2, 3, 1)]):
+            nodes += [node("LeakyRelu", [at], [f"l{i}"], alpha=0.1), node("ConvTranspose", [f"l{i}", f"wu{i}"], [f"u{i}"], strides=[stride], pads=[pad, pad]),
+                      node("Conv", [f"u{i}", f"wr{i}"], [f"r{i}"], pads=[3, 3], dilations=[3]), node("Add", [f"u{i}", f"r{i}"], [f"s{i}"])]
+            held += constants(**{f"wu{i}": weights(random, 8, 8, kernel, scale=0.3), f"wr{i}": weights(random, 8, 8, 3, scale=0.2)})
+            at = f"s{i}"
+        nodes += [node("Conv", [at, "wo"], ["samples"], pads=[3, 3]), node("Tanh", ["samples"], ["speech"]), node("ReduceMean", ["speech"], ["loudness"], axes=[2])]
+        held += constants(wo=weights(random, 1, 8, 7))
+        return model(nodes, [port("ids", I, [1, 7])], [port("speech", F, [1, 1, None]), port("loudness", F, [1, 1, 1])], held)
+
+    def draw(self, random):
+        return {"ids": random.integers(0, 20, (1, 7))}
+
+
+class Window:
+    """Corners that data decide cut a piece out of a picture; it is resized to a size that data decide as well."""
+    options, tolerance = ["--bound", "resized=12"], 1e-4
+
+    def make(self, random):
+        nodes = [node("Slice", ["picture", "from", "to", "axes"], ["piece"]), node("Resize", ["piece", "", "", "sizes"], ["large"], mode="linear", name="resized", axes=[2, 3]),
+                 node("Conv", ["large", "w"], ["features"], pads=[1, 1, 1, 1]), node("GlobalAveragePool", ["features"], ["mean"]),
+                 node("ReduceMax", ["features", "axes"], ["most"])]
+        return model(nodes, [port("picture", F, [1, 2, 9, 11]), port("from", I, [2]), port("to", I, [2]), port("sizes", I, [2])],
+                     [port("features", F, [1, 3, None, None]), port("mean", F, [1, 3, 1, 1]), port("most", F, [1, 3, 1, 1])],
+                     constants(axes=[2, 3], w=weights(random, 3, 2, 3, 3)), opset=18)
+
+    def draw(self, random):
+        first = random.integers(0, 6, 2)
+        return {"picture": random.standard_normal((1, 2, 9, 11)).astype(np.float32), "from": first, "to": first + random.integers(1, 6, 2),
+                "sizes": random.integers(1, 13, 2)}
+
+
+class Grown:
+    """A row is repeated as often as data say; what is made of it attends to itself."""
+    options, tolerance = ["--bound", "grown=10"], 1e-4
+
+    def make(self, random):
+        nodes = [node("Unsqueeze", ["times", "zero"], ["line"]), node("Concat", ["line", "width"], ["shape"], axis=0), node("Expand", ["row", "shape"], ["rows"], name="grown"),
+                 node("CumSum", ["rows", "first"], ["each"]), node("MatMul", ["each", "wq"], ["q"]), node("MatMul", ["each", "wk"], ["k"]),
+                 node("Transpose", ["k"], ["kt"], perm=[1, 0]), node("MatMul", ["q", "kt"], ["scores"]), node("Softmax", ["scores"], ["weights"]),
+                 node("MatMul", ["weights", "each"], ["y"]), node("Shape", ["y"], ["made"])]
+        return model(nodes, [port("row", F, [1, 6]), port("times", I, [])], [port("y", F, [None, 6]), port("made", I, [2])],
+                     constants(zero=[0], width=[6], first=np.int64(0), wq=weights(random, 6, 6), wk=weights(random, 6, 6)))
+
+    def draw(self, random):
+        return {"row": random.standard_normal((1, 6)).astype(np.float32), "times": np.int64(random.integers(1, 11))}
+
+
+class Found:
+    """Of the places above a threshold the mean, the softmax and the best two: what sees how many there are."""
+    options, tolerance = [], 1e-4
+
+    def make(self, _):
+        nodes = [node("Greater", ["x", "least"], ["above"]), node("Compress", ["x", "above"], ["found"]), node("Softmax", ["found"], ["shares"]),
+                 node("ReduceMean", ["found"], ["mean"], keepdims=0), node("ReduceMax", ["found"], ["most"], keepdims=0), node("ArgMax", ["found"], ["best"], axis=0),
+                 node("Mul", ["found", "shares"], ["y"])]
+        return model(nodes, [port("x", F, [20])], [port("shares", F, [None]), port("mean", F, []), port("most", F, []), port("best", I, [1]), port("y", F, [None])],
+                     constants(least=np.float32(0.2)))
+
+    def draw(self, random):
+        return {"x": np.append(random.standard_normal(19), 0.3).astype(np.float32)}
 
 
 class While:
@@ -156,4 +245,4 @@ class Places:
         return {"x": random.standard_normal((5, 7)).astype(np.float32)}
 
 
-ALL = {"detector": Detector(), "speech": Speech(), "while": While(), "counted": Counted(), "branches": Branches(), "skipped": Skipped(), "places": Places()}
+ALL = {"detector": Detector(), "speech": Speech(), "vocoder": Vocoder(), "window": Window(), "grown": Grown(), "found": Found(), "while": While(), "counted": Counted(), "branches": Branches(), "skipped": Skipped(), "places": Places()}

@@ -1,0 +1,16 @@
+// Bounds of the numbers in a tensor, as far as the graph tells them.
+#pragma once
+
+#include <limits>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::importer {
+
+// NaN aside, every element lies between them.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
+};
+NumberRange RangeOf(const ir::Graph& graph, ir::NodeId id);
+
+}  // namespace rondo::importer

@@ -1,0 +1,56 @@
+// Sizes that data decide, as names: how many frames a model predicts is a number that a run computes, and all
+// dims that follow from it are followed as those of a bucket are (mask_padding.h).
+//
+// An import that meets such a number is done once more with these names (ImportNamingSizes). There is room
+// for the most that the number can be: a bound that the graph itself tells (number_range.h), or that people
+// give (--bound). A run in which it is more is a fault.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+class SizesOfData {
+ public:
+  // With room for `more` than the most that there can be: see read_extents.h.
+  explicit SizesOfData(int64_t more) : more_(more) {}
+
+  // The whole numbers in input `i` of `c`, which data decide, as sizes; a number (i64 []) that follows from
+  // that input. kUnsupported if nothing bounds one.
+  Result<ir::Dims> Numbers(OpContext& c, int i);
+  Result<ir::Size> Number(OpContext& c, int i, NodeId number);
+  // `number` (i64 []), which is never more than `most`, and the node that it is the size of.
+  ir::Size Name(ir::Builder& b, NodeId number, int64_t least, int64_t most, const std::string& node);
+  // A value of which DataSizeFact::dim says which places are real: those first, along a dim of that size.
+  Value RealPlaces(ir::Builder& b, const Value& value);
+
+  // Whether somebody asked for a size, the names and their nodes.
+  bool asked() const { return asked_; }
+  const std::vector<ir::Size>& names() const { return names_; }
+  const std::vector<NodeId>& nodes() const { return nodes_; }
+
+ private:
+  const int64_t more_;
+  bool asked_ = false;
+  std::map<std::pair<NodeId, int64_t>, ir::Size> of_;  // by where the number is computed: node and element
+  std::set<std::string> taken_;
+  std::vector<ir::Size> names_;
+  std::vector<NodeId> nodes_;
+};
+
+// Element `at` of x, as i64 [].
+NodeId ElementOf(ir::Builder& b, NodeId x, int64_t at);
+
+// Imports `model` with sizes that data decide named. `asked`: whether there was any. Outputs are cut to their
+// sizes by further outputs (formats/plan/true_size.h).
+Result<ir::Graph> ImportNamingSizes(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+                                    ImportReport* report, bool* asked);
+
+}  // namespace rondo::importer
