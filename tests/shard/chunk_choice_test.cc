@@ -93,7 +93,7 @@ TEST(ChunkChoiceTest, EachCollectiveIsCutOrNotAndRanksGiveTheSameBits) {
 // its halves take hardly longer than half.
 TEST(ChunkChoiceTest, OnGpusOnlyLargeMessagesAreCut) {
   SmallGraph large;
-  large.Out("y", Layers(large.b, large.In("x", Shape({65536, 1024}), DType::kF16), 1024, 1024, 4));
+  large.Out("y", Layers(large.b, large.In("x", Shape({131072, 1024}), DType::kF16), 1024, 1024, 4));
   const Chosen cut = Choose(large.g, 2, "cuda:sm_90a");
   EXPECT_GE(cut.cut, 8) << cut.report;
   EXPECT_TRUE(cut.whole.empty());
