@@ -202,6 +202,8 @@ TEST(Profile, WhatIsWrongIsSaid) {
       {"\"4096\": 7.125", "\"0\": 7.125", "collective 0: \"0\" is not a number of bytes from 1 to"},
       {"7.125", "null", "collective 0: the time of 4096 bytes is not a number of microseconds"},
       {"\"ranks\": 8", "\"ranks\": 2, \"op\": \"all-reduce\"", "collective 2: an earlier one is the same"},
+      {"\"taken\": 0.25", "\"taken\": 1", "\"taken\" is not a number from 0 to 0.95"},
+      {"\"taken\": 0.25", "\"taken\": \"most\"", "\"taken\" is not a number from 0 to 0.95"},
       {"\"devices\": 2", "\"devices\": -2", "run 0: \"devices\" is not a number from 1 to 64"},
       {"\"estimated\": 2057.1", "\"estimated\": 0", "run 0: \"estimated\" is not a number of microseconds"},
   };
