@@ -1,4 +1,4 @@
-// The binaries of a plan's kernels, as data: what a launch of each is, besides its code.
+// The binaries of a plan's kernels as data: everything about a launch except its code.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace rondo {
 
-// What every launch of each kernel has in common about the memory that its parameters are bound to.
+// What all launches of each kernel guarantee about the memory bound to its parameters.
 std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan);
 
-// The binary of a kernel that a library computes by `algorithm`; kNone: its first.
+// The binary of a kernel that a library computes with `algorithm`; kNone: its first.
 Result<KernelBinary> LibraryBinary(const Kernel& kernel, uint32_t algorithm, Arena& arena);
 
-// The binary of a function of `text`, without its code and digest. `asked`: how its matmuls were asked to be
-// computed; `whole`: WholeText of the text.
+// The binary of a function of `text`, without its code and digest. `asked`: the requested configuration of
+// its matmuls; `whole`: WholeText of the text.
 KernelBinary LaunchOf(const KernelText& text, const KernelConfiguration& asked, const std::string& whole,
                       Arena& arena);
 

@@ -1,4 +1,4 @@
-// KernelCache: machine code that was compiled before, in a folder, by what it was compiled from.
+// KernelCache: a folder of compiled machine code, keyed by everything that it was compiled from.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 
 namespace rondo {
 
-// A file for each text, named by a hash of 128 bits (xxh3) of the text and of all else that its code depends
-// on. The file repeats that key, the text's own digest and length, what else the code depends on, the name of
-// its function, and a hash of the code: what is damaged, cut short or another's entry counts as not there.
-// Files are written beside their place and renamed, so that any number of threads and processes may share a
-// folder.
+// One file for each text, named by a 128-bit hash (xxh3) of the text and of everything else that its code
+// depends on. The file repeats this key, the text's own digest and length, the other dependencies, the name
+// of the function, and a hash of the code: an entry that is damaged, cut short or for another text counts as
+// missing. Files are written beside their place and renamed, so any number of threads and processes may share
+// a folder.
 //
-// Whoever may write to the folder may change plans, so the folder and its files must be the caller's own and
-// writable by nobody else: other files are not read. What is no regular file, or larger than code can be, is
-// not read either.
+// Whoever can write to the folder can change plans. So the folder and its files must belong to the caller and
+// be writable by nobody else; other files are not read, nor are files that are not regular or are larger than
+// code can be.
 class KernelCache {
  public:
-  // Nothing is found in it or kept.
+  // No cache: finds and keeps nothing.
   KernelCache() = default;
 
-  // Makes the folder if it is not there, for its owner alone to write. Beyond `most_bytes` in it, the files
-  // not used for the longest time are removed, until a quarter is free. Error: kIo, if there is something
-  // else, it is another's or writable by others, or nothing can be made.
+  // Creates the folder if needed, writable by its owner only. If it holds more than `most_bytes`, the least
+  // recently used files are removed until a quarter is free. Error: kIo if the path is something else,
+  // belongs to another user or is writable by others, or cannot be created.
   static Result<KernelCache> Open(const std::string& folder, uint64_t most_bytes = uint64_t{1} << 30);
 
-  // The code of `text`; `signature`: what else it depends on.
+  // The code of `text`; `signature`: its other dependencies.
   std::optional<std::vector<uint8_t>> Find(const std::string& text, const std::string& signature) const;
 
-  // Keeps it, if that is possible: a full disk is no error, and leaves nothing.
+  // Stores the code if possible: a full disk is not an error, and leaves nothing behind.
   void Keep(const std::string& text, const std::string& signature, const std::vector<uint8_t>& code) const;
 
  private:

@@ -1,6 +1,5 @@
-// KernelCandidates: the one list of ways in which the matmul of a kernel can be computed, generated or by a
-// library, with what each would cost. Plain compilation, `--matmuls`, `--alternatives` and `--profile`
-// choose from it.
+// KernelCandidates: the list of all ways to compute the matmul of a kernel, generated or by a library, each
+// with its estimated cost. Plain compilation, `--matmuls`, `--alternatives` and `--profile` choose from it.
 #pragma once
 
 #include <vector>
@@ -12,18 +11,18 @@
 
 namespace rondo {
 
-// Given this kernel and this GPU, which candidates are there, and what would each cost? Of the part with most
-// work among those that have a choice: what is generated; then, if cuBLASLt computes the kernel as it is, or,
-// given `split`, as a matmul and a map over its sums, the algorithms of the library, its first with an
-// estimate. Empty: maps and reductions alone, whose templates leave nothing to choose. `params`: one a
-// parameter of the kernel. No text is written.
+// All candidates for this kernel on this GPU, with their costs. For the part with the most work among those
+// with a choice: first the generated candidates; then the library's algorithms, the first of them with an
+// estimate, if cuBLASLt can compute the kernel as it is or, given `split`, as a matmul and a map over its
+// sums. Empty: only maps and reductions, whose templates leave nothing to choose. `params`: one for each
+// parameter of the kernel. No text is generated.
 std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTarget& target,
                                               Span<const cuda::ParamFacts> params,
                                               const SplitOp* split = nullptr);
 
-// Every tile that a variant of matmuls has, whatever the problem, for tests and measurements: of tiles copied
-// by threads with the cluster left open, of TMA with each. Empty: the variant is not made of tiles, or the
-// target has it not.
+// All tiles of a matmul variant, independent of a problem, for tests and measurements: tiles copied by
+// threads with the cluster left open, tiles of TMA with each cluster. Empty: the variant has no tiles, or the
+// target lacks it.
 std::vector<KernelConfiguration> TilesOf(VariantId variant, const CudaTarget& target);
 
 }  // namespace rondo

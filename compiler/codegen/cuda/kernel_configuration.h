@@ -1,8 +1,8 @@
-// KernelConfiguration: one way to compute a kernel's largest part, and its name; KernelCandidate: what it
-// would cost.
+// KernelConfiguration: one way to compute a kernel's largest part, and its name. KernelCandidate: a
+// configuration with its estimated cost.
 //
-// Names are what profiles, plans and reports call a configuration. They are stable: a configuration keeps its
-// name, and a name means one configuration.
+// Profiles, plans and reports use these names. They are stable: a configuration keeps its name, and a name
+// means one configuration.
 //
 //   mma 128x128x64 2x4x1 cluster 2   matmul by mma.sync: M, N and K of a stage; warps along each; blocks a
 //                                    cluster
@@ -41,9 +41,8 @@
 //   imma 64x64x128 2x2x2 cluster 1   8-bit integers by mma.sync: as mma, K in bytes
 //   plain                            what runs everything
 //
-// What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
-// 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float simt,
-// skinny few_rows.
+// Omitted fields are 0. In a pattern (Matches), omitted fields match anything: "mma", "wgmma 128x256",
+// "cluster 2". Old names are accepted too: tile is mma, group wgmma, bulk tma, float simt, skinny few_rows.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +54,7 @@
 
 namespace rondo {
 
-// The order is that of kVariantNames (kernel_configuration.cc).
+// In the order of kVariantNames (kernel_configuration.cc).
 enum class VariantId : uint8_t {
   kAny,
   kFewRows,
@@ -83,37 +82,37 @@ enum class VariantId : uint8_t {
 
 struct KernelConfiguration {
   VariantId variant = VariantId::kAny;
-  int64_t m = 0, n = 0, k = 0;  // of a block's tile, `k` of one stage; of windows: see above
-  int64_t warps_m = 0, warps_n = 0, warps_k = 0;  // into which a tile's three extents are split
-  int64_t warps = 0;                              // of a block, that split K
-  int64_t cluster = 0;                            // blocks of a cluster, that split K
-  int64_t algorithm = 0;                          // of a library: its place in the library's ranking, from 1
+  int64_t m = 0, n = 0, k = 0;  // of a block's tile, `k` of one stage; for windows see above
+  int64_t warps_m = 0, warps_n = 0, warps_k = 0;  // warps along a tile's three extents
+  int64_t warps = 0;                              // warps of a block that split K
+  int64_t cluster = 0;                            // blocks of a cluster that split K
+  int64_t algorithm = 0;                          // of a library: its index in the library's ranking, from 1
 
   bool operator==(const KernelConfiguration&) const = default;
 };
 
-// The name of a configuration; "" for one in which everything is left open.
+// The name of a configuration; "" if everything is left open.
 std::string Text(const KernelConfiguration& configuration);
 
-// The configuration of that name; none if there is no such name. Text of what is returned is `name`, but for
-// names of before.
+// The configuration with that name; no value if there is none. Text of the result is `name`, except for old
+// names.
 std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view name);
 
-// Whether `configuration` has everything that `pattern` does not leave open.
+// Whether `configuration` agrees with `pattern` in everything that `pattern` does not leave open.
 bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& configuration);
 
-// Of what was never measured: such a candidate is taken only where it is asked for, or there is no other.
+// For candidates that were never measured: they are only used on request, or if there is no other.
 inline constexpr double kNotEstimated = std::numeric_limits<double>::infinity();
 
 struct KernelCandidate {
   KernelConfiguration configuration;
-  // Estimated, among the kernels of a whole model; of a library's matmul with what follows as a map, of both.
-  // To compare candidates, not to predict.
+  // Estimated, among the kernels of a whole model. For a library's matmul followed by a map: the time of
+  // both. For comparing candidates, not for predictions.
   double microseconds = 0;
 };
 
-// Position of the candidate that is the pattern, or else of the one that is estimated to take least, of those
-// that match the pattern if any does; the first of equals. `candidates` must not be empty.
+// The index of the candidate that equals the pattern; otherwise of the fastest by estimate, among those that
+// match the pattern if any does; the first of equals. `candidates` must not be empty.
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern);
 
 }  // namespace rondo

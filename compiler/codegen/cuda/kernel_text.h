@@ -1,8 +1,9 @@
-// CUDA C++ text for kernels: each skeleton is a template that a kernel's loops, accesses and tapes fill.
+// Generates CUDA C++ text for kernels: each skeleton is a template, filled with a kernel's loops, accesses
+// and tapes.
 //
-// The text is deterministic and begins with #include lines of the device headers (device_headers.h) that it
-// needs. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
-// block, but those of matmuls whose tiles TMA brings: one warp more, or less.
+// The text is deterministic and begins with #include lines for the device headers (device_headers.h) that it
+// needs. Every part of a kernel owns a range of blocks of one launch. All launches have kCudaBlock threads a
+// block, except matmuls with TMA tiles, which have one warp more or less.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +20,18 @@ namespace rondo {
 
 struct KernelText {
   std::string text;             // includes and definitions, ending in one extern "C" __global__ function
-  std::string entry;            // its name, after what the kernel does: kernels of one plan may share it
+  std::string entry;            // its name, after what the kernel does; kernels of one plan may share it
   uint32_t grid = 1;            // blocks
   uint32_t block = kCudaBlock;  // threads a block
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
-  bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
-  KernelConfiguration configuration;  // of its largest part that has a choice; else left open
+  bool waits = false;  // begins by waiting for the kernels before it, so it may be launched before they end
+  KernelConfiguration configuration;  // of its largest part with a choice; otherwise open
 };
 
-// Parameters of the function: one `char*` a kernel parameter, then what formats/machine_code/kernel_params.h
-// says.
-// `params`: one a kernel parameter. Errors: kUnsupported, naming the kernel, for a part that no template here
-// can run.
+// Parameters of the function: one `char*` for each kernel parameter, then those of
+// formats/machine_code/kernel_params.h. `params`: one for each kernel parameter. Errors: kUnsupported, naming
+// the kernel, for a part that no template can compute.
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
                                    Span<const cuda::ParamFacts> params);
 

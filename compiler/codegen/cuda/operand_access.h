@@ -1,4 +1,4 @@
-// How operands lie in memory along the loops of their part: flat addresses, and what moves as vectors.
+// The memory layout of operands along the loops of their part: flat addresses, and accesses as vectors.
 // Internal to compiler/codegen/cuda.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace rondo::cuda {
 
-// A type that tensor cores multiply as it is.
+// Floats that tensor cores multiply directly.
 constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 // A type whose elements vectors are made of.
 constexpr bool HasVectors(DType type) { return type == DType::kF32 || Is16Bit(type); }
@@ -20,7 +20,7 @@ constexpr bool HasTapeVectors(DType type) {
 }
 
 // An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must
-// lie within their extents. Guards that cannot fail are left out.
+// lie within their extents. Guards that always hold are dropped.
 struct FlatOperand {
   struct Coordinate {
     int64_t offset = 0, extent = 0;
@@ -35,27 +35,27 @@ FlatOperand Flatten(const Part& part, const Operand& operand);
 
 inline bool Is8Bit(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
 
-// Whether nothing but the loops says which element of the operand is meant, or whether there is one.
+// Whether the loops alone determine the element, and it always exists.
 inline bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
 
-// Whether another element is meant as loop `along` counts: by a stride, a guard or an index.
+// Whether loop `along` changes the element, by a stride, a guard or an index.
 bool MovesAlong(const Part& part, const Operand& operand, size_t along);
 
-// Elements of `operand` that lie one after another along loop `along` and can be accessed as one aligned
-// vector of at most 16 bytes: a power of two, 1 if there is no such vector.
+// The number of elements of `operand` along loop `along` that can be accessed as one aligned vector of at
+// most 16 bytes: a power of two; 1 if there is no such vector.
 int VectorAlong(const Part& part, const Operand& operand, size_t along, const ParamFacts& facts);
 
-// Whether the elements of operand `index` at `lanes` neighbouring points along the loop move as vectors of 4
-// to 16 bytes.
+// Whether the elements of operand `index` at `lanes` neighbouring points along the loop can be accessed as
+// vectors of 4 to 16 bytes.
 bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes);
 
-// The most lanes that suit every one of `operands` that moves along the loop; 1: none.
+// The most lanes that suit all `operands` that move along the loop; 1: none.
 int LanesFor(const PartContext& context, Span<const size_t> operands, size_t along);
 
 // Operands of the tape's instructions of one kind, each once.
 std::vector<size_t> Touched(Tape tape, TapeOp op);
 
-// Whether these operands never change: they can be read before the kernels ahead are complete.
+// Whether these operands are constant, so that they can be read before the kernels ahead are complete.
 bool AreConstant(const PartContext& context, Span<const uint16_t> operands);
 
 // Whether an operand writes the parameter.

@@ -1,4 +1,4 @@
-// PartPlan: what computes each part of a kernel, decided before any text is written. Internal to
+// PartPlan: the chosen configuration of each part of a kernel, decided before text is generated. Internal to
 // compiler/codegen/cuda.
 #pragma once
 
@@ -9,35 +9,34 @@
 
 namespace rondo::cuda {
 
-// A part by one of its candidates.
+// A part with its candidates and the chosen one.
 struct PartPlan {
   PartContext context;
-  // All candidates, what each is written by, and which is chosen. Empty: the skeleton is not known.
+  // All candidates, the variant of each, and the chosen one. Empty: unknown skeleton.
   std::vector<KernelCandidate> candidates;
   std::vector<const KernelVariant*> by;
   size_t chosen = 0;
 
-  // What is chosen. Everything left open, but a cluster, where templates have nothing to choose from.
+  // The chosen configuration. Everything is open except a cluster if the templates leave nothing to choose.
   KernelConfiguration configuration() const;
-  // Whether its candidates have names, by which one can be asked for.
+  // Whether its candidates have names, so that one can be requested.
   bool HasChoice() const;
 };
 
-// Given this part and this GPU, all candidates and what each would cost; and which is chosen: the one that
-// the target asks for, or else the best by estimate.
+// All candidates for this part and GPU with their costs, and the chosen one: the requested one, or else the
+// best by estimate.
 PartPlan PlanPart(const PartContext& context);
 
-// Appends the body of the part's function (the block's number is `block`). Errors: kUnsupported, for a part
-// that no template can run.
+// Appends the body of the part's function (the block's index is `block`). Errors: kUnsupported for a part
+// that no template can compute.
 Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer);
 
-// Plans all parts, which come in the kernel's order. Each may fill the share of the GPU that its work is of
-// the kernel's. The part with most work chooses the cluster that all have. All arguments must outlive the
-// plans.
+// Plans all parts, in the kernel's order. Each may fill a share of the GPU equal to its share of the kernel's
+// work. The part with the most work chooses the cluster for all. All arguments must outlive the plans.
 std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
                                 Span<const ParamFacts> params);
 
-// Of the parts that have a choice, the one with most work, the first of equals; null if there is none.
+// The part with the most work among those with a choice, the first of equals; null if there is none.
 const PartPlan* LargestChoice(const std::vector<PartPlan>& plans);
 
 }  // namespace rondo::cuda

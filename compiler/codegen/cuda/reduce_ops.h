@@ -1,4 +1,4 @@
-// The reductions of tapes as they stand in the text. Internal to compiler/codegen/cuda.
+// Text for the reductions of tapes. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ constexpr bool IsArgReduction(TapeOp op) {
 }
 constexpr bool IsReduction(TapeOp op) { return op >= TapeOp::kReduceSum && op <= TapeOp::kReduceArgMin; }
 
-// What joins two values: "Sum", "Prod", "Max", "Min".
+// The function that combines two values: "Sum", "Prod", "Max", "Min".
 const char* Combiner(TapeOp op);
-// What a thread starts from.
+// The initial value of a thread.
 const char* StartText(TapeOp op, TapeType type);
-// Of a position: whether it is the greatest's, and whether the last of equals: "true, false".
+// For arg reductions: whether it is the maximum, and whether the last of equals: "true, false".
 std::string ArgArguments(const TapeInst& inst);
 
 }  // namespace rondo::cuda

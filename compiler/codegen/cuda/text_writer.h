@@ -1,4 +1,4 @@
-// Writer: CUDA C++ text that grows by lines, and how numbers and names stand in it. Internal to
+// Writer: CUDA C++ text, appended line by line, and the spelling of numbers and names. Internal to
 // compiler/codegen/cuda.
 #pragma once
 
@@ -48,7 +48,7 @@ inline std::string Accumulator(size_t j) { return "acc" + std::to_string(j); }
 
 // "float", "double" or "i64".
 const char* TypeText(TapeType type);
-// Whether T is an aggregate of ints and of nothing else.
+// Whether T is an aggregate of ints only.
 template <typename T>
 constexpr bool IsAllInts() {
   return []<size_t... I>(std::index_sequence<I...>) {
@@ -56,8 +56,8 @@ constexpr bool IsAllInts() {
   }
   (std::make_index_sequence<sizeof(T) / sizeof(int)>());
 }
-// "TileMatmul{128, 64, ...}": an object of a struct that device code has under that name from the same header
-// (device/tile_layout.h and others), field by field as it declares them.
+// "TileMatmul{128, 64, ...}": an object of a struct that device code shares through the same header
+// (device/tile_layout.h and others), field by field in order.
 template <typename T>
 requires(IsAllInts<T>()) std::string Aggregate(std::string_view name, const T& object) {
   std::string text = std::string(name) + "{";
@@ -70,7 +70,7 @@ requires(IsAllInts<T>()) std::string Aggregate(std::string_view name, const T& o
 std::string IntText(int64_t value);
 // A number of that floating type, to the bit.
 std::string NumberText(double value, TapeType type);
-// "offset + stride * iK + ...": what the loops add to it. `strides`: one a loop of the part.
+// "offset + stride * iK + ...": an affine function of the loops. `strides`: one for each loop of the part.
 std::string AffineText(int64_t offset, Span<const int64_t> strides);
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-// What attention is estimated to take: arithmetic over GpuTable. Internal to compiler/codegen/cuda.
+// Estimates the time of attention: arithmetic over GpuTable. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include "compiler/codegen/cuda/attention/query_tiles.h"
@@ -7,15 +7,15 @@
 
 namespace rondo::cuda {
 
-// Cycles where every warp reads the keys and values of its own queries, cut as `tiles` says.
+// Cycles if every warp reads the keys and values of its own queries, with tiles as in `tiles`.
 double FlashCycles(const PartContext& context, const QueryTiles& tiles);
 
-// Cycles where the queries of a block share keys and values in shared memory, by wgmma or mma; a
-// multiprocessor holds `resident` blocks.
+// Cycles if the queries of a block share keys and values in shared memory, by wgmma or mma; a multiprocessor
+// holds `resident` blocks.
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
                     uint32_t resident);
 
-// Cycles of the same where a warpgroup copies and two compute in turn.
+// Cycles of the same if one warpgroup copies and two compute in turns.
 double PipelinedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout);
 
 // Cycles of the same in f32 by FMA.

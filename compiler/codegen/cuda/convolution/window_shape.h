@@ -1,4 +1,4 @@
-// WindowShape: what a thread computes of a convolution of few channels a group, or of a pool, as it slides
+// WindowShape: the work of a thread for a convolution of few channels a group, or for a pool, as it slides
 // along the last spatial axis. Internal to compiler/codegen/cuda.
 #pragma once
 
@@ -16,12 +16,12 @@ struct WindowShape {
   size_t spatial = 0;                            // axes
   int64_t lanes = 1;                             // channels of a thread
   int64_t points = 1;                            // its outputs along the last axis
-  int64_t taps = 1;                              // of the last axis, read at a time
-  bool weight_vector = false;                    // weights of the lanes lie side by side
+  int64_t taps = 1;                              // of the last axis, read at once
+  bool weight_vector = false;                    // weights of the lanes are contiguous
   int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
 };
 
-// As device code has it.
+// The same for device code.
 inline Window WindowOf(const WindowShape& shape) {
   return {static_cast<int>(shape.lanes),
           static_cast<int>(shape.points),
@@ -32,13 +32,13 @@ inline Window WindowOf(const WindowShape& shape) {
           shape.weight_vector};
 }
 
-// A shape, and the cycles that it is estimated to take.
+// A shape and its estimated cycles.
 struct WindowCandidate {
   WindowShape shape;
   double cycles = 0;
 };
-// All shapes for which a thread has registers. None if the part is none for windows: other types, indices
-// from data, axes that do not move by one stride each.
+// All shapes for which a thread has enough registers. Empty if the part does not suit: other types, indices
+// from data, or axes that do not move by one stride each.
 std::vector<WindowCandidate> WindowCandidates(const PartContext& context);
 
 // Threads of a part.

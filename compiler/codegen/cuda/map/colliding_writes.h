@@ -1,5 +1,5 @@
-// Maps whose writes may coincide because data says where they go: what their templates have in common.
-// Internal to compiler/codegen/cuda.
+// Maps whose writes may collide, because their places come from data: helpers for their templates. Internal
+// to compiler/codegen/cuda.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,18 @@
 
 namespace rondo::cuda {
 
-// The one operand that a sequential map stores, to a place that indices say, which the map does not change.
-// What it reads of the memory it writes is the very element that it writes. None: it is no such map.
+// The single operand that a sequential map stores, at a place given by indices that the map does not change.
+// If the map reads the memory that it writes, it reads exactly the element that it writes. No value: it is
+// another kind of map.
 std::optional<size_t> CollidingWrite(const Part& part);
 
-// Whether an index of the operand moves along the loop.
+// Whether an index of the operand changes along the loop.
 bool IndicesMove(const Part& part, const Operand& out, size_t along);
 
-// Whether sums of one multiple of each stride, so many of them, are all different: (stride, extent).
+// Whether all sums of one multiple of each stride, below its extent, are different: (stride, extent).
 bool AllDifferent(std::vector<std::pair<int64_t, int64_t>> digits);
 
-// Declares the values of the operand's indices at the current point, counted from the front: `name`0,
+// Declares the values of the operand's indices at the current point, with negative ones wrapped: `name`0,
 // `name`1, ...
 void IndexValues(const PartContext& context, const Operand& out, const std::string& name, PartWriter* writer);
 

@@ -5,18 +5,18 @@
 
 namespace rondo::cuda {
 
-extern const KernelVariant kLastWriterMap;  // writes may coincide: of each place, the last point writes
-extern const KernelVariant kOrderFreeMap;   // writes may coincide: maxima, minima, sums of integers
-extern const KernelVariant kOwnedMap;       // writes may coincide: a warp takes all points of its places
-extern const KernelVariant kOrderedMap;     // writes may coincide: a thread takes all points that can meet
-extern const KernelVariant kTransposedMap;  // a thread a block of points, transposed
-extern const KernelVariant kPointMap;       // a thread a point, or a vector of neighbouring ones
+extern const KernelVariant kLastWriterMap;  // writes may collide: the last point writes each place
+extern const KernelVariant kOrderFreeMap;   // writes may collide: maxima, minima, integer sums
+extern const KernelVariant kOwnedMap;       // writes may collide: a warp handles all points of its places
+extern const KernelVariant kOrderedMap;  // writes may collide: a thread handles all points that can collide
+extern const KernelVariant kTransposedMap;  // a thread computes a block of points, transposed
+extern const KernelVariant kPointMap;       // a thread computes a point, or a vector of neighbouring ones
 
-// The first that suits a part computes it: none has an estimate.
+// The first that suits a part is used: none has an estimate.
 inline constexpr const KernelVariant* kMapVariants[] = {&kLastWriterMap, &kOrderFreeMap,  &kOwnedMap,
                                                         &kOrderedMap,    &kTransposedMap, &kPointMap};
 
-// Neighbouring points that one thread computes: what they store are vectors.
+// Neighbouring points that one thread computes, so that it stores vectors.
 int LanesOfMap(const PartContext& context);
 
 }  // namespace rondo::cuda

@@ -1,5 +1,4 @@
-// What the variants of matmuls of bytes by bytes share: 8-bit integers, and FP8. Internal to
-// compiler/codegen/cuda.
+// Helpers for matmul variants on bytes: 8-bit integers and FP8. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <string>
@@ -9,10 +8,10 @@
 
 namespace rondo::cuda {
 
-// Whether A, which no prologue makes, and all B are such bytes as the target multiplies: 8-bit integers,
-// whose sums 32 bits hold, or FP8.
+// Whether A, which must not have a prologue, and all B are bytes that the target multiplies: 8-bit integers
+// whose sums fit in 32 bits, or FP8.
 bool MultipliesBytes(const PartContext& context, const MatmulProblem& problem);
-// The device's type of what is multiplied (device/byte_matmul.cuh).
+// The device type of the multiplication (device/byte_matmul.cuh).
 std::string BytesText(DType a, DType b);
 
 }  // namespace rondo::cuda

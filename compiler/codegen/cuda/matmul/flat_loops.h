@@ -1,4 +1,4 @@
-// FlatLoops: several loops of a part as one. Internal to compiler/codegen/cuda.
+// FlatLoops: treats several loops of a part as one. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace rondo::cuda {
 
-// Loops that count through one flat number in the order in which one operand lies in memory, outermost first.
+// Loops counted by one flat index, in the memory order of one operand, outermost first.
 class FlatLoops {
  public:
   FlatLoops(const Part& part, const std::vector<size_t>& loops, const FlatOperand& by);
 
   int64_t extent() const { return extent_; }
-  // How far one step of the number moves an operand, in elements; 0 where there is but one. None if no single
-  // stride takes the operand through all of them.
+  // The distance in elements by which one step of the flat index moves an operand; 0 for a single point. No
+  // value if no single stride fits all of the loops.
   std::optional<int64_t> Stride(const FlatOperand& operand) const;
-  // For each loop of the part, what one step of it adds to the number times `scale`.
+  // For each loop of the part, what one step adds to the flat index, times `scale`.
   void AddSteps(int64_t scale, std::vector<int64_t>* strides) const;
 
  private:
   const Part* part_;
-  std::vector<size_t> loops_;  // of more than one round
+  std::vector<size_t> loops_;  // with more than one iteration
   int64_t extent_ = 1;
 };
 

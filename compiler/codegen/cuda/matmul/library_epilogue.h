@@ -1,4 +1,4 @@
-// Epilogues as a library has them. Internal to compiler/codegen/cuda.
+// Epilogues that a library supports. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace rondo::cuda {
 
-// store to `out` of activation(sum + the values of `added`).
+// Stores activation(sum + the values of `added`) to `out`.
 struct LibraryEpilogue {
-  std::vector<uint16_t> added;  // operands, each loaded as it is
+  std::vector<uint16_t> added;  // operands, each loaded unchanged
   uint16_t out = 0;             // operand
   MatmulEpilogue activation = MatmulEpilogue::kNone;
 };
 
-// None for tapes of any other form.
+// No value for tapes of any other form.
 std::optional<LibraryEpilogue> ReadLibraryEpilogue(const Part& part);
 
 }  // namespace rondo::cuda

@@ -1,7 +1,8 @@
-// Lambdas that the device templates of matmuls call: where an element lies, what a prologue makes of it, what
-// becomes of a sum. Internal to compiler/codegen/cuda.
+// Lambdas that the device templates of matmuls call: for the place of an element, the prologue, and the
+// epilogue. Internal to compiler/codegen/cuda.
 //
-// Each Write... appends one definition; its name in the text stands before it. `batch` is the batch's number.
+// Each Write... appends one definition; its comment shows the definition's name in the text. `batch` is the
+// index of the batch.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace rondo::cuda {
 
-// auto NAME = [](flat number) -> At: what these loops add to the operand's address and coordinates.
+// auto NAME = [](flat index) -> At: what these loops add to the operand's address and coordinates.
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                 bool from_offset, PartWriter* writer);
 // auto a_present = [&](At) -> bool
@@ -26,22 +27,22 @@ void WriteAValue(const PartContext& context, const MatmulProblem& problem, int l
 void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer);
 // auto b_value = [&](which B, n, k) -> float
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
-// const char* const b[]: where each B begins. `start`: what is added to the elements before it.
+// const char* const b[]: the beginnings of all B. `start`: an offset in elements.
 void WriteBases(const Part& part, const MatmulProblem& problem, const std::string& start, PartWriter* writer);
 
-// Points of the innermost loop of N that an epilogue takes at once.
+// Points of the innermost loop of N that an epilogue computes at once.
 int EpilogueLanes(const Part& part, const MatmulProblem& problem);
-// auto fetch = [&](m, n, u32* words): what the epilogue of so many points reads besides sums, as far
-// as it lies in vectors. WriteEpilogue, which comes next, finds it in its argument `words`, until the
-// writer's scope is put back. Returns the number of words, `most` at most.
+// auto fetch = [&](m, n, u32* words): loads what the epilogue of `lanes` points reads besides sums, if it
+// lies in vectors. WriteEpilogue must come next; it finds the data in its argument `words`, until the
+// writer's scope is restored. Returns the number of words, `most` at most.
 int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, int most,
                PartWriter* writer);
-// auto fetch = [&](m, n): has the elements that the epilogue of the point reads beside sums on their way, for
-// the call of `epilogue` (WriteEpilogue, of 1 lane, which comes next) that follows.
+// auto fetch = [&](m, n): starts loading the elements that the epilogue of the point reads besides sums, for
+// the next call of `epilogue`. WriteEpilogue, with 1 lane, must come next.
 void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
-// auto fetch = [&](n): has what the epilogue of `lanes` points from n on reads in every row alike (scales,
-// zero points, biases) on its way, for all calls of `epilogue` (WriteEpilogue, which comes next) in that
-// column.
+// auto fetch = [&](n): starts loading what the epilogue of `lanes` points from n on reads equally in every
+// row (scales, zero points, biases), for all calls of `epilogue` in that column. WriteEpilogue must come
+// next.
 void WriteFetchOfColumns(const PartContext& context, const MatmulProblem& problem, int lanes,
                          PartWriter* writer);
 // auto epilogue = [&](m, n, const float* sums): the epilogue of `lanes` points along the innermost loop

@@ -1,5 +1,5 @@
-// What the variants of matmuls by weights in fewer bits (Part::packed) share: which problems suit, and what B
-// is to them. Internal to compiler/codegen/cuda.
+// Helpers for matmul variants with packed weights (Part::packed): suitable problems, and the format of B.
+// Internal to compiler/codegen/cuda.
 #pragma once
 
 #include "compiler/codegen/cuda/device/packed_format.h"
@@ -8,12 +8,12 @@
 
 namespace rondo::cuda {
 
-// Whether B is packed, and in blocks that pieces of codes divide or are divided by; false for other parts.
+// Whether B is packed, in blocks that divide pieces of codes or that pieces divide; false for other parts.
 bool SuitsPacked(const Part& part, const MatmulProblem& problem);
 
-// Of a part that suits.
+// For a part that suits.
 PackedFormat FormatOf(const Part& part);
-// Whether codes, scales and zero points never change.
+// Whether codes, scales and zero points are constant.
 bool IsPackedBConstant(const PartContext& context);
 
 }  // namespace rondo::cuda

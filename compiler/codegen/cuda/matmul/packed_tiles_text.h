@@ -1,5 +1,5 @@
-// What the variants of matmuls by packed weights share whose tiles TMA brings
-// (device/matmul_packed_tiles.cuh): their operands, and the text. Internal to compiler/codegen/cuda.
+// Helpers for matmul variants with packed weights and TMA tiles (device/matmul_packed_tiles.cuh): their
+// operands, and the text. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace rondo::cuda {
 
-// A's map, where TMA can bring A as it is, in tiles of `rows` rows or a multiple of them.
+// A's tensor map, if TMA can copy A unchanged, in tiles of `rows` rows or a multiple of them.
 std::optional<TmaOperands> PackedTilesAMapOf(const PartContext& context, const MatmulProblem& problem,
                                              int64_t rows);
 
-// The problem in tiles of m x n (of each B) by k. What is left is the variant's: how K is split, who
-// multiplies, the stages.
+// The problem in tiles of m x n (of each B) by k. The variant fills in the rest: how K is split, which warps
+// multiply, the stages.
 PackedTiles PackedTilesOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                           const KernelConfiguration& tile);
 
-// Appends the body of the part's function. `a`: A's map, unless threads make A; `resident`: blocks that a
-// multiprocessor should hold at once. Errors: as KernelVariant::write.
+// Appends the body of the part's function. `a`: A's map, unless threads compute A; `resident`: blocks that
+// should be resident on a multiprocessor at once. Errors: as KernelVariant::write.
 Result<PartLaunch> WritePackedTiles(const PartContext& context, PackedTiles matmul,
                                     const std::optional<TmaOperands>& a, int64_t blocks, int64_t resident,
                                     PartWriter* writer);

@@ -1,4 +1,4 @@
-// TmaOperands: what TMA sees of a matmul's A and Bs. Internal to compiler/codegen/cuda.
+// TmaOperands: the tensor maps of a matmul's A and Bs. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 namespace rondo::cuda {
 
 struct TmaOperands {
-  // A's map (K, M, far K, far M, batches), then one a B (line, lines, batches); the lines of boxes are left
-  // open.
+  // A's map (K, M, far K, far M, batches), then one for each B (line, lines, batches); the number of lines in
+  // a box is left open.
   std::vector<TensorMap> maps;
-  int64_t m_run = 1, k_run = 1;  // of M and K, what lies evenly in A
+  int64_t m_run = 1, k_run = 1;  // lengths along M and K for which A is evenly strided
 };
 
-// With A's map alone; what B is does not matter. None as below.
+// With A's map alone, for any B. No value: as below.
 std::optional<TmaOperands> TmaAOf(const Part& part, const MatmulProblem& problem);
-// None if strides are no multiples of 16 bytes, or if loops lie so that more dimensions would be needed.
+// No value if strides are not multiples of 16 bytes, or if the loops need more dimensions.
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem);
 
 }  // namespace rondo::cuda

@@ -5,13 +5,13 @@
 
 namespace rondo::cuda {
 
-extern const KernelVariant kRunningSums;      // rows that are sums of the first elements of one row
-extern const KernelVariant kTeamReduction;    // long rows, shared by the blocks of a cluster
+extern const KernelVariant kRunningSums;  // rows that are sums of the first elements of one row (prefix sums)
+extern const KernelVariant kTeamReduction;    // long rows, split over the blocks of a cluster
 extern const KernelVariant kRowReduction;     // rows read once, as vectors, and kept in registers
-extern const KernelVariant kColumnReduction;  // rows side by side, whose elements threads and blocks share
-extern const KernelVariant kPlainReduction;   // a warp or a block a row
+extern const KernelVariant kColumnReduction;  // adjacent rows, whose elements threads and blocks share
+extern const KernelVariant kPlainReduction;   // a warp or a block for each row
 
-// The first that suits a part computes it: none has an estimate.
+// The first that suits a part is used: none has an estimate.
 inline constexpr const KernelVariant* kReductionVariants[] = {&kRunningSums, &kTeamReduction, &kRowReduction,
                                                               &kColumnReduction, &kPlainReduction};
 

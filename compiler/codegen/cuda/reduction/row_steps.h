@@ -1,5 +1,5 @@
-// What templates of row reductions share: types of what a row keeps, and the steps of a stage where `width`
-// threads have one row. Internal to compiler/codegen/cuda.
+// Helpers for the templates of row reductions: types of row scalars and kept values, and the steps of a stage
+// in which `width` threads share a row. Internal to compiler/codegen/cuda.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace rondo::cuda {
 
-// Types of row scalars and kept values, from what defines them.
+// Types of row scalars and kept values, from their definitions.
 struct RowTypes {
   std::vector<TapeType> scalars, kept;
 };
 RowTypes RowTypesOf(const Part& part);
 
-// Declares what the tape's reductions start from: vK, and atK of positions.
+// Declares the initial values of the tape's reductions: vK, and atK for positions.
 void StartReductions(Tape tape, PartWriter* writer);
-// Joins the threads' values of each reduction in sK.
+// Combines the threads' values of each reduction into sK.
 void FinishReductions(Tape tape, int64_t width, PartWriter* writer);
-// A stage that is once a row: every thread of the row computes the scalars; stores repeat one value.
+// A per-row stage: every thread of the row computes the scalars, and all store the same value.
 void WriteRowScalars(const Part& part, const Stage& stage, const std::string& prefix, PartWriter* writer);
 
 }  // namespace rondo::cuda
