@@ -1,5 +1,5 @@
-// What the stages of fusion share: the prepared graph, where each node's result lives, and the groups.
-// Internal to compiler/fusion.
+// The state shared by the stages of fusion: the prepared graph, the place of each node's result, and the
+// groups. Internal to compiler/fusion.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ namespace rondo::fusion {
 
 using ir::Graph, ir::kNoNode, ir::Node, ir::NodeId, ir::Op, ir::View;
 
-// Where a node's result lies: its dense index space shown by `placement` in the memory of a value.
+// The place of a node's result: its dense index space, mapped by `placement` into the memory of a value.
 struct Home {
   int value = -1;
   ir::View placement;
@@ -30,16 +30,17 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
-  bool collective = false;      // no part: a kCollective node of its own
-  bool call = false;            // no part: a kCall and its kCallResults
-  bool loop = false;            // no part: a kLoop and its kLoopResults
-  std::vector<NodeId> anchors;  // matmuls with one lhs, convolutions of one input; otherwise at most one node
-  std::vector<NodeId> nodes;    // members, anchors included
-  std::vector<NodeId> prologue;  // members computed at the points of a matmul's left side
+  bool collective = false;  // no part: a kCollective node of its own
+  bool call = false;        // no part: a kCall and its kCallResults
+  bool loop = false;        // no part: a kLoop and its kLoopResults
+  std::vector<NodeId>
+      anchors;                // matmuls with one lhs, convolutions with one input; otherwise at most one node
+  std::vector<NodeId> nodes;  // members, anchors included
+  std::vector<NodeId> prologue;  // members computed at the points of a matmul's lhs
   NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain
-  std::vector<NodeId> beside;    // members of that shape that are made of it and leave as well
-  // kReduction: the shape of what is reduced and of the rows (reduced dims 1), and which members are computed
-  // once an element and which once a row. Other members are computed wherever they are read.
+  std::vector<NodeId> beside;    // members of that shape that depend on it and are stored as well
+  // kReduction: the shape of the reduced tensor and of the rows (reduced dims 1), and which members are
+  // computed per element and which per row. Other members are computed wherever they are read.
   Shape domain, reduced;
   std::vector<NodeId> elements, rows;
 };
@@ -54,33 +55,35 @@ struct Context {
   std::vector<NodeId> order;  // live nodes, topological
   std::vector<int> position;  // in `order`, by node
   std::vector<std::vector<NodeId>>
-      readers;                       // compute nodes and concats that read a node, views looked through
+      readers;                       // compute nodes and concats that read a node, directly or through views
   std::vector<Home> homes;           // by node; value < 0: not yet named (temporaries) or not in memory
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
-  std::vector<char> stored;          // by node: must be in memory whoever reads it
-  std::vector<Needed> needed;        // by node; empty: everything is needed always
-  // By node: the concatenation whose memory holds it, or the collective that gathers it there; or kNoNode.
+  std::vector<char> stored;          // by node: must be in memory whatever reads it
+  std::vector<Needed> needed;        // by node; empty: everything is always needed
+  // By node: the concatenation whose memory holds it, or the collective that gathers it there; otherwise
+  // kNoNode.
   std::vector<NodeId> concat_of;
-  std::vector<char> own_order;  // by node: its elements lie in their own order, for who counts on that
-  std::unordered_map<NodeId, ir::View> concat_places;  // of those: where in it
+  std::vector<char> own_order;  // by node: its elements are in their own order, as a reader requires
+  std::unordered_map<NodeId, ir::View> concat_places;  // for the nodes in concat_of: the place there
   std::vector<NodeId>
-      storage_of;          // by node: the state input whose memory this version of it lies in, or kNoNode
-  std::vector<char> made;  // by node: a copy that preparing made
-  std::unordered_map<NodeId, std::string> copied_because;  // of copies: why there must be one
-  // Of donated inputs that are no output's (donated_memory.cc): why none is computed in their memory; "": one
-  // is, or what changes them is no output. And by output: the input in whose memory it is.
+      storage_of;          // by node: the state input whose memory holds this version of it, or kNoNode
+  std::vector<char> made;  // by node: a copy that preparation inserted
+  std::unordered_map<NodeId, std::string> copied_because;  // for copies: the reason
+  // For donated inputs that are not outputs (donated_memory.cc): why no output is computed in their memory;
+  // "": one is, or the input is only updated in place. `taken_by`: by output, the input whose memory it uses.
   std::unordered_map<NodeId, std::string> given_away;
   std::map<int, NodeId> taken_by;
-  std::set<NodeId> changed_inputs;  // donated ones that are written where they lie, for no output
-  // By node: where it is a state's new value, its kernel cannot write it into the state (constraints.h).
+  std::set<NodeId> changed_inputs;  // donated inputs that are updated in place, without an output
+  // By node: if it is a state's new value, its kernel cannot write it into the state (constraints.h).
   std::vector<char> through_copy;
-  // Copies that bring elements of a state to lower places in it: their parts walk the memory upwards, so that
-  // each is read before it is written over (output_memory.cc).
+  // Copies that move elements of a state to lower places in it: their parts walk the memory upwards, so each
+  // element is read before it is overwritten (output_memory.cc).
   std::set<NodeId> upwards;
-  std::vector<char> alone;  // by node: no part computes it together with others (constraints.h)
-  // Matmuls of which an operand has been copied so that both lie in one order along what is summed up.
+  std::vector<char> alone;  // by node: must not share a part with others (constraints.h)
+  // Matmuls with an operand that was copied so that both have the same order along K.
   std::set<NodeId> in_one_order;
-  std::vector<char> pictures;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
+  // By node: an image between convolutions and pools (channels_last.cc); GPUs only.
+  std::vector<char> pictures;
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
 
@@ -92,25 +95,25 @@ struct Context {
     ir::Op op = node(id).op;
     return (op == ir::Op::kPointwise || op == ir::Op::kIndexedRead) && !FusionOff(id);
   }
-  // Whether a part must not compute `id` together with any other node: found out, or annotated so.
+  // Whether `id` must not share a part with any other node: found out, or annotated.
   bool FusionOff(NodeId id) const {
     if (alone[static_cast<size_t>(id)] != 0) return true;
     const auto& said = node(id).annotations;
     return said.count("fuse") != 0 && said.count(kOwnerKey) == 0;
   }
-  // Whether one part may compute both: the pieces of an ONNX node with `fuse: off` share parts with one
-  // another alone, what is annotated for one stream is not computed on another, and what is expensive is not
-  // computed where it is not needed because something else is.
+  // Whether one part may compute both. With `fuse: off`, the pieces of an ONNX node only share parts with one
+  // another. Nodes annotated for different streams are separate. An expensive node is not computed where it
+  // is not needed just because another one is.
   bool SamePlace(NodeId a, NodeId b) const {
     return ir::BoundAlike(node(a), node(b)) && StaysConditional(a, b) && StaysConditional(b, a);
   }
-  // Whether `a` can be computed wherever both are needed, or one of them.
+  // Whether computing `a` wherever `a` or `b` is needed wastes no expensive work.
   bool StaysConditional(NodeId a, NodeId b) const {
     if (needed.empty() || !needed[static_cast<size_t>(a)].expensive) return true;
     const Conditions& own = needed[static_cast<size_t>(a)].where;
     return Common(own, needed[static_cast<size_t>(b)].where).size() == own.size();
   }
-  // Whether a kernel that computes `id` reads the memory of the state input `storage`.
+  // Whether the kernel of `id` reads the memory of the state input `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {
     const ir::Node& n = node(id);
     for (size_t k = n.op == ir::Op::kIndexedWrite ? 1 : 0; k < n.inputs.size(); ++k) {
@@ -121,83 +124,81 @@ struct Context {
   bool InGroup(NodeId id, int group) const { return group_of[id] == group; }
 };
 
-// What kept a part from being emitted: what constraints are made of.
+// The reason why a part could not be emitted, from which constraints are made.
 struct Obstacle {
   bool found = false;
-  NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
+  NodeId reader = ir::kNoNode;  // node whose read of input `slot` does not have plain strides
   int slot = -1;                // -1: the reader itself must be kept out of larger parts
   std::string what;
-  int group = -1;                // whose part it was
-  NodeId written = ir::kNoNode;  // a state's new value, which the part reads as it was at other points
-  bool copies_at_once = false;   // what is read is copied without taking the part apart before
+  int group = -1;                // the group of the part
+  NodeId written = ir::kNoNode;  // a state's new value, whose part reads the old value at other points
+  bool copies_at_once = false;   // copy the input at once, without first taking the part apart
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
 
-// `input "x"`, `state "k_cache"`, `constant "w"`, `Add "layers.3.add"`: what `id` shows, for reasons and
-// messages.
+// `input "x"`, `state "k_cache"`, `constant "w"`, `Add "layers.3.add"`: the name of what `id` shows, for
+// reasons and messages.
 std::string NameOf(const ir::Graph& graph, NodeId id);
 
-// Gives each reader of a value of 16 bits that is widened a widening of its own
-// (widen_at_readers.cc).
+// Gives each reader of a widened 16-bit value its own cast (widen_at_readers.cc).
 void WidenAtReaders(ir::Graph* graph);
-// Whether `id` widens such a value.
+// Whether `id` is such a cast.
 bool Widens(const ir::Graph& graph, NodeId id);
-// What makes floats of bytes up to `id`, the last first: a scale, a zero point, both one number, and the cast
-// of what is of 8 bits. Empty if `id` is something else.
+// The steps from bytes to floats up to `id`, the last first: a scale, a zero point (each a single number),
+// and the cast from 8 bits. Empty if `id` is something else.
 std::vector<NodeId> StepsFromBytes(const ir::Graph& graph, NodeId id);
-// On the host, reductions of such floats widen the bytes themselves where others read them in other kernels:
-// what lies in memory is the bytes.
+// On the host: reductions of such floats widen the bytes themselves if other kernels also read them, so that
+// only the bytes are in memory.
 void WidenBytesForReductions(ir::Graph* graph);
-// Whether it widens a value that was wider before it was rounded to 16 bits.
+// Whether it widens a value that was rounded from a wider type to 16 bits.
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
-// Changes context->graph so that what needs memory has some, by inserting copies, and fills order, readers,
-// stored and concatenations. Again after the graph has changed: then it only adds what the change needs.
+// Changes context->graph so that every node that needs memory has some, by inserting copies. Fills in order,
+// readers, stored and concatenations. Called again after changes of the graph, it only adds what they need.
 Status Prepare(Context* context);
 
-// Fills context->pictures; after what else Prepare fills (channels_last.cc).
+// Fills in context->pictures; call it after Prepare's other work (channels_last.cc).
 void FindPictures(Context* context);
 // Types of 16 and 8 bits that tensor cores multiply.
 bool IsNarrow(DType dtype);
-// Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit pictures.
+// Whether a tensor [n, c, spatial...] is stored with channels last on a GPU: 16-bit images.
 bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
-// Whether a tensor [n, spatial..., c] that convolutions read as a picture stays in its own order: on a GPU,
-// of 16 bits.
+// Whether a tensor [n, spatial..., c] that convolutions read as an image keeps its own order: on a GPU, with
+// 16 bits.
 bool TensorCoresWantOwnOrder(const Context& context, NodeId id);
-// [n, c, spatial...] shown in memory that holds [n, spatial..., c].
+// [n, c, spatial...] as a view of memory with [n, spatial..., c].
 ir::View ChannelsLast(const Shape& shape);
-// Whether a collective that reads `input`, which needs dense memory, finds it so where the base lies with its
-// channels last.
+// Whether a collective that reads `input`, and so needs dense memory, finds it dense if the base is stored
+// with channels last.
 bool SentChannelsLast(const Context& context, NodeId input);
 
-// Once groups exist: the memory of ports, states and constants, and the placements of all others
-// (place_values.cc). Begins context->program anew.
+// Call it after groups are formed: places ports, states and constants in memory, and decides the element
+// order of all others (place_values.cc). Resets context->program.
 void PlaceValues(Context* context);
-// Where the elements of a node lie in memory of its own (placement.cc).
+// The element order of a node in memory of its own (placement.cc).
 ir::View PlacementFor(const Context& context, NodeId id);
-// The node whose memory a version of it lies in (`id` itself if it is no version of anything).
+// The node whose memory holds this version (`id` itself if it is not a version).
 NodeId FirstVersion(const ir::Graph& graph, NodeId id);
-// What calls of custom ops and collectives may count on, as of every buffer: the alignment of what they
-// touch.
+// The alignment that calls of custom ops and collectives may rely on for everything they touch.
 inline constexpr int64_t kRunAlignment = 64;  // bytes
-// From which byte on `view` shows elements of `dtype` one after another; none if it does not, or not aligned
-// so.
+// The byte from which `view` shows contiguous elements of `dtype`; no value if they are not contiguous, or
+// not so aligned.
 std::optional<uint64_t> RunOffset(const ir::View& view, DType dtype);
-// The home of a node that is in memory; makes a temporary for one that has none yet.
+// The home of a node that is in memory; creates a temporary if it has none yet.
 const Home& HomeOf(Context* context, NodeId id);
 
-// The node that result `output` of kLoop `loop` is; kNoNode if nothing needs it (emit_loop.cc).
+// The node of result `output` of kLoop `loop`; kNoNode if nothing needs it (emit_loop.cc).
 NodeId LoopResultOf(const Context& context, NodeId loop, size_t output);
 // Fuses the body of a loop.
 Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const ir::LoopInfo>& info,
                                                      const FuseOptions& options);
 
-// Forms groups, all anew (groups.cc).
+// Forms all groups anew (groups.cc).
 void FormGroups(Context* context);
 
-// Turns every group into an op of context->program (emit_groups.cc), or says what stands in the way of which.
+// Turns every group into an op of context->program (emit_groups.cc), or reports the obstacles of the groups.
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles);
 
 // Merges independent single-part ops (sibling_fusion.cc).

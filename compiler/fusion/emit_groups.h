@@ -1,6 +1,6 @@
-// One function a skeleton: a group becomes an op. Internal to compiler/fusion.
+// Turns a group into an op: one function for each skeleton. Internal to compiler/fusion.
 //
-// Each returns OK with obstacle->found set when the group cannot be expressed as it is and the graph must be
+// Each returns OK with obstacle->found set if the group cannot be expressed as it is, and the graph must be
 // changed first.
 #pragma once
 
@@ -19,19 +19,19 @@ Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* o
 Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 
-// Finds the parameters of a kernel of one part that a map or epilogue reads and writes at the same point,
+// Finds the parameters of a single-part kernel that a map or epilogue reads and writes at the same point,
 // before anything else reads them (LoweredOp::in_place).
 void FindInPlace(const Context& context, LoweredOp* op);
-// Of the states that are written as a whole, the output of one that the op reads at other points than those
-// at which it writes it; kNoNode if there is none.
+// Among the states written as a whole: the output of one that the op reads at other points than it writes;
+// kNoNode if there is none.
 NodeId StateReadElsewhere(const Context& context, const LoweredOp& op);
 
 // The op that waits for the collective that op number `start_index` starts.
 LoweredOp WaitFor(const LoweredOp& start, int start_index);
 
-// The loops of a dense walk over `domain`, one a dim, and its map (which becomes the builder's domain).
+// The loops of a dense walk over `domain`, one for each dim, and its map, which becomes the builder's domain.
 void AddDomain(const Shape& domain, IterationSpace* space, PartEmitter* builder);
-// The shape of the domain of a group that ends in its sink: the sink's, or its updates' for a kIndexedWrite.
+// The domain of a group that ends in its sink: the sink's shape, or that of its updates for a kIndexedWrite.
 const Shape& SinkDomain(const Context& context, const Group& group);
 // Evaluates and stores the sink; `view` shows the sink's shape (or updates') over the domain.
 void StoreSink(const Context& context, const Group& group, const ir::View& view, PartEmitter* builder,

@@ -1,8 +1,7 @@
-// Grouping: which nodes one part computes. Groups begin at what must be a part of its own skeleton
-// (matmuls, convolutions, attention; then reductions; then what is left, as maps) and take in what they
-// can: one file for each way to join. A node joins only if the budget of a kernel and the order of kernels
-// allow it, and never where constraints keep it alone. Internal to compiler/fusion; lives as long as the
-// forming of groups.
+// Grouping: decides which nodes one part computes. Groups begin at nodes with a skeleton of their own
+// (matmuls, convolutions, attention; then reductions; then the rest, as maps) and absorb what they can: one
+// file for each way to join. A node only joins if the kernel's budget and the order of kernels allow it, and
+// never if constraints keep it alone. Internal to compiler/fusion; lives while groups are formed.
 #pragma once
 
 #include <optional>
@@ -27,7 +26,8 @@ class Grouping {
   // groups.cc: beginnings of groups.
   static bool IsAnchor(ir::Op op);
   bool Free(NodeId id) const { return c_.group_of[id] < 0 && c_.node(id).shape.elements() > 0; }
-  // Whether it is in no group, and not kept apart from a node of this one (or of `region`, which may join).
+  // Whether it is in no group, and need not be kept apart from a node of this one (or of `region`, which may
+  // join).
   bool MayJoin(int group, NodeId id, const std::vector<NodeId>& region = {}) const;
   bool Needed(NodeId id) const { return c_.stored[id] || !c_.readers[id].empty(); }
   bool Together(NodeId a, NodeId b) const;
@@ -53,11 +53,11 @@ class Grouping {
   void AbsorbProducers(Group* group);
   bool TryAbsorb(Group* group, NodeId producer);
 
-  // join_prologue.cc: work on the left side of a matmul.
+  // join_prologue.cc: work on the lhs of a matmul.
   void AbsorbPrologue(int id);
   bool InPrologue(int group, NodeId id) const;
 
-  // join_siblings.cc: matmuls of one left side.
+  // join_siblings.cc: matmuls with the same lhs.
   bool HasSameWindows(const ir::Node& a, const ir::Node& b) const;
   bool ArePackedAlike(const ir::Node& a, const ir::Node& b) const;
   bool ReadsSumsOfAnother(const Group& group, NodeId id, int step) const;
@@ -65,7 +65,7 @@ class Grouping {
   bool SameRead(NodeId a, NodeId b) const;
   std::optional<ir::View> PathTo(NodeId from, NodeId to, const Group& group) const;
 
-  // join_epilogue.cc: work on what an anchor computes.
+  // join_epilogue.cc: work on an anchor's result.
   std::vector<NodeId> NextExit(const Group& group, NodeId at);
   bool Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id);
   void CombineBeside(Group* group);
@@ -76,8 +76,8 @@ class Grouping {
   std::vector<NodeId> PathBeside(const Group& group, NodeId first, PathEnd end);
   bool Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id);
 
-  // join_reduction.cc: work around a row reduction. Members are elements (their dense index is the domain's)
-  // or rows (it is the row's).
+  // join_reduction.cc: work around a row reduction. Members are per element (with the domain's dense index)
+  // or per row (with the row's).
   struct Rows {
     Shape domain;   // the reduced input's shape
     Shape reduced;  // the same with the reduced dims 1
@@ -104,9 +104,9 @@ class Grouping {
   Context& c_;
   CycleCheck cycles_;
   Budget budget_;
-  // By node: how many reductions lie before it in a group; -1 but while TakesReduction looks at that.
+  // By node: the number of reductions before it in a group; -1, except during TakesReduction.
   mutable std::vector<int> levels_;
-  std::vector<size_t> failed_;  // by node: the place among its readers of one that was outside of a group
+  std::vector<size_t> failed_;  // by node: the index of a reader that was outside a group
 };
 
 }  // namespace rondo::fusion

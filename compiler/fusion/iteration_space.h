@@ -1,9 +1,9 @@
 // IterationSpace: the loops of one part, and how every operand moves with them.
 //
-// Starts from logical loops (one a dim of the part's domain) and maps that walk dense index spaces. Resolve
-// splits loops until every map has plain strides over its storage: that is how a reshape that merges dims
-// that do not lie one after another (heads times features, repeated key heads) becomes affine instead of a
-// copy. Arrange then groups the loops by role and joins those that all maps walk as one.
+// Starts from logical loops (one for each dim of the part's domain) and maps that walk dense index spaces.
+// Resolve splits loops until every map has plain strides over its storage. So a reshape that merges
+// non-contiguous dims (heads times features, repeated key heads) becomes affine instead of a copy. Arrange
+// then groups the loops by role, and joins those that all maps walk as one.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rondo::fusion {
 
-// What a loop is to the skeleton, in the order in which a part lists its loops.
+// The role of a loop in the skeleton, in the order in which a part lists its loops.
 enum class Role : uint8_t { kOuter = 0, kM = 1, kN = 2, kReduced = 3, kFeature = 4 };
 inline constexpr int kNumRoles = 5;
 
@@ -21,9 +21,9 @@ class IterationSpace {
  public:
   // Returns the loop's index; existing maps do not move with it.
   int AddLoop(int64_t extent, Role role = Role::kOuter);
-  // A map: loops move by `strides` (one a loop, or fewer: the rest 0) from element `offset` on through the
-  // dense index space of view.shape(); the view leads on to storage. `extra_*` are data-dependent coordinates
-  // that move through the same index space; they are never split.
+  // A map: loops move by `strides` (one for each loop, or fewer: the rest are 0) from element `offset` on
+  // through the dense index space of view.shape(); the view leads to storage. `extra_*` are data-dependent
+  // coordinates that move through the same index space; they are never split.
   int AddMap(const ir::View& view, int64_t offset, std::vector<int64_t> strides,
              std::vector<int64_t> extra_extents = {}, std::vector<int64_t> extra_strides = {});
   // A map that ends in the coordinates of a dense tensor of shape `dims` instead of element numbers.
@@ -37,7 +37,7 @@ class IterationSpace {
   int64_t extent(int loop) const { return extents_[loop]; }
   Role role(int loop) const { return roles_[loop]; }
   void SetRole(int loop, Role role) { roles_[loop] = role; }
-  // The dense walk that the map was added with: offset and strides before its view, split as the loops are.
+  // The dense walk that the map was added with: offset and strides before its view, split like the loops.
   const std::vector<int64_t>& LogicalStrides(int map) const { return maps_[map].strides; }
 
   // After Resolve: strides over the loops (and extras) of the storage.
@@ -52,7 +52,7 @@ class IterationSpace {
 
   // After Resolve: sorts the loops by role (within a role by the storage stride of map `by`, largest first;
   // by < 0 keeps the order), drops loops of extent 1, joins neighbours that every map walks as one (unless
-  // `join` is false), and makes sure that each role in `needed` has a loop.
+  // `join` is false), and ensures that each role in `needed` has a loop.
   void Arrange(int by, const std::vector<Role>& needed, bool join = true);
   int CountOf(Role role) const;
   int64_t PointsOf(Role role) const;  // of all its loops together

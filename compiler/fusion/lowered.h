@@ -1,8 +1,8 @@
-// A program after fusion: kernels over values, in an order that is valid but not yet chosen.
+// A program after fusion: kernels over values, in a valid but preliminary order.
 //
-// Fusion turns an ir::Graph into one of these; scheduling orders its ops, memory planning gives its values
-// offsets, and emission (compiler/codegen) turns it into the plan's steps and buffers. The kernels' Spans
-// point into `arena`. A plain value, owned by the compilation; not thread-safe.
+// Fusion turns an ir::Graph into one of these. Then scheduling orders its ops, memory planning gives its
+// values offsets, and emission (compiler/codegen) turns it into the plan's steps and buffers. The kernels'
+// Spans point into `arena`. A plain value, owned by the compilation; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace rondo {
 
-// One memory region: what becomes a Buffer.
+// One memory region, which becomes a Buffer.
 struct LoweredValue {
   std::string name;  // the model's own name where there is one
   BufferKind kind = BufferKind::kTemporary;
@@ -28,19 +28,19 @@ struct LoweredValue {
   std::shared_ptr<const ir::ConstantData> constant;  // kConstant only
   std::vector<std::string> sources;
   bool donated = false;      // kInput, kUpdatedInput: the caller gives its memory away
-  std::string kept_because;  // of these: why no output is computed there
-  int takes = -1;            // kOutput: the donated input in whose memory it is computed
+  std::string kept_because;  // for such inputs: why no output is computed there
+  int takes = -1;            // kOutput: the donated input whose memory it uses
 };
 
 struct LoweredBinding {
   int value = -1;  // into LoweredProgram::values
   uint64_t byte_offset = 0;
   Mode mode = Mode::kRead;  // how the kernel uses this parameter
-  int64_t stride = 0;       // bytes that it moves by in each round of the op's loop
+  int64_t stride = 0;       // bytes by which it moves in each round of the op's loop
 };
 
-// That the kernel may write parameter `write` into the memory of parameter `read`: both are touched by the
-// same access at each iteration point, the read before the write, and sizes agree.
+// The kernel may write parameter `write` into the memory of parameter `read`: both are accessed in the same
+// way at each iteration point, the read before the write, and sizes agree.
 struct InPlacePair {
   int write = 0;
   int read = 0;
@@ -48,12 +48,12 @@ struct InPlacePair {
 
 enum class LoweredKind : uint8_t {
   kKernel,
-  // Both bind what the collective reads and writes: in between, the two are in use. What a send does not do
-  // on this device binds the same as what it does.
+  // Start and wait both bind the memory that the collective reads and writes, which is in use between them.
+  // The side of a send that this device does not have binds the same memory as the other side.
   kCollectiveStart,
   kCollectiveWait,
   kCall,  // of a custom op
-  kLoop,  // until ExpandLoops (compiler/schedule) makes ops of its body
+  kLoop,  // until ExpandLoops (compiler/schedule) replaces it by ops of its body
 };
 
 struct LoweredLoop;
@@ -62,27 +62,28 @@ struct LoweredOp {
   LoweredKind kind = LoweredKind::kKernel;
   Kernel kernel;        // kKernel only; name is given at emission
   int collective = -1;  // of starts and waits: into LoweredProgram::collectives
-  // kKernel only: a vendor library computes it, with this LibraryMatmul::algorithm. Its scratch is the
-  // kernel's workspace.
+  // kKernel only: computed by a vendor library with this LibraryMatmul::algorithm. Its workspace is the
+  // kernel's.
   std::optional<uint32_t> library;
-  // kKernel only: what it takes by the estimate of how it will be computed; 0: none is made.
+  // kKernel only: the estimated time as it will be computed; 0: no estimate.
   double microseconds = 0;
   std::shared_ptr<const ir::CallInfo> call;  // kCall only
-  // kLoop only. Its params: the loop's inputs, its results, then other places of what is handed on by turns.
+  // kLoop only. Its params: the loop's inputs, its results, then the second places of values that are passed
+  // on alternately.
   std::shared_ptr<const LoweredLoop> rounds;
-  int loop = -1;  // into LoweredProgram::loops: repeats, together with its neighbours of the same loop
-  // Where it is enqueued: ops of one stream run in the order in which they stand, those of several at once
-  // where no dep orders them. All ops of a loop are on one.
+  int loop = -1;  // into LoweredProgram::loops: repeats together with its neighbours of the same loop
+  // The stream on which it is enqueued: ops of one stream run in list order; ops of different streams run
+  // concurrently unless deps order them. All ops of a loop are on one stream.
   uint32_t stream = 0;
-  // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
-  // input that the op changes is kReadWrite.
+  // One for each kernel parameter. For a call: the present inputs, then the outputs with memory of their own;
+  // an input that the op changes is kReadWrite.
   std::vector<LoweredBinding> params;
-  std::vector<int> deps;  // earlier ops that must be complete: data, anti and control edges, all of them
+  std::vector<int> deps;  // all earlier ops that must be complete: data, anti and control edges
   std::vector<InPlacePair> in_place;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
-  std::vector<ir::NodeId> nodes;     // of the graph that was fused: those that it computes
+  std::vector<ir::NodeId> nodes;     // the nodes of the fused graph that it computes
   std::map<std::string, std::string> annotations;
-  std::string moves_because;  // why its elements have to be moved, where it only moves them
+  std::string moves_because;  // if it only moves elements: why that is necessary
 };
 
 // One collective, as this device sees it.
@@ -91,8 +92,8 @@ struct LoweredCollective {
   DType dtype = DType::kF32;
   int64_t bytes = 0;                 // SyncPoint::bytes
   std::vector<uint32_t> group = {};  // SyncPoint::participants; empty: all devices of the program
-  uint32_t chunk = 0, chunks = 0;    // which of how many it was cut into; 0: it is whole
-  std::string whole_because = {};    // why it was not cut, where that was tried
+  uint32_t chunk = 0, chunks = 0;    // index and number of the chunks it was cut into; 0: not cut
+  std::string whole_because = {};    // why it was not cut, if that was tried
 };
 
 struct LoweredPort {
@@ -105,7 +106,7 @@ struct LoweredProgram {
   std::string name;
   std::vector<LoweredValue> values;
   std::vector<LoweredOp> ops;  // deps always point backwards
-  // In the order in which they are started, which no later pass changes.
+  // In the order in which they are started, which later passes keep.
   std::vector<LoweredCollective> collectives;
   std::vector<LoweredPort> inputs, outputs;
   std::vector<int64_t> loops;  // rounds of each
@@ -113,14 +114,15 @@ struct LoweredProgram {
   std::vector<std::shared_ptr<Arena>> body_arenas;  // of kernels from the bodies of loops
 };
 
-// What a kLoop op runs in each round.
+// The body of a kLoop op.
 struct LoweredLoop {
   std::shared_ptr<const ir::LoopInfo> info;
-  LoweredProgram body;       // its ports are the loop's inputs and outputs, in order
-  std::vector<int> carrier;  // by output: the input that hands it on, if only the last round's matters; or -1
-  std::vector<bool> in_place;  // by output with a carrier: a round may write it over what it was given
+  LoweredProgram body;  // its ports are the loop's inputs and outputs, in order
+  // By output: the input that passes it on, if only the last round's value matters; or -1.
+  std::vector<int> carrier;
+  std::vector<bool> in_place;  // by output with a carrier: a round may overwrite its input with it
 
-  // Whether the result lies where the first round's value did: the others end in another place.
+  // Whether the result ends in the place of the first round's value; otherwise it ends in another place.
   bool EndsWhereItBegins(size_t output) const;
 };
 

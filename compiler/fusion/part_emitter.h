@@ -1,8 +1,8 @@
 // PartEmitter: collects the operands and tapes of one part, then lays them out in an Arena.
 //
-// Used in two walks over the same expressions: the first (collecting) finds every operand and the index maps
-// that the loops must become affine for; the second, after the loops are settled, writes the tapes. Internal
-// to compiler/fusion.
+// Used in two passes over the same expressions: the first (collecting) finds every operand and the index maps
+// for which loops must become affine; the second, after the loops are fixed, writes the tapes. Internal to
+// compiler/fusion.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class TapeWriter {
   }
   const std::vector<TapeInst>& insts() const { return insts_; }
   TapeType type(int reg) const { return insts_[reg].type; }
-  std::unordered_map<std::string, int> memo;  // registers by what they hold
+  std::unordered_map<std::string, int> memo;  // registers by their contents
 
  private:
   std::vector<TapeInst> insts_;
@@ -37,15 +37,15 @@ class PartEmitter {
   PartEmitter(Context* context, int group, IterationSpace* space)
       : c_(*context), group_(group), space_(*space) {}
 
-  // The map whose logical strides walk the domain: new maps start from it. A part may have two domains, one
-  // after the other (a matmul's epilogue and the prologue of its left side).
+  // The map whose logical strides walk the domain; new maps start from it. A part may have two domains, one
+  // after the other (a matmul's epilogue and the prologue of its lhs).
   void SetDomain(int map) { domain_map_ = map; }
   int domain() const { return domain_map_; }
   void BeginEmitting() { collecting_ = false; }
   bool collecting() const { return collecting_; }
   const Obstacle& obstacle() const { return obstacle_; }
 
-  // Decides the register of special nodes (accumulators, row scalars, kept values). None: the usual way.
+  // Provides the register of special nodes (accumulators, row scalars, kept values). No value: the usual way.
   using Intercept = std::function<std::optional<int>(TapeWriter*, NodeId, const ir::View&)>;
   void SetIntercept(Intercept intercept) { intercept_ = std::move(intercept); }
 
@@ -62,18 +62,18 @@ class PartEmitter {
   int AddOperand(NodeId base, Mode mode, int map, const std::string& key);
   int OperandOf(const std::string& key) const { return operand_keys_.at(key); }
   // After IterationSpace::Resolve: whether the operand's address, or an index that it is read through, moves
-  // with the loop; whether a counter of this part does.
+  // with the loop; and whether a counter of this part does.
   bool Moves(int operand, int loop) const;
   bool Counts(int loop) const;
   int MapOf(int operand) const { return operands_[operand].map; }
-  // After IterationSpace::Resolve: the map of the operand that touches most, the domain's where there is
+  // After IterationSpace::Resolve: the map of the operand with the most elements; the domain's if there is
   // none.
   int LargestMap() const;
-  // The same of the first operand that is written, and not combined into.
+  // The same for the first operand that is written but not combined into.
   int WrittenMap() const;
   void SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
                  double absent);
-  // After IterationSpace::Resolve failed on map `map`: which read that was.
+  // After IterationSpace::Resolve failed on map `map`: the read that caused it.
   Obstacle ObstacleOf(int map) const;
   void Blame(int map, NodeId reader, int slot) { blame_[map] = {reader, slot}; }
 
@@ -97,7 +97,7 @@ class PartEmitter {
     std::vector<Guard> guards;
     std::vector<std::vector<int64_t>> guard_strides;
   };
-  // The operand of a record over loops of these extents, its memory bound to a parameter of `op`.
+  // The operand of a record over loops of these extents, with its memory bound to a parameter of `op`.
   Operand Bound(const OperandRecord& record, Span<const int64_t> loops, LoweredOp* op);
 
   int Load(TapeWriter* tape, NodeId base, const ir::View& view, NodeId reader, int slot);
@@ -119,7 +119,7 @@ class PartEmitter {
   bool collecting_ = true;
   Intercept intercept_;
   Obstacle obstacle_;
-  NodeId reader_ = ir::kNoNode;  // whose input is being evaluated
+  NodeId reader_ = ir::kNoNode;  // the node whose input is being evaluated
   int slot_ = 0;
   std::vector<OperandRecord> operands_;
   std::unordered_map<std::string, int> operand_keys_, map_keys_;

@@ -1,14 +1,14 @@
-// Preparation: the steps of Prepare, each of which gives memory to some nodes by inserting copies where they
-// cannot have it otherwise. In the order in which they run:
-//   prepare.cc          what calls and loops read; at the end, order and readers
-//   written_storage.cc  writes of states in their memory
-//   change_in_place.cc  other writes, in the memory of what they change
-//   output_memory.cc    outputs, and states that are written as a whole
-//   concat_pieces.cc    pieces of concatenations
-//   donated_memory.cc   inputs whose memory the caller gives away
-//   convolution_inputs.cc  pictures that tensor cores read with their channels last
-//   contiguous_buffers.cc   what calls and collectives read and write: elements one after another
-// Every copy that is made has its reason (Context::copied_because). Internal to these files.
+// Preparation: the steps of Prepare. Each gives memory to some nodes, by inserting copies where that is not
+// possible otherwise. In order:
+//   prepare.cc             inputs of calls and loops; at the end, order and readers
+//   written_storage.cc     writes to states, in their memory
+//   change_in_place.cc     other writes, in the memory that they change
+//   output_memory.cc       outputs, and states that are written as a whole
+//   concat_pieces.cc       pieces of concatenations
+//   donated_memory.cc      inputs whose memory the caller gives away
+//   convolution_inputs.cc  images that tensor cores read with channels last
+//   contiguous_buffers.cc  inputs and outputs of calls and collectives, which must be contiguous
+// Every copy has its reason (Context::copied_because). Internal to these files.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ class Preparation {
   void CopyLoopInputs();
   NodeId MakeCopy(NodeId x, const std::string& because, NodeId reader = ir::kNoNode);
   bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
-  void Grow();  // tables by node, to as many as there are
+  void Grow();  // resizes the tables by node to the number of nodes
   void MarkOutputs();
   // As of the last MarkOutputs.
   bool IsOutput(NodeId id) const {
@@ -56,21 +56,21 @@ class Preparation {
 
   // change_in_place.cc
   struct Placed {
-    NodeId first = ir::kNoNode;  // the oldest version: the memory's own
-    ir::View place;              // where another lies in it
+    NodeId first = ir::kNoNode;  // the oldest version, which owns the memory
+    ir::View place;              // the place of another version in it
   };
-  struct Write {     // an indexed write, or what a custom op does to one argument
+  struct Write {     // an indexed write, or the change of one argument by a custom op
     NodeId runs;     // the node that writes,
-    size_t slot;     // its input that it changes,
-    NodeId version;  // and what becomes of that; kNoNode: nothing needs it
+    size_t slot;     // the input that it changes,
+    NodeId version;  // and the new version; kNoNode: nothing needs it
   };
   struct Change {
     Write write;
     NodeId base;         // the version that it changes
-    Placed own;          // where its data lies
-    ir::Region written;  // of the same memory: what it may replace
+    Placed own;          // the place of its data
+    ir::Region written;  // the part of the same memory that it may replace
   };
-  struct LateRead {  // of elements that no write replaces
+  struct LateRead {  // a read of elements that no write replaces
     NodeId reader;
     ir::Region region;
   };
@@ -126,9 +126,9 @@ class Preparation {
   std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
   std::vector<char> is_output_;                        // by node
   std::vector<char> in_place_;                         // by node: a write in the state's own memory
-  std::unordered_map<NodeId, NodeId> storage_;         // of the versions in them, the input
+  std::unordered_map<NodeId, NodeId> storage_;         // for versions in states: the input
   std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
-  std::unordered_map<NodeId, Placed> placed_;          // of versions that share memory which is no state
+  std::unordered_map<NodeId, Placed> placed_;          // for versions that share memory other than a state's
   std::unordered_map<NodeId, std::vector<LateRead>> late_;  // by oldest version
 };
 

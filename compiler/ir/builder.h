@@ -1,9 +1,8 @@
-// Builder: appends nodes to a Graph with shapes worked out, views composed and small constants folded at
-// once.
+// Builder: appends nodes to a Graph; computes shapes, composes views and folds small constants on the way.
 //
-// The importer and the recognising passes make every node through it. A Builder borrows its Graph; it keeps a
-// provenance (SetSources) that every node it makes carries. Its functions require valid arguments (shapes
-// that broadcast, axes in range): callers check what a user's model can get wrong before they call.
+// The importer and the recognising passes create every node through it. A Builder borrows its Graph; every
+// node it creates gets the current provenance (SetSources). Its functions require valid arguments (shapes
+// that broadcast, axes in range): callers check what can be wrong in a user's model first.
 #pragma once
 
 #include <string>
@@ -14,9 +13,9 @@
 
 namespace rondo::ir {
 
-// Results with at most this many bytes are evaluated when all inputs are constants with bytes.
+// Results of at most this many bytes are evaluated if all inputs are constants with bytes.
 inline constexpr int64_t kFoldBytes = 64 << 10;
-// Constants larger than this are weights: their values are not read to decide anything.
+// Constants larger than this are weights: their values never influence decisions.
 inline constexpr int64_t kMaxReadBytes = 64 << 20;
 
 class Builder {
@@ -30,30 +29,30 @@ class Builder {
     annotations_ = std::move(annotations);
   }
 
-  // Whether nodes over small constants become constants at once (they do, unless told otherwise).
+  // Whether nodes over small constants become constants at once (the default).
   void FoldConstants(bool fold) { fold_ = fold; }
 
-  // Notes in `sizes`, which is of this graph and outlives the builder, what dims are in a run. Views that
-  // show all there is, as it is, are nodes too: their dims may be others.
+  // Records the run-time dims of new nodes in `sizes`, which belongs to this graph and outlives the builder.
+  // Views that show everything unchanged are then nodes too, since their dims may differ.
   void Follow(Sizes* sizes) { sizes_ = sizes; }
   Sizes* sizes() const { return sizes_; }
-  // A dim, or all: the extents unless sizes are followed that are not exact.
+  // One dim: its extent, unless sizes are followed and not exact. SizesOf: all dims.
   Size SizeOf(NodeId x, int axis) const { return Follows() ? sizes_->Of(x, axis) : Size(shape(x)[axis]); }
   Dims SizesOf(NodeId x) const;
-  // The same where sizes are exact, too.
+  // The same, also if sizes are exact.
   Size FormOf(NodeId x, int axis) const {
     return sizes_ != nullptr ? sizes_->Of(x, axis) : Size(shape(x)[axis]);
   }
-  // x, of which the caller knows that its dims are these; their extents are those of x.
+  // x, whose dims the caller knows to be these; their extents are those of x.
   NodeId WithSizes(NodeId x, const Dims& dims);
-  // i64 []. Names have nodes (Sizes::SetNode). Of an unknown size, its extent: what it is of is looked at
-  // again.
+  // i64 []. Names have nodes (Sizes::SetNode). For an unknown size: its extent, which is then reconsidered.
   NodeId Number(const Size& size);
-  // Few whole numbers that constants and sizes make, if `x` is such.
+  // A few integers made of constants and sizes, if `x` is such a tensor.
   std::optional<Dims> Numbers(NodeId x) const;
 
-  // Reads and writes made from now on end a run by an index out of range only where `condition` (bool [])
-  // holds: elsewhere they take index 0. kNoNode: always, as without. For branches that a run chooses between.
+  // From now on, reads and writes fail a run because of an index out of range only if `condition` (bool [])
+  // holds; otherwise they use index 0. kNoNode: always fail (default). For branches that are chosen at run
+  // time.
   void FaultOnlyWhere(NodeId condition) { faults_where_ = condition; }
   NodeId faults_where() const { return faults_where_; }
 
@@ -101,31 +100,30 @@ class Builder {
   NodeId Conv(NodeId x, NodeId w, const ConvAttrs& attrs);
   NodeId Pool(NodeId x, const PoolAttrs& attrs);
   NodeId Concat(const std::vector<NodeId>& xs, int axis);
-  // Places along a dim of `size`, those that are negative counted from its end on, as places from its start
-  // on. The index itself where that is IndexedDim::wrap's to do: the dim is known.
+  // Indices along a dim of `size`, with negative ones counted from its end. Returns the index unchanged if
+  // the dim is known, since IndexedDim::wrap then does it.
   NodeId FromStart(NodeId index, const Size& size);
   // ONNX Gather: index of any rank and integer dtype.
   NodeId Gather(NodeId data, NodeId index, int axis, bool wrap = true);
-  // `sizes`, if any are given: what the result's dims are (of data whose dims are not known they do not
-  // follow).
+  // `sizes`, if given: the dims of the result (needed if data's dims are unknown).
   NodeId IndexedRead(NodeId data, const std::vector<NodeId>& index, const IndexedAttrs& attrs,
                      const Shape& shape, const Dims& sizes = {});
   NodeId IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                       const IndexedAttrs& attrs);
-  // x in the middle of a tensor filled with `value` (a scalar of x's dtype); pads >= 0. It is
-  // a kIndexedWrite of x, with no index, into the value repeated.
+  // x surrounded by `value` (a scalar of x's dtype); pads >= 0. A kIndexedWrite of x, without an index, into
+  // the repeated value.
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
   NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs,
                    NodeId sink = kNoNode);
-  // After all collectives made before it by this builder. No sends.
+  // Runs after all collectives that this builder made before. No sends.
   NodeId Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group = {});
 
-  // One node an output; for an output that passes an input through, that input. `inputs` are those present.
-  // With side effects: after all such calls made before it by this builder.
+  // One node for each output; for an output that passes an input through, that input. `inputs` are the
+  // present ones. With side effects: runs after all such calls that this builder made before.
   std::vector<NodeId> Call(const std::shared_ptr<const CallInfo>& info, std::vector<NodeId> inputs);
 
-  // The values of an integer constant (or a view of one): how handlers read shapes and axes. False if not
+  // The values of an integer constant (or a view of one), for shapes and axes in handlers. False if it is not
   // constant.
   bool ConstantInts(NodeId id, std::vector<int64_t>* values) const;
   bool ConstantFloats(NodeId id, std::vector<double>* values) const;

@@ -1,5 +1,5 @@
-// Chunked: a list that grows at its end, whose elements stay where they are: in chunks of a few dozen, so
-// that a walk is a walk through memory. Owns its elements; not thread-safe.
+// Chunked: a list that grows at its end without moving its elements: chunks of a few dozen, so that a walk is
+// mostly sequential in memory. Owns its elements; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ class Chunked {
     if (chunks_.empty() || chunks_.back().size() == kInChunk) chunks_.emplace_back().reserve(kInChunk);
     return chunks_.back().emplace_back(std::move(element));
   }
-  // Drops all but the first `size` elements, which is at most what there are.
+  // Drops all but the first `size` elements; `size` must not exceed the current size.
   void Truncate(size_t size) {
     chunks_.resize((size + kInChunk - 1) / kInChunk);
     while (this->size() > size) chunks_.back().pop_back();
@@ -63,7 +63,8 @@ class Chunked {
   auto end() const { return Iterator<const Chunked, const T>{this, size()}; }
 
  private:
-  std::vector<std::vector<T>> chunks_;  // each full but the last, and of that capacity from the start
+  // All but the last are full, and all have that capacity from the start.
+  std::vector<std::vector<T>> chunks_;
 };
 
 }  // namespace rondo::ir

@@ -1,4 +1,4 @@
-// DeviceHints: what a model itself says of the devices that it is to be shared out over.
+// DeviceHints: a model's own statements about the devices it is to be split over.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace rondo {
 
-// How one value is dealt out: seen as [elements / (parts * run), parts, run], device r of a stage holds part
-// r / copies of the middle. Parts 1: every device holds all of it.
+// The distribution of one value: seen as [elements / (parts * run), parts, run], device r of a stage holds
+// part r / copies along the middle dimension. Parts 1: every device holds all of it.
 struct ShareHint {
   std::string value;  // its name in the model
-  std::string node;   // `Op "node"` that says so
+  std::string node;   // `Op "node"` with the hint
   int64_t elements = 0, parts = 1, run = 0, copies = 1;
 };
 
 struct DeviceHints {
-  std::string configuration;  // the name of what was read; empty: the model says nothing for so many devices
-  std::vector<ShareHint> shares;      // one a value
-  std::map<std::string, int> stages;  // by `Op "node"`: of a pipeline
-  std::vector<std::string>
-      not_used;  // for people: hints that are left out, each with its node and the reason
+  // The name of the configuration used; empty: the model has none for this many devices.
+  std::string configuration;
+  std::vector<ShareHint> shares;      // one for each value
+  std::map<std::string, int> stages;  // by `Op "node"`: its pipeline stage
+  std::vector<std::string> not_used;  // for people: unused hints, each with its node and the reason
 };
 
 }  // namespace rondo

@@ -1,8 +1,8 @@
-// The reference evaluator: what every IR op means, by plain loops. Used to fold constants and as the oracle
-// of tests.
+// The reference evaluator: computes every IR op by plain loops. Used to fold constants, and as the oracle of
+// tests.
 //
-// Pure functions; thread-safe. Scalar semantics are core/scalar.h's, in the precision the dtype says (f16 and
-// bf16 compute in f32 and round once per node).
+// Pure functions; thread-safe. Scalar semantics are those of core/scalar.h, in the precision of the dtype
+// (f16 and bf16 compute in f32 and round once per node).
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ using Values = std::vector<std::shared_ptr<const ConstantData>>;
 // range.
 Result<std::shared_ptr<const ConstantData>> EvaluateNode(const Node& node, const Values& inputs);
 
-// Takes what EvaluateNode needs for it from the graph's folding budget, `bytes` of result included; false if
-// that is not left. `node` need not be in the graph; its inputs are.
+// Takes the cost of evaluating a node, including `bytes` of result, from the graph's folding budget; false if
+// too little is left. `node` need not be in the graph; its inputs are.
 bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes);
 
 // All outputs of the graph, given its inputs in order.

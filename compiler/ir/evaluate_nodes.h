@@ -1,4 +1,5 @@
-// What the evaluator's files share: tensors widened to what they compute in. Internal to evaluate*.cc.
+// Helpers shared by the evaluator's files: tensors widened to the type they compute in. Internal to
+// evaluate*.cc.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@
 // Compact). Not thread-safe; different graphs are independent. Nodes are in topological order of data and
 // control edges except between passes that say so.
 //
-// Edges of a node that Replace or RemoveDead may have seen are added by SetInput, RunAfter and SetOutput: so
-// the graph knows who names a node without looking at all others.
+// Edges that Replace or RemoveDead may have to find must be added by SetInput, RunAfter and SetOutput: then
+// the graph knows which nodes name a node without looking at all others.
 #pragma once
 
 #include <cstdint>
@@ -44,16 +44,16 @@ enum class Op : uint8_t {
   kPointwise,  // PointwiseAttrs; inputs have this node's shape
   kIota,       // IotaAttrs; i64, no inputs: the coordinate along one axis
   kReduce,     // ReduceAttrs; reduced dims stay, with extent 1
-  kMatMul,     // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
-               // integers, i8 or u8 each, the exact sums as i32; so does kConv. With PackedAttrs: by weights
-               // in fewer bits (packed.h)
+  kMatMul,     // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). With 8-bit
+               // integers, i8 or u8 each: exact sums as i32; so does kConv. With PackedAttrs: packed weights
+               // (packed.h)
   kConv,       // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
   kPool,       // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
   kIndexedWrite,  // IndexedAttrs; data, updates, index... -> data with some elements replaced
   kConcat,        // ConcatAttrs; inputs along one axis
   kAttention,     // AttentionAttrs; q, k, v, [mask], [limit], [sink] -> [b, h, q, v features]
-  kCollective,    // CollectiveAttrs; x -> what the devices make of theirs together
+  kCollective,    // CollectiveAttrs; x -> the collective's result
   kCall,          // CallAttrs; inputs of a custom op -> its output 0
   kCallResult,    // CallAttrs; a kCall -> another of its outputs
   kLoop,          // LoopAttrs; first values, rows and whole tensors -> the bytes of all results (loop.h)
@@ -72,11 +72,12 @@ struct ConstantData {
   bool synthetic = false;
   uint64_t synthetic_key = 0;
   float synthetic_scale = 0;
-  // A part of a synthetic weight: element i is the weight's (i / run) * step + i % run. Run 0: element i.
+  // A part of a synthetic weight: element i is the weight's element (i / run) * step + i % run. Run 0:
+  // element i.
   int64_t synthetic_run = 0, synthetic_step = 0;
-  // The numbers, in fewer bits (packed.h); `synthetic` is then set, and synthetic_scale bounds them.
+  // The numbers in packed form (packed.h); `synthetic` is then set, and synthetic_scale bounds them.
   std::shared_ptr<const PackedMatrix> packed = {};
-  // Of one device's share: all of the weight, by whose numbers the devices decide alike.
+  // For one device's share: the whole weight, so that all devices decide alike from its numbers.
   std::shared_ptr<const ConstantData> part_of = {};
   std::string name;  // of the ONNX initializer, if it is one
 
@@ -103,8 +104,8 @@ struct ViewAttrs {
 struct PointwiseAttrs {
   TapeOp op = TapeOp::kAdd;
   int64_t immediate = 0;
-  // Of a kSelect: its third input, one number, is in the place of all positions of a cache that hold nothing,
-  // and who reads it is known to come to the same for any number of those.
+  // For a kSelect whose third input is one number: it replaces the values at all unused positions of a cache,
+  // and readers give the same result for any number of such positions.
   bool drops_uncached = false;
 };
 struct IotaAttrs {
@@ -119,15 +120,15 @@ struct ReduceAttrs {
 struct ConvAttrs {
   std::vector<int64_t> strides, dilations, pads_begin, pads_end;  // one a spatial axis
   int64_t groups = 1;
-  int64_t absent = 0;  // what lies outside of x, where x is of 8-bit integers; else 0
+  int64_t absent = 0;  // value outside of x if x is of 8-bit integers; otherwise 0
 };
 struct PoolAttrs {
   Combine kind = Combine::kMax;  // kMax, kSum or kMean (kMean divides by the number of present points)
   std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
 };
-// One data-dependent coordinate: the value v of an index input adds stride * v to the element number;
-// 0 <= v < extent after `wrap` has added extent to negative ones. Values out of range are a run-time fault,
-// or, if not `fault`, name no element: what is read there is 0, and what is written there is dropped.
+// One data-dependent coordinate: the value v of an index input adds stride * v to the element index; 0 <= v <
+// extent after `wrap` has added extent to negative ones. Values out of range are a run-time fault or, if not
+// `fault`, name no element: reads give 0, and writes are dropped.
 struct IndexedDim {
   int64_t stride = 0;
   int64_t extent = 0;
@@ -141,8 +142,8 @@ struct IndexedDim {
 // (`combine` kNone) or all combine.
 enum class ScatterCombine : uint8_t { kNone, kAdd, kMul, kMax, kMin };
 struct IndexedAttrs {
-  View map;                      // over S into data's dense storage: the part that no index decides
-  std::vector<IndexedDim> dims;  // one an index input
+  View map;                      // over S into data's dense storage: the part that does not depend on indices
+  std::vector<IndexedDim> dims;  // one for each index input
   ScatterCombine combine = ScatterCombine::kNone;
   bool may_collide = true;  // kIndexedWrite: two updates may meet
 };
@@ -160,31 +161,32 @@ struct AttentionAttrs {
   bool has_limit = false;
   bool has_sink = false;
   bool nan_to_zero = false;
-  bool limit_is_cached = false;  // no key beyond the limit is one that a cache has, whatever its length
+  // The keys beyond the limit are unused positions of a cache, whatever its length.
+  bool limit_is_cached = false;
 };
 
-// The devices of a group run the same collectives, in one order: each has a weak edge to the one before it.
-// kAllReduce and kBroadcast keep the shape; kAllGather puts an axis of `devices` in front; kReduceScatter
-// takes such an axis away; kAllToAll keeps the shape, whose first axis is one of `devices`. A kSend is a
-// node of its sender, with an input and nothing to read (shape [0]), and one of its receiver, without an
-// input and of the shape that is sent; it is never dead.
+// The devices of a group run the same collectives in one order: each has a weak edge to the one before it.
+// kAllReduce and kBroadcast keep the shape; kAllGather adds a first axis of `devices`; kReduceScatter removes
+// such an axis; kAllToAll keeps the shape, whose first axis has `devices`. A kSend is one node on its sender,
+// with an input and no readable result (shape [0]), and one on its receiver, without an input and with the
+// shape that is sent; it is never dead.
 struct CollectiveAttrs {
   CollectiveOp op = CollectiveOp::kAllReduce;
   int64_t devices = 1;
-  std::vector<uint32_t> group = {};  // the devices, by number, as SyncPoint::participants; empty: all
+  std::vector<uint32_t> group = {};  // the devices by index, as SyncPoint::participants; empty: all
 };
 
 // A call of a custom op reads and writes dense memory, and never shares a kernel. Inputs that the op changes
-// are versions of one storage, as those of kIndexedWrite (versions.h): who changes a tensor that others still
-// read changes a copy. Outputs that pass an input through are that input: nothing reads them. Calls with side
-// effects are never dead, and keep their order by weak edges.
+// are versions of one storage, like those of kIndexedWrite (versions.h): if others still read the old tensor,
+// a copy is changed instead. Outputs that pass an input through are that input; nothing reads them. Calls
+// with side effects are never dead, and keep their order by weak edges.
 struct CallAttrs {
   std::shared_ptr<const CallInfo> info;
-  uint32_t output = 0;  // which of the op's outputs the node is
+  uint32_t output = 0;  // index of the output
 };
 
-// Of a kMatMul [..., m, k] x packed [n, k] -> [..., m, n]: its inputs are the left side, codes, scales and,
-// if there are any, zero points, each constants of one dimension.
+// For a kMatMul [..., m, k] x packed [n, k] -> [..., m, n]: its inputs are the lhs, codes, scales and, if
+// there are any, zero points; all but the lhs are one-dimensional constants.
 struct PackedAttrs {
   PackedWeights weights;
   bool has_zeros = false;
@@ -193,7 +195,7 @@ struct PackedAttrs {
 struct LoopInfo;  // compiler/ir/loop.h
 struct LoopAttrs {
   std::shared_ptr<const LoopInfo> info;
-  uint32_t output = 0;  // of a kLoopResult: which
+  uint32_t output = 0;  // for a kLoopResult: its index
 };
 
 using Attrs = std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs,
@@ -205,7 +207,7 @@ struct Node {
   Op op = Op::kInput;
   bool dead = false;
   DType dtype = DType::kF32;
-  // What walks over graphs look at stands together.
+  // Fields that graph walks read are adjacent.
   std::vector<NodeId> inputs;
   // Control edges: these nodes run before this one. Weak edges only order (they never keep a dead node
   // alive); strong edges are effects (their source is alive as long as this node is).
@@ -226,7 +228,7 @@ struct Node {
   }
 };
 
-// The inputs of a kAttention by what they are; kNoNode for those that it has not.
+// The inputs of a kAttention by role; kNoNode for absent ones.
 struct AttentionInputs {
   NodeId q = kNoNode, k = kNoNode, v = kNoNode, mask = kNoNode, limit = kNoNode, sink = kNoNode;
 };
@@ -244,15 +246,17 @@ struct GraphOutput {
 struct StatePair {
   int input = 0;
   int output = 0;
-  bool donated = false;  // a buffer of one run, that the caller gives away (fusion makes these of donations)
+  // A buffer for one run that the caller gives away (fusion makes these from donations).
+  bool donated = false;
 };
-// An input whose memory its user gives away, and the output that is it with some elements replaced, or -1.
+// An input whose memory the caller gives away, and the output that is this input with some elements replaced,
+// or -1.
 struct Donation {
   int input = 0;
   int output = -1;
 };
 
-// Who reads each node; of one moment, as lists one behind the other.
+// The readers of each node at one moment, as adjacent lists.
 class Users {
  public:
   std::span<const NodeId> operator[](size_t id) const {
@@ -266,13 +270,13 @@ class Users {
   std::vector<NodeId> list_;
 };
 
-// What may still be worked out while a model is compiled: it costs time, and results are kept. Where it is
-// used up, nodes over constants are left for the run. Without a limit unless the importer sets one.
+// What may still be spent on evaluation at compile time: work, and bytes of results. When it is used up,
+// nodes over constants are left for run time. Unlimited unless the importer sets it.
 struct FoldingBudget {
-  int64_t work = INT64_MAX / 2;  // multiplications of a product; another operation on an element counts as 16
+  int64_t work = INT64_MAX / 2;   // multiplications of a matmul; another operation on an element counts as 16
   int64_t bytes = INT64_MAX / 2;  // of results
 
-  // Takes so much away; false, and nothing is taken, if that is not left.
+  // Takes both amounts; false, and takes nothing, if too little is left.
   bool Spend(int64_t work_needed, int64_t bytes_needed);
 };
 
@@ -283,15 +287,15 @@ class Graph {
   std::vector<GraphOutput> outputs;
   std::vector<StatePair> states;
   std::vector<Donation> donations;
-  // Somebody has said in what order nodes run: control edges are then kept of nodes, too, that die because
-  // what needs them alone is replaced.
+  // Some node order was requested. Control edges are then kept even of nodes that die because their only
+  // reader is replaced.
   bool ordered = false;
-  // Some node, added so, is bound by an annotation (BoundAlike).
+  // Some added node is bound by an annotation (BoundAlike).
   bool annotated = false;
-  // Also spent where the graph is only read: to look at a value can take as much work as to fold it.
+  // Also spent when the graph is only read, since looking at a value can take as much work as folding it.
   mutable FoldingBudget folding;
-  // All that was ever added: in nodes (a reduction, or a loop, is several by what passes have to do for it),
-  // and in bytes without those of constants.
+  // Everything ever added: in nodes (a reduction or a loop counts as several, by the work it makes for
+  // passes), and in bytes without those of constants.
   int64_t added_nodes = 0, added_bytes = 0;
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
@@ -301,59 +305,61 @@ class Graph {
   NodeId Add(Node node);
 
   bool IsConstant(NodeId id) const { return node(id).op == Op::kConstant; }
-  // The node a view shows (itself if it is no view) and the view (dense if it is none).
+  // The node that a view shows (itself if it is not a view), and the view (dense if it is none).
   NodeId BaseOf(NodeId id) const { return node(id).op == Op::kView ? node(id).inputs[0] : id; }
   View ViewOf(NodeId id) const;
 
-  // For every node, the live nodes that read it as data (with repetition removed), in id order.
+  // For every node, the live nodes that read it as data, each once, by id.
   Users AllUsers() const;
-  // Whether all live nodes that `n` names have their places before it.
+  // Whether all live nodes that `n` names come before it.
   bool ComesAfterAll(const Node& n) const;
   // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
   std::vector<NodeId> TopologicalOrder() const;
   bool Acyclic();
-  // In an acyclic graph: a number less than that of every node that comes after `id`. Good until an edge is
-  // added.
+  // In an acyclic graph: a number smaller than that of every node after `id`. Valid until an edge is added.
   int64_t RankOf(NodeId id);
-  // True if `to` is `from` or must run after it (data and control edges). Looks at what lies between the two.
+  // True if `to` is `from` or must run after it (data and control edges). Only looks at nodes between the
+  // two.
   bool Reaches(NodeId from, NodeId to);
-  // Whether Replace(from, to) keeps the control edges free of cycles, when `to` existed before and does not
-  // read `from`. A pass that finds it may not leaves both nodes. Of an ordered graph: also those of nodes
-  // that only `from` needs.
+  // Whether Replace(from, to) keeps the control edges acyclic, if `to` existed before and does not read
+  // `from`. If not, a pass must leave both nodes. In an ordered graph this includes the edges of nodes that
+  // only `from` needs.
   bool CanReplace(NodeId from, NodeId to);
-  // Whether Replace(from, to) keeps what annotations bind: what would be gone, and what is new behind `to`,
-  // is all bound alike. What becomes a constant may go: it runs nothing. CanReplace asks this as well.
+  // Whether Replace(from, to) respects annotations: the nodes that would disappear and the new ones behind
+  // `to` are all bound alike. Nodes that become constants may disappear, since they run nothing. CanReplace
+  // includes this check.
   bool KeepsAnnotations(NodeId from, NodeId to);
-  // Input `slot` of `id` is `to` from now on.
+  // Sets input `slot` of `id` to `to`.
   void SetInput(NodeId id, size_t slot, NodeId to);
   // A weak (or strong) control edge: `id` runs after `before`.
   void RunAfter(NodeId id, NodeId before, bool strong = false);
   void SetOutput(size_t output, NodeId node);
-  // Makes `id` the node of the graph input of that number; not undone by TakeBack.
+  // Makes `id` the node of graph input `number`; TakeBack does not undo this.
   void SetInputNode(size_t number, NodeId id);
-  // The live nodes that name `id` as an input or in a control edge, in id order; those that read it.
+  // The live nodes that name `id` as an input or in a control edge, by id; UsersOf: those that read it.
   std::vector<NodeId> Naming(NodeId id);
   std::vector<NodeId> UsersOf(NodeId id);
   bool IsOutput(NodeId id);
   // The outputs that are `id`, ascending.
   std::vector<size_t> OutputsAt(NodeId id);
-  // Changes on trial: after Try, Keep lets them stand and TakeBack undoes what was added, and what was
-  // changed by Replace, SetInput, RunAfter, SetOutput and RemoveUnused, with as much work as there was to do.
-  // Other changes to nodes that were there before are not undone.
+  // Trial changes: after Try, Keep accepts them, and TakeBack undoes added nodes and the changes made by
+  // Replace, SetInput, RunAfter, SetOutput and RemoveUnused, with work proportional to the changes. Other
+  // changes of existing nodes are not undone.
   void Try();
   void Keep();
   void TakeBack();
   // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
-  // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
-  // merges provenance. In an ordered graph `to` stands as well for what only `from` needed: it computes that
-  // in another way. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
-  // marked dead unless it is an input.
+  // node behind `to` if it is a view; past it if that is an input or constant, which run nothing), and merges
+  // provenance. In an ordered graph `to` also takes over the control edges of nodes that only `from` needed.
+  // Keeps the rule that a view's input is not a view (views over `from` are recomposed). `from` is marked
+  // dead unless it is an input.
   void Replace(NodeId from, NodeId to);
-  // The same without the provenance: for who merges that of many nodes at once.
+  // The same without provenance, for callers that merge the provenance of many nodes at once.
   void ReplaceUses(NodeId from, NodeId to);
-  // Marks every node dead that no output, strong edge, input or node with an effect needs. Returns how many.
+  // Marks every node dead that no output, strong edge, input or node with an effect needs. Returns their
+  // number.
   int RemoveDead();
-  // The same for some nodes, and what only they needed: as much work as there is to remove.
+  // The same for some nodes and what only they needed, with work proportional to what is removed.
   int RemoveUnused(std::vector<NodeId> nodes);
   // Drops dead nodes and renumbers in topological order.
   void Compact();
@@ -362,14 +368,14 @@ class Graph {
   void Changed() { pruned_ = compact_ = false; }
   void Index();
   void ForgetNames();
-  // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
+  // Lowers ranks until that of `id` is below `below`; false if that takes too many steps.
   bool LowerRank(NodeId id, int64_t below, int* tries);
   void Touch(NodeId id);  // before it changes
   void TouchOutput(size_t output);
   void Bury(Node* n, bool ordered);
-  // `from`, and what would die with it if `to` took its place.
+  // `from`, and the nodes that would die with it if `to` replaced it.
   std::vector<NodeId> NeededOnlyBy(NodeId from, NodeId to);
-  // The ends of control edges between `nodes` and others than those and `target`.
+  // The outer ends of control edges between `nodes` and others, except `target`.
   struct Order {
     std::vector<NodeId> before, after;
   };
@@ -381,10 +387,10 @@ class Graph {
                        const std::vector<NodeId>& bridge);
 
   Chunked<Node> nodes_;
-  // Nothing has changed since RemoveDead, or Compact, left it so.
+  // Nothing has changed since RemoveDead (Compact).
   bool pruned_ = false, compact_ = false;
-  // Who may name a node, and which outputs it may be; those that no longer do are still there. Of the first
-  // `indexed_` nodes and `indexed_outputs_` outputs. By node, the first of a list within `mentions_`.
+  // The nodes that may name a node, and the outputs that it may be; entries can be stale. For the first
+  // `indexed_` nodes and `indexed_outputs_` outputs. By node: the head of its list in `mentions_`.
   struct Mention {
     NodeId by;
     int next;  // -1: the last
@@ -396,38 +402,38 @@ class Graph {
   size_t indexed_outputs_ = 0;
   std::vector<int64_t> rank_;  // by indexed node, if `ranked_`
   bool ranked_ = false;
-  // On trial: nodes from `tried_from_` on are new; what others, and outputs, were.
+  // During a trial: nodes from `tried_from_` on are new; the saved fields hold the old state of others and of
+  // outputs.
   bool trying_ = false;
   NodeId tried_from_ = 0;
   std::unordered_map<NodeId, Node> saved_;
   std::vector<std::pair<size_t, NodeId>> saved_outputs_;
 };
 
-// Whether annotations bind both nodes in the same way: the same stream, region and graph, and, of `fuse:
+// Whether annotations bind both nodes in the same way: the same stream, region and graph and, with `fuse:
 // off`, the same ONNX node.
 bool BoundAlike(const Node& a, const Node& b);
 
 // Whether a node runs even if nothing reads it: calls with side effects, sends.
 bool HasEffect(const Node& node);
 
-// Whether it is a kIndexedWrite by which all updates combine into one f32, its only element: the greatest, or
-// the least, of those and what was there. Kernels can do that beside what they compute (kCombineMax,
-// kCombineMin of core/tape_ops.h).
+// Whether it is a kIndexedWrite that combines all updates into its only element, an f32, by maximum or
+// minimum. Kernels can do that as a side result (kCombineMax, kCombineMin of core/tape_ops.h).
 bool CombinesIntoOne(const Node& node);
 
-// Whether a kMatMul or kConv of 8-bit integers adds up its left side, or the windows of its input: it
-// multiplies by one number everywhere. A driver does that beside another product of that side, for less than
-// a product.
+// Whether a kMatMul or kConv of 8-bit integers only sums its lhs, or the windows of its input, because its
+// other input is a single number. A driver computes that beside another matmul of the same lhs, at less cost
+// than a matmul.
 bool AddsUpLeftSide(const Graph& graph, const Node& node);
 
 const char* Name(Op op);
-// One line a live node; deterministic. What --dump-after prints.
+// One line for each live node; deterministic. Printed by --dump-after.
 std::string Dump(const Graph& graph);
-// The internal rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if
-// they hold, else a sentence. Run after every pass in debug builds and tests.
+// Checks the rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if they
+// hold, otherwise a sentence. Run after every pass in debug builds and tests.
 std::string Validate(const Graph& graph);
 
-// Provenance that is put together: each source once, in the order of its first. Linear in what is added.
+// Collected provenance: each source once, in order of appearance. Linear in what is added.
 class SourceList {
  public:
   void Add(const std::vector<std::string>& sources);

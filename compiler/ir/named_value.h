@@ -1,4 +1,4 @@
-// NamedValue: a value of a model, and where it comes from.
+// NamedValue: a value of a model, and its origin.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace rondo {
 
 struct NamedValue {
   std::string value;
-  std::string node;  // that makes it: `Op "node"`
+  std::string node;  // the producing node: `Op "node"`
 };
 
 }  // namespace rondo

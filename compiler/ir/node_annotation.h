@@ -1,7 +1,7 @@
-// NodeAnnotation: what somebody says about nodes of a model, from outside of it.
+// NodeAnnotation: an annotation of a model's nodes, given from outside the model.
 //
-// A name is written as it is; `\` before a character takes away its meaning, which `*`, `:`, `=`, `,` and `\`
-// have. `*` stands for any characters, or none. `value:NAME` is the node whose output is called NAME.
+// A name is written literally. `\` quotes the next character, which is needed for `*`, `:`, `=`, `,` and `\`.
+// `*` stands for any number of characters. `value:NAME` is the node whose output is called NAME.
 #pragma once
 
 #include <cstdint>
@@ -14,52 +14,52 @@
 namespace rondo {
 
 struct NodeAnnotation {
-  std::string node;        // which nodes, as above
+  std::string node;        // the nodes, as above
   std::string key, value;  // "stream", "1"
 };
 
 inline constexpr uint32_t kMaxAnnotatedStreams = 64;  // of a program; the plan verifier's kMaxStreams
 
-// "NODE:KEY=VALUE". kInvalidArgument for another form. A colon or an equals sign of NODE needs no `\` unless
-// a key follows it: the last `:KEY=` of a known key ends NODE.
+// "NODE:KEY=VALUE". kInvalidArgument for another form. A colon or an equals sign in NODE needs `\` only if a
+// key follows it: the last `:KEY=` of a known key ends NODE.
 Result<NodeAnnotation> ParseNodeAnnotation(std::string_view text);
 // The same as text: "a:stream=1".
 std::string TextOf(const NodeAnnotation& annotation);
 
-// Whether `pattern` is of the node, or value, called `name`.
+// Whether `pattern` matches the node, or value, called `name`.
 bool AppliesTo(std::string_view pattern, std::string_view name);
-// Whether it is of the node called `name` in full with these outputs, whose names begin with `prefix`.
+// Whether it matches the node with the full name `name` and these outputs, whose names begin with `prefix`.
 bool AppliesTo(std::string_view pattern, std::string_view name, std::string_view prefix,
                const std::vector<std::string>& outputs);
-// Whether it names one node: it has no `*` that stands for others.
+// Whether it names a single node: it has no `*` as a wildcard.
 bool NamesOne(std::string_view pattern);
-// Whether every name that `narrow` is of, `wide` is of as well.
+// Whether every name that `narrow` matches is also matched by `wide`.
 bool Covers(std::string_view wide, std::string_view narrow);
-// `name` as a pattern that is of it alone.
+// A pattern that matches `name` alone.
 std::string Escaped(std::string_view name);
-// "a, b\,c" -> {"a", "b\,c"}: the names of a list, without the spaces around them.
+// "a, b\,c" -> {"a", "b\,c"}: the names in a list, without surrounding spaces.
 std::vector<std::string> NamesIn(std::string_view list);
 
-// Whether the annotation `key` says in what order nodes run, with names (commas between) as its value: the
-// node runs `after` those, or `needs` them: then they are kept as long as it is.
+// Whether the annotation `key` orders nodes, with a list of names as its value: the node runs `after` those,
+// or `needs` them, which also keeps them alive as long as it is.
 inline bool IsOrder(std::string_view key) { return key == "after" || key == "needs"; }
-// The keys that bind: where nodes that differ in one of them meet, no pass makes one node of both, and no
-// kernel computes both.
+// The keys that bind: no pass merges nodes that differ in one of them, and no kernel computes both.
 inline constexpr std::string_view kBindingKeys[] = {"fuse", "graph", "keep", "stream"};
-// Whether that is one of a user's: `keep: --sample`, which a pass says, is none.
+// Whether it is a user's: `keep: --sample`, set by a pass, does not bind.
 bool Binds(std::string_view key, std::string_view value);
-// On an IR node with `fuse: off`: the number of the ONNX node whose pieces, alone, its kernel may compute.
+// On an IR node with `fuse: off`: the number of the ONNX node whose pieces its kernel may compute, and no
+// others.
 inline constexpr char kOwnerKey[] = "owner";
-// On an IR node that computes one chunk of what a node of the model does (compiler/shard/cut_rows.h): which,
-// "1 of 4". No kernel computes several.
+// On an IR node that computes one chunk of a model's node (compiler/shard/cut_rows.h): which one, "1 of 4".
+// No kernel computes several.
 inline constexpr char kChunkKey[] = "chunk";
 // On a collective: why it is not cut into chunks.
 inline constexpr char kWholeKey[] = "whole";
 
-// Whether `text` is a number that the annotation `stream` takes.
+// Whether `text` is a valid value of the annotation `stream`.
 bool IsStreamNumber(std::string_view text);
-// "" if there is such an annotation and it takes the value; else what there is: "none of stream: 0 to 63,
-// ...".
+// "" if there is such an annotation and it takes the value; otherwise the valid ones: "none of stream: 0 to
+// 63, ...".
 std::string WhyNoAnnotation(std::string_view key, std::string_view value);
 
 }  // namespace rondo
