@@ -30,12 +30,11 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
-  bool collective = false;  // no part: a kCollective node of its own
-  bool call = false;        // no part: a kCall and its kCallResults
-  bool loop = false;        // no part: a kLoop and its kLoopResults
-  std::vector<NodeId>
-      anchors;                // matmuls with one lhs, convolutions with one input; otherwise at most one node
-  std::vector<NodeId> nodes;  // members, anchors included
+  bool collective = false;      // no part: a kCollective node of its own
+  bool call = false;            // no part: a kCall and its kCallResults
+  bool loop = false;            // no part: a kLoop and its kLoopResults
+  std::vector<NodeId> anchors;  // matmuls with one lhs, convolutions of one input; otherwise at most one node
+  std::vector<NodeId> nodes;    // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a matmul's lhs
   NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain
   std::vector<NodeId> beside;    // members of that shape that depend on it and are stored as well

@@ -1,7 +1,7 @@
-// Parts of packed matrices, and longer ones: what of the codes, scales and zero points belongs to them.
+// Cuts and extends packed matrices: codes, scales and zero points.
 //
-// Codes are never rounded again: every number of a part is that of the whole. Memory is shared with the whole
-// where a part lies in one piece of it; of synthetic ones that can be named as a part, nothing is made.
+// Codes are never rounded again: a part has exactly the numbers of the whole. A part shares memory with the
+// whole if it is contiguous; a synthetic part that can be described as one needs no memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace rondo::ir {
 
-// Indices along one dim: `count` runs of `length`, of which one begins `step` behind the other.
+// Indices along one dim: `count` runs of `length`, whose beginnings are `step` apart.
 struct IndexRuns {
   int64_t first = 0, length = 0, step = 0, count = 1;
 
@@ -19,16 +19,16 @@ struct IndexRuns {
   int64_t At(int64_t i) const { return first + i / length * step + i % length; }
 };
 
-// How many numbers along k share a scale in the columns `k` of the matrix: its block, or a part of one that
-// begins wherever a run does. 0: none, since scales are for 16 or more.
+// The number of columns in `k` that share a scale: the matrix's block, or a divisor of it that fits the
+// beginnings of all runs. 0: none, since a scale must cover at least 16.
 int64_t BlockOf(const PackedMatrix& matrix, const IndexRuns& k);
-// Whether rows `n` and columns `k` are a packed matrix: enough of them, with blocks of their own.
+// Whether rows `n` and columns `k` form a packed matrix: large enough, with whole blocks.
 bool CanCutPacked(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns& k);
-// They must be.
+// Requires CanCutPacked.
 std::shared_ptr<const PackedMatrix> CutPacked(const PackedMatrix& matrix, const IndexRuns& n,
                                               const IndexRuns& k);
 
-// The matrix with rows and columns of finite numbers behind its last ones, [n, k] in all.
+// The matrix extended to [n, k] by rows and columns of finite numbers.
 std::shared_ptr<const PackedMatrix> PadPacked(const PackedMatrix& matrix, int64_t n, int64_t k);
 
 }  // namespace rondo::ir

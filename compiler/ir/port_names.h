@@ -1,4 +1,4 @@
-// Names that inputs and outputs of models usually have.
+// Conventions for names of inputs and outputs.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 namespace rondo::ir {
 
-// The names that the output of state `input` usually has; some may be empty.
+// The usual names for the output of state `input`; some may be empty.
 std::vector<std::string> StateOutputNames(const std::string& input);
 
-// The number of the port of `ports` that is called `name`; -1 if none is.
+// The index of the port of `ports` called `name`; -1 if there is none.
 template <typename Ports>
 int FindPort(const Ports& ports, const std::string& name) {
   const auto found =
@@ -18,10 +18,11 @@ int FindPort(const Ports& ports, const std::string& name) {
   return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
 }
 
-// How many letters are put in, left out or exchanged between the two; of long ones, of their beginnings.
+// The number of letters inserted, omitted or exchanged between the two; for long names only their beginnings
+// count.
 size_t LettersApart(const std::string& a, const std::string& b);
 
-// Those of `names` that are most like `wanted`, in quotes with commas between; "none" if there are no names.
+// The `names` most similar to `wanted`, quoted and separated by commas; "none" if there are no names.
 std::string NearNames(std::vector<std::string> names, const std::string& wanted);
 
 }  // namespace rondo::ir

@@ -1,13 +1,13 @@
-// Rebase: an indexed access of a tensor that is a view becomes one of the storage that the view shows.
+// Rebase: redirects an indexed access of a view to the storage that the view shows.
 #pragma once
 
 #include "compiler/ir/graph.h"
 
 namespace rondo::ir {
 
-// `attrs` say where a kIndexedRead or kIndexedWrite goes in a dense tensor; that tensor lies in a storage as
-// `place` says. Afterwards they say where it goes in the storage. False, and nothing changes, if an index
-// would not move along one plain stride there.
+// `attrs` describe a kIndexedRead or kIndexedWrite of a dense tensor, which `place` maps into a storage.
+// Changes them to describe the access to the storage. False, and unchanged, if an index would not move by one
+// plain stride there.
 bool Rebase(const View& place, IndexedAttrs* attrs);
 
 }  // namespace rondo::ir

@@ -9,8 +9,8 @@
 
 namespace rondo::ir {
 
-// Calls f(first, last) for runs of items that together are [0, count), each of at least `least` items, from
-// as many threads as there are cores. f neither throws nor allocates; runs are independent of each other.
+// Calls f(first, last) for disjoint runs of items that cover [0, count), each of at least `least` items, from
+// up to as many threads as there are cores. f must neither throw nor allocate; runs are independent.
 template <typename F>
 void InShares(int64_t count, int64_t least, F f) {
   const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
@@ -21,7 +21,7 @@ void InShares(int64_t count, int64_t least, F f) {
   int64_t own = shares - 1;
   try {
     for (int64_t s = 0; s < own; ++s) helpers.emplace_back(share, s);
-  } catch (const std::system_error&) {  // no more threads: the rest is done here
+  } catch (const std::system_error&) {  // no more threads: the rest runs here
   }
   for (int64_t s = static_cast<int64_t>(helpers.size()); s <= own; ++s) share(s);
   for (std::thread& helper : helpers) helper.join();

@@ -1,12 +1,11 @@
-// Size: a whole number of shape arithmetic, known or not when a model is compiled.
+// Size: an integer of shape arithmetic, which may be unknown at compile time.
 //
-// A sum of products of named sizes, each with an integer factor: "2 * past + 8". A minimum, a maximum, a
-// quotient rounded down and a remainder are such sums of two kinds of atoms, min(a, 0) and floor(a / b):
-// max(a, b) is a - min(a - b, 0). So equal sizes have equal forms nearly always, and what follows from their
-// bounds is decided at once: min(total, 4096) is `total` where that is at most 4096. A name has bounds, and
-// an extent: the number that a plan makes room for. Of a size whose form nobody follows the extent alone is
-// known, as of all that is computed from it. Plain values; nothing here fails, and arithmetic stops at the
-// ends of int64.
+// A sum of products of named sizes, each with an integer factor: "2 * past + 8". Minimum, maximum, floor
+// division and remainder become such sums with two more kinds of atoms, min(a, 0) and floor(a / b): max(a, b)
+// is a - min(a - b, 0). So equal sizes nearly always have equal forms, and bounds decide many cases at once:
+// min(total, 4096) is `total` if that is at most 4096. A name has bounds, and an extent: the value that a
+// plan makes room for. For a size without a form, only the extent is known, and also for everything computed
+// from it. Plain values; nothing here fails, and arithmetic saturates at the limits of int64.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +20,20 @@ namespace rondo::ir {
 class Size {
  public:
   Size(int64_t value = 0);  // NOLINT: a number is a size
-  // One that a run decides. The same name stands for the same number.
+  // A size decided at run time. Equal names mean equal numbers.
   static Size Name(const std::string& name, int64_t least, int64_t most, int64_t extent);
   static Size Unknown(int64_t extent);
 
   std::optional<int64_t> value() const;  // the number, if it is known
   bool known() const { return value().has_value(); }
   bool unknown() const { return unknown_; }
-  bool is_sum() const;  // of products of names alone
-  // Bounds for any values of the names (none, of unknown ones), and the number where each name has its
+  bool is_sum() const;  // of products of names only
+  // Bounds over all values of the names (unlimited for unknown sizes), and the value if each name has its
   // extent.
   int64_t least() const;
   int64_t most() const;
   int64_t extent() const;
-  // The number for these values of the names.
+  // The value for these values of the names.
   int64_t Evaluate(const std::function<int64_t(const std::string&)>& value_of) const;
   std::vector<std::string> names() const;  // each once
   std::string Text() const;
@@ -44,13 +43,13 @@ class Size {
   friend Size operator*(const Size& a, const Size& b);
   friend Size Min(const Size& a, const Size& b);
   friend Size Max(const Size& a, const Size& b);
-  // Rounded down, and what is left: Unknown unless b is at least 1.
+  // Floor division and remainder; Unknown unless b is at least 1.
   friend Size FloorDiv(const Size& a, const Size& b);
   friend Size Mod(const Size& a, const Size& b);
-  // a / b as a sum of products, if it is one; none if b is 0.
+  // a / b as a sum of products, if that is exact; no value otherwise, or if b is 0.
   static std::optional<Size> Divide(const Size& a, const Size& b);
 
-  // Whether the forms are equal. An unknown size equals none.
+  // Whether the forms are equal. An unknown size equals nothing.
   friend bool operator==(const Size& a, const Size& b);
   friend bool operator<(const Size& a, const Size& b);  // some order, for maps
 
@@ -75,7 +74,7 @@ class Size {
   template <typename F>
   int64_t Sum(F value_of) const;
 
-  std::vector<Term> terms_;  // of an unknown size: its extent
+  std::vector<Term> terms_;  // for an unknown size: its extent
   bool unknown_ = false;
 };
 

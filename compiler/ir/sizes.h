@@ -1,13 +1,13 @@
-// Sizes: the dims of a graph's tensors, and its small whole numbers, as sizes that need not be known
-// (size.h).
+// Sizes: the dims of a graph's tensors, and small integer tensors, as sizes that may be unknown (size.h).
 //
-// A node's shape holds extents: what there is room for. Of nodes that depend on a named size, this table says
-// how long each dim is in a run; the elements behind are of no position. A Builder that follows such sizes
-// (Builder::Follow) fills it as it makes nodes, for operations that keep dims apart; what else comes of a dim
-// that is not known has Unknown ones. The table borrows its graph, whose nodes keep their numbers meanwhile.
+// A node's shape holds extents, that is upper bounds. For nodes that depend on a named size, this table has
+// the actual dims at run time; elements beyond them are unused. A Builder that follows the sizes
+// (Builder::Follow) fills the table as it creates nodes, for operations that keep dims separate; other
+// results of an unknown dim have Unknown dims. The table borrows its graph, whose nodes must keep their ids
+// meanwhile.
 //
-// Where sizes are `exact`, all runs have the extents, and it is only asked what would be other numbers: a
-// shape that a model asks for gives numbers that follow from the names, while dims are as good as known.
+// If sizes are `exact`, all runs have the extents. Then only numbers that the model computes from a shape
+// differ: they follow the names, while dims count as known.
 #pragma once
 
 #include <map>
@@ -25,25 +25,25 @@ class Sizes {
  public:
   explicit Sizes(const Graph* graph, bool exact = false) : graph_(graph), exact_(exact) {}
   bool exact() const { return exact_; }
-  // What the nodes of numbers (Builder::Number) come from, as provenance: the option that names the sizes.
+  // Provenance of the nodes that Builder::Number makes: the option that names the sizes.
   std::string cause = "--cache-length";
 
-  // A dim of a node, and all of them. One that a view repeats is as long as its extent.
+  // One dim of a node, and all of them. A dim that a view repeats has its extent.
   Size Of(NodeId id, int d) const;
   Dims Of(NodeId id) const;
   bool AreKnown(NodeId id) const;
   bool Are(NodeId id, const Dims& dims) const;
   void Set(NodeId id, const Dims& dims);
-  void Lose(NodeId id);  // nobody follows its dims
+  void Lose(NodeId id);  // its dims are unknown from now on
 
-  // The elements of a node, if they are few and whole: those of shape arithmetic. Unknown ones among them.
+  // The elements of a small integer node, as in shape arithmetic; some may be unknown.
   std::optional<Dims> Numbers(NodeId id);
 
-  // The node, i64 [], that a named size is in a run; kNoNode if it has none.
+  // The node, i64 [], with the value of a named size at run time; kNoNode if there is none.
   NodeId NodeOf(const Size& size) const;
   void SetNode(const Size& size, NodeId node);
 
-  // What follows for a node that a Builder is about to add, or has made of `x` by moving its elements.
+  // The dims of a node that a Builder is about to add, or has made by moving the elements of `x`.
   Dims After(const Node& node) const;
   Dims Merged(const std::vector<NodeId>& xs, const Shape& shape) const;  // of operands that broadcast
   void Transposed(NodeId id, NodeId x, const std::vector<int>& perm);
@@ -52,7 +52,7 @@ class Sizes {
   void Reshaped(NodeId id, NodeId x);
 
  private:
-  // nullopt: repeated, as often as whoever reads it wants.
+  // nullopt: repeated, as often as the reader needs.
   using Row = std::vector<std::optional<Size>>;
   Row RowOf(NodeId id) const;
   template <typename A>
@@ -62,7 +62,7 @@ class Sizes {
 
   const Graph* graph_;
   const bool exact_;
-  std::unordered_map<NodeId, Row> rows_;  // of nodes with a dim that is not just its extent
+  std::unordered_map<NodeId, Row> rows_;  // for nodes with a dim other than its extent
   std::unordered_map<NodeId, std::optional<Dims>> numbers_;
   std::map<Size, NodeId> nodes_;
 };

@@ -1,29 +1,28 @@
-// TargetTraits: what the passes and fusion may know of the machines that a plan is for.
+// TargetTraits: the properties of targets that passes and fusion may use.
 //
-// A plain value. One graph serves all targets of a plan, so the traits are those of the target that decides
-// (`Targets::traits`, compiler/targets.h), and a GPU's feature counts only where every GPU named has it.
+// A plain value. One graph serves all targets of a plan, so these are the traits of the deciding target
+// (`Targets::traits`, compiler/targets.h), and a GPU's feature counts only if every GPU named has it.
 #pragma once
 
 namespace rondo {
 
 struct TargetTraits {
-  // Neighbouring threads want neighbouring memory. Each may compute a scalar again for itself; one thread
-  // that works alone, in order, is slow.
+  // Neighbouring threads should access neighbouring memory. Recomputing a scalar in each thread is cheap;
+  // sequential work on one thread is slow.
   bool many_threads = false;
-  // Tensor cores read 16-bit and 8-bit pictures with their channels last, and B of 8 bits in lines along K.
+  // Tensor cores read 16-bit and 8-bit images with channels last, and an 8-bit B in lines along K.
   bool tensor_cores = false;
-  // Updates that keep a maximum or minimum may meet in one place.
+  // Updates by maximum or minimum may collide in one place.
   bool atomics = false;
-  // A kernel may store its result in a second form for other readers.
+  // A kernel may also store its result in a second form for other readers.
   bool stores_beside = false;
-  // Bytes are widened as they are read for less than floats cost in memory.
+  // Widening bytes while reading is cheaper than the memory traffic of floats.
   bool widens_as_it_reads = false;
-  // Convolutions bring what they read into their own order, and want weights with output channels last.
+  // Convolutions reorder their inputs themselves, and want weights with output channels last.
   bool convolutions_reorder = false;
-  // Kernels keep sums of bytes as 32-bit integers, correct them for zero points, and write what they become
-  // to where it belongs.
+  // Kernels keep byte sums as 32-bit integers, correct them for zero points, and write final results.
   bool integer_epilogues = false;
-  // Packed weights are read by matmuls of every type and number of rows.
+  // Matmuls of every type and number of rows read packed weights.
   bool packed_everywhere = false;
   bool wgmma = false;     // matmuls of any number of rows read packed weights
   bool clusters = false;  // blocks of a cluster can share a row

@@ -1,4 +1,4 @@
-// Text by printf's formats, as Dump and Validate put it together. Internal to compiler/ir.
+// printf-style text for Dump and Validate. Internal to compiler/ir.
 #pragma once
 
 #include <string>

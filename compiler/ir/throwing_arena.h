@@ -1,5 +1,5 @@
-// NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the
-// compiler where memory runs out (core's own give null, which the runtime asks about).
+// NewArena: an arena for the compiler, which throws std::bad_alloc when memory runs out, like everything else
+// in the compiler. (core's own arenas return null, which the runtime checks.)
 #pragma once
 
 #include <memory>

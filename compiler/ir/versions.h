@@ -1,6 +1,5 @@
-// Versions of one storage: a graph input and the chain of writes (kIndexedWrites that replace some of its
-// elements, calls of custom ops that change it) one after the other, in its own memory. Functions of graphs
-// and views; no state.
+// Versions of one storage: a graph input and the chain of writes to its memory (kIndexedWrites that replace
+// some elements, calls of custom ops that change it). Functions of graphs and views; no state.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +11,26 @@
 
 namespace rondo::ir {
 
-// How a version came from the one before it.
+// How a version was made from the one before it.
 struct VersionStep {
-  NodeId runs = kNoNode;  // the node that writes: the version itself, or the kCall that it is a result of
+  NodeId runs = kNoNode;  // the node that writes: the version itself, or the kCall whose result it is
   size_t slot = 0;        // its input that is the version before
 };
-// `runs` is kNoNode if `id` is no version of anything.
+// `runs` is kNoNode if `id` is not a version.
 VersionStep VersionStepOf(const Graph& graph, NodeId id);
 
-// A set of elements of one storage: those that a view shows, or that a write may touch whatever its indices.
+// A set of elements of one storage: those that a view shows, or those that a write may touch, whatever its
+// indices.
 class Region {
  public:
-  explicit Region(View view) : view_(std::move(view)) {}  // a view without steps stands for all elements
+  explicit Region(View view) : view_(std::move(view)) {}  // a view without steps means all elements
   static Region OfWrite(const IndexedAttrs& attrs);
-  // What the write that made `version` touches: all elements, where it is a call.
+  // The elements that the write of `version` touches; all if it is a call.
   static Region OfVersion(const Graph& graph, NodeId version);
 
-  // Exact for storage below 2^26 elements; true where it cannot tell.
+  // Exact for storage below 2^26 elements; otherwise may be true by caution.
   bool Meets(const Region& other) const;
-  // By the first and last elements alone.
+  // Decided by the first and last elements alone.
   bool MayMeet(const Region& other) const;
 
  private:
@@ -38,13 +38,13 @@ class Region {
   View view_;
 };
 
-// Makes everyone who reads an older version run before the writes that replace what it reads, by weak edges.
-// versions[0] is the input, versions[i + 1] the version that comes from versions[i]. What a write
-// itself reads of older versions as updates or indices counts from the write before it on: its own kernel
-// must keep reading and writing apart. Returns "", or who would read too late; the graph is then as it was.
+// Orders all readers of an older version before the writes that replace what they read, by weak edges.
+// versions[0] is the input, and versions[i + 1] is made from versions[i]. A write's own reads of older
+// versions, as updates or indices, count from the write before it on: its kernel must itself separate reading
+// from writing. Returns "", or the reader that would be too late; the graph is then unchanged.
 std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions);
 
-// The same for the versions of every state of the graph that is written in place.
+// The same for the versions of every state that is written in place.
 std::string OrderStates(Graph* graph);
 
 }  // namespace rondo::ir

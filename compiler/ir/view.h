@@ -1,4 +1,4 @@
-// View: how the elements of a logical tensor lie in another tensor's dense row-major storage.
+// View: maps the elements of a logical tensor to another tensor's dense row-major storage.
 //
 // Reshape, transpose, slice, broadcast, flip and every composition of them are Views: index maps, never
 // copies. A View is a chain of steps. A step maps an index of its `shape` to an element number
@@ -56,8 +56,8 @@ View Expand(const View& view, const Shape& shape);
 // `outer` shows the dense tensor that `inner` describes: the result shows inner's storage.
 View Compose(const View& inner, const View& outer);
 
-// Where a dense tensor of shape `base` lies, if what `view` shows of it lies as `place` says. None unless
-// `view` shows all of the tensor, each element once, by plain strides.
+// The place of a dense tensor of shape `base`, if `view`'s elements of it lie at `place`. No value unless
+// `view` shows every element of the tensor exactly once, by plain strides.
 std::optional<View> PlaceBehind(const View& view, const Shape& base, const View& place);
 
 // The element of the storage that an index of the view shows.
@@ -81,20 +81,20 @@ struct AffineMap {
   std::vector<int64_t> strides;  // one a loop, flattened order
 };
 
-// Splits loops of `nest` (whose dims are those of view.shape()) further, as far as `view` needs to become
-// affine. False if no splitting can (the view must then be copied to dense storage first).
+// Splits loops of `nest` (whose dims are those of view.shape()) as far as `view` needs to become affine.
+// False if no split can do it (the view must then be copied to dense storage first).
 bool RefineLoops(const View& view, LoopNest* nest);
-// The strides of `view` over the loops of `nest`; none if the nest is not refined enough for it.
+// The strides of `view` over the loops of `nest`; no value if the nest is not split enough.
 std::optional<AffineMap> MapOver(const View& view, const LoopNest& nest);
 
 // --------------------------------------------------------------- the arithmetic under all of the above
 
-// A dim of an index space: its extent, and what one step along it adds to an element number of the storage.
+// A dim of an index space: its extent, and how far one step moves in the storage, in elements.
 struct IndexDim {
   int64_t extent = 1;
   int64_t stride = 0;
 };
-// The dims of a step, those of extent 1 dropped and those joined that one linear index can walk.
+// The dims of a step, without those of extent 1, and joined where one linear index can walk them.
 std::vector<IndexDim> JoinedDims(const ViewStep& step);
 
 // Loops with `extents` move by `strides` from element `offset` on through the dense row-major index space of
@@ -104,7 +104,7 @@ bool Decompose(std::span<const IndexDim> dims, int64_t offset, std::span<const i
                std::span<const int64_t> strides, std::vector<int64_t>* base,
                std::vector<std::vector<int64_t>>* coefficients);
 // The inner factor by which a loop of `extent` and `stride` must be split so that neither part carries out of
-// a dim of `dims`; 0 if it need not, or cannot, be.
+// a dim of `dims`; 0 if no split is needed, or none is possible.
 int64_t SplitOf(std::span<const IndexDim> dims, int64_t extent, int64_t stride);
 
 // "offset 5 shape [2, 3] strides [3, 1] | ..." for dumps.

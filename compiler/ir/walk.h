@@ -8,7 +8,7 @@
 
 namespace rondo::ir {
 
-// The storage elements that a chained view shows, in order, when no refinement makes it affine.
+// The storage elements that a chained view shows, in order, if no split makes it affine.
 std::vector<int64_t> ResolveAll(const View& view);
 
 // Calls f(i, element) for every index of the view in row-major order: i counts from 0, `element` is the

@@ -1,4 +1,4 @@
-// HeaviestAntichain: of things of which some come before others, the most that can be there at once.
+// HeaviestAntichain: the largest weight that can be present at once in a partial order.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace rondo {
 
-// The largest sum of weights of things none of which comes before another. `after[a]` has all that come after
-// thing `a`; if b does and c comes after b, c does too. By R. P. Dilworth's theorem, with weights: what is
-// left of all weight when as much as possible has been passed on from things to what comes after them, which
-// a maximum flow finds (E. A. Dinic, 1970). Empty if that takes more than `work` looks at pairs.
+// The largest sum of weights of elements none of which comes before another. `after[a]` lists everything
+// after element `a`, and must be transitive. By the weighted form of R. P. Dilworth's theorem this is the
+// total weight minus the most that can be passed on from elements to later ones, which a maximum flow finds
+// (E. A. Dinic, 1970). No value if that takes more than `work` looks at pairs.
 std::optional<int64_t> HeaviestAntichain(const std::vector<int64_t>& weights,
                                          const std::vector<std::vector<int>>& after, int64_t work);
 

@@ -1,5 +1,5 @@
-// FreeList: memory given out and taken back in the order of time. Internal to compiler/memory; packing.h is
-// the interface.
+// FreeList: allocates and frees memory in the order of time. Internal to compiler/memory; packing.h is the
+// interface.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rondo::packing {
 
-// Free stretches below an end that moves up as needed, by offset. Each item takes the one that it fills best.
+// Free ranges, by offset, below an end that grows as needed. Allocates by best fit.
 class FreeList {
  public:
   int64_t Take(int64_t size) {
@@ -21,7 +21,7 @@ class FreeList {
       left = fit->first - size;
       Erase(at, fit->first);
     } else {
-      // The last stretch grows, where it touches the end.
+      // The last range grows if it touches the end.
       const auto last = by_offset_.empty() ? by_offset_.end() : std::prev(by_offset_.end());
       const bool grows = last != by_offset_.end() && last->first + last->second == end_;
       at = grows ? last->first : end_;

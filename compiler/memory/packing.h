@@ -1,13 +1,13 @@
-// Packing: offsets for buffers with known lifetimes, so that no two that live at once overlap and the
-// highest byte used is as low as can be found. The planner of memory without anything of compilers in it:
-// a problem is data, and so is its solution.
+// Packing: offsets for buffers with known lifetimes, so that no two buffers that live at once overlap and the
+// highest byte used is as low as possible. A memory planner that knows nothing about compilers: problem and
+// solution are data.
 //
-// The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). Three methods
-// take turns until one meets the goal: first fit over several orders; an exact search under the goal
-// (packing_search.h); and an iterated search over orders, in which whatever stands on top of the highest
-// pile, or holds it up, is placed earlier. Where conflicts are given, which partial orders of time have,
+// The problem and its file format are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). Three methods
+// run in turns until one meets the goal: first fit over several orders; an exact search below the goal
+// (packing_search.h); and an iterated search over orders, which moves the buffers on top of the highest pile,
+// or those that hold it up, to earlier places. With explicit conflicts, as partial orders of time have them,
 // there is no exact search, and the lower bound is that of the lifetimes. Deterministic: effort is counted in
-// work, never in time, unless the caller's `stop` looks at a clock.
+// work, never in time, unless the caller's `stop` reads a clock.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ namespace rondo {
 
 struct PackingBuffer {
   std::string id;     // for people; any text
-  int64_t lower = 0;  // first time at which it lives
-  int64_t upper = 0;  // first time at which it lives no more; lower >= upper: it never lives
+  int64_t lower = 0;  // first time at which it is live
+  int64_t upper = 0;  // first time at which it is not live any more; lower >= upper: never live
   int64_t size = 0;   // bytes
 };
 
 struct PackingProblem {
   std::vector<PackingBuffer> buffers;
   int64_t alignment = 1;  // of every offset; sizes are rounded up to it
-  // Where lifetimes do not say all: one list a buffer of those that it must not overlap, each pair in both
-  // lists, and every pair that lives at one time among them. Empty: those that live at one time, no others.
+  // If lifetimes are not enough: for each buffer the list of those that it must not overlap, with each pair
+  // in both lists, including all pairs that live at one time. Empty: exactly those that live at one time.
   std::vector<std::vector<int>> conflicts = {};
 };
 
@@ -41,17 +41,17 @@ struct PackingSolution {
   int64_t lower_bound = 0;       // no solution can be lower
   int rounds = 0;                // orders tried
   int64_t nodes = 0;             // decisions tried by the exact search
-  // The exact search saw that no packing is within the larger of the capacity and the lower bound.
+  // The exact search has shown that no packing fits within the larger of the capacity and the lower bound.
   bool exhausted = false;
 };
 
 struct PackingOptions {
-  // Heights up to this are as good as any: the search ends there. It always ends at the lower bound.
+  // Heights up to this are good enough: the search ends there. It always ends at the lower bound.
   int64_t capacity = 0;
   int rounds = 2000;             // orders tried at most
-  int64_t work = 2'000'000'000;  // looks at single buffers in the exact search at most: about 10 s
+  int64_t work = 2'000'000'000;  // limit of the exact search, in looks at single buffers: about 10 s
   uint64_t seed = 1;
-  // Asked often, if there: true ends the search with the best so far.
+  // Called often, if set: true ends the search with the best solution so far.
   std::function<bool()> stop;
 };
 
@@ -60,11 +60,11 @@ int64_t PackingLowerBound(const PackingProblem& problem);
 
 PackingSolution Pack(const PackingProblem& problem, const PackingOptions& options = {});
 
-// Why `solution` is no solution of `problem` (two buffers overlap, an offset is negative or not aligned,
-// something reaches above the height), naming the buffers; empty if it is one.
+// Why `solution` is not a solution of `problem` (two buffers overlap, an offset is negative or not aligned, a
+// buffer exceeds the height), naming the buffers; empty if it is one.
 std::string CheckPacking(const PackingProblem& problem, const PackingSolution& solution);
 
-// Reads lines `id,lower,upper,size` under a header that names the columns, in any order. kCorrupt names the
+// Reads lines `id,lower,upper,size` after a header that names the columns, in any order. kCorrupt names the
 // line.
 Result<PackingProblem> ParsePackingCsv(std::string_view text);
 // The same with a column `offset`.

@@ -1,4 +1,4 @@
-// PlanMemory: the place of every value in the arena.
+// PlanMemory: places every value in the arena.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct MemoryPlan {
   std::string text;              // one sentence for reports
 };
 
-// Plans the ops of `program` in the order in which they stand. Inputs that nothing reads still get memory of
-// their own at step 0, since a caller may write them. Takes a few seconds at 3000 values whose lower bound
-// cannot be met, else milliseconds.
+// Plans the ops of `program` in list order. Inputs that nothing reads still get memory of their own at step
+// 0, since a caller may write them. Takes a few seconds for 3000 values whose lower bound cannot be met,
+// otherwise milliseconds.
 MemoryPlan PlanMemory(const LoweredProgram& program);
 
 }  // namespace rondo

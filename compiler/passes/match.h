@@ -1,7 +1,7 @@
-// What the passes ask of a graph: small questions about nodes, answered through views.
+// Matching helpers for passes: small questions about nodes, answered through views.
 //
-// All functions are pure and read the graph only. "Uniform" values are read from constants with bytes;
-// nothing is ever concluded from synthetic ones.
+// All functions are pure and only read the graph. "Uniform" values are read from constants with bytes;
+// synthetic constants never influence the result.
 #pragma once
 
 #include <optional>
@@ -16,48 +16,49 @@ namespace rondo::passes {
 
 using ir::Builder;
 
-// The node if it is a pointwise node of this op, else null. `id` itself must be the node, not a view of it.
+// The node if it is a pointwise node of this op, otherwise null. `id` must be the node itself, not a view of
+// it.
 const ir::Node* AsPointwise(const ir::Graph& graph, ir::NodeId id, TapeOp op);
 
-// The one value that every element of `id` (a constant or a view of one) has.
+// The single value of all elements of `id` (a constant or a view of one).
 std::optional<double> UniformValue(const ir::Graph& graph, ir::NodeId id);
 
-// If `node` is commutative `op` of something and a uniform constant: the something and the constant.
+// For a commutative `op` of a node and a uniform constant: both.
 struct ScalarUse {
   ir::NodeId x = ir::kNoNode;
   double value = 0;
 };
 std::optional<ScalarUse> WithScalar(const ir::Graph& graph, ir::NodeId id, TapeOp op);
 
-// True if a view node shows its base's elements in order (a reshape); true for nodes that are no views.
+// True if a view node shows its base's elements in order (a reshape); also for nodes that are not views.
 bool IsReshape(const ir::Graph& graph, ir::NodeId id);
 
-// Whether the node is a cast between float types, neither of them FP8: that rounds no more than arithmetic.
+// Whether the node casts between float types other than FP8, and so rounds no more than arithmetic does.
 bool IsCastOfFloats(const ir::Graph& graph, ir::NodeId id);
 
-// Skips reshapes and such casts: the node below them.
+// The node below reshapes and such casts.
 ir::NodeId SkipCasts(const ir::Graph& graph, ir::NodeId id);
 
-// Input `i` of the node that `id` shows, shown as `id` shows the node.
+// Input `i` of the node that `id` shows, seen through the view of `id`.
 ir::NodeId ShownInput(ir::Builder& b, ir::NodeId id, size_t i);
 
-// `id` without the axes along which nothing changes; kNoNode of that.
+// `id` without its repeated axes; kNoNode stays kNoNode.
 ir::NodeId ShownOnce(ir::Builder& b, ir::NodeId id);
 
-// The view with the dims along which nothing changes shown once: what is computed from it broadcasts again.
+// The view with repeated dims reduced to 1, so that results computed from it broadcast again.
 ir::View ShownOnce(ir::View view);
 
-// How many elements in a row along dimension `along` of the view are one and the same element: all, or a
-// block of them; 0 if the view does not say.
+// How many consecutive elements along dimension `along` of the view are the same element: all, or a block; 0
+// if the view does not show it.
 int64_t BlockAlong(const ir::View& view, int along);
 
-// Two element numbers of the view never meet.
+// Whether all indices of the view show different elements.
 bool IsInjective(const ir::View& view);
 
-// Removes dead nodes and brings the rest into order: how every pass ends.
+// Removes dead nodes and sorts the rest; every pass ends with it.
 void Tidy(ir::Graph* graph);
 
-// A Builder that gives what it makes the provenance and annotations of `like`.
+// A Builder whose nodes get the provenance and annotations of `like`.
 ir::Builder BuilderLike(ir::Graph* graph, ir::NodeId like);
 
 // "3 things" or "1 thing".

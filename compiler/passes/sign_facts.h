@@ -1,11 +1,11 @@
-// What a graph says of the signs of its floats.
+// Facts about the signs of a graph's floats.
 #pragma once
 
 #include "compiler/ir/graph.h"
 
 namespace rondo::passes {
 
-// Whether every element of `id` is +0, above it, or NaN, whatever the inputs are: never -0, never below it.
+// Whether every element of `id` is +0, positive or NaN, for all inputs: never -0, never negative.
 bool IsNeverNegative(const ir::Graph& graph, ir::NodeId id);
 
 // Whether no element of `id` can be -0.

@@ -1,4 +1,4 @@
-// Pictures that a run quantises, padded with a zero point that it finds.
+// Pads images that are quantised at run time, with a zero point computed at run time.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace rondo::passes {
 
-// `numbers` with `zero` (one number) around them, elements before and after along each axis: made of the
-// picture that they were quantised from with 0 around it, which any scale makes the zero point, so that who
-// quantises pads as well. kNoNode if they are not seen to be quantised so.
+// `numbers` padded with `zero` (a single number), by `before` and `after` elements along each axis. Pads the
+// original image with 0 instead, which any scale quantises to the zero point, so that the quantising kernel
+// also pads. kNoNode if `numbers` is not recognised as quantised.
 ir::NodeId QuantisedPadded(ir::Builder& b, ir::NodeId numbers, ir::NodeId zero,
                            const std::vector<int64_t>& before, const std::vector<int64_t>& after);
 

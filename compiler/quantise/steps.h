@@ -1,5 +1,5 @@
-// The steps of the passes of quantise.h, a file each. Each returns how many places it changed; whoever calls
-// it tidies the graph. Internal to compiler/quantise.
+// The steps of the passes of quantise.h, one file each. Each returns the number of places it changed; the
+// caller tidies the graph. Internal to compiler/quantise.
 #pragma once
 
 #include <optional>
@@ -11,44 +11,45 @@ namespace rondo::passes {
 
 // ------------------------------------------------------------------------------- LowerQuantised
 
-// Rows of a constant table that is widened and scaled (quantised embeddings) are read first, and the work is
-// done for them alone. Tables of at most `fold_bytes` that are read otherwise as well are left to be folded.
+// Constant tables that are dequantised as a whole (quantised embeddings) are gathered first, and only the
+// rows read are dequantised. Tables of at most `fold_bytes` with other readers are left to be folded.
 int64_t SinkDequantiseBelowGather(Graph* graph, int64_t fold_bytes);
-// Convolutions of few channels a group stay, but, unless target.integer_epilogues, those of one.
+// Skips convolutions of few channels a group; without target.integer_epilogues it still takes those with one.
 int64_t LowerToIntegers(Graph* graph, const TargetTraits& target);
 int64_t LowerToFp8(Graph* graph);
-// Weights of 8 bits that matmuls of floats alone read are packed; `bytes`: of those weights.
+// Packs 8-bit weights that only float matmuls read; `bytes`: their size.
 int64_t KeepWeightBytes(Graph* graph, int64_t* bytes);
 
 // ------------------------------------------------------------------------------- FuseQuantRange
 
-// A product of bytes with one row, quantised by its range, is sums that find the range.
+// A byte matmul with one row, quantised by its range, becomes sums that also find the range.
 int64_t SumSmallMatmuls(Graph* graph);
-// The range of a picture times a factor a channel comes from extremes of its channels.
+// The range of an image times a per-channel factor is computed from the extremes of its channels.
 int64_t FindScaledRanges(Graph* graph);
-// The kernel that computes a picture combines its extremes.
+// The kernel that computes an image also computes its extremes.
 int64_t FindRangesInProducers(Graph* graph);
-// What quantises a picture finds its range: at once if the picture is small, else in each row.
+// The kernel that quantises an image computes its range: at once if the image is small, otherwise in each
+// row.
 int64_t FindRangesInReaders(Graph* graph, bool clusters);
 
-// Lines of a picture that is another one times a factor a line: their extremes follow from that one's.
-// Rounding keeps order, so that of x times s, for one s, the greatest is the greatest of (greatest x) times s
-// and (least x) times s, whatever the sign of s: to the bit, as long as all numbers are finite.
+// Lines of an image that is another image times a factor for each line: their extremes follow from that
+// image's. Rounding is monotonic, so for x times s with one s, the maximum is the larger of (max x) times s
+// and (min x) times s, whatever the sign of s: bit-identical as long as all numbers are finite.
 struct ScaledLines {
   NodeId picture = kNoNode;  // x times s
-  std::vector<int> axes;     // of the picture, along which its lines are
+  std::vector<int> axes;     // of the image, along which its lines run
 };
-// If `id` is the extremes of lines as FindScaledRanges makes them: whose.
+// The image, if `id` is the extremes of lines as FindScaledRanges makes them.
 std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id);
 
-// The picture of which `id`, one number, is the greatest or the least of all elements, found in one step or
-// in several; kNoNode if it is no such number.
+// The image of which `id`, a single number, is the maximum or minimum over all elements, found in one step or
+// several; kNoNode for other nodes.
 NodeId ReducedPicture(const Graph& graph, NodeId id);
 
 // --------------------------------------------------------------------------------------- both
 
-// Replaces matmuls and convolutions by what `rewrite(id)` makes of them. Where it returns kNoNode, what it
-// added is taken back. Returns how many were replaced.
+// Replaces matmuls and convolutions by the results of `rewrite(id)`. If it returns kNoNode, the nodes it
+// added are dropped. Returns the number of replacements.
 template <typename Rewrite>
 int64_t ReplaceMatmuls(Graph* graph, Rewrite rewrite) {
   int64_t replaced = 0;

@@ -1,4 +1,4 @@
-// Unpack: the numbers of packed weights, worked out in every run. Internal to compiler/quantise.
+// Unpack: unpacks packed weights at run time. Internal to compiler/quantise.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace rondo::passes {
 
-// The matrix as [n, k] of `dtype`: views of its bytes, shifts and masks, so that fusion has it as it has all
+// The matrix as [n, k] of `dtype`: views of its bytes, shifts and masks, so that fusion treats it like all
 // other arithmetic.
 ir::NodeId Unpack(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype);
 
-// The numbers that a kIndexedRead of the matrix (as a tensor [n, k]) takes: those alone are unpacked. kNoNode
-// where it moves other than along rows and columns of it.
+// The numbers that a kIndexedRead of the matrix (as a tensor [n, k]) reads: only those are unpacked. kNoNode
+// if it moves other than along rows and columns.
 ir::NodeId UnpackRead(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype,
                       const ir::IndexedAttrs& read, const std::vector<ir::NodeId>& indices);
 

@@ -1,4 +1,4 @@
-// RoundWeights: a weight in f32, f16 or bf16 as numbers of fewer bits. Internal to compiler/quantise.
+// RoundWeights: rounds a weight in f32, f16 or bf16 to fewer bits. Internal to compiler/quantise.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ struct WeightBlocks {
   DType scale_type = DType::kBF16;
 };
 
-// Each number rounded to the nearest that its block's scale can say; the scale is such that the block's
-// greatest magnitude is the type's. `error`: root of the mean square of what was lost, of that of the weight.
-// Null if a number is not finite. Spread over the cores; the result does not depend on how many there are.
+// Each number becomes the nearest that its block's scale allows; the scale maps the block's largest magnitude
+// to the type's. `error`: the RMS of the differences divided by that of the weight. Null if a number is not
+// finite. Spread over the cores; the result does not depend on their number.
 std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& data, const WeightLayout& layout,
                                                      const WeightBlocks& blocks, double* error);
 
