@@ -1,4 +1,5 @@
-// Arrangement: an order of a program's ops in the making: where each op may go, and within how much memory.
+// Arrangement: a program's op order that passes change, with the limits of each move: where an op may go, and
+// within how much memory.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@
 
 namespace rondo {
 
-// Borrows program and model. Ops keep to their deps, collectives start in the order in which they stand in
-// the program, and no op leaves its segment.
+// Borrows program and model. Ops respect their deps, collectives start in the program's order, and no op
+// leaves its segment.
 class Arrangement {
  public:
-  // `segments`, by op: runs of ops of one number; no op leaves its run (a partition that must end, a loop).
-  // `limit`: live bytes that no move may exceed.
+  // `segments`, by op: runs of ops with equal numbers; no op leaves its run (a partition that must end, a
+  // loop). `limit`: live bytes that no move may exceed.
   Arrangement(const LoweredProgram& program, const MemoryModel& model, const std::vector<int>& segments,
               int64_t limit);
-  // The same, in another order that keeps to all of that but the limit.
+  // Continues with another order, which respects everything but the limit.
   void Take(const std::vector<int>& order);
 
   const LoweredProgram& program() const { return program_; }
@@ -31,15 +32,15 @@ class Arrangement {
   const std::vector<int>& After(int op) const { return after_[static_cast<size_t>(op)]; }
   int segment(int op) const { return segments_[static_cast<size_t>(op)]; }
 
-  // The positions that `op` may have while all others keep their order.
+  // The range of positions for `op` while all others keep their order.
   int Earliest(int op) const;
   int Latest(int op) const;
-  // The op that keeps it from an earlier or a later one; -1: the end of its segment.
+  // The op that prevents an earlier (later) position; -1: the end of its segment.
   int KeptFromEarlier(int op) const;
   int KeptFromLater(int op) const;
-  // To a position that it may have. False, and nothing is changed, if that takes more memory than the limit.
+  // Moves an op to a permitted position. False, and unchanged, if that would exceed the memory limit.
   bool Move(int op, int to);
-  // Takes a move back: to where it came from.
+  // Undoes a move: back to its old position.
   void MoveBack(int op, int to) { curve_.Move(position(op), to); }
   int64_t peak() const { return curve_.peak(); }
 

@@ -1,5 +1,5 @@
-// Dependences: which of a program's ops wait for which, both ways; the same backwards; and where every order
-// of the ops passes through one of them.
+// Dependences: the dependences between a program's ops in both directions, the same for reversed time, and
+// the ops through which every order passes.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rondo {
 
-// One list an op, without repeats. A plain value.
+// One list for each op, without repeats. A plain value.
 struct Dependences {
   std::vector<std::vector<int>> before, after;
 
@@ -17,17 +17,17 @@ struct Dependences {
 
   int count() const { return static_cast<int>(before.size()); }
 
-  // Of the same ops when time runs backwards, the last one being number 0.
+  // The dependences of the same ops in reversed time; the last op becomes number 0.
   Dependences Reversed() const;
-  // What an order of the reversed program is in the program itself.
+  // Converts an order of the reversed program into one of the program itself.
   static void TurnBack(std::vector<int>* order);
 
-  // Of the ops [first, end) among each other; op `first` is number 0. Ops must stand in a valid order.
+  // The dependences among the ops [first, end); op `first` becomes number 0. Ops must be in a valid order.
   Dependences Part(int first, int end) const;
 
-  // Where the parts begin that follow one another in every order, with the number of ops behind them: 0, then
-  // each op that every op before it must precede and every op after it must follow. Ops must stand in a valid
-  // order; that op has the same place in all of them, so that each part can be ordered by itself.
+  // The beginnings of parts that follow one another in every order, then the number of ops: 0, and each op
+  // that comes after all ops before it and before all ops behind it in every order. Ops must be in a valid
+  // order. Such an op has the same position in all of them, so each part can be ordered by itself.
   std::vector<int> Seams() const;
 };
 

@@ -1,4 +1,5 @@
-// ExpandLoops: the rounds of loops become ops, of which one or two stand for all but the first and last.
+// ExpandLoops: replaces loops by the ops of their rounds; one or two copies repeat and stand for all but the
+// first and last rounds.
 #pragma once
 
 #include <string>
@@ -7,12 +8,14 @@
 
 namespace rondo {
 
-// Replaces every kLoop op by those of its body: once for rounds that stand alone, else as ops that repeat
-// (LoweredOp::loop), with bindings that move by a row from round to round. A value that the rounds hand on is
-//   a row of what the loop shows of all rounds: then the first round, which reads another place, stands
-//   alone; or changed in place; or in two places by turns: then two rounds repeat, and a last one may be left
-//   over.
-// Returns what it did, for reports.
+// Replaces every kLoop op by the ops of its body: once for rounds that stand alone, otherwise as ops that
+// repeat (LoweredOp::loop), with bindings that move by a row from round to round. A value passed between
+// rounds is one of these:
+// - a row of the loop's result over all rounds: then the first round, which reads another place, stands
+//   alone;
+// - updated in place;
+// - in two places alternately: then two rounds repeat, and a last one may be left over.
+// Returns a text for reports.
 std::string ExpandLoops(LoweredProgram* program);
 
 }  // namespace rondo

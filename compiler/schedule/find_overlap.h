@@ -12,8 +12,8 @@
 namespace rondo {
 
 struct FoundOverlap {
-  std::vector<int> order;  // of the program's ops; as given where none is better
-  double end = 0;          // of the run, as Simulate has it
+  std::vector<int> order;  // of the program's ops; the given order if none is better
+  double end = 0;          // of the run, as simulated
   int64_t arena_before = 0, arena_after = 0, arena_limit = 0;  // bytes, as planned
 };
 
@@ -22,13 +22,13 @@ class OverlapFinder {
  public:
   OverlapFinder(const LoweredProgram& program, const OverlapOptions& options, Estimates estimates);
 
-  // The program as it is; its arena may grow by `ahead` bytes beside the budget, which is of `uncut_arena`
-  // bytes if those are more.
+  // The program as it is. Its arena may grow by `ahead` bytes in addition to the budget, which is a fraction
+  // of `uncut_arena` if that is larger.
   FoundOverlap Given(int64_t ahead, int64_t uncut_arena) const;
-  // The order that ends first of those whose arenas are at most `options.budget` larger than that of the
-  // order given: `found`, as Given has it, or better.
+  // The order that ends first, among those whose arenas are at most `options.budget` larger than the given
+  // order's: `found` (from Given), or a better one.
   FoundOverlap Find(FoundOverlap found);
-  // Why what is exposed of collective `c` in `order` is not hidden; `arena_limit` is as in FoundOverlap.
+  // Why the exposed part of collective `c` in `order` is not hidden; `arena_limit` is as in FoundOverlap.
   std::string LimitOf(const std::vector<int>& order, int c, int64_t arena_limit);
 
  private:

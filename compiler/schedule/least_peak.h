@@ -1,4 +1,4 @@
-// LeastPeak: a number of bytes that no order of a program's ops gets below.
+// LeastPeak: a lower bound for the peak of live bytes over all orders of a program's ops.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace rondo {
 
-// The most that has to live at one op, whatever the order: what it touches, less what it may write in place,
-// and what some op before it in all orders has begun and some op after it in all orders still needs; or the
-// least that lives while the first op runs, or the last. Takes time and memory by the square of the ops, over
-// 64; of more than 16,384 ops only what each touches counts.
+// The most that must be alive at one op in any order: what it touches, less what it may write in place, plus
+// what an op before it in all orders has begun and an op after it in all orders still needs; or the least
+// that is alive during the first op, or the last. Time and memory are quadratic in the ops, divided by 64;
+// with more than 16,384 ops only what each touches counts.
 int64_t LeastPeak(const MemoryModel& model, const Dependences& deps);
 
 }  // namespace rondo

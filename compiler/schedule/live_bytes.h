@@ -1,8 +1,8 @@
-// LiveBytes: the live bytes of a program's arena while its ops are run one by one, in whatever order.
-// The one model of memory that all scheduling methods compare orders with.
+// LiveBytes: the live bytes of a program's arena while its ops run one by one in any order. All scheduling
+// methods compare orders with this memory model.
 //
-// What lives after a set of ops does not depend on their order, and what an op adds to it only falls with
-// what ran before: the searches for orders build on both.
+// Live bytes after a set of ops do not depend on their order, and the bytes that an op adds can only shrink
+// with what ran before: the searches rely on both.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace rondo {
 
-// What stays the same whatever the order: who touches what, and how large it is. A plain value; LiveBytes
-// borrows it.
+// The part that does not depend on the order: which ops touch which values, and their sizes. A plain value;
+// LiveBytes borrows it.
 struct MemoryModel {
   struct Touch {
     int value;
@@ -25,32 +25,32 @@ struct MemoryModel {
     int write, read;
     int64_t bytes;
   };
-  // Per op, values of the arena, each once; of a loop, as one value more, what its rounds hold.
+  // Per op: the arena values it touches, each once; for a loop also one more value, for what its rounds hold.
   std::vector<std::vector<Touch>> touches;
   std::vector<std::vector<Donation>> donations;  // per op
-  // With TakeOvers::kByOrder, per op. Of a collective's start whose result may lie over what it reads where
-  // all other readers are done by then: that pair, also among its donations, and what it reads is then over;
-  // of others `read` is -1. And per op, of that collective's wait: the start; or -1.
+  // With TakeOvers::kByOrder. `at_start`, per op: for a collective's start whose result may overwrite its
+  // input if all other readers are done: that pair, which is also among its donations, and the input is then
+  // dead; for others `read` is -1. `start_of`, per op: for that collective's wait its start; otherwise -1.
   std::vector<Donation> at_start;
   std::vector<int> start_of;
-  std::vector<int> touch_count;          // per value, ops that touch it
-  std::vector<char> from_start, to_end;  // per value: lives before the first op, after the last
-  int64_t start_bytes = 0;               // live before the first op
+  std::vector<int> touch_count;          // per value, the number of ops that touch it
+  std::vector<char> from_start, to_end;  // per value: alive before the first op, after the last
+  int64_t start_bytes = 0;               // alive before the first op
 
-  // Whether collectives lie over what they read only where that is so in every order, which is what makes
-  // live bytes after a set of ops the same in each; or wherever the order lets them, as memory is planned. Of
-  // the latter there is no Reversed, Split, nor Undo.
+  // kInEveryOrder: collectives overwrite their inputs only if they may in every order, so that live bytes
+  // after a set of ops do not depend on the order. kByOrder: wherever the order permits, as memory planning
+  // does; then there is no Reversed, Split or Undo.
   enum class TakeOvers : uint8_t { kInEveryOrder, kByOrder };
 
   MemoryModel() = default;
   explicit MemoryModel(const LoweredProgram& program, TakeOvers take_overs = TakeOvers::kInEveryOrder);
 
-  // The same ops when time runs backwards, the last one being number 0: as many bytes live during each op of
-  // the reversed order.
+  // The same ops in reversed time, with the last one as number 0: during each op of the reversed order, as
+  // many bytes are alive.
   MemoryModel Reversed() const;
 
-  // One a part: ops [seams[k], seams[k + 1]) alone, between what runs before and after them. Their numbers,
-  // and those of values, begin at 0 in each. Ops must stand in a valid order.
+  // One for each part: ops [seams[k], seams[k + 1]) alone, between what runs before and after them. Numbers
+  // of ops and values begin at 0 in each. Ops must be in a valid order.
   std::vector<MemoryModel> Split(const std::vector<int>& seams) const;
 
  private:
@@ -65,13 +65,13 @@ class LiveBytes {
   explicit LiveBytes(const MemoryModel& model) { Reset(model); }
   void Reset(const MemoryModel& model);
 
-  // What running `op` next would do: bytes alive while it runs, and bytes alive after it.
+  // The effect of running `op` next: bytes alive while it runs, and after it.
   struct Effect {
     int64_t during = 0, after = 0;
   };
   Effect Try(int op) const;
   Effect Run(int op);
-  // Takes back Run(op), the last that was not taken back; `live` was live() before it.
+  // Undoes Run(op), the last one not undone; `live` was live() before it.
   void Undo(int op, int64_t live);
   int64_t live() const { return live_; }
   int remaining(int value) const { return remaining_[static_cast<size_t>(value)]; }
@@ -81,12 +81,12 @@ class LiveBytes {
   int64_t Donated(int op) const;
   int64_t TakenOverAtStart(int op) const;
   const MemoryModel* model_ = nullptr;
-  std::vector<int> remaining_;  // per value, ops still to come that touch it
+  std::vector<int> remaining_;  // per value, the remaining ops that touch it
   int64_t live_ = 0;
 };
 
-// How good an order is: its peak, then the sum of live bytes over all steps (what the offsets' packing and
-// the caches feel).
+// The cost of an order: its peak, then the sum of live bytes over all steps (which matters for packing and
+// for caches).
 struct OrderCost {
   int64_t peak = std::numeric_limits<int64_t>::max();
   double area = 0;
@@ -95,9 +95,9 @@ struct OrderCost {
   }
 };
 
-// Of `order`, a permutation of the model's ops that respects their dependences.
+// The cost of `order`, a permutation of the model's ops that respects their dependences.
 OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order);
-// The same with a LiveBytes that is kept between calls.
+// The same with a LiveBytes that is reused between calls.
 OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order, LiveBytes* live);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// MemoryCurve: the live bytes at every op of an order, kept up to date while single ops move.
+// MemoryCurve: the live bytes at every op of an order, updated while single ops move.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rondo {
 
-// What LiveBytes gives for the order from its beginning to its end, op by op; a move costs what lies between
-// the op's old and its new place. Orders are permutations of the ops of `model`, which must outlive this.
+// The results of LiveBytes for the whole order, op by op; a move costs the distance between the op's old and
+// new position. Orders are permutations of the ops of `model`, which must outlive this.
 class MemoryCurve {
  public:
   MemoryCurve(const MemoryModel& model, std::vector<int> order);
@@ -18,8 +18,8 @@ class MemoryCurve {
 
   const std::vector<int>& order() const { return order_; }
   int position(int op) const { return position_[Index(op)]; }
-  // Takes the op at position `from` out and puts it to where it then is at position `to`. Returns the most
-  // bytes alive from the lower of the two to the higher, or further, as far as anything changes.
+  // Moves the op at position `from` to position `to`. Returns the most bytes alive between the two positions,
+  // or further if anything changes there.
   int64_t Move(int from, int to);
   int64_t live(int position) const { return during_[Index(position)]; }
   int64_t peak() const;
@@ -33,8 +33,8 @@ class MemoryCurve {
   const MemoryModel& model_;
   std::vector<int> order_, position_;
   std::vector<std::vector<int>> users_;   // by value: the ops that touch it
-  std::vector<int> first_, last_;         // by value: of those, in the order
-  std::vector<int64_t> during_, before_;  // by position: bytes alive at the op, and just before it
+  std::vector<int> first_, last_;         // by value: the first and last of those in the order
+  std::vector<int64_t> during_, before_;  // by position: bytes alive during the op, and just before it
 };
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// What the cost model (formats/plan/cost_model.h) says of a program's ops.
+// Times of a program's ops by the cost model (formats/plan/cost_model.h).
 #pragma once
 
 #include <vector>
@@ -9,11 +9,10 @@
 
 namespace rondo {
 
-// By op, microseconds, of all its rounds. Of a collective's start, what the collective takes; of its wait,
-// nothing.
+// Microseconds by op, over all its rounds. A collective's start has the time of the collective, its wait 0.
 std::vector<double> OpTimes(const CostModel& model, const LoweredProgram& program);
 
-// The program as timelines have it.
+// The program as timelines represent it.
 TimedSteps TimedStepsOf(const CostModel& model, const LoweredProgram& program);
 
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// OverlapCollectives: collectives in flight while the program computes, within a budget of memory.
+// OverlapCollectives: reorders a program so that it computes while collectives are in flight, within a memory
+// budget.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@ namespace rondo {
 
 struct OverlapOptions {
   CostModel costs;
-  double budget = 0.1;  // by how much of its bytes the arena may grow
-  // Names of nodes that a partition must end before: no op is moved past them.
+  double budget = 0.1;  // fraction by which the arena may grow
+  // Names of nodes before which a partition must end: no op moves past them.
   std::vector<std::string> break_before;
 };
 
 struct OverlapReport {
-  // In the order in which they start: numbers count from there; programs and devices are not named.
+  // In the order in which they start, and numbered from 0; programs and devices are not filled in.
   std::vector<OverlapNote> collectives;
   double end_before = 0, end_after = 0;                        // of a run on all devices, microseconds
   int64_t arena_before = 0, arena_after = 0, arena_limit = 0;  // bytes, as planned (compiler/memory)
@@ -30,23 +31,22 @@ struct OverlapReport {
 struct ProgramOnDevice {
   uint32_t device = 0;
   LoweredProgram* program = nullptr;
-  // Bytes by which the arena may grow, too: of weights that are gathered ahead of their use.
+  // Additional bytes by which the arena may grow: for weights that are gathered ahead of their use.
   int64_t ahead = 0;
-  // What it would take if it were not cut into chunks; 0: it is not. The budget is of the larger.
+  // The arena without chunks; 0: the program is not cut. The budget is a fraction of the larger arena.
   int64_t uncut_arena = 0;
 };
 
-// Puts each program's ops into an order in which collectives start as early and are waited for as late as
-// that shortens the run on all devices, which wait for one another (stages of a pipeline), with compute that
-// does not need them in between; deps renumbered. Collectives keep their order, and the arena, planned for
-// the order, is at most `budget` larger than for the order given: else the order given stays. The run never
-// ends later, by estimate. Deterministic; the same for devices with equal programs and equal peers. What no
-// graph may contain, loops, and breaks that were asked for are not moved, nor moved past. One report a
-// program.
+// Reorders each program's ops so that collectives start early and are waited for late as far as that shortens
+// the run on all devices, which wait for one another (pipeline stages), with independent compute in between;
+// renumbers deps. Collectives keep their order. The arena, planned for the new order, is at most `budget`
+// larger than for the given order; otherwise the given order stays. The run never ends later, by estimate.
+// Deterministic; the same for devices with equal programs and equal peers. Ops that must not be in a graph,
+// loops, and requested breaks are not moved, nor moved past. One report for each program.
 std::vector<OverlapReport> OverlapOnDevices(const std::vector<ProgramOnDevice>& programs,
                                             const OverlapOptions& options);
 
-// The same of one program, whose devices all run it.
+// The same for one program that all devices run.
 OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options);
 
 }  // namespace rondo

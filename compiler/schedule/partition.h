@@ -1,4 +1,4 @@
-// PartitionSteps: the fewest runs of steps that each replay as one graph.
+// PartitionSteps: cuts the steps into the fewest runs that can each replay as one graph.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rondo {
 
-// What partitioning needs to know of one step. A plain value.
+// The properties of a step that matter for partitioning. A plain value.
 struct SeamStep {
   uint32_t device = 0;
-  std::string source;       // `MatMul "layers.3.mlp.down"`, for the sentences
+  std::string source;       // `MatMul "layers.3.mlp.down"`, for messages
   std::string user_break;   // the user's reason to end the partition before this step; empty: none
   std::string unsafe;       // why the step cannot be in a graph with others; empty: it can
   bool sync_point = false;  // a collective that stands between partitions
@@ -27,21 +27,21 @@ struct PlannedPartition {
   std::string detail;                             // the reason as a sentence naming the node
 };
 
-// Partitions that cover all steps in order: the run of steps goes on until a step must not join it. Steps
-// in this order need no fewer. An unsafe step, or a collective between partitions, is one of its own.
+// Partitions that cover all steps in order. A partition grows until a step must not join it, which gives the
+// fewest for this order. An unsafe step, or a collective between partitions, is one of its own.
 std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps);
 
-// The steps of an ordered program. `break_before` are ONNX node names: a partition ends before the first
-// step that came from each. The names found are added to `found`. An op annotated `graph: off` is unsafe, and
-// so is a call of a custom op that no graph may contain, with the reason that its library gives.
+// The steps of an ordered program. `break_before` are ONNX node names: a partition ends before the first step
+// that came from each; the names found are added to `found`. An op annotated `graph: off` is unsafe; so is a
+// call of a custom op that must not be in a graph, with the reason of its library.
 std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector<std::string>& break_before,
                                 std::vector<std::string>* found);
 
-// Moves the wait of every collective between whose start and wait a partition would end to right after the
-// start: a collective never spans partitions. `steps` are the program's; true if something moved.
+// If a partition would end between a collective's start and its wait, moves the wait right behind the start:
+// a collective never spans partitions. `steps` are the program's; true if something moved.
 bool CloseCollectives(const std::vector<SeamStep>& steps, LoweredProgram* program);
 
-// True if `source` (`MatMul "a.b"`) is of the ONNX node called `node`.
+// True if `source` (`MatMul "a.b"`) is for the ONNX node called `node`.
 bool IsSourceNode(const std::string& source, const std::string& node);
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// ReadyOps: a program being run op by op: what lives, what may run next; forwards and back.
+// ReadyOps: the state of running a program op by op, forwards and back: live bytes and ready ops.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ class ReadyOps {
   // Nothing has run. Both must outlive this.
   ReadyOps(const MemoryModel& model, const Dependences& deps);
 
-  // The ops that may run next, in no particular order, but always the same after the same calls.
+  // The ops that may run next, in an arbitrary order, which is the same after the same calls.
   const std::vector<int>& ready() const { return ready_; }
   // What has run, in order.
   const std::vector<int>& ran() const { return ran_; }
   int64_t live() const { return live_.live(); }
   LiveBytes::Effect Try(int op) const { return live_.Try(op); }
 
-  // Runs a ready op; what it makes ready stands at the end of ready().
+  // Runs a ready op; ops that become ready are appended to ready().
   void Run(int op);
-  // Takes back all but the first `count` of ran().
+  // Undoes all but the first `count` of ran().
   void Rewind(size_t count);
 
  private:
@@ -33,10 +33,10 @@ class ReadyOps {
   void Add(int op);
   const Dependences& deps_;
   LiveBytes live_;
-  std::vector<int> waiting_;        // by op: what it depends on that is still to run
-  std::vector<int> ready_, place_;  // place_: by op, where it stands in ready_
+  std::vector<int> waiting_;        // by op: the number of its dependences that have not run
+  std::vector<int> ready_, place_;  // place_: by op, its index in ready_
   std::vector<int> ran_;
-  std::vector<int64_t> before_;  // one an op of ran_: what lived before it
+  std::vector<int64_t> before_;  // for each op of ran_: the live bytes before it
 };
 
 }  // namespace rondo
