@@ -4,7 +4,7 @@
 
 namespace rondo::fusion {
 
-// The views of a member in the domain's own order, whatever shape it has: a view without steps.
+// The views of a member seen in the domain's own order, in any shape: a view without steps.
 static const std::vector<View> kInOrder = {View()};
 
 Budget::Load& Budget::LoadOf(const Group& group) {
@@ -14,7 +14,7 @@ Budget::Load& Budget::LoadOf(const Group& group) {
   return load;
 }
 
-// The operation, a rounding, its loads, and, of a coordinate, a sum of a term for each loop.
+// The operation, a rounding, its loads, and, for a coordinate, one term for each loop.
 int Budget::InstsOf(NodeId id) const {
   const Node& node = c_.node(id);
   int insts = 2;
@@ -118,7 +118,7 @@ bool Budget::TakeRegion(const Group& group, NodeId at, const std::vector<NodeId>
     load.reads = grown.reads;
     return true;
   }
-  // Everything is shown from the new end.
+  // Everything is now seen from the new end.
   std::vector<NodeId> nodes = group.nodes;
   nodes.insert(nodes.end(), region.begin(), region.end());
   std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return c_.position[a] > c_.position[b]; });

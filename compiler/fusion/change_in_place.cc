@@ -1,6 +1,6 @@
-// Writes that replace some elements of what is no state, and custom ops that change an argument: each in the
-// memory of what it changes, if all that reads the elements as they were can run before; else in a copy.
-// Several may change parts of one memory.
+// Writes that replace some elements of tensors other than states, and custom ops that change an argument.
+// Each happens in the memory that it changes if all readers of the old elements can run before; otherwise in
+// a copy. Several may change parts of one memory.
 #include <algorithm>
 #include <cstdlib>
 
@@ -13,13 +13,13 @@ using ir::Region;
 
 namespace {
 
-// False if `view` may show an element twice: what is repeated cannot be changed at one of its places.
+// False if `view` may show an element twice: a repeated element cannot be changed in one of its places.
 bool ShowsEachOnce(const View& view) {
   return std::all_of(view.steps.begin(), view.steps.end(), [](const ir::ViewStep& step) {
     std::vector<ir::IndexDim> dims = ir::JoinedDims(step);
     for (ir::IndexDim& dim : dims) dim.stride = std::abs(dim.stride);
     std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.stride < b.stride; });
-    int64_t reach = 0;  // of the dims before
+    int64_t reach = 0;  // extent of the dims before
     for (const ir::IndexDim& dim : dims) {
       if (dim.stride <= reach) return false;
       reach += dim.stride * (dim.extent - 1);
@@ -28,7 +28,7 @@ bool ShowsEachOnce(const View& view) {
   });
 }
 
-// Whether input `slot` of `node` is memory that it changes.
+// Whether `node` changes the memory of its input `slot`.
 bool IsTarget(const Node& node, size_t slot) {
   if (node.op == Op::kCall) return node.As<ir::CallAttrs>().info->Changes(slot);
   return node.op == Op::kIndexedWrite && slot == 0;
@@ -52,7 +52,7 @@ void Preparation::CopyTargets() {
   }
 }
 
-// What node `id` changes, states aside that it changes in their memory.
+// What node `id` changes, except states that it changes in their own memory.
 std::vector<Preparation::Write> Preparation::WritesOf(NodeId id) {
   const Node& node = g_.node(id);
   if (node.dead || (node.op != Op::kIndexedWrite && node.op != Op::kCall)) return {};
@@ -70,8 +70,8 @@ std::vector<Preparation::Write> Preparation::WritesOf(NodeId id) {
   return writes;
 }
 
-// Lets a write happen in the memory of its data, after all that reads what it replaces. Returns "", or why it
-// cannot.
+// Places a write in the memory of its data, ordered after all readers of what it replaces. Returns "", or why
+// that is impossible.
 std::string Preparation::ChangeInPlace(const Write& write) {
   const NodeId id = write.runs, data = g_.node(id).inputs[write.slot], base = g_.BaseOf(data);
   if (write.version != kNoNode && in_place_[write.version]) return "";
@@ -115,15 +115,15 @@ std::string Preparation::ChangeInPlace(const Write& write) {
   return "";
 }
 
-// Whether `base` has memory of its own, which no other name may show at the end.
+// Whether `base` has memory of its own that is not visible under another name at the end.
 bool Preparation::IsChangeable(NodeId base) {
   const Op op = g_.node(base).op;
   return (!c_.IsLeaf(base) || IsGivenAway(base)) && op != Op::kIota && !in_place_[base] && !IsOutput(base) &&
          ReadsPiecesAlone(base);
 }
 
-// Whether nothing but the concatenation `base` reads its pieces, or those of concatenations among them:
-// whoever does so reads the same memory.
+// Whether only the concatenation `base` reads its pieces, and those of concatenations among them; other
+// readers would read the same memory.
 bool Preparation::ReadsPiecesAlone(NodeId base) {
   std::vector<NodeId> work = {base};
   while (!work.empty()) {
@@ -141,8 +141,8 @@ bool Preparation::ReadsPiecesAlone(NodeId base) {
   return true;
 }
 
-// Sorts what reads the version that is changed: what must run before, and what reads other elements and may
-// run whenever it likes. False if something would read too late. `place` is where the version lies.
+// Sorts the readers of the changed version: those that must run before, and those that read other elements
+// and may run at any time. False if a reader would be too late. `place`: the place of the version.
 bool Preparation::SortReaders(const Change& change, const View& place, std::vector<NodeId>* before,
                               std::vector<LateRead>* late) {
   constexpr size_t kMostLate = 64;
@@ -156,7 +156,7 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
       if (reader == change.write.runs && k == change.write.slot) continue;
       const Region region(ir::Compose(place, g_.ViewOf(node.inputs[k])));
       if (target) {
-        // What it leaves there others will read.
+        // Others will read what it leaves there.
         if (Meets(change.own.first, region, Region(change.own.place))) return false;
       } else if (!Meets(change.own.first, region, change.written)) {
         late->push_back({reader, region});
@@ -170,7 +170,7 @@ bool Preparation::SortReaders(const Change& change, const View& place, std::vect
   return late->size() + late_[change.own.first].size() <= kMostLate;
 }
 
-// Whether two regions of the memory of `first` may have elements in common.
+// Whether two regions of the memory of `first` may have common elements.
 bool Preparation::Meets(NodeId first, const Region& a, const Region& b) const {
   constexpr int64_t kMostElements = 1 << 22;  // that are looked at one by one
   return g_.node(first).shape.elements() > kMostElements ? a.MayMeet(b) : a.Meets(b);

@@ -1,5 +1,5 @@
-// Which tensors lie with their channels last on a GPU: tensor cores, and the template of depthwise
-// convolutions, want the channels of a pixel side by side.
+// Decides which tensors are stored with channels last on a GPU: tensor cores, and the template of depthwise
+// convolutions, want the channels of a pixel to be contiguous.
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
@@ -10,16 +10,16 @@ namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-// A pixel of eight channels, or of the four of a picture, is read as vectors.
+// Pixels of eight channels, or the four of an image, are read as vectors.
 bool CanLieChannelsLast(const Node& node) {
   return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
 }
 
 constexpr char kPicture = 1;  // [n, c, spatial...]
-constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as a picture
-constexpr char kOfBytes = 4;  // a picture between convolutions of 8-bit integers or FP8
+constexpr char kPixels = 2;   // [n, spatial..., c], which convolutions and pools read as an image
+constexpr char kOfBytes = 4;  // an image between convolutions of 8-bit integers or FP8
 
-// The greatest or least along spatial axes, which stay as 1.
+// Whether it is the maximum or minimum along spatial axes, which keep extent 1.
 bool IsExtremeOfPicture(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kReduce) return false;
   const ir::ReduceAttrs& attrs = node.As<ir::ReduceAttrs>();
@@ -28,8 +28,8 @@ bool IsExtremeOfPicture(const ir::Graph& graph, const Node& node) {
          node.shape.rank == picture.rank && node.shape[0] == picture[0] && node.shape[1] == picture[1];
 }
 
-// Spreads from what windows read and write to all that pointwise work and concatenations make of it, and,
-// between convolutions of bytes, to the extremes by which their input is quantised.
+// Spreads from the inputs and outputs of convolutions and pools to all pointwise work and concatenations of
+// them and, between byte convolutions, to the extremes by which their input is quantised.
 class Pictures {
  public:
   explicit Pictures(const Context& context)
@@ -72,7 +72,7 @@ class Pictures {
   }
 
   // Whether `input` shows [n, c, spatial...] as a matrix of pixels by channels: a convolution that has become
-  // a product.
+  // a matmul.
   bool ReadsPixels(NodeId input) const {
     const Shape& shape = c_.node(c_.base(input)).shape;
     const View& view = c_.graph.ViewOf(input);
@@ -94,7 +94,7 @@ class Pictures {
     work_.push_back(id);
   }
 
-  // A norm over channels, say, has them last already: it stays so.
+  // A norm over channels, for example, already has them last: it stays so.
   void TryPixels(NodeId input) {
     const NodeId base = c_.base(input);
     const Node& picture = c_.node(input);
@@ -102,7 +102,7 @@ class Pictures {
     if (c_.graph.ViewOf(input) == ChannelsLast(picture.shape)) found_[static_cast<size_t>(base)] = kPixels;
   }
 
-  // Whether an input is a picture as it is, or a slice of one (some channels, say).
+  // Whether an input is an unchanged image, or a slice of one (some channels, for example).
   bool InputAsItIs(const Node& reader, size_t slot) const {
     const NodeId input = reader.inputs[slot];
     const Shape& whole = c_.node(c_.base(input)).shape;
@@ -131,7 +131,7 @@ class Pictures {
   std::vector<NodeId> work_;
 };
 
-// Whether matmuls alone read it, as rows of all numbers of a picture, channel by channel.
+// Whether only matmuls read it, as rows with all numbers of an image, channel by channel.
 bool OnlyRowsAreRead(const Context& c, NodeId id) {
   const Shape& picture = c.node(id).shape;
   const auto reads_rows = [&](NodeId reader) {
@@ -160,7 +160,7 @@ bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
   const char found = c.pictures[static_cast<size_t>(id)];
   const DType dtype = c.node(id).dtype;
-  // Floats from which bytes are made lie as those do, so that both are vectors.
+  // Floats that will be quantised have the layout of the bytes, so that both are read as vectors.
   const bool wide = dtype == DType::kF32 && (found & kOfBytes) != 0;
   if ((found & kPicture) == 0 || (!IsNarrow(dtype) && !wide) || OnlyRowsAreRead(c, id)) return false;
   for (NodeId reader : c.readers[id]) {

@@ -1,17 +1,17 @@
-// Pieces of concatenations: each is computed where it belongs, or copied there.
+// Pieces of concatenations: each is computed in its place, or copied there.
 #include "compiler/fusion/preparation.h"
 #include "compiler/ir/rebase.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
 
-// Every piece of a concatenation is computed right into its place, or copied there. Outer concatenations
-// come first: the place of a piece must be plain strides in the memory of the outermost one.
+// Computes every piece of a concatenation in its place, or copies it there. Outer concatenations come first:
+// the place of a piece must be plain strides in the memory of the outermost one.
 void Preparation::CopyConcatPieces() {
   c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
   c_.concat_places.clear();
   MarkOutputs();
-  std::unordered_map<NodeId, View> insides;  // of concatenations inside others: where in the outermost
+  std::unordered_map<NodeId, View> insides;  // for concatenations inside others: their place in the outermost
   const std::vector<NodeId> order = g_.TopologicalOrder();
   for (size_t i = order.size(); i-- > 0;) {
     const NodeId id = order[i];
@@ -26,7 +26,7 @@ void Preparation::CopyConcatPieces() {
     }
     const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
     int64_t start = 0;
-    std::vector<NodeId> copies;  // that are made because the concatenation is annotated
+    std::vector<NodeId> copies;  // made because the concatenation is annotated
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId piece = g_.node(id).inputs[k];
       const Shape shape = g_.node(piece).shape;
@@ -56,7 +56,7 @@ void Preparation::CopyConcatPieces() {
       c_.concat_of[holder] = id;
       c_.concat_places[holder] = place;
     }
-    // They wait for one another's pieces, so that one kernel can make them all.
+    // They wait for one another's pieces, so that one kernel can compute them all.
     for (NodeId copy : copies) {
       for (NodeId other : copies) {
         const NodeId maker = g_.BaseOf(g_.node(other).inputs[0]);
@@ -66,8 +66,8 @@ void Preparation::CopyConcatPieces() {
   }
 }
 
-// The memory of which concatenation `id` puts all parts together again, each where it was, after they were
-// changed there; kNoNode if it does something else.
+// The concatenation whose parts `id` puts together again in their old places, after they were changed there;
+// kNoNode if it does something else.
 NodeId Preparation::JoinedWhole(NodeId id) const {
   const Node& concat = g_.node(id);
   const int axis = concat.As<ir::ConcatAttrs>().axis;
@@ -94,8 +94,8 @@ NodeId Preparation::JoinedWhole(NodeId id) const {
   return own && memory.shape.elements() == concat.shape.elements() ? first : kNoNode;
 }
 
-// Why a piece cannot be computed in its place, in a concatenation that lies as `whole` says; "" if it can,
-// and `place`, which says where the piece lies, then says where `holder` does, whose memory holds it.
+// Why a piece cannot be computed in its place, in a concatenation placed at `whole`; "" if it can. Then
+// `place`, the place of the piece, becomes that of `holder`, whose memory holds the piece.
 std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& whole, View* place) const {
   const NodeId base = g_.BaseOf(piece);
   const std::string what = NameOf(g_, base);
@@ -115,8 +115,8 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
   return "";
 }
 
-// Whether what computes `holder`, or changes it, can write to memory that lies as `place` says, in `concat`,
-// whose elements then lie in their own order if that is what it counts on.
+// Whether the kernel that computes `holder`, or changes it, can write to memory placed at `place` in
+// `concat`; if it requires its own element order, `concat` then gets that.
 bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
   const Op op = g_.node(holder).op;
   if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult && c_.own_order[holder] == 0)
@@ -126,12 +126,12 @@ bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
   return true;
 }
 
-// Whether the writes that made `version` may go to memory that lies as `place` says.
+// Whether the writes that made `version` may go to memory placed at `place`.
 bool Preparation::MayBeWrittenAt(const View& place, NodeId version) const {
   for (ir::VersionStep step = ir::VersionStepOf(g_, version); step.runs != kNoNode;
        step = ir::VersionStepOf(g_, version)) {
     const Node& write = g_.node(step.runs);
-    if (write.op == Op::kCall) {  // MayBeRunAt asks
+    if (write.op == Op::kCall) {  // MayBeRunAt checks this
       version = g_.BaseOf(write.inputs[step.slot]);
       continue;
     }

@@ -22,7 +22,7 @@ bool IsFunction(const Node& node) {
   return AccuracyOf(node.As<ir::PointwiseAttrs>().op) == Accuracy::kFunction;
 }
 
-// In multiplications.
+// Estimated work in multiplications.
 double WorkOf(const Graph& graph, const Node& node) {
   const auto input = [&](size_t k) -> const Node& { return graph.node(node.inputs[k]); };
   switch (node.op) {
@@ -55,7 +55,7 @@ void Add(Conditions* to, const Condition& condition) {
     to->push_back(condition);
 }
 
-// Finds what each node is needed under, from the outputs on.
+// Finds the conditions under which each node is needed, starting from the outputs.
 class Finder {
  public:
   Finder(Graph* graph, const std::vector<NodeId>& order, const Conditions& where, double least)
@@ -89,7 +89,7 @@ class Finder {
            std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   }
 
-  // What must be so for the bool that `id` shows everywhere to be `holds`. Nothing, if it shows several, or a
+  // The conditions that make the bool shown by `id` equal `holds`. None if it shows several bools, or a
   // constant.
   void Conjuncts(NodeId id, bool holds, Conditions* out) const {
     const ir::View view = g_.ViewOf(id);
@@ -117,7 +117,7 @@ class Finder {
     Add(out, {base.id, step.offset, holds});
   }
 
-  // What runs for its own sake, or at a time of its own.
+  // Nodes with effects, or with an order of their own, are always needed.
   void ForceAll() {
     const auto force = [&](NodeId id) { forced_[static_cast<size_t>(g_.BaseOf(id))] = true; };
     for (const ir::GraphOutput& output : g_.outputs) force(output.node);
@@ -127,7 +127,7 @@ class Finder {
         if (std::any_of(read.begin(), read.end(), [&](NodeId r) { return g_.BaseOf(r) == input; })) force(id);
       }
     };
-    // Who reads a state waits for nothing that may come of its new value.
+    // Readers of a state must not wait for anything that depends on its new value.
     for (const ir::StatePair& pair : g_.states) {
       const NodeId last = g_.BaseOf(g_.outputs[static_cast<size_t>(pair.output)].node);
       if (ir::VersionStepOf(g_, last).runs == ir::kNoNode)
@@ -144,8 +144,8 @@ class Finder {
     }
   }
 
-  // Where an index of `node` that may be out of range is not one that is put in its place: there the node
-  // must run. None: nowhere.
+  // The conditions under which an index of `node` may be out of range and is not replaced: there the node
+  // must run. No value: it never must.
   std::optional<Conditions> FaultsWhere(const Node& node) const {
     std::optional<Conditions> where;
     if (node.op != Op::kIndexedRead && node.op != Op::kIndexedWrite) return where;
@@ -186,7 +186,7 @@ class Finder {
     for (const auto* edges : {&node.weak_after, &node.strong_after}) {
       for (NodeId before : *edges) Use(before, where);
     }
-    if (node.op == Op::kView) return;  // looked through where it is read
+    if (node.op == Op::kView) return;  // the readers of a view look through it
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       Conditions used = where;
       if (k > 0 && node.op == Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect)
@@ -196,7 +196,7 @@ class Finder {
     }
   }
 
-  // How many conditions of a loop stand before the one that input `k` is; all, if it is none.
+  // The number of a loop's conditions before input `k`; all, if `k` is not a condition.
   static size_t PlaceAmongConditions(const Node& loop, size_t k) {
     const std::vector<ir::LoopCondition>& when = loop.As<ir::LoopAttrs>().info->when;
     size_t place = 0;
@@ -229,10 +229,10 @@ class Finder {
   const Conditions always_;
   const double least_;
   std::vector<Needed> found_;
-  std::vector<bool> seen_, forced_;  // by node: whether a use was met; whether it is needed always
+  std::vector<bool> seen_, forced_;  // by node: a use was seen; it is always needed
 };
 
-// The one bool as a tensor of one element.
+// The bool as a tensor of one element.
 NodeId Show(Graph* graph, const Condition& condition) {
   const Node& base = graph->node(condition.base);
   Node view;
@@ -261,7 +261,7 @@ std::vector<Needed> FindNeeded(Graph* graph, const std::vector<NodeId>& order, c
 }
 
 void PassConditionsToLoops(Graph* graph, double least) {
-  graph->RemoveDead();  // what nothing needs has no conditions
+  graph->RemoveDead();  // unneeded nodes have no conditions
   const std::vector<NodeId> order = graph->TopologicalOrder();
   if (std::none_of(order.begin(), order.end(), [&](NodeId id) { return graph->node(id).op == Op::kLoop; }))
     return;

@@ -4,7 +4,7 @@
 
 namespace rondo::fusion {
 
-// What several read in the same way is copied once.
+// Equal reads share one copy.
 NodeId Constraints::CopyOf(NodeId input) {
   const View view = c_.graph.ViewOf(input);
   const NodeId base = c_.graph.BaseOf(input);
@@ -18,19 +18,19 @@ NodeId Constraints::CopyOf(NodeId input) {
   return copy;
 }
 
-// Makes the read of input `slot` of `reader` plain: the view's storage is copied in the order in which a
-// prefix of the view can walk it.
+// Makes the read of input `slot` of `reader` plain: copies the view's storage in an order that a prefix of
+// the view can walk.
 void Constraints::CopyInput(NodeId reader, int slot) {
   ir::Graph& graph = c_.graph;
   const NodeId input = graph.node(reader).inputs[static_cast<size_t>(slot)];
   const View view = graph.ViewOf(input);
   const NodeId base = graph.BaseOf(input);
-  // What a convolution reads is copied as it reads it, so that channels may lie last.
+  // A convolution's input is copied in the order in which it is read, so that channels may be last.
   if (view.affine() || (graph.node(reader).op == Op::kConv && c_.options.target.convolutions_reorder)) {
     graph.SetInput(reader, static_cast<size_t>(slot), CopyOf(input));
     return;
   }
-  // All steps but the last show the tensor that the last step reads: copy that one densely.
+  // All steps but the last describe the tensor that the last step reads: copies that one densely.
   View prefix = view;
   const ir::ViewStep last = prefix.steps.back();
   prefix.steps.pop_back();
@@ -51,7 +51,7 @@ void Constraints::CopyInput(NodeId reader, int slot) {
 
 // False if nothing is left to try.
 bool Constraints::Avoid(const Obstacle& obstacle) {
-  constexpr int kMostCopies = 8;  // of what one read reads, one after the other
+  constexpr int kMostCopies = 8;  // in a row, for one read
   const NodeId reader = obstacle.reader;
   if (!obstacle.copies_at_once && !c_.FusionOff(reader)) {
     c_.alone[static_cast<size_t>(reader)] = 1;
@@ -59,17 +59,18 @@ bool Constraints::Avoid(const Obstacle& obstacle) {
   }
   if (obstacle.slot < 0 || ++copied_[{reader, obstacle.slot}] > kMostCopies) return false;
   CopyInput(reader, obstacle.slot);
-  if (obstacle.copies_at_once) {  // computed inside of its reader it would be no copy
+  if (obstacle.copies_at_once) {  // computed inside its reader it would not be a copy
     c_.alone.resize(static_cast<size_t>(c_.graph.size()), 0);
     c_.alone[static_cast<size_t>(c_.base(c_.node(reader).inputs[static_cast<size_t>(obstacle.slot)]))] = 1;
   }
-  // A convolution is worth much more with what follows it; what stands in the way is gone, or shows again.
+  // A convolution gains much from its epilogue. The obstacle is gone, or will show again.
   if (c_.node(reader).op == Op::kConv) c_.alone[static_cast<size_t>(reader)] = 0;
   return true;
 }
 
 Status Constraints::Add(const std::vector<Obstacle>& obstacles) {
-  // Node by node takes as many rounds as the worst part has nodes: after a few, all of it is taken apart.
+  // Node by node takes as many rounds as the worst part has nodes; after a few rounds, all of it is taken
+  // apart.
   constexpr int kPatience = 6;
   const bool patient = rounds_++ < kPatience;
   std::set<NodeId> written;  // several kernels may write parts of one state

@@ -1,4 +1,4 @@
-// What calls of custom ops and collectives read and write: elements one after another, in whatever memory.
+// Inputs and outputs of custom op calls and collectives: their elements must be contiguous, in any memory.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -16,7 +16,7 @@ std::optional<uint64_t> RunOffset(const View& view, DType dtype) {
   return static_cast<uint64_t>(first);
 }
 
-// What a call does not read as it lies is copied.
+// Copies inputs of calls that are not contiguous.
 void Preparation::CopyCallInputs() {
   const NodeId count = g_.size();
   for (NodeId id = 0; id < count; ++id) {
@@ -32,7 +32,7 @@ void Preparation::CopyCallInputs() {
   }
 }
 
-// The place of this device among those of a collective; none if it is not there.
+// The rank of this device in a collective; no value if it does not take part.
 std::optional<int64_t> Preparation::RankIn(const ir::CollectiveAttrs& attrs) const {
   if (attrs.group.empty()) return c_.options.device;
   const auto found =
@@ -41,7 +41,7 @@ std::optional<int64_t> Preparation::RankIn(const ir::CollectiveAttrs& attrs) con
   return found - attrs.group.begin();
 }
 
-// This device's share of what is gathered is computed at its place there, if nothing else needs it.
+// Computes this device's share of a gathered tensor in its place there, if nothing else needs the share.
 void Preparation::GatherInPlace() {
   const NodeId count = g_.size();
   for (NodeId id = 0; id < count; ++id) {

@@ -1,5 +1,5 @@
-// Inputs of convolutions on GPUs: tensor cores read the channels of a pixel as vectors, so what does not lie
-// so is copied with its channels last.
+// Inputs of convolutions on GPUs: tensor cores read the channels of a pixel as vectors, so other layouts are
+// copied to channels last.
 #include <unordered_map>
 
 #include "compiler/fusion/preparation.h"
@@ -8,8 +8,8 @@ namespace rondo::fusion {
 
 namespace {
 
-// Elements that the copy saves fetching one by one, by each tile of output channels, against those that it
-// moves; a kernel's start counts as half a million: 59 million take 240 us on an H200
+// Compares the single-element loads that the copy saves, for each tile of output channels, with the elements
+// that it moves. A kernel's start counts as half a million elements: 59 million take 240 us on an H200
 // (tools/bench/results/gpu-networks.md).
 bool CopyPays(const ir::Graph& graph, const Node& conv) {
   const Shape &x = graph.node(conv.inputs[0]).shape, &w = graph.node(conv.inputs[1]).shape;
@@ -31,9 +31,9 @@ bool ReadsChannelVectors(const ir::Graph& graph, const Node& node) {
 
 }  // namespace
 
-// Inputs and outputs of the model lie in their own order; all else that a convolution reads as plain strides
-// finds its order when it is computed (channels_last.cc). What is enlarged by repeating pixels is no plain
-// strides.
+// Inputs and outputs of the model have a fixed order. Other inputs that a convolution reads by plain strides
+// get their order when they are computed (channels_last.cc). An image enlarged by repeating pixels does not
+// have plain strides.
 void Preparation::CopyPictures() {
   if (!c_.options.target.tensor_cores) return;
   MarkOutputs();

@@ -11,7 +11,7 @@ CycleCheck::CycleCheck(const Context* context) : c_(*context) {
   runs_before_.resize(nodes);
   for (NodeId id : c_.order) {
     const Node& node = c_.node(id);
-    if (node.op == ir::Op::kView) continue;  // views are looked through: they compute nothing
+    if (node.op == ir::Op::kView) continue;  // views compute nothing: readers look through them
     for (const auto* edges : {&node.weak_after, &node.strong_after}) {
       for (NodeId before : *edges) runs_before_[c_.base(before)].push_back(id);
     }
@@ -25,7 +25,7 @@ CycleCheck::CycleCheck(const Context* context) : c_(*context) {
   backward_.forward = false;
 }
 
-// Blocks are found by following `block_`; every step on the way is halved.
+// Follows `block_` to the block's first position, with path halving.
 int CycleCheck::BlockOf(int position) {
   while (block_[position] != position) {
     block_[position] = block_[block_[position]];
@@ -49,7 +49,7 @@ NodeId CycleCheck::UnitOf(NodeId id) const {
   return group < 0 ? id : c_.groups[group].nodes[0];
 }
 
-// Goes one step on from node `id`. True if that closes a cycle.
+// Expands node `id` by one step. True if that closes a cycle.
 bool CycleCheck::Expand(Side* side, const Side& other, NodeId id, bool from_target) {
   const auto step = [&](NodeId to) {
     if (target_[to] == search_) return !from_target;
@@ -102,7 +102,7 @@ bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId
   for (NodeId id : members) target_[id] = search_;
   if (OrderedApart(candidate)) return true;
   const auto inside = [&](NodeId id) { return target_[id] == search_; };
-  // A way out of the candidate must lead past the members first.
+  // A path out of the candidate must lead beyond the members.
   if (std::all_of(c_.readers[candidate].begin(), c_.readers[candidate].end(), inside) &&
       std::all_of(runs_before_[candidate].begin(), runs_before_[candidate].end(), inside)) {
     return false;
@@ -114,7 +114,7 @@ bool CycleCheck::WouldCycleAsReader(const std::vector<NodeId>& members, NodeId c
   ++search_;
   for (NodeId id : members) target_[id] = search_;
   if (OrderedApart(candidate)) return true;
-  // A way back into the candidate must lead past something else than members, inputs and constants.
+  // A path back into the candidate must lead through something other than members, inputs and constants.
   const Node& node = c_.node(candidate);
   const auto inside = [&](NodeId id) {
     const Node& from = c_.node(c_.base(id));
@@ -128,8 +128,8 @@ bool CycleCheck::WouldCycleAsReader(const std::vector<NodeId>& members, NodeId c
   return Search(members, candidate, false);
 }
 
-// What leads from the members back to themselves leads past the candidate: as its producer, a way out of the
-// candidate and back into a member; as a reader, a way out of a member and into the candidate.
+// A cycle through the members contains the candidate: as a producer, a path leads out of the candidate and
+// back into a member; as a reader, out of a member and into the candidate.
 bool CycleCheck::Search(const std::vector<NodeId>& members, NodeId candidate, bool producer) {
   target_[candidate] = search_;
   low_ = high_ = c_.position[candidate];

@@ -1,4 +1,4 @@
-// Inputs whose memory their user gives away: which output is computed there, or what is written there.
+// Inputs whose memory the caller gives away: which output is computed there, or what is written there.
 #include <algorithm>
 
 #include "compiler/fusion/preparation.h"
@@ -6,14 +6,14 @@
 
 namespace rondo::fusion {
 
-// An output that is its donated input with some elements replaced, or as it was, is the input's memory, as of
-// a state. What a round before has found out may say otherwise now: it is all looked at anew.
+// An output that is its donated input with some elements replaced, or unchanged, uses the input's memory,
+// like a state. Everything is examined anew, since an earlier round's findings may change the result.
 void Preparation::PairDonations() {
   std::erase_if(g_.states, [](const ir::StatePair& pair) { return pair.donated; });
   c_.taken_by.clear();
   c_.given_away.clear();
   c_.changed_inputs.clear();
-  bool computes = false;  // a program of no steps has no buffers to speak of
+  bool computes = false;  // a program without steps has no useful buffers
   for (NodeId id = 0; id < g_.size(); ++id)
     computes |= !g_.node(id).dead && g_.node(id).op != Op::kView && !c_.IsLeaf(id);
   for (const ir::Donation& donation : g_.donations) {
@@ -28,11 +28,11 @@ void Preparation::PairDonations() {
   }
 }
 
-// Whether `id` is an input whose memory may be written, and no output of its own has it.
+// Whether `id` is an input whose memory may be written and is not used by an output.
 bool Preparation::IsGivenAway(NodeId id) const { return c_.given_away.count(id) != 0 && !IsState(id); }
 
-// Outputs of the shape and type of a donated input are computed in its memory, where all that reads the input
-// can run before. After all else has its memory: nothing is copied for it.
+// Computes outputs of the shape and type of a donated input in its memory, if all readers of the input can
+// run before. Comes after all other placement, so it causes no copies.
 void Preparation::TakeDonations() {
   MarkOutputs();
   for (const ir::Donation& donation : g_.donations) {
@@ -52,7 +52,7 @@ void Preparation::TakeDonations() {
   }
 }
 
-// Why output `id` cannot be computed in the memory of input `input`; "" if it can, and is ordered so.
+// Why output `id` cannot be computed in the memory of input `input`; "" if it can, and the order is then set.
 std::string Preparation::WhyNotTaken(int input, NodeId id) {
   const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
   const std::string what = "what " + NameOf(g_, base) + " computes ";

@@ -1,4 +1,4 @@
-// Where results lie: the order of their elements in memory.
+// The order of results' elements in memory.
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
@@ -16,8 +16,8 @@ bool IsPicture(DType t) { return IsFloat(t) || t == DType::kI8 || t == DType::kU
 
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0);
 
-// Whether a picture that the group hands on, of the channels of one of `shape` and perhaps padded, wants them
-// last. A group around a reduction may hand on several.
+// Whether the group outputs an image with channels like `shape`, possibly padded, that should have them last.
+// A group around a reduction may output several.
 bool HandsOnChannelsLast(const Context& c, int group, const Shape& shape, int depth) {
   const auto like_it = [&](const Shape& other) {
     return other.rank == shape.rank && other[0] == shape[0] && other[1] == shape[1] &&
@@ -33,8 +33,9 @@ bool HandsOnChannelsLast(const Context& c, int group, const Shape& shape, int de
   });
 }
 
-// On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
-// the channels. Only where all readers see pictures and channels as they are, however they count the points.
+// On the host: all inputs and outputs of convolutions and pools, and what lies between them, since loops then
+// run along the channels. Only if all readers see images and channels unchanged, however they count the
+// points.
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth) {
   const Node& node = c.node(id);
   constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
@@ -64,7 +65,7 @@ bool WantsChannelsLast(const Context& c, NodeId id) {
   return c.options.target.tensor_cores ? TensorCoresWantChannelsLast(c, id) : VectorsWantChannelsLast(c, id);
 }
 
-// Whether input `k` of `reader` is a B that GPUs multiply in lines along K: one of 8-bit integers or FP8.
+// Whether input `k` of `reader` is a B that GPUs multiply in lines along K: 8-bit integers or FP8.
 bool WantsLinesAlongK(const Context& c, NodeId reader, size_t k) {
   const Node& node = c.node(reader);
   const DType dtype = c.node(node.inputs[k]).dtype;
@@ -72,7 +73,7 @@ bool WantsLinesAlongK(const Context& c, NodeId reader, size_t k) {
          c.options.target.tensor_cores;
 }
 
-// Whether one that does reads `id`: what else reads it takes it as it lies.
+// Whether such a reader reads `id`; other readers accept any layout.
 bool HasReaderAlongK(const Context& c, NodeId id) {
   return std::any_of(c.readers[id].begin(), c.readers[id].end(), [&](NodeId reader) {
     const std::vector<NodeId>& inputs = c.node(reader).inputs;
@@ -80,8 +81,7 @@ bool HasReaderAlongK(const Context& c, NodeId id) {
   });
 }
 
-// The order in which `reader` reads its input `k`: that of its own result, which may lie with its channels
-// last.
+// The order in which `reader` reads its input `k`: that of its own result, which may have channels last.
 View OrderRead(const Context& c, NodeId reader, size_t k) {
   const Node& node = c.node(reader);
   const NodeId input = node.inputs[k];
@@ -102,8 +102,8 @@ View OrderRead(const Context& c, NodeId reader, size_t k) {
 
 }  // namespace
 
-// Where the elements of a node go if every reader outside its group reads it through one same permutation: in
-// the order in which it is read, so that the readers see dense rows. Otherwise in its own order.
+// The placement of a node: if all readers outside its group read it through the same permutation, the order
+// in which it is read, so that the readers see dense rows. Otherwise its own order.
 View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
@@ -130,7 +130,7 @@ View PlacementFor(const Context& c, NodeId id) {
       first = false;
     }
   }
-  // What follows the permutation (heads merged into one dim, say) reads the dense tensor that it describes.
+  // The rest after the permutation (merged heads, for example) reads the dense tensor that it describes.
   if (first || read.steps[0].offset != 0) return own;
   const ir::ViewStep& step = read.steps[0];
   struct Dim {

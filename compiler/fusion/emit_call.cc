@@ -1,4 +1,4 @@
-// Calls of custom ops: one op over elements one after another.
+// Calls of custom ops: one op over contiguous elements.
 #include <optional>
 
 #include "compiler/fusion/emit_groups.h"
@@ -6,7 +6,7 @@
 namespace rondo::fusion {
 namespace {
 
-// The node that output `output` of `call` is; kNoNode if nothing needs it.
+// The node of output `output` of `call`; kNoNode if nothing needs it.
 NodeId ResultOf(const Context& context, const Group& group, uint32_t output) {
   for (NodeId id : group.nodes) {
     if (context.node(id).As<ir::CallAttrs>().output == output) return id;

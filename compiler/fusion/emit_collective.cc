@@ -1,4 +1,4 @@
-// Collectives: one op that starts, one that waits, over elements one after another.
+// Collectives: one op that starts and one that waits, over contiguous elements.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -10,7 +10,7 @@ namespace rondo::fusion {
 
 namespace {
 
-// What chunks of rows (shard/cut_rows.h) have left of the collective.
+// The collective, as chunks of rows (shard/cut_rows.h) have left it.
 LoweredCollective CollectiveOf(const ir::Node& node, int64_t elements) {
   const ir::CollectiveAttrs& attrs = node.As<ir::CollectiveAttrs>();
   LoweredCollective collective{attrs.op, node.dtype, elements * ByteSize(node.dtype), attrs.group};
@@ -29,7 +29,7 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
   const ir::CollectiveAttrs& attrs = node.As<ir::CollectiveAttrs>();
   op->kind = LoweredKind::kCollectiveStart;
   op->collective = static_cast<int>(context->program.collectives.size());
-  const bool sends = attrs.op == CollectiveOp::kSend && !node.inputs.empty();  // and has nothing to read
+  const bool sends = attrs.op == CollectiveOp::kSend && !node.inputs.empty();  // has nothing to read
   std::optional<uint64_t> write_at;
   LoweredBinding write = {-1, 0, Mode::kWrite};
   if (!sends) {

@@ -47,8 +47,8 @@ Obstacle NeedsCopy(NodeId reader, int slot) {
   return obstacle;
 }
 
-// One convolution or pool on its way to a part. Loops: n, group, channel of the group, points; then, reduced,
-// channels that are read, and the window.
+// Emits one convolution or pool as a part. Loops: n, group, channel within the group, points; then, reduced,
+// input channels and the window.
 class ConvolutionEmission {
  public:
   ConvolutionEmission(Context* context, const Group& group)
@@ -86,7 +86,7 @@ class ConvolutionEmission {
     }
     const int before = space_.loops();
     if (builder_.obstacle().found || !space_.Resolve() || space_.loops() != before) {
-      // What the epilogue reads does not fit these loops: keep the convolution alone, or copy what it reads.
+      // The epilogue's operands do not fit these loops: keeps the convolution alone, or copies its input.
       *obstacle = NeedsCopy(node_.id, group_.nodes.size() > 1 ? -1 : 0);
       return Status::Ok();
     }
@@ -101,7 +101,7 @@ class ConvolutionEmission {
   }
 
  private:
-  // Storage strides of the input (slot 0) and the weight, one a dim: single-step views only.
+  // Storage strides of the input (slot 0) and the weight, one for each dim: single-step views only.
   View Storage(const Node& node, size_t slot) const {
     const NodeId input = node.inputs[slot];
     return ir::Compose(HomeOf(&c_, c_.base(input)).placement, c_.graph.ViewOf(input));
@@ -115,7 +115,7 @@ class ConvolutionEmission {
     return View{{step}};
   }
 
-  // The domain is the accumulator's shape with its channels split into groups.
+  // The domain: the accumulator's shape with its channels split into groups.
   void AddPoints() {
     const std::vector<int64_t> walk = DenseStrides(node_.shape);
     std::vector<int64_t> domain_walk = {walk[0], walk[1] * window_.out_channels, walk[1]};
@@ -159,7 +159,7 @@ class ConvolutionEmission {
     return Read(node_, 0, x.offset, walk, "x");
   }
 
-  // Of the anchor of that number.
+  // The weights of anchor `number`.
   uint16_t ReadWeights(size_t number) {
     const Node& anchor = c_.node(group_.anchors[number]);
     const View storage = Storage(anchor, 1);
@@ -172,7 +172,7 @@ class ConvolutionEmission {
     return Read(anchor, 1, k.offset, walk, "w" + std::to_string(number));
   }
 
-  // Along each spatial axis the input is read where it is, and is `absent` elsewhere.
+  // Along each spatial axis, the input is read in place, and has the value `absent` outside.
   void Guarded(uint16_t lhs, double absent) {
     const View storage = Storage(node_, 0);
     const ir::ViewStep& x = storage.steps[0];

@@ -77,8 +77,8 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   const bool combines = context->options.target.atomics && ir::CombinesIntoOne(sink);
   const bool collides = write && !combines && sink.As<ir::IndexedAttrs>().may_collide;
   part.sequential = collides || context->upwards.count(group.sink) != 0;
-  // Updates that meet must keep their order; otherwise the loops follow the domain's or, on GPUs, whose
-  // threads are neighbours where elements are, the memory that is written.
+  // Updates that collide must keep their order. Otherwise the loops follow the domain or, on GPUs with many
+  // threads, the memory that is written.
   const bool by_memory = !part.sequential && context->options.target.many_threads;
   space.Arrange(collides ? -1 : by_memory ? builder.WrittenMap() : 0, {Role::kOuter});
   builder.BeginEmitting();
@@ -90,9 +90,9 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
 
 namespace {
 
-// Which ops must come first: those that write what this one reads, those that control edges name (who reads
-// an older version of a state has one to the write that replaces it), and, for a state that is written as a
-// whole, all that read its old contents.
+// The ops that must come first: those that write this op's inputs; those named by control edges (a reader of
+// an older version of a state has one to the write that replaces it); and, for a state written as a whole,
+// all readers of its old contents.
 class Dependencies {
  public:
   explicit Dependencies(const Context& context) : c_(context) {
@@ -117,7 +117,7 @@ class Dependencies {
     }
   }
 
-  // Everything that `group` needs done before it.
+  // Everything that must be done before `group`.
   std::set<int> Of(const Group& group) const {
     std::set<int> ops;
     for (NodeId id : group.nodes) {
@@ -134,8 +134,8 @@ class Dependencies {
   }
 
  private:
-  // What control edges of `node` name; of one that no kernel computes, what makes it up and what it would
-  // have run after itself.
+  // The ops that control edges of `node` name. For a node that no kernel computes: those of its inputs, and
+  // those that it would run after.
   void RunBefore(const Node& node, std::set<int>* ops) const {
     std::vector<NodeId> ahead = {node.id};
     std::set<NodeId> seen;
@@ -218,7 +218,7 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
   if (!label.empty()) op->kernel.label = c.program.arena->CopyText(label);
 }
 
-// What all of its nodes are needed under.
+// The conditions under which any of its nodes is needed.
 Conditions NeededWhere(const Context& c, const Group& group) {
   if (c.needed.empty()) return {};
   Conditions where = c.needed[static_cast<size_t>(group.nodes[0])].where;
@@ -226,7 +226,7 @@ Conditions NeededWhere(const Context& c, const Group& group) {
   return where;
 }
 
-// The part looks at them first.
+// Makes the part test the conditions first.
 void AddConditions(Context* context, const Conditions& where, LoweredOp* op) {
   if (where.empty()) return;
   Arena& arena = *context->program.arena;
@@ -272,7 +272,7 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
     if (context->needed.empty() || !context->needed[static_cast<size_t>(id)].faults ||
         context->needed[static_cast<size_t>(id)].where == where)
       continue;
-    *obstacle = {true, id, -1, ""};  // elsewhere its index may be anything
+    *obstacle = {true, id, -1, ""};  // in another kernel, its index could be anything
     return Status::Ok();
   }
   RONDO_RETURN_IF_ERROR(EmitPart(context, group, op, obstacle));
@@ -280,8 +280,8 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
   return Status::Ok();
 }
 
-// Whether the part has more than a kernel may hold. Budgets are below that; only what they cannot foresee
-// (loops that were split often, say) comes to it.
+// Whether the part exceeds a kernel's limits. Budgets are lower, so this only happens where they are inexact
+// (loops that were split often, for example).
 bool TooLong(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return false;
   const Part& part = op.kernel.parts[0];
@@ -290,8 +290,8 @@ bool TooLong(const LoweredOp& op) {
          std::any_of(part.stages.begin(), part.stages.end(), [&](const Stage& s) { return longer(s.tape); });
 }
 
-// Appends an op (a collective: both of its ops). Gives the number of the last one, which is complete when the
-// group is.
+// Appends an op (for a collective: both of its ops). Returns the index of the last one, after which the group
+// is complete.
 int Append(LoweredProgram* program, LoweredOp op) {
   const bool waits = op.kind == LoweredKind::kCollectiveStart;
   program->ops.push_back(std::move(op));
@@ -311,13 +311,12 @@ void NumberCollectives(LoweredProgram* program) {
       ordered.push_back(program->collectives[op.collective]);
       ++number;
     }
-    op.collective = number;  // a wait follows its start
+    op.collective = number;  // a wait comes after its start
   }
   program->collectives = std::move(ordered);
 }
 
-// Collectives start in the order in which they stand. Where one comes after another only for that, it need
-// not wait for it.
+// Collectives start in list order. If one follows another only for that reason, it need not wait for it.
 void KeepStartsInOrder(LoweredProgram* program) {
   int last = -1;
   for (size_t i = 0; i < program->ops.size(); ++i) {
@@ -391,7 +390,7 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
     LoweredOp* op = &ops[group.id];
     Obstacle found;
     Status status = EmitGroup(context, group, op, &found);
-    // What is too much for one kernel is not for several.
+    // Too much for one kernel may fit in several.
     if (status.code() == Code::kUnsupported && !c.FusionOff(group.nodes[0])) {
       found = {true, group.nodes[0], -1, ""};
     } else if (!status.ok()) {

@@ -13,8 +13,8 @@ bool LoweredLoop::EndsWhereItBegins(size_t output) const {
 namespace fusion {
 namespace {
 
-// Whether the op that first writes `out` may write it over `in`: nothing reads `in` after it, and it reads
-// each element where it writes it. If so it depends on all that reads `in`: ops may be put in another order.
+// Whether the op that first writes `out` may write it over `in`: nothing reads `in` later, and the op reads
+// each element where it writes it. If so, makes it depend on all readers of `in`, since ops may be reordered.
 bool UpdateInPlace(LoweredProgram* program, int in, int out) {
   LoweredProgram& body = *program;
   size_t first = 0;
@@ -45,14 +45,14 @@ bool UpdateInPlace(LoweredProgram* program, int in, int out) {
   return true;
 }
 
-// Whether the operand is one element, wherever the part is.
+// Whether the operand is a single element for all points of the part.
 bool IsOne(const Operand& operand) {
   return operand.indirects.empty() && operand.guards.empty() &&
          std::all_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s == 0; });
 }
 
-// The condition without which the part, which writes `out` over `in`, would leave all elements as they are:
-// it stores Select(condition, ..., what is there). None: kNoOperand.
+// The condition without which the part, which writes `out` over `in`, changes nothing: it stores
+// Select(condition, ..., the old value). kNoOperand: none.
 uint16_t KeepsUnless(const LoweredOp& op, const Part& part, int in, int out) {
   const auto value_of = [&](uint16_t operand) { return op.params[part.operands[operand].param].value; };
   const Tape& tape = part.skeleton == Skeleton::kMap ? part.body : part.epilogue;
@@ -76,7 +76,7 @@ uint16_t KeepsUnless(const LoweredOp& op, const Part& part, int in, int out) {
   return condition;
 }
 
-// What a round leaves as it is where it lies, it need not write.
+// Skips writes of values that a round leaves unchanged in place.
 void SkipWhatStays(LoweredProgram* body, int in, int out) {
   for (LoweredOp& op : body->ops) {
     std::vector<Part> parts(op.kernel.parts.begin(), op.kernel.parts.end());
@@ -155,7 +155,7 @@ Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* o
                                               : HomeOf(context, result).value;
     op->params.push_back({value, 0, Mode::kWrite});
   }
-  // Where what the rounds hand on lies every other time.
+  // The second place of values that are passed between rounds.
   for (size_t o = 0; o < info.outputs.size(); ++o) {
     if (op->rounds->carrier[o] < 0 || op->rounds->in_place[o]) continue;
     const int value = op->rounds->EndsWhereItBegins(o)

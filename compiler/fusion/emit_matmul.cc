@@ -1,4 +1,4 @@
-// Matmuls and attention: the loops are those of the sink, given roles by how the accumulator moves with
+// Matmuls and attention: the loops are the sink's, with roles that depend on how the accumulator moves with
 // them.
 #include <algorithm>
 #include <optional>
@@ -20,7 +20,7 @@ class AccumulatorPart {
   PartEmitter& builder() { return builder_; }
   const Obstacle& obstacle() const { return obstacle_; }
 
-  // Finds the epilogue's operands and gives every loop a role. False: obstacle() says why not.
+  // Finds the epilogue's operands and gives every loop a role. False: obstacle() has the reason.
   bool Collect() {
     const Shape& domain = SinkDomain(c_, group_);
     AddDomain(domain, &space_, &builder_);
@@ -74,7 +74,7 @@ class AccumulatorPart {
     return builder_.AddOperand(base, Mode::kRead, map, key);
   }
 
-  // Evaluates the left side at its own points, walked by `strides`. Returns the first operand it loads.
+  // Evaluates the lhs at its own points, walked by `strides`. Returns the first operand that it loads.
   int Prologue(NodeId anchor, const std::vector<int64_t>& strides, TapeWriter* tape) {
     NodeId input = c_.node(anchor).inputs[0];
     const Shape& shape = c_.node(input).shape;
@@ -105,9 +105,9 @@ class AccumulatorPart {
     return false;
   }
 
-  // Batches that share their right sides are more rows of one product, and batches that share the left side
-  // more columns, unless it has so few rows that its right sides are better read batch by batch. `left`: the
-  // operands that the left side reads.
+  // Batches that share their rhs become more rows (M) of one matmul. Batches that share the lhs become more
+  // columns (N), unless there are so few rows that reading the rhs batch by batch is better. `left`: the
+  // operands that the lhs reads.
   void MergeBatches(const std::vector<int>& left, const std::vector<uint16_t>& right) {
     constexpr int64_t kFewRows = 8, kFewColumns = 16;
     auto moves = [&](const auto& operands, int loop) {
@@ -167,7 +167,7 @@ class AccumulatorPart {
   int acc_map_ = -1, prologue_domain_ = -1;
 };
 
-// The operands that a prologue loads, and `lhs`, which is the left side where there is none.
+// The operands that a prologue loads; without a prologue, `lhs`.
 std::vector<int> LoadedBy(const TapeWriter& prologue, int lhs) {
   std::vector<int> operands = {lhs};
   for (const TapeInst& inst : prologue.insts()) {
@@ -176,7 +176,7 @@ std::vector<int> LoadedBy(const TapeWriter& prologue, int lhs) {
   return operands;
 }
 
-// The loop of those that are summed over along which elements of an operand lie side by side; -1: none.
+// The reduced loop along which an operand's elements are contiguous; -1: none.
 int LoopSideBySide(const Part& part, uint16_t operand) {
   const int first = part.outer + part.m + part.n;
   for (int loop = first; loop < first + part.reduced; ++loop) {
@@ -186,8 +186,8 @@ int LoopSideBySide(const Part& part, uint16_t operand) {
   return -1;
 }
 
-// On GPUs, two operands whose elements lie side by side along different loops would be read one by one: the
-// smaller is copied into the other's order, once.
+// On GPUs, two operands that are contiguous along different loops would be read element by element: the
+// smaller one is copied into the other's order once.
 void WantOneOrder(Context* context, const Group& group, const Part& part, Obstacle* obstacle) {
   const NodeId matmul = group.anchors[0];
   const Node& node = context->node(matmul);

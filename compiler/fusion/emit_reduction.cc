@@ -1,9 +1,9 @@
 // Row reductions: pointwise–reduction–pointwise clusters become stages.
 //
-// A member has a level: how many reductions of the cluster lie before it. Elements of level s are computed in
-// per-element stage s, the reductions of level s elements end that stage, and what is computed once a row
-// from them (level s + 1) follows in a per-row stage. An element that a later stage needs again is computed
-// again, unless that costs more than keeping the row.
+// A member's level is the number of reductions of the cluster before it. Elements of level s are computed in
+// per-element stage s, whose end performs the reductions of level s; values computed per row from them (level
+// s + 1) follow in a per-row stage. An element that a later stage needs again is recomputed, unless keeping
+// the row costs less.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -61,8 +61,8 @@ class RowPart {
  private:
   bool IsReduce(NodeId id) const { return c_.node(id).op == Op::kReduce; }
 
-  // Whether GPUs go over the elements as they lie in memory: all but the first or last place of an extreme
-  // may be found in any order.
+  // Whether GPUs walk the elements in memory order: every reduction allows any order, except the first or
+  // last position of an extreme.
   bool FollowsMemory() const {
     return c_.options.target.many_threads && std::none_of(members_.begin(), members_.end(), [&](NodeId id) {
              if (!IsReduce(id)) return false;
@@ -107,7 +107,7 @@ class RowPart {
   }
 
   int64_t RowElements() const { return group_.domain.elements() / group_.reduced.elements(); }
-  // Whether one more value of each element can be.
+  // Whether one more value of each element can be kept on chip.
   bool IsKeptOnChip() const {
     const FuseOptions& options = c_.options;
     const bool shared = options.least_shared_row <= RowElements() &&
@@ -116,7 +116,7 @@ class RowPart {
     return RowElements() <= options.longest_kept_row || (shared && kept_.empty());
   }
 
-  // In which stages each element is computed, the last that might compute it, and which are kept.
+  // For each element: the stages that compute it, the last that might, and whether it is kept.
   void FindStages() {
     std::map<NodeId, std::set<int>> needed;
     for (size_t i = members_.size(); i-- > 0;) {
@@ -146,8 +146,8 @@ class RowPart {
     }
   }
 
-  // When a row value is made and last read: 2 * level in a stage of rows, one more in the stage of elements
-  // that follows.
+  // When a row value is computed and last read: 2 * level in a per-row stage, one more in the per-element
+  // stage after it.
   int Made(NodeId id) const { return 2 * level_.at(id) - (IsReduce(id) ? 1 : 0); }
   int LastRead(NodeId id) const {
     int last = -1;
@@ -163,8 +163,9 @@ class RowPart {
     return last;
   }
 
-  // Row values that elements or later rows read get a scalar: one that nobody reads any more, of those that
-  // are made alike. What is set once a row is set behind all that its stage reads.
+  // Gives row values that elements or later rows read a scalar slot: one whose value is not read any more,
+  // among those that are set in the same way. Values set per row are set after everything that the stage
+  // reads.
   void GiveSlots() {
     std::vector<NodeId> values;
     for (NodeId id : members_) {
@@ -206,7 +207,7 @@ class RowPart {
     }
     auto kept = kept_.find(id);
     if (kept == kept_.end() || level_[id] >= stage_) return std::nullopt;
-    // What is kept is this point's own value; another point's is computed again.
+    // A kept value belongs to this point; another point's is recomputed.
     if (!ir::IsDense(view, group_.domain.elements())) return std::nullopt;
     inst.op = TapeOp::kKept;
     inst.arg = static_cast<uint16_t>(kept->second);
@@ -290,8 +291,8 @@ class RowPart {
   std::vector<NodeId> members_;  // by position
   std::map<NodeId, int> level_, last_stage_, kept_, slots_;
   struct Slot {
-    NodeId value;  // that has it
-    int last;      // read of it
+    NodeId value;  // in this slot
+    int last;      // last read of the value
   };
   std::vector<Slot> slots_of_;
   int last_ = 0;

@@ -11,7 +11,7 @@ using ir::NodeId;
 
 namespace {
 
-// What the bodies of the graph's loops run.
+// Lowers the bodies of the graph's loops.
 Status LowerLoops(const ir::Graph& graph, const FuseOptions& options, fusion::LoweredLoops* loops) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (graph.node(id).dead || graph.node(id).op != ir::Op::kLoop) continue;
@@ -21,8 +21,8 @@ Status LowerLoops(const ir::Graph& graph, const FuseOptions& options, fusion::Lo
   return Status::Ok();
 }
 
-// Groups that can all be emitted, and their ops in context->program. Whatever cannot be emitted adds to the
-// constraints that the next grouping keeps to.
+// Forms groups until all can be emitted, and puts their ops into context->program. Each failure adds
+// constraints for the next grouping.
 Status GroupAndEmit(Context* context, FuseReport* report) {
   fusion::Constraints constraints(context);
   RONDO_RETURN_IF_ERROR(fusion::Prepare(context));
@@ -35,7 +35,7 @@ Status GroupAndEmit(Context* context, FuseReport* report) {
     const int copies = constraints.copies();
     RONDO_RETURN_IF_ERROR(constraints.Add(obstacles));
     report->copies = constraints.copies();
-    if (report->copies > copies) RONDO_RETURN_IF_ERROR(fusion::Prepare(context));  // of what the copies read
+    if (report->copies > copies) RONDO_RETURN_IF_ERROR(fusion::Prepare(context));  // for the inputs of copies
   }
 }
 

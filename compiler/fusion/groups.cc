@@ -1,4 +1,4 @@
-// Forms the groups: where they begin, and in which order they take in others.
+// Forms the groups: their beginnings, and the order in which they absorb others.
 #include <algorithm>
 
 #include "compiler/fusion/grouping.h"
@@ -38,8 +38,8 @@ void Grouping::Run() {
   for (int id = 0; id < static_cast<int>(c_.groups.size()); ++id) {
     if (c_.groups[id].skeleton == Skeleton::kMatMul) AbsorbPrologue(id);
   }
-  // What combines all of another map's result waits for that, and is a map of its own if it finds no place
-  // there.
+  // A node that combines all of another map's result waits for that, and becomes a map of its own if it
+  // cannot join.
   for (const bool waits : {true, false}) {
     for (size_t i = c_.order.size(); i-- > 0;) {
       NodeId id = c_.order[i];
@@ -72,7 +72,7 @@ bool Grouping::MayJoin(int group, NodeId id, const std::vector<NodeId>& region) 
   return true;
 }
 
-// Whether no annotation of the model keeps the two in kernels of their own.
+// Whether annotations and conditions permit both in one kernel.
 bool Grouping::Together(NodeId a, NodeId b) const {
   return (!c_.graph.annotated && c_.needed.empty()) || c_.SamePlace(a, b);
 }
@@ -99,7 +99,7 @@ void Grouping::Join(Group* group, NodeId id) {
   cycles_.Joined(id, group->nodes[0]);
 }
 
-// The same for a group of one node, which always fits.
+// For a group of one node, which always fits the budget.
 Group* Grouping::NewBudgetedGroup(Skeleton skeleton, NodeId first) {
   Group* group = NewGroup(skeleton, first);
   budget_.Take(*group, first);
@@ -118,8 +118,8 @@ void Grouping::CallGroup(NodeId call) {
   }
 }
 
-// Whether `id` reads the storage that `sink` writes in place: under another index in general, so that the
-// two never share a kernel.
+// Whether `id` reads the storage that `sink` writes in place, in general under another index, so that the two
+// must not share a kernel.
 bool Grouping::ReadsWhatIsWritten(NodeId sink, NodeId id) const {
   return c_.node(sink).op == Op::kIndexedWrite && c_.storage_of[sink] != kNoNode &&
          c_.ReadsStorage(id, c_.storage_of[sink]);
@@ -145,7 +145,7 @@ void Grouping::AnchorGroup(NodeId anchor) {
   CombineBeside(&c_.groups[id]);
 }
 
-// A group ends with the value of 16 bits, not where that is widened again.
+// Ends a group with the 16-bit value instead of its widened form.
 void Grouping::StoreNarrow(Group* group) {
   if (group->sink != group->nodes.back() || c_.stored[group->sink] || !Widens(c_.graph, group->sink)) return;
   c_.group_of[group->sink] = -1;
@@ -153,8 +153,8 @@ void Grouping::StoreNarrow(Group* group) {
   group->sink = c_.base(c_.node(group->sink).inputs[0]);
 }
 
-// On the host, a group ends with bytes, not with the floats that they stand for, where one reader takes all
-// of those: it reads a quarter of the memory.
+// On the host, ends a group with bytes instead of the floats that they represent, if one reader takes all of
+// those: it then reads a quarter of the memory.
 void Grouping::StoreBytes(Group* group) {
   if (!c_.options.target.widens_as_it_reads || !IsReadAtOnce(group->sink)) return;
   const std::vector<NodeId> steps = StepsFromBytes(c_.graph, group->sink);
@@ -173,7 +173,7 @@ void Grouping::StoreBytes(Group* group) {
   group->sink = at;
 }
 
-// Whether all who read `id` will be in one group, which can compute it: a single reader, or a reduction and
+// Whether all readers of `id` will be in one group, which can compute it: a single reader, or a reduction and
 // what depends on it.
 bool Grouping::IsReadAtOnce(NodeId id) const {
   const std::vector<NodeId>& readers = c_.readers[id];

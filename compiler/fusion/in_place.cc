@@ -1,4 +1,4 @@
-// What a kernel reads where it writes it.
+// Finds operands that a kernel reads exactly where it later writes.
 #include <algorithm>
 
 #include "compiler/fusion/emit_groups.h"
@@ -15,8 +15,8 @@ bool HasRole(const Part& part, size_t operand) {
   return role;
 }
 
-// Whether both touch the same element at each iteration point, were their parameters bound to the same
-// memory.
+// Whether both would touch the same element at each iteration point if their parameters were bound to the
+// same memory.
 bool SamePlaces(const LoweredOp& op, const Operand& read, const Operand& write) {
   const LoweredBinding &from = op.params[read.param], &to = op.params[write.param];
   return read.dtype == write.dtype && read.offset == write.offset && read.indirects.empty() &&
@@ -25,7 +25,7 @@ bool SamePlaces(const LoweredOp& op, const Operand& read, const Operand& write) 
          std::equal(read.strides.begin(), read.strides.end(), write.strides.begin());
 }
 
-// The tapes of a part in the order in which a point, or a row, comes to them.
+// The tapes of a part in the order in which they run for a point, or a row.
 std::vector<Tape> TapesOf(const Part& part) {
   std::vector<Tape> tapes = {part.prologue, part.body};
   for (const Stage& stage : part.stages) tapes.push_back(stage.tape);
@@ -56,7 +56,7 @@ bool InPrologue(const Part& part, size_t operand) {
                      [&](const TapeInst& inst) { return inst.op == TapeOp::kLoad && inst.arg == operand; });
 }
 
-// Whether each element that operand `read` reads is read at the point at which `write` writes it, and before.
+// Whether operand `read` reads each element at the point at which `write` writes it, before the write.
 bool ReadsFirst(const LoweredOp& op, const Part& part, size_t read, size_t write) {
   const Operand& from = part.operands[read];
   return from.mode == Mode::kRead && !HasRole(part, read) && !IsIndex(part, read) &&
@@ -64,7 +64,7 @@ bool ReadsFirst(const LoweredOp& op, const Part& part, size_t read, size_t write
          LoadsComeFirst(part, read, write);
 }
 
-// Whether some operand reads `value` after `write` has written there, or at other points.
+// Whether an operand reads `value` after `write` has written it, or at other points.
 bool ReadsElsewhere(const LoweredOp& op, const Part& part, int value, size_t write) {
   for (size_t k = 0; k < part.operands.size(); ++k) {
     const bool same = op.params[part.operands[k].param].value == value;

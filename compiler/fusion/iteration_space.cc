@@ -76,7 +76,7 @@ IterationSpace::Outcome IterationSpace::ResolveMap(Map* map) {
   int64_t offset = map->offset;
   std::vector<int64_t> base;
   std::vector<std::vector<int64_t>> coefficients;
-  // The dense index space of view.shape() is walked plainly; each step leads to the storage below it.
+  // The dense index space of view.shape() is walked plainly; each step leads to the storage below.
   for (size_t s = map->view.steps.size(); s-- > 0;) {
     const ir::ViewStep& step = map->view.steps[s];
     std::vector<IndexDim> dims = ir::JoinedDims(step);

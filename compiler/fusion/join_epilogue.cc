@@ -1,4 +1,4 @@
-// Pointwise work and writes after an anchor are computed at its accumulator's points: its epilogue.
+// Epilogues: pointwise work and writes after an anchor, computed at its accumulator's points.
 #include <algorithm>
 
 #include "compiler/fusion/grouping.h"
@@ -23,8 +23,8 @@ bool IsPermutation(const View& view) {
 
 }  // namespace
 
-// The smallest set of pointwise nodes after `at` through whose last node alone its value leaves: what an
-// epilogue can take without storing anything more. Empty if there is none.
+// The smallest set of pointwise nodes after `at` whose only output is its last node, so that an epilogue can
+// absorb it without storing more. Empty if there is none.
 std::vector<NodeId> Grouping::NextExit(const Group& group, NodeId at) {
   if (c_.stored[at] || c_.node(at).op == Op::kIndexedWrite) return {};
   constexpr size_t kMaxRegion = 48;
@@ -85,9 +85,9 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
   return !clash && !cycles_.WouldCycleAsReader(members, id);
 }
 
-// What `first`, a reader of the group's result, begins: pointwise nodes by constants, one after the other, up
-// to numbers of FP8, or up to one number that they combine into. Empty if it is no such path, or cannot be
-// computed at the result's points.
+// A path beside the result that starts at its reader `first`: pointwise nodes with constants, one after
+// another, that end in FP8 numbers or in a combination into one number. Empty if there is no such path, or it
+// cannot be computed at the result's points.
 std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathEnd end) {
   constexpr size_t kMostSteps = 6;
   std::vector<NodeId> path;
@@ -114,8 +114,8 @@ std::vector<NodeId> Grouping::PathBeside(const Group& group, NodeId first, PathE
   return {};
 }
 
-// Whether `id` combines all elements of `at`, which the group's kernel has once `path` is in it, into one
-// number, and the kernel can do that.
+// Whether `id` combines all elements of `at`, which the group's kernel computes once it includes `path`, into
+// one number, and the kernel supports that.
 bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, NodeId at, NodeId id) {
   const Node& node = c_.node(id);
   if (!ir::CombinesIntoOne(node) || !MayJoin(group.id, id, path) || c_.FusionOff(id) ||
@@ -128,14 +128,14 @@ bool Grouping::Combines(const Group& group, const std::vector<NodeId>& path, Nod
          !cycles_.WouldCycleAsReader(members, id);
 }
 
-// Readers that combine all of the group's result, or of what they make of it: its kernel does that where each
-// element is at hand.
+// Adds readers that combine all of the group's result, or of values derived from it, so that its kernel does
+// this while each element is at hand.
 void Grouping::CombineBeside(Group* group) {
   if (!c_.options.target.atomics || c_.node(group->sink).op == Op::kIndexedWrite) return;
   TakeBeside(group, PathEnd::kOneNumber);
 }
 
-// Readers that quantise what a product leaves in memory for others, too: the kernel stores both.
+// Adds readers that quantise a result which is also stored for other readers: the kernel stores both.
 void Grouping::StoreBeside(Group* group) {
   const bool product = group->skeleton == Skeleton::kMatMul || group->skeleton == Skeleton::kConvolution;
   if (!product || !c_.options.target.stores_beside || c_.node(group->sink).op == Op::kIndexedWrite) return;

@@ -1,11 +1,11 @@
-// Producers that nothing else reads are computed in their reader.
+// Computes producers without other readers inside their reader.
 #include <algorithm>
 
 #include "compiler/fusion/grouping.h"
 
 namespace rondo::fusion {
 
-// What one evaluation costs, in additions.
+// The cost of one evaluation, in additions.
 int Grouping::CostOf(const Node& node) {
   if (node.op == Op::kIndexedRead) return 2;
   switch (node.As<ir::PointwiseAttrs>().op) {
@@ -46,7 +46,7 @@ bool Grouping::CanComputeInside(NodeId r, NodeId id) const {
   return true;
 }
 
-// Starts with the reader that was in the way the last time: it mostly still is.
+// Starts with the reader that failed last time, since it usually still does.
 bool Grouping::AllReadersIn(NodeId id, int group) {
   const std::vector<NodeId>& readers = c_.readers[id];
   size_t& at = failed_[id];
@@ -67,13 +67,13 @@ int64_t Grouping::DomainElements(const Group& group) const {
 bool Grouping::WorthComputingInside(const Group& group, NodeId id) const {
   int64_t here = DomainElements(group), once = c_.node(id).shape.elements();
   const Node& node = c_.node(id);
-  // On the host, to look up an element for each of many places is more expensive than a kernel that does it
+  // On the host, looking up an element again for each of many places costs more than a kernel that does it
   // once.
   constexpr int64_t kManyPlaces = 16;
   const bool looks_up =
       node.op == Op::kIndexedRead && !c_.options.target.many_threads && here >= kManyPlaces * once;
   if (here <= once || here <= 64 || (CostOf(node) <= 2 && !looks_up)) return true;
-  // One number that all threads of a GPU compute, each once, before a kernel does that for them.
+  // On a GPU, it is cheaper that all threads compute a single number than that another kernel does.
   return once == 1 && c_.options.target.many_threads && group.skeleton == Skeleton::kMap &&
          node.op == Op::kPointwise && AccuracyOf(node.As<ir::PointwiseAttrs>().op) != Accuracy::kFunction;
 }
@@ -109,7 +109,7 @@ bool Grouping::TryAbsorb(Group* group, NodeId producer) {
   return true;
 }
 
-// Who reads it widens it again: it is stored as the narrow value.
+// All readers widen it again, so it is stored as the narrow value.
 bool Grouping::IsRoundedForMemory(NodeId id) const {
   const std::vector<NodeId>& readers = c_.readers[id];
   return std::any_of(readers.begin(), readers.end(),

@@ -1,4 +1,4 @@
-// Cheap pointwise producers of a matmul's left side that nothing else reads become its prologue.
+// Cheap pointwise producers of a matmul's lhs, without other readers, become its prologue.
 #include <algorithm>
 
 #include "compiler/fusion/grouping.h"
@@ -8,7 +8,7 @@ namespace rondo::fusion {
 void Grouping::AbsorbPrologue(int id) {
   const Node& anchor = c_.node(c_.groups[id].anchors[0]);
   const DType left = c_.node(anchor.inputs[0]).dtype;
-  if (ByteSize(left) == 1) return;  // tiles of bytes are read as they lie
+  if (ByteSize(left) == 1) return;  // tiles of bytes are read directly
   if (anchor.op != Op::kMatMul || !c_.options.inlining || c_.FusionOff(anchor.id)) return;
   std::vector<NodeId> work = {c_.base(anchor.inputs[0])};
   bool outermost = true;

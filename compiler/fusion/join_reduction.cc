@@ -82,7 +82,8 @@ void Grouping::ReductionGroup(NodeId first) {
   AbsorbElements(rows, id, &kinds, {first});
   for (bool grew = true; grew;) {
     grew = false;
-    // Those that join are looked at in the same round: a chain of rows takes one, not one for each of them.
+    // New members are examined in the same round, so that a chain of rows takes one round instead of one for
+    // each.
     for (size_t i = 0; i < c_.groups[id].nodes.size(); ++i) {
       const NodeId member = c_.groups[id].nodes[i];
       for (NodeId reader : c_.readers[member]) {
@@ -95,7 +96,7 @@ void Grouping::ReductionGroup(NodeId first) {
   AbsorbProducers(&c_.groups[id]);
 }
 
-// Scalars of rows are few: reductions at once, not one after the other, are what needs them.
+// There are few row scalars, and concurrent reductions use them, unlike reductions one after another.
 bool Grouping::TakesReduction(const Group& group, NodeId id) const {
   constexpr int kMostAtOnce = 8, kMost = 128;
   std::vector<NodeId> members = group.nodes;
@@ -120,19 +121,19 @@ bool Grouping::TakesReduction(const Group& group, NodeId id) const {
   return takes;
 }
 
-// Whether it is a reduction over rows of the same shape that reads no member.
+// Whether it is a reduction over rows of the same shape that does not read a member.
 bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
   const Node& node = c_.node(id);
   if (node.op != Op::kReduce || !MayJoin(group, id) || c_.FusionOff(id)) return false;
   const NodeId input = node.inputs[0], base = c_.base(input);
   const View view = c_.graph.ViewOf(input);
-  const bool same = view == c_.graph.ViewOf(rows.input);  // of the same, or of what lies like it
+  const bool same = view == c_.graph.ViewOf(rows.input);  // the same tensor, or one with the same layout
   return view.shape() == rows.domain && node.As<ir::ReduceAttrs>().axes == rows.axes &&
          (same || ir::IsDense(view, rows.domain.elements())) && !c_.InGroup(base, group) &&
          c_.SamePlace(c_.groups[group].nodes[0], id) && TakesReduction(c_.groups[group], id);
 }
 
-// A reduction of what the cluster's first reads, too, or one whose result members read.
+// Adds a reduction of the cluster's own input, or one whose result members read.
 bool Grouping::TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   if (!CanReduceBeside(rows, group, id)) return false;
   const std::vector<NodeId>& members = c_.groups[group].nodes;
@@ -145,7 +146,7 @@ bool Grouping::TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   return true;
 }
 
-// Whether it is made, by pointwise steps, of a reduction that can be taken in.
+// Whether it is derived, by pointwise steps, from a reduction that can be added.
 bool Grouping::LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const {
   constexpr int kMostDepth = 4;
   const Node& node = c_.node(id);
@@ -155,7 +156,7 @@ bool Grouping::LeadsToReductionBeside(const Rows& rows, int group, NodeId id, in
          });
 }
 
-// What only members read, once a row, of a reduction that can then be taken in itself.
+// Adds a per-row value that only members read, derived from a reduction that can then be added itself.
 bool Grouping::TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   const Node& node = c_.node(id);
   if (node.op != Op::kPointwise || !MayJoin(group, id) || c_.stored[id] || !AllReadersIn(id, group))
@@ -182,8 +183,8 @@ bool Grouping::TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, N
   return grew;
 }
 
-// Whether nothing comes of it but elements that are written to their places in a larger tensor, padded ones,
-// say: a map computes them there.
+// Whether its elements are only written to their places in a larger tensor, for example a padded one: a map
+// then computes them there.
 bool Grouping::IsMadeForWrite(NodeId id) const {
   while (c_.node(id).op == Op::kPointwise && c_.readers[id].size() == 1 && !c_.stored[id]) {
     const Node& reader = c_.node(c_.readers[id][0]);
@@ -195,7 +196,7 @@ bool Grouping::IsMadeForWrite(NodeId id) const {
 
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
   if (!MayJoin(group, id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
-  // On the host a single row is a whole tensor that threads share, in a map as well.
+  // On the host, threads share a single row (a whole tensor), and a map as well.
   const bool single = !c_.options.target.many_threads && rows.reduced.elements() == 1;
   if (single && c_.node(id).shape == rows.domain && IsMadeForWrite(id)) return false;
   // A reduction of what the cluster reads anyway joins too: its producers may first have to.
@@ -211,8 +212,8 @@ bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) 
   return true;
 }
 
-// A sum of what a collective gives and more: nothing before the collective can compute it, so here it saves a
-// kernel, whoever else reads it.
+// Whether it is a sum of a collective's result and others: no earlier kernel can compute it, so computing it
+// here saves a kernel, even if there are other readers.
 bool Grouping::AddsToCollective(NodeId id) const {
   for (NodeId at = id; c_.node(at).op == Op::kPointwise;) {
     const Node& node = c_.node(at);
@@ -222,7 +223,7 @@ bool Grouping::AddsToCollective(NodeId id) const {
     for (NodeId input : node.inputs) {
       const Node& base = c_.node(c_.base(input));
       if (base.op == Op::kCollective) return true;
-      // The one of a bias, say.
+      // for example that of a bias
       const bool whole = base.op == Op::kPointwise && base.shape.elements() == node.shape.elements();
       if (whole && c_.readers[base.id].size() == 1) next = base.id;
     }
@@ -232,8 +233,8 @@ bool Grouping::AddsToCollective(NodeId id) const {
   return false;
 }
 
-// Whether all who read elements of `id` are in the group, or can be once what else they read is: if they do
-// not come after all, the group stores what they read.
+// Whether all readers of elements of `id` are in the group, or can be once their other inputs are. If they do
+// not join in the end, the group stores the value.
 bool Grouping::AllMayJoin(const Rows& rows, NodeId id, int group) const {
   const int64_t elements = rows.domain.elements();
   return std::all_of(c_.readers[id].begin(), c_.readers[id].end(), [&](NodeId reader) {
@@ -250,7 +251,7 @@ bool Grouping::AllMayJoin(const Rows& rows, NodeId id, int group) const {
   });
 }
 
-// Producers of elements, at the same points, that nothing outside reads.
+// Absorbs producers of elements, at the same points, without other readers.
 void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work) {
   while (!work.empty()) {
     NodeId at = work.back();

@@ -1,5 +1,5 @@
-// Matmuls of one left side whose results meet at the same points become accumulators of one part; and so
-// do a convolution of 8-bit integers and the sums of its windows.
+// Matmuls with one lhs whose results are used at the same points become accumulators of one part; so do a
+// convolution of 8-bit integers and the sums of its windows.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace rondo::fusion {
 
-// Whether weights of both are packed in one way, or of neither.
+// Whether both have packed weights in the same format, or neither has.
 bool Grouping::ArePackedAlike(const Node& a, const Node& b) const {
   const auto *x = std::get_if<ir::PackedAttrs>(&a.attrs), *y = std::get_if<ir::PackedAttrs>(&b.attrs);
   if (x == nullptr || y == nullptr) return x == y;
@@ -17,7 +17,7 @@ bool Grouping::ArePackedAlike(const Node& a, const Node& b) const {
          x->has_zeros == y->has_zeros && c_.node(a.inputs[2]).dtype == c_.node(b.inputs[2]).dtype;
 }
 
-// Whether both convolutions go over the same windows, one of them to add those up.
+// Whether both convolutions have the same windows, and one of them only sums them.
 bool Grouping::HasSameWindows(const Node& a, const Node& b) const {
   if (a.op != Op::kConv || b.op != Op::kConv) return a.op == b.op;
   const ir::ConvAttrs &x = a.As<ir::ConvAttrs>(), &y = b.As<ir::ConvAttrs>();
@@ -27,8 +27,8 @@ bool Grouping::HasSameWindows(const Node& a, const Node& b) const {
          c_.node(a.inputs[1]).shape == c_.node(b.inputs[1]).shape;
 }
 
-// Whether `id` corrects the sums of a product, which is in no group yet, by sums of its left side: both are
-// accumulators of that product's part, if its epilogue is where they meet.
+// Whether `id` corrects the sums of a matmul that is not in a group yet by its row sums: both become
+// accumulators of that matmul's part, if they meet in its epilogue.
 bool Grouping::ReadsSumsOfAnother(const Group& group, NodeId id, int step) const {
   constexpr int kMostSteps = 4;
   const Node& node = c_.node(id);
@@ -43,7 +43,7 @@ bool Grouping::ReadsSumsOfAnother(const Group& group, NodeId id, int step) const
                      [&](NodeId input) { return ReadsSumsOfAnother(group, c_.base(input), step + 1); });
 }
 
-// A second matmul of the same left side whose result is read at the same points: one more accumulator.
+// Adds a second matmul of the same lhs whose result is read at the same points, as one more accumulator.
 bool Grouping::TryTwin(Group* group, NodeId id) {
   const Node& first = c_.node(group->anchors.empty() ? id : group->anchors[0]);
   const Node& twin = c_.node(id);
@@ -71,7 +71,7 @@ bool Grouping::SameRead(NodeId a, NodeId b) const {
   return c_.base(a) == c_.base(b) && c_.graph.ViewOf(a) == c_.graph.ViewOf(b);
 }
 
-// The one view by which `from`'s domain reads `to` inside the group; none if there are several.
+// The only view by which `from`'s domain reads `to` inside the group; no value if there are several.
 std::optional<View> Grouping::PathTo(NodeId from, NodeId to, const Group& group) const {
   const Node& sink = c_.node(from);
   const Shape& domain = sink.op == Op::kIndexedWrite ? c_.node(sink.inputs[1]).shape : sink.shape;

@@ -1,5 +1,4 @@
-// The memory of outputs: every output is a node of its own that lives there; a state is written where it
-// lies.
+// The memory of outputs: every output is a node of its own in that memory; states are written in place.
 #include <algorithm>
 
 #include "compiler/fusion/preparation.h"
@@ -7,18 +6,19 @@
 
 namespace rondo::fusion {
 
-// Every output ends as a node of its own that lives in the output's memory.
+// Makes every output a node of its own in the output's memory.
 void Preparation::SettleOutputs() {
   std::vector<char> taken(static_cast<size_t>(g_.size()), 0);
   for (size_t o = 0; o < g_.outputs.size(); ++o) {
     NodeId id = g_.outputs[o].node;
     NodeId base = g_.BaseOf(id);
     const bool state = state_of_output_[o] >= 0;
-    const bool copied = Made(id) && c_.alone[id] != 0;  // as below, when preparing the time before
+    const bool copied = Made(id) && c_.alone[id] != 0;  // as below, in an earlier preparation
     if (state && (copied || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
     const std::string because = WhyCopied(o, id, taken[base] != 0);
     if (state || !because.empty()) {
-      // A state that takes another's contents, or its own in another order, takes them from a copy.
+      // A state that takes over another state's contents, or its own in another order, takes them from a
+      // copy.
       bool from_state = state && (IsState(base) || in_place_[base]);
       NodeId copy = MakeCopy(from_state ? MakeCopy(id, because) : id, because);
       if (state) c_.alone[static_cast<size_t>(copy)] = 1;
@@ -30,7 +30,7 @@ void Preparation::SettleOutputs() {
   }
 }
 
-// Why what output `output` shows cannot be computed in its memory; "" if it can.
+// Why output `output` cannot be computed in its memory; "" if it can.
 std::string Preparation::WhyCopied(size_t output, NodeId id, bool taken) const {
   const NodeId base = g_.BaseOf(id);
   const std::string what = "output \"" + g_.outputs[output].name + "\" is ";
@@ -60,8 +60,7 @@ bool Preparation::IsUnchangedState(size_t output, NodeId id) const {
          ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
 }
 
-// States that are to be copied at the end are computed where they lie instead, where that changes nothing
-// that somebody still reads.
+// Computes states in place instead of copying them at the end, if nothing reads the old contents later.
 void Preparation::WriteStatesDirectly() {
   MarkOutputs();
   for (const ir::StatePair& pair : g_.states) {
@@ -81,7 +80,8 @@ void Preparation::WriteStatesDirectly() {
   }
 }
 
-// Why the kernel that computes `id` cannot write it into the state, whoever reads that; "" if it might.
+// Why the kernel that computes `id` cannot write it into the state, apart from the state's readers; "" if it
+// may.
 std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
   const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
   const std::string state = "state \"" + g_.inputs[pair.input].name + "\"", what = NameOf(g_, base);
@@ -108,7 +108,7 @@ std::string Preparation::ReadsOtherPlaces(const ir::StatePair& pair) const {
   return "the kernel that computes " + memory + " reads it at other places than it writes";
 }
 
-// What computes `base`, where that lies in one memory: all pieces of a concatenation, all versions.
+// The nodes that compute `base` in one memory: all pieces of a concatenation, all versions.
 std::vector<NodeId> Preparation::WritersOf(NodeId base) const {
   std::vector<NodeId> writers, work = {base};
   while (!work.empty()) {
@@ -146,8 +146,8 @@ std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
   return readers;
 }
 
-// Whether copy `writer`, a piece of what a state becomes, reads each element from a higher place than it
-// writes it to, all by as much.
+// Whether copy `writer`, a piece of a state's new value, reads each element from a place that is higher by a
+// constant distance than the one it writes.
 bool Preparation::MovesDown(NodeId writer) const {
   View place = ir::DenseView(g_.node(writer).shape);
   for (NodeId id = writer; static_cast<size_t>(id) < c_.concat_of.size() && c_.concat_of[id] != kNoNode;
@@ -157,7 +157,7 @@ bool Preparation::MovesDown(NodeId writer) const {
   if (!from.affine() || !place.affine()) return false;
   const ir::ViewStep &read = from.steps[0], &write = place.steps[0];
   const Shape& shape = g_.node(writer).shape;
-  int64_t reach = 1;  // of the inner dimensions: elements that lie one behind the other, in order
+  int64_t reach = 1;  // extent of the inner dimensions, whose elements are contiguous and in order
   for (int d = shape.rank - 1; d >= 0; --d) {
     if (shape[d] == 1) continue;
     if (read.strides[d] != write.strides[d] || write.strides[d] < reach) return false;
@@ -166,8 +166,8 @@ bool Preparation::MovesDown(NodeId writer) const {
   return read.offset > write.offset;
 }
 
-// One of the copies that bring elements of `storage` to other places in it may do so in one pass, for which
-// its loops run in order, on one thread: on GPUs two copies take less time. Returns it, or kNoNode.
+// Chooses a copy that moves elements of `storage` within it in one pass, with its loops in order on one
+// thread. Returns it, or kNoNode; on GPUs two copies are faster.
 NodeId Preparation::MoveUpwards(NodeId storage, const std::vector<NodeId>& writers) {
   for (NodeId writer : writers) {
     const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
@@ -180,7 +180,7 @@ NodeId Preparation::MoveUpwards(NodeId storage, const std::vector<NodeId>& write
   return kNoNode;
 }
 
-// Copies that bring elements of `storage` to other places in it read them from a copy, but one.
+// Makes copies that move elements of `storage` within it read from another copy, except for one.
 void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers) {
   const NodeId upwards = MoveUpwards(storage, writers);
   for (NodeId writer : writers) {
@@ -195,8 +195,8 @@ void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writ
   }
 }
 
-// Makes all that reads the old contents of a state, but `copy`, run before `writers`, or read each element
-// where it is written. Returns "", or who cannot.
+// Orders all readers of a state's old contents, except `copy`, before `writers`, or makes them read each
+// element where it is written. Returns "", or the reader that cannot.
 std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
                                          const std::vector<NodeId>& writers) {
   const std::string state = NameOf(g_, g_.inputs[pair.input].node);
@@ -219,7 +219,7 @@ std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
   return "";
 }
 
-// Whether node `id` may read each element of `storage` at the point at which it computes that of its result.
+// Whether node `id` may read each element of `storage` at the point at which it computes its result there.
 bool Preparation::ReadsInPlace(NodeId id, NodeId storage) const {
   const Node& node = g_.node(id);
   return node.op == Op::kPointwise && std::all_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {

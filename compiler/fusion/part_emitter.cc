@@ -33,7 +33,7 @@ TapeInst Inst(TapeOp op, TapeType type, int arg = 0, int a = 0, int b = 0, int c
 }  // namespace
 
 std::string PartEmitter::Key(char kind, NodeId id, const View& view) const {
-  std::string key = {kind, 0};  // unlike the names that emitters give operands
+  std::string key = {kind, 0};  // different from the names that emitters give to operands
   const auto add = [&](const auto& value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };
@@ -206,7 +206,7 @@ int PartEmitter::InputValue(TapeWriter* tape, NodeId reader, int slot, const Vie
 
 namespace {
 
-// Whether a register holds whole numbers (or NaN).
+// Whether a register holds integers (or NaN).
 bool IsWhole(const TapeWriter& tape, int reg, int depth = 0) {
   const TapeInst& inst = tape.insts()[static_cast<size_t>(reg)];
   constexpr int kMostDepth = 4;
@@ -225,8 +225,8 @@ bool IsWhole(const TapeWriter& tape, int reg, int depth = 0) {
   }
 }
 
-// The float that register `reg` was before it became an integer of few bits, if that has not changed it:
-// whole and clamped to what the bits hold, as quantisation makes it. -1: no such.
+// The float in register `reg` before it was cast to a narrow integer, if the cast changed nothing: rounded
+// and clamped to the type's range, as in quantisation. -1: none.
 int BeforeNarrowing(const TapeWriter& tape, int reg) {
   const TapeInst& cast = tape.insts()[static_cast<size_t>(reg)];
   if (cast.op != TapeOp::kCast || tape.type(cast.a) != TapeType::kF32) return -1;
@@ -238,7 +238,7 @@ int BeforeNarrowing(const TapeWriter& tape, int reg) {
     case DType::kU16: low = 0, high = 65535; break;
     default: return -1;
   }
-  // Whether it is `op` of something and a constant that is no less (kMax), or no more (kMin), than `limit`.
+  // Whether it is `op` of a value and a constant of at least (kMax), or at most (kMin), `limit`.
   const auto clamps = [&](const TapeInst& inst, TapeOp op, double limit) {
     const TapeInst& other = tape.insts()[inst.b];
     if (inst.op != op || other.op != TapeOp::kConst) return false;
@@ -274,7 +274,7 @@ int PartEmitter::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
   return tape->Add(Inst(TapeOp::kCast, type, 0, reg, 0, 0, static_cast<int64_t>(node.dtype)));
 }
 
-// The coordinate along an axis is the element number of a one-dimensional tensor that counts.
+// The coordinate along an axis is the element index of a one-dimensional counting tensor.
 int PartEmitter::Iota(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   int axis = node.As<ir::IotaAttrs>().axis;
@@ -304,7 +304,7 @@ int PartEmitter::Iota(TapeWriter* tape, NodeId id, const View& view) {
 }
 
 // `view` shows the indices' shape over the domain. The data-dependent coordinates move through data's dense
-// index space, which `data_view` shows in its home.
+// index space, which `data_view` maps into its home.
 int PartEmitter::IndexedOperand(NodeId id, NodeId home_of, const View& data_view, const View& view, Mode mode,
                                 const ir::IndexedAttrs& attrs, size_t first_index, const std::string& key) {
   auto it = operand_keys_.find(key);

@@ -1,6 +1,6 @@
-// Which memory results lie in, once groups exist: ports, states and constants have theirs; what lies in a
-// concatenation or is a version of a written tensor lies in that one's; all else gets a temporary when it is
-// first named, in the order of elements that placement.cc picks.
+// The memory of results, after groups are formed. Ports, states and constants have their own. Parts of a
+// concatenation and versions of a written tensor lie in that tensor's memory. All others get a temporary when
+// they are first named, in the element order that placement.cc picks.
 #include <unordered_map>
 
 #include "compiler/fusion/context.h"
@@ -62,7 +62,7 @@ class Placing {
   }
 
   void PlaceOutputs() {
-    std::vector<int> state(g_.outputs.size(), -1);  // the input that it is one buffer with
+    std::vector<int> state(g_.outputs.size(), -1);  // the input with which it shares one buffer
     std::vector<bool> persists(g_.outputs.size(), false);
     for (const ir::StatePair& pair : g_.states) {
       state[static_cast<size_t>(pair.output)] = pair.input;
@@ -102,7 +102,7 @@ class Placing {
     }
   }
 
-  // What a loop hands on begins where the result ends, where that is one place.
+  // A value passed between rounds begins in the place of the result, if that is one place.
   void ShareLoopHomes() {
     for (NodeId id : c_.order) {
       if (g_.node(id).op != Op::kLoop) continue;
@@ -120,15 +120,15 @@ class Placing {
   const Graph& g_;
 };
 
-// The node in whose memory `id` lies, if it has no memory of its own: a concatenation, or the older version
-// that a write changes.
+// The node whose memory holds `id`, if it has none of its own: a concatenation, or the older version that a
+// write changes.
 NodeId HolderOf(const Context& c, NodeId id) {
   if (c.concat_of[id] != kNoNode) return c.concat_of[id];
   const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
   return step.runs == kNoNode ? kNoNode : c.base(c.node(step.runs).inputs[step.slot]);
 }
 
-// Where `id` lies in its holder's dense index space.
+// The place of `id` in its holder's dense index space.
 View PlaceInHolder(const Context& c, NodeId id) {
   const Shape& shape = c.node(id).shape;
   if (c.concat_of[id] != kNoNode) return c.concat_places.at(id);

@@ -1,4 +1,4 @@
-// Gives memory to what must have some: graph outputs, state, pieces of concatenations, scatter targets.
+// Gives memory to the values that need it: graph outputs, states, pieces of concatenations, scatter targets.
 #include <algorithm>
 #include <memory>
 
@@ -15,7 +15,7 @@ NodeId InsertCopy(Graph* graph, NodeId x) {
   copy.shape = from.shape;
   copy.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
   copy.inputs = {x};
-  // What many nodes became may be copied often: the first say where a copy comes from.
+  // Nodes with many sources may be copied often: the first few say where a copy comes from.
   constexpr ptrdiff_t kMostSources = 8;
   const auto end = from.sources.begin() + std::min(std::ssize(from.sources), kMostSources);
   copy.sources = {from.sources.begin(), end};
@@ -50,7 +50,7 @@ std::string NameOf(const Graph& graph, NodeId id) {
 }
 
 Status Preparation::Run() {
-  g_.RemoveDead();  // an order that leads past what is dead is none
+  g_.RemoveDead();  // order edges through dead nodes do not count
   Grow();
   PairDonations();
   IndexStates();
@@ -68,7 +68,7 @@ Status Preparation::Run() {
   return Index();
 }
 
-// A loop reads dense memory, and what the first round hands on lies where the loop may change it.
+// A loop reads dense memory, and the input of its first round must be in memory that it may change.
 void Preparation::CopyLoopInputs() {
   const NodeId count = g_.size();
   for (NodeId id = 0; id < count; ++id) {
@@ -87,8 +87,7 @@ void Preparation::CopyLoopInputs() {
   }
 }
 
-// For `reader`: if somebody has said in what order nodes run, the copy runs when its reader may, as a part of
-// it.
+// For `reader`: if a node order was requested, the copy runs when its reader may, as a part of it.
 NodeId Preparation::MakeCopy(NodeId x, const std::string& because, NodeId reader) {
   const NodeId copy = InsertCopy(&g_, x);
   if (g_.ordered && reader != kNoNode) {
@@ -144,7 +143,7 @@ Status Preparation::Index() {
   return Status::Ok();
 }
 
-// What kernels look at before they begin runs before them. (Loops have it as inputs.)
+// Conditions that kernels test run before them. (Loops have them as inputs.)
 void Preparation::OrderConditions() {
   Conditions outputs;
   for (const ir::LoopCondition& c : c_.options.needed_where)
@@ -167,7 +166,7 @@ void Preparation::OrderConditions() {
   if (ordered) c_.order = g_.TopologicalOrder();
 }
 
-// What must be in memory, whoever reads it.
+// Marks values that must be in memory whatever reads them.
 void Preparation::MarkStored() {
   for (const ir::GraphOutput& output : g_.outputs) c_.stored[g_.BaseOf(output.node)] = 1;
   for (NodeId id : c_.order) {
@@ -186,7 +185,7 @@ void Preparation::MarkStored() {
       for (const Condition& condition : c_.needed[static_cast<size_t>(id)].where)
         c_.stored[condition.base] = 1;
     }
-    // What runs for its own sake.
+    // Nodes that run for their effects.
     for (NodeId before : node.strong_after) {
       if (c_.readers[g_.BaseOf(before)].empty()) c_.stored[g_.BaseOf(before)] = 1;
     }

@@ -1,9 +1,8 @@
 // Sibling fusion: independent parts into one kernel.
 //
 // Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
-// cannot make a cycle. Joined are matmuls that read the same left side (query, key and value products)
-// and maps, or reductions, that are too small to fill a device alone. Maps of a few numbers stand beside
-// larger ones as well.
+// cannot make a cycle. Joins matmuls that read the same lhs (query, key and value matmuls), and maps, or
+// reductions, that are too small to fill a device alone. Maps of a few numbers also join larger ones.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -25,7 +24,7 @@ int64_t Points(const Part& part) {
   return n;
 }
 
-// Ops with the same text may be joined; "" stands alone.
+// Ops with the same text may be joined; "" is never joined.
 std::string JoinKey(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return "";
   const Part& part = op.kernel.parts[0];
@@ -66,12 +65,12 @@ void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
     to->moves_because += (to->moves_because.empty() ? "" : "; ") + why;
   for (const auto& [key, value] : from.annotations) to->annotations.emplace(key, value);
   if (to->kernel.label.empty()) to->kernel.label = from.kernel.label;
-  // Memory that one part gives up may still be read by another.
+  // Another part may still read the memory that one part gives up.
   to->in_place.clear();
 }
 
-// Whether maps, the largest and second largest of which have so many points, take one more: a large one has
-// no other beside it but of a few numbers.
+// Whether maps, whose largest two have these numbers of points, take one more: a large one only takes maps of
+// a few numbers.
 bool FitTogether(const Part& part, int64_t largest, int64_t second, int64_t more) {
   if (part.skeleton != Skeleton::kMap || std::max(largest, more) <= kSmall) return true;
   return std::max(second, std::min(largest, more)) <= kNumbers;
@@ -109,7 +108,7 @@ void FuseSiblings(LoweredProgram* program) {
   for (size_t i = 0; i < ops.size(); ++i) {
     if (into[i] != static_cast<int>(i)) Append(program, &ops[into[i]], ops[i]);
   }
-  // The joined op runs where its last part stood: order by depth keeps all edges pointing backwards.
+  // The joined op runs in the place of its last part: order by depth keeps all edges pointing backwards.
   std::vector<int> order;
   for (size_t i = 0; i < ops.size(); ++i) {
     if (into[i] == static_cast<int>(i)) order.push_back(static_cast<int>(i));

@@ -1,6 +1,5 @@
-// Values of 16 bits that are widened: each reader widens for itself, so that what lies in memory between them
-// is the narrow value. The same of bytes that stand for floats, on the host, where a reduction is among the
-// readers.
+// Widened 16-bit values: each reader widens for itself, so that memory holds the narrow value. The same on
+// the host for bytes that represent floats, if a reduction is among the readers.
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
@@ -20,7 +19,7 @@ NodeId Copy(ir::Graph* graph, NodeId of) {
   return graph->Add(std::move(copy));
 }
 
-// The same as a part of what `reader` computes, where annotations bind that otherwise.
+// The same, but as a part of `reader`, if annotations bind the two differently.
 NodeId CopyFor(ir::Graph* graph, NodeId reader, NodeId of) {
   const NodeId copy = Copy(graph, of);
   if (!graph->annotated || ir::BoundAlike(graph->node(copy), graph->node(reader))) return copy;
@@ -47,7 +46,8 @@ void WidenAtReaders(ir::Graph* graph) {
   std::vector<NodeId> first_reader(static_cast<size_t>(graph->size()), ir::kNoNode);
   for (NodeId reader : graph->TopologicalOrder()) {
     if (graph->node(reader).op == Op::kView) continue;
-    std::vector<std::pair<NodeId, NodeId>> own;  // what this reader widens itself: of what, its copy
+    // Values that this reader widens itself: the original, its copy.
+    std::vector<std::pair<NodeId, NodeId>> own;
     for (size_t k = 0; k < graph->node(reader).inputs.size(); ++k) {
       const NodeId input = graph->node(reader).inputs[k], wide = graph->BaseOf(input);
       if (!Widens(*graph, wide)) continue;
@@ -92,7 +92,7 @@ namespace {
 
 using Readers = std::vector<std::vector<NodeId>>;
 
-// Whether `id` is made of a reduction among `readers`, by pointwise steps: one kernel, then.
+// Whether `id` is derived by pointwise steps from a reduction among `readers`, so that both are one kernel.
 bool FollowsReduction(const ir::Graph& graph, const std::vector<NodeId>& readers, NodeId id, int steps = 0) {
   constexpr int kMostSteps = 4;
   const Node& node = graph.node(id);
@@ -103,7 +103,7 @@ bool FollowsReduction(const ir::Graph& graph, const std::vector<NodeId>& readers
          });
 }
 
-// Has reduction `reader` read a copy of `steps`, of `wide` and what it is made of.
+// Makes reduction `reader` read a copy of `steps`, which compute `wide`.
 void ReadCopy(ir::Graph* graph, NodeId reader, NodeId wide, const std::vector<NodeId>& steps) {
   NodeId made = graph->node(steps.back()).inputs[0];
   for (size_t i = steps.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// Which writes happen in the memory of what they change: those of states, of memory that nothing else reads.
-// All others change a copy.
+// Decides which writes happen in the memory that they change: those of states, and of memory without other
+// readers. All others change a copy.
 #include <algorithm>
 #include <memory>
 #include <unordered_set>
@@ -39,8 +39,8 @@ std::vector<NodeId> Preparation::VersionsOf(const ir::StatePair& pair) const {
   return versions[0] == g_.inputs[pair.input].node ? versions : std::vector<NodeId>();
 }
 
-// Writes that end in their own state's output happen in place, unless somebody would read an older version
-// too late: the state is then written as a whole, after everything else.
+// Writes that end in their own state's output happen in place, unless a reader of an older version would be
+// too late: then the state is written as a whole, after everything else.
 void Preparation::FindStateChains() {
   in_place_.assign(static_cast<size_t>(g_.size()), 0);
   for (size_t p = 0; p < g_.states.size(); ++p) {
@@ -60,8 +60,8 @@ void Preparation::FindStateChains() {
   }
 }
 
-// What a write takes from its own storage, as updates, indices or other arguments, is read before anything
-// is written.
+// Data that a write takes from its own storage, as updates, indices or other arguments, is read before
+// anything is written.
 void Preparation::CopyOwnReads(const std::vector<NodeId>& versions) {
   const std::unordered_set<NodeId> known(versions.begin(), versions.end());
   for (size_t v = 1; v < versions.size(); ++v) {
@@ -76,7 +76,7 @@ void Preparation::CopyOwnReads(const std::vector<NodeId>& versions) {
   }
 }
 
-// Copies made since the chains were found read versions as well.
+// Copies made after the chains were found also read versions.
 Status Preparation::OrderCopies() {
   c_.storage_of.assign(static_cast<size_t>(g_.size()), kNoNode);
   for (const std::vector<NodeId>& versions : chains_) {
@@ -88,7 +88,7 @@ Status Preparation::OrderCopies() {
   return Status::Ok();
 }
 
-// Whether all of the memory that `version` lies in is what it shows, in order.
+// Whether `version` shows all of its memory, in order.
 bool Preparation::IsWhole(NodeId version) const {
   for (ir::VersionStep step = ir::VersionStepOf(g_, version); step.runs != kNoNode;
        step = ir::VersionStepOf(g_, version)) {

@@ -6,8 +6,8 @@
 namespace rondo {
 namespace {
 
-// Flow from things, as givers, to things, as takers: a giver has its weight to give, a taker takes up to its
-// weight. Kept by pair; what is given can be taken back.
+// Flow from each element, as a giver of its weight, to elements after it, as takers of up to their weight.
+// Stored by pair, so that it can be taken back.
 class Flow {
  public:
   Flow(const std::vector<int64_t>& weights, const std::vector<std::vector<int>>& after, int64_t work)
@@ -24,7 +24,7 @@ class Flow {
     }
   }
 
-  // False if the work runs out.
+  // False if the work limit is reached.
   bool Maximise() {
     while (work_ > 0 && Layer()) {
       giver_at_.assign(after_.size(), 0);
@@ -48,8 +48,8 @@ class Flow {
   };
   static constexpr int kFar = std::numeric_limits<int>::max();
 
-  // Numbers givers and takers by their distance from a giver that has something left; false if none of them
-  // reaches a taker with room.
+  // Numbers givers and takers by their distance from a giver with weight left; false if none of them reaches
+  // a taker with room.
   bool Layer() {
     giver_.assign(after_.size(), kFar);
     taker_.assign(after_.size(), kFar);
@@ -80,7 +80,7 @@ class Flow {
     return reached;
   }
 
-  // Passes up to `most` on from giver `a`, along layers. As deep as there are layers.
+  // Passes up to `most` from giver `a` on, along layers. Recursion is as deep as there are layers.
   int64_t Give(size_t a, int64_t most) {
     for (size_t& k = giver_at_[a]; k < after_[a].size(); ++k) {
       const size_t b = static_cast<size_t>(after_[a][k]);
@@ -94,7 +94,7 @@ class Flow {
     return 0;
   }
 
-  // Taker `b` keeps it, or another giver takes back what it gave here and passes it on elsewhere.
+  // Taker `b` keeps it, or another giver takes back its gift here and passes it on elsewhere.
   int64_t Take(size_t b, int64_t most) {
     if (room_[b] > 0) {
       const int64_t kept = std::min(most, room_[b]);
@@ -119,7 +119,7 @@ class Flow {
   std::vector<std::vector<int64_t>> given_;  // along after_
   std::vector<int64_t> left_, room_;         // of givers, of takers
   std::vector<int> giver_, taker_;           // layers
-  std::vector<size_t> giver_at_, taker_at_;  // pairs that have been tried in this layering
+  std::vector<size_t> giver_at_, taker_at_;  // next pair to try in this layering
   int64_t work_, total_ = 0;
 };
 

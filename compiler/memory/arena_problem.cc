@@ -10,12 +10,13 @@
 namespace rondo {
 namespace {
 
-// For the bound of problems with conflicts: values, and looks at pairs of them (well below a second).
+// For the bound of problems with conflicts: the most values, and looks at pairs of them (well below a
+// second).
 constexpr size_t kMostForBound = 1500;
 constexpr int64_t kBoundWork = 100'000'000;
 
-// When a value needs its memory: its life, and step 0 for inputs and the last step for outputs that no step
-// touches.
+// The lifetime of a value's memory: its life; inputs (outputs) that no step touches live at step 0 (at the
+// last step).
 Life MemoryLife(const LoweredProgram& program, const LoweredValue& value, Life life) {
   if (life.used()) return life;
   const int last_step = std::max(static_cast<int>(program.ops.size()) - 1, 0);
@@ -42,8 +43,8 @@ PackingProblem ByLifetimes(const LoweredProgram& program, const std::vector<Life
   return problem;
 }
 
-// Pairs of buffers that live at one time when each lives until `until`: how many, how many of them do by
-// their own lifetimes, and those that conflict.
+// Pairs of buffers that live at one time if each lives until `until`: their number, the number of those that
+// do so by their own lifetimes, and the number that conflict.
 struct Pairs {
   int64_t until = 0, steps = 0, conflicts = 0;
   std::vector<std::vector<int>> named;  // as PackingProblem::conflicts
@@ -79,7 +80,7 @@ bool FindPairs(const PackingProblem& problem, const std::vector<int64_t>& until,
   return true;
 }
 
-// The most bytes that some timing has in use at once, if that is found soon; else 0.
+// The most bytes in use at once on some timing, if that is found quickly; otherwise 0.
 int64_t MostAtOnce(const PackingProblem& problem, const StreamLives& lives) {
   std::vector<size_t> used;
   for (size_t b = 0; b < problem.buffers.size(); ++b) {

@@ -11,7 +11,7 @@ bool BoundOnce(const LoweredOp& op, int v) {
                        [&](const LoweredBinding& p) { return p.value == v; }) == 1;
 }
 
-// Of each value, the ops that bind it.
+// For each value, the ops that bind it.
 std::vector<std::vector<int>> UsersOf(const LoweredProgram& program) {
   std::vector<std::vector<int>> users(program.values.size());
   for (size_t step = 0; step < program.ops.size(); ++step) {
@@ -79,7 +79,7 @@ std::vector<Life> Lifetimes(const LoweredProgram& program) {
 
 namespace {
 
-// Whether kinds and the caller's word let `to` take the memory of `from` over.
+// Whether the kinds, and the donation of inputs, permit `to` to take over the memory of `from`.
 bool MayHave(const LoweredValue& to, const LoweredValue& from) {
   const bool given = from.kind == BufferKind::kInput && from.donated;
   return (given && to.kind == BufferKind::kOutput) ||
@@ -100,8 +100,8 @@ bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPla
 
 namespace {
 
-// Outputs that fusion computes in the memory of donated inputs, where all that touches the inputs is over
-// when the first op begins that touches the output, or is that op.
+// Computes outputs in the memory of the donated inputs that fusion chose, if everything that touches the
+// input is over when the first op that touches the output begins, or is that op.
 void TakeInputs(const LoweredProgram& program, const StreamOrder& order,
                 const std::vector<std::vector<int>>& users, std::vector<int>* takes_over,
                 std::vector<bool>* taken) {

@@ -16,7 +16,7 @@ namespace {
 using packing::FreeList;
 using packing::Random;
 
-// The buffers that live at all, with sizes rounded up, and who meets whom in time.
+// The buffers that live at all, with rounded sizes, and which of them conflict.
 struct Instance {
   struct Item {
     int64_t lower, upper, size;
@@ -26,13 +26,13 @@ struct Instance {
   std::vector<Item> items;
   std::vector<std::vector<int>> neighbours;  // none if there are too many
   int64_t meetings = 0;                      // pairs of neighbours
-  bool by_time = true;                       // neighbours are those that live at one time
+  bool by_time = true;                       // neighbours are exactly those that live at one time
   int64_t lower_bound = 0;
 };
 
-// Above this many pairs of items that live at once, items are placed in the order of time alone.
+// Above this many pairs that live at once, items are only placed in the order of time.
 constexpr int64_t kMostMeetings = 3'000'000;
-// How many pairs the search over orders looks at in all.
+// The total number of pairs that the search over orders looks at.
 constexpr int64_t kMostRoundMeetings = 100'000'000;
 // Work of the search before orders are tried.
 constexpr int64_t kFirstWork = 1'000'000'000;
@@ -47,7 +47,7 @@ struct Event {
   int64_t time, delta;
 };
 
-// Times at which the live sum changes, with the sum from there on.
+// Times at which the live sum changes, with the new sum.
 std::vector<Event> LiveSums(const std::vector<Instance::Item>& items) {
   std::vector<Event> events;
   for (const auto& item : items) {
@@ -68,10 +68,10 @@ std::vector<Event> LiveSums(const std::vector<Instance::Item>& items) {
   return sums;
 }
 
-// Of each item, the largest sum during its life: the greater of two stretches of 2^k sums, for the greatest k
-// that its life holds.
+// For each item, the largest sum during its life: the larger of two ranges of 2^k sums, for the largest k
+// that fits its life.
 void FindContention(const std::vector<Event>& sums, std::vector<Instance::Item>* items) {
-  std::vector<std::vector<int64_t>> most(1);  // [k][i]: of sums i to i + 2^k
+  std::vector<std::vector<int64_t>> most(1);  // [k][i]: the largest of sums i to i + 2^k
   for (const Event& e : sums) most[0].push_back(e.delta);
   for (size_t run = 1; 2 * run <= sums.size(); run *= 2) {
     const std::vector<int64_t>& half = most.back();
@@ -91,7 +91,7 @@ void FindContention(const std::vector<Event>& sums, std::vector<Instance::Item>*
   }
 }
 
-// How many pairs of items live at once.
+// The number of pairs of items that live at once.
 int64_t Meetings(const std::vector<Instance::Item>& items) {
   std::vector<int64_t> starts, ends;
   for (const auto& item : items) {
@@ -124,7 +124,7 @@ void FindMeetings(Instance* instance) {
   }
 }
 
-// Neighbours are those that the problem names.
+// Neighbours are the conflicts of the problem.
 void TakeConflicts(const PackingProblem& problem, Instance* instance) {
   std::vector<int> item_of(problem.buffers.size(), -1);
   for (size_t i = 0; i < instance->items.size(); ++i)
@@ -164,7 +164,7 @@ Instance MakeInstance(const PackingProblem& problem) {
   return instance;
 }
 
-// Places items one after another, each at the lowest offset that none of its neighbours has.
+// Places items one after another, each at the lowest offset free of its neighbours.
 class FirstFit {
  public:
   explicit FirstFit(const Instance& instance) : instance_(instance) {}
@@ -197,7 +197,7 @@ class FirstFit {
   std::vector<std::pair<int64_t, int64_t>> busy_;
 };
 
-// Places items as they begin and takes their room back as they end; `backwards`, the other way round in time.
+// Allocates items as they begin and frees them as they end; `backwards`: in reversed time.
 Placement PlaceInTime(const Instance& instance, bool backwards) {
   const auto& items = instance.items;
   struct Event {
@@ -213,7 +213,7 @@ Placement PlaceInTime(const Instance& instance, bool backwards) {
     events.push_back({begin, true, items[i].size, static_cast<int>(i)});
     events.push_back({end, false, items[i].size, static_cast<int>(i)});
   }
-  // What ends makes room first; of what begins at once, the largest is placed first.
+  // Ends come first, to free memory; of items that begin at once, the largest comes first.
   std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tuple(a.time, a.begins, -a.size, a.item) < std::tuple(b.time, b.begins, -b.size, b.item);
   });
@@ -232,7 +232,7 @@ Placement PlaceInTime(const Instance& instance, bool backwards) {
   return placement;
 }
 
-// The orders to begin with: largest, longest, most area, most contended, earliest.
+// The initial orders: largest, longest, most area, most contended, earliest.
 std::vector<std::vector<int>> FirstOrders(const Instance& instance) {
   using Item = Instance::Item;
   using Key = std::function<std::pair<double, double>(const Item&)>;
@@ -258,7 +258,7 @@ std::vector<std::vector<int>> FirstOrders(const Instance& instance) {
   return orders;
 }
 
-// One of the items that reach the height (or, with luck, any above the capacity), or one that holds it up.
+// One of the items that reach the height (or, at random, any above the capacity), or one that holds it up.
 int CriticalItem(const Instance& instance, const Placement& placement, int64_t capacity, Random* random) {
   std::vector<int> tops;
   const int64_t least = random->Below(2) == 0 ? placement.height : capacity + 1;
@@ -286,7 +286,7 @@ struct Start {
   std::vector<int> order;
 };
 
-// What first fit makes of the first orders, best first; just one if that meets the goal.
+// First fit with each of the initial orders, best first; only one result if it meets the goal.
 std::vector<Start> FirstFits(const Instance& instance, int64_t goal) {
   FirstFit first_fit(instance);
   std::vector<Start> starts;
@@ -300,8 +300,8 @@ std::vector<Start> FirstFits(const Instance& instance, int64_t goal) {
   return starts;
 }
 
-// Replaces `best` if the search finds a placement within the goal. True if that is known now: it found one,
-// or there is none.
+// Replaces `best` if the search finds a placement within the goal. True if the question is settled: a
+// placement was found, or none exists.
 bool SearchUnder(const Instance& instance, int64_t goal, int64_t work, uint64_t seed,
                  const PackingOptions& options, PackingSolution* solution, Placement* best) {
   std::vector<packing::SearchItem> items;
@@ -319,7 +319,7 @@ bool SearchUnder(const Instance& instance, int64_t goal, int64_t work, uint64_t 
   return result.end != packing::SearchEnd::kGaveUp;
 }
 
-// Iterated search over orders from the best few starts. Returns the orders tried.
+// Iterated search over orders from the best few starts. Returns the number of orders tried.
 int ImproveOrders(const Instance& instance, int64_t goal, const std::vector<Start>& starts,
                   const PackingOptions& options, Placement* best) {
   FirstFit first_fit(instance);
@@ -380,8 +380,8 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
     std::vector<Start> starts = FirstFits(instance, goal);
     solution.rounds = static_cast<int>(starts.size());
     best = starts[0].placement;
-    // Most problems are solved in a small part of the work. If this is not, a second search ends it, so that
-    // orders are tried before somebody's patience ends.
+    // Most problems are solved with a small part of the work. Otherwise a second search comes last, so that
+    // orders are tried before it takes long.
     const int64_t work = instance.by_time ? options.work : 0;
     const int64_t first_work = std::min(work, kFirstWork);
     const bool known = best.height <= goal || first_work <= 0 ||

@@ -86,7 +86,7 @@ namespace {
 
 bool Lives(const PackingBuffer& b) { return b.lower < b.upper && b.size > 0; }
 
-// Why buffers `i` and `j` must not lie where the solution has them; empty if they may.
+// Why buffers `i` and `j` must not have these offsets; empty if they may.
 std::string Overlap(const PackingProblem& problem, const PackingSolution& solution, size_t i, size_t j) {
   const PackingBuffer &a = problem.buffers[i], &b = problem.buffers[j];
   const int64_t at = solution.offsets[i], other = solution.offsets[j];

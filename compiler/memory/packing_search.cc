@@ -9,14 +9,14 @@ namespace rondo::packing {
 namespace {
 
 constexpr int64_t kFailures = 100;  // of the shortest run
-constexpr int64_t kUnit = 1024;     // of weights and of how full a section is
+constexpr int64_t kUnit = 1024;     // scale of weights and of the fill of a section
 
-// Which of the items that may come next in a section is tried first.
+// Which item that may come next in a section is tried first.
 enum class Prefer { kWide, kLow, kGuided };
 
 struct Strategy {
   Prefer prefer;
-  bool full_first;  // full sections come before others with as many candidates for their weight
+  bool full_first;  // full sections come before others with equal candidates for their weight
 };
 
 // The i-th (from 1) of 1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8, ...
@@ -135,7 +135,7 @@ class Search {
   const std::function<bool()>& stop_;
   int64_t nodes_ = 0, deepest_ = -1;
   std::vector<int64_t> weight_, fullness_, tie_;  // by section
-  std::vector<int64_t> guide_;                    // least offsets in the deepest branch
+  std::vector<int64_t> guide_;                    // smallest offsets in the deepest branch
   std::vector<int> candidates_;
 };
 

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// What a search may cost: looks at a value in the exact search (about half a second), values times orders.
+// Limits of a search: looks at a value in the exact search (about half a second), values times orders.
 constexpr int64_t kSearchWork = 100'000'000, kOrderWork = 1'000'000;
 
 }  // namespace

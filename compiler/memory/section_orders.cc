@@ -13,8 +13,8 @@ SectionOrders::SectionOrders(const std::vector<SearchItem>& items, int64_t capac
   kept_by_least_ = kept_by_end_ = order_;
 }
 
-// A moment holds a maximal set of items where something begins and then, before anything else begins,
-// something ends.
+// A moment has a maximal set of items if something begins there and something ends before anything else
+// begins.
 void SectionOrders::MakeSections() {
   std::vector<std::pair<int64_t, bool>> events;  // time, begins; ends come first
   for (const SearchItem& item : items_) {
@@ -153,7 +153,7 @@ bool SectionOrders::Infer() {
   for (size_t next = 0; next < queue_.size(); ++next) {
     const int section = queue_[next];
     const bool fits = InferSection(section);
-    touched_[Index(section)] = 0;  // what it changed itself it has seen
+    touched_[Index(section)] = 0;  // it has already seen its own changes
     if (fits) continue;
     failed_ = section;
     for (int s : queue_) touched_[Index(s)] = 0;
@@ -164,7 +164,7 @@ bool SectionOrders::Infer() {
   return true;
 }
 
-// Ranked items lie above one another, and the unranked above them.
+// Ranked items lie above one another, and all unranked ones above them.
 bool SectionOrders::FollowRanks(int section) {
   const int* order = order_.data() + members_[Index(section)];
   const auto members = static_cast<int>(members_[Index(section) + 1] - members_[Index(section)]);
@@ -185,7 +185,7 @@ bool SectionOrders::FollowRanks(int section) {
   return true;
 }
 
-// By insertion into the order of the last time, from which little differs.
+// Insertion sort from the last order, which is nearly right.
 void SectionOrders::SortUnranked(int section) {
   const size_t begin = members_[Index(section)], end = members_[Index(section) + 1];
   const size_t unranked = Unranked(section).size();
@@ -208,9 +208,9 @@ void SectionOrders::SortUnranked(int section) {
   sort(&kept_by_end_, &by_end_, [&](int item) { return End(item); });
 }
 
-// Of the unranked items, those that cannot begin below any offset fit between it and the latest end, and
-// those that must end by any offset fit between it and the least offset of one of them; the ranked lie below
-// those.
+// Checks two capacities among the unranked items: those that cannot begin below an offset must fit between it
+// and the latest end; those that must end by an offset must fit between it and the smallest offset of one of
+// them. The ranked items lie below.
 bool SectionOrders::RestFits(int section) {
   SortUnranked(section);
   int64_t sum = 0;
@@ -267,8 +267,8 @@ void SectionOrders::Candidates(int section, std::vector<int>* items) {
   work_ += 2 * static_cast<int64_t>(Unranked(section).size());
 }
 
-// Of each item of by_end_, the greatest offset it can have as the next with all others above it ending in
-// time: those that must end before it lie above it with their sizes, those after it with its own besides.
+// For each item of by_end_, the largest offset as the next item with which all others above it can still end
+// in time: those that must end earlier lie above it with their sizes, those later with its own size as well.
 void SectionOrders::FindLatestAsNext() {
   int64_t sum = 0, before = capacity_;
   for (int item : by_end_) {
@@ -294,7 +294,7 @@ bool SectionOrders::InferSection(int section) {
     if (!RestFits(section)) return false;
     const Limits limits = FindLimits(section);
     FindLatestAsNext();
-    int64_t least_top = capacity_;  // nothing that is not next can begin below it
+    int64_t least_top = capacity_;  // no item that is not next can begin below it
     candidates_.clear();
     for (int item : by_least_) {
       if (!MayComeNext(section, item, limits)) continue;

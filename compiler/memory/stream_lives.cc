@@ -61,7 +61,7 @@ void StreamLives::Merge(size_t into, size_t other) {
 int StreamLives::LastBeside(size_t v) const {
   int last = -1;
   for (size_t stream = 0; stream < order_.streams(); ++stream) {
-    // What is complete when an op begins only grows along its stream.
+    // The set of complete ops only grows along a stream.
     const std::vector<int>& ops = order_.OpsOn(stream);
     const auto beside = [&](int op) {
       bool over = !after_all_[v];

@@ -23,7 +23,7 @@ void StreamOrder::NumberOps(const LoweredProgram& program) {
   }
 }
 
-// `op` begins after `earlier` and all that was complete when that began.
+// `op` begins after `earlier` and after everything that was complete when `earlier` began.
 void StreamOrder::Join(int op, int earlier) {
   uint32_t* to = &clocks_[Index(op) * streams()];
   const uint32_t* from = &clocks_[Index(earlier) * streams()];
@@ -35,13 +35,13 @@ void StreamOrder::Join(int op, int earlier) {
 void StreamOrder::Follow(const LoweredProgram& program, int op) {
   if (position(op) > 0) Join(op, ops_on_[stream(op)][position(op) - 1]);
   std::vector<int> deps = program.ops[Index(op)].deps;
-  // The driver makes a wait come after its start, wherever that was enqueued.
+  // The driver orders a wait after its start, on whatever stream that is.
   if (program.ops[Index(op)].kind == LoweredKind::kCollectiveWait) {
     for (int d : deps) {
       if (end_[Index(d)] == op) Join(op, d);
     }
   }
-  // The latest first: the others may follow from it.
+  // Latest first: the others may be implied by it.
   std::sort(deps.begin(), deps.end(), std::greater<>());
   for (int d : deps) {
     if (Before(d, op)) continue;
