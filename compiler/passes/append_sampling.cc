@@ -1,21 +1,20 @@
 // AppendSampling: the next token of each text, drawn on the device from the logits that a program ends with.
 //
-// Inputs and outputs it adds, for b texts (rows), all of them states but the last:
-//   last_tokens -> next_tokens  integers [b, 1]: the tokens drawn last. Where the model reads one token of
-//   each
-//                               text, it reads these: from step to step, none of them leaves the device.
+// Inputs and outputs it adds, for b texts (rows); all but the last are states:
+//   last_tokens -> next_tokens  integers [b, 1]: the tokens drawn last. If the model reads one token of each
+//                               text, it reads these, so tokens need not leave the device between steps.
 //   sampling -> sampling_out    f32 [b, 3]: temperature (0: the greatest logit), top-k (0: all), top-p (0:
-//   all) draws -> draws_out          i64 [b, 2]: a seed, and how often was drawn with it sample_rows i64 [b]:
-//   which row of its logits each text ends with, where it has several
+//   all) draws -> draws_out          i64 [b, 2]: a seed, and the number of draws with it sample_rows i64 [b]:
+//   the row of its logits with which each text ends, if it has several
 //
-// What is drawn: softmax of logits / temperature over the top-k tokens, of those over the fewest with a sum
-// of at least top-p (ties stay together), by the Gumbel-max trick: the greatest logits / temperature -
-// log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
-// top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
-// As soon as it holds one logit, or if nothing is asked for, the range is empty, and rounds change nothing
-// more: a kernel may leave them out. Where a logit is NaN, the token is -1: the host, which reads the
-// token in any case, sees it at the step. All of it is one chain of reductions over rows, which becomes one
-// kernel; but for u, which is there before.
+// The draw: softmax of logits / temperature over the top-k tokens, restricted to the fewest of these with a
+// sum of at least top-p (ties stay together), by the Gumbel-max trick: the token with the greatest logits /
+// temperature - log(-log u), where u is a function of (token, draw, seed) alone (philox.h). The k-th logit,
+// and the smallest that top-p keeps, are found without sorting: the range that contains them is cut into
+// kParts, kRounds times. As soon as the range holds one logit, or if no limit is requested, it is empty and
+// rounds change nothing, so a kernel may skip them. If a logit is NaN, the token is -1: the host, which reads
+// the token anyway, sees it at this step. Everything is one chain of reductions over rows, which becomes one
+// kernel, except u, which is computed before.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -31,9 +30,9 @@ namespace {
 
 using ir::ReduceKind;
 
-constexpr int kParts = 4, kRounds = 11;  // 2^-22 of the range that is searched
-// How many temperatures a logit may be below the greatest: noise is between -2.9 and 22.9, so that no token
-// further down is ever drawn.
+constexpr int kParts = 4, kRounds = 11;  // the resolution is 2^-22 of the range
+// How many temperatures below the greatest a logit may be: the noise is between -2.9 and 22.9, so tokens
+// further below are never drawn.
 constexpr double kDepth = 32;
 constexpr int64_t kMostWords = 1 << 24;  // counts are exact in f32 up to here
 constexpr float kLeast = std::numeric_limits<float>::lowest(), kMost = std::numeric_limits<float>::max();
@@ -70,9 +69,9 @@ class Sampler {
   // [rows, 1]
   NodeId Reduce(ReduceKind kind, NodeId x) { return b_.Reduce(kind, x, {1}, true); }
 
-  // The greatest threshold, up to the resolution, for which `weights` (or none: each 1) of the logits from it
-  // on sum up to `least`, given one, `from`, for which they do; `from` if it is not `asked` for. All are
-  // [rows, 1], but for the weights.
+  // The greatest threshold, up to the resolution, such that the `weights` (default: 1 each) of the logits
+  // from it on sum up to at least `least`. `from` is a threshold for which they do, and the result if no
+  // limit is `asked` for. All are [rows, 1], except the weights.
   NodeId Search(NodeId asked, NodeId from, NodeId least, NodeId weights) {
     NodeId range = b_.Select(asked, b_.Sub(greatest_, from), F32(0));
     for (int round = 0; round < kRounds; ++round) {
@@ -88,18 +87,18 @@ class Sampler {
         enough.push_back(b_.Binary(TapeOp::kLessEqual, least, sums.back()));
         found = b_.Select(enough.back(), at, found);
       }
-      // By what a round is about, so that no row has all widths at once.
+      // Relative to the round's start, so that no row needs all widths at once.
       const NodeId rest = b_.Sub(b_.Add(from, width), from);
       from = found;
       NodeId single = weights == kNoNode ? Counted(sums, least) : Weighed(sums, enough, from, least);
       if (grain_ > 0) single = b_.Binary(TapeOp::kBitOr, single, WithinAGrain(from, rest));
       range = b_.Select(single, F32(0), rest);
     }
-    // The last round is like the others: it, too, computes the range.
+    // The last round computes the range like the others.
     return b_.Binary(TapeOp::kMin, from, b_.Add(from, range));
   }
 
-  // As many as are asked for lie above one of the thresholds: the next one of them lies above the others.
+  // Enough logits lie above one of the thresholds; the next logit lies above the others.
   NodeId Counted(const std::vector<NodeId>& sums, NodeId least) {
     NodeId met = kNoNode;
     for (NodeId sum : sums) {
@@ -109,8 +108,8 @@ class Sampler {
     return met;
   }
 
-  // Between the threshold and the next one lies less than the weight of two logits, of which none weighs so
-  // little that sums do not tell it.
+  // The interval between the threshold and the next one weighs less than two logits; sums can distinguish the
+  // weight of any one.
   NodeId Weighed(const std::vector<NodeId>& sums, const std::vector<NodeId>& enough, NodeId from,
                  NodeId least) {
     NodeId between = b_.Sub(sums[0], sums[1]), known = enough[0];
@@ -124,7 +123,7 @@ class Sampler {
                      b_.Binary(TapeOp::kBitAnd, one, told));
   }
 
-  // No two numbers of the logits' own type are in the range.
+  // The range contains at most one number of the logits' own type.
   NodeId WithinAGrain(NodeId from, NodeId range) {
     const NodeId least =
         b_.Binary(TapeOp::kMin, b_.Unary(TapeOp::kAbs, from), b_.Unary(TapeOp::kAbs, b_.Add(from, range)));
@@ -149,16 +148,17 @@ class Sampler {
     return Search(b_.Binary(TapeOp::kBitAnd, warm_, some), from, b_.Mul(mass_, all), weights);
   }
 
-  // Gumbel's distribution: -log(-log(1 - u)), u in (0, 1), for each word: [rows, words]. It waits for no
-  // logit and takes all of a GPU, so it is kept out of the rows' kernel.
+  // Gumbel noise: -log(-log(1 - u)), u in (0, 1), for each word: [rows, words]. It depends on no logit and
+  // can use the whole GPU, so it is kept out of the rows' kernel.
   NodeId Noise() {
     b_.SetAnnotations({{kPrecisionKey, "f32"}, {"keep", "--sample"}});
     const auto low = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kBitAnd, x, 4294967295.0); };
     const auto high = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kShr, x, 32); };
     const NodeId both = b_.Unsqueeze(draws_, 2), seed = b_.Slice(both, 1, 0, 1, 1),
                  draw = b_.Slice(both, 1, 1, 1, 1);
-    // Four tokens have a counter, and each a word of what it gives. The counter is where the first round only
-    // flips bits, and 0 is added that only the kernel knows: of constants alone there would be tables.
+    // Four tokens share a counter, and each uses one word of its result. The counter is in the word where the
+    // first round only flips bits. A 0 known only at run time is added, because constants alone would be
+    // folded into tables.
     const Shape fours{1, (words_ + 3) / 4, 4};
     const NodeId zero = high(low(draw)), counter = b_.Add(b_.Iota(fours, 1), zero),
                  word = b_.Add(b_.Iota(fours, 2), zero);
@@ -182,8 +182,8 @@ class Sampler {
   const int64_t words_;
   const NodeId draws_;
   NodeId raw_ = kNoNode,
-         logits_ = kNoNode;  // [rows, words]: as they are; finite, with NaN as infinity
-  double grain_ = 0;         // times a logit, less than what its neighbours differ from it; 0: not known
+         logits_ = kNoNode;  // [rows, words]: unchanged; finite, with NaN as infinity
+  double grain_ = 0;         // grain_ * logit is less than the distance to its neighbours; 0: unknown
   NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode, warm_ = kNoNode,
          rate_ = kNoNode;  // [rows, 1]
 };
@@ -194,7 +194,7 @@ Status Refuse(const Graph& g, const std::string& why) {
   return Status::Error(Code::kInvalidArgument, "--sample: program \"%s\": %s", g.name.c_str(), why.c_str());
 }
 
-// The number of the input that tokens come in by: the one of that name, or what only one input can be.
+// The index of the token input: the one with that name, or the only possible one.
 Result<size_t> FindTokens(const Graph& g, const std::string& name, int64_t rows) {
   std::vector<size_t> likely, named;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
@@ -239,7 +239,7 @@ void AddState(Graph* g, const char* out, NodeId in, NodeId value) {
   g->states.push_back({input, static_cast<int>(g->outputs.size()) - 1});
 }
 
-// [rows, words]: of logits with several rows a text, the one that the input sample_rows names.
+// [rows, words]: for logits with several rows a text, the row in the input sample_rows.
 NodeId LastRows(Builder& b, NodeId logits) {
   const Shape shape = b.shape(logits);
   const int64_t rows = shape[0], words = shape[shape.rank - 1];

@@ -9,13 +9,13 @@ namespace {
 
 constexpr double kDropped = -std::numeric_limits<double>::infinity();
 
-// Heads in groups [b, h, rows, n] as [b, g, h / g * rows, n]: those of a group share keys and values.
+// Heads in groups: [b, h, rows, n] as [b, g, h / g * rows, n]; heads of a group share keys and values.
 NodeId Grouped(Builder& b, NodeId x, int64_t groups) {
   const Shape s = b.shape(x);
   return b.Reshape(x, {s[0], groups, s[1] / groups * s[2], s[3]});
 }
 
-// Scores [b, h, s, t] in f32, those that are dropped -inf.
+// Scores [b, h, s, t] in f32; dropped ones are -inf.
 NodeId Scores(Builder& b, const ir::AttentionInputs& in, const ir::AttentionAttrs& attrs) {
   const Shape q = b.shape(in.q), k = b.shape(in.k);
   NodeId keys = b.Transpose(b.Cast(in.k, DType::kF32), {0, 1, 3, 2});

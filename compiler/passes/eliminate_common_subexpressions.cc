@@ -11,7 +11,7 @@ namespace rondo::passes {
 
 namespace {
 
-// A text that equal nodes share and different ones do not. Its memory serves one node after the other.
+// A text that is the same exactly for equal nodes. Its memory is reused from node to node.
 class Key {
  public:
   void Clear() { text_.clear(); }
@@ -52,7 +52,7 @@ class Key {
 };
 
 void AddConstant(Key* key, const ir::ConstantData& data) {
-  constexpr size_t kCompareBytes = 1 << 20;  // larger ones are equal only if they are the same memory
+  constexpr size_t kCompareBytes = 1 << 20;  // larger ones are only equal if they share memory
   key->Add(data.synthetic);
   key->Add(data.packed.get());
   key->Add(data.part_of.get());  // shares that are equal on one device may differ on others
@@ -130,13 +130,13 @@ struct AddAttrs {
   void operator()(const ir::CallAttrs& a) {
     key->Add(a.info->key);
     key->Add(a.output);
-    if (!a.info->IsPure()) key->Add(a.info.get());  // like no other
+    if (!a.info->IsPure()) key->Add(a.info.get());  // unique
   }
   void operator()(const ir::CollectiveAttrs& a) {
     key->Add(a.op);
     key->Add(a.devices);
     for (uint32_t device : a.group) key->Add(device);
-    if (a.op == CollectiveOp::kSend) key->Add(&a);  // like no other
+    if (a.op == CollectiveOp::kSend) key->Add(&a);  // unique
   }
 };
 
@@ -174,15 +174,15 @@ void Fill(const Node& n, Key* key) {
   }
 }
 
-// The nodes seen so far, by what their keys hash to; a node that is found is compared key by key. What a
-// node reads has its place before it, so keys stay as they were.
+// The nodes seen so far, by the hash of their keys; candidates are compared by key. A node's inputs come
+// before it, so keys do not change.
 class Seen {
  public:
   explicit Seen(const ir::Graph& graph)
       : graph_(graph), next_(static_cast<size_t>(graph.size()), ir::kNoNode) {
     first_.reserve(next_.size());
   }
-  // A node that was added before and is equal to `id`; kNoNode, and `id` is added, if there is none.
+  // An earlier node equal to `id`; if there is none, adds `id` and returns kNoNode.
   NodeId FindOrAdd(NodeId id) {
     Fill(graph_.node(id), &key_);
     const auto [it, added] = first_.emplace(std::hash<std::string>()(key_.text()), id);
@@ -199,11 +199,11 @@ class Seen {
  private:
   const ir::Graph& graph_;
   std::unordered_map<size_t, NodeId> first_;
-  std::vector<NodeId> next_;  // by node: another of the same hash
+  std::vector<NodeId> next_;  // by node: another with the same hash
   Key key_, other_key_;
 };
 
-// Gives every node the provenance of those that it stands for, in their order, without repeats.
+// Gives every node the provenance of those that it replaces, in order and without repeats.
 void MergeSources(ir::Graph* graph, const std::vector<std::pair<NodeId, NodeId>>& replaced) {
   std::unordered_map<NodeId, ir::SourceList> merged;
   for (const auto& [from, to] : replaced) {
@@ -222,7 +222,7 @@ Result<PassResult> EliminateCommonSubexpressions(ir::Graph* graph, const PassOpt
   std::vector<std::pair<NodeId, NodeId>> replaced;
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op == Op::kInput) continue;
-    // Each product has its own sums of what it reads, and makes them as it reads.
+    // Each matmul computes its own row sums, while it reads its lhs.
     if (ir::AddsUpLeftSide(*graph, graph->node(id))) continue;
     const NodeId first = seen.FindOrAdd(id);
     if (first == ir::kNoNode || !graph->CanReplace(id, first)) continue;

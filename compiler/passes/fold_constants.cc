@@ -8,8 +8,8 @@ namespace rondo::passes {
 
 namespace {
 
-// The value of an input of a node to be folded: a constant, a view of one, or a short iota. None if it is not
-// known or is larger than `most_bytes`.
+// The value of an input of a node to be folded: a constant, a view of one, or a short iota. Null if it is
+// unknown or larger than `most_bytes`.
 std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const ir::Graph& g, NodeId id,
                                                    int64_t most_bytes) {
   const Node& node = g.node(id);
@@ -56,7 +56,7 @@ bool IsFp8Weight(const ir::Graph& g, const Node& node) {
                                                      [&](NodeId id) { return IsFp8(g.node(id).dtype); });
 }
 
-// Whether nothing that only a run knows goes into it, as far as `depth` nodes tell.
+// Whether it depends on no run-time value, as far as `depth` nodes show.
 bool MayFold(const ir::Graph& g, NodeId id, int depth) {
   const Node& node = g.node(g.BaseOf(id));
   if (depth == 0 || node.op == Op::kConstant || node.op == Op::kIota) return true;
@@ -64,8 +64,8 @@ bool MayFold(const ir::Graph& g, NodeId id, int depth) {
                                               [&](NodeId input) { return MayFold(g, input, depth - 1); });
 }
 
-// A comparison of positions with one another, which kernels compute as they go: as a constant it would be
-// memory to read. It is one where what reads it becomes one as well.
+// Whether it is a comparison of positions, which kernels compute on the fly, while a constant would have to
+// be read. Still folded if its readers become constants as well.
 bool IsBetterComputed(ir::Graph& g, const Node& node, const PassOptions& options) {
   constexpr int64_t kFew = 4096;
   constexpr int kDepth = 8;
@@ -121,7 +121,7 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
     }
     if (!values.back() || !ir::SpendOnFolding(*graph, node, size)) continue;
     Result<std::shared_ptr<const ir::ConstantData>> value = ir::EvaluateNode(node, values);
-    if (!value.ok()) continue;  // an index out of range: the run reports it, if it is ever reached
+    if (!value.ok()) continue;  // an index out of range: the run reports it if it gets there
     graph->Replace(id, BuilderLike(graph, id).Constant(value.Take()));
     ++result.changes;
     bytes += size;

@@ -1,10 +1,11 @@
-// FoldScoreBias: what is added to the scores of attention, as a sum of matmuls each of which says one number
-// for many keys, becomes features of queries and keys.
+// FoldScoreBias: a bias of attention scores that is a sum of matmuls, each constant over many keys, becomes
+// features of queries and keys.
 //
-//   before  softmax(scale * q . k + rows(q, y(k)) + columns(q, x(k))) v     of pictures: key k lies at row y,
-//   column x after   softmax([scale * q, rows(q, :), columns(q, :)] . [k, one at y(k), one at x(k)]) v
+//   before  softmax(scale * q . k + rows(q, y(k)) + columns(q, x(k))) v    (images: key k lies at row y,
+//   column x) after   softmax([scale * q, rows(q, :), columns(q, :)] . [k, one at y(k), one at x(k)]) v
 //
-// A tensor of queries by keys is then never made, nor read: tensor cores multiply ones and zeros for less.
+// Then the tensor of queries by keys is never written or read: multiplying ones and zeros on tensor cores
+// costs less.
 #include <bit>
 
 #include "compiler/passes/match.h"
@@ -15,19 +16,19 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr int64_t kMostFeatures = 256;  // of a query; of more, fewer keys fit beside it
+constexpr int64_t kMostFeatures = 256;  // of a query; with more, fewer keys fit beside it
 constexpr int64_t kVector = 8;          // elements of one access
-constexpr int64_t kFewestQueries = 64;  // below, the tensor that is saved is small
+constexpr int64_t kFewestQueries = 64;  // below this, the avoided tensor is small
 constexpr int kMostTerms = 8;
 
-// One summand [b, h, s, t], which has one of `values` numbers a query: for key t that of number[t].
+// One summand [b, h, s, t] with `values` numbers for each query: key t uses number[t].
 struct Term {
   NodeId values_of_query = kNoNode;  // [b, h, s, values]
   int64_t values = 0;
   std::vector<int64_t> number;
 };
 
-// The summands of `id`, as views over what computes them.
+// The summands of `id`, as views of the nodes that compute them.
 bool TakeSummands(Builder& b, NodeId id, std::vector<NodeId>* summands) {
   const ir::Graph& g = b.graph();
   const NodeId base = g.BaseOf(id);
@@ -38,8 +39,8 @@ bool TakeSummands(Builder& b, NodeId id, std::vector<NodeId>* summands) {
   return summands->size() <= kMostTerms;
 }
 
-// A summand whose view, with keys counted by several loops, stands still along some of those. Only of a
-// matmul: its numbers are finite, where 0 * inf would be NaN.
+// A summand whose view is constant along some of the loops over keys. Only for a matmul, whose numbers are
+// taken as finite, since 0 * inf would be NaN.
 std::optional<Term> TermOf(Builder& b, NodeId summand) {
   const ir::Graph& g = b.graph();
   if (g.node(g.BaseOf(summand)).op != Op::kMatMul) return std::nullopt;
@@ -56,7 +57,7 @@ std::optional<Term> TermOf(Builder& b, NodeId summand) {
   term.values = 1;
   term.number.assign(static_cast<size_t>(view.shape()[3]), 0);
   const size_t first = map->strides.size() - loops.size();
-  int64_t inner = 1;  // keys of one step of the loop
+  int64_t inner = 1;  // keys in one step of the loop
   for (size_t l = loops.size(); l-- > 0; inner *= loops[l]) {
     if (map->strides[first + l] == 0) {
       term.values_of_query = b.Slice(term.values_of_query, static_cast<int>(3 + l), 0, 1, 1);
@@ -71,7 +72,7 @@ std::optional<Term> TermOf(Builder& b, NodeId summand) {
   return term;
 }
 
-// [keys, features]: 1 at each key's number of each term, terms one behind the other.
+// [keys, features]: 1 at each key's number of each term; terms are concatenated.
 NodeId Ones(Builder& b, DType dtype, const std::vector<Term>& terms, int64_t features) {
   const int64_t keys = static_cast<int64_t>(terms[0].number.size());
   std::vector<uint8_t> bytes(static_cast<size_t>(keys * features * ByteSize(dtype)));
@@ -105,7 +106,7 @@ NodeId Folded(ir::Graph* graph, NodeId id) {
     terms.push_back(*std::move(term));
   }
   const int64_t features = (q[3] + added + kVector - 1) / kVector * kVector, none = features - q[3] - added;
-  // Twice as much to multiply, at most, for each key that is saved.
+  // At most twice as many multiplications for each avoided key.
   if (features > kMostFeatures || 2 * added > k[2]) return kNoNode;
   std::vector<NodeId> queries = {b.BinaryScalar(TapeOp::kMul, in.q, attrs.scale)};
   for (const Term& term : terms) queries.push_back(b.Cast(term.values_of_query, dtype));

@@ -7,7 +7,7 @@ namespace rondo::passes {
 
 namespace {
 
-// Below views and casts between floats.
+// The node below views and float casts.
 NodeId Below(const Graph& g, NodeId id) {
   for (;;) {
     id = g.BaseOf(id);
@@ -80,7 +80,7 @@ class Labeller {
     if (Below(*g_, g_->node(sum).inputs[0]) == exp) Mark("softmax", {id, exp, sum});
   }
 
-  // x * cos + turned(x) * sin: both products read one tensor, the second through another map or a sign.
+  // x * cos + rotated(x) * sin: both products read one tensor, the second through another view or with signs.
   void Rotary(NodeId id) {
     const Node& n = g_->node(id);
     const Node* products[2];
@@ -91,7 +91,7 @@ class Labeller {
     for (NodeId straight : products[0]->inputs) {
       for (NodeId turned : products[1]->inputs) {
         for (auto [x, y] : {std::pair(straight, turned), std::pair(turned, straight)}) {
-          // y: a product with a constant of signs over another view of x's base.
+          // y: a multiplication by constant signs of another view of x's base.
           const Node* signs = BelowOp(*g_, y, TapeOp::kMul);
           if (signs == nullptr || signs == products[0] || signs == products[1]) continue;
           for (size_t k = 0; k < 2; ++k) {
@@ -104,7 +104,7 @@ class Labeller {
     }
   }
 
-  // act(a) * b: silu is a * sigmoid(a), gelu ends in a product with erf or tanh.
+  // act(a) * b: silu is a * sigmoid(a), gelu ends in a multiplication with erf or tanh.
   void Gated(NodeId id) {
     const Node& n = g_->node(id);
     for (size_t k = 0; k < 2; ++k) {

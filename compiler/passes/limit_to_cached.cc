@@ -1,9 +1,9 @@
-// Caches of a fixed length (--cache-length) hold something up to the last row that this run writes; what lies
-// behind is left from before. Attention gets a limit there, whatever the model masks. From the state on,
-// everything that shows a cache is followed, through views, writes, scalar operations and products of each
-// position by itself, up to attention, or to outputs of the model, of which the import has taken what is
-// behind (compiler/import/fixed_caches.cc). A softmax of such products, which a model gives out, is of what
-// is cached alone.
+// Caches of a fixed length (--cache-length) are valid up to the last row that this run writes; the rest is
+// unused. Attention gets a limit there, whatever the model masks. Everything that shows a cache is followed
+// from the state on, through views, writes, scalar operations and matmuls that keep positions separate, up to
+// attention, or to outputs of the model, where the import has removed unused positions
+// (compiler/import/fixed_caches.cc). A softmax of such scores that the model outputs is limited to the cached
+// positions.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -19,11 +19,11 @@ namespace rondo::passes {
 
 namespace {
 
-// What follows from one cache.
+// Everything derived from one cache.
 struct Followed {
-  std::set<NodeId> attention;       // that reads it as keys or values
-  std::map<NodeId, int> maxima_of;  // numbers, one a position, of which the greatest is found
-  std::map<NodeId, NodeId> sums;    // over exp(x - something): the x of each
+  std::set<NodeId> attention;       // nodes that read it as keys or values
+  std::map<NodeId, int> maxima_of;  // numbers, one for each position, whose maximum is taken
+  std::map<NodeId, NodeId> sums;    // sums over exp(x - something): the x of each
   NodeId place = kNoNode;           // the index of a write: the positions of this run's rows
 };
 
@@ -44,7 +44,7 @@ class Follower {
  public:
   explicit Follower(Graph* graph) : g_(graph) {}
 
-  // kUnsupported, with the node, where something mixes positions of the cache `input`.
+  // kUnsupported, with the node, if an operation mixes positions of the cache `input`.
   Result<Followed> Follow(const std::string& cache, NodeId input) {
     Followed found;
     std::vector<NodeId> work = {input};
@@ -66,8 +66,8 @@ class Follower {
     return found;
   }
 
-  // After all have been followed. Of a product that adds up over positions the import has seen that both
-  // sides are of caches; where one is of none, each position is multiplied by itself.
+  // Call it after all caches have been followed. For a matmul that sums over positions, the import has
+  // checked that both sides come from caches; if one does not, each position is multiplied by itself.
   Status CheckMatmuls() const {
     for (const auto& [id, cache] : products_) {
       const std::vector<NodeId>& in = g_->node(id).inputs;
@@ -77,15 +77,15 @@ class Follower {
   }
 
  private:
-  // Whether `reader` has of `from` the positions that are cached, and one number behind them, as import has
-  // shown that all that is computed from it may (compiler/import/mask_uncached_scores.h).
+  // Whether `reader` keeps the cached positions of `from`, and has a single value at the others; import has
+  // proved that this is equivalent (compiler/import/mask_uncached_scores.h).
   bool Drops(NodeId from, NodeId reader) const {
     const Node& n = g_->node(reader);
     return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().drops_uncached && n.inputs[1] == from &&
            n.inputs[0] != from && n.inputs[2] != from;
   }
 
-  // The dim of `id` along which positions run; -1 if that is not known.
+  // The dim of `id` along which positions run; -1 if unknown.
   int AxisOf(NodeId id, int depth = 0) const {
     constexpr int kMostSteps = 64;
     const Node& n = g_->node(id);
@@ -93,7 +93,7 @@ class Follower {
     if (n.op == Op::kIndexedWrite) return AxisOfWrite(n);
     if (n.op == Op::kView || n.op == Op::kReduce) {
       const int axis = AxisOf(n.inputs[0], depth + 1);
-      if (axis < 0 || n.op == Op::kReduce) return axis;  // whose other dims are what is reduced
+      if (axis < 0 || n.op == Op::kReduce) return axis;  // its other dims are reduced
       return ir::AxisThrough(n.As<ir::ViewAttrs>().view, g_->node(n.inputs[0]).shape, axis);
     }
     if (n.op != Op::kPointwise && n.op != Op::kMatMul) return -1;
@@ -102,7 +102,7 @@ class Follower {
       if (shows_.count(n.inputs[k]) == 0) continue;
       if (g_->node(n.inputs[k]).shape.rank != n.shape.rank) return -1;
       const int axis = AxisOf(n.inputs[k], depth + 1);
-      // A product has the rows of its left side and the columns of its right one.
+      // A matmul has the rows of its lhs and the columns of its rhs.
       const bool summed = n.op == Op::kMatMul && axis == n.shape.rank - (k == 0 ? 1 : 2);
       if (axis < 0 || summed || (found >= 0 && axis != found)) return -1;
       found = axis;
@@ -119,7 +119,7 @@ class Follower {
     return -1;
   }
 
-  // Whether `reader` reads positions of `from` each by itself, or is attention or part of a softmax.
+  // Whether `reader` keeps positions of `from` separate, or is attention or part of a softmax.
   bool HandsOn(NodeId from, NodeId reader, Followed* found) const {
     const Node& n = g_->node(reader);
     switch (n.op) {
@@ -140,14 +140,14 @@ class Follower {
     }
   }
 
-  // A reduction of each position by itself.
+  // A reduction that keeps positions separate.
   bool KeepsPositions(NodeId from, NodeId reader) const {
     const std::vector<int>& axes = g_->node(reader).As<ir::ReduceAttrs>().axes;
     const int axis = AxisOf(from);
     return axis >= 0 && std::find(axes.begin(), axes.end(), axis) == axes.end();
   }
 
-  // A maximum over the positions, or a sum over exp(x - something), whose x has one.
+  // A maximum over the positions, or a sum over exp(x - something) whose x has such a maximum.
   bool IsOfSoftmax(NodeId from, NodeId reader, Followed* found) const {
     const ir::ReduceAttrs& attrs = g_->node(reader).As<ir::ReduceAttrs>();
     const int axis = AxisOf(from);
@@ -167,10 +167,10 @@ class Follower {
 
   Graph* g_;
   std::set<NodeId> shows_;                  // nodes that show positions of some cache
-  std::map<NodeId, std::string> products_;  // of which one side does, with the cache
+  std::map<NodeId, std::string> products_;  // matmuls with one such input, and the cache
 };
 
-// The number of positions that hold something after this run: i64 [].
+// The number of cached positions after this run: i64 [].
 NodeId Cached(Graph* g, NodeId place) {
   ir::Builder b = BuilderLike(g, place);
   const ir::View once = ShownOnce(g->ViewOf(place));
@@ -193,7 +193,7 @@ void Limit(Graph* g, NodeId id, NodeId cached) {
   g->Replace(id, b.Attention(in.q, in.k, in.v, in.mask, limit, attrs, in.sink));
 }
 
-// What reads `id`, numbers of the positions along dim `axis`, gets -inf behind those that are cached.
+// Replaces `id`, numbers of the positions along dim `axis`, by -inf behind the cached ones for all readers.
 void DropBehind(Graph* g, NodeId id, int axis, NodeId cached) {
   const std::vector<NodeId> readers = g->UsersOf(id);
   ir::Builder b = BuilderLike(g, id);
@@ -221,7 +221,7 @@ Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
     if (at < 0) continue;
     RONDO_ASSIGN_OR_RETURN(Followed found,
                            follower.Follow(name, graph->inputs[static_cast<size_t>(at)].node));
-    // Where nothing is written, every position is the caller's.
+    // If nothing is written, all positions are the caller's.
     if (found.place != kNoNode) caches.push_back(std::move(found));
   }
   RONDO_RETURN_IF_ERROR(follower.CheckMatmuls());

@@ -1,9 +1,10 @@
-// LowerPrecision: products, convolutions, attention and what lies in memory between kernels in f16 or bf16.
+// LowerPrecision: computes matmuls, convolutions and attention, and stores values between kernels, in f16 or
+// bf16.
 //
-// Products and attention read operands rounded to the 16-bit type and give f32, as their accumulators are;
-// what only moves values moves them in the 16-bit type. Arithmetic between, norms, softmax and reductions
-// stay in f32: fusion computes them in registers. What it has to store (a value that several read, what a
-// reduction reads, an operand) is rounded once, and read widened by all.
+// Matmuls and attention read operands rounded to the 16-bit type and return f32, like their accumulators.
+// Operations that only move values use the 16-bit type. Arithmetic in between, norms, softmax and reductions
+// stay in f32: fusion computes them in registers. Values that must be stored (with several readers, inputs of
+// a reduction, operands) are rounded once, and all readers widen them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -81,7 +82,7 @@ class Lowering {
     }
   }
 
-  // The node is of the 16-bit type; its operands are in it already. Who read f32 reads that.
+  // The node gets the 16-bit type; its operands already have it. Readers of f32 get a cast.
   void Lower(NodeId id) {
     g_->node(id).dtype = type_;
     const NodeId wide = BuilderLike(g_, id).Cast(id, DType::kF32);
@@ -124,8 +125,8 @@ class Lowering {
     return narrow;
   }
 
-  // Rounds a value once, for all its readers (graph outputs keep what it was). Values that may be a mask's
-  // are kept finite: the difference of two infinities is NaN.
+  // Rounds a value once, for all its readers (graph outputs keep the original). Values that may come from a
+  // mask are kept finite: the difference of two infinities is NaN.
   NodeId Store(NodeId id) {
     Builder b = BuilderLike(g_, id);
     ValueFacts facts = facts_.Of(id);
@@ -162,12 +163,12 @@ class Lowering {
     switch (g_->node(id).op) {
       case Op::kMatMul:
       case Op::kConv:
-        if (IsFp8Matmul(id)) return Status::Ok();  // sums before they are scaled
+        if (IsFp8Matmul(id)) return Status::Ok();  // sums that are scaled later
         return Product(id);
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
       case Op::kCollective: {
-        // What is sent to another device keeps its type: the receiver cannot know what is known of it here.
+        // A sent value keeps its type: the receiver does not know the facts derived here.
         if (ir::HasEffect(g_->node(id))) return Status::Ok();
         const NodeId in = g_->node(id).inputs[0];
         return facts_.IsHot(in) && !facts_.Of(in).large ? Move(id, 1) : Status::Ok();
@@ -242,7 +243,7 @@ class Lowering {
     return scaled != nullptr && std::any_of(scaled->inputs.begin(), scaled->inputs.end(),
                                             [&](NodeId in) { return IsFp8Matmul(g_->BaseOf(in)); });
   }
-  // The product that the model means.
+  // A matmul with the model's scale.
   Status ScaledProduct(NodeId id) {
     ValueFacts facts = facts_.Derive(id);
     facts.hot = true;
@@ -251,8 +252,8 @@ class Lowering {
     return Status::Ok();
   }
 
-  // What only moves values is lowered where activations move, or a table large enough to be a weight is read,
-  // and no constant is lost by it.
+  // Lowers an operation that only moves values if it moves activations, or reads a table large enough to be a
+  // weight, and no constant loses precision.
   Status Moves(NodeId id, size_t count) {
     constexpr int64_t kTableBytes = 64 << 10;
     bool hot = false;
@@ -268,7 +269,7 @@ class Lowering {
     return hot ? Move(id, count) : Status::Ok();
   }
 
-  // Writes to what is in the 16-bit type already (a state) stay with it.
+  // Writes to tensors that already have the 16-bit type (states) use it.
   Status Write(NodeId id) {
     const NodeId data = g_->node(id).inputs[0];
     if (NarrowOf(g_->BaseOf(data)) != kNoNode) return Move(id, 2);
@@ -276,8 +277,8 @@ class Lowering {
     return Moves(id, 2);
   }
 
-  // Whether fusion will have to keep a value: an activation that several read, or a reduction. Values that
-  // grow with a power of the activations are left in f32.
+  // Whether fusion will have to store the value: an activation with several readers, or the input of a
+  // reduction. Values that grow with a power of the activations stay in f32.
   bool IsStored(NodeId id) {
     const Node& n = g_->node(id);
     const ValueFacts facts = facts_.Derive(id);
@@ -291,8 +292,8 @@ class Lowering {
     return Readers(id) > 1 || ReadByReduction(id);
   }
 
-  // A kernel computes one product (or several of one left side), and what follows the last it takes along:
-  // of other products that a node joins, the result is stored.
+  // A kernel computes one matmul (or several of one lhs) with its epilogue. If a node joins several matmuls,
+  // the results of all but the last are stored.
   void StoreOtherProducts(NodeId id) {
     NodeId last = kNoNode;
     const std::vector<NodeId> inputs = g_->node(id).inputs;
@@ -331,8 +332,8 @@ class Lowering {
   Graph* g_;
   DType type_;
   PrecisionFacts facts_;
-  ir::Users users_;             // as the graph was
-  std::vector<NodeId> narrow_;  // of f32 nodes: the same in the 16-bit type, or kNoNode
+  ir::Users users_;             // of the original graph
+  std::vector<NodeId> narrow_;  // for f32 nodes: the 16-bit version, or kNoNode
   int64_t lowered_ = 0, stored_ = 0, kept_ = 0;
 };
 

@@ -38,7 +38,7 @@ std::optional<double> UniformValue(const Graph& graph, NodeId id) {
   };
   constexpr int64_t kMostElements = 1 << 16;
   const ir::View once = ShownOnce(graph.ViewOf(id));
-  constexpr int64_t kMostTimes = 64;  // that each is shown, among others
+  constexpr int64_t kMostTimes = 64;  // repetitions of each element
   if (once.shape().elements() > std::min(kMostElements, kMostTimes * data.shape.elements()))
     return std::nullopt;
   std::optional<double> found;
@@ -110,7 +110,7 @@ bool IsInjective(const ir::View& view) {
   if (!ir::RefineLoops(view, &nest)) return false;
   std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
   if (!map) return false;
-  // Sorted by stride, each loop steps over all that the smaller ones reach.
+  // Sorted by stride, each loop steps over the range of all smaller ones.
   std::vector<int64_t> extents = nest.extents();
   std::vector<std::pair<int64_t, int64_t>> loops;
   for (size_t l = 0; l < extents.size(); ++l) {

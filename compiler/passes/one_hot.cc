@@ -8,7 +8,7 @@
 namespace rondo::passes {
 namespace {
 
-// A node, what some shape shows of it, and whether its truth is meant or the contrary.
+// A node, a view of it, and whether its truth value is negated.
 struct Shown {
   NodeId node = kNoNode;
   View view;
@@ -17,7 +17,7 @@ struct Shown {
 
 bool IsInteger(DType dtype) { return NaturalType(dtype) == TapeType::kI64 && dtype != DType::kBool; }
 
-// The comparison that decides the truth of `shown`, past negations, casts and selections of constants.
+// The comparison that decides the truth of `shown`, below negations, casts and selections of constants.
 std::optional<Shown> Comparison(const Graph& g, Shown shown) {
   constexpr int kMostSteps = 16;
   for (int step = 0; step < kMostSteps; ++step) {
@@ -33,7 +33,7 @@ std::optional<Shown> Comparison(const Graph& g, Shown shown) {
     if (op == TapeOp::kNot) {
       shown.flipped = !shown.flipped;
     } else if (op == TapeOp::kCast) {
-      // Others may round what is not 0 to it.
+      // Other casts may round non-zero values to 0.
       if (n.dtype != DType::kBool && g.node(n.inputs[0]).dtype != DType::kBool) return std::nullopt;
     } else if (op == TapeOp::kSelect) {
       const std::optional<double> yes = UniformValue(g, n.inputs[1]), no = UniformValue(g, n.inputs[2]);
@@ -47,7 +47,7 @@ std::optional<Shown> Comparison(const Graph& g, Shown shown) {
   return std::nullopt;
 }
 
-// The integer that element `at` of `n` is, if that is known: of a counter along one axis, or a constant.
+// The integer value of element `at` of `n`, if known: of a counter along one axis, or a constant.
 std::optional<int64_t> KnownInteger(const Node& n, int64_t at) {
   if (n.op == Op::kIota) {
     const bool one_axis = n.shape.elements() == n.shape[n.As<ir::IotaAttrs>().axis];
@@ -59,7 +59,8 @@ std::optional<int64_t> KnownInteger(const Node& n, int64_t at) {
   return scalar::Load<int64_t>(data.dtype, data.bytes.data(), at);
 }
 
-// What input `slot` of comparison `shown` shows of a node that is no view; past casts between wide integers.
+// Input `slot` of comparison `shown`, as a view of a node that is not a view; looks through casts between
+// wide integers.
 std::optional<Shown> Side(const Graph& g, const Shown& shown, size_t slot) {
   Shown side = {g.node(shown.node).inputs[slot], shown.view, false};
   while (true) {
@@ -77,7 +78,7 @@ std::optional<Shown> Side(const Graph& g, const Shown& shown, size_t slot) {
   return side;
 }
 
-// The one axis along which `side` counts up by one, and its first number.
+// The single axis along which `side` counts up by one, and its first number.
 std::optional<std::pair<int, int64_t>> Counts(const Graph& g, const Shown& side) {
   const ir::ViewStep& step = side.view.steps[0];
   int axis = -1;

@@ -12,10 +12,10 @@ using ir::ConstantData;
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Of a convolution with one channel a group: a vector, or a thread of a GPU, has neighbouring groups.
+// With one channel a group: a vector, or a thread of a GPU, handles neighbouring groups.
 bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
 
-// A constant, or a view of one (of a transposed convolution, say) that GPUs could not read as vectors.
+// A constant, or a view of one (for example of a transposed convolution) that GPUs could not read as vectors.
 std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, bool reorders,
                                                 int64_t most_bytes) {
   const Node &weight = graph->node(id), &base = graph->node(graph->BaseOf(id));
@@ -30,8 +30,8 @@ std::shared_ptr<const ConstantData> KnownWeight(ir::Graph* graph, NodeId id, boo
   return shown.ok() ? *shown : nullptr;
 }
 
-// The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float
-// weight of several output channels; else a 16-bit one of several points.
+// The weight of a convolution that profits from another order: a constant [o, c, kernel...]. On a host, any
+// float weight with several output channels; otherwise a 16-bit one with several points.
 std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node, bool reorders) {
   constexpr int64_t kMostBytes = 64 << 20;
   if (node.op != Op::kConv || ir::AddsUpLeftSide(*graph, node)) return nullptr;
@@ -51,7 +51,7 @@ std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node,
   return half && elements > outputs * channels && vectors ? data : nullptr;
 }
 
-// The dims of [o, c, kernel...] in the order in which they lie: [kernel..., c, o] or [o, kernel..., c].
+// The memory order of the dims of [o, c, kernel...]: [kernel..., c, o] or [o, kernel..., c].
 std::vector<int> OrderOf(int rank, bool outputs_last) {
   std::vector<int> order;
   if (!outputs_last) order.push_back(0);

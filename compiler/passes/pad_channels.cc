@@ -1,11 +1,11 @@
-// PadChannels: a convolution of channels that are no vectors (the three of a picture, 17, 255), whose
-// elements a GPU would fetch one by one, reads a copy of four channels or of a multiple of eight. One with
-// fewer than eight outputs, which tensor cores do not take, computes eight; the others are left out of what
-// follows.
+// PadChannels: a convolution whose channels do not form vectors (the three of an image, 17, 255) would be
+// read element by element on a GPU. It reads a copy instead, padded to four channels or to a multiple of
+// eight. One with fewer than eight outputs, which tensor cores do not support, computes eight, and the
+// additional ones are dropped.
 //
-// The copy has its channels last (fusion/channels_last.cc), so that a pixel of four is one access of 8 bytes
-// (of 4, of 8-bit integers), and more are accesses of eight channels; what is added is zero, as are the
-// weights that meet it.
+// The copy has channels last (fusion/channels_last.cc), so that a pixel of four channels is one access of 8
+// bytes (4 for 8-bit integers), and larger ones are accesses of eight channels. The padding, and its weights,
+// are zero.
 #include <algorithm>
 #include <cstring>
 
@@ -18,15 +18,15 @@ namespace {
 
 using ir::ConstantData;
 
-// Channels of one access, and of the copy.
+// Channels in one access, and in the copy.
 int64_t Vector(int64_t channels) { return channels <= 4 ? 4 : 8; }
 int64_t Padded(int64_t channels) {
   const int64_t vector = Vector(channels);
   return (channels + vector - 1) / vector * vector;
 }
 
-// An access of the product's, one of the copy's, and a kernel's start, in elements fetched one by one: 59
-// million take 240 us on an H200 (tools/bench/results/gpu-networks.md). The copy must win clearly.
+// Compares the accesses of the convolution, those of the copy, and a kernel's start, in single-element loads:
+// 59 million take 240 us on an H200 (tools/bench/results/gpu-networks.md). The copy must win clearly.
 bool Pays(const Node& conv, const Shape& x, const Shape& w) {
   const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
   const double fetched = points * static_cast<double>(w.elements() / w[0]);
@@ -44,16 +44,16 @@ bool Suits(const ir::Graph& graph, const Node& node) {
   const auto is_8bit = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
   const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
   const bool fp8 = IsFp8(x.dtype) && IsFp8(w.dtype);
-  // What a sum beside a product of integers counts outside of the input is a number of channels (PadSums).
+  // The sum beside an integer convolution counts channels outside the input (PadSums).
   const bool counts = x.shape[1] > Vector(1) && node.As<ir::ConvAttrs>().absent != 0;
   const bool typed = half || fp8 || (is_8bit(x.dtype) && is_8bit(w.dtype) && !counts);
   return typed && w.op == Op::kConstant && Padded(x.shape[1]) != x.shape[1] && node.shape.elements() > 0 &&
          w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
 }
 
-constexpr int64_t kFewestOutputs = 8;  // that tensor cores multiply
+constexpr int64_t kFewestOutputs = 8;  // the fewest that tensor cores multiply
 
-// Whether there are too few outputs, of so many elements fetched that another kernel pays.
+// Whether there are too few outputs, and enough loads that another kernel pays.
 bool HasFewOutputs(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1 || node.shape.elements() == 0)
     return false;
@@ -64,7 +64,7 @@ bool HasFewOutputs(const ir::Graph& graph, const Node& node) {
          node.shape.elements() / w.shape[0] * (w.shape.elements() / w.shape[0]) > kFetched;
 }
 
-// [o, c, kernel...] with zeros behind the outputs and behind the channels.
+// [o, c, kernel...] with zeros appended to outputs and channels.
 std::shared_ptr<const ConstantData> PaddedWeight(const std::shared_ptr<const ConstantData>& weight,
                                                  int64_t made, int64_t channels) {
   const std::shared_ptr<const ConstantData> from = ir::WithBytes(weight);
@@ -78,8 +78,7 @@ std::shared_ptr<const ConstantData> PaddedWeight(const std::shared_ptr<const Con
   return ConstantData::Own(from->dtype, shape, std::move(bytes));
 }
 
-// What adds up the same windows beside a product (integer_matmuls) reads the copy, too: its zeros add
-// nothing.
+// Window sums beside a matmul (integer_matmuls) read the copy, too: its zeros add nothing.
 void PadSums(ir::Graph* graph, NodeId x, NodeId pixels, const Shape& weight) {
   const std::vector<NodeId> readers = graph->UsersOf(x);
   for (NodeId reader : readers) {

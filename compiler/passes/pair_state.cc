@@ -19,8 +19,9 @@ int IndexOf(const List& list, const std::string& name) {
   return -1;
 }
 
-// True if `output` is `input` with some elements replaced: the way back leads through views, concatenations
-// and the data of kIndexedWrites and of calls that change it only (another way may end at what is written).
+// True if `output` is `input` with some elements replaced: the path back leads only through views,
+// concatenations, and the data of kIndexedWrites and of calls that change it (other paths may end at what is
+// written).
 bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   std::set<NodeId> seen;
   std::vector<NodeId> work = {output};
@@ -39,8 +40,9 @@ bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   return false;
 }
 
-// Whether a name alone says that its output comes in again: what recurrent layers keep is computed anew in
-// each run, and is no update of what they had. ("past_key_values.0.recurrent_state", "past_ssm.0")
+// Whether the input's name alone implies that its output is fed back: states of recurrent layers are
+// recomputed in each run, and are not updates of the old state. ("past_key_values.0.recurrent_state",
+// "past_ssm.0")
 bool SaysState(const std::string& input) {
   const auto has = [&](const char* word) { return input.find(word) != std::string::npos; };
   return has("past") && (has("state") || has("conv") || has("ssm") || has("recurrent"));
@@ -110,7 +112,7 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
     }
     pair(in, out);
   }
-  std::unordered_map<std::string, int> output_of;  // of two of one name, the first
+  std::unordered_map<std::string, int> output_of;  // the first of two with one name
   for (size_t o = graph->outputs.size(); o-- > 0;) output_of[graph->outputs[o].name] = static_cast<int>(o);
   for (size_t i = 0; options.auto_state && i < graph->inputs.size(); ++i) {
     const ir::GraphInput& input = graph->inputs[i];
@@ -122,7 +124,7 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
       NodeId node = graph->outputs[static_cast<size_t>(out)].node;
       const Node &a = graph->node(input.node), &b = graph->node(node);
       if (!(a.shape == b.shape) || a.dtype != b.dtype) continue;
-      // A cache whose rows are made anew in each run is one as well.
+      // A cache whose rows are recomputed in each run also counts.
       const bool is_cache = std::find(options.fixed_caches.begin(), options.fixed_caches.end(), input.name) !=
                             options.fixed_caches.end();
       if (!is_cache && !SaysState(input.name) && !IsUpdateOf(*graph, node, input.node)) continue;

@@ -11,7 +11,7 @@ using ir::ConstantData;
 
 namespace {
 
-// The value of greatest magnitude of an f32 constant; 0 if none is known.
+// The value of greatest magnitude of an f32 constant; 0 if unknown.
 double GreatestOf(const ConstantData& share) {
   const ConstantData& data = share.part_of == nullptr ? share : *share.part_of;
   if (data.synthetic) return std::abs(data.synthetic_scale);
@@ -23,7 +23,7 @@ double GreatestOf(const ConstantData& share) {
   return greatest;
 }
 
-// Whether a huge input makes a huge result.
+// Whether a huge input gives a huge result.
 bool KeepsMagnitude(const Node& n) {
   if (n.op != Op::kPointwise) return true;
   switch (n.As<ir::PointwiseAttrs>().op) {
@@ -42,7 +42,7 @@ bool KeepsMagnitude(const Node& n) {
   }
 }
 
-// Whether a constant as input `k` of the node, however large, does not make the result larger.
+// Whether a constant as input `k` of the node, however large, cannot enlarge the result.
 bool OnlyBounds(const Node& n, size_t k) {
   if (n.op != Op::kPointwise) return false;
   const TapeOp op = n.As<ir::PointwiseAttrs>().op;
@@ -80,7 +80,7 @@ ValueFacts PrecisionFacts::Derive(NodeId id) {
     const NodeId in = n.inputs[k];
     const Node& input = g_->node(in);
     const bool cast = n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == TapeOp::kCast;
-    // Single bytes are quantised values, and bools.
+    // Single bytes are quantised values or bools.
     if (cast && !IsFloat(input.dtype) && ByteSize(input.dtype) > 1) facts.positional = true;
     if (input.dtype != DType::kF32) continue;
     const ValueFacts from = Of(in);

@@ -10,30 +10,30 @@ namespace rondo::passes {
 
 namespace {
 
-// What lies between the two products.
+// The nodes between the two matmuls.
 struct Softmax {
   NodeId scores = kNoNode;
-  NodeId sink = kNoNode;  // a score of each row without a value, as long as the rows, or broadcast
+  NodeId sink = kNoNode;  // a score of each row without a value, with the rows' shape, or broadcast
   bool nan_to_zero = false;
 };
-// A number that only a run knows, by which all scores are multiplied or divided.
+// A factor known at run time only, by which all scores are multiplied or divided.
 struct Factor {
   NodeId number = kNoNode;  // of one element
   bool divides = false;
 };
 struct Scores {
   NodeId product = kNoNode;    // the MatMul of q and k
-  std::vector<Masking> masks;  // the last of the model first
+  std::vector<Masking> masks;  // the model's last one first
   double scale = 1;
   double softcap = 0;
-  std::vector<Factor> factors;  // of the product, beside that
+  std::vector<Factor> factors;  // further factors of the matmul
 };
 
 class Matcher {
  public:
   explicit Matcher(Graph* graph) : g_(graph) {}
 
-  // The attention that ends in the product `values_product`, or kNoNode.
+  // The attention that ends in the matmul `values_product`, or kNoNode.
   NodeId Rewrite(NodeId values_product) {
     const Shape out = g_->node(values_product).shape;
     NodeId probabilities = Descend(g_->node(values_product).inputs[0]);
@@ -48,7 +48,7 @@ class Matcher {
     return Build(values_product, *softmax, *scores);
   }
 
-  // An attention whose keys and values repeat heads, or carry scalar factors, without either; else kNoNode.
+  // The attention without repeated heads and scalar factors of its keys and values; kNoNode if it has none.
   NodeId Unrepeat(NodeId attention) {
     const ir::AttentionInputs in = ir::AttentionInputsOf(g_->node(attention));
     ir::AttentionAttrs attrs = g_->node(attention).As<ir::AttentionAttrs>();
@@ -65,9 +65,9 @@ class Matcher {
   }
 
  private:
-  // True if nothing outside sees what is computed from `product` on the way to the products of
-  // `probabilities` and values, which are several where heads have more than one kind of values: whoever
-  // reads it, or what it became, is read in turn, by nothing but others of them and those.
+  // True if nothing outside reads what is computed from `product` on the way to the matmuls of
+  // `probabilities` and values (several if heads have more than one kind of values): all readers in between
+  // are only read by one another and by those.
   bool SeenByNoOther(NodeId product, NodeId probabilities) const {
     constexpr size_t kMostBetween = 1024;
     std::set<NodeId> between = {product};
@@ -105,7 +105,7 @@ class Matcher {
     }
   }
 
-  // `id` repeats, along its last dim, the reduction `kind` of x: x.
+  // If `id` repeats the reduction `kind` of x along its last dim: x.
   NodeId RowReductionOf(NodeId id, ir::ReduceKind kind) const {
     NodeId base = g_->BaseOf(id);
     for (;;) {  // casts between
@@ -171,7 +171,7 @@ class Matcher {
     return true;
   }
 
-  // What shows all of a softmax but its last column, where the last of its scores is a sink.
+  // For a view of all of a softmax but its last column, where the last score is a sink.
   std::optional<Softmax> MatchSoftmaxWithSink(NodeId shown) const {
     const Shape shape = g_->node(shown).shape;
     const NodeId all = g_->node(shown).inputs[0];
@@ -182,7 +182,7 @@ class Matcher {
     if (!(g_->node(all).shape == whole) || !ShowsFirst(g_->ViewOf(shown), whole)) return std::nullopt;
     std::optional<Softmax> out = MatchSoftmax(SkipCasts(*g_, all));
     if (!out) return std::nullopt;
-    // Exporters take the greatest score off before a softmax that does so itself.
+    // Exporters subtract the maximum before a softmax that does so itself.
     NodeId scores = SkipCasts(*g_, out->scores);
     if (const Node* sub = AsPointwise(*g_, scores, TapeOp::kSub)) {
       const NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
@@ -197,14 +197,14 @@ class Matcher {
     return out;
   }
 
-  // From the scores that softmax sees down to the product: masks, amid scales, then a soft cap, then scales.
+  // From the softmax's input down to the matmul: masks with scales in between, then a soft cap, then scales.
   std::optional<Scores> MatchScores(NodeId id) {
     Scores out;
     constexpr int kMostSteps = 32;
     for (int step = 0; step < kMostSteps; ++step) {
       const Node& n = g_->node(id);
       if (n.op == Op::kMatMul) {
-        if (IsFp8(g_->node(n.inputs[0]).dtype)) return std::nullopt;  // whose sums are scaled
+        if (IsFp8(g_->node(n.inputs[0]).dtype)) return std::nullopt;  // its sums are scaled
         out.product = id;
         return out;
       }
@@ -236,9 +236,9 @@ class Matcher {
     return std::nullopt;
   }
 
-  // Whether `id` multiplies or divides something by one number that is no constant.
+  // Whether `id` multiplies or divides something by a single number that is not constant.
   bool TakesFactor(NodeId id) const { return FactorOf(id) >= 0; }
-  // Which of its inputs that is; -1: none.
+  // The index of that input; -1: none.
   int FactorOf(NodeId id) const {
     const Node* by = AsPointwise(*g_, id, TapeOp::kMul);
     const bool divides = by == nullptr;
@@ -261,7 +261,7 @@ class Matcher {
     return in[static_cast<size_t>(1 - at)];
   }
 
-  // x * c: a scale, or the outside of c * tanh(y / c).
+  // x * c: a scale, or the outer factor of c * tanh(y / c).
   NodeId Multiplied(NodeId x, double c, Scores* out) const {
     NodeId below = Descend(x);
     const Node* tanh = below == kNoNode ? nullptr : AsPointwise(*g_, below, TapeOp::kTanh);
@@ -280,7 +280,7 @@ class Matcher {
       factor = 1 / UniformValue(*g_, div->inputs[1]).value_or(0);
     }
     if (y == kNoNode || !std::isfinite(factor)) return kNoNode;
-    // c * tanh(f * y) = c * tanh((f * c * y) / c): whatever is not 1 / c is a scale.
+    // c * tanh(f * y) = c * tanh((f * c * y) / c): the part of f beyond 1 / c is a scale.
     out->softcap = c;
     out->scale = factor * c;
     if (std::abs(out->scale - 1) < 1e-6) out->scale = 1;
@@ -317,7 +317,7 @@ class Matcher {
     return false;
   }
 
-  // x + mask or where(mask, x, dropped): adds the mask, gives x.
+  // x + mask or where(mask, x, dropped): records the mask and returns x.
   NodeId Masked(NodeId id, Scores* out) {
     const Node& n = g_->node(id);
     if (n.op != Op::kPointwise) return kNoNode;
@@ -326,7 +326,7 @@ class Matcher {
     if (op == TapeOp::kAdd) {
       size_t x = LeadsToMatmul(in[0]) ? 0 : 1;
       NodeId mask = in[1 - x];
-      if (out->scale != 1) {  // of what comes after
+      if (out->scale != 1) {  // of later operations
         Builder b = BuilderLike(g_, id);
         mask = b.ViewNode(b.BinaryScalar(TapeOp::kMul, g_->BaseOf(mask), out->scale),
                           ir::View(g_->ViewOf(mask)));
@@ -344,7 +344,7 @@ class Matcher {
     return kNoNode;
   }
 
-  // Follows scalar factors through views: what is left of `id`, and their product.
+  // Follows scalar factors through views: returns the remaining node, and their product.
   NodeId Unscaled(NodeId id, double* scale) {
     for (;;) {
       NodeId base = g_->BaseOf(id);
@@ -366,18 +366,18 @@ class Matcher {
     }
   }
 
-  // How the batch dims of the products divide: batches b, key heads g, query heads repeating each.
+  // The division of the matmuls' batch dims: batches b, key heads g, and query heads for each of them.
   struct Heads {
     int64_t batch = 1, groups = 1, repeats = 1;
   };
 
-  // Loops over the batch dims of q, k and v that make all three plain strides, and their strides.
+  // Loops over the batch dims of q, k and v for which all three have plain strides, and the strides.
   Heads DivideHeads(NodeId q, NodeId k, NodeId v) const {
     const Shape& shape = g_->node(q).shape;
     int dims = shape.rank - 2;
     Heads heads;
     heads.batch = dims > 1 ? shape[0] : 1;
-    Shape batch;  // the dims that are heads (with the batch in front if it is not a dim of its own)
+    Shape batch;  // the dims of heads (after the batch, if that is not a dim of its own)
     batch.rank = 0;
     for (int d = dims > 1 ? 1 : 0; d < dims; ++d) batch.dims[batch.rank++] = shape[d];
     ir::LoopNest nest(batch);
@@ -406,7 +406,7 @@ class Matcher {
       }
     }
     for (size_t l = 0; l < last; ++l) heads.groups *= extents[l];
-    // [batch * heads, ...]: the outermost loop of several is the batch.
+    // [batch * heads, ...]: the outermost of several loops is the batch.
     if (dims == 1 && last > 1) {
       heads.batch = extents[0];
       heads.groups /= extents[0];
@@ -439,7 +439,7 @@ class Matcher {
     std::swap(swap[static_cast<size_t>(r - 1)], swap[static_cast<size_t>(r - 2)]);
     k = b.Transpose(k, swap);
     if (!(BatchOf(g_->node(q).shape) == BatchOf(g_->node(v).shape))) {
-      // The two products may have their batch dims split differently.
+      // The two matmuls may split their batch dims differently.
       Shape vs = BatchOf(ps);
       vs.dims[vs.rank++] = keys;
       vs.dims[vs.rank++] = e;
@@ -492,7 +492,7 @@ Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions&) {
     NodeId instead = op == Op::kMatMul ? Matcher(graph).Rewrite(id) : Matcher(graph).Unrepeat(id);
     const bool replaces = instead != kNoNode && graph->CanReplace(id, instead);
     if (replaces) graph->Replace(id, instead);
-    // What the pieces alone needed, and what was made in vain, must not look like readers.
+    // Nodes used only by the old pieces, and unused new ones, must not count as readers.
     for (NodeId n = made; n < graph->size(); ++n) unused.push_back(n);
     graph->RemoveUnused(std::move(unused));
     if (!replaces) continue;

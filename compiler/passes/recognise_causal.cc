@@ -13,21 +13,20 @@ namespace rondo::passes {
 
 namespace {
 
-// A part of a mask, as it is seen over [b, h, s, t]: `view` shows the dense storage of `node`, no view
-// itself.
+// A part of a mask, seen over [b, h, s, t]: `view` maps to the dense storage of `node`, which is not a view.
 struct Seen {
   NodeId node = kNoNode;
   ir::View view;
 };
 
-// What a mask says: keep keys [0, limit) (kNoNode: all) and what `rest` keeps (kNoNode: all). Both are views
-// that broadcast to [b, h, s] and [b, h, s, t].
+// The meaning of a mask: it keeps keys [0, limit) (kNoNode: all) that `rest` keeps (kNoNode: all). Both are
+// views that broadcast to [b, h, s] and [b, h, s, t].
 struct Meaning {
   NodeId limit = kNoNode;
   NodeId rest = kNoNode;
   bool any = false;  // something was recognised
-  // What the keys from `limit` on are given: -inf, one value, or, if it is NaN, several. And whether a row's
-  // limit may be 0 or less.
+  // `beyond`: the value of keys from `limit` on: -inf, one value, or NaN if there are several.
+  // `may_be_empty`: a row's limit may be 0 or less.
   double beyond = -std::numeric_limits<double>::infinity();
   bool may_be_empty = false;
 };
@@ -62,7 +61,7 @@ class Reader {
     return b_.Binary(op, a, b);
   }
 
-  // Both must keep a key. `join` puts the rests together.
+  // A key must be kept by both. `join` combines the rests.
   Meaning Both(const Seen& s, const Meaning& x, const Meaning& y, TapeOp join) {
     if (!x.any && !y.any) return Unknown(s);
     Meaning both{Least(x.limit, y.limit), Merge(join, x.rest, y.rest), true};
@@ -70,7 +69,7 @@ class Reader {
     both.may_be_empty = x.may_be_empty || y.may_be_empty;
     return both;
   }
-  // Keys beyond both limits may be given more than those beyond one.
+  // Keys beyond both limits may get a larger value than those beyond one.
   static double Beyond(const Meaning& x, const Meaning& y) {
     if (x.limit == kNoNode || y.limit == kNoNode) return x.limit == kNoNode ? y.beyond : x.beyond;
     const bool infinite = std::isinf(x.beyond) && std::isinf(y.beyond);
@@ -109,15 +108,15 @@ class Reader {
   }
 
   Meaning Scaled(const Seen& s, Meaning m, double factor) {
-    m.beyond = ScaledMask(m.beyond, factor);  // NaN stays
+    m.beyond = ScaledMask(m.beyond, factor);  // NaN stays NaN
     if (!m.any || m.beyond > kMinusMuch) return Unknown(s);
     if (m.rest != kNoNode) m.rest = b_.BinaryScalar(TapeOp::kMul, m.rest, factor);
     return m;
   }
 
-  // What is given is at least `floor`.
+  // The value is at least `floor`.
   static Meaning Bounded(Meaning m, double floor) {
-    m.beyond = std::max(m.beyond, floor);  // NaN stays
+    m.beyond = std::max(m.beyond, floor);  // NaN stays NaN
     return m;
   }
 
@@ -180,16 +179,17 @@ class Reader {
     return unknown;
   }
 
-  // A limit that is known in a run only.
+  // A limit known only at run time.
   static Meaning Runtime(NodeId limit) {
     Meaning m{limit, kNoNode, true};
     m.may_be_empty = true;
     return m;
   }
 
-  // key < x, key <= x and their negated mirror pictures, key counting from a constant: the limit, or kNoNode.
+  // key < x, key <= x and their negated mirror images, with key counting from a constant: the limit, or
+  // kNoNode.
   NodeId Compared(const Seen& s, bool truth) {
-    // x < y kept where false is y <= x.
+    // x < y, kept where false, is y <= x.
     bool or_equal = (OpOf(s) == TapeOp::kLessEqual) == truth;
     Seen low = Input(s, truth ? 0 : 1), high = Input(s, truth ? 1 : 0);
     if (IsFloat(g_->node(low.node).dtype)) return kNoNode;
@@ -201,7 +201,7 @@ class Reader {
     return shift == 0 ? row : b_.BinaryScalar(TapeOp::kAdd, row, static_cast<double>(shift));
   }
 
-  // If what is seen is c + key everywhere: c.
+  // If the value is c + key everywhere: c.
   std::optional<int64_t> Counts(const Seen& s) {
     if (++steps_ > kMostSteps) return std::nullopt;
     const Node& n = g_->node(s.node);
@@ -212,7 +212,7 @@ class Reader {
       return std::nullopt;
     }
     if (OpOf(s) == TapeOp::kCast) return Counts(Input(s, 0));
-    ir::View line = s.view;  // one row; all others must be the same
+    ir::View line = s.view;  // one row; all others must be equal
     const Shape shape = line.shape();
     for (int d = 0; d + 1 < shape.rank; ++d) {
       if (shape[d] > 1 && line.steps.back().strides[d] != 0) return std::nullopt;
@@ -231,7 +231,7 @@ class Reader {
     return values[0];
   }
 
-  // What is seen as [b, h, s] if it does not depend on the key, else kNoNode.
+  // The node as [b, h, s] if it does not depend on the key, otherwise kNoNode.
   NodeId RowOf(const Seen& s) {
     const Shape shape = s.view.shape();
     int last = shape.rank - 1;
@@ -239,7 +239,7 @@ class Reader {
     return b_.Squeeze(b_.ViewNode(s.node, ShownOnce(ir::Slice(s.view, last, 0, 1, 1))), last);
   }
 
-  // How many keys a row keeps, if they are a prefix of at least one key; -1 if not.
+  // The number of keys that a row keeps, if they are a non-empty prefix; otherwise -1.
   static int64_t Prefix(const std::vector<int8_t>& keeps) {
     int64_t n = 0;
     while (n < static_cast<int64_t>(keeps.size()) && keeps[static_cast<size_t>(n)] == 1) ++n;
@@ -259,7 +259,7 @@ class Reader {
   static bool IsInfinite(const ir::ConstantData& data, int64_t at) {
     return !IsFloat(data.dtype) || std::isinf(scalar::Load<double>(data.dtype, data.bytes.data(), at));
   }
-  // Limits of at least one key, from a table. `infinite`: all that it drops is given -inf.
+  // Limits of at least one key, from a table. `infinite`: everything dropped is -inf.
   static Meaning Known(NodeId limit, bool infinite) {
     Meaning m{limit, kNoNode, true};
     if (!infinite) m.beyond = std::numeric_limits<double>::quiet_NaN();
@@ -332,23 +332,23 @@ class Reader {
     return Known(b_.Gather(b_.I64(limits), index, 0, attrs.dims[0].wrap), infinite);
   }
 
-  static constexpr int kMostSteps = 256;  // nodes of one mask that are looked at
+  static constexpr int kMostSteps = 256;  // limit of nodes examined for one mask
   Graph* g_;
   Builder b_;
   int steps_ = 0;
 };
 
-// What an attention reads once its mask is a limit.
+// The inputs of an attention after its mask becomes a limit.
 struct Limited {
   NodeId q = kNoNode, mask = kNoNode, limit = kNoNode;
 };
 
-// Rows whose every key is dropped come out as the model has them. Where -inf drops, both forms have no number
-// there. Where a finite value does, such a row sees all keys again: as they are where the value, added to
-// all scores, changes nothing between them; with scores of 0 (no query) where it makes them all equal; else,
-// and where another mask may drop what the limit keeps, under the whole mask.
+// Rows without any key must keep the model's result. With -inf, both forms give NaN. With a finite value,
+// such a row sees all keys again: with their scores, if adding the value does not change the differences
+// between them; with scores of 0 (no query), if it makes them all equal; otherwise, and where another mask
+// may drop what the limit keeps, under the whole mask.
 Limited Limit(Graph* graph, NodeId id, const Meaning& meaning, Reader* reader) {
-  constexpr double kLeastShift = -1e5;  // added to scores, it leaves f32 two digits behind the point
+  constexpr double kLeastShift = -1e5;  // added to scores, it leaves f32 two decimal places
   const ir::AttentionInputs in = ir::AttentionInputsOf(graph->node(id));
   const Shape q = graph->node(in.q).shape;
   const int64_t keys = graph->node(in.k).shape[2];
@@ -358,7 +358,7 @@ Limited Limit(Graph* graph, NodeId id, const Meaning& meaning, Reader* reader) {
   Builder b = BuilderLike(graph, id);
   NodeId limit = meaning.limit;
   const bool alone = meaning.rest == kNoNode;
-  // With a sink such a row comes out as nothing, whatever drops its keys.
+  // With a sink, such a row becomes 0, whatever drops its keys.
   const bool as_nothing = std::isinf(meaning.beyond) || in.sink != kNoNode;
   if (!as_nothing && (!alone || meaning.may_be_empty)) {
     const bool absorbs = Absorbs(meaning.beyond);

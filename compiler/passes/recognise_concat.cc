@@ -8,7 +8,7 @@ namespace rondo::passes {
 
 namespace {
 
-// What a piece shows: scale * (plain strides over `base`).
+// A piece: scale * (plain strides over `base`).
 struct Piece {
   NodeId base = kNoNode;
   ir::ViewStep step;
@@ -73,7 +73,7 @@ NodeId Rewrite(Graph* g, NodeId id) {
   if (scaled && !IsFloat(concat.dtype)) return kNoNode;
   const int axis = concat.As<ir::ConcatAttrs>().axis;
   const Shape whole = concat.shape;
-  // The pieces are a dim of their own before the axis.
+  // The pieces become a dim of their own before the axis.
   ir::View view;
   view.steps.push_back(pieces[0].step);
   ir::ViewStep& step = view.steps[0];
@@ -98,7 +98,7 @@ NodeId Rewrite(Graph* g, NodeId id) {
   return b.Reshape(x, whole);
 }
 
-// Where a view that is a slice along `axis` of a dense tensor of shape `of` begins.
+// The beginning of a view that is a slice along `axis` of a dense tensor of shape `of`.
 std::optional<int64_t> BeginOfSlice(const ir::View& view, const Shape& of, int axis) {
   if (!view.affine() || view.shape().rank != of.rank) return std::nullopt;
   const ir::View dense = ir::DenseView(of);
@@ -108,8 +108,8 @@ std::optional<int64_t> BeginOfSlice(const ir::View& view, const Shape& of, int a
                                                                    : std::nullopt;
 }
 
-// A slice of a concatenation that nothing else needs, as a concatenation of slices: where it cuts only what
-// would have to be copied anyway.
+// Replaces a slice of a concatenation without other readers by a concatenation of slices, if it only cuts
+// pieces that would be copied anyway.
 NodeId SliceOfPieces(Graph* g, NodeId id) {
   const NodeId base = g->BaseOf(id);
   const Node& concat = g->node(base);
@@ -123,7 +123,7 @@ NodeId SliceOfPieces(Graph* g, NodeId id) {
   const int64_t end = *begin + view.shape()[axis];
   ir::Builder b = BuilderLike(g, id);
   std::vector<NodeId> parts;
-  int64_t at = 0;  // of the piece, along the axis
+  int64_t at = 0;  // offset of the piece along the axis
   for (NodeId piece : std::vector<NodeId>(concat.inputs)) {
     const int64_t extent = g->node(piece).shape[axis];
     const int64_t low = std::max(*begin, at) - at, high = std::min(end, at + extent) - at;

@@ -1,7 +1,7 @@
-// Places the tensor that a state's output holds in the state's own storage, from the output back: a view
-// places its base through the inverse map, a concatenation its pieces in slices, an update its data where it
-// goes itself. What arrives at the state input under the same map has not moved: it stays where it is, and
-// only the updates on the way are written. What arrives there under another map is written where it goes.
+// Places the tensor of a state's output in the state's own storage, starting from the output: a view places
+// its base through the inverse map, a concatenation its pieces in slices, an update its data in its own
+// place. If the state input arrives under the same map, it has not moved: it stays in place, and only the
+// updates on the path are written. If it arrives under another map, it is written to its new place.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,23 +20,23 @@ namespace {
 
 using ir::Region;
 
-// One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
+// One write of the chain: an update of the model in new coordinates, or a piece of a concatenation.
 struct Write {
   NodeId origin = kNoNode;  // the node of the model
   NodeId updates = kNoNode;
   std::vector<NodeId> index;
   ir::IndexedAttrs attrs;
-  bool moves = false;  // what it writes is the state's own, from another place
+  bool moves = false;  // writes the state's own data from another place
 };
 
-// A node of the model and where in the storage its elements are once `writes` of it are done.
+// A node of the model, and the place of its elements in the storage after `writes`.
 struct Placed {
   View place;
   std::vector<size_t> writes;  // into State::writes
 };
 
-// Rewrites one state of a graph that has changes on trial. On failure `why` says what was in the way, and the
-// changes must be taken back.
+// Rewrites one state of a graph in a trial. On failure `why` has the reason, and the changes must be taken
+// back.
 class State {
  public:
   State(Graph* g, const ir::StatePair& pair)
@@ -66,7 +66,7 @@ class State {
     return n.sources.empty() ? std::string(ir::Name(n.op)) : n.sources[0];
   }
 
-  // True if `id` is a view of the state input, or made of such views alone.
+  // True if `id` is a view of the state input, or made only of such views.
   bool OnlyShowsInput(NodeId id) const { return g_->BaseOf(id) == input_; }
 
   bool Place(NodeId id, const View& place, int depth = 0) {
@@ -112,7 +112,7 @@ class State {
     }
   }
 
-  // All of it is written anew, in part with what has moved: as one whole, then.
+  // Everything is rewritten, partly from moved data: better as a whole.
   bool MovesOnly() const {
     int64_t moved = 0;
     for (const Write& write : writes_) {
@@ -122,7 +122,7 @@ class State {
     return moved > 0;
   }
 
-  // A selection that writes one position of what leads to the state.
+  // A selection that writes one position of a tensor derived from the state.
   bool PlaceOneHot(NodeId id, const View& place, int depth) {
     const std::optional<OneHotUpdate> update = OneHotUpdateOf(*g_, id);
     if (!update || !LeadsToInput(update->old)) return Fresh(id, place);
@@ -135,7 +135,7 @@ class State {
     return Record(id, write);
   }
 
-  // The data of this tensor comes, through views, updates and concatenations, from the state input.
+  // Whether the tensor's data comes, through views, updates and concatenations, from the state input.
   bool LeadsToInput(NodeId id) const {
     std::set<NodeId> seen;
     std::vector<NodeId> work = {id};
@@ -150,7 +150,7 @@ class State {
     return false;
   }
 
-  // A tensor that is no version of the state, or shows it as it was: written to its place as it is.
+  // A tensor that is not a version of the state, or an unchanged one: written to its place as a whole.
   bool Fresh(NodeId id, const View& place, bool moves = false) {
     if (!place.affine()) return Fail("the place of " + Describe(id) + " has no plain strides");
     Write write{id, id, {}, {}};
@@ -171,7 +171,7 @@ class State {
     placed_[id].writes.insert(placed_[id].writes.end(), writes.begin(), writes.end());
   }
 
-  // The output is such a chain already (it was written so, or the pass has run before).
+  // Whether the output already is such a chain (from the model, or from an earlier run of the pass).
   bool AlreadyChained() {
     versions_.clear();
     NodeId id = g_->outputs[output_].node;
@@ -185,7 +185,7 @@ class State {
     return id == input_;
   }
 
-  // A chain already, and calls of custom ops are among its writes: they cannot be moved.
+  // Whether it already is a chain and contains calls of custom ops, which cannot be moved.
   bool ChainedByCalls() {
     const auto called = [&](NodeId id) {
       return g_->node(id).op == Op::kCall || g_->node(id).op == Op::kCallResult;
@@ -193,7 +193,7 @@ class State {
     return AlreadyChained() && std::any_of(versions_.begin(), versions_.end(), called);
   }
 
-  // The writes in the model's order, each on the version before it; what moves within the state is read
+  // The writes in the model's order, each on the version before it; data that moves within the state is read
   // before anything else is written.
   bool Chain() {
     std::vector<size_t> turns(writes_.size());
@@ -217,8 +217,8 @@ class State {
     return CheckBranches() && Redirect(version);
   }
 
-  // A placed node sees the version after its own last write. Writes of that chain up to there that are not
-  // its own must not touch its place.
+  // A placed node sees the version after its own last write. Other writes of the chain up to there must not
+  // touch its place.
   bool CheckBranches() {
     for (const auto& [id, placed] : placed_) {
       if (placed.writes.empty()) continue;
@@ -241,7 +241,7 @@ class State {
     return last;
   }
 
-  // Every version of the model's own becomes a view of the chain's.
+  // Every version in the model becomes a view of the chain's version.
   bool Redirect(NodeId newest) {
     for (const auto& [id, placed] : placed_) {
       bool fresh = placed.writes.size() == 1 && writes_[placed.writes[0]].updates == id;
@@ -260,7 +260,7 @@ class State {
     return g_->Acyclic() || Fail("its readers and updates wait for each other");
   }
 
-  // Whoever reads an older version where a later write goes must run before that write.
+  // Readers of an older version must run before any later write to what they read.
   bool Readers() {
     g_->RemoveUnused(std::move(left_));
     const std::string late = ir::OrderReaders(g_, versions_);
@@ -276,7 +276,7 @@ class State {
     return true;
   }
 
-  // No later write touches what outputs show of version number `v` through node `shown`.
+  // Whether no later write touches what outputs show of version number `v` through node `shown`.
   bool OutputsStayAt(NodeId shown, size_t v) {
     const std::vector<size_t> outputs = g_->OutputsAt(shown);
     if (outputs.empty()) return true;
@@ -295,8 +295,8 @@ class State {
   bool kept_ = false;
   std::map<NodeId, Placed> placed_;
   std::vector<Write> writes_;
-  std::vector<size_t> turn_of_;   // of each write, its place in the chain
-  std::vector<NodeId> left_;      // what nobody may need any more
+  std::vector<size_t> turn_of_;   // for each write, its index in the chain
+  std::vector<NodeId> left_;      // nodes that may be unneeded now
   std::vector<NodeId> versions_;  // the input, then the result of each write of the chain
   std::string why_;
 };

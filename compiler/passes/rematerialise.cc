@@ -1,9 +1,8 @@
-// Rematerialise: what is small and quick to compute, and that several read, is computed by each that is
-// small itself.
+// Rematerialise: small, cheap values with several readers are recomputed by each small reader.
 //
-// A node is computed in one kernel, so that of two that read it at least one waits for a kernel before its
-// own. The positions of a decoder's step are a number a text: what they say of angles, and of how many keys
-// there are, would be a chain of kernels that each do next to nothing.
+// A node is computed in one kernel, so at least one of two readers waits for another kernel first. In a
+// decoder step, positions are one number for each text: the angles and numbers of keys derived from them
+// would be a chain of kernels with next to no work.
 #include <algorithm>
 #include <unordered_map>
 
@@ -14,8 +13,8 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr int64_t kSmall = 2048;  // elements of who computes it
-constexpr int kMostNodes = 8;     // that one copy takes
+constexpr int64_t kSmall = 2048;  // limit of a node that recomputes
+constexpr int kMostNodes = 8;     // limit for one copy
 
 bool IsQuick(TapeOp op) {
   constexpr TapeOp kQuick[] = {TapeOp::kAdd,  TapeOp::kSub, TapeOp::kMul,    TapeOp::kNeg,
@@ -28,13 +27,13 @@ bool IsQuick(TapeOp op) {
 class Copies {
  public:
   explicit Copies(Graph* graph) : g_(*graph), kept_(static_cast<size_t>(graph->size()), false) {
-    // What is written in place is read before that, by those that are known to read it.
+    // Values that are updated in place keep their known readers, which run before the update.
     for (const ir::StatePair& pair : g_.states) kept_[g_.inputs[static_cast<size_t>(pair.input)].node] = true;
     for (const ir::Donation& donation : g_.donations)
       kept_[g_.inputs[static_cast<size_t>(donation.input)].node] = true;
   }
 
-  // Lets `id`, if it is small, compute for itself what others read as well: how many inputs.
+  // Lets `id`, if it is small, recompute inputs with other readers. Returns the number of inputs.
   int64_t Give(NodeId id) {
     if (!IsSmallMap(id)) return 0;
     int64_t given = 0;
@@ -57,7 +56,7 @@ class Copies {
     return node.op == Op::kPointwise && node.shape.elements() <= kSmall && !bound &&
            node.weak_after.empty() && node.strong_after.empty();
   }
-  // Whether others read it, through views or not.
+  // Whether it has other readers, through views or not.
   bool IsShared(NodeId base) const {
     int readers = 0;
     const auto count = [&](NodeId user) { readers += g_.node(user).op != Op::kView; };
@@ -69,7 +68,7 @@ class Copies {
     }
     return readers > 1 || g_.IsOutput(base);
   }
-  // Whether it is quick to compute from inputs and constants alone.
+  // Whether it is cheap to compute from inputs and constants alone.
   bool IsCopied(NodeId base, int* nodes) const {
     const Node& node = g_.node(base);
     if (node.op == Op::kConstant) return true;
@@ -103,7 +102,7 @@ Result<PassResult> Rematerialise(ir::Graph* graph, const PassOptions&) {
   PassResult result;
   Copies copies(graph);
   std::vector<NodeId> order = graph->TopologicalOrder();
-  std::reverse(order.begin(), order.end());  // what a reader has taken a copy of may be read by one less
+  std::reverse(order.begin(), order.end());  // copies for a reader may leave an input with one reader less
   for (NodeId id : order) result.changes += copies.Give(id);
   Tidy(graph);
   result.text = Count(result.changes, "small input") + " computed by who reads it";

@@ -10,8 +10,8 @@ namespace rondo::passes {
 
 namespace {
 
-// Stands for any finite "minus much" that takes the place of scores and is changed no more. Added to scores
-// below 1e29 it makes them all equal; neither a few of it nor one and the lowest f32 add up to an infinity.
+// Represents any finite "minus much" that replaces scores and is not changed later. Added to scores below
+// 1e29 it makes them all equal; sums of a few of it, or of it and the lowest f32, stay finite.
 constexpr double kInPlace = -1e37;
 
 NodeId AsFloat(Builder* b, NodeId mask) {
@@ -52,7 +52,7 @@ NodeId CombinedMask(ir::Graph* graph, Builder* b, const std::vector<Masking>& ma
     const NodeId mask = b->Reshape(masks[k].mask, shape);
     if (masks[k].added) {
       all = all == kNoNode ? mask : b->Add(AsFloat(b, all), AsFloat(b, mask));
-    } else if (std::isfinite(masks[k].dropped)) {  // a row that keeps nothing is uniform, not empty
+    } else if (std::isfinite(masks[k].dropped)) {  // a row without keys is uniform, not empty
       const bool alone = std::none_of(masks.begin(), masks.begin() + static_cast<ptrdiff_t>(k),
                                       [](const Masking& later) { return later.added; });
       const NodeId dropped = b->Scalar(DType::kF32, alone ? kInPlace : masks[k].dropped);

@@ -9,7 +9,7 @@ namespace rondo::passes {
 
 namespace {
 
-// What is known, from nothing to most. Each includes NaN.
+// Known facts, from none to strongest. Each allows NaN.
 enum class Sign {
   kUnknown,
   kNotBelowZero,   // -0 or above
@@ -30,7 +30,7 @@ Sign SignOfConstant(const Graph& g, NodeId id) {
 
 Sign SignOfPointwise(const Graph& g, const Node& n, int depth) {
   const auto of = [&](size_t i) { return SignOf(g, n.inputs[i], depth - 1); };
-  // Products and quotients of small numbers come to 0, and what is divided by -0 is below 0.
+  // Products and quotients of small numbers round to 0, and dividing by -0 gives negative numbers.
   const auto divided = [](Sign by) {
     return by >= Sign::kNeverNegative ? Sign::kNeverNegative : Sign::kUnknown;
   };
@@ -50,7 +50,7 @@ Sign SignOfPointwise(const Graph& g, const Node& n, int depth) {
     case TapeOp::kMax: {
       const Sign a = of(0), b = of(1), most = std::max(a, b);
       if (most == Sign::kPositive) return most;
-      // Of +0 and -0 either may be given.
+      // For +0 and -0 either may be returned.
       return most == Sign::kUnknown ? most : a == b ? a : Sign::kNotBelowZero;
     }
     case TapeOp::kMin: return std::min(of(0), of(1));
@@ -91,7 +91,7 @@ bool IsNeverNegative(const Graph& graph, NodeId id) {
 bool IsNeverMinusZero(const Graph& graph, NodeId id) {
   if (!IsFloat(graph.node(id).dtype)) return true;
   const Node& n = graph.node(graph.BaseOf(id));
-  // A cast of integers, and what a sum with +0 comes to.
+  // A cast of integers; a sum with +0.
   if (n.op == Op::kPointwise) {
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kCast && !IsFloat(graph.node(n.inputs[0]).dtype)) return true;

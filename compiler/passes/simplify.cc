@@ -13,7 +13,7 @@ namespace rondo::passes {
 
 namespace {
 
-// Every value of `from` is a value of `to`.
+// Whether `to` can represent every value of `from`.
 bool HoldsExactly(DType from, DType to) {
   if (from == to || from == DType::kBool) return true;
   auto mantissa = [](DType t) {
@@ -41,7 +41,7 @@ bool HoldsExactly(DType from, DType to) {
   return ByteSize(to) > ByteSize(from);
 }
 
-// One node under consideration and what it may become. Each rule returns the node to use instead, or kNoNode.
+// One node and its possible replacement. Each rule returns the replacement, or kNoNode.
 struct Rules {
   Graph* g;
   NodeId id;
@@ -97,7 +97,7 @@ struct Rules {
     }
   }
 
-  // As the graph was when the round began; who reads what was made since is not known.
+  // For the graph at the beginning of the round; readers of nodes added since are unknown.
   bool HasOneUser(NodeId x) const {
     return static_cast<size_t>(x) < users->size() && (*users)[static_cast<size_t>(x)].size() == 1;
   }
@@ -107,7 +107,7 @@ struct Rules {
     return zero == 0 && (!IsFloat(node().dtype) || std::signbit(zero) == added || IsNeverMinusZero(*g, x));
   }
 
-  // x * c, when x is itself a product with a constant that nothing else reads.
+  // x * c, if x is itself a multiplication by a constant, without other readers.
   NodeId Scaled(const ScalarUse& use) const {
     if (use.value == 1) return use.x;
     if (node().dtype != DType::kF32 && node().dtype != DType::kF64) return kNoNode;
@@ -116,7 +116,8 @@ struct Rules {
     return Make().BinaryScalar(TapeOp::kMul, inner->x, inner->value * use.value);
   }
 
-  // Whether (x * a) * b overflows, and comes to 0, for the same x as x * (a * b): both take x the same way.
+  // Whether (x * a) * b overflows, or underflows to 0, for the same x as x * (a * b): both factors scale in
+  // the same direction.
   bool AreOneFactor(double a, double b) const {
     const double both = std::abs(a * b), x = std::abs(a), y = std::abs(b);
     const bool is_wide = node().dtype == DType::kF64;
@@ -146,7 +147,7 @@ struct Rules {
     return kNoNode;
   }
 
-  // The root of -0 is -0, and of -inf NaN; powers of both are +0 or +inf.
+  // The root of -0 is -0, and of -inf NaN, while powers of both are +0 or +inf.
   NodeId RootPower(NodeId x, double e) const {
     Builder b = Make();
     const NodeId root = b.Unary(e > 0 ? TapeOp::kSqrt : TapeOp::kRsqrt, x);
@@ -157,7 +158,7 @@ struct Rules {
                     b.Unary(TapeOp::kAbs, root));
   }
 
-  // What `in` is a cast of, to a type that holds every number of its own.
+  // The input of `in`, if that is a cast to a type that holds every value exactly.
   NodeId Widened(NodeId in) const {
     const Node* cast = AsPointwise(*g, g->BaseOf(in), TapeOp::kCast);
     if (cast == nullptr) return kNoNode;
@@ -181,7 +182,7 @@ struct Rules {
     return n.shape == g->node(n.inputs[0]).shape ? n.inputs[0] : kNoNode;
   }
 
-  // Adjacent pieces that lie one after another in their base are one piece.
+  // Adjacent pieces that are contiguous in their base become one piece.
   NodeId Concatenation() const {
     const Node& n = node();
     int axis = n.As<ir::ConcatAttrs>().axis;
@@ -226,7 +227,7 @@ struct Rules {
     return b->ViewNode(base, both);
   }
 
-  // The elements that constant indices name, as a view, if they are evenly spaced.
+  // The elements named by constant indices, as a view, if they are evenly spaced.
   std::optional<ir::View> ConstantElements(const ir::IndexedAttrs& attrs, size_t first) const {
     const Shape& shape = attrs.map.shape();
     constexpr int64_t kMostElements = 1 << 18;
@@ -258,7 +259,7 @@ struct Rules {
     if (std::optional<ir::View> view = ConstantElements(node().As<ir::IndexedAttrs>(), 1)) {
       return Make().ViewNode(in[0], *view);
     }
-    // What a view shows is read where it lies.
+    // Reads of a view become reads of its storage.
     ir::IndexedAttrs attrs = node().As<ir::IndexedAttrs>();
     if (g->node(in[0]).op != Op::kView || !ir::Rebase(g->ViewOf(in[0]), &attrs)) return kNoNode;
     const std::vector<NodeId> index(in.begin() + 1, in.end());

@@ -1,8 +1,8 @@
-// SimplifyWindows: convolutions that are matrix products become products, and pools of one window reductions,
-// so that all that is known of those serves them.
+// SimplifyWindows: convolutions that are matmuls become matmuls, and pools with a single window become
+// reductions, so that everything known about those applies.
 //
-// A convolution is a product if each of its windows is one pixel (extent, stride and groups 1, no padding),
-// or if there is one window, which is the whole input.
+// A convolution is a matmul if each of its windows is one pixel (extent, stride and groups 1, no padding), or
+// if there is one window, which is the whole input.
 #include <algorithm>
 
 #include "compiler/passes/match.h"
@@ -23,7 +23,7 @@ Shape Flat(const Shape& shape) {
   return Shape{shape[0], shape[1], points};
 }
 
-// Whether `kernel` without padding covers an input of this shape in one window of adjoining points.
+// Whether `kernel`, without padding, covers an input of this shape in one window of adjacent points.
 bool CoversAll(const Shape& x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& dilations,
                const std::vector<int64_t>& begin, const std::vector<int64_t>& end) {
   if (!All(begin, 0) || !All(end, 0)) return false;
@@ -35,8 +35,8 @@ bool CoversAll(const Shape& x, const std::vector<int64_t>& kernel, const std::ve
 
 bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
-// x [n, c, points] times w [o, c], as [n, o, points]. What is written with its channels last is made pixel by
-// pixel, all else channel by channel: the columns of the product are then what lies side by side.
+// x [n, c, points] times w [o, c], as [n, o, points]. Outputs with channels last are computed pixel by pixel,
+// others channel by channel, so that the columns of the matmul are contiguous.
 NodeId PixelProduct(Builder& b, NodeId x, NodeId w, DType dtype, bool channels_last) {
   const Shape xs = b.shape(x), ws = b.shape(w);
   if (xs[2] > 1 && !(channels_last && Is16Bit(b.dtype(x)) && ws[0] % 8 == 0)) {
@@ -50,7 +50,7 @@ NodeId PixelProduct(Builder& b, NodeId x, NodeId w, DType dtype, bool channels_l
   return b.Transpose(b.Reshape(product, Shape{xs[0], xs[2], ws[0]}), {0, 2, 1});
 }
 
-// The convolution as a product; kNoNode if it is none.
+// The convolution as a matmul; kNoNode if it is not one.
 NodeId AsProduct(ir::Graph* graph, const Node& node, bool channels_last) {
   const ir::ConvAttrs& attrs = node.As<ir::ConvAttrs>();
   const Shape x = graph->node(node.inputs[0]).shape, w = graph->node(node.inputs[1]).shape, out = node.shape;
@@ -59,7 +59,7 @@ NodeId AsProduct(ir::Graph* graph, const Node& node, bool channels_last) {
   const bool one_window = CoversAll(x, kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
   const bool pixels =
       All(kernel, 1) && All(attrs.strides, 1) && All(attrs.pads_begin, 0) && All(attrs.pads_end, 0);
-  // Tiles of bytes take the pixels of a convolution as they lie.
+  // Byte tiles read the pixels of a convolution directly.
   if (attrs.groups != 1 || !IsFloat(dtype) || IsFp8(graph->node(node.inputs[0]).dtype) ||
       out.elements() == 0 || (!one_window && !pixels))
     return ir::kNoNode;
@@ -97,7 +97,7 @@ Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options)
     const Op op = graph->node(id).op;
     if (op != Op::kConv && op != Op::kPool) continue;
     if (op == Op::kConv && options.target.convolutions_reorder)
-      continue;  // its driver runs both alike, and lays out convolutions
+      continue;  // its driver computes both equally fast, and reorders inputs of convolutions
     const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.target.tensor_cores)
                                            : AsReduction(graph, graph->node(id));
     if (simpler == ir::kNoNode || !graph->KeepsAnnotations(id, simpler)) continue;

@@ -8,7 +8,7 @@ namespace rondo::passes {
 
 namespace {
 
-// A view of a [rows, columns] matrix: its first step with every stride taken apart into rows and columns.
+// A view of a [rows, columns] matrix: its first step, with every stride split into rows and columns.
 struct Reader {
   NodeId view = kNoNode;
   int64_t base[2] = {};                     // row and column of its first element
@@ -45,7 +45,7 @@ std::optional<Reader> Read(const Graph& g, NodeId view, int64_t rows, int64_t co
   return out;
 }
 
-// Readers whose columns overlap stay together.
+// Readers with overlapping columns stay together.
 std::vector<Columns> Cluster(std::vector<Reader> readers) {
   std::sort(readers.begin(), readers.end(), [](const Reader& a, const Reader& b) {
     return a.low != b.low ? a.low < b.low : a.view < b.view;
@@ -79,7 +79,7 @@ class Splitter {
     for (const ir::GraphOutput& o : g->outputs) outputs_[static_cast<size_t>(o.node)] = true;
   }
 
-  // Splits `product` if its readers allow it: into how many.
+  // Splits `product` if its readers allow it; returns the number of parts.
   int Split(NodeId product) {
     if (g_->node(g_->BaseOf(g_->node(product).inputs[1])).op != Op::kConstant) return 0;
     chain_ = Chain(product);
@@ -104,7 +104,7 @@ class Splitter {
   }
 
  private:
-  // The product and the pointwise nodes of its shape that alone read it (a bias, a cast).
+  // The matmul and the pointwise nodes of its shape that are its only readers (a bias, a cast).
   std::vector<NodeId> Chain(NodeId product) const {
     std::vector<NodeId> chain = {product};
     constexpr size_t kMostNodes = 8;
@@ -137,7 +137,7 @@ class Splitter {
         const DType dtype = g_->node(id).dtype;
         made = b.Pointwise(g_->node(id).As<ir::PointwiseAttrs>(), dtype, xs);
       }
-      // Each part keeps the whole's place in the order; readers of the order wait for every part.
+      // Each part inherits the whole's control edges; nodes ordered after the whole wait for every part.
       for (NodeId before : weak) g_->RunAfter(made, before);
       for (NodeId before : strong) g_->RunAfter(made, before, true);
       for (NodeId other : g_->Naming(id)) {
@@ -167,7 +167,7 @@ class Splitter {
 Result<PassResult> SplitMatmuls(ir::Graph* graph, const PassOptions&) {
   PassResult result;
   int64_t parts = 0;
-  // One split changes neither the readers of another product nor of the pointwise nodes after it.
+  // A split changes neither the readers of another matmul, nor those of the pointwise nodes after it.
   Splitter splitter(graph);
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op != Op::kMatMul) continue;

@@ -1,6 +1,5 @@
-// SplitValues: attention whose values have more features than a kernel keeps sums of is one attention for
-// each part of them (the one wide head of a picture decoder): scores are computed again for each, on tensor
-// cores.
+// SplitValues: attention whose values have more features than a kernel can sum becomes one attention for each
+// part of them (the one wide head of an image decoder). Scores are recomputed for each part, on tensor cores.
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 
@@ -8,7 +7,7 @@ namespace rondo::passes {
 
 namespace {
 
-// What kernels take on GPUs (compiler/codegen/cuda/attention/query_tiles.cc).
+// The limits of GPU kernels (compiler/codegen/cuda/attention/query_tiles.cc).
 constexpr int64_t kWidestQuery = 512, kWidestValue = 256;
 constexpr int64_t kOfOneAccess = 8;  // elements
 

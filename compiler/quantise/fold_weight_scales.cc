@@ -12,12 +12,12 @@ namespace {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-// A dim of what shows a packed matrix: it moves by `n` rows or by `k` columns, and scales by `scale`.
+// A dim of a view of a packed matrix: it moves by `n` rows or by `k` columns, and in the scales by `scale`.
 struct Dim {
   int64_t extent = 1, n = 0, k = 0, scale = 0;
 };
 
-// The dims of a view of all of the matrix, each along its rows or its columns; none of other views.
+// The dims of a view of the whole matrix, each along its rows or its columns; no value for other views.
 std::optional<std::vector<Dim>> DimsOf(const ir::PackedMatrix& matrix, const ir::View& weight,
                                        const ir::View& scales) {
   if (!weight.affine() || !scales.affine()) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<std::vector<Dim>> DimsOf(const ir::PackedMatrix& matrix, const ir:
   return dims;
 }
 
-// Numbers along k that share a scale, old and new; 0 if those are fewer than kernels know.
+// The numbers along k that share both an old and a new scale; 0 if kernels do not support so few.
 int64_t BlockWith(const ir::PackedMatrix& matrix, const std::vector<Dim>& dims) {
   int64_t block = std::min(matrix.block, matrix.k);
   for (const Dim& dim : dims) {
@@ -50,8 +50,7 @@ int64_t BlockWith(const ir::PackedMatrix& matrix, const std::vector<Dim>& dims) 
   return block;
 }
 
-// `matrix`, shown as `weight`, times `scales`, shown in the same shape. Null where scales differ within what
-// can have one.
+// `matrix`, seen as `weight`, times `scales`, seen in the same shape. Null if scales differ within a block.
 std::shared_ptr<const ir::PackedMatrix> Scaled(const ir::PackedMatrix& matrix, const ir::View& weight,
                                                const Data& scales, const ir::View& scale_view) {
   if (matrix.codes->synthetic || matrix.scales->synthetic || scales->bytes.empty()) return nullptr;
@@ -75,7 +74,7 @@ const Data* DataAt(const Graph& g, NodeId id) {
   return n.op == Op::kConstant ? &n.As<ir::ConstantAttrs>().data : nullptr;
 }
 
-// Whether nobody else reads it: else it would be there twice.
+// Whether it has no other reader, which would need the unscaled matrix as well.
 bool IsReadOnce(Graph* g, NodeId id) {
   const NodeId base = g->BaseOf(id);
   return !g->IsOutput(id) && g->UsersOf(id).size() == 1 && (base == id || g->UsersOf(base).size() == 1);
@@ -97,7 +96,7 @@ Result<PassResult> FoldWeightScales(ir::Graph* graph, const PassOptions&) {
       const ir::PackedMatrix& matrix = *(*packed)->packed;
       ir::View shown = graph->ViewOf(weight);
       std::shared_ptr<const ir::PackedMatrix> made = Scaled(matrix, shown, *scales, graph->ViewOf(scale));
-      if (made == nullptr) {  // along the other dim
+      if (made == nullptr) {  // try the other dim
         const std::shared_ptr<const ir::PackedMatrix> turned = ir::Transposed(matrix);
         if (turned == nullptr) continue;
         constexpr int kSwapped[] = {1, 0};

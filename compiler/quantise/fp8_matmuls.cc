@@ -1,6 +1,6 @@
-// Fp8Matmuls: products of numbers of FP8, each times a scale, are products of the numbers with sums in f32,
-// and the scales multiply the sums. What a run makes then lies in memory as bytes, and units that multiply
-// bytes take them as they are.
+// Fp8Matmuls: matmuls of scaled FP8 numbers multiply the FP8 numbers with sums in f32, and the scales
+// multiply the sums. Values computed at run time are then stored as bytes, and byte-multiplying units use
+// them directly.
 #include <algorithm>
 
 #include "compiler/ir/packed.h"
@@ -15,9 +15,10 @@ namespace {
 using ir::ConstantData;
 using ir::PackedMatrix;
 
-constexpr int64_t kFewOfGroup = 16;  // of a group among several: windows that slide over each channel
+// Channels of a group, if there are several: computed by sliding windows over each channel.
+constexpr int64_t kFewOfGroup = 16;
 
-// A packed matrix of FP8 whose rows have one scale each, as bytes [n, k] and scales [n, 1]; none otherwise.
+// A packed FP8 matrix with one scale for each row, as bytes [n, k] and scales [n, 1]; no value otherwise.
 struct Fp8Rows {
   std::shared_ptr<const ConstantData> numbers, scales;
 };
@@ -30,7 +31,7 @@ std::optional<Fp8Rows> Fp8RowsOf(const PackedMatrix& matrix, const std::string& 
   const PackedShape shape = matrix.shape();
   std::vector<uint8_t> codes(static_cast<size_t>(matrix.n * matrix.k));
   std::vector<uint8_t> scales(static_cast<size_t>(matrix.n) * sizeof(float));
-  // Where the codes of 16 rows and 32 of k lie in a piece of 512 bytes (core/packed_weights.h).
+  // The places of the codes of 16 rows and 32 of k in a piece of 512 bytes (core/packed_weights.h).
   constexpr int64_t kRows = 16, kDepth = 32, kBytes = kRows * kDepth;
   int64_t places[kRows][kDepth];
   for (int64_t n = 0; n < kRows; ++n) {
@@ -60,7 +61,7 @@ class Fp8Rewriter : public Lowering {
  public:
   using Lowering::Lowering;
 
-  // What computes the same of numbers of FP8; kNoNode where a factor is not quantised.
+  // The same computation on FP8 numbers; kNoNode if an input is not quantised.
   NodeId Rewrite() {
     const Node& node = g_.node(id_);
     Quantised a, w;
@@ -72,7 +73,7 @@ class Fp8Rewriter : public Lowering {
   }
 
  private:
-  // Makes its codes bytes of FP8; false if they are others.
+  // Converts its codes to FP8 bytes; false for other codes.
   bool Fp8Codes(Quantised* q) {
     if (q->zero != kNoNode) return false;
     if (IsPackedConstant(g_.node(g_.BaseOf(q->codes)))) return q->scale == kNoNode && ReadPacked(q);
@@ -81,8 +82,8 @@ class Fp8Rewriter : public Lowering {
     return true;
   }
 
-  // Numbers that are quantised from a permutation of what a run makes, as a permutation of what is quantised
-  // from that: so its kernel can quantise it.
+  // Numbers quantised from a permutation of a computed value become a permutation of the quantised value, so
+  // that the kernel that computes the value can quantise it.
   NodeId AheadOfView(NodeId id) {
     const Node* cast = AsPointwise(g_, g_.BaseOf(id), TapeOp::kCast);
     if (cast == nullptr) return id;

@@ -1,7 +1,7 @@
-// IntegerMatmuls: products of numbers quantised to 8-bit integers multiply the integers. Of two such factors
+// IntegerMatmuls: matmuls of numbers quantised to 8-bit integers multiply the integers:
 //   sum (a - za)(w - zw) = sum a w - za sum w - zw sum a + count za zw,
-// so that the product itself is exact in i32, what is known of the weight is a constant, and the scales
-// multiply the sums.
+// so the integer matmul is exact in i32, sums of a constant weight are constants, and the scales multiply the
+// sums.
 #include <algorithm>
 #include <cstring>
 
@@ -17,15 +17,16 @@ namespace {
 using ir::ConstantData;
 
 constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
-constexpr int64_t kFewChannels = 16;   // of a group among several: vectors along them pay no more
+// Channels of a group, if there are several: vectors along more channels pay.
+constexpr int64_t kFewChannels = 16;
 
 class Rewriter : public Lowering {
  public:
-  // `few`: groups of few channels, too.
+  // `few`: includes groups of few channels.
   Rewriter(Graph* graph, NodeId id, bool integers, bool few)
       : Lowering(graph, id), integers_(integers), few_(few) {}
 
-  // What computes the same on integers; kNoNode where a factor is not quantised.
+  // The same computation on integers; kNoNode if an input is not quantised.
   NodeId Rewrite() {
     const Node& node = g_.node(id_);
     Quantised a, w;
@@ -37,10 +38,11 @@ class Rewriter : public Lowering {
   }
 
  private:
-  // As i32: exact for zero points.
+  // A zero point as i32: exact.
   NodeId Whole(NodeId zero) { return zero == kNoNode ? zero : b_.Cast(zero, DType::kI32); }
 
-  // The bytes of a weight, signed: u8 codes less 128, the zero point, too. Null where it is no constant.
+  // The bytes of a weight as signed: 128 is subtracted from u8 codes and from their zero point. Null if it is
+  // not constant.
   Data Signed(Quantised* w) {
     const Data value = Known(w->codes);
     if (value == nullptr || value->dtype == DType::kI8) return value;
@@ -54,7 +56,7 @@ class Rewriter : public Lowering {
 
   // ------------------------------------------------------------------------------------ matmul
 
-  // The weight laid out with k innermost; and, if it is known, what each column sums to, [..., 1, n].
+  // The weight with k innermost; if it is constant, also the sums of its columns, [..., 1, n].
   NodeId MatMulWeight(Quantised* w, NodeId* sums) {
     Quantised own = *w;
     const Data data = Signed(&own);
@@ -75,7 +77,7 @@ class Rewriter : public Lowering {
     return weight;
   }
 
-  // A right side by which a product is the sum of what the left side multiplies, for every column.
+  // An rhs of ones, with which a matmul sums its lhs, for every column.
   NodeId Ones(DType type, const Shape& shape) { return b_.Expand(b_.Scalar(type, 1), shape); }
 
   // Sums of 8-bit numbers along one axis.
@@ -93,12 +95,12 @@ class Rewriter : public Lowering {
     NodeId columns = kNoNode;
     const NodeId weight = MatMulWeight(&w, &columns);
     NodeId y = b_.MatMul(a.codes, weight);
-    // Short sums are exact in f32, which most GPUs are quicker with.
+    // Short sums are exact in f32, which is faster on most GPUs.
     constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
     const DType whole = k <= kShort && IsFloat(type) && !integers_ ? DType::kF32 : DType::kI32;
     y = b_.Cast(y, whole);
     const auto of = [&](NodeId x) { return x == kNoNode ? x : b_.Cast(x, whole); };
-    // The host adds up rows of the left side as it multiplies them.
+    // The host sums rows of the lhs while it multiplies them.
     const bool beside = integers_ && columns == kNoNode && g_.node(weight).shape == g_.node(right).shape;
     if (a.zero != kNoNode) {
       columns = of(columns == kNoNode ? ColumnSums(w.codes, whole) : columns);
@@ -112,8 +114,8 @@ class Rewriter : public Lowering {
     return Scaled(y, a.scale, w.scale);
   }
 
-  // What each column of a right side sums to, [..., 1, n]: on the host a product by one row of ones, which
-  // reads bytes as its other products do.
+  // The sums of the columns of an rhs, [..., 1, n]: on the host a matmul with one row of ones, which reads
+  // bytes like other matmuls.
   NodeId ColumnSums(NodeId numbers, DType type) {
     Shape row = g_.node(numbers).shape;
     if (!integers_) return Sums(numbers, row.rank - 2, type);
@@ -122,7 +124,7 @@ class Rewriter : public Lowering {
     return b_.MatMul(Ones(DType::kU8, row), numbers);
   }
 
-  // Sums of `count` numbers less their zero point, which is of the same type.
+  // Sums of `count` numbers, minus their zero point times `count`; both have the same type.
   NodeId Centred(NodeId sums, NodeId zero, int64_t count) {
     if (zero == kNoNode) return sums;
     return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(count)));
@@ -130,7 +132,7 @@ class Rewriter : public Lowering {
 
   // ------------------------------------------------------------------------------- convolution
 
-  // What the channels of each group sum to: [n, groups, ...], in whole numbers less than 2^24.
+  // The sums over the channels of each group: [n, groups, ...], integers below 2^24.
   NodeId ChannelSums(const Quantised& a, int64_t channels, int64_t groups) {
     const Shape shape = g_.node(a.codes).shape;
     Shape split{shape[0], groups, channels}, grouped = shape;
@@ -141,7 +143,7 @@ class Rewriter : public Lowering {
     return b_.Reshape(x, grouped);
   }
 
-  // Whether windows are the pixels of the input, each one.
+  // Whether the windows are exactly the single pixels of the input.
   static bool IsEveryPixel(const Shape& weight, const ir::ConvAttrs& attrs) {
     const auto all = [](const auto& of, int64_t value) {
       return std::all_of(of.begin(), of.end(), [&](int64_t each) { return each == value; });
@@ -149,7 +151,7 @@ class Rewriter : public Lowering {
     return std::all_of(weight.begin() + 2, weight.end(), [](int64_t taps) { return taps == 1; }) &&
            all(attrs.strides, 1) && all(attrs.pads_begin, 0) && all(attrs.pads_end, 0);
   }
-  // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
+  // The sum of each window of the input, minus the zero point, for each output channel: [n, o, ...] as i32.
   NodeId WindowSums(const Quantised& a, const Shape& weight, const ir::ConvAttrs& attrs) {
     NodeId x = ChannelSums(a, weight[1], attrs.groups);
     if (a.zero != kNoNode) {
@@ -169,7 +171,7 @@ class Rewriter : public Lowering {
     pool.pads_end = attrs.pads_end;
     return b_.Cast(b_.Pool(b_.Cast(x, DType::kF32), pool), DType::kI32);
   }
-  // Every group's for each of its output channels.
+  // Repeats each group's value for all of its output channels.
   NodeId OfAllOutputs(NodeId sums, int64_t outputs) {
     Shape each = g_.node(sums).shape, all = each;
     all[1] = outputs;
@@ -179,22 +181,22 @@ class Rewriter : public Lowering {
     return b_.Reshape(spread, all);
   }
 
-  // Whether it is computed by windows that slide over each channel: by GPUs in vectors of channels, whose
-  // sums floats hold; by the host in 32 bits.
+  // Whether it is computed by sliding windows over each channel: on GPUs in vectors of channels, with sums in
+  // floats; on the host in 32 bits.
   bool Slides(const Shape& weight, const ir::ConvAttrs& attrs) const {
     constexpr int64_t kMostTaps = 256;
     return weight[0] == attrs.groups && weight[1] == 1 && (integers_ || weight[0] % 8 == 0) &&
            weight.elements() <= weight[0] * kMostTaps;
   }
 
-  // A weight less its zero points, where those are known: in 8 bits if they hold it, else in 16. Windows that
-  // slide have no sums that are cheaper than the products.
+  // A weight minus its zero points, if those are constant: in 8 bits if they suffice, otherwise in 16. For
+  // sliding windows, separate sums are not cheaper than the multiplications.
   Data LessZeroPoints(Quantised* w) {
     const Data value = Known(w->codes);
     std::vector<int64_t> zeros;
     if (value == nullptr || !b_.ConstantInts(Whole(w->zero), &zeros)) return nullptr;
     const size_t outputs = static_cast<size_t>(value->shape[0]), count = value->bytes.size() / outputs;
-    const int64_t most = integers_ ? 32767 : 255;  // floats hold the sums of such products (Slides)
+    const int64_t most = integers_ ? 32767 : 255;  // floats hold the sums exactly (Slides)
     std::vector<uint8_t> narrow;
     std::vector<int16_t> wide;
     bool fits = true;
@@ -214,7 +216,7 @@ class Rewriter : public Lowering {
     return ConstantData::Own(DType::kI16, value->shape, std::move(bytes));
   }
 
-  // What the weights of each output channel, [o, c, kernel...] of i8 or i16, sum to.
+  // The sums of the weights of each output channel, [o, c, kernel...] of i8 or i16.
   static std::vector<int64_t> SumsOfOutputs(const ConstantData& weight) {
     const size_t size = static_cast<size_t>(ByteSize(weight.dtype)), count = weight.bytes.size() / size;
     std::vector<int64_t> sums(static_cast<size_t>(weight.shape[0]), 0);
@@ -244,8 +246,8 @@ class Rewriter : public Lowering {
     const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.codes), attrs);
-    // Windows are added up as they are read, by a weight of ones; what lies outside of the input counts. On
-    // GPUs that is done by tiles, which are of several columns; and a picture's fourth channel
+    // Window sums are computed while the input is read, by a weight of ones, where positions outside the
+    // input count. On GPUs that takes tiles of several columns, and the fourth channel of an image
     // (pad_channels) would count outside as well.
     constexpr int64_t kColumns = 8, kPicture = 3;
     const bool tiles =
@@ -264,7 +266,7 @@ class Rewriter : public Lowering {
     return Scaled(y, AlongChannels(a.scale), AlongChannels(w.scale));
   }
 
-  // Outside of the input is its zero point: an attribute where that is known, else memory.
+  // Outside the input is its zero point: an attribute if it is constant, otherwise memory.
   NodeId Padded(const Quantised& a, ir::ConvAttrs* attrs) {
     const bool none =
         std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
@@ -279,7 +281,7 @@ class Rewriter : public Lowering {
     before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
     after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
     const DType type = g_.node(a.codes).dtype;
-    if (integers_) {  // whose kernels write the numbers to where they belong
+    if (integers_) {  // its kernels write the numbers to their places
       std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
       std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
       return b_.PadConstant(a.codes, b_.Cast(b_.Reshape(a.zero, Shape{}), type), before, after);
@@ -291,7 +293,7 @@ class Rewriter : public Lowering {
       return quantised;
     }
     const NodeId inside = b_.PadConstant(a.codes, b_.Scalar(type, 0), before, after);
-    // 1 outside of the input, 0 inside, by place.
+    // By position: 1 outside the input, 0 inside.
     const Shape& all = g_.node(inside).shape;
     Shape places = all;
     places[0] = places[1] = 1;
@@ -303,7 +305,7 @@ class Rewriter : public Lowering {
         if (i < before[static_cast<size_t>(d)] || i >= last) outside[at] = 1;
       }
     }
-    b_.FoldConstants(false);  // a byte a place
+    b_.FoldConstants(false);  // one byte for each position
     const NodeId around = b_.Mul(b_.Cast(b_.Ints(DType::kU8, places, outside), DType::kF32),
                                  b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
     b_.FoldConstants(true);
@@ -316,8 +318,8 @@ class Rewriter : public Lowering {
   const bool integers_, few_;
 };
 
-// Whether weights of groups of few channels, of which the host is quicker with floats, would take so much as
-// floats that all weights were a tenth more than they are.
+// Whether groups of few channels, which are faster as floats on the host, have so many weights that all
+// weights together would grow by more than a tenth.
 bool FewChannelsAreMany(const ir::Graph& graph) {
   int64_t all = 0, few = 0;
   for (NodeId id : graph.TopologicalOrder()) {

@@ -1,6 +1,6 @@
-// What is quantised stays so: numbers that are widened, scaled and quantised again in the same way are the
-// numbers that they were, to the bit; and the greatest of scaled numbers, or some put beside others, are the
-// greatest of the numbers, or those put beside the others, scaled.
+// Keeps quantised values quantised. Numbers that are dequantised and quantised again in the same way are the
+// original numbers, bit for bit; the maximum of dequantised numbers, or their concatenation, is the
+// dequantised maximum or concatenation of the numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +29,7 @@ struct Dequantised {
   }
 };
 
-// One node and what it may become: each rule returns the node to use instead, or kNoNode.
+// One node and its possible replacement. Each rule returns the replacement, or kNoNode.
 class Rules {
  public:
   Rules(Graph* graph, NodeId id, bool at_once)
@@ -52,14 +52,14 @@ class Rules {
   }
 
  private:
-  // `x`, of the shape of the base of `shown`, as that shows its base.
+  // `x`, which has the shape of the base of `shown`, in the view of `shown`.
   NodeId Like(NodeId shown, NodeId x) {
     return g_.BaseOf(shown) == shown ? x
                                      : b_.ViewNode(g_.BaseOf(x), ir::Compose(g_.ViewOf(x), g_.ViewOf(shown)));
   }
 
-  // `id` as `op` of something and a number that is the same for all elements; the number second, unless
-  // either may.
+  // `id` as `op` of a node and a number that is the same for all elements; the number must be second, unless
+  // `op` is commutative.
   std::optional<ScalarUse> With(NodeId id, TapeOp op) const {
     const Node* node = AsPointwise(g_, g_.BaseOf(id), op);
     if (node == nullptr || node->dtype != DType::kF32) return std::nullopt;
@@ -68,7 +68,8 @@ class Rules {
     return value ? std::optional<ScalarUse>({node->inputs[0], *value}) : std::nullopt;
   }
 
-  // Between which whole numbers all elements of `id`, floats, lie; none if they may be others, or no numbers.
+  // The range of the integers that are the elements of `id`, a float tensor; no value if they may be
+  // non-integers or NaN.
   std::optional<Range> WholeRange(NodeId id, int steps = 0) const {
     const NodeId base = g_.BaseOf(id);
     const Node& node = g_.node(base);
@@ -95,7 +96,7 @@ class Rules {
     }
   }
 
-  // round(n * s / s): the quotient is off by less than 2^-6.
+  // round(n * s / s): the error of the quotient is below 2^-6.
   NodeId Rounded() {
     const NodeId quotient = g_.node(id_).inputs[0];
     const std::optional<ScalarUse> div = With(quotient, TapeOp::kDiv);
@@ -125,7 +126,7 @@ class Rules {
     return (op == TapeOp::kMax ? use->value <= range->low : use->value >= range->high) ? use->x : kNoNode;
   }
 
-  // To the type that it was widened from.
+  // A cast back to the type before widening.
   NodeId Narrowed() {
     const Node& node = g_.node(id_);
     const NodeId wide = node.inputs[0];
@@ -148,7 +149,7 @@ class Rules {
     return as.scale == 1 ? x : b_.BinaryScalar(TapeOp::kMul, x, as.scale);
   }
 
-  // The greatest of a window: scales are positive, and rounding keeps the order. Every window has a number.
+  // The maximum of a window: scales are positive, and rounding is monotonic. No window is empty.
   NodeId Greatest() {
     const Node& node = g_.node(id_);
     const ir::PoolAttrs attrs = node.As<ir::PoolAttrs>();
@@ -175,8 +176,8 @@ class Rules {
     return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
   }
 
-  // The greatest or least of all of a tensor, which is found line by line first (of pictures along their
-  // third axis): on the host of all at once, which threads share.
+  // The maximum or minimum over a whole tensor, which is imported as line by line first (for images along the
+  // third axis): on the host in one step, split over threads.
   NodeId AtOnce() {
     const Node& node = g_.node(id_);
     const ir::ReduceAttrs attrs = node.As<ir::ReduceAttrs>();
@@ -204,7 +205,7 @@ class Rules {
 
 Result<PassResult> KeepQuantised(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  constexpr int kMaxRounds = 4;  // what one replaces may be what another looks for
+  constexpr int kMaxRounds = 4;  // one replacement may enable another
   for (int64_t round = 0, before = -1; round < kMaxRounds && result.changes != before; ++round) {
     before = result.changes;
     for (NodeId id : graph->TopologicalOrder()) {

@@ -5,7 +5,7 @@ namespace rondo::passes {
 
 Result<PassResult> LowerQuantised(Graph* graph, const PassOptions& options) {
   const int64_t tables = SinkDequantiseBelowGather(graph, options.fold_bytes);
-  Tidy(graph);  // import leaves what nobody came to need
+  Tidy(graph);  // import leaves unused nodes
   const int64_t integers = LowerToIntegers(graph, options.target);
   Tidy(graph);
   const int64_t fp8 = options.target.fp8 ? LowerToFp8(graph) : 0;

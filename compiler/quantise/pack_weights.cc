@@ -1,4 +1,4 @@
-// PackWeights: matmuls for which the target has kernels read packed weights as they are; for other readers
+// PackWeights: matmuls with suitable kernels on the target read packed weights directly; for other readers
 // they are unpacked.
 #include <algorithm>
 #include <map>
@@ -21,13 +21,13 @@ using Matrix = std::shared_ptr<const PackedMatrix>;
 
 bool Is16Bit(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
-// Rows of the matrix: what a view shows of it as the right side of a matmul.
+// The rows of the matrix that a view shows as the rhs of a matmul.
 struct ShownRows {
   int64_t first = 0, count = 0;
   auto operator<=>(const ShownRows&) const = default;
 };
 
-// None unless the view shows whole rows as columns [..., k, n], in tiles that can be taken by themselves.
+// No value unless the view shows whole rows as columns [..., k, n], in tiles that can be separated.
 std::optional<ShownRows> RowsShown(const PackedMatrix& matrix, const ir::View& view) {
   if (!view.affine()) return std::nullopt;
   const ir::ViewStep& step = view.steps[0];
@@ -52,7 +52,7 @@ class Packing {
     id = AlongReaders(id);
     const Matrix matrix = g_->node(id).As<ir::ConstantAttrs>().data->packed;
     bytes_ += matrix->byte_size();
-    std::map<ShownRows, std::vector<NodeId>> inputs;  // constants of each run of rows
+    std::map<ShownRows, std::vector<NodeId>> inputs;  // constants for each run of rows
     for (NodeId reader : MatMulsOf(id)) {
       const Node& n = g_->node(reader);
       const std::optional<ShownRows> rows = RowsShown(*matrix, g_->ViewOf(n.inputs[1]));
@@ -80,8 +80,8 @@ class Packing {
   }
 
  private:
-  // A weight whose scales are of many rows may be packed along either dim: along that which its matmuls add
-  // up over.
+  // A weight whose rows share scales can be packed along either dim: chooses the one that its matmuls sum
+  // over.
   NodeId AlongReaders(NodeId id) {
     const std::shared_ptr<const ir::ConstantData> data = g_->node(id).As<ir::ConstantAttrs>().data;
     const std::vector<NodeId> readers = MatMulsOf(id);
@@ -103,7 +103,7 @@ class Packing {
     return constant;
   }
 
-  // The matmuls whose right side shows the constant.
+  // The matmuls whose rhs shows the constant.
   std::vector<NodeId> MatMulsOf(NodeId id) {
     std::vector<NodeId> found;
     const auto look = [&](NodeId shown) {
@@ -119,7 +119,7 @@ class Packing {
     return found;
   }
 
-  // Whoever takes rows of the matrix, fewer than it has, unpacks those.
+  // Readers of some rows of the matrix only unpack those.
   void Reads(NodeId id, const PackedMatrix& matrix) {
     std::vector<NodeId> shown = {id};
     for (NodeId user : g_->UsersOf(id)) {
@@ -144,7 +144,7 @@ class Packing {
     }
   }
 
-  // Whether kernels of the target are better off with the codes than with numbers unpacked before.
+  // Whether kernels of the target are faster with the codes than with numbers unpacked before.
   bool Suits(const Node& n, const PackedMatrix& matrix, DType dtype) const {
     const int64_t rows = n.shape.elements() / std::max<int64_t>(1, n.shape[n.shape.rank - 1]);
     if (n.shape.elements() == 0) return false;

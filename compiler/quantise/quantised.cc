@@ -10,14 +10,15 @@ bool IsCodes(const Node& node) {
   return Is8BitInteger(node.dtype) || IsFp8(node.dtype) || IsPackedConstant(node);
 }
 
-// Whether a cast of codes, or of what they become, changes none (but by rounding what was scaled).
+// Whether a cast of codes, or of values derived from them, changes no number (except by rounding scaled
+// values).
 bool KeepsNumbers(const Graph& g, const Node& cast) {
   const DType to = cast.dtype, from = g.node(cast.inputs[0]).dtype;
   const bool wide = IsFloat(to) || to == DType::kI16 || to == DType::kI32 || to == DType::kI64;
   return wide && (IsFloat(to) || !IsFloat(from)) && from != DType::kBool;
 }
 
-// Whether it is made of integers or codes by casts and differences.
+// Whether it is derived from integers or codes by casts and differences.
 bool LeadsToCodes(Builder& b, NodeId id) {
   const Graph& g = b.graph();
   constexpr int kMostSteps = 4;
@@ -31,7 +32,7 @@ bool LeadsToCodes(Builder& b, NodeId id) {
   return false;
 }
 
-// Whether zero points are whole numbers that 32 bits hold many times over.
+// Whether zero points are integers far below the limits of 32 bits.
 bool IsWholeAndSmall(Builder& b, NodeId id) {
   const Graph& g = b.graph();
   const Node& node = g.node(g.BaseOf(id));
@@ -52,7 +53,7 @@ bool IsWholeAndSmall(Builder& b, NodeId id) {
   });
 }
 
-// A zero point as the integers that it is made of; kNoNode if it is 0.
+// The integers from which a zero point is made; kNoNode if it is 0.
 NodeId ZeroPoint(Builder& b, NodeId zero) {
   const Graph& g = b.graph();
   while (AsPointwise(g, g.BaseOf(zero), TapeOp::kCast) != nullptr && KeepsNumbers(g, g.node(g.BaseOf(zero))))

@@ -6,12 +6,12 @@ namespace rondo::passes {
 
 namespace {
 
-// As QuantizeLinear and its kin are imported, from the last step to the first.
+// The steps of QuantizeLinear and the like, as imported, from the last to the first.
 constexpr TapeOp kSteps[] = {TapeOp::kCast, TapeOp::kMin,   TapeOp::kMax,
                              TapeOp::kAdd,  TapeOp::kRound, TapeOp::kDiv};
 constexpr size_t kAdded = 3, kDivided = 5;
 
-// The steps that make `numbers` of something by single numbers; empty if there are others.
+// The quantisation steps, by single numbers, that end in `numbers`; empty if there are others.
 std::vector<const Node*> StepsOf(const ir::Graph& g, NodeId numbers) {
   std::vector<const Node*> steps;
   NodeId x = numbers;
@@ -27,7 +27,7 @@ std::vector<const Node*> StepsOf(const ir::Graph& g, NodeId numbers) {
   return steps;
 }
 
-// Whether it is a number or, where that is 0, another.
+// Whether it is a number, or a replacement where that is 0.
 bool IsNever0(const ir::Graph& g, NodeId id) {
   const Node* select = AsPointwise(g, id, TapeOp::kSelect);
   if (select == nullptr) return false;
@@ -38,7 +38,7 @@ bool IsNever0(const ir::Graph& g, NodeId id) {
   return with && *with == 0 && instead && *instead != 0;
 }
 
-// A picture with 0 around it: what is read where no index leads.
+// An image padded with 0: the value of reads out of range.
 NodeId PaddedByIndex(Builder& b, NodeId x, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after) {
   const Shape picture = b.shape(x);

@@ -1,4 +1,4 @@
-// QuantizeWeights: weights of matmuls rounded to fewer bits, for models that come in f32, f16 or bf16.
+// QuantizeWeights: rounds weights of matmuls to fewer bits, for models in f32, f16 or bf16.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -14,7 +14,7 @@ namespace {
 
 using ir::ConstantData;
 
-constexpr int64_t kLeastElements = 4096;  // of a weight that is worth it
+constexpr int64_t kLeastElements = 4096;  // smaller weights are not worth it
 
 class Quantising {
  public:
@@ -80,7 +80,7 @@ class Quantising {
   int64_t count() const { return count_; }
 
  private:
-  static constexpr int64_t kShown = 3;  // of those that stay as they are
+  static constexpr int64_t kShown = 3;  // listed unchanged weights
 
   void Keep(const std::string& name, const char* why) {
     if (num_kept_++ < kShown) kept_ += "; \"" + name + "\" stays as it is: it " + why;
@@ -89,7 +89,7 @@ class Quantising {
     return num_kept_ > kShown ? kept_ + "; and " + std::to_string(num_kept_ - kShown) + " more" : kept_;
   }
 
-  // How matmuls read the constant as their right side; none if anything else reads it, or they differ.
+  // How matmuls read the constant as their rhs; no value if it has other readers, or they differ.
   std::optional<WeightLayout> LayoutOf(NodeId id, const ConstantData& data) {
     const DType t = data.dtype;
     if (data.packed != nullptr || data.shape.rank != 2 || data.shape.elements() < kLeastElements ||
@@ -104,7 +104,7 @@ class Quantising {
   std::string lines_, kept_;
   int64_t num_kept_ = 0;
   int64_t before_ = 0, after_ = 0, count_ = 0;
-  double worst_ = -1;  // relative error of any; below 0: of none it is known
+  double worst_ = -1;  // greatest relative error; below 0: unknown for all
 };
 
 }  // namespace

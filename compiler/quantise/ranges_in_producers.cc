@@ -1,13 +1,13 @@
-// The kernel that computes a picture finds its extremes as well.
+// Kernels that compute an image also find its extremes.
 //
-// A range is known where a product still has its elements: each extreme becomes one number of memory, which
-// begins as the number that the range holds anyway and all elements combine into (ir::CombinesIntoOne). What
-// quantises the picture then reads that number, and need not look at all of the picture before. Pictures that
-// no product of the graph makes stay as they are: somebody would have to look at them for this alone.
+// A matmul's kernel has all elements at hand. Each extreme becomes one number in memory, which starts with
+// the range's bound and into which all elements are combined (ir::CombinesIntoOne). The quantising kernel
+// then reads that number, instead of reading the whole image before. Images that no matmul or convolution of
+// the graph computes are unchanged, since that would take another pass over them.
 //
-// What is made of the extremes (scale, zero point) is quick to compute next to a kernel of its own: what
-// quantises the picture computes it itself, and for all others it is computed beside that, each number from
-// the extremes.
+// Values derived from the extremes (scale, zero point) are cheap compared with a kernel of their own: the
+// quantising kernel computes them itself, and all other readers compute each number from the extremes as
+// well.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,10 +21,10 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr size_t kMostStepsToPicture = 48;  // from a product to a picture
+constexpr size_t kMostStepsToPicture = 48;  // from a matmul to an image
 
-// One extreme: `id` is the greatest, or the least, of all elements of `picture` and of `start`. An extreme
-// that nothing bounds starts as an infinity.
+// One extreme: `id` is the maximum or minimum over all elements of `picture` and of `start`. Without a bound,
+// the start is an infinity.
 struct FoundExtreme {
   NodeId id = kNoNode, picture = kNoNode;
   bool max = false;
@@ -37,7 +37,7 @@ class ExtremeFinder {
 
   std::vector<FoundExtreme> Find() {
     std::vector<FoundExtreme> found;
-    std::set<NodeId> bounded;  // reductions of which that is found
+    std::set<NodeId> bounded;  // reductions for which a bound was found
     for (NodeId id : g_.TopologicalOrder()) {
       const Node& node = g_.node(id);
       if (node.op != Op::kPointwise || node.shape.elements() != 1 || node.dtype != DType::kF32) continue;
@@ -63,21 +63,21 @@ class ExtremeFinder {
   }
 
  private:
-  // What all of is reduced to one number by `id`; kNoNode if nothing is.
+  // The tensor that `id` reduces to one number; kNoNode if there is none.
   NodeId PictureOf(NodeId id, bool max) const {
     const NodeId picture = ReducedPicture(g_, id);
     if (picture == kNoNode || !FitsF32(picture) || ScaledLinesOf(g_, picture)) return kNoNode;
     const bool is_max = g_.node(id).As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
     return is_max == max ? picture : kNoNode;
   }
-  // Whether a cell of f32 holds each element as it is: integers that are bytes, or what a bool became.
+  // Whether f32 holds each element exactly: integers of one byte, or converted bools.
   bool FitsF32(NodeId picture) const {
     const Node& node = g_.node(picture);
     if (IsFloat(node.dtype) || ByteSize(node.dtype) == 1) return ByteSize(node.dtype) <= 4;
     return AsPointwise(g_, picture, TapeOp::kCast) != nullptr &&
            ByteSize(g_.node(g_.BaseOf(node.inputs[0])).dtype) == 1;
   }
-  // Whether it is a product, or pointwise work on one, as large as it.
+  // Whether it is a matmul, or pointwise work of the same size on one.
   bool IsMadeByMatmul(NodeId picture) const {
     const int64_t elements = g_.node(picture).shape.elements();
     std::vector<NodeId> work = {picture};
@@ -87,7 +87,7 @@ class ExtremeFinder {
       work.pop_back();
       if (node.op == Op::kConv || node.op == Op::kMatMul) return true;
       if (node.op != Op::kPointwise) continue;
-      // What memory keeps in fewer bits is not there to be combined where it is widened.
+      // A value that is stored in fewer bits cannot be combined where it is widened.
       const bool widens = node.As<ir::PointwiseAttrs>().op == TapeOp::kCast && IsFloat(node.dtype) &&
                           ByteSize(g_.node(g_.BaseOf(node.inputs[0])).dtype) == 2;
       if (widens) continue;
@@ -102,7 +102,7 @@ class ExtremeFinder {
   Graph& g_;
 };
 
-// What they begin as, which a kernel of its own writes before: not a constant, which stays.
+// The initial values, written by a kernel before; not a constant, which must not change.
 NodeId StartsOf(Graph* graph, const std::vector<FoundExtreme>& found) {
   std::vector<double> values;
   for (const FoundExtreme& one : found) values.push_back(one.start);
@@ -118,7 +118,7 @@ NodeId StartsOf(Graph* graph, const std::vector<FoundExtreme>& found) {
   return graph->Add(std::move(copy));
 }
 
-// Gives who needs numbers made of extremes their own ways to compute them.
+// Gives each user of numbers derived from extremes its own computation of them.
 class Numbers {
  public:
   // `cells`: the extremes as nodes.
@@ -133,7 +133,7 @@ class Numbers {
       const bool numbers = IsMadeOfPicture(id);
       if (numbers) made_of_.insert(id);
       const bool one = IsOneNumber(id);
-      std::map<NodeId, NodeId> copies;  // of this reader
+      std::map<NodeId, NodeId> copies;  // for this reader
       for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
         const NodeId input = g_.node(id).inputs[k], base = g_.BaseOf(input);
         if (g_.node(id).op == Op::kView || !IsOneNumber(base)) continue;
@@ -143,7 +143,7 @@ class Numbers {
   }
 
  private:
-  // Whether it is made of extremes and constants alone.
+  // Whether it is derived from extremes and constants alone.
   bool IsOneNumber(NodeId id) {
     const auto known = one_.find(id);
     if (known != one_.end()) return known->second;
@@ -157,7 +157,7 @@ class Numbers {
     }
     return one_[id] = is && of_cells;
   }
-  // Whether it is a step from a picture, as it is or padded, to its bytes.
+  // Whether it is a step from an image, possibly padded, to its bytes.
   bool IsMadeOfPicture(NodeId id) const {
     const Node& node = g_.node(id);
     if (node.op != Op::kPointwise && node.op != Op::kIndexedRead) return false;
@@ -178,7 +178,7 @@ class Numbers {
     one_[copy] = true;
     return (*copies)[id] = copy;
   }
-  // `base`, as `input` shows its own.
+  // `base` in the view in which `input` shows its own base.
   NodeId Shown(NodeId input, NodeId base) {
     return g_.BaseOf(input) == input ? base : BuilderLike(&g_, base).ViewNode(base, g_.ViewOf(input));
   }

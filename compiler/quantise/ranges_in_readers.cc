@@ -1,12 +1,11 @@
-// What quantises a picture by its range finds that range itself, from the extremes of its
-// lines.
+// Kernels that quantise an image by its range compute that range themselves, from the extremes of its lines.
 //
-// What reduces those to one scale and zero point would be a kernel between the extremes and the numbers that
-// does next to nothing. A line is as long as the picture is high, so that there are as many extremes as
-// elements in a row of the picture: each row reduces them all, for itself, and is quantised in the same part.
-// Extremes of lines along several axes serve as well, if they are there (scaled_ranges.cc).
-// What else reads scale and zero point reads the first row's. Of small pictures even the lines take longer
-// than they save: those are one row, whose range is found at once.
+// Otherwise a tiny kernel would reduce these to one scale and zero point, between the range reduction and the
+// quantisation. A line is as long as the image is high, so there are as many extremes as elements in a row of
+// the image: each row reduces all of them itself, and is quantised in the same part. Extremes of lines along
+// several axes also serve, if they exist (scaled_ranges.cc). Other readers of scale and zero point use the
+// first row's. For small images even the lines cost more than they save: those are treated as one row, whose
+// range is found at once.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,11 +19,11 @@ namespace rondo::passes {
 namespace {
 
 constexpr int kMostSteps = 64;                // from extremes to a scale or zero point
-constexpr int64_t kMostInRow = 16 << 10;      // elements, which the threads of one block read at once
-constexpr int64_t kMostScaledRows = 1 << 10;  // more take longer than a kernel for the range does
-// Elements of a small picture: for the blocks of a cluster, and for one block.
+constexpr int64_t kMostInRow = 16 << 10;      // which the threads of one block read at once
+constexpr int64_t kMostScaledRows = 1 << 10;  // with more, a kernel for the range is faster
+// Elements of a small image: with the blocks of a cluster, and with one block.
 constexpr int64_t kMostAtOnce = 64 << 10, kMostAtOnceInBlock = 4 << 10;
-constexpr int64_t kMostAtOncePadded = 8 << 10;  // what lies where indices say is read element by element
+constexpr int64_t kMostAtOncePadded = 8 << 10;  // elements at places given by indices are read one by one
 
 bool IsExtreme(const Node& node) {
   if (node.op != Op::kReduce) return false;
@@ -32,11 +31,11 @@ bool IsExtreme(const Node& node) {
   return kind == ir::ReduceKind::kMax || kind == ir::ReduceKind::kMin;
 }
 
-// Of one number of a whole picture: the picture, and the axes along which its lines are.
+// The range of a number: the image, and the axes along which its lines run.
 struct Range {
   NodeId picture = kNoNode;
   std::vector<int> axes;
-  bool scaled = false;  // nobody looks at the picture for its lines' extremes
+  bool scaled = false;  // the image is not read for the extremes of its lines
   bool Has(int axis) const { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
   bool operator==(const Range&) const = default;
 };
@@ -66,7 +65,7 @@ class Rows {
   }
 
  private:
-  // Reads the numbers of the range once a row, if the node is one of those that quantise the picture.
+  // If the node quantises the image, makes it read the range's numbers from its own row.
   void Quantise(NodeId id) {
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId one = g_.BaseOf(g_.node(id).inputs[k]);
@@ -82,13 +81,13 @@ class Rows {
       const NodeId rows = Row(one, range, read);
       g_.SetInput(id, k, BuilderLike(&g_, one).Expand(rows, shape));
     }
-    // A step further.
+    // The next step.
     for (NodeId input : g_.node(id).inputs) {
       const auto before = quantised_.find(input);
       if (before != quantised_.end()) quantised_.emplace(id, before->second);
     }
   }
-  // Notes the picture if the node quantises it as it is, and finds its range at once.
+  // Records the image if the node quantises it unpadded, and so finds its range at once.
   void FindAtOnce(NodeId id) {
     for (NodeId input : g_.node(id).inputs) {
       Range range;
@@ -98,7 +97,7 @@ class Rows {
       if (read != kNoNode && IsSame(read, range.picture) && IsAtOnce(read, range)) at_once_.push_back(read);
     }
   }
-  // Whether `read` is padded, and who quantises the picture as it is finds the range at once.
+  // Whether `read` is padded, and a quantising reader of the unpadded image finds the range at once.
   bool IsFoundByOther(NodeId read, const Range& range) const {
     return !IsSame(read, range.picture) && std::any_of(at_once_.begin(), at_once_.end(), [&](NodeId picture) {
       return IsSame(picture, range.picture);
@@ -109,7 +108,7 @@ class Rows {
     return std::find(inputs.begin(), inputs.end(), read) != inputs.end();
   }
 
-  // What `id` reads of the picture itself, as it is or padded, or what it is made of reads; kNoNode: nothing.
+  // The node through which `id`, or its inputs, read the image, unchanged or padded; kNoNode: none.
   NodeId Read(NodeId id, const Range& range) const {
     for (NodeId input : g_.node(id).inputs) {
       const auto before = quantised_.find(input);
@@ -121,7 +120,7 @@ class Rows {
   bool IsSame(NodeId a, NodeId b) const {
     return g_.BaseOf(a) == g_.BaseOf(b) && g_.ViewOf(a) == g_.ViewOf(b);
   }
-  // Whether it shows all of the picture, and 0 around it.
+  // Whether it shows the whole image, padded with 0.
   bool IsPadded(NodeId id, const Range& range) const {
     const Node& node = g_.node(id);
     if (node.op != Op::kIndexedRead || range.axes.size() != 1 || !IsSame(node.inputs[0], range.picture))
@@ -140,7 +139,7 @@ class Rows {
     }
     return indices == node.As<ir::IndexedAttrs>().dims.size();
   }
-  // Which input says where it reads along axis `d` of the picture; 0: none.
+  // The input with the index along axis `d` of the image; 0: none.
   size_t IndexAlong(const Node& read, int d) const {
     const ir::IndexedAttrs& attrs = read.As<ir::IndexedAttrs>();
     const ir::View picture = ir::DenseView(g_.node(read.inputs[0]).shape);
@@ -155,7 +154,7 @@ class Rows {
     }
     return 0;
   }
-  // Whether it is a constant in which each number below `extent` stands.
+  // Whether it is a constant that contains each number below `extent`.
   bool CountsAll(NodeId index, int64_t extent) const {
     std::vector<int64_t> values;
     if (!Builder(&g_).ConstantInts(g_.BaseOf(index), &values)) return false;
@@ -165,8 +164,8 @@ class Rows {
     return true;
   }
 
-  // Whether it is made of extremes of one picture, found line by line, none of them beyond 0, and of
-  // constants.
+  // Whether it is derived from extremes of one image, found line by line, with ranges that include 0, and
+  // from constants.
   bool IsOfRange(NodeId id, Range* range, int* steps) const {
     const Node& node = g_.node(id);
     if (node.shape.elements() != 1 || ++*steps > kMostSteps) return false;
@@ -182,13 +181,13 @@ class Rows {
       return true;
     });
   }
-  // Whether `node` takes 0 into the range that ends with `extreme`: then what is padded by 0 has the same.
+  // Whether `node` includes 0 in the range of `extreme`: then a padded image has the same range.
   bool Has0(const Node& node, const Node& extreme) const {
     const bool max = extreme.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kMax;
     const std::optional<ScalarUse> use = WithScalar(g_, node.id, max ? TapeOp::kMax : TapeOp::kMin);
     return use && use->value == 0;
   }
-  // Of an extreme of extremes of lines.
+  // For an extreme over extremes of lines.
   Range RangeOf(const Node& all) const {
     const NodeId input = all.inputs[0];
     const Node& lines = g_.node(g_.BaseOf(input));
@@ -211,7 +210,7 @@ class Rows {
     const int64_t most = padded ? std::min(most_at_once_, kMostAtOncePadded) : most_at_once_;
     return g_.node(read).shape.elements() <= most;
   }
-  // Whether there are rows, none too long.
+  // Whether the image has rows, none of them too long.
   bool HasRows(NodeId read, const Range& range) const {
     const Shape& shape = g_.node(read).shape;
     int64_t rows = 1;
@@ -220,7 +219,7 @@ class Rows {
     return rows > 1 && row > 1 && row <= kMostInRow && (!range.scaled || rows <= kMostScaledRows);
   }
 
-  // `id`, one number of the range, for each row of what is read by itself.
+  // `id`, one number of the range, computed separately for each row of the image that is read.
   NodeId Row(NodeId id, const Range& range, NodeId read) {
     if (g_.node(id).op == Op::kConstant) return BuilderLike(&g_, id).Reshape(id, Shape{});
     const auto known = rows_.find({id, read});
@@ -249,7 +248,7 @@ class Rows {
     if (!IsSame(read, range.picture)) lines = PaddedLines(b, lines, range, read);
     return b.Reduce(kind, b.Expand(lines, shape), others, true);
   }
-  // The lines that what is padded has; those outside of the picture are of 0.
+  // The lines of the padded image; those outside the image are 0.
   NodeId PaddedLines(Builder& b, NodeId lines, const Range& range, NodeId read) {
     Shape shape = g_.node(read).shape;
     shape[range.axes[0]] = 1;
@@ -272,9 +271,9 @@ class Rows {
 
   Graph& g_;
   const int64_t most_at_once_;
-  std::map<std::pair<NodeId, NodeId>, NodeId> rows_;  // by what was one number, and what is read
-  std::vector<NodeId> at_once_;                       // pictures whose range one who quantises them finds
-  std::map<NodeId, NodeId> quantised_;                // what is read, by the steps of its quantisation
+  std::map<std::pair<NodeId, NodeId>, NodeId> rows_;  // by the original number, and the node read
+  std::vector<NodeId> at_once_;                       // images whose range a quantising reader finds at once
+  std::map<NodeId, NodeId> quantised_;                // the image read, by the steps of its quantisation
   int64_t pictures_ = 0;
 };
 

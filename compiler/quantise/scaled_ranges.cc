@@ -1,10 +1,9 @@
-// The range of a picture that is another one times a factor a channel is found from the
-// extremes of that one's channels.
+// The range of an image that is another image times a per-channel factor is computed from the extremes of
+// that image's channels.
 //
-// Squeeze-and-excitation takes the mean of each channel of a picture, and multiplies the channel by what it
-// makes of all means. What takes the mean finds the extremes of the channel as well; with the factors they
-// are the range of the products (ScaledLines), so that nobody looks at all of those before they are
-// quantised.
+// Squeeze-and-excitation takes the mean of each channel of an image, and multiplies the channel by a factor
+// derived from all means. The kernel that takes the mean also finds the extremes of the channel. With the
+// factors they give the range of the result (ScaledLines), so it is not read again before quantisation.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -17,8 +16,8 @@ namespace {
 
 using ir::ReduceKind;
 
-// The axes, of more than one element, along which the view shows one and the same; all others are shown in
-// order. Empty if that is not so.
+// The axes with more than one element along which the view is constant, if all others are shown in order.
+// Empty otherwise.
 std::vector<int> RepeatedAxes(const Graph& graph, NodeId id) {
   const ir::View view = graph.ViewOf(id);
   if (!view.affine() || view.steps[0].offset != 0) return {};
@@ -43,7 +42,7 @@ bool IsReduce(const Node& node, ReduceKind kind) {
   return node.op == Op::kReduce && node.As<ir::ReduceAttrs>().kind == kind;
 }
 
-// `product`, x times s: which input is x, of which all elements are shown in order, while s repeats along
+// For `product`, x times s: the input with x, of which all elements are shown in order, while s repeats along
 // `axes`. 2 if there is none.
 size_t ScaledInput(const Graph& graph, const Node& product, std::vector<int>* axes) {
   if (product.op != Op::kPointwise || product.As<ir::PointwiseAttrs>().op != TapeOp::kMul) return 2;
@@ -83,7 +82,7 @@ class Ranges {
   }
 
  private:
-  // Whether something reduces the lines of `x` anyway.
+  // Whether the lines of `x` are reduced anyway.
   bool IsReducedAlong(NodeId x, const std::vector<int>& axes) const {
     const std::vector<NodeId> users = g_.UsersOf(x);
     return std::any_of(users.begin(), users.end(), [&](NodeId user) {
@@ -91,7 +90,7 @@ class Ranges {
       return node.op == Op::kReduce && node.inputs[0] == x && LongAxes(node) == axes;
     });
   }
-  // Those of more than one element.
+  // The axes with more than one element.
   std::vector<int> LongAxes(const Node& reduce) const {
     std::vector<int> axes = reduce.As<ir::ReduceAttrs>().axes;
     const Shape& shape = g_.node(reduce.inputs[0]).shape;
@@ -99,12 +98,12 @@ class Ranges {
     std::sort(axes.begin(), axes.end());
     return axes;
   }
-  // Of each line of `x`; made once.
+  // For each line of `x`; created once.
   NodeId Extremes(Builder& b, ReduceKind kind, NodeId x, const std::vector<int>& axes) {
     NodeId& extremes = extremes_.try_emplace({kind, x, axes}, kNoNode).first->second;
     return extremes != kNoNode ? extremes : extremes = b.Reduce(kind, x, axes, true);
   }
-  // The extremes of the lines of the picture, of which `kind` has to be found.
+  // The extremes of the lines of the image, of the given `kind`.
   NodeId Lines(Builder& b, NodeId picture, size_t input, const std::vector<int>& axes, ReduceKind kind) {
     const NodeId x = g_.BaseOf(g_.node(picture).inputs[input]);
     NodeId s = g_.node(picture).inputs[1 - input];
@@ -125,7 +124,7 @@ std::optional<ScaledLines> ScaledLinesOf(Graph& graph, NodeId id) {
   if (node.op != Op::kPointwise) return std::nullopt;
   const TapeOp op = node.As<ir::PointwiseAttrs>().op;
   if (op != TapeOp::kMax && op != TapeOp::kMin) return std::nullopt;
-  // Extremes of each line of x, times s.
+  // The extremes of each line of x, times s.
   NodeId x = kNoNode, s = kNoNode;
   std::vector<int> reduced;
   for (size_t k = 0; k < 2; ++k) {

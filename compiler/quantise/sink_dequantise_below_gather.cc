@@ -1,4 +1,4 @@
-// Rows of a table in few bits are read before they are widened and scaled.
+// Gathers rows of a quantised table before they are widened and scaled.
 #include <algorithm>
 
 #include "compiler/ir/rebase.h"
@@ -16,7 +16,8 @@ class Reading {
  public:
   Reading(Graph* graph, int64_t fold_bytes) : g_(graph), fold_bytes_(fold_bytes) {}
 
-  // What reads the leaves of the table and does its work for what was read; kNoNode if `id` reads none.
+  // The gather of the table's leaves, with the table's arithmetic on the result; kNoNode if `id` does not
+  // read a table.
   NodeId Rewrite(NodeId id) {
     const Node& read = g_->node(id);
     const NodeId table = g_->BaseOf(read.inputs[0]);
@@ -27,7 +28,7 @@ class Reading {
     bytes_ = ByteSize(g_->node(table).dtype);
     elements_ = g_->node(table).shape.elements();
     if (!IsTable(read.inputs[0], attrs, kMostSteps) || !narrow_) return kNoNode;
-    // What something else reads as well is folded if it is small, and then better read as it is.
+    // A small table with other readers is folded, and then better read directly.
     if (elements_ * bytes_ <= fold_bytes_ && !IsOnlyRead(table)) return kNoNode;
     Builder b = BuilderLike(g_, id);
     shape_ = read.shape;
@@ -42,7 +43,7 @@ class Reading {
     return std::any_of(attrs.dims.begin(), attrs.dims.end(), [](const auto& dim) { return dim.stride != 0; });
   }
 
-  // Whether it is made of constants by widening, and every part of it can be read where `attrs` say.
+  // Whether it is derived from constants by widening, and every part can be gathered as in `attrs`.
   bool IsTable(NodeId id, IndexedAttrs attrs, int steps) {
     if (steps == 0) return false;
     if (g_->node(id).op == Op::kView && !ir::Rebase(g_->ViewOf(id), &attrs)) return false;
@@ -80,7 +81,7 @@ class Reading {
 
   Graph* g_;
   const int64_t fold_bytes_;
-  bool narrow_ = false;  // one of the constants has smaller numbers than what is made of them
+  bool narrow_ = false;  // a constant has a narrower type than the result
   int64_t bytes_ = 0, elements_ = 0;
   Shape shape_;
   std::vector<NodeId> index_;

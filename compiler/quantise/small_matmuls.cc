@@ -1,11 +1,9 @@
-// A product of bytes with one row, whose left side is quantised by its range, is sums over
-// rows of weights.
+// A byte matmul with one row, whose lhs is quantised by its range, becomes sums over rows of weights.
 //
-// Squeeze-and-excitation quantises a number a channel, multiplies it, and quantises what comes of that again:
-// range, bytes and product would be kernels of their own that each do next to nothing. As sums (kReduce) of
-// products of elements they are one part: each output finds the range of all inputs for itself, quantises
-// them and adds up. So it is with whatever reads scale and zero point behind the product, an element an
-// output.
+// Squeeze-and-excitation quantises one number for each channel, multiplies, and quantises the result again:
+// range, bytes and matmul would be three kernels with next to no work. As sums (kReduce) of element products
+// they are one part: each output finds the range of all inputs, quantises them and adds up. The same applies
+// to readers of scale and zero point behind the matmul, with one element for each output.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,10 +15,10 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr size_t kMostNodes = 64;                     // from a picture to its bytes
-constexpr int kMostSteps = 2048;                      // that are looked at, several times some of them
-constexpr int64_t kMostInRow = 8 << 10;               // inputs, which every output quantises for itself
-constexpr int64_t kMostQuantised = int64_t{3} << 18;  // of all outputs
+constexpr size_t kMostNodes = 64;                     // from an image to its bytes
+constexpr int kMostSteps = 2048;                      // limit of nodes examined, with repetition
+constexpr int64_t kMostInRow = 8 << 10;               // inputs, quantised again by every output
+constexpr int64_t kMostQuantised = int64_t{3} << 18;  // over all outputs
 
 class Products {
  public:
@@ -39,7 +37,8 @@ class Products {
  private:
   NodeId Left(NodeId product) const { return g_.BaseOf(g_.node(product).inputs[0]); }
 
-  // Whether it is one row of sums of products of bytes, each element of its left side once for each output.
+  // Whether it is one row of sums of byte products, where each element of the lhs occurs once for each
+  // output.
   bool IsSmall(NodeId id) const {
     const Node& node = g_.node(id);
     if ((node.op != Op::kConv && node.op != Op::kMatMul) || node.dtype != DType::kI32) return false;
@@ -48,8 +47,7 @@ class Products {
     if (ByteSize(g_.node(left).dtype) != 1 || ByteSize(g_.node(right).dtype) != 1) return false;
     if (k < 2 || n < 2 || k > kMostInRow || n * k > kMostQuantised) return false;
     if (!ir::IsDense(g_.ViewOf(left), k) || g_.node(right).shape.elements() != n * k) return false;
-    // Each weight is multiplied once: one point, of one group. Of a matmul, inputs are along the weights'
-    // rows.
+    // Each weight is used once: one point, one group. In a matmul, inputs run along the weights' rows.
     if (node.op == Op::kConv) {
       const ir::ConvAttrs& attrs = node.As<ir::ConvAttrs>();
       const auto none = [](const std::vector<int64_t>& pads) {
@@ -61,7 +59,7 @@ class Products {
     return shape[shape.rank - 1] == k && weights[weights.rank - 1] == n;
   }
 
-  // The picture of so many elements by whose range `id`, its bytes, is made; kNoNode: none, or several.
+  // The image of `elements` elements from whose range `id`, its bytes, is made; kNoNode: none, or several.
   NodeId PictureOf(NodeId id, int64_t elements) const {
     NodeId picture = kNoNode;
     std::vector<NodeId> work = {id};
@@ -81,7 +79,7 @@ class Products {
           work.push_back(base);
         }
       }
-      // Bytes are a few steps from the picture itself, which is found by its range.
+      // Bytes are a few steps from the image itself, which is recognised by its range.
       if (picture == kNoNode && node.shape.elements() == elements) {
         for (NodeId input : node.inputs) {
           const NodeId base = g_.BaseOf(input);
@@ -92,13 +90,13 @@ class Products {
     }
     return picture;
   }
-  // Whether it adds up all whole numbers that it reads, which gives the same in any order.
+  // Whether it sums all the integers that it reads, so that any order gives the same result.
   bool IsSum(const Node& node) const {
     return node.op == Op::kReduce && node.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kSum &&
            node.shape.elements() == 1 && node.dtype == DType::kI32 &&
            ir::IsDense(g_.ViewOf(node.inputs[0]), g_.node(g_.BaseOf(node.inputs[0])).shape.elements());
   }
-  // Whether it is a number made of extremes of `picture`, of sums of its bytes, and of constants alone.
+  // Whether it is a number derived only from extremes of `picture`, sums of its bytes, and constants.
   bool IsOfRange(NodeId id, NodeId picture, int* steps) const {
     const Node& node = g_.node(id);
     if (node.shape.elements() != 1 || ++*steps > kMostSteps) return false;
@@ -113,7 +111,8 @@ class Products {
     int steps = 0;
     return g_.node(id).op != Op::kConstant && IsOfRange(id, picture, &steps);
   }
-  // Whether it is made of elements of `picture` at the same place, of numbers of its range, and of constants.
+  // Whether it is derived from elements of `picture` at the same position, numbers of its range, and
+  // constants.
   bool IsMadeOf(NodeId id, NodeId picture, int* steps) const {
     if (id == picture) return true;
     const Node& node = g_.node(id);
@@ -127,7 +126,8 @@ class Products {
     });
   }
 
-  // All products that read the bytes `left`, if those, and sums of all bytes, are all who read it.
+  // All matmuls that read the bytes `left`; false if there are readers other than those and sums of all
+  // bytes.
   bool ProductsOf(NodeId left, NodeId id, std::vector<NodeId>* products) const {
     const int64_t elements = g_.node(left).shape.elements();
     for (NodeId user : g_.UsersOf(id)) {
@@ -150,7 +150,7 @@ class Products {
     if (picture == kNoNode || g_.node(picture).dtype != DType::kF32 || !IsMadeOf(left, picture, &steps))
       return 0;
     if (!ProductsOf(left, left, &products)) return 0;
-    // Those of as many outputs share what each of them finds.
+    // Matmuls with equally many outputs share their common values.
     std::map<int64_t, Row> rows;
     for (NodeId product : products) {
       const int64_t n = g_.node(product).shape.elements();
@@ -162,7 +162,8 @@ class Products {
     return static_cast<int64_t>(products.size());
   }
 
-  // What an output computes for itself: nodes of one number, or of an element an input, for all outputs.
+  // Values that an output computes for itself: nodes of one number, or of one element for each input, for all
+  // outputs.
   struct Row {
     NodeId picture;
     int64_t outputs;
@@ -181,7 +182,7 @@ class Products {
     }
     return b.Reshape(b.Reduce(ir::ReduceKind::kSum, terms, {1}, true), g_.node(product).shape);
   }
-  // Weights as what is added up; not a constant, which would be four times as large.
+  // Weights widened for the sums; not as a constant, which would be four times as large.
   NodeId Widened(NodeId weights, NodeId product) {
     Node cast;
     cast.op = Op::kPointwise;
@@ -192,7 +193,7 @@ class Products {
     cast.sources = g_.node(product).sources;
     return g_.Add(std::move(cast));
   }
-  // `id` for each output: of shape [outputs, 1], or [outputs, inputs].
+  // `id` for each output: [outputs, 1] or [outputs, inputs].
   NodeId OfRow(NodeId id, Row* row) {
     Builder b = BuilderLike(&g_, id);
     const int64_t elements = g_.node(id).shape.elements(), k = g_.node(row->picture).shape.elements();
@@ -217,8 +218,8 @@ class Products {
     return row->made[id] = made;
   }
 
-  // What is computed behind the product, an element an output, reads numbers of the range as its output has
-  // found them.
+  // Nodes behind the matmul, with one element for each output, read numbers of the range as computed by their
+  // output.
   void ReadOfRow(NodeId product, Row* row) {
     std::vector<NodeId> work = {product};
     std::set<NodeId> seen = {product};
@@ -246,7 +247,8 @@ class Products {
     }
     return readers;
   }
-  // A number that it reads, or that what it reads of as many elements is made of.
+  // Replaces numbers of the range among its inputs, and in the inputs' derivation if those have as many
+  // elements.
   void ReadNumbers(NodeId id, Row* row, std::set<NodeId>* seen) {
     for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
       const NodeId input = g_.node(id).inputs[k], base = g_.BaseOf(input);

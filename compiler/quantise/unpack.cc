@@ -8,7 +8,7 @@ namespace {
 
 using ir::PackedMatrix;
 
-// [n, k] of codes, as u8 or i32. How bits lie: core/packed_weights.h.
+// The codes as [n, k], u8 or i32. Layout: core/packed_weights.h.
 NodeId Codes(Builder& b, const PackedMatrix& matrix) {
   const PackedShape s = matrix.shape();
   const int64_t each = 8 / s.bits, rows = s.tiles() * 16, eights = s.pieces() * 4;
@@ -38,7 +38,7 @@ NodeId Spread(Builder& b, const PackedMatrix& matrix, const std::shared_ptr<cons
   return b.Cast(b.Slice(x, 1, 0, 1, s.k), DType::kF32);
 }
 
-// What codes (of any integer type) stand for, in f32.
+// The numbers that codes (of any integer type) represent, in f32.
 NodeId Values(Builder& b, PackedType type, NodeId codes) {
   if (type <= PackedType::kU8) return b.Cast(codes, DType::kF32);
   std::vector<double> values;
@@ -48,7 +48,7 @@ NodeId Values(Builder& b, PackedType type, NodeId codes) {
   return b.Gather(table, b.Cast(codes, DType::kI64), 0, false);
 }
 
-// Whole numbers (i64, not negative) and what follows from them by powers of two: PackedShape's formulas.
+// Non-negative integers (i64) and their arithmetic with powers of two, for PackedShape's formulas.
 struct Whole {
   Builder& b;
   NodeId Times(NodeId x, int64_t by) const {
@@ -90,14 +90,14 @@ struct Place {
   NodeId row = ir::kNoNode, at = ir::kNoNode;
 };
 
-// What moves by whole rows, and what moves within one.
+// Splits the moves of a read into whole rows and moves within a row.
 bool PlacesOf(Builder& b, const PackedMatrix& matrix, const ir::IndexedAttrs& read,
               const std::vector<NodeId>& indices, Place* place) {
   if (!read.map.affine()) return false;
   const ir::ViewStep& step = read.map.steps[0];
   if (step.offset < 0) return false;
   const Whole w{b};
-  int64_t most = step.offset % matrix.k;  // of what moves within a row
+  int64_t most = step.offset % matrix.k;  // largest column reached
   place->row = b.Expand(b.Scalar(DType::kI64, static_cast<double>(step.offset / matrix.k)), step.shape);
   place->at = b.Expand(b.Scalar(DType::kI64, static_cast<double>(most)), step.shape);
   const auto move = [&](NodeId by, int64_t stride, int64_t extent) {
@@ -131,7 +131,7 @@ NodeId UnpackRead(Builder& b, const PackedMatrix& matrix, DType dtype, const ir:
   const PackedShape s = matrix.shape();
   const Shape shape = read.map.shape();
   const Whole w{b};
-  // What lies at a place of `data`; an index that is none is a fault, as it was.
+  // The element of `data` at an index; out of range is a fault, as before.
   const auto at = [&](const std::shared_ptr<const ir::ConstantData>& data, NodeId element) {
     ir::IndexedAttrs attrs;
     attrs.map = ir::Expand(ir::DenseView(Shape{}), shape);

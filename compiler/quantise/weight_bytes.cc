@@ -1,5 +1,5 @@
-// Weights of 8 bits that matmuls of floats read stay 8 bits (DequantizeLinear of a constant: what quantisers
-// of weights alone write). By themselves they would be folded to floats, or widened in every run.
+// 8-bit weights of float matmuls stay 8 bits (DequantizeLinear of a constant, as weight-only quantisers write
+// it). Otherwise they would be folded to floats, or widened in every run.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -17,11 +17,11 @@ namespace {
 
 using ir::ConstantData;
 
-constexpr int64_t kLeastElements = 4096;  // of a weight that is worth it
+constexpr int64_t kLeastElements = 4096;  // smaller weights are not worth it
 
 bool HoldsBytes(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
 
-// A constant as it is shown in the shape of the weight; no data: there is none.
+// A constant seen in the shape of the weight; null data: none.
 struct Shown {
   std::shared_ptr<const ConstantData> data;
   ir::View view;
@@ -31,7 +31,7 @@ class WeightBytes {
  public:
   explicit WeightBytes(Graph* graph) : g_(graph) {}
 
-  // Whether `id` is such a weight; then it is a packed constant from here on.
+  // Whether `id` is such a weight; if so, replaces it by a packed constant.
   bool Pack(NodeId id) {
     const Shape shape = g_->node(id).shape;
     const DType dtype = g_->node(id).dtype;
@@ -67,14 +67,14 @@ class WeightBytes {
     return data->synthetic ? Shown() : Shown{data, ir::Expand(g_->ViewOf(id), shape)};
   }
 
-  // Element (n, k), of which `layout` says which dim is which; 0 of what is not there.
+  // Element (n, k), with the dims of `layout`; 0 without data.
   static float At(const Shown& shown, const WeightLayout& layout, int64_t n, int64_t k) {
     if (shown.data == nullptr) return 0;
     const int64_t index[] = {layout.k_stride == 1 ? n : k, layout.k_stride == 1 ? k : n};
     return scalar::Load<float>(shown.data->dtype, shown.data->bytes.data(), ir::Resolve(shown.view, index));
   }
 
-  // Codes of signed bytes count from the least one. Null where a zero point is no code.
+  // Codes of signed bytes count from the smallest. Null if a zero point is not a code.
   static std::shared_ptr<const ir::PackedMatrix> MatrixOf(const Shown& codes, const Shown& zero,
                                                           const Shown& scale, const WeightLayout& layout,
                                                           int64_t block, DType dtype) {
@@ -106,7 +106,7 @@ class WeightBytes {
     const int64_t n_step = step.strides[layout.k_stride == 1 ? 0 : 1],
                   k_step = step.strides[layout.k_stride == 1 ? 1 : 0];
     std::vector<uint8_t> codes(static_cast<size_t>(layout.n * layout.k));
-    constexpr int64_t kSide = 64;  // squares whose lines stay in cache, along whichever the weight lies
+    constexpr int64_t kSide = 64;  // blocks whose lines stay in cache, whichever dim is contiguous
     ir::InShares((layout.n + kSide - 1) / kSide, 1, [&](int64_t first, int64_t last) {
       for (int64_t rows = first * kSide; rows < std::min(layout.n, last * kSide); rows += kSide) {
         for (int64_t columns = 0; columns < layout.k; columns += kSide) {

@@ -4,7 +4,7 @@ namespace rondo::passes {
 
 namespace {
 
-// Whether `reader` has what `shown` shows of the matrix as its right side, as those before it have.
+// Whether `reader` reads `shown`, a view of the matrix, as its rhs, with the same layout as earlier readers.
 bool Read(const Graph& g, NodeId reader, NodeId shown, const Shape& matrix,
           std::optional<WeightLayout>* found) {
   const Node& n = g.node(reader);

@@ -13,12 +13,12 @@ namespace rondo::passes {
 
 namespace {
 
-constexpr int64_t kRows = 16;  // that are taken at a time: neighbours where n is the contiguous axis
+constexpr int64_t kRows = 16;  // processed at a time: adjacent if n is the contiguous axis
 
-// The nearest whole number, ties to even; of magnitudes below 2^22.
+// The nearest integer, ties to even, for magnitudes below 2^22.
 int Nearest(float x) { return std::bit_cast<int32_t>(x + 12582912.0f) - 0x4b400000; }
 
-// Codes of one type, of numbers that were divided by their scale.
+// Codes of one type, for numbers divided by their scale.
 class Codes {
  public:
   explicit Codes(PackedType type)
@@ -30,7 +30,7 @@ class Codes {
         bias_(type == PackedType::kE4M3   ? 7
               : type == PackedType::kE5M2 ? 15
                                           : 1),
-        // The last codes of FP8 are no numbers.
+        // The last codes of FP8 are not numbers.
         last_(type == PackedType::kE4M3   ? 126
               : type == PackedType::kE5M2 ? 123
                                           : 7),
@@ -44,8 +44,8 @@ class Codes {
   bool whole() const { return type_ <= PackedType::kU8; }
   int32_t zero() const { return whole() ? sign_ : 0; }
   float Value(uint8_t code) const { return values_[code]; }
-  // Of a block whose number of greatest magnitude is `greatest`. Of whole numbers the least has no
-  // counterpart above 0.
+  // The scale of a block whose number of greatest magnitude is `greatest`. For integers, the smallest has no
+  // positive counterpart.
   float ScaleOf(float greatest) const {
     return whole() ? greatest / -static_cast<float>(sign_) : std::abs(greatest) / values_[last_];
   }
