@@ -1,4 +1,5 @@
-// Buffers: states and constants once for all programs, what one program has, and where they lie.
+// Emits a plan's buffers: states and constants, which all programs share, each program's own buffers, and
+// where they lie.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -12,7 +13,7 @@ namespace rondo {
 
 namespace {
 
-// Alignment of a constant among the weights: large ones begin a page, like in the file.
+// The alignment of a constant among the weights. Large ones start at a page, as in the file.
 uint64_t WeightAlignment(uint64_t bytes) { return bytes >= 4096 ? 4096 : 64; }
 
 }  // namespace
@@ -32,8 +33,8 @@ uint32_t PlanEmitter::AddBuffer(const LoweredValue& value, std::string_view name
   return static_cast<uint32_t>(buffers_.size() - 1);
 }
 
-// State is one over all programs that have an input (or, without one, an output) of its name, dtype and
-// shape on its device.
+// Programs share one state buffer if their inputs (or outputs, where there is no input) have the same name,
+// dtype, shape and device.
 void PlanEmitter::AddStates() {
   std::map<std::tuple<std::string, DType, std::vector<int64_t>, uint32_t>, uint32_t> known;
   for (size_t p = 0; p < programs_.size(); ++p) {
@@ -57,8 +58,8 @@ void PlanEmitter::AddStates() {
   }
 }
 
-// Constants that some op binds, in the order in which they are first bound: one buffer a device, whose
-// bytes are in the file once.
+// Adds the constants that some op binds, in the order of their first use. Each device has a buffer; the file
+// holds the bytes once.
 void PlanEmitter::AddConstants() {
   WeightTable table;
   std::vector<uint32_t> first_of;
@@ -114,8 +115,8 @@ void PlanEmitter::AddProgramBuffers(const Group& group) {
   }
 }
 
-// Inputs, outputs, then temporaries that some op touches. The device's steps begin at `first_step` of all
-// `steps`; inputs live from the first of all on, outputs to the last.
+// Adds a device's inputs, outputs, and the temporaries that some op touches. The device's steps begin at
+// `first_step` of all `steps`. Inputs live from step 0, outputs to the last step.
 void PlanEmitter::AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps) {
   const LoweredProgram& program = programs_[p].lowered;
   const MemoryPlan& memory = programs_[p].memory;
@@ -159,7 +160,7 @@ void PlanEmitter::AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t fi
   }
 }
 
-// Offsets of state and weights on their devices, and of the weights in their file.
+// Sets the offsets of state and weights on their devices, and of the weights in their file.
 void PlanEmitter::LayOutShared() {
   same_as_.resize(buffers_.size(), kNone);
   out_.plan.weights_bytes = LayOutWeights(Span<Buffer>(buffers_), Span<const uint32_t>(same_as_));

@@ -1,4 +1,4 @@
-// The order of a program's steps, as a plan says it: streams are the steps' own; deps that they do not imply
+// Emits the order of a program's steps. Streams come from the ops; dependences that streams do not imply
 // become events.
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace rondo {
 namespace {
 
-// Whether a value that both touch orders the two.
+// Whether a value that both ops touch already orders them.
 bool ImpliedByData(const LoweredOp& before, const LoweredOp& op) {
   return std::any_of(op.params.begin(), op.params.end(), [&](const LoweredBinding& a) {
     return std::any_of(before.params.begin(), before.params.end(), [&](const LoweredBinding& b) {
@@ -18,7 +18,7 @@ bool ImpliedByData(const LoweredOp& before, const LoweredOp& op) {
 
 }  // namespace
 
-// Steps that repeat neither wait for events nor record any: what orders them is named as it is.
+// Steps in loops neither wait for nor record events: `after` names the steps that must come before them.
 PlanEmitter::StepEdges PlanEmitter::EdgesOf(const LoweredProgram& program, uint32_t first_step,
                                             uint32_t* num_events) {
   const StreamOrder order(program);

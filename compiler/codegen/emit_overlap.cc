@@ -1,11 +1,11 @@
-// What the compiler's estimates come from, and what runs beside each collective by them, as texts among the
-// plan's sources.
+// Adds to the plan's sources, as texts: the kernel times of the compiler's estimates, and what overlaps each
+// collective by these estimates.
 #include "compiler/codegen/plan_emitter.h"
 #include "formats/machine_code/binary_digest.h"
 
 namespace rondo {
 
-// Devices of which the same holds share a note.
+// Devices with the same note share it.
 void PlanEmitter::NoteOverlaps(const Group& group) {
   std::vector<OverlapNote> notes;
   std::map<std::string, size_t> known;  // by text without devices
@@ -23,7 +23,7 @@ void PlanEmitter::NoteOverlaps(const Group& group) {
   for (const OverlapNote& note : notes) Source({TextOf(note)});
 }
 
-// When the plan has its kernels and programs.
+// Must run when the plan has its kernels and programs.
 void PlanEmitter::NoteTimes() {
   KernelTimes estimated;
   for (const PlannedProgram& program : programs_) {

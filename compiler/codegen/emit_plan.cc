@@ -54,8 +54,7 @@ void PlanEmitter::GroupDevices() {
   }
 }
 
-// What an output or state of a device is called: the first of the devices that have one of the name calls it
-// by its name alone.
+// The name of a device's output or state. The first device that has one of this name uses the name alone.
 std::string PlanEmitter::NameOn(const std::string& name, size_t p) const {
   size_t first = p;
   while (first > 0 && programs_[first - 1].lowered.name == programs_[p].lowered.name) --first;
@@ -72,7 +71,7 @@ uint32_t PlanEmitter::BufferOf(size_t p, const LoweredPort& port) const {
   return value_buffers_[p][static_cast<size_t>(port.value)];
 }
 
-// An input is one port for all devices that have it; each device's state is a port of its own.
+// An input is one port for all devices that have it. Each device's state is its own port.
 Result<Span<const Port>> PlanEmitter::Inputs(const Group& group) {
   std::vector<Port> ports;
   std::vector<std::vector<uint32_t>> replicas;
@@ -146,7 +145,7 @@ Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges) {
   return step;
 }
 
-// One binding an argument; an output that is an input's memory is bound where that input is.
+// Makes one binding for each argument. An output in an input's memory is bound in the input's place.
 Step PlanEmitter::CallOf(size_t p, const LoweredOp& op, Step step) {
   const CustomOp& call = op.call->op;
   step.kind = StepKind::kCustom;
@@ -172,7 +171,7 @@ Step PlanEmitter::CallOf(size_t p, const LoweredOp& op, Step step) {
   return step;
 }
 
-// The partitions of one device, which follow those of the devices before it.
+// Appends one device's partitions, which follow those of the devices before it.
 void PlanEmitter::AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
                                 std::vector<Partition>* partitions) {
   for (const PlannedPartition& partition : planned.partitions) {
@@ -251,7 +250,7 @@ Status PlanEmitter::AddProgram(const Group& group) {
   return Status::Ok();
 }
 
-// What the plan needs beside its memory; the verifier holds it to that.
+// Records what the plan needs besides its memory; the verifier checks it.
 void PlanEmitter::StateNeeds() {
   PlanData& plan = out_.plan;
   std::vector<Need> needs;
@@ -265,7 +264,7 @@ void PlanEmitter::StateNeeds() {
   plan.requirements.work = static_cast<uint64_t>(std::ceil(std::min(work, kMostWork)));
 }
 
-// Values that are in no memory of the plan, and nodes that no step computes.
+// Names the values that have no memory in the plan, and the nodes that no step computes.
 void PlanEmitter::NameOtherValues() {
   std::set<std::string_view> named;
   for (const Buffer& buffer : buffers_) named.insert(buffer.name);

@@ -40,7 +40,8 @@ std::string ValueBroken(const LoweredProgram& program, size_t i) {
   return "";
 }
 
-// How many values a call binds: one an argument that is present and no other's memory.
+// The number of values that a call binds: one for each argument that is present and does not share another's
+// memory.
 size_t ParamsOf(const ir::CallInfo& call) {
   size_t count = 0;
   for (const CustomArgument& argument : call.op.arguments)

@@ -30,7 +30,8 @@ bool SameWork(const LoweredCollective& a, const LoweredCollective& b) {
   return a.op == b.op && a.dtype == b.dtype && a.bytes == b.bytes;
 }
 
-// Merges the devices' collectives: of those that all their devices have come to, the first device's first.
+// Merges the devices' collectives into one order. Of the collectives that all their devices have reached, it
+// takes the first device's.
 class Merge {
  public:
   explicit Merge(const std::vector<DeviceProgram>& devices) : devices_(devices) {
@@ -59,8 +60,8 @@ class Merge {
 
  private:
   static constexpr size_t kNobody = ~size_t{0};
-  // Of a device's next collective: a member of its group that has not come to it (kNobody: all have), and
-  // whether that one has come to something that cannot be it.
+  // A member of the group of a device's next collective that has not reached it (kNobody: all have), and
+  // whether this can never be resolved: its own next collective does not match.
   struct Missing {
     size_t member = kNobody;
     bool broken = false;
@@ -83,7 +84,7 @@ class Merge {
     return {};
   }
 
-  // Whether what `m` comes to next is from a node that `d` comes to later, in the same group.
+  // Whether the node of `m`'s next collective is one that `d` has elsewhere, in the same group.
   bool StandsElsewhere(size_t d, size_t m) const {
     const PlannedSyncPoint &mine = Next(d), &its = Next(m);
     if (its.sources.empty() || NodeOf(mine) == NodeOf(its)) return false;
@@ -115,7 +116,7 @@ class Merge {
     return "device " + std::to_string(d < all_.size() ? all_[d] : uint32_t{0});
   }
 
-  // `d` has come to what `m` has not, or has otherwise.
+  // The error where `d` has reached a collective that `m` lacks or has differently.
   Status Disagree(size_t d, size_t m) const {
     const PlannedSyncPoint& mine = Next(d);
     if (m < devices_.size() && at_[m] < found_[m].size()) {
@@ -126,7 +127,7 @@ class Merge {
     }
     if (m == devices_.size())
       return Error(Describe(mine) + " on " + DeviceText(d) + " is of a device that has no part in it", mine);
-    // The device with fewer first, if that is the first.
+    // Names the device with the lower number first.
     const size_t low = std::min(d, m), high = std::max(d, m);
     return Error(DeviceText(low) + " has " + std::to_string(found_[low].size()) + " collectives, " +
                      DeviceText(high) + " has " + std::to_string(found_[high].size()) + ": sync point " +
@@ -146,7 +147,7 @@ class Merge {
 
   const std::vector<DeviceProgram>& devices_;
   std::vector<uint32_t> all_;
-  std::vector<Collectives> found_;  // by device program, in its order
+  std::vector<Collectives> found_;  // by device program, in program order
   std::vector<size_t> at_;          // how many of them are in out_
   std::vector<std::vector<uint32_t>> groups_;
   PlannedSyncPoints out_;

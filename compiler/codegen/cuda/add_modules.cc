@@ -18,7 +18,7 @@ namespace {
 
 using cuda::ParamFacts;
 
-// The algorithm of the library that computes the kernel; none if it is generated.
+// The library algorithm that computes the kernel; none if the kernel is generated.
 std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
   return kernel < emitted.library.size() ? emitted.library[kernel] : std::nullopt;
 }
@@ -30,21 +30,20 @@ KernelConfiguration LibraryConfiguration(uint32_t algorithm) {
   return configuration;
 }
 
-// A text, and how its matmuls were asked to be computed.
+// A kernel text, and the accuracy that its matmuls were asked for.
 struct AskedText {
   KernelText text;
   KernelConfiguration asked;
 };
 
-// A kernel's text, the texts of other candidates, and the algorithms of a library that are to be tried
-// besides.
+// A kernel's text, the texts of its other candidates, and the library algorithms to try too.
 struct KernelTexts {
   AskedText own;
   std::vector<AskedText> others;
   std::vector<KernelConfiguration> of_library;
 };
 
-// The candidates that are generated, but for `chosen`, best first.
+// The generated candidates other than `chosen`, best first.
 std::vector<KernelCandidate> OthersGenerated(std::vector<KernelCandidate> candidates,
                                              const KernelConfiguration& chosen) {
   std::erase_if(candidates, [&](const KernelCandidate& candidate) {
@@ -56,8 +55,8 @@ std::vector<KernelCandidate> OthersGenerated(std::vector<KernelCandidate> candid
   return candidates;
 }
 
-// The algorithms of a library that could compute the kernel: its first, or, where a library does already, the
-// others.
+// The library algorithms that could compute the kernel: the first one, or all others if a library already
+// computes it.
 std::vector<KernelConfiguration> OthersOfLibrary(const std::vector<KernelCandidate>& candidates,
                                                  std::optional<uint32_t> library) {
   std::vector<KernelConfiguration> others;
@@ -71,7 +70,7 @@ std::vector<KernelConfiguration> OthersOfLibrary(const std::vector<KernelCandida
   return others;
 }
 
-// Notes what became of the profile's choice for one kernel.
+// Records the result of the profile's choice for one kernel.
 void Note(const Kernel& kernel, const KernelConfiguration& asked, const KernelConfiguration& got,
           ProfileUse* use) {
   if (asked == KernelConfiguration()) return;
@@ -83,12 +82,12 @@ void Note(const Kernel& kernel, const KernelConfiguration& asked, const KernelCo
                          "\"" + (got == KernelConfiguration() ? "" : ": it is by \"" + Text(got) + "\""));
 }
 
-// Writes the best other candidates, up to `most` texts, and notes those of a library.
+// Writes the best other candidates, up to `most` texts, and records those of a library.
 Status WriteOthers(const Kernel& kernel, CudaTarget target, Span<const ParamFacts> facts,
                    std::optional<uint32_t> library, int64_t most, KernelTexts* texts) {
   const std::vector<KernelCandidate> candidates = KernelCandidates(kernel, target, facts);
   texts->of_library = OthersOfLibrary(candidates, library);
-  // What a library computes could be generated the best way, too.
+  // A kernel that a library computes also has its best generated text as an alternative.
   if (library && texts->own.text.configuration != KernelConfiguration()) texts->others.push_back(texts->own);
   for (const KernelCandidate& other : OthersGenerated(candidates, texts->own.text.configuration)) {
     if (static_cast<int64_t>(texts->others.size()) >= most) break;
@@ -129,8 +128,8 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
   return kernels;
 }
 
-// The texts of all kernels that are generated, then those of the alternatives: the order in which BinaryMaker
-// takes what was compiled.
+// The texts of all generated kernels, then those of the alternatives. BinaryMaker takes the compiled codes in
+// this order.
 std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
   std::vector<std::string> texts;
   for (size_t k = 0; k < kernels.size(); ++k) {
@@ -142,7 +141,7 @@ std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::v
   return texts;
 }
 
-// Makes the binaries of a plan's kernels, and then of their alternatives. What they hold lies in the plan's
+// Makes the binaries of a plan's kernels, then those of their alternatives. Their data lies in the plan's
 // arena.
 class BinaryMaker {
  public:
@@ -169,7 +168,7 @@ class BinaryMaker {
     return binaries;
   }
 
-  // Of each kernel that has any: what it is computed by, the generated others, and those of a library.
+  // For each kernel with alternatives: the current choice, the generated others, and the library's.
   Result<std::vector<KernelAlternative>> Alternatives(const std::vector<KernelBinary>& binaries,
                                                       bool of_libraries) {
     std::vector<KernelAlternative> alternatives;

@@ -38,9 +38,9 @@ class Chooser {
   }
 
  private:
-  // Leaves in `op` what stands last: the op itself, or the map after its matmul.
+  // Leaves the last op in `op`: the op itself, or the map after its matmul.
   Status Choose(LoweredOp* op) {
-    // No library looks at a condition.
+    // No library call checks a condition.
     if (op->kind != LoweredKind::kKernel || !op->kernel.parts[0].when.empty()) return Status::Ok();
     KernelConfiguration asked;
     if (options_.configuration) asked = options_.configuration(op->kernel);
@@ -70,7 +70,7 @@ class Chooser {
     return Status::Ok();
   }
 
-  // Whether a library is estimated to be the best of the candidates.
+  // Whether a library candidate has the best estimate.
   bool IsBest(const LoweredOp& op, const SplitOp* split) const {
     const std::vector<KernelCandidate> candidates =
         KernelCandidates(op.kernel, target_, FactsOf(program_, op), split);
@@ -90,7 +90,7 @@ class Chooser {
     op->kernel.workspace_bytes = static_cast<uint64_t>(scratch.bytes);
     op->params.push_back({static_cast<int>(program_.values.size()), 0, Mode::kWrite});
     op->library = algorithm;
-    // A bias is read while the result is written.
+    // A bias is read while the result is written, so that the two cannot share memory.
     std::erase_if(op->in_place, [&](const InPlacePair& pair) { return pair.read == matmul.bias.param; });
     program_.values.push_back(std::move(scratch));
     ++matmuls_;
@@ -99,7 +99,7 @@ class Chooser {
   LoweredProgram& program_;
   const CudaTarget& target_;
   const LibraryOptions& options_;
-  std::vector<int> last_of_;  // of each old op: the number of what it has become
+  std::vector<int> last_of_;  // for each old op, the number of the new op
   int matmuls_ = 0, split_ = 0;
 };
 

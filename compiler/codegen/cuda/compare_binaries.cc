@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kNoText = kNone;
 
-// A binary of the module, what it should be, and which of the texts it is compiled from.
+// A binary of the module, its expected value, and the text that it is compiled from.
 struct Pair {
   const KernelBinary* binary = nullptr;
   uint32_t kernel = 0;
@@ -34,7 +34,7 @@ bool SameMaps(Span<const TensorMap> a, Span<const TensorMap> b) {
          });
 }
 
-// Which fields of the binary are not the expected ones; "" if all are. Codes aside.
+// The fields of the binary that differ from the expected ones, code excepted; "" if none do.
 std::string Different(const KernelBinary& is, const KernelBinary& expected, uint32_t block) {
   std::string what;
   const auto compare = [&](const char* name, uint64_t a, uint64_t b) {
@@ -72,7 +72,7 @@ class Comparer {
   }
 
  private:
-  // What each binary should be, and the texts to compile.
+  // Writes the expected binaries and the texts to compile.
   Status Write() {
     facts_ = FactsOf(plan_);
     for (uint32_t k = 0; k < module_.binaries.size(); ++k)

@@ -35,7 +35,7 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
 
   std::vector<Status> failed(units.size());
   std::atomic<size_t> next{0}, cached{0};
-  // No exception leaves a thread: what it ran out of is an error of its unit.
+  // No exception leaves a thread: running out of memory is an error of its unit.
   auto compile = [&](size_t u) {
     try {
       const std::string whole = WholeText(*units[u], options.headers);
@@ -63,7 +63,7 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
   try {
     for (size_t t = 1; t < std::min(most, units.size()); ++t) helpers.emplace_back(work);
   } catch (const std::exception&) {
-    // As many as there are.
+    // Use as many threads as could be started.
   }
   work();
   for (std::thread& helper : helpers) helper.join();

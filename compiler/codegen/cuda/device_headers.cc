@@ -6,7 +6,7 @@ namespace rondo {
 
 namespace {
 
-// The names in a text's #include "..." lines, in their order.
+// The names in a text's #include "..." lines, in order.
 std::vector<std::string_view> IncludesOf(std::string_view text) {
   constexpr std::string_view kInclude = "#include \"";
   std::vector<std::string_view> names;

@@ -14,13 +14,14 @@
 namespace rondo::cuda {
 namespace {
 
-// A thread takes `lanes` neighbouring points along a loop at once.
+// A thread computes `count` neighbouring points along a loop at once.
 struct Lanes {
   size_t along = 0;
   int count = 1;
 };
 
-// Instructions of reading or writing an operand: vectors where the points lie so, else each by itself.
+// Instructions to read or write an operand: vectors where the points are contiguous, else one access for each
+// point.
 double AccessInstructions(const PartContext& context, size_t index, Lanes lanes) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const Operand& operand = context.part.operands[index];
@@ -31,8 +32,8 @@ double AccessInstructions(const PartContext& context, size_t index, Lanes lanes)
   return lanes.count * (place + gpu.element_access);
 }
 
-// Instructions of a thread for `lanes` points of a tape: those that move along the loop, or what is the same
-// for all of its points.
+// A thread's instructions for `lanes` points of a tape: the part that moves along the loop, or the part that
+// is the same for all points.
 double TapeInstructions(const PartContext& context, Tape tape, Lanes lanes, bool moving) {
   const GpuTable& gpu = GpuTableOf(context.target);
   double instructions = 0;
@@ -48,14 +49,14 @@ double TapeInstructions(const PartContext& context, Tape tape, Lanes lanes, bool
   return instructions;
 }
 
-// `threads` in blocks, each of so many instructions: those of the busiest multiprocessor.
+// Cycles of the busiest multiprocessor for `threads` in blocks, each with this many instructions.
 double IssueCycles(const PartContext& context, double threads, double instructions) {
   constexpr double kWarp = 32, kIssued = 4;  // warps at once
   const double block = std::min(threads, double{kCudaBlock});
   return std::ceil(threads / block / context.Processors()) * block / kWarp * instructions / kIssued;
 }
 
-// Updates of places that data choose, each place one warp's: every block reads all indices.
+// Updates of data-dependent places, where each place belongs to one warp: every block reads all indices.
 double OwnedCycles(const PartContext& context, const Operand& out) {
   double points = 1;
   for (size_t l = 0; l < context.part.loops.size(); ++l)
@@ -77,7 +78,7 @@ double MapCycles(const PartPlan& plan) {
   return IssueCycles(context, points / lanes.count, instructions);
 }
 
-// Rows as kPlainReduction takes them.
+// The row shape as kPlainReduction uses it.
 RowShape PlainShape(const PartContext& context) {
   RowShape shape;
   shape.along = context.part.loops.size() - 1;
@@ -87,7 +88,7 @@ RowShape PlainShape(const PartContext& context) {
   return shape;
 }
 
-// Rows that registers do not keep are waited for in every round of every stage.
+// Every round of every stage waits for rows that are not kept in registers.
 double RowCycles(const PartContext& context) {
   const Part& part = context.part;
   const GpuTable& gpu = GpuTableOf(context.target);

@@ -21,7 +21,7 @@ double LibraryTime(const Kernel& kernel, const CudaTarget& target) {
   return time < kNotEstimated ? time : 0;
 }
 
-// Parts run side by side: the longest.
+// Parts run side by side, so that the time is the longest part's.
 double GeneratedTime(const Kernel& kernel, const CudaTarget& target, Span<const cuda::ParamFacts> facts) {
   double longest = 0;
   for (const cuda::PartPlan& plan : cuda::PlanParts(kernel, target, facts)) {

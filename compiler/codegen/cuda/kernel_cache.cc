@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr char kEnding[] = ".cubin";
 constexpr uint64_t kMostCodeBytes = uint64_t{64} << 20;  // of one kernel
 
-// What a file begins with; what else the code depends on, the function's name and the code follow.
+// The head of a file. The signature (what else the code depends on), the function's name and the code follow.
 struct Head {
   char magic[8] = {'R', 'N', 'D', 'O', 'C', 'O', 'D', '2'};
   uint64_t key[2] = {};   // of text and signature: the file's name
@@ -44,7 +44,7 @@ struct Entry {
   fs::file_time_type used;
 };
 
-// What a code is kept under, and what its file must say.
+// The key of a code in the cache, and what its file must say.
 struct Key {
   Head head;         // without the hash
   std::string name;  // of the file
@@ -57,7 +57,7 @@ std::string_view FunctionOf(std::string_view text) {
   const size_t global = text.rfind(kGlobal);
   if (global == text.npos) return {};
   size_t end = text.find('{', global);
-  // Before the list of parameters, which holds no parentheses: the last "(" ahead of the body.
+  // The parameter list holds no parentheses: it starts at the last "(" before the body.
   end = text.rfind('(', end);
   if (end == text.npos || end < global) return {};
   size_t begin = end;
@@ -87,7 +87,7 @@ Key KeyOf(const std::string& text, const std::string& signature) {
   return key;
 }
 
-// Why a file or folder is not used; "" if it is the caller's own and nobody else may write to it.
+// Why a file or folder is not used; "" if the caller owns it and nobody else may write to it.
 std::string NotOurs(const struct stat& info) {
   if (info.st_uid != geteuid())
     return "it belongs to user " + std::to_string(info.st_uid) + ", not to " + std::to_string(geteuid());
@@ -95,7 +95,7 @@ std::string NotOurs(const struct stat& info) {
   return "";
 }
 
-// Files left half written by a process that died are removed as well.
+// Also removes half-written files of processes that died.
 void MakeRoom(const std::string& folder, uint64_t most_bytes) {
   std::vector<Entry> entries;
   uint64_t bytes = 0;
@@ -139,7 +139,7 @@ Result<KernelCache> KernelCache::Open(const std::string& folder, uint64_t most_b
   const fs::path parent = fs::path(folder).parent_path();
   if (!parent.empty()) fs::create_directories(parent, error);
   const bool made = mkdir(folder.c_str(), 0755) == 0;
-  // Whatever the umask lets others do.
+  // Takes away others' write permission, whatever the umask allows.
   if (made)
     fs::permissions(folder, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove,
                     error);

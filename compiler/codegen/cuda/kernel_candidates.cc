@@ -11,7 +11,8 @@ namespace rondo {
 
 namespace {
 
-// Of a library's ranking; those behind the first are worth a measurement, but nothing tells what they take.
+// How many algorithms of a library's ranking are candidates. Those after the first are worth measuring, but
+// have no estimate.
 constexpr int64_t kAlgorithms = 4;
 
 void AddLibrary(double microseconds, std::vector<KernelCandidate>* candidates) {

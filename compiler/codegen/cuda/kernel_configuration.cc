@@ -15,7 +15,7 @@ constexpr std::string_view kVariantNames[] = {
     "pipelined"};
 static_assert(std::size(kVariantNames) == static_cast<size_t>(VariantId::kPipelined) + 1);
 
-// What plans and profiles called variants before.
+// Names that older plans and profiles use for variants.
 struct OldName {
   std::string_view old;
   VariantId variant;
@@ -26,7 +26,7 @@ constexpr OldName kOldNames[] = {{"skinny", VariantId::kFewRows},
                                  {"float", VariantId::kSimt},
                                  {"bulk", VariantId::kTma}};
 
-// The parts of a name, in its order: numbers joined by 'x', behind a word or alone.
+// The parts of a name, in order: numbers joined by 'x', after a word or alone.
 struct Field {
   std::string_view word;
   int64_t KernelConfiguration::*numbers[3];  // null where there are fewer
@@ -52,7 +52,7 @@ std::string_view NextWord(std::string_view* rest) {
   return word;
 }
 
-// "128x64x2": as many numbers as there are, into the configuration. False if it is anything else.
+// Parses "128x64x2" into the configuration's fields. False if the text is anything else.
 bool ParseNumbers(std::string_view text, const Field& field, KernelConfiguration* configuration) {
   const char *at = text.data(), *end = text.data() + text.size();
   for (int64_t KernelConfiguration::*number : field.numbers) {
@@ -101,7 +101,7 @@ std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view nam
     rest = after;
     break;
   }
-  // A library's has a number alone, a tile's its extents.
+  // A library's name has only a number, a tile's has its extents.
   const bool library = configuration.variant == VariantId::kLibrary;
   size_t next = library ? std::size(kFields) - 1 : 0;
   while (!rest.empty()) {

@@ -19,7 +19,7 @@ using cuda::PartLaunch;
 using cuda::PartPlan;
 using cuda::PartWriter;
 
-// The body of a part's function, and how its blocks are launched.
+// The body of a part's function, and how to launch its blocks.
 struct PartText {
   std::string body;
   std::set<std::string> headers;  // that it needs (IncludeLine of device_headers.h)
@@ -41,8 +41,8 @@ Result<std::vector<PartText>> WriteParts(const Kernel& kernel, const std::vector
   return texts;
 }
 
-// "rondo_rms_norm", "rondo_matmul": what profilers show. It says nothing of the kernel's place in its
-// plan, so that kernels that compute the same have the same text.
+// The name that profilers show, such as "rondo_rms_norm". It does not depend on the kernel's place in its
+// plan, so that equal kernels have equal texts.
 std::string EntryName(const Kernel& kernel) {
   std::string name = "rondo_";
   for (char c : kernel.label.empty() ? std::string_view(Name(kernel.parts[0].skeleton)) : kernel.label)
@@ -50,7 +50,7 @@ std::string EntryName(const Kernel& kernel) {
   return name;
 }
 
-// What the functions of parts have in common, but for the tensor maps.
+// The parameters that all parts' functions share, tensor maps excepted.
 struct Params {
   std::string declared, passed;
 };
@@ -71,7 +71,7 @@ std::string Passed(size_t tensor_maps) {
   return text;
 }
 
-// Conditions are computed by earlier kernels.
+// Earlier kernels compute the conditions.
 std::string ConditionsText(const Part& part) {
   std::string text = part.when.empty() ? "" : "wait_for_earlier();\n";
   for (const uint16_t when : part.when) {
@@ -82,7 +82,8 @@ std::string ConditionsText(const Part& part) {
   return text;
 }
 
-// The function of a part: its body or, where it combines, what calls that and puts the shares together.
+// The function of a part: its body or, where the part combines, a function that calls the body and combines
+// the shares.
 std::string FunctionText(const Part& part, const PartText& text, const std::string& name,
                          const std::string& arguments, const std::string& passed) {
   const std::vector<TapeInst> cells = cuda::CombinedCells(part);
@@ -95,8 +96,8 @@ std::string FunctionText(const Part& part, const PartText& text, const std::stri
          cuda::PassedShares(cells) + ");\n" + cuda::EndText(part, cells, text.launch.block) + "}\n";
 }
 
-// The functions of the parts, and the kernel's, which gives each its run of blocks: blocks of all parts come
-// in clusters of one size.
+// Writes the parts' functions and the kernel, which gives each part a run of blocks. All parts use one
+// cluster size.
 Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, KernelText* out) {
   const Params params = ParamsOf(kernel);
   const std::string last = "KERNEL_TAIL";  // formats/machine_code/kernel_params.h
@@ -113,7 +114,7 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
   for (size_t k = 0; k < parts.size(); ++k) {
     const PartLaunch& launch = parts[k].launch;
     const std::string name = out->entry + "_part" + std::to_string(k);
-    // The tensor maps of a part, which it calls m0 and so on, are a run of the kernel's.
+    // A part's tensor maps, which it calls m0 and so on, are a run of the kernel's.
     std::string own_maps, passed_maps;
     for (size_t m = 0; m < launch.tensor_maps.size(); ++m) {
       const std::string number_in_kernel = std::to_string(out->tensor_maps.size());
@@ -131,7 +132,7 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
     calls +=
         name + "(blockIdx.x - " + first + "u, " + params.passed + passed_maps + "faults, step); return; }\n";
     blocks += (launch.blocks + cluster - 1) / cluster * cluster;
-    // Blocks that only fill the last cluster.
+    // These blocks only fill the last cluster.
     if (launch.blocks % cluster != 0) calls += "if (blockIdx.x < " + std::to_string(blocks) + "u) return;\n";
     if (blocks > 0x7fffffff) {
       return Status::Error(Code::kUnsupported, "kernel \"%.*s\" needs more than 2147483647 blocks",

@@ -7,7 +7,7 @@
 
 namespace rondo {
 
-// The functions used, as nvrtc.h of CUDA 12 and 13 declares them.
+// The NVRTC functions used, as nvrtc.h of CUDA 12 and 13 declares them.
 struct Nvrtc::Functions {
   using Program = struct NvrtcProgram*;
   int (*version)(int* major, int* minor);
@@ -42,7 +42,7 @@ void* OpenLibrary(const std::string& library_path, std::string* tried) {
   for (const std::string& place : places) {
     for (const char* name : kNames) {
       std::error_code ignored;
-      const bool named = !place.empty();  // a FIFO of that name would have dlopen wait
+      const bool named = !place.empty();  // dlopen would wait on a FIFO of that name
       if (named && !std::filesystem::is_regular_file(place + name, ignored)) continue;
       if (void* library = dlopen((place + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     }
@@ -67,7 +67,7 @@ bool FindAll(void* library, Nvrtc::Functions* n) {
          Find(library, "nvrtcGetPTX", &n->text) && Find(library, "nvrtcGetErrorString", &n->error);
 }
 
-// Headers as NVRTC takes them.
+// Headers in the form that NVRTC takes.
 class NamedTexts {
  public:
   explicit NamedTexts(Span<const DeviceHeader> headers) {
@@ -140,7 +140,7 @@ Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, Span<const 
     status = Status::Error(Code::kInternal, "compiling generated CUDA text for %s: %s: %.2000s",
                            architecture.c_str(), n.error(error), LogOf(n, program).c_str());
   } else {
-    // PTX is what a virtual architecture has; its zero at the end counts.
+    // Virtual architectures give PTX; its size includes the final zero.
     const bool ptx = architecture.compare(0, 8, "compute_") == 0;
     size_t size = 0;
     error = (ptx ? n.text_size : n.code_size)(program, &size);

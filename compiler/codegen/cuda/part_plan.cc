@@ -21,7 +21,7 @@ double Work(const Part& part) {
   return work;
 }
 
-// What computes a skeleton's parts, in the order of preference.
+// The templates for a skeleton's parts, in order of preference.
 Span<const KernelVariant* const> TemplatesOf(Skeleton skeleton) {
   switch (skeleton) {
     case Skeleton::kMap: return kMapVariants;
@@ -38,8 +38,8 @@ bool IsTiledPacked(VariantId variant) {
          variant == VariantId::kPackedDigits;
 }
 
-// Packed weights are what few templates know, and so are sums of A beside a product and several weights of a
-// convolution.
+// Whether a template takes the part. Few templates support packed weights, sums of A beside a matmul, or
+// convolutions with several weights.
 bool Takes(const KernelVariant& one, const Part& part) {
   if (RhsThatAddsUp(part) >= 0)
     return one.variant == VariantId::kFewRows || one.variant == VariantId::kImma ||
@@ -49,27 +49,27 @@ bool Takes(const KernelVariant& one, const Part& part) {
          IsTiledPacked(one.variant) || one.variant == VariantId::kPlain;
 }
 
-// The lines about other kernels with which a part begins, unless its templates write them themselves.
+// Writes the lines that order a part with other kernels, unless its template writes them itself.
 void WriteNeighbours(const PartContext& context, PartWriter* writer) {
   writer->Include("dependent_launch");
   const Skeleton skeleton = context.part.skeleton;
-  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
-  // one fills the GPU, it lets the next one begin late. One that is small lets those behind it fetch what
-  // they read while it waits itself, where that is little.
+  // A kernel that begins early takes room on the multiprocessors, and the blocks of this one are then spread
+  // unevenly. So a kernel that fills the GPU lets the next one begin late. A small one lets the next kernels
+  // begin early: they can prefetch while this one still waits.
   const bool small = skeleton == Skeleton::kMap && context.target.begins_early &&
                      context.LeavesRoom(context.Points(0, context.part.loops.size()) / kCudaBlock);
   if (small) writer->Line("launch_dependents();");
-  // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
-  // what stays constant first, and wait themselves.
+  // Here nothing that an earlier kernel may touch is read or written before that kernel is complete. Other
+  // templates first read what stays constant, and wait themselves.
   if (skeleton == Skeleton::kMap) writer->Line("wait_for_earlier();");
   const bool begins_next_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kAttention;
   if (!small && !begins_next_itself) writer->Line("launch_dependents();");
 }
 
-// Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs. By
-// packed weights that is so of the least rows, and while A of all of K fits beside the stream; of more, tiles
-// unpack quicker, and the stream takes their time as well (tools/bench/results/packed-weights.md).
-// Of whole numbers in 8 bits, the stream takes as many instructions for each 8 rows as tiles do for 32.
+// Puts the kernels that stream B first where they win. For few rows, no tiled kernel was faster than the
+// stream of B in measurements. For packed weights this holds for the fewest rows, and as long as A of all of
+// K fits beside the stream; with more rows, tiles unpack faster (tools/bench/results/packed-weights.md). For
+// 8-bit integers, the stream takes as many instructions for every 8 rows as tiles do for 32.
 void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* candidates) {
   constexpr int64_t kMostStreamed = 8, kMostStreamedBytes = 8, kMostStreamedDeep = 4, kDeep = 8192;
   const std::optional<MatmulProblem>& matmul = context.matmul;

@@ -1,4 +1,4 @@
-// The loops and accesses of PartWriter.
+// PartWriter's loops and accesses.
 #include "compiler/codegen/cuda/part_writer.h"
 
 #include "compiler/codegen/cuda/operand_access.h"

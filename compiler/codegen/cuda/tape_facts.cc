@@ -10,7 +10,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// The constant that f32 register `reg` is.
+// The constant in f32 register `reg`, if it is one.
 std::optional<float> ConstantAt(Tape tape, uint16_t reg) {
   const TapeInst& inst = tape[reg];
   if (inst.op != TapeOp::kConst || inst.type != TapeType::kF32) return std::nullopt;
@@ -24,7 +24,8 @@ bool IsWholeAndSmall(float value) {
   return value == std::trunc(value) && std::abs(value) <= kMost;
 }
 
-// min(max(round(x / scale) + zero, low), high), each of them a register, the last two whole constants.
+// min(max(round(x / scale) + zero, low), high). Each name is a register; `low` and `high` are integer
+// constants.
 struct Quantising {
   uint16_t x = 0, scale = 0;
   std::optional<uint16_t> zero;
@@ -51,8 +52,8 @@ std::optional<Quantising> QuantisingAt(Tape tape, size_t k) {
   return q;
 }
 
-// Whether the register is a whole number that 8 bits hold: by its type, or by what the row scalar that it is
-// was set to.
+// Whether the register holds an integer that fits 8 bits: by its type, or by the value that set this row
+// scalar.
 bool FitsByte(const Part& part, Tape tape, uint16_t reg) {
   const TapeInst& inst = tape[reg];
   const auto is_byte = [](DType type) { return type == DType::kI8 || type == DType::kU8; };
@@ -78,8 +79,8 @@ bool FitsByte(const Part& part, Tape tape, uint16_t reg) {
   return set;
 }
 
-// Whether the register is the same at all points of a row, or of the part: a row scalar, or made of numbers
-// that lie in one place of memory.
+// Whether the register has the same value at all points of a row or of the part: it is a row scalar, or is
+// computed from elements at fixed places.
 bool IsOneNumber(const Part& part, Tape tape, uint16_t reg) {
   const TapeInst& inst = tape[reg];
   if (inst.op == TapeOp::kConst || inst.op == TapeOp::kScalar) return true;
@@ -160,7 +161,7 @@ double CostOf(const TapeInst& inst) {
   return AccuracyOf(inst.op) == Accuracy::kFunction ? kFunction : 1;
 }
 
-// What the tape's effects cost, where register `known` (or none: -1) is there already.
+// The cost of the tape's effects if register `known` (-1: none) is already computed.
 double CostOfEffects(Tape tape, int known) {
   std::vector<char> needed(tape.size(), 0);
   double cost = 0;
@@ -175,7 +176,7 @@ double CostOfEffects(Tape tape, int known) {
   return cost;
 }
 
-// By register: whether it is a constant, the code, or made of such.
+// For each register: whether it is a constant, the code, or computed only from these.
 std::vector<char> KnownBy(Tape tape, size_t code) {
   std::vector<char> known(tape.size(), 0);
   for (size_t k = 0; k < tape.size(); ++k) {
@@ -209,7 +210,7 @@ std::optional<Tabulation> TabulationOf(const Part& part, Tape tape) {
       const bool holds = inst.type == TapeType::kF32 || FitsInt(part, tape, reg, false);
       if (known[k] == 0 || !holds) continue;
       const double own = whole - CostOfEffects(tape, static_cast<int>(k));
-      // What comes before the code is computed all the same.
+      // The instructions before the code are computed in any case.
       const double gain = own - (whole - CostOfEffects(tape, static_cast<int>(code)));
       if (gain < saved) continue;
       saved = gain;

@@ -1,4 +1,4 @@
-// The tapes of PartWriter: one point at a time, or neighbouring points as lanes of vectors.
+// PartWriter's tapes: one point at a time, or neighbouring points as vector lanes.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/combined_cells.h"
@@ -11,7 +11,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// What an operation calls on a device, after op_; null: nothing.
+// The device function of an operation, without the prefix op_; null if it has none.
 const char* FunctionName(TapeOp op) {
   switch (ClassOf(op)) {
     case OpClass::kUnknown:
@@ -23,7 +23,7 @@ const char* FunctionName(TapeOp op) {
   }
 }
 
-// Of what lanes are, one by one: integers of up to 32 bits are ints.
+// The type of single lanes: integers of up to 32 bits are ints.
 std::string LaneType(const Operand& operand) {
   return NaturalType(operand.dtype) == TapeType::kI64 ? "int" : "float";
 }
@@ -59,8 +59,8 @@ std::string PartWriter::CastText(Tape tape, const TapeInst& inst, const std::str
   return name + to + (narrow && before == TapeType::kI64 ? "(int)" : "") + from + ")";
 }
 
-// Not only quicker: of a chain of such in 64 bits, ptxas of CUDA 13.0 once lost one of eight lanes (a matmul
-// of bytes, N = 144; `rondo check --kernels` saw it).
+// This is not only faster. ptxas of CUDA 13.0 once lost one of eight lanes in a chain of 64-bit operations (a
+// matmul of bytes, N = 144; `rondo check --kernels` found it).
 std::string PartWriter::WrappedText(Tape tape, const TapeInst& inst, const std::string& prefix) const {
   if (inst.op != TapeOp::kCast || inst.type != TapeType::kI64) return "";
   if (!IsIntType(static_cast<DType>(inst.imm.i)) || static_cast<DType>(inst.imm.i) == DType::kBool) return "";
@@ -147,7 +147,7 @@ void PartWriter::WriteTable(Tape tape, const Tabulation& tabulation) {
   Line("{ auto entry = [](float t" + Text(tabulation.code) + ") -> " + type + " {");
   for (size_t k = 0; k <= tabulation.result; ++k) {
     const TapeInst& inst = tape[k];
-    // Those that are made of other registers as well are not needed; they cannot be written here.
+    // Values that also depend on other registers are not needed, and cannot be written here.
     if (inst.op != TapeOp::kConst && (k < tabulation.code || !MadeOf(tape, k, tabulation.code))) continue;
     if (k == tabulation.code) continue;
     Line("const " + std::string(TypeText(inst.type)) + " t" + Text(k) + " = " + ValueText(tape, inst, "t") +
@@ -244,7 +244,7 @@ void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, 
   const std::vector<size_t> loaded = Touched(tape, TapeOp::kLoad);
   for (size_t index : Touched(tape, TapeOp::kStore)) {
     if (!FitsLanes(context_, index, along, lanes)) continue;
-    // What is read as well is changed where it was read to, or one by one.
+    // If the operand was loaded too, the loaded lanes are changed; else its elements are changed one by one.
     const bool changed = std::find(loaded.begin(), loaded.end(), index) != loaded.end();
     if (changed && scope.lanes[index].empty()) continue;
     stored.push_back(index);

@@ -10,7 +10,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Of the keys, those that a query has on average: half where the limit moves with the queries (causal
+// The share of the keys that a query reads on average: half where the limit moves with the queries (causal
 // models).
 double KeyShare(const PartContext& context, const QueryTiles& tiles) {
   const Part& part = context.part;
@@ -27,7 +27,7 @@ double Busiest(const PartContext& context, const QueryTiles& tiles) {
   return std::ceil(static_cast<double>(tiles.blocks()) / (used * context.Processors()));
 }
 
-// Cycles to add the mask to that many scores.
+// Cycles to add the mask to `scores` scores.
 double MaskCycles(const PartContext& context, const QueryTiles& tiles, double scores) {
   const Part& part = context.part;
   const GpuTable& gpu = GpuTableOf(context.target);
@@ -46,14 +46,14 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const double share = KeyShare(context, tiles), cluster = static_cast<double>(tiles.cluster);
   const double bytes_a_key = 2 * static_cast<double>(tiles.features + tiles.values);
-  // Each warp takes runs of keys; warps with other queries read the same ones.
+  // Each warp takes runs of keys; warps with other queries read the same keys.
   const double together = static_cast<double>(tiles.splits() * QueryTiles::kRun) * cluster;
   const double keys = RoundUp(static_cast<double>(tiles.keys), together) / cluster;
   const double busiest = Busiest(context, tiles);
   const double read =
       busiest * static_cast<double>(tiles.tile_warps) * keys * share * bytes_a_key / gpu.attention_bytes;
   const double rounds = (std::ceil(busiest / tiles.resident()) - 1) * gpu.attention_round;
-  // All keys and values come once from memory.
+  // All keys and values are read once from memory.
   const double memory = static_cast<double>(tiles.groups * tiles.keys) * bytes_a_key /
                         (gpu.memory_bytes * std::min(1.0, context.Processors() / gpu.memory_processors));
   const double join = tiles.cluster > 1 ? gpu.split_start + gpu.split_block * cluster : 0;
@@ -65,7 +65,7 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, const StagedAttention& layout,
                     uint32_t resident) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  // Where each row has a limit of its own, blocks of many rows take unequal time, and the longest decides.
+  // If each row has its own limit, blocks of many rows take unequal time, and the longest decides.
   const bool unequal = layout.row_warps == 8 && layout.wgmma != 0;
   const double share = unequal ? 1 : KeyShare(context, tiles);
   const double keys = RoundUp(static_cast<double>(tiles.keys), layout.keys) * share;
@@ -76,7 +76,7 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
                          busiest * keys * single / gpu.attention_elements;
   if (layout.wgmma == 0) {
     const double features = layout.padded(layout.features) + layout.padded(layout.values);
-    // A wide stage leaves too few registers to scores of wide heads, a narrow one waits more often.
+    // A wide stage leaves too few registers for the scores of wide heads; a narrow stage waits more often.
     const bool wide = features > static_cast<double>(gpu.staged_wide_stage),
                suits = wide == (layout.keys == 64);
     const double rate = gpu.attention_mma * (suits && layout.row_warps == 4 ? 1 : gpu.attention_unsuited);
@@ -84,7 +84,7 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, const S
   }
   const double features = RoundUp(layout.features, 16) + 64 * layout.panels(layout.values);
   const bool wide = layout.row_warps == 8;
-  // Narrow blocks of one multiprocessor fill one another's waits.
+  // Narrow blocks on one multiprocessor fill each other's waits.
   const bool together = resident > 1 && busiest > 1 && layout.panels(layout.values) == 1;
   const double rate = wide       ? gpu.attention_wgmma_wide
                       : together ? gpu.attention_wgmma_together
@@ -111,8 +111,8 @@ double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaA
   const GpuTable& gpu = GpuTableOf(context.target);
   const double rows = layout.rows_a_thread, keys = FmaAttention::kKeys, own = keys / FmaAttention::kLanes;
   const double threads = kWarps * 32, features = layout.features, columns = layout.columns();
-  // Of a stage: what each thread multiplies, and the 128 bytes at a time that warps read for it. Sixteen
-  // threads that read pieces of 16 bytes take two.
+  // One stage: each thread's multiplications, and the reads of its warps, 128 bytes at a time. Sixteen
+  // threads that read 16 bytes each need two.
   const double dots = rows * own * features, sums = rows * columns * keys;
   const double dot_reads = features / 4 * (rows + 2 * own);
   const double sum_reads =

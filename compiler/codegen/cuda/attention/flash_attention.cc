@@ -1,4 +1,4 @@
-// Attention on tensor cores: each warp walks its share of the keys for 16 queries, online softmax in
+// Attention on tensor cores. Each warp walks its share of the keys for 16 queries, with online softmax in
 // registers.
 #include <algorithm>
 #include <optional>
@@ -13,13 +13,13 @@ namespace rondo::cuda {
 namespace {
 
 constexpr int kMostShared = 128 << 10;  // bytes of a block that splits keys with others
-// Bytes that L2 fetches before the kernels ahead are complete: a part of what it holds, and about what memory
-// brings in the time of a small kernel. 64 MiB, all of a batch of 16, was slower than nothing.
+// Bytes that L2 fetches before the earlier kernels are complete: part of its capacity, about what memory
+// delivers in the time of a small kernel. 64 MiB, all keys of a batch of 16, was slower than no prefetch.
 constexpr int64_t kMostFetched = int64_t{16} << 20;
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
 
-// Blocks of a cluster that may split the keys: as many as all warps have keys for.
+// Numbers of blocks of a cluster that may split the keys: up to what gives every warp keys.
 std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tiles) {
   constexpr int64_t kMost = 8;
   const bool can = context.target.clusters() && context.cluster == 0 && ResultLanes(context, tiles) > 1;
@@ -31,8 +31,8 @@ std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tile
   return clusters;
 }
 
-// Whole vectors of eight elements, as a warp reads them for itself. A warp has 16 queries or, where results
-// of those do not fit shared memory, 8.
+// Tiles for warps that read whole vectors of eight elements themselves. A warp has 16 queries, or 8 where the
+// results of 16 do not fit shared memory.
 std::optional<QueryTiles> VectorTilesOf(const PartContext& context) {
   constexpr int64_t kMultiple = 8, kFewer = 8;
   std::optional<QueryTiles> tiles = QueryTilesOf(context);
@@ -49,7 +49,7 @@ QueryTiles TilesOf(const PartContext& context, const KernelConfiguration& config
   return tiles;
 }
 
-// The fewer queries a block has, the more of its warps split the keys.
+// With fewer queries in a block, more of its warps split the keys.
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   std::optional<QueryTiles> tiles = VectorTilesOf(context);
   if (!tiles) return {};
@@ -70,10 +70,11 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// Of a warp's 16 rows, those that it has: more registers are left to the next kernel's first blocks.
+// How many halves of a warp's 16 rows are in use: using one leaves more registers for the next kernel's first
+// blocks.
 int HalvesOf(const QueryTiles& tiles) { return tiles.warp_rows <= 8 ? 1 : 2; }
 
-// What all warps take of the keys, as the arguments of AttentionWarp's walk have it.
+// The warps' shares of the keys, as arguments of AttentionWarp::walk.
 struct Walk {
   std::string warp, first, step, keys, values;
 };
@@ -89,8 +90,8 @@ Walk WalkOf(const PartContext& context, const QueryTiles& tiles) {
           "values, " + bytes(part.values)};
 }
 
-// `hint`: how many keys there may be; meanwhile L2 fetches them, and their values. Few blocks wait long for
-// what is short, and most of a cache was there before. Whatever the hint is, results are the same.
+// Writes `hint`, an estimate of the number of keys; meanwhile L2 fetches these keys and their values. Without
+// room on the GPU, the hint is 0. The results do not depend on the hint.
 void WriteHint(const PartContext& context, const QueryTiles& tiles, const Walk& walk, PartWriter* writer) {
   const Part& part = context.part;
   const bool limited = part.limit != kNoOperand;

@@ -1,4 +1,4 @@
-// Attention in f32: blocks of 16, 32 or 64 queries that share keys and values in shared memory.
+// Attention in f32: blocks of 16, 32 or 64 queries share keys and values in shared memory.
 #include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/device/attention_fma_layout.h"
@@ -12,14 +12,14 @@ constexpr std::string_view kHeaders[] = {"attention_fma"};
 
 constexpr int kMostStages = 2;
 constexpr int kMostResults = 64;  // of a thread, in registers
-constexpr int64_t kOwn = 1024;    // bytes of shared memory that a block has besides
+constexpr int64_t kOwn = 1024;    // further bytes of shared memory of a block
 
 struct Fma {
   QueryTiles tiles;
   FmaAttention layout;
 };
 
-// None where operands do not suit, or shared memory has no room.
+// None if the operands do not suit, or shared memory has no room.
 std::optional<Fma> FmaOf(const PartContext& context, int rows_a_thread) {
   const std::optional<QueryTiles> tiles = FloatQueryTilesOf(context);
   if (!tiles || !tiles->fits_registers()) return std::nullopt;

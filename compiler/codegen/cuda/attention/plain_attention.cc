@@ -1,5 +1,5 @@
-// Attention: a block a query; keys in chunks with a running maximum (online softmax: Milakov and Gimelshein,
-// 2018), so that no more than one chunk of scores exists. Keys beyond the limit are not read.
+// Attention with one block for each query. Keys come in chunks with a running maximum (online softmax:
+// Milakov and Gimelshein, 2018), so that only one chunk of scores exists. Keys beyond the limit are not read.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention/attention_variants.h"
@@ -36,7 +36,7 @@ PlainShape ShapeOf(const PartContext& context) {
   return shape;
 }
 
-// The query in shared memory, its limit, and the running values.
+// Writes the query into shared memory, its limit, and the running values.
 void WriteQuery(const Part& part, const PlainShape& shape, PartWriter* writer) {
   writer->Line("__shared__ float query[" + Text(shape.features) + "]; __shared__ float scores[" +
                Text(shape.chunk) + "];");
@@ -58,7 +58,7 @@ void WriteQuery(const Part& part, const PlainShape& shape, PartWriter* writer) {
   writer->Line("for (int v = 0; v < " + Text(shape.per_thread) + "; ++v) out[v] = 0;");
 }
 
-// scores[c] of a chunk's keys, and the greatest of this thread's.
+// Writes scores[c] of a chunk's keys, and this thread's maximum.
 void WriteScores(const Part& part, const PlainShape& shape, PartWriter* writer) {
   writer->Line("__syncthreads();");
   writer->Line("float high = bits_float(0xff800000u);");
@@ -86,7 +86,7 @@ void WriteScores(const Part& part, const PlainShape& shape, PartWriter* writer) 
   writer->Line("scores[c] = dot; high = op_max(high, dot); }");
 }
 
-// Scores become weights relative to the greatest so far; `old` brings what was summed up before to it.
+// Turns scores into weights relative to the running maximum; `old` rescales the earlier sums.
 void WriteWeights(PartWriter* writer) {
   writer->Line("high = reduce<Max, kBlockThreads>(high);");
   writer->Line("const float now = op_max(most, high);");
@@ -97,13 +97,13 @@ void WriteWeights(PartWriter* writer) {
       "for (int c = threadIdx.x; c < count; c += kBlockThreads) { const float e = expf(scores[c] - now); "
       "scores[c] = "
       "e; sum += e; }");
-  // Nothing but -inf so far: leave the running values alone, so that later keys can still count.
+  // All scores are -inf so far: leave the running values alone, so that later keys can still count.
   writer->Line("if (now == bits_float(0xff800000u)) { __syncthreads(); continue; }");
   writer->Line("total = total * old + reduce<Sum, kBlockThreads>(sum); most = now;");
   writer->Line("__syncthreads();");
 }
 
-// Opens the loop over this thread's values, counters at it.
+// Opens the loop over this thread's values, with counters at it.
 void OpenValues(const PlainShape& shape, PartWriter* writer) {
   writer->Line("for (int v = 0; v < " + Text(shape.per_thread) + "; ++v) {");
   writer->Line("const i64 e = threadIdx.x + kBlockThreads * v; if (e >= " + Text(shape.values) + ") break;");
@@ -124,7 +124,7 @@ void WriteSums(const Part& part, const PlainShape& shape, PartWriter* writer) {
 void WriteResults(const Part& part, const PlainShape& shape, PartWriter* writer) {
   OpenValues(shape, writer);
   writer->ZeroLoops(shape.n_end, shape.all);
-  // No key counted: 0 / 0, as softmax over nothing but -inf gives.
+  // If no key counted, this is 0 / 0, like softmax over only -inf.
   writer->Line("float acc0 = out[v] / total;");
   if (part.nan_to_zero) writer->Line("if (acc0 != acc0) acc0 = 0;");
   writer->WriteTape(part.epilogue, "r");

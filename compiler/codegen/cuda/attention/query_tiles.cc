@@ -8,15 +8,16 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostFeatures = 512;  // of a query, in shared memory
+constexpr int64_t kMostFeatures = 512;  // features of a query, kept in shared memory
 
-// Which of the loops before the values' have keys of their own.
+// Which of the loops before the values' loop have keys of their own.
 void CountQueries(const Part& part, QueryTiles* tiles) {
   const Operand &key = part.operands[part.keys], &value = part.operands[part.values];
   for (size_t l = 0; l < tiles->value; ++l) {
     (key.strides[l] != 0 || value.strides[l] != 0 ? tiles->heads : tiles->queries).push_back(l);
   }
-  // Loops that the limit moves with are counted slowest, so that a tile's queries have about as many keys.
+  // Loops that move the limit are counted slowest, so that a tile's queries have about the same number of
+  // keys.
   std::stable_partition(tiles->queries.begin(), tiles->queries.end(), [&](size_t l) {
     return part.limit != kNoOperand && MovesAlong(part, part.operands[part.limit], l);
   });
@@ -28,14 +29,14 @@ void CountQueries(const Part& part, QueryTiles* tiles) {
 
 namespace {
 
-// Elements that can be copied at once, up to 16 bytes.
+// Elements that one copy can take, up to 16 bytes.
 int LanesOf(const PartContext& context, uint16_t index, size_t along) {
   const Operand& operand = context.part.operands[index];
   if (context.part.loops[along] > 1 && operand.strides[along] != 1) return 0;
   return VectorAlong(context.part, operand, along, context.params[operand.param]);
 }
 
-// Of operands that are all of one type.
+// The operands must all have one dtype.
 std::optional<QueryTiles> TilesOf(const PartContext& context) {
   const Part& part = context.part;
   const size_t m_end = part.outer + part.m;
@@ -89,7 +90,7 @@ void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWri
   const Part& part = context.part;
   writer->Line("const u32 rank = block % " + Text(tiles.cluster) + "u, number = block / " +
                Text(tiles.cluster) + "u, group = number % " + Text(tiles.groups) + "u; (void)rank;");
-  // The last queries of a causal model have most keys: they go first.
+  // The last queries of a causal model have the most keys, so that they go first.
   writer->Line("const u32 tile = " + Text(tiles.tiles()) + "u - 1 - number / " + Text(tiles.groups) + "u;");
   writer->Line("const u32 warp = threadIdx.x / 32;");
   writer->DeclareLoops();
@@ -169,7 +170,7 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
       writer->Line(Counter(tiles.key) + " = 0;");
     }
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
-    const bool wide = mask.dtype != DType::kF16;  // holds what overflows when it is scaled
+    const bool wide = mask.dtype != DType::kF16;  // some scaled values overflow
     writer->Line(keep   ? "if (mask == 0) return kNoScore;"
                  : wide ? "dot = masked_score(dot, (float)mask);"
                         : "dot += (float)mask;");
@@ -184,7 +185,7 @@ int ResultLanes(const PartContext& context, const QueryTiles& tiles) {
 
 void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
   const Part& part = context.part;
-  // Of a cluster a thread has a pair of values.
+  // In a cluster, a thread has a pair of values.
   const int lanes = tiles.cluster > 1 ? 2 : ResultLanes(context, tiles);
   const std::string count = Text(lanes), pieces = Text(tiles.values / lanes);
   const bool spread = tiles.cluster > 1;
@@ -203,7 +204,7 @@ void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, Part
   }
   writer->CountLoops("row", tiles.queries);
   writer->Line(Counter(tiles.value) + " = first;");
-  // No key counted: 0 / 0, as softmax over nothing but -inf gives.
+  // If no key counted, this is 0 / 0, like softmax over only -inf.
   writer->Line("{ const float share = 1.0f / total;");
   writer->WriteLanes(part.epilogue, "r", tiles.value, lanes,
                      std::string("float acc0 = sums[e] * share;") +

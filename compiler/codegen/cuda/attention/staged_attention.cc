@@ -1,5 +1,5 @@
-// Attention of many queries: blocks that share keys and values in shared memory. Of two kinds: all warps of a
-// block copy and compute, or (pipelined) a warpgroup copies and two compute in turn.
+// Attention of many queries: blocks share keys and values in shared memory. There are two kinds: all warps of
+// a block copy and compute, or (pipelined) one warpgroup copies and two compute in turn.
 #include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_variants.h"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
@@ -14,15 +14,15 @@ constexpr std::string_view kPipelinedHeaders[] = {"attention_block", "attention_
 
 constexpr int kMostStages = 2, kMostPipelinedStages = 4;  // copies in flight
 constexpr int kMostResident = 2;
-constexpr int64_t kOwn = 1024;  // bytes of shared memory that a block has besides
+constexpr int64_t kOwn = 1024;  // further bytes of shared memory of a block
 
 struct Staged {
   QueryTiles tiles;
   StagedAttention layout;
-  uint32_t resident;  // blocks of a multiprocessor
+  uint32_t resident;  // blocks for each multiprocessor
 };
 
-// As many stages as shared memory has room for, if there is room.
+// Sets the number of stages to as many as fit shared memory. False if too few fit.
 bool TakeStages(const CudaTarget& target, int most, Staged* staged) {
   const int64_t room = staged->resident == 1 ? target.shared : target.shared_processor / staged->resident;
   StagedAttention& layout = staged->layout;
@@ -32,15 +32,15 @@ bool TakeStages(const CudaTarget& target, int most, Staged* staged) {
   return false;
 }
 
-// Registers of a thread, about: results, the scores of its share of a stage as f32 and as weights, and the
-// rest.
+// Approximate registers of a thread: results, the scores of its share of a stage as f32 and as weights, and
+// the rest.
 int RegistersOf(const StagedAttention& layout) {
   const int values = layout.wgmma ? layout.panels(layout.values) * 64 : layout.padded(layout.values);
   return values / 2 + layout.own() / 2 + layout.own() / 4 + 44;
 }
 
-// Blocks of `row_warps` warps of queries, `keys` of a stage. None where tensor cores cannot, or shared memory
-// or registers have no room.
+// Blocks of `row_warps` warps of queries and `keys` keys for each stage. None if tensor cores cannot do it,
+// or shared memory or registers have no room.
 std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int keys, bool pipelined = false) {
   constexpr int kRegisters = 65536 / kCudaBlock, kMostRegisters = 255;
   const GpuTable& gpu = GpuTableOf(context.target);
@@ -58,11 +58,11 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   layout.query_lanes = tiles->query_lanes;
   layout.key_lanes = tiles->key_lanes;
   layout.value_lanes = tiles->value_lanes;
-  // A warpgroup has rows of its own; its instructions take 64, 96 or 128 keys.
+  // Each warpgroup has its own rows; its instructions take 64, 96 or 128 keys.
   layout.wgmma = context.target.warp_groups && row_warps >= 4 && layout.own() >= 64;
   if (layout.own() < QueryTiles::kRun || RegistersOf(layout) > kMostRegisters) return std::nullopt;
   if (pipelined && !layout.wgmma) return std::nullopt;
-  // Blocks of 64 queries gain more from a second one than narrow registers cost [attention].
+  // Blocks of 64 queries gain more from a second resident block than fewer registers cost [attention].
   const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
                                   : RegistersOf(layout) <= kRegisters / kMostResident;
   if (pipelined || !two) staged.resident = 1;
@@ -72,7 +72,7 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   return std::nullopt;
 }
 
-// Twice the queries that there are would be twice the work.
+// A tile with twice as many queries as exist would double the work.
 bool HasTooManyQueries(const QueryTiles& tiles) { return tiles.tile_rows() >= 2 * tiles.rows; }
 
 KernelCandidate CandidateOf(const PartContext& context, VariantId variant, const Staged& staged,
@@ -98,9 +98,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// One block a multiprocessor, and as many keys as leave registers to weights made beside a matmul. Masks are
-// read between the two matmuls, where they are waited for; and elements that come one by one are too much
-// work for few threads.
+// One block for each multiprocessor, and as many keys as leave registers for the weights that are computed
+// beside a matmul. Masks do not suit: their reads stall between the two matmuls. Operands read element by
+// element do not suit: that is too much work for few threads.
 std::vector<KernelCandidate> PipelinedCandidates(const PartContext& context) {
   const Part& part = context.part;
   if (part.mask != kNoOperand || part.softcap != 0) return {};

@@ -1,4 +1,4 @@
-// Convolutions and pools: a thread an output point.
+// Convolutions and pools with one thread for each output point.
 #include "compiler/codegen/cuda/convolution/convolution_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -27,7 +27,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   const Operand& input = part.operands[part.lhs];
   writer->Line("{");
   writer->Address(input);
-  // What is absent is multiplied as well where it is not 0, and is no part of a maximum or a mean.
+  // Absent elements that are not 0 are multiplied too; absent elements never count in a maximum or mean.
   const std::string read = "ld_" + std::string(Name(input.dtype)) + "(p" + Text(input.param) + ", a)";
   const bool pads = !part.rhs.empty() && input.absent != 0;
   const std::string absent = part.acc_type == TapeType::kI64 ? IntText(static_cast<int64_t>(input.absent))

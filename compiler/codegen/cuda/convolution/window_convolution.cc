@@ -1,5 +1,5 @@
-// Convolutions of few channels a group, and pools: a thread slides along the last spatial axis (WindowLine of
-// device/windows.cuh).
+// Pools, and convolutions with few channels in each group: a thread slides along the last spatial axis
+// (WindowLine of device/windows.cuh).
 #include <algorithm>
 #include <optional>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"windows"};
 
-// The device's type of what is read; WindowCandidates has no other.
+// The device type of the elements read; WindowCandidates offers no others.
 const char* LaneType(DType dtype) {
   switch (dtype) {
     case DType::kF32: return "LaneF32";
@@ -37,7 +37,7 @@ const char* KindText(const Part& part) {
   return "";
 }
 
-// a, inside: where the line that the loops are at begins, and whether it exists.
+// Writes `a`, the start of the current line, and `inside`, whether the line exists.
 void WriteAddress(const Part& part, const WindowShape& shape, PartWriter* writer) {
   const Operand& input = part.operands[part.lhs];
   const size_t first = static_cast<size_t>(EpilogueLoops(part)) - shape.spatial,
@@ -66,7 +66,7 @@ void StartSums(const PartContext& context, const WindowShape& shape, PartWriter*
   writer->Line("}");
 }
 
-// sums, present: what this thread's windows add up to.
+// Writes `sums` and `present` of this thread's windows.
 void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   const Operand& input = part.operands[part.lhs];
@@ -74,7 +74,7 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
   const Guard& along = input.guards[shape.spatial - 1];
   const std::string width = Counter(first - 1);
   StartSums(context, shape, writer);
-  // All lines: the loops before the last kernel axis.
+  // All lines are the loops before the last kernel axis.
   constexpr int64_t kUnrolled = 1024;
   const bool unroll = context.Points(first, all) * shape.points * shape.lanes <= kUnrolled;
   for (size_t l = first; l + 1 < all; ++l) {
@@ -82,7 +82,7 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
     writer->Open(l, l + 1);
   }
   WriteAddress(part, shape, writer);
-  // Where bytes are padded by what is not 0, lines that do not exist count, too.
+  // If bytes are padded with a value other than 0, lines outside the input count too.
   const int64_t absent = part.rhs.empty() ? 0 : static_cast<int64_t>(input.absent);
   const std::string extent = Text(along.extent);
   std::string types;
@@ -104,18 +104,18 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
   writer->Close(all - 1 - first);
 }
 
-// The epilogue of this thread's outputs.
+// Writes the epilogue of this thread's outputs.
 void WritePoints(const PartContext& context, const WindowShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size(), width = first - 1;
   const std::string type = TypeText(part.acc_type), i = Counter(width);
-  // Sums of products of integers are whole floats that 32 bits hold.
+  // Sums of integer products are exact floats that fit 32 bits.
   const bool whole = part.acc_type == TapeType::kI64 && part.combine == Combine::kProduct;
   const std::string acc = "const " + type + " acc0 = (" + type + ")" + (whole ? "(int)" : "");
   writer->scope.small_sums = whole;
   writer->ZeroLoops(first, all);
   const std::string mean = part.combine == Combine::kMean ? " / (float)present[t]" : "";
-  // Outputs of one channel, side by side: the lanes of a vector.
+  // Neighbouring outputs of one channel are vector lanes.
   if (shape.lanes == 1 && shape.points > 1 && part.loops[width] % shape.points == 0) {
     writer->Line("{");
     writer->WriteLanes(part.epilogue, "r", width, static_cast<int>(shape.points),
@@ -138,7 +138,7 @@ void WritePoints(const PartContext& context, const WindowShape& shape, PartWrite
   writer->Line("} }");
 }
 
-// Counters at this thread's first output; neighbouring threads write neighbouring elements.
+// Writes the counters of this thread's first output; neighbouring threads write neighbouring elements.
 void WriteUnits(const PartContext& context, const WindowShape& shape, int64_t units, PartWriter* writer) {
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), width = first - 1;
@@ -173,7 +173,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// The candidate of that configuration.
+// The candidate with this configuration.
 WindowShape ShapeOf(const PartContext& context, const KernelConfiguration& configuration) {
   const std::vector<WindowCandidate> candidates = WindowCandidates(context);
   return std::find_if(candidates.begin(), candidates.end(),
@@ -185,7 +185,7 @@ Result<PartLaunch> WriteWindows(const PartContext& context, const KernelConfigur
                                 PartWriter* writer) {
   const WindowShape shape = ShapeOf(context, configuration);
   const int64_t units = WindowUnits(context, shape);
-  // Small blocks where there are few threads, so that they lie on many multiprocessors.
+  // Few threads use small blocks, so that they spread over many multiprocessors.
   PartLaunch launch;
   while (launch.block > 64 && static_cast<double>(units) < context.Processors() * launch.block)
     launch.block /= 2;

@@ -10,7 +10,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Whether guard `axis` moves with its own two loops alone, by positive strides.
+// Whether guard `axis` moves only with its own two loops, by positive strides.
 bool IsWindowGuard(const Part& part, const Guard& guard, size_t out, size_t tap) {
   for (size_t l = 0; l < part.loops.size(); ++l) {
     if ((l != out && l != tap) && guard.strides[l] != 0) return false;
@@ -18,7 +18,7 @@ bool IsWindowGuard(const Part& part, const Guard& guard, size_t out, size_t tap)
   return guard.strides[out] > 0 && guard.strides[tap] > 0;
 }
 
-// Instructions of a warp and what its multiprocessor's load units do, with as many warps as there are.
+// Cycles of the warps' instructions and of the load units, at the occupancy that the number of warps gives.
 double Cycles(const PartContext& context, const WindowShape& shape) {
   const Part& part = context.part;
   const GpuTable& gpu = GpuTableOf(context.target);
@@ -43,7 +43,8 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
                    work + gpu.window_line * lines});
 }
 
-// Whether floats hold the sums of products of bytes: of one channel's window. Several channels' are a matmul.
+// Whether floats hold the sums of products of bytes exactly: true for the window of one channel. Several
+// channels are a matmul.
 bool HasExactSums(const Part& part) {
   constexpr int64_t kMostTaps = 256;
   const size_t channels = static_cast<size_t>(EpilogueLoops(part));
@@ -52,16 +53,14 @@ bool HasExactSums(const Part& part) {
   return part.combine == Combine::kProduct && part.loops[channels] == 1 && taps <= kMostTaps;
 }
 
-// The window that the part's operands say; none if it is no such part. How much of it a thread takes is left
-// open.
+// The window of the part's operands; none if the part is no window. A thread's share of it is left open.
 std::optional<WindowShape> ReadWindow(const PartContext& context) {
   const Part& part = context.part;
   const Operand& input = part.operands[part.lhs];
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
   WindowShape shape;
   shape.spatial = part.reduced - 1u;
-  // The greatest of bytes is found among the floats that they are, and sums of their products are exact
-  // there.
+  // A maximum of bytes is computed on floats, and sums of their products are exact in floats.
   const bool floats = part.acc_type == TapeType::kF32 && HasVectors(input.dtype);
   const bool bytes = part.acc_type == TapeType::kI64 && Is8Bit(input.dtype) &&
                      (part.combine == Combine::kMax || HasExactSums(part));
@@ -74,7 +73,7 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   }
   if (!part.rhs.empty()) {
     const Operand& weight = part.operands[part.rhs[0]];
-    const bool whole = Is8Bit(weight.dtype) || weight.dtype == DType::kI16;  // less its zero point
+    const bool whole = Is8Bit(weight.dtype) || weight.dtype == DType::kI16;  // less the zero point
     if ((bytes ? !whole : weight.dtype != input.dtype) || !IsPlain(weight)) return std::nullopt;
   }
   const Guard& along = input.guards[shape.spatial - 1];
@@ -83,19 +82,19 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   shape.kernel = part.loops[all - 1];
   shape.stride = along.strides[first - 1];
   shape.dilation = along.strides[all - 1];
-  constexpr int64_t kMost = 1 << 20;  // so that nothing of it exceeds an int
+  constexpr int64_t kMost = 1 << 20;  // keeps all int computations in range
   if (shape.kernel > kMost || shape.stride > kMost || shape.dilation > kMost) return std::nullopt;
   return shape;
 }
 
-// Neighbouring channels that a thread can read at once; `weights`: of the weights, too.
+// Neighbouring channels that a thread can read at once; `weights`: from the weights as well.
 int64_t ChannelLanes(const PartContext& context, bool weights) {
   const Part& part = context.part;
   const Operand& operand = part.operands[weights && !part.rhs.empty() ? part.rhs[0] : part.lhs];
   return VectorAlong(part, operand, kChannels, context.params[operand.param]);
 }
 
-// Whether a thread has registers for it.
+// Whether a thread has registers for the shape.
 bool FitsRegisters(const WindowShape& shape) {
   constexpr int64_t kMostSpan = 40, kMostFloats = 112;
   const int64_t span = WindowOf(shape).span();

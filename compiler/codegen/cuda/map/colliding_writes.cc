@@ -12,7 +12,7 @@ bool Equal(Span<const int64_t> a, Span<const int64_t> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Whether two operands of the part are one element at every point.
+// Whether two operands of the part refer to the same element at every point.
 bool SameElement(const Part& part, const Operand& a, const Operand& b) {
   if (a.param != b.param || a.dtype != b.dtype || a.offset != b.offset || !Equal(a.strides, b.strides) ||
       !a.guards.empty() || !b.guards.empty() || a.indirects.size() != b.indirects.size())

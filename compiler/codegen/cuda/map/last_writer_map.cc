@@ -1,5 +1,4 @@
-// Maps whose writes may coincide, run in parallel: of the points that write one place, only the last one
-// writes.
+// Parallel maps whose writes may coincide: of the points that write one place, only the last one writes.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -18,13 +17,13 @@ namespace {
 constexpr std::string_view kHeaders[] = {"elements"};
 
 struct ScatterShape {
-  std::vector<size_t> indexed, free;  // loops that the indices move with; the others
-  int64_t points = 1, each = 1;       // their extents multiplied
+  std::vector<size_t> indexed, free;  // loops that move the indices; the other loops
+  int64_t points = 1, each = 1;       // products of their extents
   size_t out = 0;                     // the operand written
   int lanes = 1;
 };
 
-// Two points can write one place only if they differ in nothing but `indexed` loops.
+// Two points can write one place only if they differ only in `indexed` loops.
 std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
   const Part& part = context.part;
   const std::optional<size_t> stored = CollidingWrite(part);
@@ -52,7 +51,7 @@ std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
   return shape;
 }
 
-// Of the points that `point` is one of, whether a later one writes the same place.
+// Writes the test `again`: the block returns if a later point of its group writes the same place.
 void WriteAgain(const PartContext& context, const ScatterShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   const Operand& out = part.operands[shape.out];
@@ -65,7 +64,7 @@ void WriteAgain(const PartContext& context, const ScatterShape& shape, PartWrite
   writer->Line("bool same = true;");
   for (size_t k = 0; k < out.indirects.size(); ++k)
     writer->Line("same = same && own" + Text(k) + " == later" + Text(k) + ";");
-  // Where the place also moves with the loop itself, only the same count writes the same place.
+  // If the place also moves with the loop itself, only an equal counter writes the same place.
   int64_t below = 1;
   for (size_t n = shape.indexed.size(); n-- > 0;) {
     const int64_t extent = part.loops[shape.indexed[n]];

@@ -1,5 +1,5 @@
-// Maps whose writes may coincide, of updates whose order does not matter: maxima, minima, and sums of
-// integers. A thread takes a point; an atomic operation takes what it computes to memory.
+// Parallel maps whose writes may coincide, for updates whose order does not matter: maxima, minima, and
+// integer sums. Each thread computes a point and updates memory with an atomic operation.
 #include <optional>
 #include <vector>
 
@@ -57,7 +57,7 @@ Result<PartLaunch> WriteOrderFree(const PartContext& context, const KernelConfig
   const Part& part = context.part;
   const Update update = *UpdateOf(part);
   const Operand& out = part.operands[update.out];
-  // Of the element itself, and of what becomes of it, nothing is computed here.
+  // The tape without the element itself and the update: the atomic operation does both.
   std::vector<TapeInst> tape(part.body.begin(), part.body.end() - 1);
   tape[update.was].op = TapeOp::kConst;
   tape[update.was].imm.i = 0;

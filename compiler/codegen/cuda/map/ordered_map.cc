@@ -1,5 +1,5 @@
-// Maps whose writes may coincide and that last_writer_map.cc cannot run: a thread takes all points that can
-// meet, in their order.
+// Maps whose writes may coincide and that last_writer_map.cc cannot run: one thread computes all points that
+// can collide, in order.
 #include <algorithm>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Something that moves an operand's address: in steps of `stride`, `extent` of them.
+// A loop or index that moves an operand's address, in `extent` steps of `stride`.
 struct Mover {
   int64_t stride, extent;
 };
@@ -26,8 +26,8 @@ bool NeverMeet(std::vector<Mover> movers) {
   return true;
 }
 
-// Loops whose points write to different places whatever the others and the data are: no index moves with
-// them, and their steps do not overlap with anything else that moves the address.
+// Loops whose points write different places whatever the others and the data are: no index moves with them,
+// and their steps do not overlap with anything else that moves the address.
 std::vector<size_t> IndependentLoops(const PartContext& context) {
   const Part& part = context.part;
   std::vector<bool> independent(part.loops.size(), true);
@@ -45,7 +45,7 @@ std::vector<size_t> IndependentLoops(const PartContext& context) {
     for (const Indirect& indirect : write.indirects)
       movers.push_back({std::abs(indirect.stride), indirect.extent});
     if (!NeverMeet(movers)) return {};
-    // What is read of the written memory must be the very element that is written.
+    // A read of the written memory must be exactly the written element.
     for (const Operand& read : part.operands) {
       bool same = std::equal(read.strides.begin(), read.strides.end(), write.strides.begin()) &&
                   read.offset == write.offset && read.indirects.size() == write.indirects.size();

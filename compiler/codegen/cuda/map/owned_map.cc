@@ -1,5 +1,5 @@
-// Maps whose writes may coincide, run in parallel whatever their points do: each place belongs to one warp,
-// which takes the points that write there in their order.
+// Parallel maps whose writes may coincide, for any update: each place belongs to one warp, which applies its
+// points in order.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -16,27 +16,27 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"elements", "owned_places", "vectors"};
 
-constexpr int64_t kMost = 0x7fffffff - 0x10000;  // of points and places: their numbers have 32 bits
+constexpr int64_t kMost = 0x7fffffff - 0x10000;  // points and places: their numbers have 32 bits
 
 struct OwnedShape {
   std::vector<size_t> walked;                  // loops whose points may meet
-  std::vector<size_t> kept;                    // loops that the indices and the place move with
-  std::vector<size_t> free;                    // loops that only the place moves with
-  int64_t points = 1, columns = 1, items = 1;  // their extents multiplied; of `free` in vectors
-  int64_t places = 1;                          // that the indices tell apart
+  std::vector<size_t> kept;                    // loops that move the indices and the place
+  std::vector<size_t> free;                    // loops that move only the place
+  int64_t points = 1, columns = 1, items = 1;  // products of their extents; `items`: of `free`, in vectors
+  int64_t places = 1;                          // number of places that the indices distinguish
   size_t out = 0;
   int lanes = 1;
   int64_t owners = 1, tiles = 1;  // blocks that share the places, and the items
 };
 
-// Lanes of a warp that share a point.
+// Lanes of a warp for each point.
 int LanesOfPoint(const OwnedShape& shape) {
   int lanes = 1;
   while (lanes < 32 && lanes < shape.items) lanes *= 2;
   return lanes;
 }
 
-// A block a multiprocessor reads all indices; where they are few, more blocks do.
+// One block on each multiprocessor reads all indices; where there are few indices, more blocks do.
 void ShareOut(const PartContext& context, OwnedShape* shape) {
   constexpr int64_t kFew = 1 << 14, kSome = 1 << 16, kWarp = 32;
   const auto processors = static_cast<int64_t>(context.Processors());
@@ -82,7 +82,7 @@ std::optional<OwnedShape> ShapeOf(const PartContext& context) {
   return shape;
 }
 
-// What a point reads besides the places, so far as it lies in a row: asked for by lines of 128 bytes.
+// Prefetches what a point reads, the written places excepted; of row elements, lines of 128 bytes.
 void WriteFetch(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
   constexpr int64_t kLine = 128, kMostLines = 4;
   const Part& part = context.part;
@@ -103,7 +103,7 @@ void WriteFetch(const PartContext& context, const OwnedShape& shape, PartWriter*
   writer->Line("};");
 }
 
-// Elements of one place, changed in registers by the points of `points` in their order.
+// Writes the loop that updates the elements of one place, in registers, by the points of `points` in order.
 void WritePlace(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   const Operand& out = part.operands[shape.out];
@@ -155,7 +155,7 @@ Result<PartLaunch> WriteOwned(const PartContext& context, const KernelConfigurat
   writer->Line("const auto place_at = [&](u32 point) -> u32 {");
   writer->CountLoops("point", shape.walked);
   IndexValues(context, out, "value", writer);
-  // Indices out of range have a place of their own, behind all others.
+  // Indices out of range get an extra place, after all others.
   writer->Line("u32 place = 0; bool there = true;");
   for (size_t k = 0; k < out.indirects.size(); ++k) {
     const std::string value = "value" + Text(k), extent = Text(out.indirects[k].extent);

@@ -1,4 +1,4 @@
-// Maps: a thread computes a point, or neighbouring ones whose results it writes as vectors.
+// Maps: each thread computes a point, or neighbouring points whose results it writes as vectors.
 #include "compiler/codegen/cuda/map/map_variants.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -8,9 +8,9 @@ namespace rondo::cuda {
 int LanesOfMap(const PartContext& context) {
   const Part& part = context.part;
   if (part.loops.empty()) return 1;
-  // What is read may lie as it likes; what is written sets the vectors.
+  // Reads may have any layout; writes decide the vectors.
   std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
-  if (stored.empty()) stored = Touched(part.body, TapeOp::kLoad);  // what only combines
+  if (stored.empty()) stored = Touched(part.body, TapeOp::kLoad);  // tapes that only combine
   const size_t along = part.loops.size() - 1;
   for (size_t index : stored) {
     if (!MovesAlong(part, part.operands[index], along)) return 1;

@@ -1,5 +1,5 @@
-// Maps that read what lies along another loop than their results: a thread computes a block of points, reads
-// it as vectors along the one loop, transposes it in registers and writes vectors along the other.
+// Maps whose reads are contiguous along another loop than their results. Each thread reads a block of points
+// as vectors along the one loop, transposes it in registers, and writes vectors along the other.
 #include <algorithm>
 #include <optional>
 
@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view kHeaders[] = {"transposed"};
 
 struct TransposedTile {
-  size_t across = 0;        // the loop along which `operands` lie; results lie along the last loop
-  int lanes = 1, deep = 1;  // points of a thread along the last loop, and across
+  // The loop along which `operands` are contiguous; results are contiguous along the last loop.
+  size_t across = 0;
+  int lanes = 1, deep = 1;  // a thread's points along the last loop, and along `across`
   std::vector<size_t> operands;
 
   int64_t Threads(const PartContext& context) const {
@@ -27,7 +28,7 @@ bool Combines(Tape tape) {
   return std::any_of(tape.begin(), tape.end(), [](const TapeInst& inst) { return rondo::Combines(inst.op); });
 }
 
-// What is read far apart along the last loop.
+// Operands whose elements are far apart along the last loop.
 std::vector<size_t> FarApart(const PartContext& context, int lanes) {
   const Part& part = context.part;
   const size_t last = part.loops.size() - 1;
@@ -43,7 +44,7 @@ std::vector<size_t> FarApart(const PartContext& context, int lanes) {
   return far;
 }
 
-// None where nothing lies so, or too few threads would be left.
+// None if no operand is transposed, or too few threads would be left.
 std::optional<TransposedTile> TransposedTileOf(const PartContext& context) {
   constexpr double kLeastThreads = 64;  // a multiprocessor
   const Part& part = context.part;
@@ -64,7 +65,7 @@ std::optional<TransposedTile> TransposedTileOf(const PartContext& context) {
   return std::nullopt;
 }
 
-// Counters of this thread's first point; neighbouring threads write neighbouring vectors.
+// Writes the counters of this thread's first point; neighbouring threads write neighbouring vectors.
 void WriteFirstPoint(const PartContext& context, const TransposedTile& tile, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("u64 rest = point;");
@@ -76,7 +77,7 @@ void WriteFirstPoint(const PartContext& context, const TransposedTile& tile, Par
   }
 }
 
-// transposedK[]: words of the operand along the last loop, for each point across.
+// Writes transposedK[]: the operand's words along the last loop, for each point along `across`.
 void WriteBlock(const PartContext& context, const TransposedTile& tile, size_t index, PartWriter* writer) {
   const int64_t bytes = ByteSize(context.part.operands[index].dtype);
   const std::string lanes = Text(tile.lanes), deep = Text(tile.deep), name = Text(index),

@@ -11,21 +11,22 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
+constexpr size_t kMostCoordinates = 3;  // coordinates of a place in the device templates
 
-// Groups of a convolution are many matmuls of few columns each.
+// A grouped convolution is many matmuls of few columns each.
 bool IsEnough(const Part& part, const MatmulProblem& problem) {
   const bool grouped = part.skeleton == Skeleton::kConvolution && problem.batches > 1;
   return problem.n >= (grouped ? 4 : 8) && problem.m * problem.n * (grouped ? problem.batches : 1) >= 1024;
 }
 
-// Whether tiles of A can be copied: absent elements are zeros.
+// Whether tiles of A can be copied: absent elements must be zeros.
 bool CanCopyA(const Part& part) {
   const Operand& lhs = part.operands[part.lhs];
   return Flatten(part, lhs).coordinates.size() <= kMostCoordinates && lhs.absent == 0;
 }
 
-// Clusters that may split `steps` of K: none larger than it has steps, unless others have settled it.
+// Numbers of blocks that may split K: no more than there are steps, unless the other parts have settled the
+// cluster.
 std::vector<int64_t> Clusters(const PartContext& context, int64_t steps) {
   if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
   const int64_t most = context.target.clusters() ? 8 : 1;
@@ -34,8 +35,8 @@ std::vector<int64_t> Clusters(const PartContext& context, int64_t steps) {
   return clusters;
 }
 
-// Where a block's tile is, and the lambdas by which tiles are copied: blocks of a cluster are counted first,
-// then tiles along M, along N, batches.
+// Writes the place of a block's tile, and the lambdas that copy tiles. Block numbers count the blocks of a
+// cluster first, then tiles along M, tiles along N, batches.
 void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, const TileMatmul& matmul,
                      PartWriter* writer) {
   const Part& part = context.part;
@@ -121,7 +122,7 @@ std::optional<TileRoom> RoomOf(const CudaTarget& target, const TileLayout& layou
 }
 
 StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLayout& layout, double rate) {
-  // The larger a warp's own tile, the less of the time goes to loading it from shared memory.
+  // With a larger tile for each warp, loads from shared memory take a smaller share of the time.
   const double area = matmul.m * matmul.n * matmul.b_count;
   const double own_area = area / (matmul.warps_m * matmul.warps_n);
   const double per_cycle = rate * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
@@ -171,7 +172,7 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
   matmul.a_vector = AIsMade(part) ? 0 : problem.a_vector;
   matmul.b_k_major = problem.b_k_major;
   matmul.b_vector = problem.b_vector;
-  // Rather all threads with a few points than some with many.
+  // All threads with a few points are better than some threads with many.
   constexpr int kLeastLanes = 4;
   matmul.lanes = EpilogueLanes(part, problem);
   while (matmul.lanes > kLeastLanes && matmul.m * matmul.n / matmul.cluster < matmul.lanes * kBlockThreads)
@@ -187,11 +188,11 @@ Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProbl
                                    PartWriter* writer, const std::string& more) {
   WriteTilePlaces(context, problem, matmul, writer);
   const std::optional<Tabulation> table = TabulationOf(context.part, context.part.epilogue);
-  // Each part of a kernel may have one.
+  // Each part of a kernel may have a table.
   constexpr int64_t kRoom = 8 * PartWriter::kTableBytes;
   if (table && shared + kRoom <= static_cast<int64_t>(context.target.shared))
     writer->WriteTable(context.part.epilogue, *table);
-  // Where accumulators leave registers for it.
+  // Here accumulators leave enough registers.
   const bool fetches = device_template == "matmul_imma";
   if (fetches) WriteFetchOfColumns(context, problem, matmul.lanes, writer);
   WriteEpilogue(context, problem, matmul.lanes, "", writer);

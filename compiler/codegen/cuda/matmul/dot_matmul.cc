@@ -1,5 +1,5 @@
-// Matmuls of so little that a warp computes each point: A and B read as vectors along K, a B that never
-// changes before the kernels ahead are complete.
+// Small matmuls: a warp computes each output element. It reads A and B as vectors along K; a constant B
+// before the earlier kernels are complete.
 #include <algorithm>
 #include <optional>
 
@@ -16,8 +16,8 @@ constexpr std::string_view kHeaders[] = {"reductions", "vectors"};
 
 struct DotShape {
   int lanes = 1;                    // elements of a vector
-  int64_t words = 0;                // of a vector of all B
-  int64_t vectors = 0, rounds = 0;  // along K, and of each lane
+  int64_t words = 0;                // of one vector of every B
+  int64_t vectors = 0, rounds = 0;  // along K, and for each lane
 };
 
 std::optional<DotShape> ShapeOfDots(const PartContext& context) {
@@ -33,7 +33,7 @@ std::optional<DotShape> ShapeOfDots(const PartContext& context) {
     const Operand& rhs = part.operands[index];
     if (!HasVectors(rhs.dtype) || !IsPlain(rhs)) return std::nullopt;
     lanes = std::min(lanes, VectorAlong(part, rhs, all - 1, context.params[rhs.param]));
-    // Words, not parts of them.
+    // Vectors consist of whole words.
     if (lanes * ByteSize(rhs.dtype) % 4 != 0) return std::nullopt;
     shape.words += lanes * ByteSize(rhs.dtype) / 4;
   }
@@ -46,7 +46,7 @@ std::optional<DotShape> ShapeOfDots(const PartContext& context) {
   return shape;
 }
 
-// Opens the loop over this lane's vectors (closes with two braces), counters at the first element.
+// Opens the loop over this lane's vectors (close it with two braces), with counters at the first element.
 void OpenRounds(const PartContext& context, const DotShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("#pragma unroll");
@@ -57,7 +57,7 @@ void OpenRounds(const PartContext& context, const DotShape& shape, PartWriter* w
   writer->Decode("first", static_cast<size_t>(EpilogueLoops(part)), part.loops.size());
 }
 
-// Reads B's vectors, before the kernels ahead are complete where it never changes.
+// Reads the vectors of B: a constant B before the earlier kernels are complete.
 void WriteLoads(const PartContext& context, const DotShape& shape, PartWriter* writer) {
   const Part& part = context.part;
   const bool early = AreConstant(context, part.rhs);

@@ -1,5 +1,5 @@
-// Matmuls of few rows: B is streamed once, through slots of each warp; on tensor cores, in 16 bits
-// (device/matmul_few_rows.cuh) or in 8 (device/matmul_few_rows_bytes.cuh), or by FMA
+// Matmuls of few rows. B is streamed once, through slots of each warp. Tensor cores multiply in 16 bits
+// (device/matmul_few_rows.cuh) or 8 bits (device/matmul_few_rows_bytes.cuh), or FMA instructions do
 // (device/matmul_few_rows_f32.cuh).
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostRows = 16;  // that one instruction of tensor cores multiplies
+constexpr int64_t kMostRows = 16;  // rows of one tensor-core instruction
 
 // Tiles along N.
 int64_t TilesOfN(const MatmulProblem& problem, const FewRowsMatmul& matmul) {
@@ -30,7 +30,7 @@ const Operand& BOf(const Part& part, const MatmulProblem& problem) {
   return part.operands[MatricesOf(part, problem)[0]];
 }
 
-// With as many stages as fit besides A and the accumulators of the warps.
+// Takes as many stages as fit besides A and the warps' accumulators.
 FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, int64_t warps,
                        int64_t cluster) {
   constexpr int64_t kMostStages = 12;
@@ -52,23 +52,23 @@ FewRowsMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// Blocks of all clusters: as many as the device has room for, though some then take one tile less than
-// others. What is streamed bounds them all, and those that end first leave their room to the next kernel's
-// copies: 1152 microseconds for a decode step where even rounds on fewer blocks took 1167. (Shares of columns
-// that do not begin at a line of 128 bytes are out of the question: 1510.)
+// Blocks of all clusters: as many as the device holds, although some then get one tile less than others.
+// Streaming is the bound, and blocks that end early leave room for the next kernel's copies: a decode step
+// took 1152 microseconds, and 1167 with even rounds on fewer blocks. (Column shares that do not start at a
+// 128-byte line are no alternative: 1510.)
 int64_t BlocksOf(const PartContext& context, int64_t tiles, int64_t cluster) {
   const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) / cluster);
   return std::min(tiles, most) * cluster;
 }
 
-// So little that a stream ends before it has begun: a warp a point takes less.
+// Whether the matmul is too small for streaming: one warp for each output element takes less time.
 bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * ByteSize(BOf(context.part, problem).dtype);
   return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && !kDotMatmul.candidates(context).empty();
 }
 
-// Bytes whose lines along K are copied whole, of A and of B.
+// Matmuls of bytes that copy whole lines of A and B along K.
 bool SuitsBytes(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   constexpr int kLine = 16;
@@ -95,21 +95,23 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
          problem.b_vector == 4 && problem.n >= 32 && problem.k >= 64;
 }
 
-// What memory takes for B, whatever the configuration; each next one is but a little behind.
+// The time to read B from memory, which no configuration changes; each next place in the list is a little
+// slower.
 double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProblem& problem, size_t place) {
   const int64_t size = ByteSize(BOf(context.part, problem).dtype);
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * size);
   return gpu.stream_start + bytes / gpu.memory_bytes + gpu.stream_next_best * static_cast<double>(place);
 }
 
-// Bytes of more than 8 rows and a long K: two blocks of four warps, with half of A each, were quickest.
+// Matmuls of bytes with more than 8 rows and a long K: two blocks of four warps, with half of A each, were
+// fastest.
 bool IsDeep(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kLong = 8192, kHalf = 8;
   return ByteSize(BOf(context.part, problem).dtype) == 1 && problem.m > kHalf && problem.k >= kLong;
 }
 
-// Two blocks split K where that still leaves at most one block a multiprocessor (more gain nothing). Of bytes
-// a block has its part of A alone: more of them share an A that one has no room for.
+// Two blocks split K if that gives at most one block for each multiprocessor (more do not help). For bytes, a
+// block has only its part of A, so that larger clusters can split an A that does not fit one block.
 std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem& problem,
                                 const FewRowsMatmul& matmul) {
   if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
@@ -128,9 +130,9 @@ int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
   return (tiles + blocks - 1) / blocks * matmul.tile_n();
 }
 
-// Warps that split K, the best first. Eight take 1024 bytes of K in a step: of a short K, tiles would end too
-// soon for the copies that are under way to bridge their ends. Four have tiles twice as wide, unless
-// multiprocessors then have unequal shares.
+// Numbers of warps that split K, best first. Eight warps take 1024 bytes of K in a step; with a short K,
+// tiles would end too soon for the copies in flight to bridge their ends. Four warps have tiles of twice the
+// width, unless the multiprocessors' shares then become unequal.
 std::vector<int64_t> WarpsOf(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kShort = 8192;
   if (IsDeep(context, problem)) return {4, 8};

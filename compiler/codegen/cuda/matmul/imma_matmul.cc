@@ -17,7 +17,7 @@ constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warp
   return {VariantId::kImma, m, n, k, warps_m, warps_n, warps_k};
 }
 
-// 8 warps; K in bytes. Of tiles that cost the same, the first is taken.
+// 8 warps; K in bytes. The first of several tiles with the same cost is taken.
 constexpr KernelConfiguration kTiles[] = {
     Tile(128, 128, 128, 2, 4, 1), Tile(128, 128, 64, 2, 4, 1), Tile(128, 64, 128, 4, 2, 1),
     Tile(128, 64, 64, 4, 2, 1),   Tile(64, 128, 128, 2, 4, 1), Tile(64, 64, 128, 2, 2, 2),
@@ -25,10 +25,10 @@ constexpr KernelConfiguration kTiles[] = {
     Tile(32, 32, 128, 1, 2, 4),
 };
 
-// Bytes that lie somewhere.
+// Whether the operands are bytes in memory that the templates can address.
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kMostB = 3;
-  constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
+  constexpr size_t kMostCoordinates = 3;  // coordinates of a place in the device templates
   const Part& part = context.part;
   const Operand& a = part.operands[part.lhs];
   return MultipliesBytes(context, problem) && (!IsFp8(a.dtype) || a.absent == 0) && a.indirects.empty() &&
@@ -44,8 +44,8 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// As for 16-bit types, of which tensor cores multiply half as many, and which FP8 is made into where mma.sync
-// does not reach its units.
+// The cost as for 16-bit types, which tensor cores multiply at half the rate; where mma.sync does not reach
+// the FP8 units, FP8 is converted to 16 bits.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
   const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);

@@ -16,7 +16,7 @@ class Matcher {
   bool IsConst(uint16_t reg, double value) const {
     return Is(reg, TapeOp::kConst) && std::fabs(tape_[reg].imm.f - value) <= 1e-5 * std::fabs(value);
   }
-  // One of the operands of a commutative `op`, when the other is this number.
+  // One operand of a commutative `op`, if the other is this constant.
   std::optional<uint16_t> WithConst(uint16_t reg, TapeOp op, double value) const {
     if (!Is(reg, op)) return std::nullopt;
     const TapeInst& inst = tape_[reg];
@@ -86,7 +86,7 @@ std::optional<LibraryEpilogue> ReadLibraryEpilogue(const Part& part) {
   if (store.op != TapeOp::kStore || store.type != TapeType::kF32) return std::nullopt;
   epilogue.out = store.arg;
   uint16_t value = store.a;
-  // What is stored is rounded anyway.
+  // The store rounds anyway.
   if (tape.Is(value, TapeOp::kCast) && tape[tape[value].a].type == TapeType::kF32 &&
       tape[value].imm.i == static_cast<int64_t>(part.operands[store.arg].dtype)) {
     value = tape[value].a;

@@ -49,8 +49,8 @@ class Reader {
   }
 
  private:
-  // An operand over batches and two flat numbers: its lines do not overlap, and it is contiguous along one of
-  // the two.
+  // Describes an operand over batches and two flat indices as a matrix: its lines must not overlap, and it
+  // must be contiguous along one of the two.
   bool Matrix(const Operand& operand, const FlatLoops& outer, const FlatLoops& inner, MatmulMatrix* m) const {
     const FlatOperand flat = Flatten(part_, operand);
     const auto batch = batch_.Stride(flat), o = outer.Stride(flat), i = inner.Stride(flat);
@@ -61,13 +61,13 @@ class Reader {
     m->batch_stride = *batch;
     m->outer_stride = *o;
     m->inner_stride = *i;
-    // A stride along which there is one step only is what suits.
+    // A dimension of one step may have any stride.
     if (outer.extent() == 1) m->outer_stride = m->inner_stride == 1 ? inner.extent() : 1;
     if (inner.extent() == 1) m->inner_stride = 1;
     return IsLibraryMatrix(*m, outer.extent(), inner.extent());
   }
 
-  // One value a column.
+  // A bias has one value for each column.
   bool Bias(const Operand& operand, MatmulMatrix* m) const {
     const FlatOperand flat = Flatten(part_, operand);
     const auto batch = batch_.Stride(flat), row = m_.Stride(flat), column = n_.Stride(flat);
@@ -88,7 +88,8 @@ class Reader {
 }  // namespace
 
 std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel) {
-  if (kernel.parts.size() != 1 || !kernel.parts[0].when.empty()) return std::nullopt;  // no library looks
+  // Library calls check no condition.
+  if (kernel.parts.size() != 1 || !kernel.parts[0].when.empty()) return std::nullopt;
   const Part& part = kernel.parts[0];
   if (part.skeleton != Skeleton::kMatMul || part.sequential || part.rhs.size() != 1 ||
       !part.prologue.empty() || part.acc_type != TapeType::kF32 || part.packed.type != PackedType::kNone)
@@ -104,7 +105,7 @@ std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel) {
 }
 
 uint64_t MostWorkspace(const LibraryMatmul& matmul, int architecture) {
-  // What cuBLAS takes for itself on these architectures, and the sums of a K split by 16.
+  // The workspace that cuBLAS uses by default on these architectures, and the sums of K split by 16.
   constexpr uint64_t kNewer = 32 << 20, kOlder = 4 << 20, kLeast = 64 << 10, kPieces = 16;
   const uint64_t most = architecture >= 90 ? kNewer : kOlder;
   const double sums = static_cast<double>(matmul.batches) * static_cast<double>(matmul.m) *

@@ -27,7 +27,7 @@ double AmongOthers(const GpuTable& gpu, double cycles) {
 }
 
 double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target) {
-  constexpr double kDeep = 64;  // of K, that the cycles of a block are for
+  constexpr double kDeep = 64;  // extent of K that the block cycles refer to
   const GpuTable& gpu = GpuTableOf(target);
   const double m = static_cast<double>(matmul.m), n = static_cast<double>(matmul.n);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;

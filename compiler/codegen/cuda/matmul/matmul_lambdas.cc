@@ -6,7 +6,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// "start + stride * iK + ..." over some loops.
+// The text "start + stride * iK + ..." over some loops.
 std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::vector<size_t>& loops) {
   std::string out = IntText(start);
   for (size_t l : loops) {
@@ -15,7 +15,7 @@ std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::v
   return out;
 }
 
-// A whole number as large as an element.
+// The unsigned integer type of an element's size.
 const char* WordType(DType dtype) {
   const int64_t size = ByteSize(dtype);
   return size == 1 ? "unsigned char" : size == 2 ? "unsigned short" : size == 4 ? "u32" : "u64";
@@ -185,7 +185,7 @@ void WriteFetchOfPoint(const PartContext& context, const MatmulProblem& problem,
 
 namespace {
 
-// Whether the epilogue reads the same of it in every row, and at any time.
+// Whether the epilogue reads the same elements of the operand in every row, and no kernel writes them.
 bool IsOfColumns(const Part& part, const MatmulProblem& problem, const Operand& operand) {
   if (operand.mode != Mode::kRead || !operand.guards.empty() || !operand.indirects.empty()) return false;
   return std::none_of(problem.m_loops.begin(), problem.m_loops.end(),
@@ -237,10 +237,10 @@ void WriteFetchOfColumns(const PartContext& context, const MatmulProblem& proble
 
 namespace {
 
-// "const i64 acc0 = ...; ...": one for each rhs, of the point itself or of its lane e. What A adds up to
-// comes behind the sums of all B, and counts as often as the number by which it is multiplied says.
+// "const i64 acc0 = ...; ..." for each rhs, of the point itself or of its lane e. The sum of A comes after
+// the sums of every B, times its factor.
 std::string SumsText(const Part& part, const MatmulProblem& problem, int lanes) {
-  const bool whole = part.acc_type == TapeType::kI64;  // the bits of floats
+  const bool whole = part.acc_type == TapeType::kI64;  // else the bits of floats
   std::string text;
   int64_t next = 0;
   for (size_t j = 0; j < part.rhs.size(); ++j) {

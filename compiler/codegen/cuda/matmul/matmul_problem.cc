@@ -60,7 +60,7 @@ class Reader {
   }
 
  private:
-  // Gives each loop its role, by whether A and B move with it.
+  // Gives each loop its role, by whether it moves A and B.
   void Split() {
     size_t first = static_cast<size_t>(EpilogueLoops(part_));
     for (size_t l = 0; l < first; ++l) {
@@ -78,7 +78,7 @@ class Reader {
 
   bool packed() const { return part_.packed.type != PackedType::kNone; }
 
-  // Packed weights count through N and K in one order.
+  // Packed weights fix one order of the loops of N and K.
   void SortByB(std::vector<size_t>* loops) const {
     std::stable_sort(loops->begin(), loops->end(),
                      [&](size_t x, size_t y) { return b_.strides[x] > b_.strides[y]; });
@@ -97,7 +97,7 @@ class Reader {
     const Operand& lhs = part_.operands[part_.lhs];
     if (!part_.prologue.empty() || !lhs.indirects.empty()) return;
     FlatOperand flat = Flatten(part_, lhs);
-    // K is counted as A lies, if it is contiguous along it.
+    // K is counted in the order of A's memory if A is contiguous along K.
     if (!packed()) PutContiguousLast(part_, flat, &problem_.k_loops);
     PutContiguousLast(part_, flat, &problem_.m_loops);
     const ParamFacts& facts = params_[lhs.param];

@@ -15,7 +15,7 @@ constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warp
   return {VariantId::kMma, m, n, k, warps_m, warps_n, warps_k};
 }
 
-// 8 warps. Of tiles that cost the same, the first is taken.
+// 8 warps. The first of several tiles with the same cost is taken.
 constexpr KernelConfiguration kTiles[] = {
     Tile(128, 128, 64, 2, 4, 1), Tile(128, 64, 64, 4, 2, 1), Tile(64, 128, 64, 2, 4, 1),
     Tile(64, 64, 128, 2, 2, 2),  Tile(64, 64, 64, 2, 2, 2),  Tile(32, 64, 128, 1, 2, 4),

@@ -1,4 +1,4 @@
-// Matmuls of few rows by weights of fewer bits: codes are streamed once and unpacked in registers
+// Matmuls of few rows with packed weights: codes are streamed once and unpacked in registers
 // (device/matmul_packed.cuh).
 #include <algorithm>
 
@@ -12,13 +12,13 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostRows = 16;                  // that two instructions of tensor cores multiply
-constexpr int64_t kMostScales = int64_t{1} << 25;  // of 64 bytes: their places are 32-bit numbers
-constexpr int64_t kReserved = 1024;                // bytes of shared memory that a block takes for itself
+constexpr int64_t kMostRows = 16;                  // rows of two tensor-core instructions
+constexpr int64_t kMostScales = int64_t{1} << 25;  // of 64 bytes, with 32-bit places
+constexpr int64_t kReserved = 1024;  // bytes of shared memory that the system reserves for each block
 
-// Codes of few rows are multiplied as bytes where that takes fewer instructions: A takes two columns of the
-// tensor cores a row, but codes need hardly be unpacked. Codes of 2 bits lie so that bytes would mix blocks.
-// FP8 is so on GPUs that multiply it, by bf16, which two digits hold.
+// Whether codes are multiplied as bytes, which takes fewer instructions for few rows: A takes two tensor-core
+// columns for each row, but codes need almost no unpacking. Codes of 2 bits do not suit: their order would
+// mix blocks. FP8 codes suit on GPUs that multiply FP8, and by bf16, which two digits hold.
 bool MultipliesDigits(const PartContext& context, const PackedMatmul& matmul) {
   constexpr int kMostRows = 4;
   const PackedType type = context.part.packed.type;
@@ -52,7 +52,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   return problem.m <= kMostRows && problem.n / 16 * blocks < kMostScales;
 }
 
-// Stages of copies, pieces of a step, warps and blocks that split K.
+// Stages of copies, pieces of a step, and the numbers of warps and blocks that split K.
 struct Tried {
   int64_t stages, pieces, warps, cluster;
   int64_t block_warps = 0;  // 0: 8
@@ -62,7 +62,7 @@ constexpr Tried kTried[] = {
     {5, 2, 8, 1}, {5, 2, 8, 1, 16}, {5, 2, 16, 1, 16}, {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1},
     {6, 2, 4, 1}, {4, 2, 4, 1},     {3, 2, 8, 1},      {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4},
     {6, 2, 8, 4}, {5, 4, 8, 1, 16}, {4, 4, 8, 1, 16}};
-// Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
+// With more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster splits it.
 constexpr Tried kTriedOfRows[] = {
     {4, 4, 8, 1, 16},  {5, 2, 8, 1, 16}, {3, 2, 8, 1, 16},  {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16},
     {4, 2, 16, 1, 16}, {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16},  {6, 1, 16, 1, 16},
@@ -86,7 +86,7 @@ KernelConfiguration ConfigurationOf(const Tried& tried) {
   return configuration;
 }
 
-// Columns of the busiest multiprocessor, with so many blocks on each.
+// Columns of the busiest multiprocessor, with `resident` blocks on each.
 int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem, int64_t columns,
                        int64_t resident) {
   const auto processors = static_cast<int64_t>(context.Processors());
@@ -94,8 +94,8 @@ int64_t BusiestColumns(const PartContext& context, const MatmulProblem& problem,
   return columns * ((tiles + blocks - 1) / blocks) * ((blocks + processors - 1) / processors);
 }
 
-// What was quickest of the matmuls of a decoder (tools/bench/results/packed-weights.md); where it
-// does not fit, and behind it, the others come in the order of the list.
+// The fastest configuration in measurements of a decoder's matmuls (tools/bench/results/packed-weights.md).
+// The others follow in the order of the list, also where this one does not fit.
 Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
   const bool bytes = context.part.packed.type <= PackedType::kU8 ||
@@ -112,7 +112,7 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
     if (two) return few_bits ? Tried{5, 4, 8, 1} : Tried{4, 4, 8, 1};
     if (deep) return few_bits ? Tried{5, 4, 8, 1} : wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 4, 8, 1};
     if (!narrow) return {5, 4, 8, 1};
-    // Few multiprocessors for a moment longer: the others begin with what follows.
+    // Occupies few multiprocessors, for a little longer; the next kernel begins on the others.
     if (few_bits && context.share == 1 && problem.n > 2048) return {3, 2, 4, 1, 16};
     return wide ? Tried{4, 4, 8, 1, 16} : Tried{3, 4, 8, 1};
   }
@@ -124,7 +124,7 @@ Tried QuickestOf(const PartContext& context, const MatmulProblem& problem) {
   if (two) return wide ? Tried{5, 2, 8, 1, 16} : Tried{4, 2, 8, 1};
   if (deep) return wide && bytes ? Tried{5, 4, 8, 1, 16} : Tried{4, 4, 8, 1};
   if (!narrow) return {5, 4, 8, 1};
-  // What shares the GPU with other parts has few tiles a block.
+  // A part that shares the GPU with other parts has few tiles for each block.
   return wide && bytes && context.share == 1 ? Tried{5, 2, 8, 1, 16} : Tried{3, 4, 8, 1};
 }
 
@@ -165,12 +165,12 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const Part& part = context.part;
   const PackedMatmul matmul = MatmulOf(context, problem, configuration);
   const int64_t shared = matmul.shared();
-  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.  Of
-  // more rows there are no registers for three.
+  // Several blocks for each multiprocessor where there is room: each fills the gaps at the others' ends. With
+  // more rows there are not enough registers for three.
   const int64_t resident = std::max<int64_t>(
       1, std::min<int64_t>(problem.m > 2 ? 2 : 3, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
-  // Clusters that find no room would begin when others have ended.
+  // Clusters without room would begin only when others have ended.
   const double used = GpuTableOf(context.target).UsedBy(configuration.cluster);
   const auto processors = static_cast<int64_t>(used * static_cast<double>(context.Processors()));
   const int64_t most = std::max<int64_t>(1, processors * resident / configuration.cluster);

@@ -20,7 +20,7 @@ PackedFormat FormatOf(const Part& part) {
   PackedFormat format;
   format.type = static_cast<int>(part.packed.type);
   format.bits = BitsOf(part.packed.type);
-  // One block is any number not below all of K.
+  // Without blocks along K, the size may be any number of at least K.
   format.block = static_cast<int>(std::min(part.packed.block, int64_t{1} << 30));
   format.scale_bytes = static_cast<int>(ByteSize(scale));
   format.scale_bf16 = scale == DType::kBF16;

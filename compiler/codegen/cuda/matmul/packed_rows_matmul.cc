@@ -1,6 +1,7 @@
-// Matmuls of few rows by weights of fewer bits: TMA brings tiles, warpgroups unpack them in registers for
-// wgmma, and scales multiply sums (device/packed_tiles_rows.cuh). Two variants: `packed_rows` multiplies A in
-// 16 bits by pairs, `packed_digits` A as two digits of 8 bits by codes of 4 and 8 bits.
+// Matmuls of few rows with packed weights: TMA copies tiles, warpgroups unpack them in registers for wgmma,
+// and the sums are multiplied by scales (device/packed_tiles_rows.cuh). There are two variants: `packed_rows`
+// multiplies A in 16 bits by pairs; `packed_digits` multiplies A, as two 8-bit digits, by codes of 4 and 8
+// bits.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -19,15 +20,15 @@ namespace {
 constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
 
 constexpr int64_t kMostRows = 32, kLeastRows = 5, kStageK = 128;
-constexpr int64_t kLeastBlock = 32;  // of digits: what an instruction takes of K
+constexpr int64_t kLeastBlock = 32;  // for digits: the K of one instruction
 
-// Tiles of 64 columns that a warpgroup has; warpgroups that have others; warpgroups that take turns with the
-// steps.
+// The number of 64-column tiles of a warpgroup, of warpgroups side by side along the columns, and of
+// warpgroups that take turns with the steps.
 struct Groups {
   int64_t tiles, columns, turns;
 };
 constexpr int64_t kMostTiles = 7;
-// Each with 1 to kMostTiles. Without turns, all would wait for the same stages at once.
+// Each one with 1 to kMostTiles tiles. Without turns, all warpgroups would wait for the same stages at once.
 constexpr Groups kGroups[] = {{0, 1, 4}, {0, 2, 2}, {0, 1, 3}, {0, 1, 2}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
@@ -57,7 +58,7 @@ bool SuitsDigits(const Part& part) {
   return bytes && part.packed.block >= kLeastBlock;
 }
 
-// All but stages and the words that are read ahead.
+// Everything except stages and prefetched words.
 PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                      const KernelConfiguration& c) {
   PackedTiles matmul = PackedTilesOf(context, problem, a_made, c);
@@ -68,14 +69,14 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   return matmul;
 }
 
-// Registers of a thread: that there are; and that it needs, about.
+// The registers that a thread can have, and about how many it needs.
 int64_t RegistersOf(const PackedTiles& matmul) {
   constexpr int64_t kRegisters = 65536, kMost = 255;
   return std::min(kMost, kRegisters / ((matmul.threads() + 127) / 128 * 128) / 8 * 8);
 }
 int64_t RegistersNeeded(const PackedTiles& matmul) {
   const int64_t others = matmul.digits ? 66 : 50 + matmul.warp_tiles;
-  const int64_t begun = matmul.digits ? 4 : 2;  // accumulators of so many tiles are under way
+  const int64_t begun = matmul.digits ? 4 : 2;  // tiles whose accumulators are in flight
   return (matmul.warp_tiles + begun) * matmul.m / 2 + others;
 }
 
@@ -83,15 +84,16 @@ int64_t Tiles(const MatmulProblem& problem, const PackedTiles& matmul) {
   return problem.Tiles(matmul.m, matmul.n);
 }
 
-// As many clusters as run at once, each with one tile after another; where they split K, one tile each.
+// As many clusters as run at once, each with one tile after another. If they split K, one tile each.
 int64_t Blocks(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
   const int64_t tiles = Tiles(problem, matmul);
   if (matmul.split_k > 1) return tiles * matmul.split_k;
   return std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(context.Processors())));
 }
 
-// Stages: what keeps memory busy, and is more than half of a multiprocessor's shared memory: two blocks on
-// one would leave others idle. 0 if too few fit. The accumulators of a split K lie where the stages were.
+// The number of stages, 0 if too few fit: enough to keep memory busy, and more than half of a
+// multiprocessor's shared memory, since two blocks on one multiprocessor would leave others idle. The
+// accumulators of a split K reuse the stages' memory.
 int Stages(const PartContext& context, const PackedTiles& matmul) {
   constexpr int64_t kMost = 32, kLeast = 3, kBytes = 114 << 10;
   const int64_t turns = matmul.turns, bytes = matmul.stage(), accumulators = matmul.accumulators();
@@ -100,12 +102,12 @@ int Stages(const PartContext& context, const PackedTiles& matmul) {
   const int64_t least = std::max({kLeast, turns, (accumulators + bytes - 1) / bytes});
   const int64_t useful = (matmul.steps() + matmul.split_k - 1) / matmul.split_k;
   const int64_t wanted = std::max(least, std::min({kMost, useful, (kBytes + bytes - 1) / bytes}));
-  // Warps that take turns keep to stages of their own: each waits for every use of them.
+  // Warps that take turns have their own stages: each waits for every use of them.
   const int64_t stages = (wanted + turns - 1) / turns * turns;
   return stages > fit ? 0 : static_cast<int>(stages);
 }
 
-// Cycles of a scheduler for 16 columns and 32 of K.
+// A scheduler's cycles for 16 columns and 32 of K.
 double UnitCycles(const GpuTable& gpu, const PackedTiles& matmul) {
   const double sums = matmul.m / 2.0;
   if (matmul.digits) return gpu.packed_digits_multiply + sums * gpu.packed_digits_sum * 32 / matmul.digit_k();
@@ -114,7 +116,7 @@ double UnitCycles(const GpuTable& gpu, const PackedTiles& matmul) {
   return (few_bits ? gpu.packed_rows_unpack : gpu.packed_rows_unpack_bytes) + scale;
 }
 
-// Cycles of a step on one multiprocessor: bound by copies, or by unpacking and multiplying.
+// Cycles of a step on one multiprocessor, which copies or unpacking and multiplying bound.
 double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double used) {
   const double tiles = matmul.tiles() * matmul.stage_k / 32.0;  // of 16 columns and 32 of K
   const double bytes = matmul.a_bytes() + matmul.b_bytes();
@@ -122,7 +124,7 @@ double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double used) {
   const double l2 = bytes / std::min(gpu.l2_tma_bytes, gpu.l2_all_bytes / used);
   const double few_groups = matmul.multipliers() < 4 * 128 ? gpu.packed_rows_few_groups : 1;
   const double work = tiles / 4 * UnitCycles(gpu, matmul) * few_groups;
-  // What makes digits takes turns with what multiplies.
+  // Making digits alternates with multiplying.
   const double made = matmul.digits ? std::ceil(matmul.m / 16.0) * gpu.packed_digits_make : 0;
   return std::max({memory, l2, work + made, gpu.packed_rows_step});
 }
@@ -154,7 +156,7 @@ std::vector<KernelCandidate> CandidatesOf(VariantId variant, const PartContext& 
           ConfigurationOf(variant, problem.m, problem.b_count, groups, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const bool a_made = !PackedTilesAMapOf(context, problem, configuration.m);
-      if (a_made && variant == VariantId::kPackedDigits) continue;  // they are made of A as it lies
+      if (a_made && variant == VariantId::kPackedDigits) continue;  // digits are made from A in memory
       const PackedTiles matmul = MatmulOf(context, problem, a_made, configuration);
       const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
       if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;

@@ -1,5 +1,5 @@
-// Matmuls of many rows by weights of fewer bits: warpgroups unpack them in registers, and wgmma takes them
-// from there (device/matmul_packed_tiles.cuh).
+// Matmuls of many rows with packed weights: warpgroups unpack the weights in registers, as operands of wgmma
+// (device/matmul_packed_tiles.cuh).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
 
-constexpr int64_t kMostStreamed = 4;  // rows by which B is streamed alone; of more, see PutStreamsFirst
+constexpr int64_t kMostStreamed = 4;  // up to so many rows, B is only streamed; for more, see PutStreamsFirst
 
 struct Tile {
   int64_t m, n, k;
 };
-// Of tiles that cost the same, the first is taken.
+// The first of several tiles with the same cost is taken.
 constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {160, 128, 64}, {128, 128, 64},
                            {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
                            {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
@@ -33,7 +33,7 @@ constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {1
                            {64, 192, 128},  {64, 256, 128},  {32, 256, 128},  {128, 64, 128}, {64, 64, 128},
                            {32, 64, 128}};
 constexpr int64_t kLeastTile = 16;  // rows
-// Of so few rows, where K is split, packed_rows was quicker each time.
+// With fewer rows and a split K, packed_rows was always faster.
 constexpr int64_t kLeastRowsSplit = 33;
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
@@ -50,19 +50,18 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
 
 constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
 
-// Registers that each thread of so many blocks a multiprocessor has.
+// Registers of each thread with `resident` blocks on a multiprocessor.
 int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
-  // Four warps at a time have registers.
+  // Registers are allocated for four warps at a time.
   const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
   return std::min(kMostRegisters, kRegisters / threads / 8 * 8);
 }
-// Those that a thread needs, about; with fewer, instructions of wgmma wait for one another.
+// Approximate registers that a thread needs; with fewer, wgmma instructions wait for each other.
 int64_t RegistersNeeded(const PackedTiles& matmul) {
   constexpr int64_t kOthers = 36;
   return matmul.m / 2 + matmul.half_k() / 2 + kOthers;
 }
-// Those that threads which multiply can have where the others leave theirs: the launch's, less what these
-// keep.
+// Registers of each multiplying thread after the copying threads have given theirs up.
 int RegistersLeft(const PackedTiles& matmul) {
   const int64_t groups = matmul.groups(), launched = kRegisters / ((groups + 1) * 128) / 8 * 8;
   const int64_t left = ((groups + 1) * launched - kCopierRegisters) / groups / 8 * 8;
@@ -70,13 +69,13 @@ int RegistersLeft(const PackedTiles& matmul) {
   return static_cast<int>(std::min(left, kMost));
 }
 
-// All but stages and the words that are read ahead.
+// Everything except stages and prefetched words.
 PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
                      const KernelConfiguration& c) {
   PackedTiles matmul = PackedTilesOf(context, problem, a_made, c);
   matmul.split_k = static_cast<int>(c.warps_k);
   matmul.turns = 1;
-  // Parts of one kernel have one launch: what is left over of it, only a kernel of one part knows.
+  // The parts of a kernel share one launch. Only a kernel of one part can redistribute its registers.
   if (!a_made && context.share == 1 && RegistersNeeded(matmul) > RegistersOf(matmul, 1))
     matmul.registers = RegistersLeft(matmul);
   return matmul;
@@ -89,8 +88,8 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
          problem.n >= 16;
 }
 
-// Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
-// registers beside what is unpacked.
+// Whether half of a stage has whole words of codes, blocks that split K have steps, and the registers hold
+// the accumulators and the unpacked weights.
 bool Fits(const PackedTiles& matmul) {
   const int64_t registers = matmul.registers > 0 ? matmul.registers : RegistersOf(matmul, 1);
   return matmul.half_k() * matmul.format.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
@@ -101,8 +100,8 @@ int64_t ClusterTiles(const MatmulProblem& problem, const PackedTiles& matmul) {
   return problem.Tiles(matmul.m, matmul.n);
 }
 
-// Blocks that a multiprocessor holds at once: of little work several, each of which fills what the others'
-// ends leave. More than one only where K is split: others are persistent.
+// Blocks that a multiprocessor holds at once. Small problems have several: each fills the gaps at the others'
+// ends. It is 1 unless K is split, since the other blocks are persistent.
 int64_t Resident(const MatmulProblem& problem, const PackedTiles& matmul, double processors) {
   constexpr int64_t kMost = 3, kMostRows = 64, kSlack = 24;
   if (matmul.split_k == 1 || matmul.m > kMostRows) return 1;
@@ -112,14 +111,14 @@ int64_t Resident(const MatmulProblem& problem, const PackedTiles& matmul, double
   return resident;
 }
 
-// As many clusters as run at once, each with one tile after another; where they split K, one tile each.
+// As many clusters as run at once, each with one tile after another. If they split K, one tile each.
 int64_t Blocks(const MatmulProblem& problem, const PackedTiles& matmul, double processors) {
   const int64_t tiles = ClusterTiles(problem, matmul);
   if (matmul.split_k > 1) return tiles * matmul.split_k;
   return std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(processors)));
 }
 
-// Stages that fit, 0 if too few do. The accumulators of a split K lie where the stages were.
+// The number of stages that fit, 0 if too few. The accumulators of a split K reuse the stages' memory.
 int Stages(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
   constexpr int64_t kMost = 32, kLeast = 3, kReserved = 1024;
   const CudaTarget& target = context.target;
@@ -133,20 +132,20 @@ int Stages(const PartContext& context, const MatmulProblem& problem, const Packe
   return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
 }
 
-// Cycles of a stage of so many blocks on one multiprocessor: bound by what is copied, and by what is
-// multiplied and unpacked, which do not wholly go on beside each other.
+// Cycles of a stage of `resident` blocks on one multiprocessor. Copying, multiplying and unpacking bound
+// them, and overlap only in part.
 double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double resident) {
   constexpr double kPower = 2.5;
   const double copy = (matmul.a_bytes() + matmul.b_bytes()) * resident / gpu.l2_tma_bytes;
-  // Of half a stage: 16s of K of all warpgroups, and what they multiply.
+  // Half a stage: 16s of K of all warpgroups, and their multiplications.
   const double slices = matmul.groups() * resident * matmul.half_k() / 16.0;
   const double multiply = slices * matmul.m * 64 * 16 / gpu.wgmma_packed;
   const double unpack = gpu.unpack_start + gpu.unpack_slice * slices;
   return std::max(copy, 2 * std::pow(std::pow(multiply, kPower) + std::pow(unpack, kPower), 1 / kPower));
 }
 
-// Cycles of a tile's end: its epilogue, at one instruction a lane and cycle where there are warps enough, and
-// joining the blocks that split K.
+// Cycles of a tile's end: its epilogue, at one instruction for each lane and cycle if there are enough warps,
+// and joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
   const double end = gpu.packed_end + tile / split * EpilogueInstructions(gpu, part.epilogue) /
@@ -167,7 +166,7 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
   const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);
   const double blocks = std::min(tiles, at_once) * split;
-  // All of B comes once from memory, as fast as the blocks at work ask for it.
+  // All of B is read once from memory, as fast as the active blocks request it.
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.format.bits) / 8;
   const double memory = bytes / (gpu.memory_bytes * std::min(1.0, blocks / gpu.memory_processors));
   return gpu.tma_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +

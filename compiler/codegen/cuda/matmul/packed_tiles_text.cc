@@ -14,7 +14,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Maps of B's codes, tile of 16 columns after tile, as words of 4 bytes; or of scales.
+// Tensor map of B's codes, in tiles of 16 columns, as 4-byte words; or of its scales.
 TensorMap CodesMap(const PackedTiles& matmul, const PackedShape& shape, uint16_t param) {
   TensorMap map;
   map.param = param;
@@ -43,8 +43,8 @@ TensorMap ScalesMap(const PackedTiles& matmul, const PackedShape& shape, const O
   return map;
 }
 
-// What the kernel takes of each B: maps, appended to `maps`, and the text of arrays of pointers to them and
-// to parameters.
+// The kernel's arguments for each B: tensor maps, appended to `maps`, and the texts of arrays of pointers to
+// them and to parameters.
 class BOperands {
  public:
   BOperands(const PackedTiles& matmul, const Part& part, std::vector<TensorMap>* maps)
@@ -85,7 +85,7 @@ class BOperands {
   std::vector<TensorMap>* maps_;
 };
 
-// How the kernel comes to A: by the first map, or by a_at. Returns the extents.
+// How the kernel reads A: by the first map, or by a_at. Returns the extents.
 TmaExtents WriteA(const PartContext& context, const MatmulProblem& problem,
                   const std::optional<TmaOperands>& a, int rows, std::vector<TensorMap>* maps,
                   PartWriter* writer) {

@@ -1,4 +1,4 @@
-// Matmuls: a thread an output point, or a warp where K is the contiguous loop.
+// Matmuls with one thread for each output element, or one warp where K is the contiguous loop.
 #include "compiler/codegen/cuda/matmul/matmul_variants.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"reductions", "scalar"};
 
-// const float NAME: the packed weight at the counters' n and k.
+// Writes "const float NAME = ": the packed weight at the counters' n and k.
 void WritePackedValue(const Part& part, size_t j, const std::string& name, PartWriter* writer) {
   const Operand& codes = part.operands[part.rhs[j]];
   const DType scale = part.operands[part.scales[j]].dtype;

@@ -12,7 +12,7 @@ constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
 constexpr KernelConfiguration kTiles[] = {{VariantId::kSimt, 64, 64}, {VariantId::kSimt, 32, 32}};
 
-// Operands of other types are made: widened one by one.
+// Operands of other types are widened element by element.
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
                     const KernelConfiguration& configuration) {
   const Part& part = context.part;
@@ -24,7 +24,7 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// The copies are hidden behind the multiplications.
+// Multiplications hide the copies.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
   const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
@@ -34,7 +34,8 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
   return StepCycles{0, area * matmul.k / GpuTableOf(context.target).simt};
 }
 
-// Whether tensor cores take the operands as they are: here, they would be widened one by one.
+// Whether tensor cores can multiply the operands in their own types; here they would be widened element by
+// element.
 bool HasHalfTiles(const PartContext& context) {
   return !kMmaMatmul.candidates(context).empty() || !kWgmmaMatmul.candidates(context).empty();
 }

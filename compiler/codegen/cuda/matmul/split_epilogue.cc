@@ -24,15 +24,15 @@ using cuda::MatmulProblem;
 // One accumulator: a run of columns of B.
 struct Sum {
   size_t part = 0, index = 0;
-  int64_t place = 0;  // of B, bytes from where its value begins
+  int64_t place = 0;  // of B: bytes from its value's start
   int64_t n = 0;
-  int64_t first_n = 0;  // of the common result
+  int64_t first_n = 0;  // in the combined result
 };
 
-// A or B as all parts have it.
+// A or B, which all parts must share.
 struct MatrixOperand {
   int value = -1;
-  int64_t place = 0;  // bytes from where the value begins
+  int64_t place = 0;  // bytes from the value's start
   DType dtype = DType::kF32;
   int64_t batch_stride = 0, line_stride = 0, k_stride = 0;  // elements
   bool operator==(const MatrixOperand&) const = default;
@@ -60,7 +60,7 @@ class Splitter {
   }
 
  private:
-  // How a part's loops count through the matmul's numbers.
+  // How a part's loops count the matmul's indices.
   struct Loops {
     FlatLoops batch, m, n;
   };
@@ -119,7 +119,7 @@ class Splitter {
     return true;
   }
 
-  // Accumulators in the order of their columns, which must follow one another.
+  // Sorts accumulators by column; their columns must be consecutive.
   bool PlaceColumns() {
     std::stable_sort(sums_.begin(), sums_.end(),
                      [](const Sum& a, const Sum& b) { return a.place < b.place; });
@@ -169,7 +169,7 @@ class Splitter {
     op.annotations = op_.annotations;
   }
 
-  // The parts' epilogues over the sums.
+  // Makes a map of the parts' epilogues over the sums.
   void MakeMap() {
     LoweredOp& op = split_.map;
     std::vector<Part> parts;
@@ -197,7 +197,7 @@ class Splitter {
     op.annotations = op_.annotations;
   }
 
-  // Params are the op's own still, but that of the sums, which is kNoParam.
+  // Params are still the op's own, except the sums', which is kNoParam.
   Part MapPart(size_t index, std::map<uint16_t, uint16_t>* param_of) {
     const Part& part = op_.kernel.parts[index];
     const size_t loops = static_cast<size_t>(EpilogueLoops(part));

@@ -1,4 +1,4 @@
-// Matmuls of f32 whose factors may be rounded to tf32 (device/matmul_tf32.cuh).
+// Matmuls of f32 operands that may be rounded to tf32 (device/matmul_tf32.cuh).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,11 +13,11 @@ namespace {
 constexpr std::string_view kHeaders[] = {"matmul_tf32"};
 
 constexpr KernelConfiguration Tile(int64_t m, int64_t n) { return {VariantId::kTf32, m, n}; }
-// Of tiles that cost the same, the first is taken.
+// The first of several tiles with the same cost is taken.
 constexpr KernelConfiguration kTiles[] = {Tile(128, 128), Tile(128, 64), Tile(64, 128),
                                           Tile(64, 64),   Tile(32, 64),  Tile(32, 32)};
 
-// 8 warps, more of them along the longer extent.
+// 8 warps, with more of them along the longer extent.
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
                     const KernelConfiguration& configuration) {
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
@@ -28,7 +28,7 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// As for tiles of 16-bit types, with half the rate at most: fragments are loaded element by element.
+// The cost as for 16-bit tiles, at half the rate at most: fragments are loaded element by element.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
   const GpuTable& gpu = GpuTableOf(context.target);

@@ -1,6 +1,6 @@
-// Matmuls whose tiles TMA brings, for wgmma (device/matmul_tma.cuh): one warp asks for tiles, one or two
-// warpgroups multiply, tile after tile; or warpgroups take tiles in turn (ping-pong), so that the tensor
-// cores multiply one tile while another goes through its epilogue.
+// Matmuls with tiles copied by TMA and multiplied by wgmma (device/matmul_tma.cuh): one warp requests tiles,
+// and one or two warpgroups multiply them, tile after tile. Or warpgroups take tiles in turn (ping-pong): the
+// tensor cores multiply one tile while another goes through its epilogue.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -18,8 +18,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_tma"};
 
-// A cluster's blocks along M, which share tiles of B, along N, which share tiles of A, and those that split
-// K.
+// The blocks of a cluster: along M, sharing tiles of B; along N, sharing tiles of A; and splitting K.
 struct Cluster {
   int64_t m, n, k;
 };
@@ -27,7 +26,7 @@ struct Tile {
   int64_t m, n;
 };
 
-// What a variant can do. Of tiles that cost the same, the first is taken.
+// What a variant supports. The first of several tiles with the same cost is taken.
 struct Shapes {
   VariantId variant;
   int turns;  // TmaMatmul::turns
@@ -38,7 +37,7 @@ constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 192}, {128, 160}, {128,
                            {128, 64},  {64, 256},  {64, 192},  {64, 128},  {64, 96},   {64, 64}};
 constexpr Cluster kClusters[] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 1, 4}, {1, 1, 8}};
 constexpr Shapes kTogether = {VariantId::kTma, 1, kTiles, kClusters};
-// Of 128 rows there are twice as many warpgroups.
+// With 128 rows there are twice as many warpgroups.
 constexpr Tile kTurnTiles[] = {{128, 128}, {64, 256}, {64, 192}};
 constexpr Cluster kTurnClusters[] = {{1, 1, 1}, {1, 2, 1}, {2, 1, 1}};
 constexpr Shapes kInTurn = {VariantId::kPingPong, 2, kTurnTiles, kTurnClusters};
@@ -65,14 +64,14 @@ int FactorsOf(DType a, DType b) {
   return a == DType::kE4M3 ? kTmaE4M3E5M2 : kTmaE5M2E4M3;
 }
 
-// The problem as the template counts: K in pairs of FP8.
+// The problem in the template's units: for FP8, K counts pairs.
 MatmulProblem Counted(const PartContext& context) {
   MatmulProblem problem = *context.matmul;
   if (IsFp8(context.part.operands[context.part.lhs].dtype)) problem.k /= 2;
   return problem;
 }
 
-// All but stages and the words that are read ahead.
+// Everything except stages and prefetched words.
 TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const KernelConfiguration& c) {
   const Part& part = context.part;
   TmaMatmul matmul = {};
@@ -90,29 +89,29 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   return matmul;
 }
 
-// Whether the template can do that: registers for the accumulators, and no tile narrower than its lines.
+// Whether the template supports this: registers hold the accumulators, and no tile is narrower than its
+// lines.
 bool Suits(const MatmulProblem& problem, const TmaMatmul& matmul) {
-  // Of FP8, what a stage adds has registers of its own.
+  // For FP8, a stage's sums have registers of their own.
   const int columns = matmul.b_count * matmul.n, most = matmul.fp8() ? 160 : matmul.groups() > 2 ? 128 : 256;
   const bool together = matmul.at_once() == matmul.b_count && matmul.n % 16 == 0 && columns % 64 == 0;
   return columns <= most && (!matmul.fp8() || columns % 32 == 0) && (matmul.b_count == 1 || together) &&
          matmul.split_k <= problem.Steps(kTmaTileK);
 }
 
-// Tiles of clusters.
+// Tiles, in units of clusters.
 int64_t ClusterTiles(const MatmulProblem& problem, const TmaMatmul& matmul) {
   return problem.Tiles(matmul.m * matmul.cluster_m, matmul.n * matmul.cluster_n);
 }
 
-// Blocks of a part: as many as run at once, each with one tile after another; where they split K, one tile
-// each.
+// Blocks of a part: as many as run at once, each with one tile after another. If they split K, one tile each.
 int64_t Blocks(const MatmulProblem& problem, const TmaMatmul& matmul, double processors) {
   const int64_t tiles = ClusterTiles(problem, matmul);
   const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(processors) / matmul.cluster());
   return (matmul.split_k > 1 ? tiles : std::min(tiles, most)) * matmul.cluster();
 }
 
-// Stages that fit, 0 if too few do. The accumulators of a split K lie where the stages were.
+// The number of stages that fit, 0 if too few. The accumulators of a split K reuse the stages' memory.
 int Stages(const MatmulProblem& problem, const TmaMatmul& matmul, const CudaTarget& target) {
   constexpr int64_t kMost = 12, kLeast = 3;
   const int64_t split = matmul.split_k, bytes = matmul.stage(), accumulators = matmul.accumulators();
@@ -123,8 +122,8 @@ int Stages(const MatmulProblem& problem, const TmaMatmul& matmul, const CudaTarg
   return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
 }
 
-// Cycles that a tile's step takes: bound by what is copied, by one multiprocessor or by all, or by what is
-// multiplied. `blocks` are at work at once, on `device` of the GPU.
+// Cycles of a tile's step, which are bound by one multiprocessor's copies, by all copies, or by multiplying.
+// `blocks` run at once, on the share `device` of the GPU.
 double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks, double device) {
   const double a = matmul.a_bytes(), b = matmul.b_count * matmul.b_bytes();
   const double read = a / matmul.cluster_n + b / matmul.cluster_m;
@@ -136,7 +135,7 @@ double StepCyclesOf(const GpuTable& gpu, const TmaMatmul& matmul, double blocks,
   return std::max(copy, multiply);
 }
 
-// Cycles of a tile's epilogue, at one instruction a lane and cycle where there are warps enough, and of
+// Cycles of a tile's epilogue, at one instruction for each lane and cycle if there are enough warps, and of
 // joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const TmaMatmul& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
@@ -158,15 +157,16 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
   const double busiest = std::ceil(tiles / at_once);
   const double steps = std::ceil(static_cast<double>(problem.Steps(kTmaTileK)) / matmul.split_k);
-  // Blocks at work at once, of which this part has its share of the device.
+  // Blocks that run at once; this part has its share of the device.
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
   const double step = StepCyclesOf(gpu, matmul, blocks, device);
   const double end = EndCycles(gpu, context.part, matmul);
-  // All of B comes once from memory.
+  // All of B is read once from memory.
   const double memory = static_cast<double>(problem.batches * problem.n * problem.k * problem.b_count * 2) /
                         (gpu.memory_bytes * std::min(1.0, processors / gpu.memory_processors));
   const bool shared = matmul.cluster_m * matmul.cluster_n > 1;
-  // In turn: a set of warpgroups multiplies alone, and each is busy with its tiles and their epilogues.
+  // With turns, one set of warpgroups multiplies at a time, and each set needs time for its tiles and their
+  // epilogues.
   const double turns = matmul.turns, each = std::max(steps * step, (steps * step + end) / turns);
   return gpu.tma_start + (shared ? gpu.tma_cluster_start : 0) +
          std::max(memory, (busiest - 1) * each + steps * step + end);
@@ -206,7 +206,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// The maps of A and B, with the boxes that one block asks for.
+// The maps of A and B, with the boxes that one block requests.
 std::vector<TensorMap> MapsOf(const TmaOperands& operands, const TmaMatmul& matmul) {
   std::vector<TensorMap> maps = operands.maps;
   for (TensorMap& map : maps)
@@ -233,7 +233,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const TmaOperands operands = *OperandsOf(context, problem);
   writer->Line("u32 batch = 0;");
   const TapeScope outer = writer->scope;
-  // As many as registers are left for.
+  // As many words as the registers allow.
   const int most_words = matmul.groups() > 2 || matmul.b_count * matmul.n > 224 ? 4 : 16;
   matmul.words = WriteFetch(context, problem, matmul.lanes, most_words, writer);
   WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);

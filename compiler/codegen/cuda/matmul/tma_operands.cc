@@ -6,7 +6,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Loops whose points lie evenly, as one: how many, and elements from one to the next.
+// Loops with evenly spaced points, merged into one: the number of points, and elements from one to the next.
 struct Run {
   int64_t extent, stride;
 };
@@ -26,7 +26,7 @@ std::vector<Run> RunsOf(const Part& part, const std::vector<size_t>& loops, cons
   return runs;
 }
 
-// None unless TMA can go along them. Lines of FP8 are brought as pairs.
+// None if TMA cannot copy along the runs. Lines of FP8 are copied as pairs.
 std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat, std::vector<Run> runs) {
   const bool pairs = IsFp8(operand.dtype);
   const int64_t size = pairs ? 2 : ByteSize(operand.dtype), line = 16 / size;
@@ -55,7 +55,7 @@ std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat, 
   return map;
 }
 
-// One B's map; none if TMA cannot bring it.
+// The tensor map of one B; none if TMA cannot copy it.
 std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, const Operand& rhs) {
   const FlatOperand b = Flatten(part, rhs);
   const std::vector<Run> k = RunsOf(part, problem.k_loops, b), n = RunsOf(part, problem.n_loops, b),

@@ -1,6 +1,6 @@
-// Matmuls through tiles of two warpgroups by wgmma, copied by threads: what TMA cannot bring. Two variants:
-// of 16-bit types (device/matmul_wgmma.cuh), and of FP8 (device/matmul_wgmma_fp8.cuh), convolutions above
-// all.
+// Matmuls by wgmma through tiles of two warpgroups that threads copy, for operands that TMA cannot copy.
+// There are two variants: for 16-bit types (device/matmul_wgmma.cuh), and for FP8
+// (device/matmul_wgmma_fp8.cuh), mainly convolutions.
 #include <algorithm>
 #include <optional>
 
@@ -12,21 +12,21 @@ namespace rondo::cuda {
 
 namespace {
 
-// A variant.
+// One variant.
 struct Wgmma {
-  std::string_view name;  // of the device template, and its header
-  int64_t tile_k;         // of a step
-  int64_t step_stages;    // where a block has few steps
-  int most_columns;       // of all B, whose accumulators registers hold
-  double relative_time;   // of a multiplication, beside one of 16-bit types
+  std::string_view name;  // of the device template and its header
+  int64_t tile_k;         // K of one step
+  int64_t step_stages;    // for blocks of few steps
+  int most_columns;       // of every B together: registers must hold the accumulators
+  double relative_time;   // of one multiplication, relative to 16-bit types
   bool (*suits)(const PartContext& context, const MatmulProblem& problem);
   TileMatmul (*matmul)(const PartContext& context, const MatmulProblem& problem,
                        const KernelConfiguration& configuration);
   TileLayout (*layout)(const TileMatmul& matmul);
-  std::string (*types)(const Part& part);  // of the device template's arguments, ", ..."
+  std::string (*types)(const Part& part);  // the device template's type arguments, ", ..."
 };
 
-// wgmma wants both operands in swizzled lines of 128 bytes, by vectors.
+// wgmma needs both operands in swizzled lines of 128 bytes, copied as vectors.
 bool SuitsHalves(const PartContext& context, const MatmulProblem& problem) {
   const bool vectors = AIsMade(context.part) || (problem.a_k_major && problem.a_vector == 8);
   return context.target.warp_groups && problem.b_vector == 8 && vectors && SuitsHalfTiles(context, problem);
@@ -40,10 +40,10 @@ TileMatmul HalvesOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// Lines of both operands run along K, by vectors; and there is enough for tiles of 128 rows.
+// Whether lines of both operands run along K, copied as vectors, and there are enough for tiles of 128 rows.
 bool SuitsFp8(const PartContext& context, const MatmulProblem& problem) {
   constexpr int64_t kMostB = 2;
-  constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
+  constexpr size_t kMostCoordinates = 3;  // coordinates of a place in the device templates
   constexpr int kLeastVector = 4;
   const Part& part = context.part;
   const Operand& a = part.operands[part.lhs];
@@ -75,7 +75,8 @@ constexpr Wgmma kHalves = {"matmul_wgmma",
                            HalvesOf,
                            [](const TileMatmul& matmul) { return matmul.wgmma_layout(); },
                            [](const Part&) { return std::string(); }};
-// Two accumulators for each column; an instruction takes as long as one of 16-bit types, of half as many.
+// Each column has two accumulators. An instruction takes as long as one for 16-bit types of half as many
+// elements.
 constexpr Wgmma kFp8 = {"matmul_wgmma_fp8",
                         kWgmmaTileBytes,
                         4,
@@ -86,7 +87,7 @@ constexpr Wgmma kFp8 = {"matmul_wgmma_fp8",
                         [](const TileMatmul& matmul) { return matmul.wgmma_byte_layout(); },
                         Fp8Types};
 
-// Stages of copies that fit; none if too few do.
+// The number of stages that fit; none if too few.
 std::optional<int> Stages(const CudaTarget& target, const Wgmma& wgmma, const TileMatmul& matmul,
                           int64_t own_steps) {
   constexpr int64_t kLeast = 4, kMost = 12;
@@ -125,7 +126,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
 constexpr KernelConfiguration Tile(VariantId variant, int64_t n) { return {variant, kWgmmaTileM, n}; }
 constexpr KernelConfiguration HalfTile(int64_t n) { return Tile(VariantId::kWgmma, n); }
 constexpr KernelConfiguration Fp8Tile(int64_t n) { return Tile(VariantId::kWgmmaFp8, n); }
-// Of tiles that cost the same, the first is taken.
+// The first of several tiles with the same cost is taken.
 constexpr KernelConfiguration kHalfTiles[] = {HalfTile(256), HalfTile(192), HalfTile(128), HalfTile(64)};
 constexpr KernelConfiguration kFp8Tiles[] = {Fp8Tile(160), Fp8Tile(128), Fp8Tile(96), Fp8Tile(64)};
 

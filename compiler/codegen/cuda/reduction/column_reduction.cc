@@ -1,5 +1,5 @@
-// Rows side by side: each thread reads neighbouring rows' elements as vectors, and the threads of a block,
-// and blocks of a cluster, share the elements of their rows (device/columns.cuh).
+// Reductions of rows that lie side by side: each thread reads the elements of neighbouring rows as vectors.
+// The threads of a block and the blocks of a cluster share their rows' elements (device/columns.cuh).
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,13 +18,14 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"columns"};
 
-// How neighbouring rows, which lie next to each other, lie over threads: a row's own elements do not.
+// How neighbouring rows are spread over threads. The rows are next to each other in memory, but a row's own
+// elements are not.
 struct ColumnShape {
   size_t along = 0;  // the outer loop whose rows lie side by side
   int lanes = 1;     // rows of a thread
   int64_t rows = 1, elements = 1;
-  int64_t wide = 1;     // threads of a block side by side; the others share the elements
-  int64_t cluster = 1;  // blocks that share the elements, too
+  int64_t wide = 1;     // threads of a block side by side; the rest share the elements
+  int64_t cluster = 1;  // blocks that also share the elements
   int64_t slots() const { return kCudaBlock / wide; }
   int64_t tiles() const { return (rows / lanes + wide - 1) / wide; }
 };
@@ -76,7 +77,7 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.lanes = static_cast<int>(lanes);
   shape.rows = context.Points(0, part.outer);
   shape.elements = context.Points(part.outer, part.loops.size());
-  // Sectors of 32 bytes, for which two threads with one load each are enough.
+  // A sector has 32 bytes: two threads with one load each are enough.
   while (shape.lanes * bytes > 16 && shape.lanes > 2) shape.lanes /= 2;
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
   // Elements that are written and too few for a block's threads are better left to threads of their own.
@@ -95,8 +96,8 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
 
 // All reductions of a stage at once.
 void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* writer) {
-  // step<op, wide, lanes>(arguments) of each; its scalar has number `slot`, and warp `own` reads what others
-  // found.
+  // Writes step<op, wide, lanes>(arguments) of each reduction; its scalar has number `slot`. Warp `own` reads
+  // the others' results.
   const auto each = [&](const std::string& step, const std::string& more, const auto& arguments) {
     int number = 0;
     for (const TapeInst& inst : stage.tape) {
@@ -160,7 +161,7 @@ void WriteStage(const PartContext& context, const ColumnShape& shape, const Stag
   const size_t outer = part.outer, all = part.loops.size();
   const int lanes = shape.lanes;
   if (stage.per_row) {
-    // What only stores is left to one thread a row.
+    // One thread of each row does what only stores.
     const bool once = last && !SetsScalars(stage.tape);
     writer->Line(once ? "if (real && slot == 0 && rank == 0) {" : "{");
     writer->ZeroLoops(outer, all);
@@ -211,7 +212,7 @@ Result<PartLaunch> WriteColumns(const PartContext& context, const KernelConfigur
   return WithBlocks(launch, shape.tiles() * shape.cluster);
 }
 
-// The shape settles the cluster.
+// The shape decides the cluster.
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   const std::optional<ColumnShape> shape = ShapeOfColumns(context);
   if (!shape) return {};

@@ -1,4 +1,4 @@
-// Row reductions: a warp or a block a row; the row's kept values stay in shared memory.
+// Row reductions with one warp or block for each row; shared memory holds the row's kept values.
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
@@ -8,8 +8,8 @@ namespace rondo::cuda {
 
 namespace {
 
-// Declares keptK of each value that a row keeps, in static shared memory of all rows of a block. Returns its
-// bytes.
+// Declares keptK for each value that a row keeps, in static shared memory for all rows of a block. Returns
+// its bytes.
 int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, PartWriter* writer) {
   const int64_t rows_a_block = kCudaBlock / width;
   int64_t shared = 0;

@@ -1,5 +1,5 @@
-// Rows on chip: each element of a row is read once and stays in a register of the thread that will need it
-// again.
+// Row reductions on chip: each element of a row is read once and stays in a register of the thread that needs
+// it again.
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"

@@ -10,11 +10,11 @@ namespace rondo::cuda {
 
 namespace {
 
-// Rounds whose loads from memory wait together.
+// Rounds whose memory loads are in flight together.
 constexpr int kTogether = 4;
 constexpr int64_t kWarp = 32;
 
-// Whether the tape loads nothing of rows but what is cached.
+// Whether every row operand that the tape loads is cached.
 bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
   const std::vector<size_t> read = Touched(tape, TapeOp::kLoad);
   return std::all_of(read.begin(), read.end(), [&](size_t index) {
@@ -23,8 +23,8 @@ bool AllCached(const Part& part, const RowShape& shape, Tape tape) {
   });
 }
 
-// Opens a loop over this thread's vectors of the row (closes with two braces): the round in `round`, the
-// first element in `first`, loop counters at it.
+// Opens a loop over this thread's vectors of the row (close it with two braces): `round`, `first` (the first
+// element), and loop counters at it.
 void OpenRounds(const PartContext& context, const RowShape& shape, int together, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line(shape.in_shared      ? "#pragma unroll " + Text(together)
@@ -44,7 +44,7 @@ int64_t WordsOf(const PartContext& context, const RowShape& shape, size_t operan
   return shape.lanes * ByteSize(context.part.operands[operand].dtype) / 4;
 }
 
-// Where cached operands, and behind them kept values, begin in shared memory, by their numbers in `shape`.
+// The offsets of cached operands, and after them kept values, in shared memory, by their numbers in `shape`.
 std::string SharedAt(const PartContext& context, const RowShape& shape, size_t cached, size_t kept) {
   int64_t bytes = 0;
   for (size_t k = 0; k < cached; ++k) bytes += 4 * WordsOf(context, shape, shape.cached[k]);
@@ -53,7 +53,7 @@ std::string SharedAt(const PartContext& context, const RowShape& shape, size_t c
   return "shared_memory + " + Text(bytes * shape.rounds * kCudaBlock);
 }
 
-// Between shared memory and arrays of this thread, in a round: what of them the stage reads, or keeps.
+// Moves what the stage reads or keeps between shared memory and this thread's arrays, for one round.
 void MoveKept(const PartContext& context, const RowShape& shape, Tape tape, TapeOp op, PartWriter* writer) {
   const RowTypes types = RowTypesOf(context.part);
   for (size_t index : Touched(tape, op)) {
@@ -156,8 +156,8 @@ bool IsFloatSum(const TapeInst& inst, Tape tape) {
   return inst.op == TapeOp::kReduceSum && tape[inst.a].type != TapeType::kI64;
 }
 
-// The sum of a thread is that of its vectors' sums, so that blocks that share a row, a vector for two threads
-// (drivers/cuda/peer_collectives/norm.h), need no more than these of one another.
+// A thread's sum is the sum of its vectors' sums. So blocks that share a row, with one vector for two threads
+// (drivers/cuda/peer_collectives/norm.h), only exchange vector sums.
 void OpenVectorSums(const Stage& stage, PartWriter* writer) {
   for (const TapeInst& inst : stage.tape) {
     if (!IsFloatSum(inst, stage.tape)) continue;
@@ -174,7 +174,7 @@ void CloseVectorSums(const Stage& stage, PartWriter* writer) {
   }
 }
 
-// This round's share of what the stage reads.
+// This round's share of the stage's inputs.
 void OpenShared(const PartContext& context, const RowShape& shape, Tape tape, PartWriter* writer) {
   const std::vector<size_t> read = Touched(tape, TapeOp::kLoad);
   for (size_t k = 0; k < shape.cached.size(); ++k) {
@@ -267,7 +267,7 @@ void WriteElements(const PartContext& context, const RowShape& shape, const Stag
 
 namespace {
 
-// Whether elements of rows lie one behind the other: else threads that take one each read far apart.
+// Whether the elements of rows are contiguous; if not, threads with one element each would read far apart.
 bool LieTogether(const Part& part, size_t along) {
   const std::vector<size_t> touched = RowOperands(part);
   return std::all_of(touched.begin(), touched.end(), [&](size_t index) {
@@ -275,9 +275,9 @@ bool LieTogether(const Part& part, size_t along) {
   });
 }
 
-// Whether neighbouring rows read the same elements, and rows are many: each thread of a warp that takes a row
-// alone computes what another one has read. It waits for one element after another, so that long rows must be
-// more.
+// Whether neighbouring rows read the same elements, and there are many rows. Then each thread of a warp takes
+// a row alone, and computes from elements that its neighbours also read. It waits for one element after
+// another, so that long rows need a larger number of rows.
 bool ShareElements(const PartContext& context) {
   constexpr int64_t kLeastRows = 32;  // a multiprocessor
   constexpr int64_t kShort = 256;     // elements
@@ -301,7 +301,7 @@ bool ShareElements(const PartContext& context) {
   return shared;
 }
 
-// Threads of a row: a block, a warp, or as many neighbours in one as it has vectors.
+// Threads of a row: a block, a warp, or part of a warp with one thread for each vector.
 int64_t WidthOf(const GpuTable& gpu, const RowShape& shape) {
   if (shape.vectors > (shape.lanes > 1 ? gpu.row_warp_vectors : gpu.row_warp_elements)) return kCudaBlock;
   int64_t width = 1;

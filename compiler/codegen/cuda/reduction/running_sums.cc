@@ -1,5 +1,5 @@
-// Running sums: rows that each add up a longer part of the same elements, which are those whose position is
-// below their own number. All rows of one such triangle are one warp's, which reads each element once.
+// Running sums: each row sums those elements, of the same sequence, whose position is below the row's number.
+// One warp computes all rows of such a triangle, and reads each element once.
 #include <algorithm>
 #include <optional>
 
@@ -17,10 +17,10 @@ constexpr std::string_view kHeaders[] = {"scan"};
 constexpr int64_t kLanes = 32;
 
 struct Triangle {
-  size_t row = 0;      // the outer loop that counts the rows of a triangle; elements: the last loop
-  uint16_t sum = 0;    // the instruction that adds up
-  uint16_t value = 0;  // and the one whose values those are, where they count
-  bool own = false;    // whether a row's own element counts
+  size_t row = 0;      // the outer loop over a triangle's rows; the last loop is over elements
+  uint16_t sum = 0;    // the instruction that sums
+  uint16_t value = 0;  // the instruction whose selected values are summed
+  bool own = false;    // whether a row includes its own element
 };
 
 // Whether a value of the tape is the same in all rows of a triangle.
@@ -36,7 +36,7 @@ bool IsOfElement(const Part& part, Tape tape, uint16_t value, size_t row) {
          (inputs < 3 || IsOfElement(part, tape, inst.c, row));
 }
 
-// The loop whose counter a value of the tape is.
+// The loop whose counter this value of the tape is.
 std::optional<size_t> LoopOf(Tape tape, uint16_t value) {
   const TapeInst& inst = tape[value];
   const auto zero = [&](uint16_t k) { return tape[k].op == TapeOp::kConst && tape[k].imm.i == 0; };
@@ -45,7 +45,8 @@ std::optional<size_t> LoopOf(Tape tape, uint16_t value) {
   return zero(inst.a) ? LoopOf(tape, inst.b) : zero(inst.b) ? LoopOf(tape, inst.a) : std::nullopt;
 }
 
-// The first stage's only reduction is the sum of select(position < row, value, 0); the others are of rows.
+// The only reduction of the first stage is the sum of select(position < row, value, 0). The other stages work
+// on rows.
 std::optional<Triangle> TriangleOf(const Part& part) {
   constexpr int64_t kMostElements = 16 * kLanes;
   const size_t last = part.loops.size() - 1;
@@ -76,7 +77,7 @@ std::optional<Triangle> TriangleOf(const Part& part) {
   return found;
 }
 
-// value[]: this lane's elements, 32 apart.
+// Reads value[], this lane's elements, 32 apart.
 void WriteElements(const PartContext& context, const Triangle& triangle, const std::string& type,
                    PartWriter* writer) {
   const Part& part = context.part;

@@ -53,7 +53,7 @@ size_t StageThatEnds(Span<const Stage> stages, const Repeat& repeat, size_t firs
 
 namespace {
 
-// Numbers for what instructions compute: equal ones for what is made in the same way, in any tape.
+// Numbers the values of instructions: equal computations get equal numbers, in any tape.
 class Values {
  public:
   std::vector<size_t> Of(Tape tape) {

@@ -1,8 +1,7 @@
-// Long rows, and few of them: the blocks of a cluster share a row, whose elements stay in their registers,
-// or, where many stages go over them, in shared memory, if they find room there: text of loops is short, and
-// instructions come from far.
-// Stages that repeat are a loop, which ends when a round finds the row's scalars as the one before it did:
-// text that is run once waits for its own instructions.
+// Reductions of few long rows: the blocks of a cluster share a row. Its elements stay in the blocks'
+// registers or, for rows of many stages that fit, in shared memory: loops have short code, and fetching
+// instructions is slow. Repeated stages become a loop, since code that runs once waits for its own
+// instructions. The loop ends when a round finds the same row scalars as the round before.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -24,7 +23,7 @@ constexpr std::string_view kHeaders[] = {"row_team"};
 constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps; of two blocks together, half
 constexpr int64_t kMostBlocks = 8;       // of a cluster, everywhere
 constexpr size_t kManyStages = 8;
-constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for what blocks tell one another, at most
+constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for the exchange between blocks, at most
 
 // Blocks of one multiprocessor: two if there are more than multiprocessors. Not every one of these is in a
 // place for a cluster: where all are wanted for long, two blocks share one as well.
@@ -34,7 +33,7 @@ uint32_t BlocksTogether(const PartContext& context, int64_t rows, int64_t cluste
   return more || (all && context.part.stages.size() > kManyStages) ? 2 : 1;
 }
 
-// Whether a row of many stages can lie in shared memory, in vectors of four words.
+// Whether a row of many stages fits shared memory, in vectors of four words.
 bool FitsShared(const PartContext& context, const RowShape& shape, int64_t rows) {
   const Part& part = context.part;
   if (part.stages.size() <= kManyStages || shape.lanes % 4 != 0) return false;
@@ -46,7 +45,7 @@ bool FitsShared(const PartContext& context, const RowShape& shape, int64_t rows)
   return RegistersOf(part, shape) > 0 && SharedBytesOf(part, shape) + kTold <= most;
 }
 
-// Whether the greatest and the least are all that is found: the same whoever finds it.
+// Whether all reductions are maxima and minima, which give the same in any order.
 bool FindsExtremes(const Part& part) {
   return std::all_of(part.stages.begin(), part.stages.end(), [](const Stage& stage) {
     return std::all_of(stage.tape.begin(), stage.tape.end(), [](const TapeInst& inst) {
@@ -55,7 +54,7 @@ bool FindsExtremes(const Part& part) {
   });
 }
 
-// None if rows are short, or so many that each may as well have one block.
+// None if rows are short, or so many that one block for each is enough.
 std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   const Part& part = context.part;
   const int64_t elements = context.Points(part.outer, part.loops.size()),
@@ -84,7 +83,7 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   return shape;
 }
 
-// One exchange between the blocks for all that the stage reduces: sK of vK (and atK).
+// Exchanges all reductions of a stage between the blocks at once: sK of vK (and atK).
 void JoinTeam(Tape tape, const RowShape& shape, PartWriter* writer) {
   std::vector<const TapeInst*> reductions;
   for (const TapeInst& inst : tape)
@@ -132,7 +131,7 @@ void WriteStage(const PartContext& context, const RowShape& shape, const Stage& 
   writer->Line("}");
 }
 
-// The stage that ends a loop, and the end. `later`: not in the first round.
+// Writes the stage that ends a loop, and the end test. `later`: not in the first round.
 void WriteEnd(const PartContext& context, const Stage& stage, const RowTypes& types,
               const std::string& prefix, bool later, PartWriter* writer) {
   std::string same = later ? "time > 0" : "";
@@ -147,7 +146,7 @@ void WriteEnd(const PartContext& context, const Stage& stage, const RowTypes& ty
   writer->Line("if (" + same + ") break;");
 }
 
-// Most reductions of one stage.
+// The largest number of reductions in one stage.
 size_t MostReductions(const Part& part) {
   size_t most = 1;
   for (const Stage& stage : part.stages) {
@@ -175,7 +174,7 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   const bool early = context.LeavesRoom(blocks);
   if (early) writer->Line("launch_dependents();");
   CacheOperands(context, shape, true, writer);
-  writer->Line("team_begin(team_done);");  // who is written to must have begun
+  writer->Line("team_begin(team_done);");  // blocks that get remote writes must have begun
   writer->Line("wait_for_earlier();");
   CacheOperands(context, shape, false, writer);
   DeclareScalars(types, writer);
@@ -191,7 +190,7 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
       const std::string prefix = "r" + Text(s + k) + "_";
       if (repeat.rest > 0 && k == repeat.rest) writer->Line("if (time == " + Text(repeat.times) + ") break;");
       if (k == end) {
-        // What it finds in the first round was not reduced by the loop, if the loop begins with it.
+        // If the loop begins with this stage, the first round's results were not reduced by the loop.
         const bool later = k == 0 && (s == 0 || repeat.stages != 2 ||
                                       !ReducesTheSame(part.stages[s - 1], part.stages[s + 1]));
         WriteEnd(context, part.stages[s + k], types, prefix, later, writer);
@@ -209,7 +208,7 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   return WithBlocks(launch, blocks);
 }
 
-// The shape settles the cluster.
+// The shape decides the cluster.
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   const std::optional<RowShape> shape = ShapeOfTeamRow(context);
   if (!shape) return {};
