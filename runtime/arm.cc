@@ -1,4 +1,4 @@
-// Arming: every partition becomes a graph, once, before the first Run.
+// Arming: every partition becomes a graph, once, before the first run.
 #include "runtime/session_impl.h"
 
 namespace rondo {
@@ -42,8 +42,9 @@ Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* ar
   return Status::Ok();
 }
 
-// Which partitions of other devices partition `index` must find complete: those of the steps that its steps
-// name. A device's partitions are complete in order, so the last of each is enough.
+// Finds the partitions of other devices that must be complete before partition `index`: those of the steps
+// that its steps name. A device's partitions complete in order, so that the last one of each device is
+// enough.
 Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* armed, uint32_t index) {
   const Partition& p = program.partitions[index];
   uint32_t last[kMaxDevices] = {};  // plus 1
@@ -76,7 +77,7 @@ Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* arm
   return Status::Ok();
 }
 
-// Makes `to` wait for all that has been enqueued on `from` so far.
+// Makes `to` wait for everything enqueued on `from` so far.
 Status Follow(SessionDevice* d, Stream* from, Stream* to) {
   if (from == to) return Status::Ok();
   RONDO_RETURN_IF_ERROR(d->device->Record(d->order, from));
@@ -91,8 +92,8 @@ bool Uses(const Program& program, const Partition& p, uint32_t stream) {
   return false;
 }
 
-// Waits before a step for what it names within its own partition: earlier partitions of its device are
-// complete when this one is launched, and other devices are waited for outside of graphs.
+// Before a step, waits for the steps that it names in its own partition. Earlier partitions of its device are
+// complete when this one is launched; waits for other devices happen outside of graphs.
 Status EnqueueWaits(SessionImpl* session, uint32_t program_index, const Partition& p, uint32_t index) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
@@ -110,7 +111,8 @@ Status EnqueueWaits(SessionImpl* session, uint32_t program_index, const Partitio
   return Status::Ok();
 }
 
-// Whether `p` is one step whose custom op no graph may contain. The verifier has seen that it is alone.
+// Whether `p` is one step with a custom op that no graph may contain. The verifier has checked that such a
+// step is alone.
 bool IsUnsafe(const PlanData& data, const Program& program, const Partition& p) {
   const Step& step = program.steps[p.first_step];
   return step.kind == StepKind::kCustom && !data.custom_ops[step.custom].graph_safe;
@@ -140,8 +142,8 @@ Status EnqueuePartition(SessionImpl* session, uint32_t program_index, uint32_t p
   return Status::Ok();
 }
 
-// A graph must hold the partition's steps, each once (in a loop: once a round) and in the plan's order. The
-// driver is not told the step number of a copy, so for those only the kind is compared.
+// A graph must hold the partition's steps in the plan's order: each once or, in a loop, once a round. The
+// driver does not know the step number of a copy, so that only its kind is compared.
 Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partition& p,
                     Span<const GraphNode> nodes) {
   const Program& program = session->plan.data().programs[program_index];
@@ -244,7 +246,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   return StartLaunchThreads(session->runtime_impl, armed->devices);
 }
 
-// What the device of step `index` has to do with the step's sync point.
+// The part of the device of step `index` in the step's sync point.
 CollectivePart PartOf(const SessionImpl* session, uint32_t program_index, uint32_t index) {
   const Program& program = session->plan.data().programs[program_index];
   const Step& step = program.steps[index];

@@ -1,5 +1,4 @@
-// Binding: what a caller gives for a run against the ports of its program. Allocates only to describe a
-// mistake.
+// Binds a caller's tensors of a run to the ports of its program. Allocates memory only to describe a mistake.
 #include <cinttypes>
 
 #include "core/shape.h"
@@ -57,7 +56,7 @@ const char* SafeName(DType dtype) {
   return static_cast<int>(dtype) < kNumDTypes ? Name(dtype) : "an unknown dtype";
 }
 
-// The port that `name` or `index` means; `likely` is tried first.
+// Finds the port that `name` or `index` refers to; `likely` is tried first.
 Status FindPort(const Ports& side, std::string_view name, uint32_t index, size_t likely, size_t* port) {
   if (name.empty()) {
     if (index < side.ports.size()) {
@@ -88,7 +87,7 @@ Status FindPort(const Ports& side, std::string_view name, uint32_t index, size_t
   return Mistake(side, &text, Code::kNotFound);
 }
 
-// What Inputs and Outputs have in common. `shape` is null where there is none.
+// The fields that Input and Output share. `shape` is null if there is none.
 struct Given {
   std::string_view name;
   uint32_t index;
@@ -134,19 +133,19 @@ Status Refused(const Ports& side, size_t port, const char* why) {
   return Mistake(side, &text);
 }
 
-// Whether the port's device is this process's.
+// Whether the port's device belongs to this process.
 bool IsHere(const Ports& side, size_t port) {
   return side.session->devices[BufferOf(side, port).device].device != nullptr;
 }
 
-// Whether to tell the steps of a port about an address rather than to copy. On a GPU, a copy takes as long as
-// telling about 16 steps, and a megabyte more as long as telling one. An address that is given again may
-// stay, and is told once.
+// Whether the steps of a port should use a new address, instead of a copy. On a GPU, a copy takes as long as
+// updating about 16 steps, and each further megabyte as long as one step. An address that the caller gives
+// again may stay, and is set once.
 bool IsWorthTelling(const ArmedPort& port, DeviceAddress address, uint64_t bytes) {
   return address == port.at || address == port.last || port.steps.size() <= 16 + (bytes >> 20);
 }
 
-// Files tensor `i` of the caller's list, and whether the port's steps use it where it is.
+// Binds tensor `i` of the caller's list, and decides whether the port's steps use it in place.
 Status BindOne(const Ports& side, size_t i, const Given& tensor, bool direct) {
   size_t port = 0;
   RONDO_RETURN_IF_ERROR(FindPort(side, tensor.name, tensor.index, i, &port));
@@ -186,7 +185,8 @@ bool Overlap(const DeviceRegion& a, const DeviceRegion& b) {
   return a.bytes != 0 && b.bytes != 0 && a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
-// Whether two tensors overlap, and are not one: an input, and the output that takes its memory.
+// Whether two tensors overlap without being the same memory; an output may use the memory of the input that
+// it takes over.
 bool InTheWay(const Ports& side, size_t i, const Ports& other, size_t k) {
   const DeviceRegion a = RegionOf(side, i), b = RegionOf(other, k);
   const PlanData& data = side.session->plan.data();
@@ -210,8 +210,8 @@ Status CheckOutside(const Ports& side, size_t port, const SessionDevice& d) {
   return Status::Ok();
 }
 
-// A tensor in device memory is apart from all others, if it is written, or the other is. An output may be the
-// input whose memory it takes.
+// A tensor in device memory must not overlap another one if either is written. An output may be the input
+// whose memory it takes over.
 Status CheckApart(const Ports& side, size_t port, const Ports& outputs, const Ports& inputs) {
   for (const Ports* other : {&outputs, &inputs}) {
     if (&side == &inputs && other == &inputs) break;
@@ -247,7 +247,7 @@ Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Inpu
     for (size_t i = 0; i < side->ports.size(); ++i) {
       const bool on_device = side->armed[i].bound.memory == MemoryKind::kDevice;
       if (!on_device && side == &in) continue;
-      for (const SessionDevice& device : session->devices) {  // host memory may be a device's
+      for (const SessionDevice& device : session->devices) {  // host memory may belong to a device
         RONDO_RETURN_IF_ERROR(CheckOutside(*side, i, device));
       }
       if (on_device) RONDO_RETURN_IF_ERROR(CheckApart(*side, i, out, in));

@@ -1,5 +1,5 @@
-// The C interface to errors, runtimes and sessions: arguments checked, structs of other versions widened,
-// Statuses turned into error objects.
+// The C interface to errors, runtimes and sessions: checks arguments, widens structs of other versions, and
+// turns Statuses into error objects.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -30,7 +30,7 @@ rondo_error* ToError(Status status) {
   if (status.ok()) return nullptr;
   void* block = std::malloc(sizeof(rondo_error));
   if (block != nullptr) return new (block) rondo_error{std::move(status), false};
-  // Made once, when memory has run out, and never destroyed.
+  // Made once, for use when memory has run out, and never destroyed.
   static rondo_error last_resort{
       Status::Error(Code::kOutOfMemory, "out of host memory while describing another error"), true};
   return &last_resort;
@@ -70,7 +70,7 @@ void DestroyDriver(rondo_driver* driver) {
   if (driver != nullptr && driver->destroy != nullptr) driver->destroy(driver);
 }
 
-// Fills `handle`, which has the driver already.
+// Fills `handle`, whose driver is already set.
 Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
   if (handle->driver->driver == nullptr) {
     if (!handle->driver->status.ok()) return handle->driver->status;
@@ -97,7 +97,7 @@ Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
   return Status::Ok();
 }
 
-// Room for the tensors of the widest program.
+// Allocates the arrays for the tensors of the largest program.
 Status MakeArrays(rondo_session* handle, const rondo::PlanData& data) {
   size_t inputs = 0, outputs = 0;
   for (const rondo::Program& program : data.programs) {
@@ -112,7 +112,7 @@ Status MakeArrays(rondo_session* handle, const rondo::PlanData& data) {
   return Status::Ok();
 }
 
-// A C caller may put any number in an enum; one that C++ does not know must not be read as the enum.
+// A C caller may store any number in an enum. Values that C++ does not define must not be read as the enum.
 template <typename E>
 int32_t RawValue(const E& value) {
   static_assert(sizeof(E) == sizeof(int32_t));
@@ -121,7 +121,7 @@ int32_t RawValue(const E& value) {
   return raw;
 }
 
-// Element `i` of a caller's array, whose elements are as large as the first one says.
+// Element `i` of a caller's array; the first element states the size of all.
 Status TensorAt(const rondo_tensor* tensors, size_t i, const char* noun, rondo_tensor* full) {
   const char* base = reinterpret_cast<const char*>(tensors);
   auto* given = reinterpret_cast<const rondo_tensor*>(base + i * tensors->size);
@@ -196,7 +196,7 @@ Status ConvertAll(const rondo_tensor* tensors, size_t count, Span<T> room, const
   return Status::Ok();
 }
 
-// What the two ways to run have in common: the caller's arrays and options as the runtime's.
+// The arguments that both ways to run share: the caller's arrays and options as the runtime's.
 struct Call {
   Span<const rondo::Input> inputs;
   Span<const rondo::Output> outputs;

@@ -7,7 +7,7 @@
 static_assert(RONDO_HISTOGRAM_BUCKETS == rondo::kHistogramBuckets);
 static_assert(RONDO_METRICS_CODES == rondo::kErrorCodes);
 
-// What is counted has the layout of what callers see of it.
+// MetricsData has the layout of rondo_metrics after its size.
 static_assert(sizeof(rondo_metrics) == sizeof(size_t) + sizeof(rondo::MetricsData));
 static_assert(offsetof(rondo_metrics, runs) == sizeof(size_t));
 #define RONDO_SAME_PLACE(field) \

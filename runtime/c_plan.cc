@@ -30,7 +30,7 @@ Status CopyPortNames(rondo_plan* handle, Span<const Port> ports, Span<const char
   return Status::Ok();
 }
 
-// A plan's texts need not end in 0; the C interface's do.
+// Texts in a plan have no terminating 0; the C interface's texts have one.
 Status CopyNames(rondo_plan* handle) {
   const PlanData& data = handle->plan.data();
   size_t count = data.programs.size();
@@ -51,7 +51,7 @@ Status CopyNames(rondo_plan* handle) {
   return Status::Ok();
 }
 
-// Opens the file, or `bytes` if there is none.
+// Opens the file, or `bytes` if `path` is null.
 rondo_error* OpenPlan(const char* path, Span<const uint8_t> bytes, const rondo_plan_options* given,
                       rondo_plan** out) {
   rondo_plan_options full;
@@ -90,7 +90,7 @@ Span<const Port> PortsOf(const rondo_plan* plan, uint32_t program, rondo_directi
   return direction == RONDO_INPUT ? data.programs[program].inputs : data.programs[program].outputs;
 }
 
-// Of a port that exists.
+// The port must exist.
 bool FillPort(const rondo_plan* plan, uint32_t program, rondo_direction direction, uint32_t index,
               rondo_port* port) {
   const Port& from = PortsOf(plan, program, direction)[index];

@@ -21,7 +21,7 @@ void* MiAllocate(void* user, size_t bytes, size_t alignment) {
 
 void MiDeallocate(void* user, void* block, size_t) { static_cast<MiMalloc*>(user)->free(block); }
 
-// Never closed: blocks of it live as long as anything the library made.
+// Never closed: its blocks live as long as any object of the library.
 Choice Choose() {
   static MiMalloc mimalloc;
   void* library = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);

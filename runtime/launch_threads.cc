@@ -53,7 +53,7 @@ void LaunchThreads::Enqueue(SessionImpl* session, uint64_t devices) {
   }
 }
 
-// Takes the run out of the queues of threads that have not come to it. Call with the lock held.
+// Removes the run from the queues of threads that have not started it. Call with the lock held.
 void LaunchThreads::Withdraw(SessionImpl* session) {
   DeviceRun& run = session->device_run;
   for (uint32_t d = 0; d < session->devices.size(); ++d) {
@@ -85,7 +85,7 @@ Status LaunchThreads::Watch(SessionImpl* session, std::unique_lock<std::mutex>* 
   DeviceRun& run = session->device_run;
   StopSignal& stop = session->stop;
   Watchdog watchdog(session);
-  uint64_t give_up = 0;  // when the run was told to end, and the watchdog's time has passed since
+  uint64_t give_up = 0;  // the time at which waiting ends: the watchdog's time after the run was told to end
   while ((run.hold ? run.queued : run.left.load()) != 0) {
     const uint64_t now = MonotonicNanoseconds();
     uint64_t look = now + watchdog.interval();
@@ -196,7 +196,7 @@ void LaunchThreads::Serve(Thread* self) {
       RunOnDevice(session, self->device);
       lock.lock();
     }
-    // From the last change of it on, the session may be used, and destroyed, by others.
+    // After this change, others may use and destroy the session.
     if (run.left == bit) run.changed.notify_all();
     run.left &= ~bit;
   }

@@ -9,7 +9,7 @@
 namespace rondo {
 namespace {
 
-// A stream of one device for the length of a scope.
+// A stream of one device, for the length of a scope.
 class ScopedStream {
  public:
   explicit ScopedStream(Device* device) : device_(device), stream_(device->CreateStream()) {}
@@ -37,8 +37,9 @@ Status BeyondWeights(const Buffer& b, uint64_t offset, uint64_t limit) {
                        static_cast<int>(b.name.size()), b.name.data(), b.bytes, offset, limit);
 }
 
-// Gives every constant of the device that can be used where it lies in the plan its address, but live
-// weights, which must be the runtime's own to be replaced, and finds out whether memory is needed for others.
+// Gives an address to every constant of the device that can be used directly in the plan's memory. Live
+// weights are excluded: they must be in the runtime's memory, so that they can be replaced. Finds out whether
+// other constants need memory.
 Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_mapped) {
   const PlanData& data = loaded->plan.data();
   Span<const uint8_t> weights = loaded->plan.weights();
@@ -63,7 +64,7 @@ Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_ma
   return Status::Ok();
 }
 
-// Generates a synthetic weight, a run at a time: what follows an element of it is a weight of another key.
+// Generates a synthetic weight, run by run: the elements after a run belong to a weight with another key.
 Status FillSynthetic(const Buffer& b, DeviceAddress to, Device* device, Stream* stream, StopSignal* stop) {
   const auto size = static_cast<uint64_t>(ByteSize(b.dtype));
   uint64_t left = b.bytes / size, key = b.synthetic_key;
@@ -78,7 +79,8 @@ Status FillSynthetic(const Buffer& b, DeviceAddress to, Device* device, Stream* 
   return Status::Ok();
 }
 
-// Copies or generates into the device's block whatever MapWeights left without an address. To be waited for.
+// Copies or generates, in the device's block, the constants that MapWeights left without an address. The
+// caller must wait for the stream.
 Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
   LoadedDevice& d = loaded->devices[index];
@@ -102,7 +104,7 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSigna
   return Status::Ok();
 }
 
-// Runs of others go on while weights are on their way.
+// Other sessions' runs continue while weights are copied.
 Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, StopSignal* stop) {
   LoadedDevice& d = loaded->devices[index];
   Quiet quiet(runtime);
@@ -184,7 +186,7 @@ Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignm
 }
 
 Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSignal* stop) {
-  RONDO_RETURN_IF_ERROR(plan.CheckUnchanged());  // before anything looks at weights
+  RONDO_RETURN_IF_ERROR(plan.CheckUnchanged());  // before any use of the weights
   std::lock_guard<std::mutex> lock(runtime->mutex);
   for (LoadedPlan* loaded = runtime->loaded; loaded != nullptr; loaded = loaded->next) {
     if (loaded->plan.same(plan)) {
@@ -195,7 +197,7 @@ Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSign
   LoadedPlan* loaded = NewObject<LoadedPlan>(runtime->allocator, plan, runtime->allocator);
   if (loaded == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory to load a plan");
   Status status = Load(runtime, loaded, stop);
-  if (status.ok()) status = plan.CheckUnchanged();  // while weights were copied
+  if (status.ok()) status = plan.CheckUnchanged();  // checks again: the weights were copied meanwhile
   if (!status.ok()) {
     Unload(runtime, loaded);
     return status;

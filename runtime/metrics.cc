@@ -13,7 +13,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 
 uint64_t Load(const std::atomic<uint64_t>& value) { return value.load(std::memory_order_relaxed); }
 
-// Appends to a buffer of fixed size and counts what all of it would take.
+// Appends to a buffer of fixed size, and counts the bytes that the whole text needs.
 class Page {
  public:
   Page(char* text, size_t size) : text_(text), size_(size) {
@@ -37,17 +37,17 @@ class Page {
   void Held(const char* kind, uint64_t bytes) {
     Add("rondo_device_bytes{kind=\"%s\"} %" PRIu64 "\n", kind, bytes);
   }
-  // A sample of runs; `label` and its `value`, which may be empty, come after theirs.
+  // A sample of runs. Their labels come first, then `label` and its `value`, which may be empty.
   void Sample(const char* name, const RunCounters& runs, const char* label, const char* value,
               uint64_t number) {
     Add("rondo_%s{%s%s%s} %" PRIu64 "\n", name, runs.labels, label, value, number);
   }
-  // The same of what has been counted at all.
+  // The same, if `number` is not 0.
   void Counted(const char* name, const RunCounters& runs, const char* label, const char* value,
                uint64_t number) {
     if (number != 0) Sample(name, runs, label, value, number);
   }
-  // Seconds without floating point, whose text depends on the process's locale.
+  // Writes seconds without floating point, whose text would depend on the process's locale.
   void Durations(const char* name, const RunCounters& runs, const Histogram& histogram) {
     HistogramData data;
     histogram.AddTo(&data);
@@ -76,7 +76,7 @@ class Page {
   size_t bytes_ = 0;
 };
 
-// What is said of runs: one family of samples each, in which every program has its own.
+// A family of samples about runs; every program has its own sample.
 struct Family {
   const char *name, *help, *type;
   void (*add)(Page* page, const RunCounters& runs);
@@ -106,11 +106,11 @@ constexpr Family kFamilies[] = {
      }},
 };
 
-// Labels are cut so that a name from a file cannot fill a page.
+// Labels are cut, so that a name from a file cannot fill a page.
 constexpr size_t kMostLabel = 128;
 constexpr size_t kMostLabels = 4 * kMostLabel + 32;  // two, escaped
 
-// Appends `label="value"` as Prometheus wants it: escaped, and valid UTF-8 whatever the name is (ASCII).
+// Appends `label="value"` in Prometheus's format: escaped, and valid UTF-8 (ASCII) for any name.
 char* AppendLabel(char* to, const char* label, std::string_view value) {
   for (; *label != '\0'; ++label) *to++ = *label;
   for (size_t i = 0; i < value.size() && i < kMostLabel; ++i) {

@@ -12,7 +12,7 @@ namespace rondo {
 
 namespace {
 
-// Null when out of memory. `path` ends in the plan's name if the options have none.
+// Null if out of memory. `path` gives the plan's name if the options have none.
 PlanImpl* NewImpl(const PlanOptions& options, std::string_view path = {}) {
   const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
   PlanImpl* impl = NewObject<PlanImpl>(allocator, allocator);
@@ -33,8 +33,8 @@ ReadOptions ReaderOptions(const PlanImpl& impl) {
   return read;
 }
 
-// Reads weights into memory, or maps them, once, here: that costs address space only, and sessions may then
-// read them from any thread.
+// Reads or maps the weights once, here. Mapping costs only address space, and sessions can then read the
+// weights from any thread.
 Status TakeWeights(PlanImpl* impl, uint64_t map_from) {
   PlanWeights& weights = impl->file.weights;
   const uint64_t bytes = weights.bytes();
@@ -59,7 +59,7 @@ Status VerifyAndCheck(const PlanImpl& impl) {
   return CheckPlan(impl.file.data, impl.allocator);
 }
 
-// Tells the log how opening ended, and returns `status`.
+// Logs the result of opening, and returns `status`.
 Status Logged(const LogHook& log, const Status& status, const PlanImpl& impl) {
   if (!status.ok()) {
     log(LogLevel::kError, status.message());
@@ -76,7 +76,7 @@ Status Logged(const LogHook& log, const Status& status, const PlanImpl& impl) {
 
 Status OpenPath(PlanImpl* impl, const char* path, uint64_t map_from) {
   ReadOptions read = ReaderOptions(*impl);
-  read.hash_weights_up_to = 0;  // once it is known where they are
+  read.hash_weights_up_to = 0;  // set later, when their place is known
   RONDO_RETURN_IF_ERROR(LoadPlanFile(path, read, impl->memory, &impl->file));
   return TakeWeights(impl, map_from).At("%s", path);
 }

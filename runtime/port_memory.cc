@@ -1,4 +1,4 @@
-// The memory of ports: which steps use it, and how graphs are told that a run's lies elsewhere.
+// The memory of ports: which steps use it, and how graphs get a run's addresses.
 #include "runtime/session_impl.h"
 
 namespace rondo {
@@ -6,8 +6,8 @@ namespace {
 
 enum class Use : uint8_t { kNone, kMovable, kFixed };
 
-// How a step uses a port's memory: in a loop, many nodes do. That an input's is written only where its user
-// gives it away is for the checker to know.
+// How a step uses a port's memory. In a loop, the step is several nodes. The plan checker has checked that an
+// input is written only if its user gives it away.
 Use UseOf(const PlanData& data, const Program& program, uint32_t index, uint32_t buffer) {
   const Step& step = program.steps[index];
   for (const Binding& binding : step.bindings) {
@@ -18,7 +18,8 @@ Use UseOf(const PlanData& data, const Program& program, uint32_t index, uint32_t
   return Use::kNone;
 }
 
-// Whether a buffer and what takes its memory over lie in that memory only, for one port a side.
+// Whether a buffer and the buffers that take over its memory lie within this memory, with at most one output
+// port.
 bool StandsAlone(const PlanData& data, const Program& program, uint32_t buffer) {
   const Buffer& own = data.buffers[buffer];
   for (uint32_t b = 0; b < data.buffers.size(); ++b) {
@@ -53,7 +54,7 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
     const Use use = UseOf(data, program, s, port.buffer);
     if (use == Use::kFixed) return Status::Ok();
     if (use == Use::kNone) continue;
-    // The node is told the addresses that it has: whether it can be.
+    // Sets the node's current addresses, to find out whether that is possible.
     const Status told = TellStep(session, program_index, s);
     if (told.code() == Code::kUnsupported) return Status::Ok();
     if (!told.ok()) return AtStep(session, told, program_index, s);
@@ -85,14 +86,14 @@ Status FindPortSteps(SessionImpl* session, uint32_t program_index) {
     RONDO_RETURN_IF_ERROR(FindSteps(session, program_index, program.inputs[i], &armed.inputs[i]));
   }
   for (size_t i = 0; i < program.outputs.size(); ++i) {
-    // An input that becomes an output lies where the input is.
+    // An input that is also an output lies in the input's place.
     if (IsInput(session->plan.data().buffers[program.outputs[i].buffer].kind)) continue;
     RONDO_RETURN_IF_ERROR(FindSteps(session, program_index, program.outputs[i], &armed.outputs[i]));
   }
   return Status::Ok();
 }
 
-// Called by each device's launch thread for its own: nothing of another device's may be looked at.
+// Each device's launch thread calls this for its own devices. It must not read anything of another device.
 Status PlacePorts(SessionImpl* session, uint32_t program_index, uint64_t devices) {
   const PlanData& data = session->plan.data();
   const Program& program = data.programs[program_index];

@@ -1,5 +1,5 @@
-// Session::Run: inputs in, partitions in order, wait, outputs out. Nothing here allocates unless it
-// describes an error.
+// Session::Run: copies inputs, launches partitions in order, waits, and copies outputs. Allocates memory only
+// to describe an error.
 #include "runtime/metrics.h"
 #include "runtime/session.h"
 #include "runtime/session_impl.h"
@@ -8,8 +8,8 @@
 namespace rondo {
 namespace {
 
-// Waits for the streams of `devices`. The first error names the program and step it came from; the others
-// are waited for all the same, so that nothing is in flight when a run returns.
+// Waits for the streams of `devices`. The first error names its program and step. All streams are waited for
+// even after an error, so that nothing is in flight when a run returns.
 Status SynchronizeAll(SessionImpl* session, uint32_t program, uint64_t devices) {
   Status first;
   for (uint32_t i = 0; i < session->devices.size(); ++i) {
@@ -24,7 +24,7 @@ Status SynchronizeAll(SessionImpl* session, uint32_t program, uint64_t devices) 
   return first;
 }
 
-// Copies what the caller gave to `buffer`, if that is of one of `devices`.
+// Copies the caller's data to `buffer`, if one of `devices` has it.
 Status CopyInput(SessionImpl* session, RunCounters* counters, uint32_t buffer, const BoundPort& from,
                  uint64_t devices) {
   const Buffer& b = session->plan.data().buffers[buffer];
@@ -64,7 +64,7 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
     const BoundPort& bound = armed.outputs[i].bound;
     if (!bound.given || bound.direct || b.bytes == 0 || !Has(devices, b.device)) continue;
     SessionDevice& d = session->devices[b.device];
-    // Where an input is that it took over, if that is not in the session's memory.
+    // The place of the input that it took over, if that is not the session's memory.
     const DeviceAddress at = armed.outputs[i].at, from = at != 0 ? at : session->addresses[buffer];
     if (bound.memory == MemoryKind::kDevice && bound.address() == from) continue;
     Status status = bound.memory == MemoryKind::kDevice
@@ -76,7 +76,7 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
   return Status::Ok();
 }
 
-// Partitions of other devices that must be complete are waited for on the host, before the launch.
+// Before the launch, waits on the host for partitions of other devices that must be complete.
 Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunTimer* timer,
                         uint64_t devices) {
   const Program& program = session->plan.data().programs[program_index];
@@ -86,7 +86,7 @@ Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunT
   for (uint32_t i = 0; i < armed.partitions.size(); ++i) {
     const uint32_t device = program.partitions[i].device, first_step = program.partitions[i].first_step;
     if (!Has(devices, device)) continue;
-    if (launched && session->stop.has_deadline()) {  // what has been launched cannot be stopped
+    if (launched && session->stop.has_deadline()) {  // launched work cannot be stopped
       RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, uint64_t{1} << device));
     }
     Status status = session->stop.Asked() ? session->stop.status() : Status::Ok();
@@ -121,8 +121,8 @@ Status EnqueueStepwise(SessionImpl* session, uint32_t program, const RunOptions&
   return CopyOutputs(session, program, devices);
 }
 
-// Everything between the caller's checks and the result. `observer` tells that the error is the
-// caller's own.
+// The run between the caller's checks and the result. Sets `observer` if the error comes from the caller's
+// own code.
 Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer) {
   const ArmedProgram& armed = session->programs[program];
   RuntimeImpl* runtime = session->runtime_impl;
@@ -152,7 +152,8 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
   return status.ok() ? waited : status;
 }
 
-// What remains of a stopped run in streams that Execute does not wait for, and whether its error sticks.
+// Ends what a stopped run left in streams that Execute does not wait for, and decides whether its error is
+// permanent.
 Status EndStopped(SessionImpl* session, uint32_t program, bool begun, const Status& status) {
   for (SessionDevice& d : session->devices) {
     for (Stream* stream : d.streams) {
@@ -169,13 +170,13 @@ Status EndStopped(SessionImpl* session, uint32_t program, bool begun, const Stat
   return StickTo(session, status.At("a run was stopped and state may be half written; reset it to go on"));
 }
 
-// A bound run: executed, waited for and counted.
+// Executes a bound run, waits for it, and counts it.
 Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& options) {
   const uint64_t began = MonotonicNanoseconds();
   bool observer = false;
   const bool begins = !session->stop.Asked();
   Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
-  // A device that was lost is never told to go on.
+  // A lost device gets no further work.
   if (!session->abandoned()) session->stop.End();
   RunCounters& counters = *session->loaded->counters[program];
   counters.run_time.Add(MonotonicNanoseconds() - began);
@@ -185,7 +186,7 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   return StickTo(session, status);
 }
 
-// Everything that the caller can get wrong; then the run is under way. The session must be in use.
+// Checks everything that the caller can get wrong; after this the run begins. The session must be in use.
 Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
             const RunOptions& options) {
   if (program >= session->programs.size()) {
@@ -204,7 +205,7 @@ Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Sp
   return Status::Ok();
 }
 
-// Counts and logs a Run or RunAsync that failed; `stuck` tells that the session can be used no more.
+// Counts and logs a failed Run or RunAsync; `stuck`: the session cannot be used again.
 Status Counted(const SessionImpl* session, uint32_t program, bool stuck, Status status) {
   if (status.ok()) return status;
   RuntimeImpl* runtime = session->runtime_impl;
@@ -215,7 +216,7 @@ Status Counted(const SessionImpl* session, uint32_t program, bool stuck, Status 
   return status;
 }
 
-// Fills in the pending run of a session in use and hands the session over to the queue, which frees it.
+// Fills in the pending run of a session in use and hands the session to the queue, which releases it.
 Status Accept(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
               Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
   RONDO_RETURN_IF_ERROR(use->status());
@@ -240,7 +241,7 @@ void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why,
   if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives, why, wait);
 }
 
-// Whether `device` has come to all its collectives, so that no other waits for it.
+// Whether `device` has started all its collectives, so that no other device waits for it.
 bool HasStartedAll(const SessionImpl* session, uint32_t program_index, uint32_t device) {
   const ArmedProgram& armed = session->programs[program_index];
   if (armed.collectives == nullptr) return true;
@@ -249,8 +250,8 @@ bool HasStartedAll(const SessionImpl* session, uint32_t program_index, uint32_t 
          StartOf(session->plan.data().programs[program_index], device, at.started) == kNone;
 }
 
-// A device that has come to all its collectives keeps no other waiting: data out of its bounds there is no
-// reason to end those of all.
+// Runs the program on one device. No other device waits for a device that has started all its collectives, so
+// that an index out of range on it does not end the other devices' runs.
 void RunOnDevice(SessionImpl* session, uint32_t device) {
   const uint32_t program = session->device_run.program;
   const RunTimer* timer = session->device_run.timer;

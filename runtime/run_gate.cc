@@ -7,7 +7,7 @@
 namespace rondo {
 
 Status RunGate::Enter(StopSignal* stop) {
-  constexpr std::chrono::milliseconds kLook(10);  // at `stop`
+  constexpr std::chrono::milliseconds kLook(10);  // between two checks of `stop`
   std::unique_lock<std::mutex> lock(mutex_);
   while (closed_ != 0) {
     if (stop->Asked()) return stop->status();

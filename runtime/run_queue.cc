@@ -5,7 +5,7 @@
 namespace rondo {
 namespace {
 
-// The queue that the calling thread serves.
+// The queue that the calling thread serves; null if none.
 thread_local const RunQueue* served = nullptr;
 
 }  // namespace
@@ -44,7 +44,7 @@ void RunQueue::Push(SessionImpl* session) {
   session->pending.active = true;
   (last_ == nullptr ? first_ : last_->pending.next) = session;
   last_ = session;
-  wake_.notify_one();  // with the lock held: a worker that ends the run may end the queue, too
+  wake_.notify_one();  // with the lock held: a worker that ends the run may also destroy the queue
 }
 
 bool RunQueue::Unlink(SessionImpl* session) {
@@ -105,7 +105,7 @@ void RunQueue::Serve() {
     Status status = ExecutePending(session);
     const Completion completion = session->pending.completion;
     lock.lock();
-    // From here on the session may be used, and destroyed, by others.
+    // After this, others may use and destroy the session.
     session->pending.active = false;
     session->busy.store(false, std::memory_order_release);
     ended_.notify_all();

@@ -6,7 +6,7 @@
 
 namespace rondo {
 
-// The events of one partition: one more than it has intervals.
+// The events of one partition: one more than its intervals.
 struct TimedPartition {
   Span<Event*> events;
   Graph* graph = nullptr;  // kSteps only
@@ -62,7 +62,7 @@ Status RunTimerImpl::Prepare() {
   return Status::Ok();
 }
 
-// A step between what its stream 0 has done so far and what follows.
+// Enqueues a step after the earlier work of its stream 0 and before the later work.
 Status RunTimerImpl::EnqueueAfter(const Step& step, StepInRound at) {
   SessionDevice& d = session->devices[step.device];
   if (step.stream == 0) return EnqueueStep(session, program, at.step, at.round);
@@ -76,7 +76,7 @@ Status RunTimerImpl::EnqueueAfter(const Step& step, StepInRound at) {
 Status RunTimerImpl::RecordSteps(uint32_t index) {
   const Partition& p = partitions()[index];
   SessionDevice& d = DeviceOf(p);
-  // What no graph may contain is timed as a partition of one step.
+  // A step that no graph may contain is timed as a partition of its own.
   if (session->programs[program].partitions[index].graph == nullptr) return Status::Ok();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
   Status status = d.device->Record(timed[index].events[0], d.streams[0]);
@@ -113,7 +113,7 @@ Result<RunTimer> RunTimer::Create(const Session& session, uint32_t program, Time
   if (timer.impl_ == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a timer");
   timer.impl_->program = program;
   timer.impl_->detail = detail;
-  if (detail == TimerDetail::kSteps) {  // its graphs use the session's own memory
+  if (detail == TimerDetail::kSteps) {  // its graphs use the session's memory
     ForgetTensors(of, program);
     RONDO_RETURN_IF_ERROR(PlacePorts(of, program, of->programs[program].devices));
   }

@@ -52,8 +52,8 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
   return Status::Ok();
 }
 
-// Arena and state in one block: a GPU gives memory in large steps. Whole pages of zeros: state begins so, and
-// no page is left to be found at the first Run.
+// Allocates arena and state in one block, since a GPU gives memory in large steps. Whole pages are zeroed:
+// state begins with zeros, and no page must be mapped at the first run.
 Status MakeMemory(SessionDevice* d, const DeviceBytes& needs, uint32_t index, Metrics* metrics) {
   const uint64_t arena = RoundToPages(needs.arena), state = RoundToPages(needs.state), bytes = arena + state;
   RONDO_ASSIGN_OR_RETURN(const DeviceAddress block,
@@ -67,7 +67,8 @@ Status MakeMemory(SessionDevice* d, const DeviceBytes& needs, uint32_t index, Me
   return bytes == 0 ? Status::Ok() : d->device->Fill(block, 0, bytes, d->streams[0]);
 }
 
-// What the copies of any one program's ports on the device come to; of state written or read by name, too.
+// The largest copies of any program's ports on the device, including those of state that is read or written
+// by name.
 CopyNeeds NeedsOf(const PlanData& data, uint32_t device) {
   CopyNeeds most;
   const auto bytes_of = [&](uint32_t buffer) {
@@ -120,7 +121,7 @@ Status PlaceBuffers(SessionImpl* session) {
 
 Status Supports(SessionImpl* session) { return session->runtime.Supports(session->plan); }
 
-// Everything but the graphs.
+// Prepares everything except the graphs.
 Status Prepare(SessionImpl* session) {
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
   const PlanData& data = session->plan.data();
@@ -137,7 +138,7 @@ Status Prepare(SessionImpl* session) {
   return session->programs.data() == nullptr ? NoMemory("programs") : Status::Ok();
 }
 
-// `so_far`, but over several processes an error if another has one, or another plan.
+// Returns `so_far`. With several processes, returns an error if another process has an error or another plan.
 Status Agree(SessionImpl* session, const Status& so_far) {
   uint64_t contents = session->plan.contents_hash();
   for (const Program& program : session->plan.data().programs) {
@@ -195,7 +196,7 @@ void ListStates(const PlanData& data, Text* text) {
   }
 }
 
-// The state that a port of any program, or the state itself, calls `name`; kNone if there is none.
+// The state that has the name `name`, itself or by a port of any program; kNone if there is none.
 uint32_t FindAnyState(const PlanData& data, std::string_view name) {
   for (const Program& program : data.programs) {
     for (Span<const Port> ports : {program.inputs, program.outputs}) {
@@ -210,7 +211,7 @@ uint32_t FindAnyState(const PlanData& data, std::string_view name) {
   return kNone;
 }
 
-// The same of a device of this process.
+// As FindAnyState, for a device of this process.
 Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
   const PlanData& data = session->plan.data();
   const uint32_t found = FindAnyState(data, name);
@@ -222,7 +223,7 @@ Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
   return Status::Error(Code::kNotFound, "%s", text.get());
 }
 
-// FindState, and that a copy of `bytes` at `data` is all of it.
+// As FindState, and checks that a copy of `bytes` at `data` is the whole state.
 Result<uint32_t> FindStateToCopy(const SessionImpl* session, std::string_view name, const void* data,
                                  uint64_t bytes) {
   RONDO_ASSIGN_OR_RETURN(uint32_t index, FindState(session, name));
@@ -237,7 +238,7 @@ Result<uint32_t> FindStateToCopy(const SessionImpl* session, std::string_view na
                        name.data(), b.bytes, bytes);
 }
 
-// Whether some of the memory at `data` is the session's own.
+// Whether part of the memory at `data` belongs to the session.
 bool IsOwn(const SessionImpl* session, const void* data, uint64_t bytes) {
   const auto address = reinterpret_cast<DeviceAddress>(data);
   for (const SessionDevice& d : session->devices) {
@@ -248,7 +249,7 @@ bool IsOwn(const SessionImpl* session, const void* data, uint64_t bytes) {
   return false;
 }
 
-// To the state, or from it.
+// Copies to the state, or from it.
 Status CopyState(SessionImpl* session, std::string_view name, void* data, uint64_t bytes, bool in) {
   SessionUse use(session);
   RONDO_RETURN_IF_ERROR(use.status());
@@ -268,7 +269,7 @@ Status CopyState(SessionImpl* session, std::string_view name, void* data, uint64
   return use.Stick(status);
 }
 
-// The positions of state `index` that `only` names, or all of it.
+// Copies the positions of state `index` that `only` names, or the whole state.
 Status CopyPositions(const SessionImpl* session, const SessionImpl* from, uint32_t index, StatePositions only,
                      uint64_t* copied) {
   const Buffer& b = session->plan.data().buffers[index];
@@ -287,7 +288,7 @@ Status CopyPositions(const SessionImpl* session, const SessionImpl* from, uint32
   return Status::Ok();
 }
 
-// Of each device, all at once, or state by state.
+// Copies the states of each device, all at once or one by one.
 Status CopyStates(const SessionImpl* session, const SessionImpl* from, StatePositions only,
                   uint64_t* copied) {
   const Span<const Buffer> buffers = session->plan.data().buffers;
@@ -305,7 +306,7 @@ Status CopyStates(const SessionImpl* session, const SessionImpl* from, StatePosi
   return Status::Ok();
 }
 
-// All state becomes that of `from`, which the caller holds; zeros, where that is null.
+// Sets all state to that of `from`, which the caller holds, or to zeros if `from` is null.
 Status SetStates(SessionImpl* session, const SessionImpl* from, StatePositions only, uint64_t* copied) {
   SessionUse use(session);
   if (!use.held() || !IsStop(use.status().code())) RONDO_RETURN_IF_ERROR(use.status());

@@ -1,5 +1,5 @@
-// Step by step, without graphs: each step waited for before the next of its device, for verification and
-// traces. Nothing here allocates unless it describes an error.
+// Runs step by step, without graphs, for verification and traces: each step is complete before the next one
+// of its device begins. Allocates memory only to describe an error.
 #include "runtime/session_impl.h"
 
 namespace rondo {
@@ -29,8 +29,8 @@ Status OneStep(SessionImpl* session, uint32_t program, StepInRound at, const Run
   return seen;
 }
 
-// Whether all that step `index` waits for on other devices has been done: a collective's wait needs its start
-// on every rank.
+// Whether all steps of other devices that step `index` waits for are done. The wait of a collective needs its
+// start on every rank.
 bool IsReady(const SessionImpl* session, uint32_t program_index, uint32_t index) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
@@ -52,7 +52,7 @@ bool IsReady(const SessionImpl* session, uint32_t program_index, uint32_t index)
   return true;
 }
 
-// The next step of `device`, from its next_step on; the number of steps when there is none.
+// The next step of `device`, from its next_step on; the number of steps if there is none.
 uint32_t NextStep(const SessionImpl* session, const Program& program, uint32_t device) {
   uint32_t step = session->devices[device].next_step;
   while (step < program.steps.size() && program.steps[step].device != device) ++step;
@@ -61,7 +61,7 @@ uint32_t NextStep(const SessionImpl* session, const Program& program, uint32_t d
 
 }  // namespace
 
-// Each device goes on until it must wait for another; then it is the next one's turn.
+// Each device continues until it must wait for another one; then it is the next device's turn.
 Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOptions& options, bool* observer) {
   const Program& program = session->plan.data().programs[program_index];
   for (SessionDevice& d : session->devices) d.next_step = d.started = 0;
@@ -77,7 +77,7 @@ Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOption
           waiting = next + 1;
           break;
         }
-        // A loop waits for no other device: all its rounds are one turn of this one.
+        // A loop waits for no other device, so that one turn of this device runs all rounds.
         const Loop* loop = LoopOf(program, next);
         const uint32_t end = loop == nullptr ? next + 1 : loop->end();
         for (StepInRound at{next}; at.step < end; at = Next(program, at)) {

@@ -7,10 +7,10 @@ namespace rondo {
 namespace {
 
 constexpr uint64_t kLongestInterval = 50'000'000, kShortestInterval = 1'000'000;
-// A device that waits for those of other processes lets theirs say first which has stopped.
+// A device that waits for devices of other processes lets their watchdogs report first.
 constexpr uint64_t kLooksForOthers = 20;
 
-// Where a device stands. Whom others wait for comes before who waits.
+// Where a device stands. Devices that others wait for come before devices that wait.
 struct Stop {
   uint32_t step = kNone;
   uint32_t sync_point = kNone;
@@ -33,7 +33,7 @@ Stop StopOf(const Program& program, uint32_t device, const CollectiveProgress& a
   return stop;
 }
 
-// Those that it waits for are among them.
+// The participants include those that it waits for.
 Span<const uint32_t> ParticipantsOf(const Program& program, const Stop& stop) {
   return stop.waits ? program.sync_points[stop.sync_point].participants : Span<const uint32_t>();
 }

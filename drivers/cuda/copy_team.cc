@@ -51,14 +51,16 @@ void CopyTeam::Post(void* to, const void* from, uint64_t bytes, bool past_caches
   piece.done.store(0, std::memory_order_relaxed);
   posted_.store(first + kChunks);
   if (asleep_.load() == 0) return;
-  { std::lock_guard<std::mutex> lock(mutex_); }  // whoever is about to sleep sleeps
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+  }  // a worker that is about to sleep now sleeps, and will be woken
   wake_.notify_all();
 }
 
 void CopyTeam::Complete() {
   const Piece& piece = pieces_[completed_ % kPieces];
   while (piece.done.load(std::memory_order_acquire) != kChunks) {
-    if (!Help()) std::this_thread::yield();  // for what is left of others' chunks
+    if (!Help()) std::this_thread::yield();  // waits for other workers' chunks
   }
   ++completed_;
 }

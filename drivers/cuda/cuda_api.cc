@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLeastVersion = 12000;  // CUDA 12.0: the first with every function used here
 
-// Names with a version suffix are what cuda.h's macros stand for.
+// cuda.h's macros map to these names with version suffixes.
 constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(init, "cuInit"),
     RONDO_SYMBOL(driver_version, "cuDriverGetVersion"),

@@ -46,7 +46,7 @@ Status CudaCalls::AllocateBlock(uint64_t bytes) {
   return status.At("%llu bytes for the arguments of custom ops", static_cast<unsigned long long>(bytes));
 }
 
-// An output that is an input's memory lies where that input does, and is written back in its place.
+// An output that takes an input's memory lies in the input's place, and is copied back from there.
 uint64_t CudaCalls::StageCall(const CustomOp& call, Span<Staged> arguments) const {
   uint64_t end = 0;
   for (uint32_t i = 0; i < call.arguments.size(); ++i) {
@@ -121,7 +121,7 @@ Status CudaCalls::RunOnHost(uint32_t op, Span<const DeviceAddress> addresses, Cu
     const Staged& staged = staged_[op][i];
     at[i] = staged.absent ? 0 : reinterpret_cast<uint64_t>(block_ + staged.offset);
   }
-  Status ran = calls_.at(op)->Run(at);  // outside of the context: it may have one of its own
+  Status ran = calls_.at(op)->Run(at);  // outside of the context: the call may have a context of its own
   if (ran.code() == Code::kOutOfRange) {
     stream->fault = ran;
     stream->fault_step = step;

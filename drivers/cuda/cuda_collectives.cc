@@ -10,18 +10,18 @@
 namespace rondo::cuda {
 namespace {
 
-// Of the program's device `device`.
+// The place of the program's device `device`.
 nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
   const auto before =
       static_cast<uint32_t>(std::count(numbers.begin(), numbers.begin() + device, numbers[device]));
   return {numbers[device], before};
 }
 
-// As many ranks, and rows of up to small::kShortRow vectors: one kernel is quicker than two there, and not
-// where blocks share rows (tools/bench/results/peer-collectives.md).
+// Up to so many ranks, and rows of up to small::kShortRow vectors: here one kernel is faster than two, but
+// not if blocks share rows (tools/bench/results/peer-collectives.md).
 constexpr size_t kNormRanks = 2;
 
-// What a process tells the others of its GPU.
+// A process's information about its GPU for the others.
 struct GpuCard {
   uint64_t gpu = 0;
   uint32_t device = 0;
@@ -143,7 +143,7 @@ Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPl
 Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
   const SyncPoint* first = nullptr;
   GrowingList<nccl::RankPlace> ranks;
-  uint32_t sharing = 0;  // at most, ranks of one GPU
+  uint32_t sharing = 0;  // upper bound of the ranks on one GPU
   CollectiveKernels kernels = means_.kernels;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
@@ -157,7 +157,7 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
         });
         sharing = std::max(sharing, static_cast<uint32_t>(here));
       }
-      // Where NCCL cannot have them, small kernels do all they can.
+      // If NCCL cannot connect the ranks, small kernels do as much as they can.
       const bool nccl = means_.nccl != nullptr &&
                         means_.nccl->Check({ranks.data(), ranks.size()}).code() != Code::kUnsupported;
       if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
@@ -176,7 +176,7 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
   return Status::Ok();
 }
 
-// Where the GPUs do not reach each other, NCCL does all of it, unless small kernels are what is asked for.
+// If the GPUs have no peer access, NCCL does all collectives, unless small kernels are requested.
 Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first) {
   uint64_t packs = 0;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
@@ -279,7 +279,7 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   return at_once ? Ended(&member, part.sync_point, on) : Post(part, share);
 }
 
-// The member's own stream goes on after what `stream` has been given so far.
+// Makes the member's own stream wait for everything enqueued on `stream` so far.
 Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, StreamHandle stream) {
   const Api& api = member.device->api();
   const EventHandle started = member.started[sync_point];
@@ -287,7 +287,7 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
   return member.device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event");
 }
 
-// One of a graph that is waited for at once is held until it is known what comes next.
+// A collective of a graph that the graph waits for at once is held back until the next step is known.
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
   Member& member = MemberOf(part);
@@ -324,8 +324,8 @@ bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part)
          groups_[part.point->communicator]->Takes(norm, *part.point);
 }
 
-// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
-// between its kernels; others on the member's own.
+// A collective of a graph runs between the kernels of the starting stream if the graph waits for it at once,
+// or if its rank shares its GPU. Others run on the member's own stream.
 Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                      const small::Norm* norm, CudaStream* stream) {
   Member& member = MemberOf(part);
@@ -337,7 +337,7 @@ Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress f
   stream->after_kernel = between;
   member.between[part.sync_point] = between ? on : nullptr;
   if (!between) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-  // They are in order whichever streams they are on.
+  // They stay in order, on whichever streams they run.
   const uint64_t recording = stream->recording != nullptr ? stream->recording->number : 0;
   if (member.last != kNone && member.last_recording == recording && member.last_stream != on) {
     RONDO_RETURN_IF_ERROR(
@@ -347,7 +347,7 @@ Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress f
   small::Call call = {};
   call.from = reinterpret_cast<const char*>(from);
   call.to = reinterpret_cast<char*>(to);
-  // A graph's faults are told by the stream that it is launched on.
+  // The stream that launches a graph reports the graph's faults.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
   call.note = member.notes.Start(member.counts[part.sync_point]);
@@ -380,7 +380,7 @@ Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle 
   return member->notes.Note(member->notes.End(member->counts[sync_point]), ended, on);
 }
 
-// Enqueues the collective for all ranks if they have all come.
+// Enqueues the collective for all ranks if all have arrived.
 Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicator::Share& share) {
   std::lock_guard<std::mutex> lock(mutex_);
   MemberOf(part).posted[part.sync_point] = share;

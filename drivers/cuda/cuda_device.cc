@@ -119,7 +119,7 @@ Status CudaDevice::CopyIn(DeviceAddress to, const void* host, uint64_t bytes, St
   return Check(api_.copy_in(to, host, bytes, s->handle), "copying to the device");
 }
 
-// Where the first and the last byte are known, the ones between are taken to be.
+// If the first and last byte are ordinary memory, so are the bytes between, by assumption.
 Result<bool> CudaDevice::IsOrdinary(const void* memory, uint64_t bytes) {
   const Address first = reinterpret_cast<Address>(memory);
   for (Address at : {first, first + bytes - 1}) {
@@ -172,7 +172,7 @@ Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t element
                                  Stream* stream) {
   Status made = fill_.Enqueue(to, dtype, elements, key, scale, ToCuda(stream)->handle);
   if (made.ok() || !ending_->Get().ok()) return made;
-  // The NVIDIA driver cannot compile the kernel: in pieces through host memory.
+  // The NVIDIA driver cannot compile the kernel, so that weights go through host memory in pieces.
   constexpr uint64_t kPiece = 1 << 20;
   uint64_t size = static_cast<uint64_t>(ByteSize(dtype));
   const std::unique_ptr<uint8_t[]> piece(new (std::nothrow) uint8_t[std::min(elements, kPiece) * size]);
@@ -230,7 +230,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
     status = LoadCode(&handle, code.codes[c].data(), "loading machine code");
-    if (status.ok()) module->handles.push_back(handle);  // there is room
+    if (status.ok()) module->handles.push_back(handle);  // capacity is reserved
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
     const KernelBinary& binary = code.binaries[k];
@@ -287,7 +287,7 @@ Status CudaDevice::CheckCompiled(Function function, const KernelBinary& binary, 
 }
 
 Status CudaDevice::PrepareWeightCopy(const PlanData& plan) {
-  uint64_t bytes = 0;  // of the weights that are copied so
+  uint64_t bytes = 0;  // of the weights copied this way
   for (const Buffer& b : plan.buffers) {
     const bool counts = b.kind == BufferKind::kConstant && b.weight == WeightSource::kBytes;
     if (counts && b.bytes >= WeightCopy::kLeastBytes) bytes += b.bytes;
@@ -333,7 +333,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   }
   if (k.matmul != nullptr) return LaunchMatmul(k.matmul.get(), addresses, s, step);
   Use use(*this);
-  // A graph's faults are told by the stream that it is launched on.
+  // The stream that launches a graph reports the graph's faults.
   FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
   LaunchParams params;
   RONDO_RETURN_IF_ERROR(params.Build(api_, addresses.subspan(0, k.params), k.tensor_maps, faults, step));
@@ -346,7 +346,8 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   config.shared_bytes = k.shared;
   config.stream = s->handle;
   config.attributes = &dependent;
-  // Every kernel before it is complete once the last one is: that one has waited too, or began after its own.
+  // Every earlier kernel is complete when the last one is: the last one waited too, or began after its
+  // predecessor.
   config.num_attributes = s->recording != nullptr && s->after_kernel && k.waits ? 1 : 0;
   s->after_kernel = true;
   RONDO_RETURN_IF_ERROR(Check(api_.launch(&config, k.function, params.get(), nullptr), "launching a kernel"));

@@ -38,7 +38,7 @@ class CudaDriver final : public Driver {
     for (cuda::CudaDevice* device : devices_) delete device;
   }
 
-  // The rest of making it. False when out of memory.
+  // The fallible part of construction. False if out of memory.
   bool Prepare(const CudaOptions& options) {
     const char* const library_path = options.library_path == nullptr ? "" : options.library_path;
     library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
@@ -63,9 +63,9 @@ class CudaDriver final : public Driver {
     info.name = "cuda";
     info.driver_version = static_cast<uint32_t>(version_);
     info.max_streams = 1024;
-    info.collectives = true;  // where NCCL is missing, Supports says so
+    info.collectives = true;  // Supports reports a missing NCCL
     info.records_together = true;
-    info.rebinds = true;  // the nodes of a graph whose handles are known
+    info.rebinds = true;  // nodes of a graph whose handles are known
     if (processes_ != nullptr) {
       info.processes = processes_->size();
       info.process = processes_->rank();
@@ -132,7 +132,7 @@ class CudaDriver final : public Driver {
   Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
     *progress = ToCuda(collectives)->Progress(device);
     RONDO_RETURN_IF_ERROR(Others());
-    // Whoever has ended in good order may have done its part before; NCCL does not tell.
+    // A process that ended in order may have done its part before; NCCL does not tell.
     constexpr uint64_t kPatience = uint64_t{2} * 1000000000;
     if (processes_ == nullptr || progress->ended == progress->started) return Status::Ok();
     return processes_->StateWithAll(kPatience);
@@ -146,7 +146,7 @@ class CudaDriver final : public Driver {
     return reinterpret_cast<cuda::CudaCollectives*>(collectives);
   }
 
-  // Whether GPUs that reach each other can do without it is asked when a session is made.
+  // Whether GPUs with peer access can do without NCCL is decided when a session is made.
   bool NeedsNccl(const Program& program) const {
     return std::any_of(program.sync_points.begin(), program.sync_points.end(), [&](const SyncPoint& point) {
       return means_.kernels == CollectiveKernels::kNccl || !cuda::CanBeSmall(point);
@@ -169,7 +169,7 @@ class CudaDriver final : public Driver {
     return Status::Ok();
   }
 
-  // OK, or why other processes go on no more.
+  // OK, or the reason why other processes stopped.
   Status Others() { return processes_ == nullptr ? Status::Ok() : processes_->state(); }
 
   nccl::ProcessHooks Hooks() {
@@ -196,11 +196,11 @@ class CudaDriver final : public Driver {
   const ThreadHooks thread_hooks_;
   cuda::Ending ending_;
   const uint32_t count_;
-  Processes* const processes_;      // null: alone
-  GrowingList<char> library_path_;  // with its end
+  Processes* const processes_;      // null if there is one process
+  GrowingList<char> library_path_;  // with its terminating 0
   GrowingList<SmallUpTo> small_up_to_;
   std::mutex mutex_;
-  GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
+  GrowingList<cuda::CudaDevice*> devices_;  // null entries are not opened
   cuda::PeerTable peers_;
   cuda::CollectiveMeans means_;
   int nccl_version_ = 0;

@@ -1,4 +1,4 @@
-// CudaDevice's graphs: recorded by capture, launched, told other addresses.
+// CudaDevice's graphs: recording by capture, launching, and setting other addresses.
 #include <atomic>
 #include <memory>
 #include <new>
@@ -11,7 +11,7 @@
 namespace rondo::cuda {
 namespace {
 
-// The node that a capturing stream has last; null if that cannot be said.
+// The last node of a capturing stream; null if CUDA cannot tell.
 NodeHandle LastNode(const Api& api, StreamHandle stream) {
   if (api.capture_info == nullptr) return nullptr;
   int status = 0;

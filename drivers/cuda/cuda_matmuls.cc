@@ -1,4 +1,4 @@
-// What a CudaDevice does for kernels that cuBLASLt computes.
+// The CudaDevice functions for kernels that cuBLASLt computes.
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -38,7 +38,8 @@ Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, 
   return Status::Ok();
 }
 
-// Captured and thrown away: the library loads what it launches, and nothing runs, so any address will do.
+// Captures the matmul once and discards the graph: this loads the library's kernels. Nothing runs, so that
+// any address will do.
 Status CudaDevice::CaptureOnce(LibraryMatmulRun* matmul, size_t params) {
   RONDO_ASSIGN_OR_RETURN(const DeviceAddress memory, Allocate(1, 1));
   StreamHandle stream = nullptr;
@@ -58,8 +59,8 @@ Status CudaDevice::CaptureOnce(LibraryMatmulRun* matmul, size_t params) {
   return status;
 }
 
-// The library's kernels do not wait by themselves, and may be several: full edges on both sides, and
-// addresses that stay as they were recorded.
+// The library's kernels do not wait by themselves, and may be several. So they get full edges on both sides,
+// and their addresses stay as recorded.
 Status CudaDevice::LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses,
                                 CudaStream* stream, uint32_t step) {
   stream->after_kernel = false;

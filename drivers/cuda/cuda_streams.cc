@@ -1,4 +1,4 @@
-// The CudaDevice's streams and events.
+// CudaDevice's streams and events.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -12,9 +12,9 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes a run copies
+constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes that a run copies
 
-// Of a small collective that has not come to its end.
+// The fault of a small collective that did not complete.
 Status CollectiveFault(const FaultRecord& fault) {
   if (fault.taken == small::kAbortFault)
     return Status::Error(Code::kAborted, "the collective was aborted while it waited for rank %llu",
@@ -116,7 +116,7 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   RONDO_RETURN_IF_ERROR(Settle(s));
   Use use(*this);
   if (e->timed) s->after_kernel = false;
-  // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
+  // A recorded event is an edge of the graph; with this flag it is a node that takes the time.
   unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
   RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
   if (e->recording == s->recording || e->timed) return Status::Ok();
@@ -134,7 +134,7 @@ Status CudaDevice::Wait(Event* event, Stream* stream) {
   s->after_kernel = false;
   Use use(*this);
   CudaRecording* const recording = ToCuda(event)->recording;
-  const bool in_line = recording != nullptr && recording->in_line;  // what it waits for is before it
+  const bool in_line = recording != nullptr && recording->in_line;  // its dependences already precede it
   if (!in_line)
     RONDO_RETURN_IF_ERROR(
         Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));

@@ -25,8 +25,8 @@ Error DeviceBlocks::Take(uint64_t bytes, uint64_t alignment, Address* address) {
   return TakePages(static_cast<uint32_t>(pages), address);
 }
 
-// Steps begin where most alignments are met: room to round their address up is asked for only when one does
-// not.
+// Steps start at addresses that meet most alignments. Room to round an address up is requested only if a step
+// does not.
 Error DeviceBlocks::TakeWhole(uint64_t bytes, uint64_t alignment, Address* address) {
   if (bytes > UINT64_MAX - 2 * kDeviceStep - alignment) return kOutOfMemoryError;
   const uint64_t need = InDeviceSteps(std::max<uint64_t>(bytes, 1));
@@ -58,7 +58,7 @@ Error DeviceBlocks::TakePages(uint32_t count, Address* address) {
   Shared step;
   if (const Error error = api_.allocate(&step.address, kDeviceStep); error != 0) return error;
   step.pages[0] = static_cast<uint16_t>(count);
-  shared_.push_back(step);  // there is room
+  shared_.push_back(step);  // capacity is reserved
   *address = step.address;
   return 0;
 }

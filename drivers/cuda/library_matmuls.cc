@@ -12,7 +12,8 @@ namespace {
 
 using cublaslt::ToStatus;
 
-constexpr uint32_t kMostAlgorithms = 16;  // always as many, so that a position means the same algorithm
+// Always this many, so that a position always means the same algorithm.
+constexpr uint32_t kMostAlgorithms = 16;
 
 int TypeOf(DType dtype) {
   return dtype == DType::kF16 ? cublaslt::kF16 : dtype == DType::kBF16 ? cublaslt::kBF16 : cublaslt::kF32;
@@ -97,8 +98,8 @@ Status LibraryMatmulRun::Set(int attribute, const void* value, size_t bytes, con
   return ToStatus(api_, api_.operation_set(operation_, attribute, value, bytes), what);
 }
 
-// The library counts its matrices by columns: what is a row here is a column there, so that it computes the
-// transposed result, right side times left side.
+// The library's matrices are column-major: a row here is a column there. So the library computes the
+// transposed result, B times A.
 Status LibraryMatmulRun::Describe() {
   const LibraryMatmul& p = matmul_;
   if (const char* why = NotForLibrary(p); why != nullptr)
@@ -128,7 +129,7 @@ Status LibraryMatmulRun::Describe() {
 
 Status LibraryMatmulRun::MakeLayout(const MatmulMatrix& m, int64_t outer, int64_t inner,
                                     cublaslt::Layout* layout) const {
-  // Along the contiguous side, and from one such line to the next.
+  // The extent along the contiguous dimension, and the number of such lines.
   const bool along_inner = m.inner_stride == 1;
   const int64_t rows = along_inner ? inner : outer, columns = along_inner ? outer : inner;
   const int64_t line = std::max(along_inner ? m.outer_stride : m.inner_stride, rows);
@@ -145,8 +146,8 @@ Status LibraryMatmulRun::MakeLayout(const MatmulMatrix& m, int64_t outer, int64_
                   "describing batches");
 }
 
-// The first of the library's ranking that fits the workspace, or the one that the plan asks for: the same
-// each time for one version of the library and one kind of GPU.
+// Chooses the library's first algorithm that fits the workspace, or the one that the plan names. The choice
+// is always the same for one version of the library and one kind of GPU.
 Status LibraryMatmulRun::Choose(Span<const uint64_t> alignments) {
   const LibraryMatmul& p = matmul_;
   cublaslt::Preference preference = nullptr;

@@ -29,7 +29,7 @@ Result<std::unique_ptr<Staging>> Staging::Create(CudaDevice& device, const CopyN
 Status Staging::Prepare(const CopyNeeds& copies) {
   const uint64_t need = std::max<uint64_t>(1, std::max(copies.in, copies.out));
   slot_bytes_ = std::min(RoundUp(need, kPage), kSlotBytes);
-  // One more than is filled: what fits a slot is not cut.
+  // One slot more than is filled, so that data that fits a slot is not cut.
   if (need > slot_bytes_) slots_ = std::min(need / slot_bytes_ + 2, kMostSlots);
   if (!copies_.Reserve(std::max<uint32_t>(copies.outputs, 1)))
     return Status::Error(Code::kOutOfMemory, "no host memory for the copies of %u outputs", copies.outputs);
@@ -39,7 +39,7 @@ Status Staging::Prepare(const CopyNeeds& copies) {
   RONDO_RETURN_IF_ERROR(device_.Check(api.host_allocate(&memory, bytes(), kPortable), "page-locked memory")
                             .At("%llu bytes for staging", static_cast<unsigned long long>(bytes())));
   memory_ = static_cast<uint8_t*>(memory);
-  std::memset(memory_, 0, bytes());  // no page is left to be found at the first copy
+  std::memset(memory_, 0, bytes());  // maps all pages, so that the first copy finds no missing page
   for (uint64_t slot = 0; slot < slots_; ++slot) {
     RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&events_[slot], kNoTiming), "creating an event"));
   }
@@ -121,11 +121,11 @@ Status Staging::CopyAlone(Address to, const uint8_t* from, uint64_t bytes, Strea
   return Status::Ok();
 }
 
-// The team has the next piece to copy before the last is enqueued. A ring of three slots or more, as all are
-// that a team serves, has passed a slot on to the bus by the time that it is waited for.
+// The team gets the next piece before the last one is enqueued. In a ring of at least three slots, which
+// every ring with a team has, a slot has been passed on to the bus before anything waits for it.
 Status Staging::CopyShared(Address to, const uint8_t* from, uint64_t bytes, StreamHandle stream) {
   Status status;
-  uint64_t sent = in_;  // what lies before it has been enqueued
+  uint64_t sent = in_;  // the data before it is enqueued
   Piece last;           // posted
   const auto send = [&] {
     team_->Complete();
@@ -188,7 +188,7 @@ Status Staging::TakeSlot(StreamHandle stream) {
   return Status::Ok();
 }
 
-// The last slot is waited for with the stream.
+// The caller's wait for the stream includes the last slot.
 Status Staging::TakeOutputs(StreamHandle stream) {
   if (copies_.empty()) {
     return device_.Check(device_.api().stream_synchronize(stream), "running on the device");

@@ -9,9 +9,9 @@ namespace {
 
 constexpr uint32_t kBlock = 256, kMostBlocks = 8192;
 
-// For each element i of its thread: x = key + i * odd constant through fmix64; u = (x >> 48) - 2^15; then
-// u * 2^-15 * scale, rounded to the element type. `dtype` is DType's number: 0 f32, 1 f16, 2 bf16, 3 f64;
-// 8 u8, which takes the highest bits of x, as far as SyntheticBits has them.
+// For each element i of its thread: x = key + i * odd constant through fmix64; u = (x >> 48) - 2^15; then u *
+// 2^-15 * scale, rounded to the element type. `dtype` is DType's number: 0 f32, 1 f16, 2 bf16, 3 f64. 8 is
+// u8, which takes the highest bits of x, as many as SyntheticBits states.
 constexpr char kText[] = R"(.version 7.0
 .target sm_80
 .address_size 64

@@ -82,7 +82,7 @@ Status WeightCopy::Copy(Address to, const void* from, uint64_t bytes, StreamHand
     worker->owner->Work(worker);
     return nullptr;
   };
-  // Where no thread can be had, the others do its share.
+  // If a thread cannot be started, the others do its share.
   while (started < threads_ && started * kChunk < bytes &&
          hooks_.start(hooks_.user, entry, &workers_[started], &workers_[started].thread) == 0) {
     ++started;

@@ -10,7 +10,7 @@
 namespace rondo::flight {
 namespace {
 
-// A range of NVTX as long as this lives.
+// An NVTX range with this object's lifetime.
 class Range {
  public:
 #if RONDO_HAVE_NVTX
@@ -151,7 +151,7 @@ class FlightDevice : public ForwardingDevice {
   bool Is(const Program& program, const Partition& partition, Span<const GraphNode> nodes) const {
     const uint32_t end = partition.first_step + partition.num_steps;
     for (const GraphNode& node : nodes) {
-      if (node.kind == StepKind::kCopy) continue;  // of whose step the driver does not know
+      if (node.kind == StepKind::kCopy) continue;  // the driver does not know its step
       if (node.step < partition.first_step || node.step >= end || program.steps[node.step].kind != node.kind)
         return false;
     }
@@ -160,7 +160,7 @@ class FlightDevice : public ForwardingDevice {
     return true;
   }
 
-  // What a graph that was recorded now is, one line a step.
+  // A recorded graph as text, one line for each step.
   std::string Describe(Span<const GraphNode> nodes) const {
     for (const auto& [module, plan] : plans_) {
       if (!recorded_.empty() && recorded_[0].module != module) continue;
@@ -180,7 +180,7 @@ class FlightDevice : public ForwardingDevice {
 
   const uint32_t index_;
   FlightFile* const file_;
-  std::atomic<uint32_t> recording_ = 0;  // how many streams record
+  std::atomic<uint32_t> recording_ = 0;  // number of streams that record
   std::mutex mutex_;
   std::map<Module*, const PlanData*> plans_;
   std::map<Graph*, Known> graphs_;

@@ -30,7 +30,8 @@ int64_t Now() {
 Result<FlightFile*> FlightFile::Create(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   void* mapping = MAP_FAILED;
-  if (file >= 0 && posix_fallocate(file, 0, kFileBytes) == 0)  // a full disk is found here, and not by SIGBUS
+  // Finds a full disk here, instead of by SIGBUS later.
+  if (file >= 0 && posix_fallocate(file, 0, kFileBytes) == 0)
     mapping = mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const int error = errno;
   if (file >= 0) close(file);
@@ -43,7 +44,7 @@ Result<FlightFile*> FlightFile::Create(const std::string& path) {
   header->text_bytes = kTextBytes;
   header->started = Now();
   header->process = getpid();
-  header->text_used = 1;  // 0 is no text
+  header->text_used = 1;  // 0 means no text
   std::memcpy(header->magic, kMagic, sizeof(kMagic));
   return new FlightFile(mapping);
 }

@@ -10,7 +10,7 @@
 namespace rondo::nccl {
 namespace {
 
-// ncclDataType_t of a dtype whose elements NCCL can add; kUint8 for all others.
+// The ncclDataType_t of a dtype that NCCL can add; kUint8 for all others.
 int TypeOf(DType dtype) {
   switch (dtype) {
     case DType::kI8: return kInt8;
@@ -28,7 +28,7 @@ int TypeOf(DType dtype) {
 
 constexpr Result_t kInvalidArgument = 4;  // ncclInvalidArgument
 
-// What comes of a call that has not failed: it may be under way.
+// Whether a call has not failed; it may still be in progress.
 bool IsFine(Result_t result) { return result == kSuccess || result == kInProgress; }
 
 bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kUint8; }
@@ -243,7 +243,8 @@ void* Communicator::EndRank(void* rank) {
     std::unique_lock<std::mutex> lock(owner.mutex_);
     while (owner.end_ == nullptr) owner.ends_.wait(lock);
     end = owner.end_;
-    // Threads in calls see at once that the ranks end; one that NCCL does not let go is what an abort is for.
+    // Threads in calls notice at once that the ranks end. The abort is for a thread that NCCL does not
+    // release.
     owner.ends_.wait_for(lock, std::chrono::seconds(1), [&] { return owner.calling_ == 0; });
   }
   if (self.comm == nullptr) return nullptr;
@@ -265,7 +266,7 @@ void Communicator::Abort() {
 }
 
 Communicator::~Communicator() {
-  // Also after a failed connection, whose ranks only an abort ends.
+  // Also after a failed connection, whose ranks only an abort can end.
   bool connected = !aborted();
   for (size_t rank = 0; connected && rank < num_ranks_; ++rank) {
     if (!IsHere(rank)) continue;

@@ -6,12 +6,13 @@
 namespace rondo::nccl {
 namespace {
 
-constexpr int kSharedGpus = Version(2, 30);  // the first that has several ranks on a GPU
+constexpr int kSharedGpus = Version(2, 30);  // the first version that allows several ranks on a GPU
 constexpr char kShare[] = "NCCL_MULTI_RANK_GPU_ENABLE";
-constexpr int kBlocksOnSharedGpu = 2;  // of a collective's kernel: all ranks' must be resident at once
+// Of a collective's kernel: the blocks of all ranks must be resident at once.
+constexpr int kBlocksOnSharedGpu = 2;
 
-// NCCL uses multicast over NVLink where it can, which hangs some machines. Its configuration has no field for
-// it.
+// NCCL uses multicast over NVLink where possible, which hangs some machines. NCCL's configuration has no
+// field for it.
 Status AskedAboutMulticast(size_t ranks) {
   if (ranks < 2 || std::getenv("NCCL_NVLS_ENABLE") != nullptr) return Status::Ok();
   return Status::Error(
@@ -25,7 +26,7 @@ bool SameGpu(const RankPlace& a, const RankPlace& b) {
   return a.process == b.process ? a.device == b.device : a.gpu != 0 && a.gpu == b.gpu;
 }
 
-// Two ranks on one GPU, the second's number; 0: there are none.
+// Finds two ranks on one GPU and returns the second one's number; 0 if there are none.
 size_t SharedBy(Span<const RankPlace> ranks, size_t* first) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     for (*first = 0; *first < rank; ++*first) {
@@ -35,14 +36,14 @@ size_t SharedBy(Span<const RankPlace> ranks, size_t* first) {
   return 0;
 }
 
-// As NCCL reads it.
+// Parses the value as NCCL does.
 bool AsksToShare() {
   const char* text = std::getenv(kShare);
   return text != nullptr && std::strtoll(text, nullptr, 0) != 0;
 }
 
-// Whether NCCL has been asked to share GPUs: it looks once a process, when it connects for the first time.
-// This is the first time or a later one.
+// Whether NCCL was asked to share GPUs. NCCL reads the variable once for each process, at its first
+// connection, which is this one or an earlier one.
 bool AskedToShare() {
   static std::atomic<int> found{-1};
   int unknown = -1;

@@ -53,7 +53,7 @@ int VersionOf(const Api& api) {
   return api.version(&version) == kSuccess ? version : 0;
 }
 
-// Up to 2.8, NCCL gave the major number a factor of 1000.
+// Up to 2.8, NCCL multiplied the major number by 1000.
 VersionText::VersionText(int version) {
   const int factor = version < 10000 ? 1000 : 10000;
   std::snprintf(text, sizeof(text), "%d.%d.%d", version / factor, version % factor / 100, version % 100);

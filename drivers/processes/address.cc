@@ -36,7 +36,7 @@ Place PlaceOf(const Card::Known& known, uint16_t port) {
   return place;
 }
 
-// Every address of the machine, as "0.0.0.0" and "::" are.
+// Whether the address means all addresses of the machine, like "0.0.0.0" and "::".
 bool IsEvery(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == htonl(INADDR_ANY);
@@ -44,7 +44,7 @@ bool IsEvery(const sockaddr* address) {
   return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// Addresses that hold only within one link name an interface, too, and are left out.
+// Adds an address. Addresses that are valid only within one link also need an interface, and are left out.
 bool Know(const sockaddr* address, Card::Known* known) {
   if (address == nullptr) return false;
   if (address->sa_family == AF_INET) {

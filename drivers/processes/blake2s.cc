@@ -8,7 +8,7 @@ namespace {
 constexpr uint32_t kStart[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
-// RFC 7693, section 2.7: which word of the message each half of a mixing step takes, by round.
+// RFC 7693, section 2.7: the message word for each half of a mixing step, by round.
 constexpr uint8_t kOrder[10][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
@@ -54,7 +54,7 @@ Blake2s::Blake2s(const uint8_t* key, size_t key_bytes) {
 void Blake2s::Add(const void* bytes, size_t size) {
   const auto* from = static_cast<const uint8_t*>(bytes);
   while (size != 0) {
-    // A full block waits: the last one is compressed in another way.
+    // A full block waits, since the last block is compressed differently.
     if (used_ == kBlock) Compress(false);
     const size_t part = size < kBlock - used_ ? size : kBlock - used_;
     std::memcpy(block_ + used_, from, part);

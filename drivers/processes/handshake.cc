@@ -16,7 +16,7 @@ Deadline Sooner(Deadline deadline) {
   return soon < deadline ? soon : deadline;
 }
 
-// The last word, by who listens: the connection counts.
+// The listener's last word: the connection is accepted.
 Digest Welcome(const Key& of_connection) { return Prove(of_connection, "welcome", {}); }
 
 File Reach(const Card& card, const Card& mine, Hello hello, const Key& key, Deadline deadline) {
@@ -43,7 +43,7 @@ Status NotConnected(uint32_t rank, uint32_t other, const TurnedAway& turned) {
                        other, TextOf(turned).text);
 }
 
-// Those of higher ranks.
+// Accepts the connections of higher ranks.
 Status Receive(uint32_t rank, uint32_t size, Deadline deadline, Reception* reception, Line* lines) {
   RONDO_RETURN_IF_ERROR(reception->Prepare());
   for (uint32_t left = (size - 1 - rank) * kChannels; left != 0;) {
@@ -60,7 +60,7 @@ Status Receive(uint32_t rank, uint32_t size, Deadline deadline, Reception* recep
     }
     const Digest welcome = Welcome(guest.key);
     if (!SendAll(guest.file, &welcome, sizeof(welcome), Sooner(deadline))) continue;
-    // One that was late to hear the welcome comes again.
+    // A process that missed the welcome connects again.
     File& place = lines[hello.from].channels[hello.number];
     if (!place.valid()) --left;
     place = std::move(guest.file);

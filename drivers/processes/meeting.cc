@@ -14,14 +14,15 @@ namespace {
 constexpr uint64_t kMagic = 0x327465654d646e52;  // "RndMeet2"
 constexpr uint64_t kSecond = 1000000000;
 
-// What a process hears from rank 0 once all have come, or it is refused; the cards follow, if it is not.
+// Rank 0's answer to a process, when all have arrived or the process is refused. If it is not refused, the
+// cards follow.
 struct Answer {
   uint32_t refused = 0;
   char why[252] = {};
   Digest proof;
 };
 
-// Over the cards as well, where they follow.
+// The proof also covers the cards, if they follow.
 Digest ProofOf(const Answer& answer, const Key& key, const Card* cards, uint32_t size) {
   return Prove(key, "answer",
                {{&answer.refused, sizeof(answer.refused)},
@@ -29,7 +30,7 @@ Digest ProofOf(const Answer& answer, const Key& key, const Card* cards, uint32_t
                 {cards, answer.refused != 0 ? 0 : sizeof(Card) * size}});
 }
 
-// Rank 0's side.
+// Rank 0's side of the meeting.
 class Host {
  public:
   Host(const ProcessOptions& options, const Key& key, const Listeners& listeners, Card* cards)
@@ -74,7 +75,8 @@ class Host {
     }
   }
 
-  // One who knows the key. Without a secret everybody does, so that one who cannot be meant ends nothing.
+  // Takes a guest that knows the key. Without a secret, every guest does, so that a guest that cannot belong
+  // here ends nothing.
   Status Take(Guest guest) {
     const uint32_t r = guest.hello.from;
     Status wrong;
@@ -96,7 +98,8 @@ class Host {
     return Status::Ok();
   }
 
-  // Who waits for the answer has nothing more to say: another may come in its place.
+  // A guest that waits for the answer sends nothing more. If it closed its connection, another may take its
+  // place.
   void DropWhoLeft() {
     for (Guest& guest : guests_) {
       if (!guest.file.valid()) continue;
@@ -146,7 +149,7 @@ Status Come(const ProcessOptions& options, const Key& key, Deadline deadline, Ca
       const Deadline attempt = MonotonicNanoseconds() + 2 * kSecond;
       const File file = ConnectTo(named.places[i], attempt < deadline ? attempt : deadline);
       if (!file.valid()) continue;
-      // The others reach this process where this connection begins.
+      // The other processes reach this one at this connection's local address.
       Card& mine = cards[options.rank];
       RONDO_RETURN_IF_ERROR(ListenBeside(PlaceOf(file), listeners));
       RONDO_RETURN_IF_ERROR(MakeCard(*listeners, &mine));
@@ -156,7 +159,7 @@ Status Come(const ProcessOptions& options, const Key& key, Deadline deadline, Ca
       const Met met =
           Introduce(file, key, &hello, &sent, sizeof(sent), soon < deadline ? soon : deadline, &connection);
       stranger = stranger || met == Met::kStranger;
-      // Rank 0 answers when all have come; who else may listen there does not, or closes.
+      // Rank 0 answers when all have arrived. Another listener at this address does not answer, or closes.
       Answer answer;
       if (met != Met::kProved || !TakeAll(file, &answer, sizeof(answer), patience)) continue;
       if (answer.refused == 0 && !TakeAll(file, cards, sizeof(Card) * options.size, patience)) continue;
@@ -184,7 +187,7 @@ Status GatherAll(const ProcessOptions& options, const void* mine, size_t bytes, 
                        error);
 }
 
-// On one machine nobody beyond it needs to reach them.
+// Processes on one machine listen only on it.
 Status MeetThroughOthers(const ProcessOptions& options, Card* cards, Listeners* listeners) {
   const uint64_t machine = NetworkNumber();
   uint64_t machines[kMaxProcesses];

@@ -93,7 +93,7 @@ void Group::Tell(Message* message) {
   for (uint32_t r = 0; r < size_; ++r) {
     const File& file = lines_[r].channels[kWords];
     if (r == rank_ || !file.valid() || inboxes_[r].closed) continue;
-    SendAll(file, message, kMessageHead + message->bytes, deadline);  // who is gone, Look finds out
+    SendAll(file, message, kMessageHead + message->bytes, deadline);  // Look finds processes that are gone
   }
 }
 
@@ -196,7 +196,7 @@ void Group::WaitForNews(int milliseconds) {
   poll(files, count, milliseconds);
 }
 
-// Until every other process has said something.
+// Waits until every other process has sent something.
 Status Group::AwaitAll(StopSignal* stop) {
   for (;;) {
     {
@@ -254,7 +254,7 @@ Status Group::Gather(const Status& so_far, const void* mine, void* all, size_t b
     if (!end_.ok()) return end_;
     if (bytes != 0) std::memcpy(static_cast<char*>(all) + r * bytes, message.payload, bytes);
     if (r == rank_) continue;
-    // The next moves up, with what has come in of the one after it.
+    // The next message moves up, with the bytes received of the one after it.
     Inbox& inbox = inboxes_[r];
     for (uint32_t i = 0; i < Inbox::kRoom; ++i) inbox.messages[i] = inbox.messages[i + 1];
     --inbox.count;

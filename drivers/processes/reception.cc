@@ -68,8 +68,8 @@ TurnedText TextOf(const TurnedAway& turned) {
 struct Reception::Seat {
   File file;
   Deadline until = 0;
-  bool greeted = false;  // its Hello is here, and has been answered
-  size_t taken = 0;      // bytes of what it says at present
+  bool greeted = false;  // its Hello has arrived and been answered
+  size_t taken = 0;      // bytes of the current message
   Hello hello;
   Key key;
   uint8_t words[Guest::kMaxBody + sizeof(Digest)];
@@ -92,7 +92,7 @@ void Reception::Leave(Seat* seat, uint32_t* count) {
   ++*count;
 }
 
-// A seat for the next who comes.
+// A seat for the next connection.
 Reception::Seat* Reception::Room() {
   Seat* oldest = nullptr;
   for (uint32_t i = 0; i < kSeats; ++i) {
@@ -103,7 +103,7 @@ Reception::Seat* Reception::Room() {
   return oldest;
 }
 
-// The Hello is complete.
+// Called when the Hello is complete.
 Reception::Step Reception::Answer(Seat* seat) {
   std::memcpy(&seat->hello, seat->words, sizeof(Hello));
   Challenge challenge;
@@ -113,7 +113,7 @@ Reception::Step Reception::Answer(Seat* seat) {
   }
   seat->key = KeyOfConnection(key_, seat->hello, challenge.nonce);
   challenge.proof = ProofOfListener(seat->key);
-  // A connection has room for so little, or something is wrong with it.
+  // A connection has room for this much, or it is faulty.
   if (send(seat->file.get(), &challenge, sizeof(challenge), MSG_NOSIGNAL | MSG_DONTWAIT) !=
       sizeof(challenge)) {
     Leave(seat, &turned_.closed);
@@ -124,7 +124,7 @@ Reception::Step Reception::Answer(Seat* seat) {
   return Step::kWaits;
 }
 
-// Takes what has come from one.
+// Reads what one seat has received.
 Reception::Step Reception::Look(Seat* seat) {
   for (;;) {
     const size_t size = seat->greeted ? body_bytes_ + sizeof(Digest) : sizeof(Hello);
@@ -168,7 +168,7 @@ bool Reception::Open(const File& listener, Guest* guest) {
     File file = Accepted(listener);
     if (!file.valid()) {
       if (errno != EMFILE && errno != ENFILE) return false;
-      // No descriptors: who has been here longest gives one up.
+      // No descriptors are left: the oldest connection gives one up.
       Seat* oldest = nullptr;
       for (uint32_t s = 0; s < kSeats; ++s) {
         Seat& seat = seats_[s];

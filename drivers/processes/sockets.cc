@@ -19,7 +19,7 @@ void Set(int socket, int level, int option, int value) {
   setsockopt(socket, level, option, &value, sizeof(value));
 }
 
-// Small messages at once; a machine that is gone is told after some 20 seconds.
+// Sends small messages at once; reports a machine that is gone after about 20 seconds.
 void Prepare(int socket) {
   Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);

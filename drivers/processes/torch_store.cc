@@ -51,8 +51,8 @@ class Store final : public TorchStore {
         file_ = processes::ConnectTo(named.places[i], deadline_);
       }
       if (file_.valid()) {
-        // The others reach this process where it reaches the store; on the store's own machine that may be
-        // its loop.
+        // The other processes reach this one at the address from which it reaches the store. On the store's
+        // own machine this may be the loopback address.
         if (!processes::LocalNumber(file_, local_, sizeof(local_))) local_[0] = 0;
         Add<uint8_t>(kValidate);
         Add(kValidation);
@@ -106,7 +106,7 @@ class Store final : public TorchStore {
                          doing);
   }
 
-  // What is to be sent next.
+  // Appends what is sent next.
   void AddRaw(const void* bytes, size_t size) {
     if (used_ + size > sizeof(request_)) {
       overflowed_ = true;

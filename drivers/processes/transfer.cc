@@ -1,4 +1,4 @@
-// Group::Transfer: data between processes.
+// Group::Transfer: moves data between processes.
 #include <poll.h>
 #include <sys/uio.h>
 
@@ -16,7 +16,7 @@ struct Label {
   uint64_t bytes = 0;  // that follow
 };
 
-// How far one parcel is, label included.
+// The progress of one parcel, label included.
 struct Flow {
   uint64_t sent = 0, taken = 0;
   Label label;  // the peer's
@@ -27,7 +27,7 @@ struct Flow {
 
 bool WouldBlock(ssize_t moved) { return moved < 0 && (errno == EAGAIN || errno == EINTR); }
 
-// What can be sent now. False: the connection has ended.
+// Sends what can be sent now. False: the connection has ended.
 bool Send(const File& file, const Label& label, const Parcel& parcel, Flow* flow) {
   while (flow->to_send(parcel) != 0) {
     iovec parts[2];
@@ -52,7 +52,7 @@ bool Send(const File& file, const Label& label, const Parcel& parcel, Flow* flow
 
 enum class Taken { kGoesOn, kLabel, kEnded };
 
-// What has come; stops when the label is complete.
+// Receives what has arrived, up to the end of the label.
 Taken Take(const File& file, const Parcel& parcel, Flow* flow) {
   while (flow->to_take(parcel) != 0) {
     const bool label = flow->taken < sizeof(Label);

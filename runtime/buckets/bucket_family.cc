@@ -12,7 +12,7 @@ Status Contradicts(const std::string& family, const char* what) {
   return Status::Error(Code::kCorrupt, "buckets of \"%.200s\": %s", family.c_str(), what);
 }
 
-// The ports of one direction, with what the note says of them.
+// The ports of one direction, with what the note says about them.
 Status PortsOf(const BucketNote& note, bool outputs, std::vector<BucketPort> given,
                std::vector<PaddedPort>* ports) {
   for (BucketPort& port : given) {
@@ -33,7 +33,7 @@ Status PortsOf(const BucketNote& note, bool outputs, std::vector<BucketPort> giv
     if (dim.output != outputs) continue;
     const auto port = std::find_if(ports->begin(), ports->end(),
                                    [&](const PaddedPort& p) { return p.plan.name == dim.port; });
-    if (port == ports->end()) continue;  // another device's, or dropped
+    if (port == ports->end()) continue;  // belongs to another device, or was dropped
     if (dim.dim >= static_cast<uint32_t>(port->plan.shape.rank))
       return Contradicts(note.family, "a port has fewer dimensions than its note says");
     if (dim.Of(rooms.data()) != port->plan.shape[static_cast<int>(dim.dim)])
@@ -43,7 +43,7 @@ Status PortsOf(const BucketNote& note, bool outputs, std::vector<BucketPort> giv
   return Status::Ok();
 }
 
-// Whether a run gives and takes the same ports, in the same order.
+// Whether both have the same ports, in the same order.
 bool SamePorts(const std::vector<PaddedPort>& a, const std::vector<PaddedPort>& b) {
   const auto given = [](const std::vector<PaddedPort>& ports) {
     return std::find_if(ports.begin(), ports.end(), [](const PaddedPort& p) { return p.length != kNone; });
@@ -100,8 +100,8 @@ Result<BucketFamily> BucketFamily::Make(std::vector<BucketProgram> programs) {
   return family;
 }
 
-// The largest bucket has room for more than one of each length that any has, so its note says of all dims
-// what they are made of.
+// The largest bucket has room for more than one of each length, so that its note says how all dims are made
+// up.
 Status BucketFamily::FindReadings() {
   const Bucket& largest = buckets_.back();
   readings_.resize(lengths_.size());
@@ -132,7 +132,7 @@ Status BucketFamily::MakeGrid() {
     cells *= rooms_[l].size();
     if (cells > buckets_.size()) break;
   }
-  // In the order of the buckets, which are all combinations.
+  // Buckets are in order, and must be all combinations.
   if (cells != buckets_.size()) return Contradicts(name_, "not all combinations of lengths are there");
   return Status::Ok();
 }

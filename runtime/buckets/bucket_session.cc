@@ -13,7 +13,7 @@ std::unique_ptr<BucketSession> BucketSession::Create(Session* session, BucketFam
   return std::unique_ptr<BucketSession>(new BucketSession(session, std::move(family)));
 }
 
-// `prepare` gives the choice, for which it has prepared the tensors.
+// `prepare` returns the choice; it has prepared the choice's tensors.
 template <typename Prepare>
 Status BucketSession::RunAlone(const RunOptions& options, Prepare prepare) {
   if (in_use_.exchange(true))

@@ -1,4 +1,4 @@
-// The C interface to buckets, over that of librondo: of the library's own C++ only plain data is used.
+// The C interface to buckets, on top of librondo's C interface. It uses only plain data of the library's C++.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -25,7 +25,7 @@ struct rondo_buckets {
   rondo_session* session;
   BucketFamily family;
   rondo::PaddedTensors tensors;
-  // Of a run: the caller's tensors as those of C++, and those that its program gets.
+  // Of one run: the caller's tensors as C++ structs, and the tensors that the program gets.
   std::vector<rondo::Input> inputs;
   std::vector<rondo::Output> outputs;
   std::vector<rondo_tensor> run_inputs, run_outputs;
@@ -37,7 +37,7 @@ rondo_error* IsNull(const char* what) {
   return NewError(Status::Error(Code::kInvalidArgument, "%s is NULL", what));
 }
 
-// What `error`, which it takes over, says.
+// The Status of `error`, whose ownership it takes.
 Status StatusOf(rondo_error* error) {
   const Status status =
       Status::Error(static_cast<Code>(rondo_error_code(error)), "%s", rondo_error_message(error));
@@ -57,7 +57,7 @@ Status PortsOf(const rondo_plan* plan, uint32_t program, rondo_direction directi
   return Status::Ok();
 }
 
-// The programs whose inputs' buffers have a note.
+// The programs with a note on their inputs' buffers.
 Result<std::vector<rondo::BucketProgram>> ProgramsOf(const rondo_plan* plan) {
   std::vector<rondo::BucketProgram> programs;
   const uint32_t count = rondo_plan_buffer_count(plan);
@@ -93,7 +93,7 @@ Result<rondo_buckets*> Make(const rondo_plan* plan, rondo_session* session, cons
   return buckets;
 }
 
-// Element `i` of an array whose elements are as large as the first one says.
+// Element `i` of an array; the first element states the size of all.
 Result<rondo_tensor> TensorAt(const rondo_tensor* tensors, size_t i) {
   rondo_tensor full = RONDO_INIT(rondo_tensor);
   const size_t size = tensors->size;
@@ -156,7 +156,7 @@ void Write(const T& from, rondo_tensor* to) {
   to->memory = static_cast<rondo_memory>(from.memory);
 }
 
-// The bucket that inputs take; on the stack, so that any thread may ask.
+// The bucket for the inputs; uses only the stack, so that any thread may ask.
 Result<BucketFamily::Choice> ChoiceOf(const rondo_buckets* buckets, const rondo_tensor* inputs,
                                       size_t count) {
   constexpr size_t kMost = 64;
@@ -165,7 +165,7 @@ Result<BucketFamily::Choice> ChoiceOf(const rondo_buckets* buckets, const rondo_
   return buckets->family.Choose({room, count});
 }
 
-// What the two ways to run have in common.
+// The part that both ways to run share.
 Status Prepare(rondo_buckets* buckets, uint32_t along, const rondo_buckets_part* parts, size_t num_parts,
                uint32_t* program) {
   if (num_parts == 0 || num_parts > rondo::kMostParts || parts->size < sizeof(rondo_buckets_part))

@@ -6,7 +6,7 @@
 namespace rondo {
 namespace {
 
-// From dim `d` on, `into` the larger tensor or out of it.
+// Copies from dim `d` on, into the larger tensor (`into`) or out of it.
 struct Corner {
   const Shape &small, &large;
   size_t width;
@@ -26,7 +26,7 @@ struct Corner {
 
   void Copy(int d, const uint8_t* from, uint8_t* to) const {
     const size_t rows = BytesFrom(small, d), room = BytesFrom(large, d);
-    if (EqualFrom(d + 1)) {  // positions of dim d lie one behind the other in both
+    if (EqualFrom(d + 1)) {  // positions of dim d are contiguous in both
       std::memcpy(to, from, rows);
       if (clear) std::memset(to + rows, 0, room - rows);
       return;

@@ -28,7 +28,7 @@ Status InDeviceMemory(const PaddedPort& port) {
 
 PaddedTensors::PaddedTensors(const BucketFamily* family) : family_(family) {
   size_t total = 0, most_inputs = 0, most_outputs = 0;
-  // A run uses one program's ports at a time: each has room for its largest.
+  // A run uses the ports of one program at a time, so that each port has room for the largest.
   const auto add = [&](bool outputs, std::vector<size_t>* at) {
     const auto ports_of = [&](const BucketFamily::Bucket& b) -> const std::vector<PaddedPort>& {
       return outputs ? b.outputs : b.inputs;
@@ -137,7 +137,7 @@ Status PaddedTensors::Prepare(const BucketFamily::Choice& choice, Span<const Inp
 
 namespace {
 
-// The dim of a port along which parts stand one behind the other; null if there is none.
+// The dim of a port along which parts follow one another; null if there is none.
 const BucketDim* DimOfParts(const PaddedPort& port, uint32_t length) {
   const BucketDim* found = nullptr;
   for (const BucketDim& dim : port.dims) {
@@ -151,7 +151,7 @@ const BucketDim* DimOfParts(const PaddedPort& port, uint32_t length) {
   return found;
 }
 
-// From one position of a dim to the next.
+// Bytes from one position of a dim to the next.
 size_t BytesOfPosition(const PaddedPort& port, uint32_t dim) {
   size_t bytes = static_cast<size_t>(ByteSize(port.plan.dtype));
   for (int d = static_cast<int>(dim) + 1; d < port.plan.shape.rank; ++d)
@@ -161,7 +161,7 @@ size_t BytesOfPosition(const PaddedPort& port, uint32_t dim) {
 
 }  // namespace
 
-// `at`: the port of all of them.
+// `at`: the port that all parts share.
 Status PaddedTensors::AddInputOfAll(const BucketFamily::Choice& choice, uint32_t at,
                                     Span<const BucketPart> parts, uint32_t length) {
   const PaddedPort& port = family_->bucket(choice).inputs[at];

@@ -14,7 +14,7 @@ std::atomic<uint64_t> count{0};
 std::atomic<void (*)(const void*)> observer{nullptr};
 thread_local bool observing = false;
 
-// `caller`: where the counted call returns to.
+// `caller`: the return address of the counted call.
 void Count(const void* caller) {
   count.fetch_add(1, std::memory_order_relaxed);
   const auto observe = observer.load(std::memory_order_acquire);
@@ -33,7 +33,7 @@ void ObserveAllocations(void (*function)(const void* caller)) {
 }
 }  // namespace rondo
 
-// glibc's own names for what is replaced below.
+// glibc's names for the functions that are replaced below.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);

@@ -52,7 +52,7 @@ std::string FrameText(void* frame) {
 }
 
 std::string StackText(const Stack& stack) {
-  int first = 0;  // of what is shown: the counter's own functions come before it
+  int first = 0;  // the first frame to show, after the counter's own functions
   for (int i = 0; i < stack.depth && first == 0; ++i) first = stack.frames[i] == stack.caller ? i : 0;
   std::string text;
   for (int i = first; i < std::min(stack.depth, first + kShownFrames); ++i)
@@ -64,7 +64,7 @@ std::string StackText(const Stack& stack) {
 
 AllocationWatch::AllocationWatch() {
   void* frames[2];
-  backtrace(frames, 2);  // the first one of a process loads a library
+  backtrace(frames, 2);  // a process's first call loads a library
   seen.store(0);
   ResetAllocationCount();
   ObserveAllocations(Observe);

@@ -28,8 +28,8 @@ bool InArena(const rondo_buffer& b) {
   return b.kind != RONDO_BUFFER_CONSTANT && b.kind != RONDO_BUFFER_STATE && b.first_step <= b.last_step;
 }
 
-// Where the sum of live bytes is largest; a buffer that takes over another's memory begins as that one's last
-// reader ends, in the same bytes, and counts once.
+// Finds the step with the most live bytes. A buffer that takes over another one's memory begins when the last
+// reader of that one ends, in the same bytes, and counts once.
 Fullest FindFullest(const std::vector<rondo_buffer>& buffers) {
   std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, int64_t>>
       changes;  // by program and device, by step

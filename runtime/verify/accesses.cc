@@ -94,7 +94,7 @@ void ProgramAccesses::Derive() {
     const Buffer& buffer = plan_.buffers[b];
     const std::vector<const StepAccess*>& accesses = by_buffer[b];
     if (buffer.program != index_) continue;
-    if (accesses.empty()) {  // an input that is an output as it is lives all the same
+    if (accesses.empty()) {  // an input that is returned unchanged is live all the time
       if (buffer.kind == BufferKind::kUpdatedInput && !steps_.empty())
         lifetimes_[b] = {0, static_cast<uint32_t>(steps_.size() - 1)};
       continue;
@@ -128,8 +128,8 @@ void ProgramAccesses::Derive() {
   }
 }
 
-// A collective that works in place begins with the start and holds what it reads until the wait; whatever
-// else uses that has ended before.
+// Whether all accesses end in the collective at `start`. A collective in place begins with its start and
+// holds its input until its wait; all other uses of this input must have ended before.
 bool ProgramAccesses::EndsInCollective(const std::vector<const StepAccess*>& accesses, uint32_t start) const {
   if (program().steps[start].kind != StepKind::kCollectiveStart || LoopOf(program(), start) != nullptr)
     return false;
@@ -144,7 +144,7 @@ bool ProgramAccesses::EndsInCollective(const std::vector<const StepAccess*>& acc
 }
 
 bool ProgramAccesses::Inherits(uint32_t buffer, uint32_t other) const {
-  // The verifier of plans has seen that chains of aliases end.
+  // The plan verifier has checked that chains of aliases end.
   for (uint32_t b = buffer; b != kNone; b = plan_.buffers[b].aliases) {
     if (b == other) return true;
     if (!takes_over_[b]) return false;

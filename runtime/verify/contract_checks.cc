@@ -36,7 +36,7 @@ class ContractChecks {
   }
 
  private:
-  // Where an access may lie, in all rounds of its loop.
+  // The bytes of an access, over all rounds of its loop.
   struct Placed {
     const StepAccess* access;
     uint64_t region;  // of all devices
@@ -96,7 +96,8 @@ check::Box ContractChecks::Whole(const StepAccess& access) const {
   return loop == nullptr ? once : check::Repeated(once, access.stride, loop->trips);
 }
 
-// Reading and writing the same elements at the same points, each before it is written.
+// Whether the step reads and writes the same elements at the same points, and each read comes before the
+// write.
 bool ContractChecks::ElementByElement(const StepAccess& a, const StepAccess& b) const {
   const Part& part = *a.print.part;
   const uint16_t i = a.print.operand, k = b.print.operand;
@@ -109,7 +110,7 @@ bool ContractChecks::ElementByElement(const StepAccess& a, const StepAccess& b) 
   return first && check::SameAccess(part, i, k, b.base - a.base);
 }
 
-// A collective at its rank's place, or a custom op's new version of its input.
+// Whether it is a collective at its rank's place, or a custom op's new version of its input.
 bool ContractChecks::InPlace(const StepAccess& a, const StepAccess& b) const {
   const Step& step = program_.steps[a.begin];
   const StepAccess &from = a.print.reads ? a : b, &to = a.print.reads ? b : a;
@@ -153,7 +154,7 @@ void ContractChecks::CheckInsideStep(uint32_t step) {
   }
 }
 
-// No two states share bytes; told once, with the first program.
+// Two states must not share bytes; reported once, with the first program.
 void ContractChecks::CheckState() {
   std::vector<uint32_t> states;
   for (uint32_t b = 0; b < plan_.buffers.size() && index_ == 0; ++b) {
@@ -182,7 +183,7 @@ ContractChecks::Placed ContractChecks::Place(const StepAccess& access) const {
           access.base + access.print.box.end + std::max<int64_t>(moved, 0)};
 }
 
-// Whatever uses the same memory, of one buffer or of several, one of the two writing, is ordered.
+// All accesses to the same memory must be ordered if one of them writes, whether by one buffer or several.
 Status ContractChecks::CheckOrder() {
   std::vector<Placed> placed;
   for (uint32_t s = 0; s < program_.steps.size(); ++s) {

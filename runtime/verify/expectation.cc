@@ -64,7 +64,7 @@ uint64_t TouchedBytes(const PlanData& plan, uint32_t program) {
   return sum;
 }
 
-// Bytes that step `s` writes by only moving them.
+// Bytes that step `s` only copies.
 uint64_t CopiedBy(const Program& program, const ProgramAccesses& accesses, uint32_t s) {
   uint64_t bytes = 0;
   const StepKind kind = program.steps[s].kind;
@@ -130,7 +130,7 @@ std::string Expecter::FindPrograms() {
   return "the plan has no program called " + Quoted(e_.program) + (near.empty() ? "" : "; nearest: " + near);
 }
 
-// In each program that has both; there must be one.
+// For each program that has both; there must be at least one.
 std::string Expecter::OfPairs(const std::function<std::string(uint32_t)>& of) {
   bool both = false, value = false, other = false;
   for (uint32_t p : programs_) {
@@ -148,7 +148,7 @@ std::string Expecter::OfPairs(const std::function<std::string(uint32_t)>& of) {
   return "no program has both " + Quoted(e_.value) + " and " + Quoted(e_.other);
 }
 
-// What else lies in the bytes of `buffer`.
+// The other buffers in the bytes of `buffer`.
 std::string Expecter::Neighbours(uint32_t program, uint32_t buffer) const {
   constexpr size_t kTold = 3;
   std::string text;

@@ -9,7 +9,7 @@
 namespace rondo::verify {
 namespace {
 
-// A block as it was asked for; canaries lie on both sides of it.
+// A block as the caller requested it, with canaries on both sides.
 struct Block {
   uint64_t bytes = 0;
   uint64_t front = 0;       // bytes of canaries before it
@@ -70,7 +70,7 @@ class GuardedDevice : public ForwardingDevice {
 
   Status CheckGuards(uint32_t program, uint32_t step);
   Device* inner() const { return inner_; }
-  // Gives back what nobody else will. With the driver's mutex held.
+  // Frees the blocks that nobody else will free. Call with the driver's mutex held.
   void Forget() {
     for (const auto& [address, block] : blocks_) inner_->Free(block.inner, block.inner_bytes);
     blocks_.clear();
@@ -83,7 +83,7 @@ class GuardedDevice : public ForwardingDevice {
     if (made.ok()) driver_->Change(what, 1);
     return made;
   }
-  // The canaries before and behind a block: address and bytes.
+  // The canaries before and after a block: address and bytes.
   static std::array<std::pair<DeviceAddress, uint64_t>, 2> GuardsOf(DeviceAddress address, const Block& b) {
     const uint64_t behind = b.inner_bytes - b.front - b.bytes;
     return {{{b.inner, b.front}, {address + b.bytes, behind}}};
@@ -96,10 +96,10 @@ class GuardedDevice : public ForwardingDevice {
   GuardedDriver* driver_;
   const uint32_t index_;
   std::map<DeviceAddress, Block> blocks_;  // by address given to the caller; guarded by the driver's mutex
-  // For canaries. Kept from the first block on: a GPU may end a stream, or make one, only once its
-  // collectives in flight are over, and other ranks have yet to start theirs.
+  // For canaries. Kept from the first block on: a GPU may only be able to create or destroy a stream once its
+  // collectives in flight are over, and other ranks may not have started theirs.
   Stream* stream_ = nullptr;
-  std::mutex on_stream_;  // guards it; taken before the driver's mutex, where both are
+  std::mutex on_stream_;  // guards stream_; taken before the driver's mutex if both are needed
 };
 
 Status GuardedDevice::MakeStream() {
@@ -108,7 +108,7 @@ Status GuardedDevice::MakeStream() {
   return Status::Ok();
 }
 
-// Waits for what was enqueued on the stream.
+// Waits for the work enqueued on the stream.
 Status GuardedDevice::Finish(Status status) {
   uint32_t failed_step = kNone;
   const Status waited = inner_->Synchronize(stream_, &failed_step);
@@ -161,7 +161,7 @@ Result<DeviceAddress> GuardedDevice::Allocate(uint64_t bytes, uint64_t alignment
 }
 
 void GuardedDevice::Free(DeviceAddress address, uint64_t bytes) {
-  (void)CheckGuards(kNone, kNone).ok();  // a device that is lost has said so already
+  (void)CheckGuards(kNone, kNone).ok();  // a lost device has already reported its error
   Block block;
   {
     std::lock_guard<std::mutex> lock(driver_->mutex_);

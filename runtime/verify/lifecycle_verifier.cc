@@ -60,9 +60,9 @@ class Verifier {
   SessionOptions limits_;
   std::vector<ProgramAccesses> accesses_;
   VerifyReport report_;
-  RunResults first_;        // step by step, with the first poison
-  bool has_first_ = false;  // it ran to its end
-  Account in_use_ = {};     // of the first session
+  RunResults first_;        // of the step-by-step run with the first poison
+  bool has_first_ = false;  // whether that run finished
+  Account in_use_ = {};     // by the first session
 };
 
 Status Verifier::CheckRoom() const {
@@ -84,7 +84,7 @@ Result<Runtime> Verifier::MakeRuntime(const HostAllocator& allocator) {
   return Runtime::Create(&driver_, options);
 }
 
-// Bytes at which the plan keeps a constant, if it has them.
+// The plan's bytes of a constant, if the plan has them.
 const uint8_t* BytesOf(const Plan& plan, const Buffer& b) {
   const Span<const uint8_t> weights = plan.weights();
   const bool there = b.weight == WeightSource::kBytes && b.file_offset <= weights.size() &&
@@ -92,7 +92,7 @@ const uint8_t* BytesOf(const Plan& plan, const Buffer& b) {
   return there ? weights.data() + b.file_offset : nullptr;
 }
 
-// Each constant as the session has it against what the plan says it is.
+// Compares each constant of the session with the plan's.
 Status Verifier::CheckWeights(Session* session, const char* when) {
   constexpr uint64_t kChunk = uint64_t{1} << 20;
   std::vector<uint8_t> is, should;
@@ -166,7 +166,7 @@ Status Verifier::StepByStep(Session* session, const Poison& poison, const LeftBy
   return Status::Ok();
 }
 
-// One run as graphs; between the buffers of the program nothing may change.
+// One run as graphs. The memory between the program's buffers must not change.
 Status Verifier::GraphRun(Session* session, const Poison& poison, uint32_t program, Span<const Input> inputs,
                           Span<const Output> outputs) {
   std::vector<DeviceIo> io;
@@ -253,7 +253,7 @@ Status Verifier::OneSession() {
   return Status::Ok();
 }
 
-// A session takes the same each time.
+// Every session must take the same amount.
 void Verifier::CompareAccount() {
   const Account now = driver_.account();
   if (now == in_use_) return;
@@ -293,19 +293,19 @@ Status Verifier::OpenAgain(CountedHostMemory* host) {
 }
 
 Status Verifier::Reopen() {
-  // libcuda keeps some hundred bytes of the heap for each opening (240 were seen). What the runtime itself
-  // takes is counted to the byte.
+  // libcuda keeps some hundred bytes of the heap for each opening (240 were seen). The runtime's own memory
+  // is counted exactly.
   const uint64_t least = host_memory_ ? 64 : 4096;
   Flatness heap("of the process's heap", least), device("device memory", 1);
-  // glibc keeps up to seven freed blocks of a size for each thread, and counts them as in use: those of
-  // threads that end (their tables of thread-local storage) may make this one's heap grow so often. A leak
-  // goes on.
+  // glibc keeps up to seven freed blocks of a size for each thread, and counts them as in use. Those of
+  // threads that end (their tables of thread-local storage) may make this thread's heap grow that often. A
+  // leak continues beyond.
   constexpr uint32_t kMore = 8;
   for (uint32_t i = 0; i < options_.reopenings || (heap.Grows() && i < options_.reopenings + kMore); ++i) {
     Tell("opening, running and closing again", i, options_.reopenings);
     CountedHostMemory host;
     Status status;
-    // On a thread that ends: what its own lists of free memory hold is given back then.
+    // Runs on a thread that ends, so that its own lists of free memory are freed.
     std::thread([&] { status = OpenAgain(&host); }).join();
     RONDO_RETURN_IF_ERROR(status);
     driver_.ExpectEmpty();

@@ -15,7 +15,7 @@ ProgramRuns::ProgramRuns(const PlanData& plan, const std::vector<std::vector<Inp
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     if (only != kNone && p != only) continue;
     programs_.push_back(p);
-    const std::map<std::string, int64_t> rooms = RoomsOf(plan, p);  // of buckets, which run full
+    const std::map<std::string, int64_t> rooms = RoomsOf(plan, p);  // bucket lengths; buckets run full
     for (const Port& port : plan.programs[p].inputs) {
       const auto named = [&](const Input& input) { return input.name == port.name; };
       if (port.is_state || std::any_of(inputs_[p].begin(), inputs_[p].end(), named)) continue;

@@ -5,7 +5,7 @@
 namespace rondo::verify {
 namespace {
 
-constexpr int kMostChanges = 64;  // looked at in one scan
+constexpr int kMostChanges = 64;  // changes reported from one scan
 
 ByteRange RangeOf(const Buffer& buffer) { return {buffer.offset, buffer.offset + buffer.bytes}; }
 
@@ -23,7 +23,7 @@ StepwiseReplay::StepwiseReplay(Session* session, const std::vector<ProgramAccess
       findings_(findings),
       work_(plan_) {}
 
-// The largest power of two that divides every place and size in the region: at most 8.
+// The largest power of two, at most 8, that divides every offset and size in the region.
 uint64_t StepwiseReplay::GranuleOf(uint32_t device, MemoryPart part) const {
   uint64_t all = 8;
   const auto inside = [&](uint32_t buffer) {
@@ -62,7 +62,7 @@ Status StepwiseReplay::Start(bool host_memory) {
   return Status::Ok();
 }
 
-// State belongs to its buffers; what lies between them is poisoned.
+// State belongs to its buffers; the bytes between them are poisoned.
 Status StepwiseReplay::BeginState(uint32_t device) {
   ShadowRegion& region = shadows_[device * 2 + 1];
   if (region.bytes() == 0) return Status::Ok();
@@ -121,7 +121,7 @@ bool StepwiseReplay::IsAlive(uint32_t buffer, uint32_t step) const {
   return b.kind == BufferKind::kState || (b.first_step <= step && step <= b.last_step);
 }
 
-// Inputs are there; nothing else is. What the run has copied in is taken as it is.
+// At the beginning only inputs are valid, with the values that the run copied in.
 Status StepwiseReplay::Begin() {
   const auto take = [&](uint32_t b) {
     const Buffer& buffer = plan_.buffers[b];
@@ -165,7 +165,7 @@ Status StepwiseReplay::BeforeStep(uint32_t step) {
   return CollectWrites(step);
 }
 
-// All that the contract says is read: whatever an index may be.
+// Checks everything that the contract says the step reads, whatever an index may be.
 void StepwiseReplay::CheckRead(uint32_t step, const StepAccess& access) {
   if (PartOf(plan_.buffers[access.buffer].kind) == MemoryPart::kWeights) return;
   Work work = work_;
@@ -179,7 +179,7 @@ void StepwiseReplay::CheckRead(uint32_t step, const StepAccess& access) {
   });
 }
 
-// False if something was found.
+// Returns false if it found something.
 bool StepwiseReplay::CheckReadRange(uint32_t step, uint32_t buffer, ByteRange range) {
   ShadowRegion& region = RegionOf(buffer);
   for (uint64_t at = range.first; at < range.end; at += region.granule()) {
@@ -214,7 +214,7 @@ Status StepwiseReplay::AfterStep(uint32_t step) {
   return Status::Ok();
 }
 
-// What the plan says ends with `step` is dead from now on. Outputs stay, for whoever takes them.
+// Poisons the buffers that end with `step` by the plan. Outputs stay valid for the caller.
 Status StepwiseReplay::EndBuffers(uint32_t step) {
   const Loop* loop = LoopOf(plan_.programs[program_], step);
   const bool again = loop != nullptr && rounds_[step] + 1 < loop->trips;
@@ -261,7 +261,7 @@ Status StepwiseReplay::Release(uint32_t b) {
   return Status::Ok();
 }
 
-// Everything on the device but what a collective in flight writes.
+// Scans all memory of the device, except what a collective in flight writes.
 Status StepwiseReplay::Scan(uint32_t device, uint32_t step) {
   for (const MemoryPart part : {MemoryPart::kArena, MemoryPart::kState}) {
     std::vector<ByteRange> in_flight;
@@ -275,7 +275,7 @@ Status StepwiseReplay::Scan(uint32_t device, uint32_t step) {
     std::sort(in_flight.begin(), in_flight.end(),
               [](const ByteRange& a, const ByteRange& b) { return a.first < b.first; });
     ShadowRegion& region = shadows_[device * 2 + (part == MemoryPart::kState)];
-    int told = 0;  // of what may be many places
+    int told = 0;  // limits the report: there may be many places
     RONDO_RETURN_IF_ERROR(
         region.Scan(in_flight, [&](const ByteRange& range, const uint8_t* was, const uint8_t* is) {
           if (++told <= kMostChanges) FoundChange({device, part}, step, range, was, is);
@@ -330,7 +330,7 @@ void StepwiseReplay::FoundChange(Place place, uint32_t step, ByteRange range, co
   findings_->Add(finding, program_);
 }
 
-// After the last step: whoever takes the outputs reads all of them.
+// After the last step, the caller reads all outputs.
 Status StepwiseReplay::End() {
   const uint32_t steps = static_cast<uint32_t>(rounds_.size());
   if (!begun_) RONDO_RETURN_IF_ERROR(Begin());

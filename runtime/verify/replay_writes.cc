@@ -1,4 +1,5 @@
-// What steps write: over what they may, everything that they say, through indices as memory holds them.
+// The writes of steps: whether they stay within what they may write, and write all that they declare; indices
+// come from memory.
 #include <algorithm>
 
 #include "core/scalar.h"
@@ -17,7 +18,7 @@ bool HasIndirects(const StepAccess& access) {
 
 }  // namespace
 
-// The elements that a write through indices touches, with the indices as memory has them now.
+// The elements that a write through indices touches, by the indices now in memory.
 Status StepwiseReplay::TouchedElements(const StepAccess& access, std::vector<ByteRange>* ranges) {
   const Part& part = *access.print.part;
   const Operand& operand = part.operands[access.print.operand];
@@ -53,7 +54,7 @@ Status StepwiseReplay::TouchedElements(const StepAccess& access, std::vector<Byt
   return Status::Ok();
 }
 
-// Whether a condition of the part does not hold, as memory has it now.
+// Whether a condition of the part is false, by memory's present contents.
 Result<bool> StepwiseReplay::IsSkipped(uint32_t step, const Part& part) {
   const Step& of = accesses().program().steps[step];
   for (const uint16_t when : part.when) {
@@ -69,7 +70,7 @@ Result<bool> StepwiseReplay::IsSkipped(uint32_t step, const Part& part) {
   return false;
 }
 
-// Files what `step` writes under the step that ends it.
+// Records the writes of `step` under the step that ends them.
 Status StepwiseReplay::CollectWrites(uint32_t step) {
   for (const StepAccess& access : accesses().of(step)) {
     if (!access.print.writes) continue;
@@ -104,7 +105,7 @@ Status StepwiseReplay::CollectWrites(uint32_t step) {
         return true;
       });
     }
-    if (!exact && !access.print.box.empty()) {  // somewhere in between
+    if (!exact && !access.print.box.empty()) {  // somewhere in this range
       write.ranges = {{static_cast<uint64_t>(base + access.print.box.base),
                        static_cast<uint64_t>(base + access.print.box.end)}};
     }
@@ -134,7 +135,7 @@ void StepwiseReplay::CheckOverwrite(uint32_t step, const Write& write) {
   }
 }
 
-// Takes over what has been written, and sees that it has been.
+// Takes over the written bytes, and checks that they were written.
 Status StepwiseReplay::FinishWrite(uint32_t step, const Write& write) {
   ShadowRegion& region = RegionOf(write.access->buffer);
   for (const ByteRange& range : write.ranges) {
@@ -168,7 +169,7 @@ void StepwiseReplay::CheckWritten(uint32_t step, const StepAccess& access, ByteR
   }
 }
 
-// Whether the pass with the other poison left the byte, too.
+// Whether the pass with the other poison also left the byte unwritten.
 bool StepwiseReplay::LeftBefore(uint32_t step, uint64_t byte) const {
   if (before_ == nullptr) return false;
   const auto before = before_->find(std::make_tuple(program_, step, rounds_[step]));

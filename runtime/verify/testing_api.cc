@@ -1,5 +1,5 @@
-// librondo_verify: the functions of runtime/testing/rondo_verify.h. The plan is one that another copy of the
-// runtime has opened, librondo: their layouts are shared, and both must be of one release.
+// librondo_verify: the functions of runtime/testing/rondo_verify.h. Another copy of the runtime, librondo,
+// has opened the plan. Both share layouts and must be of one release.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace rondo {
 namespace {
 
-// For the caller to free; "" gives NULL.
+// A copy that the caller frees; "" gives NULL.
 char* Given(const std::string& lines) {
   std::string text;
   for (size_t at = 0; at < lines.size();) {

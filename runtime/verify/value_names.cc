@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostTold = 3;
 
-// A source that nothing refers to tells of a value in no memory: `value "NAME" of Op "node"`.
+// A source that nothing refers to describes a value without memory: `value "NAME" of Op "node"`.
 constexpr std::string_view kValue = "value \"", kOf = "\" of ";
 
 std::string Quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
@@ -125,7 +125,7 @@ std::string ValueNames::Describe(uint32_t buffer) const {
   return text + ", steps " + std::to_string(b.first_step) + " to " + std::to_string(b.last_step) + ")";
 }
 
-// Of a value in no memory, made by the node of `label`.
+// The text about a value without memory, computed by the node of `label`.
 std::string ValueNames::NoValueOf(std::string_view value, std::string_view label) const {
   for (uint32_t p = 0; p < plan_.programs.size(); ++p) {
     for (uint32_t s : Steps(p, label)) {

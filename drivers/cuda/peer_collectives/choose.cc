@@ -10,18 +10,18 @@ namespace {
 
 bool CanAdd(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16; }
 
-// Of one rank: what all may send to it, in both slots.
+// Bytes of one rank's inbox: everything that all ranks may send to it, in both slots.
 uint64_t InboxBytes(SmallKernel kernel, const SyncPoint& point) {
   return PacksSent(kernel, point) * point.participants.size() * small::kSlots * sizeof(small::Words);
 }
 
-// Every rank has a part of what is added: a group learns so that all have begun.
+// Whether every rank has a part of the sum; this also tells a group that all ranks have begun.
 bool TwoShotFits(const SyncPoint& point) {
   const uint64_t packs = small::PacksOf(point.bytes), ranks = point.participants.size();
   return packs > small::PartOf(packs, static_cast<uint32_t>(ranks)) * (ranks - 1);
 }
 
-// The quickest of them.
+// The fastest kernel for the collective.
 SmallKernel BestOf(const SyncPoint& point) {
   switch (point.op) {
     case CollectiveOp::kAllReduce: {
@@ -36,7 +36,7 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL as measured, or else by estimate.
+// Whether the small kernel is faster than NCCL, by measurement or else by estimate.
 bool IsQuicker(const SyncPoint& point, uint32_t sharing, Span<const SmallUpTo> measured) {
   for (const SmallUpTo& row : measured) {
     if (sharing == 1 && row.op == point.op && row.ranks == point.participants.size())
@@ -46,11 +46,11 @@ bool IsQuicker(const SyncPoint& point, uint32_t sharing, Span<const SmallUpTo> m
   const Span<const AllReduceTime> small = shared ? Span<const AllReduceTime>(kSmallSharedTimes) : kSmallTimes,
                                   nccl = shared ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
   const double ranks = static_cast<double>(point.participants.size());
-  // Others move half of what an all-reduce of the whole does.
+  // The other ops move half of what an all-reduce of the whole moves.
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
   if (size > small[small.size() - 1].bytes) return false;
-  // Groups that are on several GPUs, several ranks on each, are like so many on one.
+  // A group on several GPUs with several ranks on each costs about as much as that many ranks on one GPU.
   const double like = sharing > 1 ? std::max(static_cast<double>(sharing), std::min(ranks, 4.0)) : ranks;
   return AllReduceMicroseconds(small, size, like) < AllReduceMicroseconds(nccl, size, like);
 }

@@ -7,7 +7,7 @@
 namespace rondo::cuda {
 namespace {
 
-// What a register or row scalar of the kernel's tapes is.
+// The meaning of a register or row scalar of the kernel's tapes.
 enum class Term : uint8_t {
   kLoad,          // of operand operands[0]
   kSum,           // of operands
@@ -48,7 +48,7 @@ class NormReader {
     }
     return has_sum_ && done_ && count_ > 0;
   }
-  // Operands, by what they are in the kernel.
+  // The operands, by their roles in the kernel.
   uint16_t addend(uint32_t i) const { return sum_.operands[i]; }
   uint32_t num_addends() const { return sum_.count; }
   uint16_t scale() const { return scale_; }
@@ -83,7 +83,7 @@ class NormReader {
     }
   }
 
-  // Whether it is s; the first that is says what s is.
+  // Whether the value is s; the first candidate defines s.
   bool IsSum(const Value& value) {
     if (value.term != Term::kSum && value.term != Term::kLoad) return false;
     if (!has_sum_) sum_ = value;
@@ -177,8 +177,7 @@ small::Element ElementOf(DType dtype) {
   return dtype == DType::kF16 ? small::kF16 : dtype == DType::kBF16 ? small::kBF16 : small::kF32;
 }
 
-// Where the elements of a part's operand lie: all of them one after another, or one row that is the same for
-// all.
+// The layout of a part's operand: all elements contiguous, or one row that is the same for all rows.
 enum class Lie : uint8_t { kElsewhere, kWhole, kRow };
 Lie LieOf(const Part& part, const Operand& operand) {
   if (operand.offset != 0 || !operand.indirects.empty() || !operand.guards.empty()) return Lie::kElsewhere;
@@ -194,8 +193,8 @@ Lie LieOf(const Part& part, const Operand& operand) {
   return whole ? Lie::kWhole : row ? Lie::kRow : Lie::kElsewhere;
 }
 
-// Whether its text is that of rows whose vectors threads keep (row_reduction.cc), in as many as
-// peer_collectives/norm.h has.
+// Whether the kernel's text keeps the vectors of rows in threads (row_reduction.cc), at most as many as
+// peer_collectives/norm.h holds.
 bool KeepsVectors(const NormKernel& norm, const Part& part) {
   const int64_t size = ByteSize(norm.dtype);
   constexpr uint32_t kLongRow = 1 << 14;  // blocks of a cluster share those
@@ -213,7 +212,7 @@ struct Range {
   uint64_t begin = 0, bytes = 0;
   bool written = false;
 };
-// Threads touch the same places of two of them, or none of the same.
+// Whether threads touch the same places of both, or the two share no place.
 bool AreApart(const Range& a, const Range& b) {
   if (!a.written && !b.written) return true;
   if (a.begin == b.begin && a.bytes == b.bytes) return true;

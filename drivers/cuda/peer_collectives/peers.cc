@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kPacks = 256;
 
-// Memory and a stream of a device for the length of a trial.
+// A device's memory and stream for one trial.
 struct Trial {
   explicit Trial(CudaDevice& of) : device(of) {}
   ~Trial() {

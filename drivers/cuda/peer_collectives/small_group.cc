@@ -11,7 +11,7 @@
 namespace rondo::cuda {
 namespace {
 
-// More blocks than that do not make a small collective quicker; several sessions' fit a GPU.
+// More blocks do not make a small collective faster; with this many, several sessions' collectives fit a GPU.
 constexpr uint32_t kMostBlocks = 64;
 
 small::Element ElementOf(DType dtype) {
@@ -40,7 +40,7 @@ Result<SmallGroup*> SmallGroup::Create(Span<CudaDevice* const> devices, uint64_t
     Rank& rank = made->ranks_[made->num_ranks_++];
     rank.device = device;
     RONDO_RETURN_IF_ERROR(made->MakeRank(&rank, inbox_bytes));
-    // All ranks of a GPU are resident at once: a block a multiprocessor.
+    // All ranks of a GPU must be resident at once, with one block for each multiprocessor.
     const auto sharing = static_cast<uint32_t>(std::count(devices.begin(), devices.end(), device));
     made->most_blocks_ = std::max(1u, std::min(made->most_blocks_, device->processors() / sharing));
   }

@@ -10,7 +10,7 @@
 namespace rondo::cuda {
 namespace {
 
-// By SmallKernel; kNone's is the probe, and the last one the note's.
+// By SmallKernel. kNone's entry is the probe, the last one the note's.
 constexpr const char* kNames[] = {"rondo_small_probe",      "rondo_small_one_shot",
                                   "rondo_small_two_shot",   "rondo_small_reduce_scatter",
                                   "rondo_small_all_gather", "rondo_small_note"};
@@ -66,7 +66,7 @@ void SmallKernels::Unload() {
 Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
                              const small::Norm* norm, bool after_kernel, StreamHandle stream) {
   small::Norm with = norm != nullptr ? *norm : small::Norm();
-  void* params[] = {&group, &call, &with};  // the last of norms alone
+  void* params[] = {&group, &call, &with};  // only norms read the last one
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
