@@ -49,7 +49,7 @@ std::shared_ptr<const ir::ConstantData> ComputedValue(const ir::Builder& b, cons
   return value.ok() ? value.Take() : nullptr;
 }
 
-// Whether it is numbers of FP8, many of them, which would take four times the memory.
+// Whether it is a large FP8 constant, which would need four times the memory.
 bool IsFp8Weight(const ir::Graph& g, const Node& node) {
   constexpr int64_t kFew = 4096;
   return node.shape.elements() > kFew && std::any_of(node.inputs.begin(), node.inputs.end(),

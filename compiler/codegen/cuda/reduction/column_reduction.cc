@@ -80,9 +80,10 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   // A sector has 32 bytes: two threads with one load each are enough.
   while (shape.lanes * bytes > 16 && shape.lanes > 2) shape.lanes /= 2;
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
-  // Elements that are written and too few for a block's threads are better left to threads of their own.
+  // If elements are written and there are fewer than a block's threads, each thread should have its own
+  // element.
   if (stores && shape.elements < shape.slots()) return std::nullopt;
-  // A cluster costs as much as a few rounds of loads and what is done with them.
+  // A cluster costs as much as a few rounds of loads and their reductions.
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t least = gpu.column_cluster_rounds / std::min<int64_t>(4, std::max<int64_t>(1, reductions));
   const int64_t most = context.target.clusters() ? 8 : 1;

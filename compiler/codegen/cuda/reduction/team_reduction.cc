@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"row_team"};
 
-constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps; of two blocks together, half
-constexpr int64_t kMostBlocks = 8;       // of a cluster, everywhere
+constexpr int64_t kMostRegisters = 128;  // of one thread, for what a row keeps; half for two blocks together
+constexpr int64_t kMostBlocks = 8;       // blocks of a cluster that every GPU supports
 constexpr size_t kManyStages = 8;
 constexpr int64_t kTold = 8 << 10;  // bytes of shared memory for the exchange between blocks, at most
 
-// Blocks of one multiprocessor: two if there are more than multiprocessors. Not every one of these is in a
-// place for a cluster: where all are wanted for long, two blocks share one as well.
+// Blocks for each multiprocessor: two if there are more blocks than multiprocessors. Not every multiprocessor
+// can be part of a cluster: if all are needed for long, two blocks share one as well.
 uint32_t BlocksTogether(const PartContext& context, int64_t rows, int64_t cluster) {
   const bool all = 2 * rows * cluster > context.target.processors;
   const bool more = static_cast<double>(rows * cluster) > context.Processors();
