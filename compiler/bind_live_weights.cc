@@ -5,10 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "formats/onnx/onnx.pb.h"
-#include "formats/onnx/reader.h"
-#include "formats/onnx/tensor.h"
-#include "formats/plan/live_weights.h"
+#include "compiler/model_weights.h"
+#include "compiler/quantise/replay_weight.h"
 #include "formats/plan/writer.h"
 
 namespace rondo {
@@ -17,23 +15,19 @@ namespace {
 constexpr std::string_view kInitializer =
     "Initializer \"";  // what sources call one, with its name and a quote
 
-struct ModelWeights {
+struct KnownWeights {
   std::map<std::string, WeightValue> live;
   std::set<std::string> fixed;  // FixedWeightNote
   std::vector<std::shared_ptr<const void>> keep;
 };
 
-Status ReadWeights(const std::string& path, const CompileOptions& options, ModelWeights* weights) {
-  RONDO_ASSIGN_OR_RETURN(const std::shared_ptr<onnx::Model> model,
-                         onnx::Model::Open(path, options.external_data));
-  weights->keep.push_back(model);
-  for (const onnx::TensorProto& tensor : model->proto().graph().initializer()) {
-    if (!onnx::StoredTypeOf(tensor.data_type()).ok()) continue;  // of few bits: no live weight
-    RONDO_ASSIGN_OR_RETURN(onnx::TensorValue read, model->Load(tensor, false));
-    weights->keep.push_back(read.owner);
-    const WeightValue value{tensor.name(), read.dtype, read.shape, read.bytes};
+Status ReadWeights(const std::string& path, const CompileOptions& options, KnownWeights* weights) {
+  RONDO_ASSIGN_OR_RETURN(const ModelWeights model, ReadModelWeights(path, options.external_data));
+  weights->keep.insert(weights->keep.end(), model.keep.begin(), model.keep.end());
+  for (const WeightValue& value : model.values) {
     if (!IsLiveWeight(value.dtype, value.shape)) {
-      weights->fixed.insert(FixedWeightNote(value));
+      const auto reader = model.readers.find(value.name);
+      weights->fixed.insert(FixedWeightNote(value, reader == model.readers.end() ? "" : reader->second));
       continue;
     }
     const auto [known, added] = weights->live.try_emplace(value.name, value);
@@ -53,7 +47,7 @@ Status ReadWeights(const std::string& path, const CompileOptions& options, Model
 using ShareKey = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, DType>;
 
 // Whether a pass has made the constant, which has bytes, of what stands for a live weight.
-bool MadeOf(const ModelWeights& weights, const PlanData& plan, const Buffer& buffer) {
+bool MadeOf(const KnownWeights& weights, const PlanData& plan, const Buffer& buffer) {
   if (buffer.weight != WeightSource::kBytes || buffer.source >= plan.sources.size()) return false;
   const std::string_view source = plan.sources[buffer.source];
   for (size_t at = source.find(kInitializer); at != source.npos; at = source.find(kInitializer, at + 1)) {
@@ -67,15 +61,19 @@ bool MadeOf(const ModelWeights& weights, const PlanData& plan, const Buffer& buf
 Status NotLive(const PlanData& plan, const Buffer& buffer) {
   const std::string_view source =
       buffer.source < plan.sources.size() ? plan.sources[buffer.source] : "no node";
-  return Status::Error(Code::kUnsupported,
-                       "--live-weights: constant \"%s\" of %s is no weight of the model as it is",
-                       std::string(buffer.name).c_str(), std::string(source).c_str());
+  return Status::Error(
+      Code::kUnsupported,
+      "--live-weights: constant \"%s\" of %s is made of a weight in a way that other values of it "
+      "cannot follow: leave out --live-weights, or what makes it (of --tp with "
+      "--quantize-weights, one)",
+      std::string(buffer.name).c_str(), std::string(source).c_str());
 }
 
 }  // namespace
 
 Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled) {
-  ModelWeights weights;
+  KnownWeights weights;
+  WeightReplay replay;
   for (const ModelSource& model : options.models)
     RONDO_RETURN_IF_ERROR(ReadWeights(model.path, options, &weights));
   PlanData& plan = compiled->plan;
@@ -99,7 +97,7 @@ Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled) {
                                            buffer.bytes, buffer.dtype}];
       if (share.empty()) {
         const auto room = std::make_shared<std::vector<uint8_t>>();
-        RONDO_ASSIGN_OR_RETURN(share, BytesOfWeight(value->second, live, buffer, room.get()));
+        RONDO_ASSIGN_OR_RETURN(share, replay.BytesOf(value->second, live, buffer, room.get()));
         compiled->keep.push_back(room);
       }
       bytes = share;

@@ -67,10 +67,9 @@ Result<T> Guarded(const CompileOptions& options, const F& compile) {
 constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "order_convolution_weights"};
 
 Status CheckLiveWeights(const CompileOptions& options) {
-  const char* other = options.synthetic_seed.has_value()           ? "--synthetic-weights"
-                      : options.quantize.type != PackedType::kNone ? "--quantize-weights"
-                      : options.devices > 1                        ? "--devices"
-                                                                   : nullptr;
+  const char* other = options.synthetic_seed.has_value() ? "--synthetic-weights"
+                      : options.devices > 1              ? "--devices"
+                                                         : nullptr;
   if (other == nullptr) return Status::Ok();
   return Status::Error(Code::kInvalidArgument,
                        "--live-weights does not go with %s, which makes others of them", other);

@@ -66,12 +66,12 @@ void ShowScales(const PackedMatrix& matrix, const Window& window, PackedMatrix* 
 }
 
 // The part is whole tiles, pieces of them, and blocks, one behind the other: as they lie.
-bool InPlace(const PackedMatrix& matrix, const PackedMatrix& out, const IndexRuns& n, const IndexRuns& k) {
+bool InPlace(const PackedMatrix& matrix, int64_t block, const IndexRuns& n, const IndexRuns& k) {
   const bool columns = k.first == 0 && k.size() == matrix.k;
   const bool rows = n.first % kTile == 0 && (n.size() % kTile == 0 || n.first + n.size() == matrix.n);
   const bool pieces = k.first % matrix.shape().piece() == 0 && k.size() % matrix.shape().piece() == 0;
   return n.count == 1 && k.count == 1 && rows && (columns || pieces) && Named(matrix) &&
-         (out.block == matrix.block || matrix.shape().blocks() == 1);
+         (block == matrix.block || matrix.shape().blocks() == 1);
 }
 
 void CutInPlace(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns& k, PackedMatrix* out) {
@@ -134,6 +134,10 @@ bool CanCutPacked(const PackedMatrix& matrix, const IndexRuns& n, const IndexRun
   return n.size() >= kLeastRows && k.size() >= kLeastWide && BlockOf(matrix, k) > 0;
 }
 
+bool CutsInPlace(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns& k) {
+  return InPlace(matrix, BlockOf(matrix, k), n, k);
+}
+
 std::shared_ptr<const PackedMatrix> CutPacked(const PackedMatrix& matrix, const IndexRuns& n,
                                               const IndexRuns& k) {
   auto out = std::make_shared<PackedMatrix>(matrix);
@@ -141,7 +145,7 @@ std::shared_ptr<const PackedMatrix> CutPacked(const PackedMatrix& matrix, const 
   out->n = n.size();
   out->k = k.size();
   out->block = BlockOf(matrix, k);
-  if (InPlace(matrix, *out, n, k)) {
+  if (InPlace(matrix, out->block, n, k)) {
     CutInPlace(matrix, n, k, out.get());
     return out;
   }

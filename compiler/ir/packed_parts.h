@@ -24,6 +24,9 @@ struct IndexRuns {
 int64_t BlockOf(const PackedMatrix& matrix, const IndexRuns& k);
 // Whether rows `n` and columns `k` form a packed matrix: large enough, with whole blocks.
 bool CanCutPacked(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns& k);
+// Whether they lie in one piece of the codes, or in one piece of each tile: then cutting a synthetic matrix
+// makes no bytes.
+bool CutsInPlace(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns& k);
 // Requires CanCutPacked.
 std::shared_ptr<const PackedMatrix> CutPacked(const PackedMatrix& matrix, const IndexRuns& n,
                                               const IndexRuns& k);

@@ -7,6 +7,7 @@
 #include "compiler/passes/match.h"
 #include "compiler/quantise/quantise.h"
 #include "compiler/quantise/weight_rounding.h"
+#include "formats/plan/live_weights.h"
 
 namespace rondo::passes {
 
@@ -29,8 +30,12 @@ class Quantising {
     char error[32] = "synthetic";
     std::shared_ptr<const ir::PackedMatrix> matrix;
     if (data->synthetic) {
-      matrix = ir::SyntheticPacked(options_.quantize, layout->n, layout->k, block, scale_type,
-                                   data->synthetic_key, data->synthetic_scale);
+      uint64_t key = data->synthetic_key;
+      if (key == LiveWeightKey(data->name))
+        key = PackedWeightKey(
+            key, {options_.quantize, data->dtype, options_.quantize_block, layout->k_stride == 1 ? 1 : 0});
+      matrix = ir::SyntheticPacked(options_.quantize, layout->n, layout->k, block, scale_type, key,
+                                   data->synthetic_scale);
     } else {
       double relative = 0;
       matrix = RoundWeights(*data, *layout, {options_.quantize, block, scale_type}, &relative);

@@ -8,6 +8,7 @@
 #include "compiler/ir/packed_parts.h"
 #include "compiler/ir/walk.h"
 #include "core/synthetic.h"
+#include "formats/plan/live_weights.h"
 
 namespace rondo::shard {
 namespace {
@@ -159,11 +160,18 @@ std::shared_ptr<ConstantData> CutRows(const Data& whole, const IndexRuns& n, con
       *ir::PackedConstant(ir::CutPacked(*whole->packed, n, k), whole->dtype, whole->name));
 }
 
+// Live weights are cut where other values of them can be cut as well: in place.
+bool CanCutPart(const ConstantData& whole, const IndexRuns& n, const IndexRuns& k) {
+  const ir::PackedMatrix& matrix = *whole.packed;
+  return ir::CanCutPacked(matrix, n, k) && (ir::CutsInPlace(matrix, n, k) || !matrix.codes->synthetic ||
+                                            !IsOfLiveWeight(whole.name, matrix.codes->synthetic_key));
+}
+
 // What a view shows of a constant as one of its own; of a packed one nothing but rows.
 bool CanBeSeparate(const ConstantData& whole, const View& view) {
   if (whole.packed == nullptr) return true;
   const auto rows = RowsShown(whole, view);
-  return rows && ir::CanCutPacked(*whole.packed, *rows, {0, whole.packed->k});
+  return rows && CanCutPart(whole, *rows, {0, whole.packed->k});
 }
 Data Separated(const Data& whole, const View& view) {
   if (whole->packed == nullptr) return Cut(whole, view);
@@ -176,7 +184,7 @@ bool CanCut(const ConstantData& whole, Sharding sharding, int64_t devices) {
   if (whole.packed == nullptr || !sharding.is_split()) return true;
   for (int64_t rank = 0; rank < devices; rank += sharding.copies) {
     const auto share = PackedShare(whole, sharding, devices, rank);
-    if (!share || !ir::CanCutPacked(*whole.packed, share->first, share->second)) return false;
+    if (!share || !CanCutPart(whole, share->first, share->second)) return false;
   }
   return true;
 }

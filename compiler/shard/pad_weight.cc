@@ -55,12 +55,12 @@ std::optional<View> Widen(const View& view, int dim, int64_t stride, int64_t ext
 }
 
 bool CanPad(const ConstantData& data, int dim) {
+  const ConstantData& stored = data.packed == nullptr ? data : *data.packed->codes;
+  if (stored.synthetic && IsOfLiveWeight(data.name, stored.synthetic_key))
+    return false;  // no zeros behind it
   if (data.packed != nullptr) return true;
   const auto [outer, inner] = Around(data.shape, dim);
-  if (!data.synthetic) return true;
-  if (FirstElementOf(data.name, data.synthetic_key) <= kMostElements)
-    return false;  // live: it has no zeros behind it
-  if (data.synthetic_run == 0) return true;
+  if (!data.synthetic || data.synthetic_run == 0) return true;
   return outer == 1 ? inner % data.synthetic_run == 0 : data.shape[dim] * inner == data.synthetic_run;
 }
 

@@ -60,14 +60,29 @@ InitializerSource SourceOf(const PlanData& plan, const Buffer& buffer) {
   return source;
 }
 
-// Whether all elements that the buffer would hold of the weight are there.
-bool Within(const LiveWeight& weight, const Buffer& buffer) {
-  const auto all = static_cast<uint64_t>(weight.shape.elements());
+// Whether all elements that the buffer would hold of `all` are there.
+bool Within(uint64_t first, uint64_t all, const Buffer& buffer) {
   const auto count = static_cast<uint64_t>(buffer.shape.elements());
   const uint64_t run = buffer.synthetic_run, step = buffer.synthetic_step;
-  if (weight.name.empty() || all > kMostElements || count > all || weight.first > all) return false;
-  if (run == 0 || run >= count) return weight.first + count <= all;
-  return run <= step && step <= all && (count - 1) / run * step + (count - 1) % run + weight.first < all;
+  if (all > kMostElements || count > all || first > all) return false;
+  if (run == 0 || run >= count) return first + count <= all;
+  return run <= step && step <= all && (count - 1) / run * step + (count - 1) % run + first < all;
+}
+
+// The packing for which `is` says so; of type kNone if there is none.
+template <typename F>
+WeightPacking PackingWhere(const F& is) {
+  for (int type = 1; type < kNumPackedTypes; ++type) {
+    for (DType from : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (int64_t block : {0, 16, 32, 64, 128, 256}) {
+        for (int dim : {0, 1}) {
+          const WeightPacking packing{static_cast<PackedType>(type), from, block, dim};
+          if (is(packing)) return packing;
+        }
+      }
+    }
+  }
+  return {};
 }
 
 Status Round(const WeightValue& value, uint64_t first, uint64_t count, DType to, uint8_t* out) {
@@ -90,11 +105,37 @@ std::string_view InitializerOf(const PlanData& plan, uint32_t buffer) {
   return SourceOf(plan, plan.buffers[buffer]).name;
 }
 
+uint64_t PackedWeightKey(uint64_t key, const WeightPacking& packing) {
+  return SyntheticMix(key ^ static_cast<uint64_t>(packing.type) ^ static_cast<uint64_t>(packing.from) << 8 ^
+                      static_cast<uint64_t>(packing.dim) << 16 ^ static_cast<uint64_t>(packing.block) << 24);
+}
+
+bool IsOfLiveWeight(std::string_view name, uint64_t key) {
+  const uint64_t live = LiveWeightKey(name);
+  const auto is = [&](const WeightPacking& packing) {
+    return ElementsBetween(PackedWeightKey(live, packing), key) <= kMostElements;
+  };
+  return ElementsBetween(live, key) <= kMostElements || PackingWhere(is).type != PackedType::kNone;
+}
+
 LiveWeight ShareOfInitializer(const PlanData& plan, uint32_t buffer, const Shape& whole) {
   const Buffer& of = plan.buffers[buffer];
-  const LiveWeight weight{SourceOf(plan, of).name, whole,
-                          FirstElementOf(InitializerOf(plan, buffer), of.synthetic_key)};
-  return Within(weight, of) ? weight : LiveWeight();
+  LiveWeight weight{InitializerOf(plan, buffer), whole};
+  if (weight.name.empty()) return {};
+  const uint64_t live = LiveWeightKey(weight.name);
+  weight.first = ElementsBetween(live, of.synthetic_key);
+  if (Within(weight.first, static_cast<uint64_t>(whole.elements()), of)) return weight;
+  const auto is = [&](const WeightPacking& packing) {
+    const PackedShape shape = packing.ShapeOf(whole);
+    const uint64_t codes = PackedWeightKey(live, packing);
+    weight.scales = of.dtype != DType::kU8;
+    weight.first = ElementsBetween(weight.scales ? SyntheticMix(codes) : codes, of.synthetic_key);
+    return (!weight.scales || of.dtype == packing.scale_type()) &&
+           Within(weight.first,
+                  static_cast<uint64_t>(weight.scales ? shape.scales_covered() : shape.covered()), of);
+  };
+  if (whole.rank == 2) weight.packing = PackingWhere(is);
+  return weight.packing.type == PackedType::kNone ? LiveWeight() : weight;
 }
 
 LiveWeight LiveWeightOf(const PlanData& plan, uint32_t buffer) {
@@ -148,26 +189,40 @@ Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWe
   return Span<const uint8_t>(room->data(), room->size());
 }
 
-std::string FixedWeightNote(const WeightValue& value) {
+namespace {
+
+// What of a note says which value it is.
+std::string FixedValue(const WeightValue& value) {
   const std::string_view bytes(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
   char digest[32];
   std::snprintf(digest, sizeof(digest), "%016llx", static_cast<unsigned long long>(SyntheticKey(0, bytes)));
   return std::string(kFixed) + value.name + "\": " + TypeText(value.dtype, value.shape) + " " + digest;
 }
 
+}  // namespace
+
+std::string FixedWeightNote(const WeightValue& value, const std::string& reader) {
+  return FixedValue(value) + (reader.empty() ? "" : ", read by " + reader);
+}
+
 Status CheckFixedWeight(const PlanData& plan, const WeightValue& value) {
-  const std::string note = FixedWeightNote(value), begin = std::string(kFixed) + value.name + "\": ";
-  bool known = false;
+  const std::string same = FixedValue(value), begin = std::string(kFixed) + value.name + "\": ";
+  std::string_view known;
   for (std::string_view source : plan.sources) {
-    if (source == note) return Status::Ok();
-    known |= source.substr(0, begin.size()) == begin;
+    if (source.substr(0, same.size()) == same) return Status::Ok();
+    if (source.substr(0, begin.size()) == begin) known = source;
   }
-  return Status::Error(Code::kInvalidArgument,
-                       known
-                           ? "weight \"%s\" is another than the plan was compiled with, and the compiler has "
-                             "built its value into the plan: compile the model anew"
-                           : "the plan has no weight \"%s\"",
-                       value.name.c_str());
+  if (known.empty())
+    return Status::Error(Code::kInvalidArgument, "the plan has no weight \"%s\"", value.name.c_str());
+  constexpr std::string_view kBy = ", read by ";
+  const size_t reader = known.find(kBy);
+  const std::string by =
+      reader == known.npos ? "" : " (read by " + std::string(known.substr(reader + kBy.size())) + ")";
+  return Status::Error(
+      Code::kInvalidArgument,
+      "weight \"%s\"%s is another than the plan was compiled with, and the compiler has built "
+      "its value into the plan: compile the model anew",
+      value.name.c_str(), by.c_str());
 }
 
 }  // namespace rondo

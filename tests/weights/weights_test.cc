@@ -34,10 +34,11 @@ class Weights : public ::testing::Test {
 constexpr const char* kModels[] = {"bert_ts17", "llama_decode_op23", "mobilenetv2",
                                    "resnet",    "unet_op23",         "vit_op23"};
 
-// To the byte, whatever the weights are rounded to and whoever has a share of them.
+// To the byte, whatever the weights are rounded to, in how few bits, and whoever has a share of them.
 TEST_F(Weights, OfATwinGiveThePlanThatIsCompiledOfIt) {
   for (const char* model : kModels) {
-    for (const char* how : {"", "--precision bf16", "--tp 2", "--tp 2 --precision bf16", "--pp 2"}) {
+    for (const char* how : {"", "--tp 2 --precision bf16", "--pp 2", "--quantize-weights int4",
+                            "--quantize-weights fp8:32 --precision f16"}) {
       const std::string options = std::string("--live-weights ") + how;
       WriteTwin(Fixture(model), In("twin.onnx"));
       Compile(Fixture(model), options, "plan");
@@ -52,7 +53,7 @@ TEST_F(Weights, OfATwinGiveThePlanThatIsCompiledOfIt) {
 
 TEST_F(Weights, ThatAreLiveComputeWhatOthersDo) {
   for (const char* model : kModels) {
-    for (const char* how : {"", "--tp 2"}) {
+    for (const char* how : {"", "--tp 2", "--quantize-weights int4:32 --precision bf16"}) {
       Compile(Fixture(model), how, "plan");
       Compile(Fixture(model), std::string("--live-weights ") + how, "live");
       const Outcome same = Rondo("compare " + In("plan") + " " + In("live"));
@@ -89,6 +90,42 @@ TEST_F(TwoEqual, MayDifferAfterwards) {
   EXPECT_TRUE(Contents(In("one")) == Contents(In("fresh")));
 }
 
+// Packed for two devices in shares that are no pieces of what one would have: refused with the weight, or
+// replayed.
+TEST_F(Weights, ThatCannotBeReplayedAreRefusedWithTheirNode) {
+  const Outcome refused = Rondo("compile " + Fixture("bert_ts17") +
+                                " --live-weights --quantize-weights int4:32 --tp 2 -o " + In("plan"));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_PRINTS(refused, "of Initializer \"onnx::MatMul_");
+  EXPECT_PRINTS(refused, "leave out --live-weights");
+}
+
+// Of types that plans have no weights of (FP8 here), the plan has a digest.
+TEST_F(Weights, OfOtherTypesAreFixed) {
+  Compile(SourceFolder() + "/tests/data/attributes/QuantizeLinear_23.onnx", "--live-weights", "plan");
+  EXPECT_EQ(Rondo("weights list " + In("plan")).status, 0);
+}
+
+// Packed weights that cannot be rounded are refused before anything is written.
+TEST_F(Weights, ThatAreNotFiniteAreNotPacked) {
+  Compile(Fixture("vit_op23"), "--live-weights --quantize-weights int4", "plan");
+  const Json list = Json::parse(Rondo("weights list " + In("plan") + " --json").text);
+  for (const Json& weight : list["weights"]) {
+    if (weight["packing"] != "int4") continue;
+    const std::string source = weight["source"];
+    const std::string shape = source.substr(source.rfind(" [") + 1);
+    const size_t comma = shape.find(", ");
+    const size_t bytes = 4 * std::stoul(shape.substr(1)) * std::stoul(shape.substr(comma + 2));
+    Write(In("nan.safetensors"),
+          Safetensors("{" + Entry(weight["name"], "F32", shape, bytes) + "}", bytes, '\xff'));
+    const Outcome refused = Replace("plan", "nan.safetensors", "out");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_PRINTS(refused, "not finite, and the plan has it as int4");
+    return;
+  }
+  ADD_FAILURE() << "no weight is packed";
+}
+
 TEST_F(TwoEqual, AreListed) {
   const Json list = Json::parse(Rondo("weights list " + In("plan") + " --json").text);
   std::map<std::string, bool> replaceable;
@@ -112,7 +149,7 @@ TEST_F(TwoEqual, RefuseWhatDoesNotFit) {
   }
   const Outcome scale = Replace("plan", "other_scale.onnx", "out");
   EXPECT_EQ(scale.status, 1);
-  EXPECT_PRINTS(scale, "weight \"scale\" is another than the plan was compiled with");
+  EXPECT_PRINTS(scale, "weight \"scale\" (read by Mul \"Mul_y\") is another than");
   Compile(In("model.onnx"), "", "closed");
   const Outcome closed = Replace("closed", "model.onnx", "out");
   EXPECT_EQ(closed.status, 1);

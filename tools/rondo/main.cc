@@ -66,12 +66,6 @@ int main(int argc, char** argv) {
      "  rondo flight flight.bin\n"
      "  rondo flight flight.bin --last 50\n",
      rondo::tools::MakeFlightCommand},
-    {"weights", "List the weights of a plan, or give it others",
-     "  rondo compile model.onnx -o model.rondo --live-weights\n"
-     "  rondo weights list model.rondo\n"
-     "  rondo weights replace model.rondo tuned.safetensors -o tuned.rondo\n"
-     "  rondo weights replace model.rondo tuned.onnx -o tuned.rondo\n",
-     rondo::tools::MakeWeightsCommand},
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
      "  rondo check model.rondo --kernels\n"
@@ -86,6 +80,12 @@ int main(int argc, char** argv) {
      "  rondo check model.rondo --key release.key.pub\n",
      rondo::tools::MakeSignCommand},
 #if RONDO_HAVE_COMPILER
+    {"weights", "List the weights of a plan, or give it others",
+     "  rondo compile model.onnx -o model.rondo --live-weights\n"
+     "  rondo weights list model.rondo\n"
+     "  rondo weights replace model.rondo tuned.safetensors -o tuned.rondo\n"
+     "  rondo weights replace model.rondo tuned.onnx -o tuned.rondo\n",
+     rondo::tools::MakeWeightsCommand},
     {"test", "Compile models, run them on stored inputs and compare with stored outputs",
      "  rondo test tests/data/fixtures/*\n"
      "  rondo test --model decode.onnx decode.test\n"

@@ -11,6 +11,12 @@
 namespace rondo::tools {
 namespace {
 
+// "int4 codes"; "" of what is not packed.
+std::string PackingText(const LiveWeight& weight) {
+  if (weight.packing.type == PackedType::kNone) return "";
+  return std::string(Name(weight.packing.type)) + (weight.scales ? " scales" : " codes");
+}
+
 class WeightsCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
@@ -48,10 +54,13 @@ class WeightsCommand : public Command {
       live += name.empty() ? 0 : 1;
       const std::string shown = name.empty() ? std::string(buffer.name) : name;
       section.table.rows.push_back({shown, TypeText(buffer), std::to_string(buffer.bytes),
-                                    name.empty() ? "fixed" : "", SourceText(plan->data, buffer.source)});
+                                    name.empty() ? "fixed" : PackingText(weight),
+                                    SourceText(plan->data, buffer.source)});
       out_.object()["weights"].push_back({{"name", shown},
                                           {"type", TypeText(buffer)},
                                           {"bytes", buffer.bytes},
+                                          {"source", SourceText(plan->data, buffer.source)},
+                                          {"packing", Name(weight.packing.type)},
                                           {"replaceable", !name.empty()}});
     }
     out_.Print(section);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "compiler/quantise/replay_weight.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/writer.h"
 #include "runtime/verify/value_names.h"
@@ -38,6 +39,7 @@ Result<NewWeights> FitWeights(const PlanData& plan, const WeightFile& file) {
                          "no weight of the plan can be replaced: compile the model with --live-weights");
   }
   NewWeights weights;
+  WeightReplay replay;
   for (const WeightValue& value : file.values) {
     const auto [first, end] = live.equal_range(value.name);
     if (first == end) {
@@ -50,7 +52,7 @@ Result<NewWeights> FitWeights(const PlanData& plan, const WeightFile& file) {
     for (auto weight = first; weight != end; ++weight) {
       const auto& [buffer, part] = weight->second;
       std::vector<uint8_t> room;
-      RONDO_ASSIGN_OR_RETURN(weights.bytes[buffer], BytesOfWeight(value, part, plan.buffers[buffer], &room));
+      RONDO_ASSIGN_OR_RETURN(weights.bytes[buffer], replay.BytesOf(value, part, plan.buffers[buffer], &room));
       if (!room.empty()) weights.made.push_back(std::move(room));  // its bytes stay where they are
     }
   }

@@ -2,27 +2,15 @@
 
 #include <set>
 
-#include "formats/onnx/onnx.pb.h"
-#include "formats/onnx/reader.h"
-#include "formats/onnx/tensor.h"
+#include "compiler/model_weights.h"
 #include "formats/tensor/safetensors.h"
 
 namespace rondo::tools {
 namespace {
 
 Result<WeightFile> FromModel(const std::string& path) {
-  RONDO_ASSIGN_OR_RETURN(const std::shared_ptr<onnx::Model> model, onnx::Model::Open(path));
-  WeightFile file;
-  file.is_model = true;
-  file.keep.push_back(model);
-  for (const onnx::TensorProto& tensor : model->proto().graph().initializer()) {
-    if (!onnx::StoredTypeOf(tensor.data_type()).ok()) continue;
-    Result<onnx::TensorValue> value = model->Load(tensor, false);
-    if (!value.ok()) return value.status();
-    file.keep.push_back(value->owner);
-    file.values.push_back({tensor.name(), value->dtype, value->shape, value->bytes});
-  }
-  return file;
+  RONDO_ASSIGN_OR_RETURN(ModelWeights model, ReadModelWeights(path));
+  return WeightFile{std::move(model.values), true, std::move(model.keep)};
 }
 
 Result<WeightFile> FromSafetensors(const std::string& path) {

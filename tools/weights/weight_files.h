@@ -16,8 +16,7 @@ struct WeightFile {
   std::vector<std::shared_ptr<const void>> keep;
 };
 
-// By the file's ending, .onnx or .safetensors. Element types that plans have no weights of (4 bits, say) are
-// left out of a model's.
+// By the file's ending, .onnx or .safetensors.
 Result<WeightFile> ReadWeightFile(const std::string& path);
 
 }  // namespace rondo::tools
