@@ -25,6 +25,8 @@ class ServeCommand : public Command {
         .Text("--listen", &server_.address, "IP address; 0.0.0.0: every network (default 127.0.0.1)",
               "ADDRESS")
         .Integer("--port", &port_, 0, 65535, "port (default 8000); 0: any that is free, which is printed")
+        .Integer("--grpc-port", &grpc_port_, 0, 65535,
+                 "answer the Open Inference Protocol over gRPC as well, on this port; 0: any that is free")
         .Integer("--http-threads", &http_threads_, 1, 64, "threads that read requests and write answers (2)")
         .Rare()
         .Group("Models")
@@ -77,6 +79,11 @@ class ServeCommand : public Command {
                                          {"state", model.state},
                                          {"reason", model.reason}});
     out_.Line("listening on %s", url.c_str());
+    if ((*server)->grpc_port() != 0) {
+      const std::string grpc = server_.address + ":" + std::to_string((*server)->grpc_port());
+      out_.object()["grpc"] = grpc;
+      out_.Line("gRPC on %s", grpc.c_str());
+    }
     out_.Finish(0);
     std::fflush(stdout);
     int signal = 0;
@@ -105,6 +112,7 @@ class ServeCommand : public Command {
     if (auto devices = ParseDevices(server_.load.devices); !devices.ok()) return devices.status().message();
     const auto bytes = [](double number, double unit) { return static_cast<uint64_t>(number * unit); };
     server_.port = static_cast<uint16_t>(port_);
+    if (grpc_port_ >= 0) server_.grpc_port = static_cast<uint16_t>(grpc_port_);
     server_.http_threads = static_cast<uint32_t>(http_threads_);
     server_.held_bytes = bytes(max_held_, 1 << 20);
     server_.http.body_bytes = bytes(max_body_, 1 << 20);
@@ -126,7 +134,8 @@ class ServeCommand : public Command {
   }
 
   std::vector<std::string> folders_;
-  int64_t port_ = 8000, http_threads_ = 2, sessions_ = 1, queue_ = 256, max_connections_ = 4096;
+  int64_t port_ = 8000, grpc_port_ = -1, http_threads_ = 2, sessions_ = 1, queue_ = 256,
+          max_connections_ = 4096;
   double batch_delay_ = 0, memory_ = 0, poll_ = 1, answer_ = 60, max_body_ = 64, max_held_ = 1024,
          client_ = 60, grace_ = 30;
   bool no_batching_ = false;

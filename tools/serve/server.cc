@@ -60,6 +60,14 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   RONDO_RETURN_IF_ERROR(raw->catalog_->Refresh());
   raw->v2_ = std::make_unique<V2Api>(*raw->backend_, *raw->catalog_, raw->ending_);
   raw->openai_ = std::make_unique<OpenAiApi>(*raw->catalog_, raw->ending_, options.http.answer);
+  if (options.grpc_port) {
+    const GrpcLimits limits{options.http.body_bytes, options.held_bytes, options.http.answer};
+    RONDO_ASSIGN_OR_RETURN(raw->grpc_,
+                           GrpcServer::Start(options.address, *options.grpc_port, limits, &raw->budget_,
+                                             [raw](HttpRequest request, std::shared_ptr<Reply> reply) {
+                                               raw->Handle(std::move(request), reply);
+                                             }));
+  }
   RONDO_ASSIGN_OR_RETURN(
       raw->http_, HttpServer::Start(options.address, options.port, options.http_threads, options.http,
                                     &raw->budget_, [raw](HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -92,9 +100,11 @@ bool Server::End(std::chrono::milliseconds grace) {
     answered = http_->WaitUntilIdle(grace);
     http_->CloseAll();
   }
+  if (grpc_ != nullptr) grpc_->Shutdown(grace);
   if (catalog_ != nullptr) catalog_->Stop();
   if (http_ != nullptr) http_->Stop();
   http_.reset();
+  grpc_.reset();
   return answered;
 }
 

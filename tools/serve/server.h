@@ -1,12 +1,14 @@
-// Server: a folder of plans behind HTTP, from its start to its orderly end.
+// Server: a folder of plans behind HTTP, and gRPC if asked for, from its start to its orderly end.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tools/serve/backend.h"
 #include "tools/serve/catalog.h"
+#include "tools/serve/grpc_server.h"
 #include "tools/serve/http_server.h"
 #include "tools/serve/openai_api.h"
 #include "tools/serve/v2_api.h"
@@ -16,6 +18,7 @@ namespace rondo::serve {
 struct ServerOptions {
   std::string address = "127.0.0.1";
   uint16_t port = 8000;
+  std::optional<uint16_t> grpc_port;  // none: no gRPC
   uint32_t http_threads = 2;
   HttpLimits http;
   uint64_t held_bytes = uint64_t{1} << 30;  // of all requests under way together
@@ -30,6 +33,7 @@ class Server {
   ~Server() { End(std::chrono::milliseconds(0)); }
 
   uint16_t port() const { return http_->port(); }
+  uint16_t grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
   std::vector<ModelState> States() const { return catalog_->States(); }
   // Says that it is not ready, takes no connection any more, answers what it has, for `grace` at most, and
   // ends. True if every request was answered.
@@ -46,7 +50,8 @@ class Server {
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<V2Api> v2_;
   std::unique_ptr<OpenAiApi> openai_;
-  std::unique_ptr<HttpServer> http_;  // last: it calls the others
+  std::unique_ptr<HttpServer> http_;  // the last two call the others
+  std::unique_ptr<GrpcServer> grpc_;
 };
 
 }  // namespace rondo::serve

@@ -1,0 +1,36 @@
+// GrpcServer: the Open Inference Protocol over gRPC, in front of the handler that answers it over HTTP.
+//
+// Each call becomes the HTTP request that says the same, with binary tensors, and the answer goes back as a
+// message: forms, limits, queues and sentences are one for both. Built with RONDO_SERVE_GRPC.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/status.h"
+#include "tools/serve/http_message.h"
+
+namespace rondo::serve {
+
+struct GrpcLimits {
+  uint64_t message_bytes = 64 << 20;        // of one request
+  uint64_t held_bytes = uint64_t{1} << 30;  // of gRPC's own buffers
+  std::chrono::milliseconds answer{60'000};
+};
+
+class GrpcServer {
+ public:
+  virtual ~GrpcServer() = default;
+  // Listens on `address` and `port` (0: any that is free). kIo, naming both, if it cannot; kUnsupported where
+  // this build has no gRPC. `budget` must outlive the server.
+  static Result<std::unique_ptr<GrpcServer>> Start(const std::string& address, uint16_t port,
+                                                   const GrpcLimits& limits, ByteBudget* budget,
+                                                   HttpHandler handler);
+  virtual uint16_t port() const = 0;
+  // Takes no call any more; waits `grace` for those under way, and cancels what is left. Once.
+  virtual void Shutdown(std::chrono::milliseconds grace) = 0;
+};
+
+}  // namespace rondo::serve
