@@ -37,7 +37,8 @@ void CollectiveStream::Push(Posting* posting) {
   wake_.notify_one();
 }
 
-// Takes the first posting out of the queue; on request a random one that is the first of its communicator.
+// Removes the first posting from the queue or, on request, a random one that is the first of its
+// communicator.
 Posting* CollectiveStream::Pop() {
   Posting* before = nullptr;
   if (faults_.reorder()) {
@@ -70,7 +71,7 @@ void CollectiveStream::Serve() {
     if (first_ == nullptr) return;
     Posting* posting = Pop();
     lock.unlock();
-    posting->owner->Arrive(posting, faults_);  // from here on its owner may be gone
+    posting->owner->Arrive(posting, faults_);  // its owner may be destroyed from here on
     lock.lock();
   }
 }
@@ -158,7 +159,7 @@ bool HostCollectives::Allocate() {
          Make(&started_, num_ranks_) && Make(&noted_, num_devices_);
 }
 
-// The place of this rank in the next slot of its communicator.
+// Gives this rank's place in the next slot of its communicator.
 Status HostCollectives::Enter(const CollectivePart& part, Posting** posting) {
   const size_t count = program_.sync_points.size();
   const uint32_t communicator = part.point->communicator;
@@ -203,7 +204,7 @@ Status HostCollectives::Start(const CollectivePart& part, const RankMemory& memo
   return Status::Ok();
 }
 
-// Moves the data of a collective whose ranks have all come.
+// Moves the data of a collective once all its ranks have arrived.
 Status HostCollectives::Move(const Posting& last, uint32_t ranks) {
   if (remote_ != nullptr) return remote_->Run(last.part, last.memory);
   const size_t first = static_cast<size_t>(&last - postings_.get()) - last.part.rank;
@@ -238,7 +239,7 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
     }
   }
   --in_flight_;
-  changed_.notify_all();  // with the lock held: whoever destroys this object waits for it
+  changed_.notify_all();  // with the lock held: the thread that destroys this object waits for the lock
 }
 
 Status HostCollectives::Wait(const CollectivePart& part) {

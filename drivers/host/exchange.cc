@@ -26,7 +26,7 @@ void Add(void* sum, const void* more, int n) {
   for (int i = 0; i < n; ++i) to[i] = to[i] + from[i];
 }
 
-// The sum over the ranks of `n` elements from `byte` of their sources on, narrowed to the dtype.
+// Sums over the ranks `n` elements, from `byte` of their sources on, and rounds the sums to the dtype.
 void Sum(const Exchanging& e, uint64_t byte, int n, void* out) {
   alignas(64) char sum[kLanes * sizeof(double)];
   alignas(64) char more[kLanes * sizeof(double)];
@@ -43,7 +43,7 @@ void Sum(const Exchanging& e, uint64_t byte, int n, void* out) {
   e.engine.store[dtype][unit](static_cast<char*>(out), sum, lane, n);
 }
 
-// Elements [first, last) of each share.
+// Reduces elements [first, last) of each share.
 void Reduce(const Exchanging& e, uint64_t first, uint64_t last, bool scatter) {
   alignas(64) char narrow[kLanes * sizeof(double)];
   const uint32_t shares = scatter ? e.count() : 1;
@@ -70,7 +70,7 @@ void Copy(const Exchanging& e, uint64_t first, uint64_t last, bool gather) {
   }
 }
 
-// Part `rank` of what every rank has.
+// Copies part `rank` of every rank's data.
 void Swap(const Exchanging& e, uint64_t first, uint64_t last) {
   const uint64_t byte = first * e.size(), bytes = (last - first) * e.size(), part = e.point.bytes / e.count();
   for (uint32_t source = 0; source < e.count(); ++source) {

@@ -347,7 +347,7 @@ Result<Graph*> HostDevice::EndRecord(Stream* stream) {
     return Status::Error(Code::kFailedPrecondition, "host device: no recording began on this stream");
   }
   Status status = faults_.Before(HostCall::kEndRecord);
-  // Those that joined may be asked to run the same steps one by one.
+  // The streams that joined may have to run the same steps one by one.
   for (HostStream* part : graph->streams) {
     if (status.ok()) status = part->Reserve(graph->scratch_bytes);
   }

@@ -73,7 +73,7 @@ class HostDriver final : public Driver {
     return Status::Ok();
   }
 
-  // Which device a rank is does not matter here: each brings its memory along.
+  // The devices of the ranks do not matter here: each rank brings its memory.
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t>) override {
     std::unique_ptr<host::RemoteExchange> remote;
     if (options_.processes != nullptr && options_.processes->size() > 1) {
@@ -102,7 +102,7 @@ class HostDriver final : public Driver {
     return options_.processes == nullptr ? so_far : options_.processes->Agree(so_far, plan, contents, stop);
   }
 
-  // Of the processes.
+  // The state of the processes.
   Status State() { return options_.processes == nullptr ? Status::Ok() : options_.processes->state(); }
 
   HostBooks Books(uint32_t device) { return device < kMaxHostDevices ? book_.Read(device) : HostBooks(); }
@@ -112,7 +112,7 @@ class HostDriver final : public Driver {
   host::Engine engine_;
   host::ThreadPool pool_;
   host::AllocationRegistry book_;
-  std::atomic<uint64_t> programs_{0};  // that were given collectives over several processes
+  std::atomic<uint64_t> programs_{0};  // programs with collectives over several processes
   std::mutex mutex_;
   HostDevice* devices_[kMaxHostDevices] = {};
 };

@@ -11,7 +11,7 @@ void PickEngine(uint32_t level, Engine* engine) {
 #if defined(RONDO_HOST_X86)
   __builtin_cpu_init();
 #if defined(__clang__)
-  const bool f16c = true;  // Clang cannot ask; no processor has AVX2 without it
+  const bool f16c = true;  // Clang cannot ask; every processor with AVX2 has it
 #else
   const bool f16c = __builtin_cpu_supports("f16c");
 #endif

@@ -34,7 +34,7 @@ bool UsesIndex(const Part& part, int loop) {
 
 int64_t Magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-// Orders loops of a map so that its first written operand is walked from large strides to small.
+// Orders a map's loops so that its first written operand is walked from large strides to small ones.
 void OrderForWrites(const Part& part, int* order, int count) {
   const Operand* written = nullptr;
   for (const Operand& operand : part.operands) {
@@ -44,7 +44,7 @@ void OrderForWrites(const Part& part, int* order, int count) {
   int64_t strides[kMaxLoops];
   FullStrides(*written, static_cast<int>(part.loops.size()), strides);
   for (int i = 0; i < count; ++i) {
-    if (strides[order[i]] == 0) return;  // depends on data: leave it
+    if (strides[order[i]] == 0) return;  // the place depends on data: leave it
   }
   for (int i = 1; i < count; ++i) {
     for (int j = i; j > 0 && Magnitude(strides[order[j - 1]]) < Magnitude(strides[order[j]]); --j) {
@@ -73,7 +73,7 @@ bool ChannelsLast(const Part& part) {
   const Operand& input = part.operands[part.lhs];
   if (pool) return part.loops[kGroup] > 1 && input.strides[kGroup] == 1;
   if (part.rhs[0] >= part.operands.size()) return false;
-  if (part.rhs.size() > 1) return true;  // several right sides
+  if (part.rhs.size() > 1) return true;  // several B
   const Operand& weight = part.operands[part.rhs[0]];
   const bool bytes = weight.dtype == DType::kI8 || weight.dtype == DType::kU8;  // dot products along k
   if (bytes && (part.loops[kOut] > 1 || part.loops[kGroup] == 1)) return true;
@@ -83,7 +83,7 @@ bool ChannelsLast(const Part& part) {
 
 namespace {
 
-// The loops of the part in the groups of its nest.
+// The part's loops, by the groups of its nest.
 struct LoopGroups {
   int count = 1;
   int sizes[kMaxGroups] = {};
@@ -114,7 +114,7 @@ LoopGroups GroupsOf(const Part& part, bool channels) {
   } else {
     groups.count = part.skeleton == Skeleton::kAttention ? 5 : 4;
     int sizes[kMaxGroups] = {part.outer, part.m, part.n, part.reduced, part.features};
-    if (part.skeleton == Skeleton::kConvolution && part.m > 0) {  // each group is a product of its own
+    if (part.skeleton == Skeleton::kConvolution && part.m > 0) {  // each group is a matmul of its own
       sizes[0] += part.m - 1;
       sizes[1] = 1;
     }
@@ -123,7 +123,7 @@ LoopGroups GroupsOf(const Part& part, bool channels) {
   return groups;
 }
 
-// Orders reduced loops so that `operand` is walked from large strides to small.
+// Orders reduced loops so that `operand` is walked from large strides to small ones.
 void OrderForReads(const Part& part, const Operand& operand, int* order, int count) {
   int64_t strides[kMaxLoops];
   FullStrides(operand, static_cast<int>(part.loops.size()), strides);
@@ -134,7 +134,7 @@ void OrderForReads(const Part& part, const Operand& operand, int* order, int cou
   }
 }
 
-// Whether some address of the part is read by an index that differs along the loop.
+// Whether an index of some address of the part differs along the loop.
 bool IsIndexed(const Part& part, int loop) {
   bool found = false;
   for (const Operand& operand : part.operands) {
@@ -148,12 +148,12 @@ bool IsIndexed(const Part& part, int loop) {
   return found;
 }
 
-// Puts loops along which indices differ before the others: lanes along those share an index.
+// Puts loops along which indices differ first: lanes along the other loops share an index.
 void IndexedFirst(const Part& part, int* order, int count) {
   std::stable_partition(order, order + count, [&](int loop) { return IsIndexed(part, loop); });
 }
 
-// Whether a reduction gives the same in whatever order its elements come: the greatest and the least of them.
+// Whether a reduction gives the same result in any order of its elements: only maxima and minima.
 bool AnyOrder(const Part& part) {
   for (const Stage& stage : part.stages) {
     for (const TapeInst& inst : stage.tape) {
@@ -165,9 +165,10 @@ bool AnyOrder(const Part& part) {
   return true;
 }
 
-// What a reduction reads most of: the order of its rows is that in which they are read, if it writes nothing
-// along the loops that it reduces, or those may have any order. What it writes then, where that lies along
-// more loops than anything that is read without an index. Null if there is none.
+// The operand whose order the rows of a reduction follow; null if there is none, if the reduction writes
+// through an index, or if it writes along reduced loops whose order matters. It is the operand, read without
+// an index and along reduced loops, that moves with most loops; or, if their order is free, the written
+// operand if that one moves with more.
 const Operand* MostRead(const Part& part) {
   const Operand *most = nullptr, *written = nullptr;
   int most_loops = 0, written_loops = 0;
@@ -282,7 +283,7 @@ bool MakeLane(const Nest& nest, const Tiling& tiling, const int64_t* coefficient
   }
   if (linear) {
     int64_t stride = coefficients[last];
-    for (int d = last; d >= tiling.split; --d) {  // the innermost loop that is really walked
+    for (int d = last; d >= tiling.split; --d) {  // the innermost loop with more than one round
       const int64_t extent = d == tiling.split ? tiling.chunk : nest.extent[d];
       stride = extent > 1 ? coefficients[d] : 0;
       if (extent > 1) break;

@@ -22,19 +22,19 @@ Status PartContext::NoMemory() const {
 }
 
 int64_t PartContext::Take(int64_t bytes) {
-  const int64_t at = scratch_bytes;  // a few pieces a tape, each of at most twice the limit: no overflow
+  const int64_t at = scratch_bytes;  // a few pieces for each tape, each at most twice the limit: no overflow
   scratch_bytes += (bytes + 127) / 64 * 64;
   return at;
 }
 
 namespace {
 
-// Strides over the loops of the part to strides over the loops of the nest.
+// Converts strides over the part's loops to strides over the nest's loops.
 void ToNest(const Nest& nest, const int64_t* strides, int64_t* coefficients) {
   for (int e = 0; e < nest.loops; ++e) coefficients[e] = nest.source[e] < 0 ? 0 : strides[nest.source[e]];
 }
 
-// The loop along which the lanes of a tile run.
+// The loop along which a tile's lanes run.
 int RunLoop(const Nest& nest, const Tiling& tiling) {
   int d = tiling.end - 1;
   while (d > tiling.split && nest.extent[d] == 1) --d;
@@ -161,7 +161,7 @@ Status PartContext::BuildIndices(const Operand& operand, const Tiling& tiling, A
 }
 
 Status PartContext::Start() {
-  Take(static_cast<int64_t>(kAccessBytes) * (kMaxIndexDepth + 2));  // of guarded accesses, from 0 on
+  Take(static_cast<int64_t>(kAccessBytes) * (kMaxIndexDepth + 2));  // for guarded accesses, at offset 0
   if (part.loops.size() > kMaxLoops) return Fail("more than 16 loops");
   RONDO_RETURN_IF_ERROR(DropGuards());
   channels_last = ChannelsLast(part);
@@ -174,7 +174,7 @@ void PartContext::Set(PartProgram* made, Variant variant) const {
   made->run = engine.run[static_cast<int>(variant)];
 }
 
-// Leaves out guards that no point fails.
+// Removes guards that all points pass.
 Status PartContext::DropGuards() {
   bool any = false;
   for (const Operand& operand : part.operands) {

@@ -8,7 +8,7 @@
 namespace rondo::host {
 namespace {
 
-// All-reduces of up to so many bytes are summed by every process.
+// In all-reduces of at most so many bytes, every process sums everything.
 constexpr uint64_t kWholeAllReduce = 16 << 10;
 
 struct Bytes {
@@ -18,7 +18,7 @@ struct Bytes {
 
 char* At(DeviceAddress address) { return reinterpret_cast<char*>(address); }
 
-// Which elements of `bytes`, as bytes, rank `rank` of `ranks` sums.
+// The bytes of `bytes` whose elements rank `rank` of `ranks` sums.
 struct Part {
   uint64_t first, size;
 };
@@ -29,7 +29,7 @@ Part PartOf(const SyncPoint& point, uint32_t rank) {
   return {first, elements * (rank + 1) / ranks * size - first};
 }
 
-// What a Purpose of these collectives says.
+// The text of a Purpose of these collectives.
 void Describe(const uint64_t* words, char* text, size_t size) {
   const auto op = static_cast<CollectiveOp>(words[2] >> 32 & 0xff);
   const auto dtype = static_cast<uint32_t>(words[2] >> 40 & 0xff);
@@ -41,7 +41,7 @@ void Describe(const uint64_t* words, char* text, size_t size) {
                 known ? Name(static_cast<DType>(dtype)) : "an unknown type", words[4], words[1], words[0]);
 }
 
-// What rank `rank` has for rank `to`, itself among them.
+// The data that rank `rank` sends to rank `to`, or to itself.
 Bytes Outgoing(const SyncPoint& point, uint32_t rank, uint32_t to, const RankMemory& memory) {
   const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
   char* from = At(memory.from);
@@ -56,7 +56,7 @@ Bytes Outgoing(const SyncPoint& point, uint32_t rank, uint32_t to, const RankMem
   return {};
 }
 
-// Where it puts what comes from rank `from`, of ops that add nothing up.
+// Where rank `rank` puts data from rank `from`, for ops without sums.
 Bytes Incoming(const SyncPoint& point, uint32_t rank, uint32_t from, const RankMemory& memory) {
   const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
   char* to = At(memory.to);
@@ -125,7 +125,7 @@ Status RemoteExchange::Trade(const CollectivePart& part, uint64_t phase, S send,
   return processes_.Transfer(purpose, {parcels, count});
 }
 
-// Every rank sums its part of what all bring, then all get every part.
+// Every rank sums its part of all ranks' data; then all ranks get every part.
 Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMemory& memory) {
   const SyncPoint& point = *part.point;
   const Part mine = PartOf(point, part.rank);

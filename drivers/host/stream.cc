@@ -11,7 +11,7 @@ struct Launching {
   const PartProgram* part;
   Worker worker;
   int64_t scratch_bytes;
-  uint32_t shares = 1;  // that there really were
+  uint32_t shares = 1;  // actual number
 };
 
 void RunShare(void* context, uint32_t share, uint32_t shares) {
@@ -186,8 +186,9 @@ Status HostStream::TakeFault(uint32_t* failed_step) {
                        static_cast<long long>(fault.extent));
 }
 
-// A start is enqueued after the stream's work so far and, to keep the order of collectives, after the start
-// before it; the stream goes on without it. A wait comes after its start, wherever that was.
+// A start is enqueued after the stream's work so far and, to keep the order of collectives, after the
+// previous start; the stream does not wait for it. A wait comes after its start, in whichever stream that
+// was.
 bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
   const uint32_t index = static_cast<uint32_t>(entries.size());
   entry.first_before = before.size();
@@ -216,7 +217,7 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
 
 namespace {
 
-// The one part of a launch; null: it is something else, or has several.
+// The only part of a launch; null if the entry is no launch, or has several parts.
 const PartProgram* OnlyPart(const GraphEntry& entry) {
   const bool one = entry.kind == GraphEntry::Kind::kLaunch && entry.program->parts.size() == 1;
   return one ? entry.program->parts[0] : nullptr;

@@ -1,5 +1,5 @@
-// Attention: for a few query rows at a time, scores of all keys below the limit, a softmax, and the weighted
-// sum of the values. Only those rows of scores ever exist.
+// Attention: for a few query rows at a time, computes the scores of all keys below the limit, a softmax, and
+// the weighted sum of the values. Only the scores of these rows exist at a time.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-// The greatest, NaN if there is one, -inf of none.
+// The maximum; NaN if one element is NaN, -inf if there are none.
 float MaxOf(const float* x, int64_t n) {
   float parts[32];
   for (float& p : parts) p = -__builtin_inff();
@@ -65,7 +65,7 @@ double ExpSum(double* x, int64_t n, double shift) {
 float Tanh(float x) { return TanhF(x); }
 double Tanh(double x) { return std::tanh(x); }
 
-// n loaded lanes of `type` to T, in place where they already are.
+// Converts n loaded lanes of `type` to T; copies nothing if they are in place already.
 template <typename T>
 void Widen(TapeType type, const char* from, int n, T* out) {
   for (int i = 0; i < n; ++i) {
@@ -87,7 +87,7 @@ void Widen(TapeType type, const char* from, int n, T* out) {
   }
 }
 
-// One task: `rows` query rows from `row` on, of one outer point.
+// One task: `rows` query rows, from `row` on, of one outer point.
 template <typename T>
 class AttentionBlock {
  public:

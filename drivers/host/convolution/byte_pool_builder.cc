@@ -1,4 +1,4 @@
-// Greatest 8-bit integers of windows over channels that lie side by side (Variant::kBytePool).
+// Max pools of 8-bit integers over contiguous channels (Variant::kBytePool).
 #include <cstring>
 
 #include "drivers/host/convolution/convolution_builders.h"
@@ -8,7 +8,7 @@
 namespace rondo::host {
 namespace {
 
-// Whether the epilogue is no more than a store of bytes as they are.
+// Whether the epilogue only stores the bytes unchanged.
 bool StoresTheGreatest(const PartContext& c) {
   const Tape tape = c.part.epilogue;
   const DType dtype = c.part.operands[c.part.lhs].dtype;
@@ -21,7 +21,8 @@ bool StoresTheGreatest(const PartContext& c) {
   return fits;
 }
 
-// A table of what the epilogue stores for each byte, where that follows from nothing else: floats, or bytes.
+// Makes a table of what the epilogue stores for each byte (floats or bytes), if this depends only on the
+// byte.
 Status MakePoolTable(PartContext& c, const float** of_bytes) {
   const Tape tape = c.part.epilogue;
   if (tape[0].op != TapeOp::kAcc) return Status::Ok();

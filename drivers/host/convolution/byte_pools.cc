@@ -1,5 +1,5 @@
-// Greatest bytes of windows over channels that lie side by side (Variant::kBytePool), written as they are, or
-// as what a table has for each: floats or bytes.
+// Max pools of bytes over contiguous channels (Variant::kBytePool). Stores the bytes unchanged, or the floats
+// or bytes that a table has for them.
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
@@ -34,13 +34,13 @@ inline void TakeGreatest(const T* from, int n, T* greatest) {
   };
   int i = 0;
   for (; i + kVector <= n; i += kVector) some(i, kVector);
-  if (n >= kVector && i < n) return some(n - kVector, kVector);  // again those before them
+  if (n >= kVector && i < n) return some(n - kVector, kVector);  // repeats the lanes before
   some(i, n - i);
 }
 
 #endif
 
-// What a table has for each byte.
+// Looks up each byte in a table.
 template <typename T>
 void LookUpAll(const T* table, const uint8_t* from, int n, char* to_bytes) {
   T* const to = reinterpret_cast<T*>(to_bytes);

@@ -1,11 +1,9 @@
-// Depthwise convolutions of bytes over channels that lie side by side (Variant::kChannelBytes), exact in 32
-// bits.
+// Depthwise convolutions of bytes over contiguous channels (Variant::kChannelBytes), exact in 32 bits.
 //
-// Four vertical taps of a channel are brought beside each other, so that a dot product of four bytes adds
-// them up (byte_channels.inc). What comes of one column of the input is read by all points of a strip that
-// have a tap there, so that it is made once. Weights are signed bytes, or, where one does not fit such a
-// byte, of 16 bits, by which bytes are multiplied two by two. With short vectors two taps are beside each
-// other, and they and weights of 16 bits (channel_pairs.inc).
+// Four vertical taps of a channel are moved next to each other, so that a dot product of four bytes sums them
+// (byte_channels.inc). All points of a strip with a tap in an input column share this column, which is
+// prepared once. Weights are signed bytes or, if one does not fit, 16-bit numbers that multiply bytes in
+// pairs. With short vectors, two taps are next to each other, with weights of 16 bits (channel_pairs.inc).
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
@@ -79,10 +77,10 @@ class ChannelBytes {
 
   // ---------------------------------------------------------------------------------- weights
 
-  // As what the weights of a step of channels are there: numbers of one byte or two.
+  // The form of the weights of a step of channels: numbers of one byte or two.
   enum Made : uint8_t { kNotYet, kBytes, kWide };
 
-  // The weights of channels [channel, channel + channels) of the tile at pos.
+  // Prepares the weights of channels [channel, channel + channels) of the tile at pos.
   void FindWeights(const int64_t* pos, int64_t tile, int channel, int channels) {
     const int64_t step = tile * program_.tile_steps + channel / step_;
     weights_ = At<uint8_t>(program_.weights_at) + step * program_.weights_bytes;
@@ -101,10 +99,10 @@ class ChannelBytes {
     strip_.high = made == kWide ? weights_ + NumberBytes() : nullptr;
   }
   bool InPairs() const { return beside_ == 2; }
-  // Of one byte of each weight of a step.
+  // Bytes for one byte of each weight of a step.
   int64_t NumberBytes() const { return program_.horizontal * program_.fours * four_; }
 
-  // Of `channels` channels, of all tiles' number `channel` and those behind it.
+  // Packs the weights of `channels` channels; `channel` counts over all tiles.
   template <typename T>
   Made Pack(const T* weights, int64_t channel, int channels) {
     if (InPairs()) {
@@ -112,7 +110,7 @@ class ChannelBytes {
       return kBytes;
     }
     if (part_.left_flip != 0) AddUp(weights, channel, channels);
-    if constexpr (static_cast<T>(-1) < 0 && sizeof(T) == 1) {  // read where they lie
+    if constexpr (static_cast<T>(-1) < 0 && sizeof(T) == 1) {  // read in place
       PutBytes(
           [&](int64_t tap) { return reinterpret_cast<const uint8_t*>(weights) + part_.taps.weight[tap]; },
           channels, 0);
@@ -123,7 +121,7 @@ class ChannelBytes {
     return FitBytes() ? kBytes : kWide;
   }
 
-  // Numbers of 16 bits, of two taps beside each other.
+  // Writes 16-bit weights, two taps next to each other.
   template <typename T>
   void PutPairs(const T* weights, int channels) {
     auto* to = reinterpret_cast<uint32_t*>(weights_);
@@ -142,7 +140,7 @@ class ChannelBytes {
     }
   }
 
-  // Whether the low bytes say all, their signs included.
+  // Whether the low bytes, sign-extended, hold the whole values.
   bool FitBytes() const {
     const uint8_t *const low = weights_, *const high = weights_ + NumberBytes();
     uint8_t beyond = 0;
@@ -151,7 +149,7 @@ class ChannelBytes {
     return beyond == 0;
   }
 
-  // Byte number `number` of each, the low one first.
+  // Writes byte number `number` of each weight; 0 is the low byte.
   template <typename T>
   void PutRows(const T* weights, int channels, int number) {
     for (int64_t t = 0; t < part_.taps.count; ++t) {
@@ -163,7 +161,8 @@ class ChannelBytes {
     PutBytes([&](int64_t tap) { return rows_ + tap * step_; }, channels, number);
   }
 
-  // One byte a weight, of which row(tap) has a tap's, as SumChannels reads it.
+  // Writes one byte for each weight, in the order in which SumChannels reads them; row(tap) has the bytes of
+  // a tap.
   template <typename Row>
   void PutBytes(const Row& row, int channels, int number) {
     static constexpr int64_t kStay[4] = {};
@@ -180,7 +179,7 @@ class ChannelBytes {
     }
   }
 
-  // What flipped bits of the input add to the sums of each channel.
+  // Adds up what flipped input bits add to each channel's sum.
   template <typename T>
   void AddUp(const T* weights, int64_t channel, int channels) {
     int32_t* const sums = At<int32_t>(program_.sums_at) + channel;
@@ -194,12 +193,12 @@ class ChannelBytes {
 
   // ---------------------------------------------------------------------------------- points
 
-  // Columns [first, last) of the input in which a vertical tap is present.
+  // The input columns [first, last) in which a vertical tap is present.
   struct Present {
     int64_t first = 0, last = 0;
   };
 
-  // Of tap `v`, in a strip of `columns` from pos on.
+  // For tap `v`, in a strip of `columns` from pos on.
   Present PresenceOf(int64_t v, const int64_t* pos, int64_t columns) const {
     Present present{0, columns};
     for (int g = 0; g < input_.num_guards; ++g) {
@@ -219,7 +218,7 @@ class ChannelBytes {
     return present.first < present.last ? present : Present{};
   }
 
-  // What the points of a strip at pos read, four vertical taps beside each other.
+  // Prepares what the points of a strip at pos read, four vertical taps next to each other.
   void MakeColumns(const int64_t* pos, int64_t points, int channel, int channels) {
     const uint8_t* base =
         reinterpret_cast<const uint8_t*>(Pointer(input_, w_, BaseOf(input_, pos))) + channel;
@@ -261,9 +260,9 @@ class ChannelBytes {
   const int inner_;   // the innermost loop of group m
   const int beside_;  // vertical taps
   const int step_;    // channels at a time
-  const int four_;    // bytes of such taps of them
+  const int four_;    // bytes of four such taps for them
   uint8_t* const columns_;
-  uint8_t* weights_ = nullptr;  // of the channels at hand
+  uint8_t* weights_ = nullptr;  // of the current channels
   uint8_t* const rows_;         // bytes of the weights, one row a tap
   uint8_t* const none_;         // zeros
   uint8_t* const absent_;

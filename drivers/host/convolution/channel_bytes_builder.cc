@@ -1,4 +1,4 @@
-// Depthwise convolutions of 8-bit integers over channels that lie side by side (Variant::kChannelBytes).
+// Depthwise convolutions of 8-bit integers over contiguous channels (Variant::kChannelBytes).
 #include <numeric>
 
 #include "drivers/host/convolution/convolution_builders.h"
@@ -9,13 +9,13 @@ namespace rondo::host {
 namespace {
 
 constexpr int64_t kMostTaps = 1 << 12;     // sums of products of bytes stay within 32 bits
-constexpr int64_t kMostWideTaps = 1 << 8;  // and so do those of bytes and 16 bits
+constexpr int64_t kMostWideTaps = 1 << 8;  // the same for bytes and 16 bits
 constexpr int64_t kMostPoints = 16;        // of a strip
-constexpr int64_t kMostStep = 4;           // columns from point to point, where points share them
-constexpr int64_t kMostColumns = 128;      // fours of columns of a strip that a first cache holds
+constexpr int64_t kMostStep = 4;           // columns from point to point, if points share columns
+constexpr int64_t kMostColumns = 128;      // fours of a strip's columns that fit an L1 cache
 
-// How many points share their columns, and how those lie: coordinates of point p and horizontal tap x are
-// those of column p * point_columns + x * tap_columns, in the input and in every guard.
+// Finds how many points share their columns, and the columns' spacing: coordinates of point p and horizontal
+// tap x are those of column p * point_columns + x * tap_columns, in the input and in every guard.
 Status BuildStrip(PartContext& c, const Access& input, ChannelStripProgram* strip) {
   const Nest& nest = c.nest;
   const int along = nest.first[kM + 1] - 1, tap = nest.first[kK + 1] - 1;
@@ -61,7 +61,8 @@ Status BuildStrip(PartContext& c, const Access& input, ChannelStripProgram* stri
 
 }  // namespace
 
-// Bytes, one input channel an output channel, guards along which coordinates grow, and no index from data.
+// Requires bytes, one input channel for each output channel, guards with coordinates that increase, and no
+// index from data.
 bool FitsChannelBytes(const PartContext& c) {
   const Nest& nest = c.nest;
   if (c.part.skeleton != Skeleton::kConvolution || c.part.combine != Combine::kProduct ||
@@ -105,7 +106,7 @@ Status BuildChannelBytes(PartContext& c, PartProgram** out) {
   const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
   p->work = points * (0.3 + 0.02 * static_cast<double>(nest.points[kK]));
   p->acc_row = (lanes + step - 1) / step * step;
-  constexpr int64_t kMostAcc = int64_t{16} << 10;  // sums: what the second cache holds beside the input
+  constexpr int64_t kMostAcc = int64_t{16} << 10;  // sums that fit an L2 cache beside the input
   p->block_rows = RowsOfLines(c, p->work, kMostAcc / p->acc_row);
   p->tasks = (rows + p->block_rows - 1) / p->block_rows * c.tiling.tiles;
   p->acc_stride = Bytes(p->block_rows, p->acc_row, sizeof(int32_t));

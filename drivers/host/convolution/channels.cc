@@ -1,6 +1,6 @@
-// Depthwise convolutions and pools over channels that lie side by side: lanes along the channels, every point
-// of the kernel (a tap) a vector of the input times one of the weight. Points whose taps are all present are
-// taken a few at a time, so that each vector of the weight is read once for all of them.
+// Depthwise convolutions and pools over contiguous channels. Lanes run along the channels; every point of the
+// kernel (a tap) is a vector of the input times a vector of the weight. A few points whose taps are all
+// present are computed together, so that they share each vector of the weight.
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
@@ -110,7 +110,7 @@ constexpr Takers TakersOf() {
 constexpr Takers kTakers[] = {TakersOf<Combine::kProduct>(), TakersOf<Combine::kMax>(),
                               TakersOf<Combine::kSum>(), TakersOf<Combine::kSum>()};
 
-// The points of group m, one after another, over one tile of channels.
+// Walks the points of group m over one tile of channels.
 class Walk {
  public:
   Walk(const ChannelsPart& part, Worker& w)
@@ -130,7 +130,7 @@ class Walk {
     }
   }
 
-  // Points [row, row + rows); pos is at a tile of n with k at 0.
+  // Computes points [row, row + rows); pos is at a tile of n with k at 0.
   void Run(int64_t* pos, int64_t row, int64_t rows, int n) {
     Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
     float* acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at);

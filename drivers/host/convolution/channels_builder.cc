@@ -1,10 +1,10 @@
-// Depthwise convolutions and pools over channels that lie side by side (Variant::kChannels).
+// Depthwise convolutions and pools over contiguous channels (Variant::kChannels).
 #include "drivers/host/convolution/convolution_builders.h"
 #include "drivers/host/matmul/operands.h"
 
 namespace rondo::host {
 
-// f32, one input channel an output channel, and no index from data.
+// Requires f32, one input channel for each output channel, and no index from data.
 bool FitsChannels(const PartContext& c) {
   const Nest& nest = c.nest;
   if (!c.channels_last || c.part.rhs.size() > 1 || c.part.acc_type != TapeType::kF32 || nest.first[kM] != 1 ||
@@ -39,7 +39,7 @@ Status BuildChannels(PartContext& c, PartProgram** out) {
   const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
   p->work = points * (0.3 + 0.05 * static_cast<double>(nest.points[kK]));
   p->acc_row = AccumulatorRow(c.tiling, c.engine);
-  constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats: what the second cache holds beside the input
+  constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats that fit an L2 cache beside the input
   p->block_rows = RowsOfLines(c, p->work, kMostAcc / p->acc_row);
   p->tasks = (rows + p->block_rows - 1) / p->block_rows * c.tiling.tiles;
   p->acc_stride = p->block_rows * p->acc_row * 4;

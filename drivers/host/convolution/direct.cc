@@ -1,7 +1,7 @@
-// Convolutions of few output channels a group (Variant::kDirect). Packing the input, as the packed product
-// does, would cost about as much as the products themselves: here every point has a list of where its taps
-// lie, made once for all groups, and register blocks of points by output channels read the input through it.
-// A tap that is absent lies in a row of zeros. After M. Dukhan, "The Indirect Convolution Algorithm" (2019).
+// Convolutions of few output channels a group (Variant::kDirect). Packing the input, as the packed matmul
+// does, would cost about as much as the multiplications. So every point has a list of its taps' addresses,
+// made once for all groups, and register blocks of points by output channels read the input through it. An
+// absent tap points to a row of zeros. After M. Dukhan, "The Indirect Convolution Algorithm" (2019).
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/convolution/taps.h"
 #include "drivers/host/exec/exec.h"
@@ -10,7 +10,7 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-// What the register blocks of one group have in common.
+// What the register blocks of one group share.
 struct Block {
   const float* const* at;  // [point][tap]: the first input channel of group 0
   int64_t shift;           // floats from there to this group's
@@ -57,8 +57,7 @@ void TakeBlock(const Block& b) {
   }
 }
 
-// Points of a block: as many as have their addresses in general registers, and their sums in vector
-// registers.
+// Points of a block: as many as have their addresses in general registers and their sums in vector registers.
 #if defined(RONDO_SMALL_BLOCKS)
 constexpr int kPointsAtOnce = 2;
 #elif defined(__AVX512F__)
@@ -106,7 +105,7 @@ class Direct {
     if (part.zeros > 0) PutZeros();
   }
 
-  // Finds the taps of points [row, row + rows) of group m; pos is at group 0.
+  // Finds the addresses of the taps of points [row, row + rows) of group m; pos is at group 0.
   void FindTaps(int64_t* pos, int64_t row, int64_t rows) {
     Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
     const float** to = at_;
@@ -130,7 +129,7 @@ class Direct {
     first_ = BaseOf(input_, pos);
   }
 
-  // The sums of those points over the n output channels of the group at pos.
+  // Computes the sums of these points over the n output channels of the group at pos.
   void Run(const int64_t* pos, int64_t rows, int n) {
     Block block;
     block.shift = BaseOf(input_, pos) - first_;
@@ -156,7 +155,7 @@ class Direct {
   }
 
  private:
-  // Where the channels of any group are looked for from an absent tap on.
+  // Sets the zeros that absent taps read, for the channels of any group.
   void PutZeros() {
     int64_t pos[kMaxNest] = {};
     const int64_t first = BaseOf(input_, pos);
@@ -167,7 +166,7 @@ class Direct {
     }
   }
 
-  // The weights of n output channels, each row of them filled up with zeros.
+  // Packs the weights of n output channels, and pads each row with zeros.
   void Pack(const float* weight, int n, int row) {
     float* to = packed_;
     for (int64_t t = 0; t < part_.taps.count; ++t) {
@@ -190,7 +189,7 @@ class Direct {
   const float** const at_;  // [point][tap]
   float* const zeros_;
   float* const packed_;
-  int64_t first_ = 0;  // element of the input that the first point of group 0 is at
+  int64_t first_ = 0;  // the input element of the first point of group 0
 };
 
 }  // namespace

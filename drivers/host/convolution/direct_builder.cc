@@ -1,17 +1,17 @@
-// Convolutions of few output channels a group, read where they lie (Variant::kDirect).
+// Convolutions of few output channels a group, with an unpacked input (Variant::kDirect).
 #include "drivers/host/convolution/convolution_builders.h"
 #include "drivers/host/matmul/operands.h"
 
 namespace rondo::host {
 namespace {
 
-constexpr int64_t kMostColumns = 64;  // output channels of a group: with more, a packed input pays
+constexpr int64_t kMostColumns = 64;  // output channels of a group: with more, packing the input pays
 constexpr int64_t kMostPacked = int64_t{1} << 12;  // points of k
 constexpr int64_t kMostTaps = 64;                  // of a point: more are cheaper to pack
-constexpr int64_t kMostZeros = int64_t{1} << 20;   // floats, of which few are touched
+constexpr int64_t kMostZeros = int64_t{1} << 20;   // floats, few of them touched
 
-// The loop of k along which a tap runs, or -1: the longest that no guard depends on and that zeros can stand
-// for. `zeros`: how many, in a row, stand for it in all groups.
+// The loop of k along which a tap runs, or -1: the longest loop that no guard depends on and that zeros can
+// replace. `zeros`: how many consecutive zeros replace it in all groups.
 int RunOfTaps(const PartContext& c, const Access& input, int64_t* zeros) {
   const Nest& nest = c.nest;
   const auto reach = [&](int loop) {
@@ -39,7 +39,7 @@ int RunOfTaps(const PartContext& c, const Access& input, int64_t* zeros) {
 
 }  // namespace
 
-// f32, weights of one output channel beside the other, an input that is 0 where it is absent, and no index
+// Requires f32, contiguous output channels of the weights, an input whose absent elements are 0, and no index
 // from data.
 bool FitsDirect(const PartContext& c) {
   const Nest& nest = c.nest;

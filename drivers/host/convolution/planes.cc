@@ -1,5 +1,4 @@
-// Depthwise convolutions and pools whose channels are planes, one after another (Variant::kPlanes): see
-// PlanesProgram.
+// Depthwise convolutions and pools with one plane for each channel (Variant::kPlanes): see PlanesProgram.
 #include "drivers/host/convolution/convolution_program.h"
 #include "drivers/host/exec/exec.h"
 
@@ -12,7 +11,7 @@ inline __attribute__((always_inline)) Vector Greatest(Vector acc, Vector x) {
 }
 
 struct Taps {
-  const float* from;    // of the first of the points
+  const float* from;    // of the first point
   const int64_t* at;    // of each tap
   const float* weight;  // of each tap
   int64_t count;
@@ -58,7 +57,7 @@ constexpr Takers TakersOf() {
 constexpr Takers kTakers[] = {TakersOf<Combine::kProduct>(), TakersOf<Combine::kMax>(),
                               TakersOf<Combine::kSum>(), TakersOf<Combine::kSum>()};
 
-// `count` floats in turns to `even` and `odd`.
+// Copies `count` floats alternately to `even` and `odd`.
 void Split(const float* from, int64_t count, float* even, float* odd) {
   int64_t i = 0;
 #if defined(__AVX512F__)
@@ -102,7 +101,7 @@ class Planes {
     if (part.combine == Combine::kMean) Count();
   }
 
-  // The plane at pos; its results go to results(), one point after another.
+  // Computes the plane at pos; its results go to results(), point by point.
   void Run(const int64_t* pos) {
     const Access& input = *part_.rhs[0].by_n;
     Copy(reinterpret_cast<const float*>(Pointer(input, w_, BaseOf(input, pos))));
@@ -128,7 +127,7 @@ class Planes {
   const float* results() const { return results_; }
 
  private:
-  // What is inside the input goes to its places.
+  // Copies the elements inside the input to their places.
   void Copy(const float* input) const {
     const PlaneAxis &deep = planes_.axis[0], &high = planes_.axis[1];
     for (int64_t z = deep.first; z < deep.last; ++z) {
@@ -158,7 +157,7 @@ class Planes {
     }
   }
 
-  // Leaves out what lies between the rows of the results.
+  // Removes the gaps between the rows of the results.
   void Close() const {
     const PlaneAxis &deep = planes_.axis[0], &high = planes_.axis[1];
     float* to = results_;
@@ -169,7 +168,7 @@ class Planes {
     }
   }
 
-  // How many taps of each point are inside; 1 where none is.
+  // Counts the taps of each point that are inside; 1 if there are none.
   void Count() const {
     for (int64_t i = 0; i < planes_.points && !Stopped(w_); ++i) {
       int64_t rest = i, count = 1;

@@ -1,4 +1,4 @@
-// Depthwise convolutions and pools whose channels are planes, one after another (Variant::kPlanes).
+// Depthwise convolutions and pools with one plane for each channel (Variant::kPlanes).
 #include <numeric>
 
 #include "drivers/host/convolution/convolution_builders.h"
@@ -12,7 +12,7 @@ constexpr int64_t kMostFloats = int64_t{1} << 20;  // of a plane, and of its res
 constexpr int64_t kMostTaps = 1 << 12;
 constexpr int64_t kMostExtent = int64_t{1} << 40;
 
-// How the input of axis `s` is walked: by a guard of its own, or by strides alone. False: another way.
+// Finds how the input walks axis `s`: by a guard of its own, or only by strides. False: in another way.
 bool PlaneAxisOf(const PartContext& c, int s, PlaneAxis* axis) {
   const Operand& input = c.part.operands[c.part.lhs];
   const size_t out = static_cast<size_t>(3 + s), tap = static_cast<size_t>(4 + c.part.n + s);
@@ -52,7 +52,7 @@ bool PlaneAxisOf(const PartContext& c, int s, PlaneAxis* axis) {
   return true;
 }
 
-// Where each tap lies in the plane, and its weight.
+// Fills in each tap's place in the plane, and its weight.
 Status BuildPlaneTaps(PartContext& c, PlanesProgram* planes) {
   Span<int64_t> at = c.arena.New<int64_t>(static_cast<size_t>(planes->taps)),
                 weight = c.arena.New<int64_t>(static_cast<size_t>(planes->taps));
@@ -78,7 +78,7 @@ Status BuildPlaneTaps(PartContext& c, PlanesProgram* planes) {
 
 }  // namespace
 
-// f32, one channel in and out, every guard of one axis, and no index from data.
+// Requires f32, one channel in and out, guards of one axis each, and no index from data.
 bool FitsPlanes(const PartContext& c) {
   if (c.part.skeleton != Skeleton::kConvolution || c.part.rhs.size() > 1 || c.channels_last ||
       c.part.acc_type != TapeType::kF32)
@@ -91,7 +91,7 @@ bool FitsPlanes(const PartContext& c) {
   const bool pool = c.part.combine != Combine::kProduct;
   if (input.dtype != DType::kF32 || !input.indirects.empty() || (!pool && input.absent != 0)) return false;
   for (const Guard& guard : input.guards) {
-    size_t walked = axes;  // by which axis
+    size_t walked = axes;  // the axis that the guard moves with
     for (size_t d = 0; d < c.part.loops.size(); ++d) {
       if (c.part.loops[d] == 1 || guard.strides[d] == 0) continue;
       const size_t axis = d >= 4 + axes ? d - 4 - axes : d >= 3 && d < 3 + axes ? d - 3 : axes;
@@ -121,7 +121,7 @@ Status BuildPlanes(PartContext& c, PartProgram** out) {
     planes.flat = planes.flat * axis.pitch + axis.points - 1;
   }
   ++planes.flat;
-  constexpr int64_t kSlack = 16;  // floats read beyond a plane: a vector
+  constexpr int64_t kSlack = 16;  // floats read beyond a plane: one vector
   planes.phase += kSlack;
   if (Bytes(planes.phases, planes.phase) > kMostFloats || planes.taps > kMostTaps) return Status::Ok();
   int64_t phases = planes.phase, pitch = 1;

@@ -1,4 +1,4 @@
-// Maps: tiles of points, one after another.
+// Maps: computes tile after tile.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/map/map_program.h"
 #include "drivers/host/map/transpose.h"
@@ -6,9 +6,9 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-// The bytes of tiles [first, last), all the same.
+// Fills the bytes of tiles [first, last) with one value.
 void Fill(const MapPart& part, Worker& w, int64_t first, int64_t last) {
-  constexpr int64_t kAtOnce = 1 << 16;  // between two looks at the stop signal
+  constexpr int64_t kAtOnce = 1 << 16;  // between two checks of the stop signal
   constexpr int64_t kStart[kMaxNest] = {};
   const Access& to = *part.program.body[part.program.num_body - 1].access;
   const char byte = *Pointer(*part.fills, w, BaseOf(*part.fills, kStart));
@@ -18,7 +18,7 @@ void Fill(const MapPart& part, Worker& w, int64_t first, int64_t last) {
     std::memset(out + at, byte, static_cast<size_t>(Least(kAtOnce, end - at)));
 }
 
-// Tiles beside each other along the innermost loop as one.
+// Computes neighbouring tiles along the innermost loop as one.
 void RunRuns(const PartProgram& base, Worker& w, int64_t first, int64_t last) {
   const MapPart& part = static_cast<const MapPart&>(base);
   const Tiling& tiling = part.tiling;

@@ -8,7 +8,7 @@ namespace rondo::host {
 
 namespace {
 
-// Whether the map is one of runs.
+// Decides whether the map consists of runs.
 void FindRuns(const PartContext& c, MapPart* map) {
   const Nest& nest = c.nest;
   const Program& program = map->program;
@@ -50,7 +50,7 @@ Status BuildMap(PartContext& c, PartProgram** out) {
   const Nest& nest = c.nest;
   map->tiling = MakeTiling(nest, 0, nest.loops, kLanes, c.linear || c.part.sequential);
   if (c.part.sequential) {
-    // Points whose writes may coincide must not share a tile, where loads come before stores.
+    // Points whose writes may coincide must not share a tile, which loads before it stores.
     bool apart = true;
     for (const Operand& operand : c.part.operands) {
       if (operand.mode == Mode::kRead) continue;

@@ -1,5 +1,5 @@
-// Bytes that lie in another order than the numbers they are made of (TransposeProgram): made channel by
-// channel, some points at a time, then transposed in squares of 16 as they are stored.
+// Bytes in another order than the numbers that they are computed from (TransposeProgram): computed channel by
+// channel for some points, then transposed in squares of 16 while they are stored.
 #include "drivers/host/map/transpose.h"
 
 #include "drivers/host/exec/exec.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr int kSquare = 16;
 typedef uint8_t Bytes __attribute__((vector_size(kSquare), aligned(1), may_alias));
 
-// [channel][point] to [point][channel].
+// Transposes [channel][point] to [point][channel].
 inline __attribute__((always_inline)) void TransposeSquare(const uint8_t* from, Bytes (&square)[kSquare]) {
 #pragma GCC unroll 16
   for (int i = 0; i < kSquare; ++i) square[i] = *reinterpret_cast<const Bytes*>(from + i * kTransposedPoints);
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) void StoreEnds(const char* from, int n, ch
   std::memcpy(to + n - kBytes, from + n - kBytes, kBytes);
 }
 
-// The first n bytes of 16.
+// Stores the first n bytes of 16.
 inline __attribute__((always_inline)) void StoreFirst(Bytes all, int n, uint8_t* to) {
   if (n == kSquare) {
     *reinterpret_cast<Bytes*>(to) = all;
@@ -49,7 +49,7 @@ inline __attribute__((always_inline)) void StoreFirst(Bytes all, int n, uint8_t*
   for (int i = 0; i < n; ++i) out[i] = from[i];
 }
 
-// Up to 4 channels that are all there is of a point: words, each of which the next one ends.
+// Stores points of up to 4 channels as words; each next word overwrites the end of the one before.
 template <int kChannels>
 void StoreWords(const uint8_t* from, int points, uint8_t* to) {
   uint32_t words[kTransposedPoints];
@@ -77,7 +77,7 @@ void Store(const uint8_t* from, int channels, int points, uint8_t* to, int64_t s
   for (int p = 0; p < points; p += kSquare) {
     const int rows = Least(kSquare, points - p);
     for (int c = 0; c < channels; c += kSquare) {
-      // The last channels once more, rather than fewer.
+      // Repeats channels at the end, so that there are never fewer.
       const int at = channels >= kSquare ? Least(c, channels - kSquare) : 0;
       const int count = Least(kSquare, channels);
       Bytes square[kSquare];
@@ -93,7 +93,7 @@ void Store(const uint8_t* from, int channels, int points, uint8_t* to, int64_t s
   }
 }
 
-// The next channel in the order in which bytes lie; behind the last, the first.
+// Moves pos to the next channel in memory order; after the last, to the first.
 void NextChannel(const Nest& nest, const TransposeProgram& transpose, int64_t* pos) {
   for (int i = 0; i < transpose.num_channel_loops; ++i) {
     const int d = transpose.channel_loop[i];
@@ -102,7 +102,7 @@ void NextChannel(const Nest& nest, const TransposeProgram& transpose, int64_t* p
   }
 }
 
-// Makes the bytes of some points of one channel.
+// Computes the bytes of some points of one channel.
 class Channel {
  public:
   Channel(const TransposeProgram& transpose, TapeFrame& frame)
@@ -117,7 +117,7 @@ class Channel {
     if (load.kind != InstKind::kLoad || !load.direct || !load.access->plain || op.kind != InstKind::kOp ||
         !op.exact || op.a != load.out || op.b == load.out || op.c == load.out)
       return;
-    // One operation, which takes floats where they lie: what it is by stays from here on.
+    // A single operation reads floats directly; its other operand stays loaded from here on.
     constexpr int64_t kStart[kMaxNest] = {};
     made_.num_body = at;
     RunTape(made_, frame_, kStart, 1);
@@ -135,7 +135,7 @@ class Channel {
   }
 
  private:
-  Program made_;  // but for the store
+  Program made_;  // without the store
   TapeFrame& frame_;
   Worker& w_;
   const uint32_t register_;

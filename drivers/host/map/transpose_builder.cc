@@ -11,7 +11,7 @@ bool FindTranspose(const PartContext& c, Tape tape, TransposeProgram* transpose)
   if (!c.IsPlainByte(store.arg)) return false;
   const Nest& nest = c.nest;
   const size_t loops = c.part.loops.size();
-  // Steps of the nest's loops; how many of them the operand moves along.
+  // Writes the operand's steps along the nest's loops, and returns how many of them it moves with.
   const auto walk = [&](const Operand& operand, int64_t* step) {
     int64_t strides[kMaxLoops];
     FullStrides(operand, static_cast<int>(loops), strides);

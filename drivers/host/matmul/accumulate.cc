@@ -1,4 +1,4 @@
-// Products of any operands and pools: lanes along n, one step of k after another.
+// Matmuls and pools of any operands: lanes along n, one step of k at a time.
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -48,7 +48,7 @@ void Pool(const AccumulatePart& part, Worker& w, int64_t* pos, int n) {
     Advance(nest, nest.first[3], nest.first[4], pos);
     if (presence == Presence::kNone) continue;
     T* x = reinterpret_cast<T*>(temp);
-    if (type == TapeType::kF32 && sizeof(T) == 8) {  // widen in place, from the last lane on
+    if (type == TapeType::kF32 && sizeof(T) == 8) {  // widens in place, from the last lane on
       for (int i = n - 1; i >= 0; --i) x[i] = scalar::Convert<T>(reinterpret_cast<float*>(temp)[i]);
     } else if (type == TapeType::kF64 && !std::is_same_v<T, double>) {
       for (int i = 0; i < n; ++i) {

@@ -1,11 +1,10 @@
-// Products of 8-bit integers (Variant::kBytes): rows of the left side packed as unsigned bytes, columns of
-// the right side where they lie, and dot products along k, exact in 32 bits.
+// Matmuls of 8-bit integers (Variant::kBytes): rows of A packed as unsigned bytes, columns of B in place, and
+// dot products along k, exact in 32 bits.
 //
-// The instructions multiply unsigned by signed bytes. Signed bytes of the left side are packed with 128
-// added, unsigned ones of the right side read with 128 taken away, both by flipping the top bit; what that
-// adds to the sums is taken away again: 128 times the sum of a row (known when it is packed) and of a column
-// (one more row of the left side, all 128). GCC 12 warns of its own intrinsics, whose results begin as
-// "undefined".
+// The instructions multiply unsigned by signed bytes. Signed bytes of A are packed plus 128, and unsigned
+// bytes of B are read minus 128; both flip the top bit. The sums are then corrected by 128 times the sum of a
+// row (known when the row is packed) and of a column (computed by one more row of A, which is all 128). GCC
+// 12 warns about its own intrinsics, whose results begin as "undefined".
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -23,7 +22,7 @@ namespace {
 
 #if defined(__AVX2__)
 
-// Four sums over a vector's halves of 128 bits, beside each other.
+// Adds the two 128-bit halves of a vector: four sums next to each other.
 inline __m128i Fold(__m256i x) {
   return _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
 }
@@ -189,7 +188,7 @@ bool HasVnni() { return false; }
 
 #endif
 
-// k bytes with flipped bits, and zeros behind them up to `row`, a number of whole vectors.
+// Copies k bytes with flipped bits, and zeros after them up to `row`, a number of whole vectors.
 inline void CopyRow(const char* from, int64_t k, uint8_t flip, uint8_t* to, int64_t row) {
 #if defined(__AVX512BW__)
   const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
@@ -206,7 +205,7 @@ inline void CopyRow(const char* from, int64_t k, uint8_t flip, uint8_t* to, int6
 #endif
 }
 
-// n bytes, of which many are few.
+// Copies n bytes; n is often small.
 inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
 #if defined(__AVX512BW__)
   for (int64_t at = 0; at < n; at += 64) {
@@ -214,7 +213,8 @@ inline void CopyBytes(const char* from, int64_t n, uint8_t* to) {
     _mm512_mask_storeu_epi8(to + at, some, _mm512_maskz_loadu_epi8(some, from + at));
   }
 #else
-  // The last bytes of a run are copied with some before them again, if there are those: no call, and no loop.
+  // The end of a run is copied together with some bytes before it, if there are any: this needs no call and
+  // no loop.
   const auto both_ends = [&](auto whole) {
     constexpr int64_t kSize = sizeof(whole);
     for (int64_t at = 0; at + kSize <= n; at += kSize) std::memcpy(to + at, from + at, sizeof(whole));
@@ -257,11 +257,11 @@ inline int64_t SumRow(const uint8_t* from, int64_t k) {
 #endif
 }
 
-// The same of each of `rows` rows, `step` bytes apart.
+// The sums of the k bytes of each of `rows` rows, `step` bytes apart.
 void SumRows(const uint8_t* from, int64_t step, int64_t rows, int64_t k, int64_t* sums) {
   int64_t r = 0;
 #if defined(__AVX512BW__)
-  // Sums of four rows as numbers of 16 bits beside each other, so that they are added up together.
+  // Sums four rows as 16-bit numbers next to each other, which one addition sums together.
   constexpr int64_t kMost = 256;
   for (; k <= kMost && r + 4 <= rows; r += 4) {
     __m512i four = _mm512_setzero_si512();
@@ -315,7 +315,7 @@ class Product {
         pieces_(reinterpret_cast<WidePiece*>(w.scratch + part.lines.pieces_at)),
         sums_(part, w) {}
 
-  // Rows [row, row + rows) of group m, and one of 128s behind them where columns are summed.
+  // Packs rows [row, row + rows) of group m, and a row of 128s after them if columns are summed.
   void PackRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
     const Access& access = *part_.left.load;
@@ -343,7 +343,7 @@ class Product {
     std::memset(last + K(), 0, static_cast<size_t>(part_.left.row - K()));
   }
 
-  // All rows with the `n` columns of the tile at pos.
+  // Multiplies all rows by the `n` columns of the tile at pos.
   void Multiply(int64_t* pos, int64_t rows, int n) {
     for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
       if (part_.row_sum[j]) continue;
@@ -376,7 +376,7 @@ class Product {
   int64_t K() const { return part_.nest.points[3]; }
   int32_t* Acc(int j) const { return sums_.Acc(j); }
 
-  // The rows as lines, those of each line of the picture in a piece.
+  // Converts the rows to lines: the rows of each line of the input are one piece.
   void WidenRows(int64_t* pos, int64_t row, int64_t rows) {
     const Nest& nest = part_.nest;
     const ByteLines& lines = part_.lines;
@@ -398,7 +398,7 @@ class Product {
     }
   }
 
-  // The lines of `points` points from pos on; what is absent is as the operand says.
+  // Writes the lines of `points` points from pos on; absent elements get the operand's value.
   void WidenPiece(const int64_t* pos, int64_t points, int16_t* to) {
     const ByteLines& lines = part_.lines;
     const Access& access = *part_.left.load;
@@ -417,13 +417,14 @@ class Product {
         present = present && (g == lines.guard || (c >= 0 && c < access.guards[g].extent));
       }
       const uint8_t* const line = from + part_.taps.at[tap];
-      // Of taps if they lie one behind the other, else of points: those from `first` to `last` are present.
+      // Counts taps if they are contiguous, else points; those from `first` to `last` are present.
       int64_t count = lines.apart ? points : (points - 1) * step + lines.taps, first = 0,
               last = present ? count : 0;
       if (lines.guard >= 0 && present) {
         const int64_t c = at[lines.guard] + part_.taps.coordinate[lines.guard * part_.taps.count + tap];
         const int64_t each = lines.apart ? step : 1, extent = access.guards[lines.guard].extent;
-        const auto reached = [&](int64_t coordinate) {  // by how many, each further on than the one before
+        // How many coordinates, each further than the one before, are below.
+        const auto reached = [&](int64_t coordinate) {
           return coordinate <= c ? 0 : Least((coordinate - c + each - 1) / each, count);
         };
         first = reached(0);
@@ -449,7 +450,7 @@ class Product {
     for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(absent);
   }
 
-  // Rows that lie beside each other.
+  // Packs rows that are contiguous along m.
   void TransposeRows(const char* from, int64_t rows) {
     for (int64_t k = 0; k < K() && !Stopped(w_); ++k, from += part_.transposed_step) {
       for (int64_t r = 0; r < rows; ++r)
@@ -457,7 +458,7 @@ class Product {
     }
   }
 
-  // The same rows where they lie.
+  // Finds the same rows in place.
   void FindRows(int64_t* pos, int64_t row, int64_t rows) {
     const Access& access = *part_.left.load;
     Decode(part_.nest, part_.nest.first[1], part_.nest.first[2], row, pos);
@@ -465,7 +466,7 @@ class Product {
     if (part_.sum_rows) SumRows(left_, part_.left_row, rows, K(), row_sums_);
   }
 
-  // Where no tap is absent, taps that lie one behind the other are copied as one.
+  // If no tap is absent, contiguous taps are copied as one run.
   void PackRuns(const int64_t* pos, uint8_t* to) {
     const Access& access = *part_.left.load;
     const char* from = Pointer(access, w_, BaseOf(access, pos));
@@ -513,8 +514,8 @@ class Product {
     for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
   }
 
-  // Columns one behind the other, of a right side whose k is not contiguous.
-  // `step`: bytes from one k to the next, if they lie evenly.
+  // Makes columns contiguous, for a B whose k is not. `step`: bytes from one k to the next, if they are
+  // evenly spaced.
   const char* PackColumns(const Access& access, int64_t step, int64_t* pos, int n) {
     const Nest& nest = part_.nest;
     char* columns = w_.scratch + part_.columns_at;
@@ -531,7 +532,7 @@ class Product {
     return columns;
   }
 
-  // What flipped bits of the left side have added to each column.
+  // Corrects each column by what the flipped bits of A have added.
   void AddFlipped(int64_t rows, int n) {
     if (part_.left_flip == 0) return;
     for (int j = 0; j < part_.num_rhs; ++j) sums_.Correct(j, Acc(j) + rows * part_.acc_row, n);
@@ -540,10 +541,10 @@ class Product {
   const BytesPart& part_;
   Worker& w_;
   uint8_t* const packed_;
-  int64_t cleared_ = 0;  // rows that are 0 behind k
-  const uint8_t* left_;  // the rows: packed, or where they lie
+  int64_t cleared_ = 0;  // rows that are 0 after k
+  const uint8_t* left_;  // the rows, packed or in place
   int64_t* const row_sums_;
-  WidePiece* const pieces_;  // the rows as lines
+  WidePiece* const pieces_;  // the rows, as lines
   int piece_count_ = 0;
   ByteSums sums_;
 };

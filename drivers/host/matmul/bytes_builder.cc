@@ -1,5 +1,5 @@
-// Products of 8-bit integers (Variant::kBytes): rows of the left side are packed as bytes, columns of the
-// right side are read where they lie if their k is contiguous.
+// Matmuls of 8-bit integers (Variant::kBytes): rows of A are packed as bytes; columns of B are read in place
+// if their k is contiguous.
 #include "drivers/host/convolution/convolution_builders.h"
 #include "drivers/host/matmul/lines_builder.h"
 #include "drivers/host/matmul/matmul_builders.h"
@@ -9,14 +9,14 @@ namespace rondo::host {
 namespace {
 
 constexpr int64_t kMostDepth = 33000;     // u8 times u8: sums stay within 32 bits
-constexpr int64_t kMostTaps = 1 << 12;    // of which each has an address
+constexpr int64_t kMostTaps = 1 << 12;    // each has an address
 constexpr int64_t kVector = 64;           // bytes: rows of packed bytes are whole vectors
-constexpr int64_t kMostPacked = 1 << 18;  // bytes of packed rows, which a second cache holds
+constexpr int64_t kMostPacked = 1 << 18;  // bytes of packed rows, which fit an L2 cache
 constexpr int64_t kMostRows = 64;
 
 }  // namespace
 
-// Exact sums of products of bytes, as the left and right side of a matmul.
+// Requires exact sums of products of bytes, as A and B of a matmul.
 bool FitsBytes(const PartContext& c) {
   const Nest& nest = c.nest;
   if (c.part.acc_type != TapeType::kI64 || c.part.combine != Combine::kProduct || !c.part.prologue.empty() ||
@@ -33,7 +33,7 @@ bool FitsBytes(const PartContext& c) {
   return fits;
 }
 
-// The left side as runs of bytes: none where it does not have them.
+// Describes A as runs of bytes; leaves none if A has no runs.
 Status BuildRuns(PartContext& c, BytesPart* p) {
   const Nest& nest = c.nest;
   const Access& left = *p->left.load;
@@ -66,14 +66,13 @@ Status BuildRuns(PartContext& c, BytesPart* p) {
   return Status::Ok();
 }
 
-// Whether right side `j` is one number for all of k and n.
+// Whether B number `j` is the same number for all k and n.
 bool IsRowSum(const PartContext& c, size_t j) {
   const Operand& right = c.part.operands[RightOperand(c, static_cast<int>(j))];
   return right.guards.empty() && right.indirects.empty() && !c.Depends(right, kK) && !c.Depends(right, kN);
 }
 
-// Whether the rows of the left side can be multiplied where they lie: evenly spaced, as long as k, as they
-// are.
+// Whether the rows of A can be multiplied in place: evenly spaced, of length k, and unchanged.
 bool FindInPlace(const PartContext& c, BytesPart* p) {
   const Nest& nest = c.nest;
   const Access& left = *p->left.load;

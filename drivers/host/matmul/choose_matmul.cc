@@ -11,7 +11,7 @@ struct Candidate {
   bool (*fits)(const PartContext& c);
   Status (*build)(PartContext& c, PartProgram** out);  // null: it does not fit after all
 };
-// From the quickest to the most general. Where two of them fit, the first takes less time: each states its
+// From the fastest to the most general. If two of them fit, the first one takes less time: each states its
 // estimate as PartProgram::work.
 constexpr Candidate kCandidates[] = {
     {FitsPacked, BuildPacked},              //
@@ -45,11 +45,11 @@ Status CheckOperands(const PartContext& c) {
   return Status::Ok();
 }
 
-// Lanes of a tile of columns: fewer where all tiles, and rows, would leave threads without work.
+// Lanes of a tile of columns: fewer if whole tiles and rows would leave threads without work.
 int LanesOfTile(const PartContext& c, double work) {
   const Nest& nest = c.nest;
   const int64_t shares = c.sharing.Shares(work);
-  constexpr int kLeast = 64, kExtra = 16;  // what a tile takes besides its lanes, in lanes
+  constexpr int kLeast = 64, kExtra = 16;  // a tile's fixed cost, in lanes
   const int64_t row_blocks = nest.points[kM] / (2 * c.engine.rows);
   const int64_t blocks = Bytes(nest.points[kOuter], row_blocks < 1 ? 1 : row_blocks);
   int best = kLanes;

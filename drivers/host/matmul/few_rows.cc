@@ -1,4 +1,4 @@
-// The matmul path of at most kFewRows rows: every rhs element is read once, straight from memory.
+// Matmuls of at most kFewRows rows: every element of B is read once, directly from memory.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -7,8 +7,7 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-// One rhs that does not have one row of n after another: dot products, lane by lane where lanes are not
-// evenly spaced.
+// A B without contiguous rows of n: dot products, lane by lane if lanes are not evenly spaced.
 void DotLanes(const RhsProgram& rhs, const char* b, const float* a, int64_t a_row, int rows, int64_t k, int n,
               float* acc, bool add) {
   const Access& access = *rhs.by_n;
@@ -21,7 +20,7 @@ void DotLanes(const RhsProgram& rhs, const char* b, const float* a, int64_t a_ro
   }
 }
 
-// The product of all rows with the columns of tiles [first, last) of one outer point.
+// Multiplies all rows by the columns of tiles [first, last) of one outer point.
 class Streamed {
  public:
   Streamed(const FewRowsPart& part, Worker& w, const float* a, int64_t a_row)
@@ -31,7 +30,7 @@ class Streamed {
     const int64_t k = part_.nest.points[3];
     for (int j = 0; j < part_.num_rhs; ++j) {
       const RhsProgram& rhs = part_.rhs[j];
-      // Rows of k are walked a few at a time across all tiles, so that memory is read in long runs.
+      // Walks a few rows of k at a time across all tiles, so that memory is read in long runs.
       const bool whole = rhs.k_unit || last - first == 1 || k * (last - first) * kLanes <= kCached;
       const int64_t step = whole ? Least(k, kLongest) : kRowsAtOnce;
       fetch_ = whole ? 8 * rhs.k_step : kLanes;
@@ -51,8 +50,8 @@ class Streamed {
 
  private:
   static constexpr int64_t kRowsAtOnce = 8;
-  static constexpr int64_t kLongest = int64_t{1} << 16;  // between two looks at what stops the launch
-  static constexpr int64_t kCached = int64_t{1} << 18;   // elements that a cache holds anyway
+  static constexpr int64_t kLongest = int64_t{1} << 16;  // between two checks of the stop signal
+  static constexpr int64_t kCached = int64_t{1} << 18;   // elements that stay in a cache anyway
 
   void Tile(const RhsProgram& rhs, const int64_t* pos, int j, int64_t slot, int n, int64_t at,
             int64_t depth) {

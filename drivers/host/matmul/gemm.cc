@@ -1,6 +1,6 @@
-// The packed product: a block of lhs rows (packed once for many tiles of n) times panels of the rhs, kLanes
-// of k by kLanes of n at a time, in register blocks of kBlockRows by kBlockColumns. After K. Goto and R. van
-// de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+// The packed matmul: a block of rows of A (packed once for many tiles of n) times panels of B, kLanes of k by
+// kLanes of n at a time, in register blocks of kBlockRows by kBlockColumns. After K. Goto and R. van de
+// Geijn, "Anatomy of high-performance matrix multiplication" (2008).
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -51,7 +51,7 @@ constexpr BlockFn BlockOf() {
     return nullptr;
   }
 }
-// By the vectors of a panel that have columns, then by rows.
+// By the number of a panel's vectors with columns, then by rows.
 #define RONDO_BLOCKS(v)                                                                           \
   {                                                                                               \
     nullptr, BlockOf<1, v>(), BlockOf<2, v>(), BlockOf<3, v>(), BlockOf<4, v>(), BlockOf<5, v>(), \
@@ -61,8 +61,8 @@ constexpr BlockFn BlockOf() {
 constexpr BlockFn kBlocks[kBlockVectors][15] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)};
 #undef RONDO_BLOCKS
 
-// Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0.
-// `ahead`: how many floats further memory is asked for.
+// Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0. `ahead`:
+// the prefetch distance in floats.
 void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b) {
   for (int i = 0; i < n; i += 16) __builtin_prefetch(from + ahead + i);
   int j = 0;
@@ -78,8 +78,8 @@ void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b
   CopyFloats(from + j, n - j, to);
 }
 
-// Packs rows of n whose k is contiguous: sixteen rows at a time, so that each line of the panels is written
-// while in cache.
+// Packs rows of n whose k is contiguous, sixteen rows at a time, so that each line of the panels is written
+// while it is in cache.
 void PackByRows(const RhsProgram& rhs, const char* b, int depth, int n, float* out, float* temp) {
   const Access& access = *rhs.by_n;
   for (int j = 0; j < n; j += 16) {

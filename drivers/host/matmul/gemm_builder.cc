@@ -1,5 +1,5 @@
-// Matmuls with f32 accumulators, a left side without n and right sides without m: a few rows against a
-// streamed right side (Variant::kFewRows), or packed blocks (Variant::kGemm).
+// Matmuls with f32 accumulators, an A without n and Bs without m: a few rows times a streamed B
+// (Variant::kFewRows), or packed blocks (Variant::kGemm).
 #include "drivers/host/matmul/matmul_builders.h"
 #include "drivers/host/matmul/operands.h"
 #include "drivers/host/tape/tape_builder.h"
@@ -7,11 +7,11 @@
 namespace rondo::host {
 namespace {
 
-// A row length for blocks of the lhs: one more cache line than the lanes, so that rows do not share one set
-// of a cache.
+// The row length for blocks of A: one cache line more than the lanes, so that rows do not share one set of a
+// cache.
 int64_t PaddedRow(int64_t k) { return (k + kLanes - 1) / kLanes * (kLanes + 16); }
 
-// The floats of the left side as they lie, where that needs no packing.
+// The floats of A in place, if they need no packing.
 const Access* DirectLeft(const LeftSide& left, const Nest& nest) {
   int64_t step = 0;
   const bool direct = left.load != nullptr && left.load->dtype == DType::kF32 &&
@@ -19,7 +19,7 @@ const Access* DirectLeft(const LeftSide& left, const Nest& nest) {
   return direct ? left.load : nullptr;
 }
 
-// Whether the right side can be read once, where it lies.
+// Whether B can be read once, in place.
 bool Streams(const RhsProgram& rhs, bool linear) {
   return linear && !IsFp8(rhs.by_n->dtype)  // which is widened a block at a time
          && (rhs.k_unit || rhs.by_n->lane.kind == LaneKind::kUnit);
@@ -62,12 +62,12 @@ Status BuildGemm(PartContext& c, const RhsProgram* rhs, const LeftSide& left, Pa
   for (int j = 0; j < p->num_rhs; ++j) p->rhs[j] = rhs[j];
   p->left = left;
   RONDO_RETURN_IF_ERROR(BuildEpilogue(c, p));
-  // As many rows as keep the packed lhs within 8 MiB, up to 16 register blocks.
+  // As many rows as keep packed A within 8 MiB, up to 16 register blocks.
   constexpr int64_t kMostBytes = int64_t{8} << 20;
   const int64_t padded = PaddedRow(Bytes(left.tiling.tiles, kLanes));
   int64_t blocks = kMostBytes / (padded * 4 * c.engine.rows);
   blocks = blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
-  constexpr int64_t kExtra = 6;  // rows' time to pack the right side
+  constexpr int64_t kExtra = 6;  // the time to pack B, in rows
   const int64_t others = Bytes(nest.points[kOuter], c.tiling.tiles);
   p->block_rows =
       RowsOfBlock({rows, blocks * c.engine.rows, c.engine.rows, kExtra, others}, c.sharing.Shares(p->work));

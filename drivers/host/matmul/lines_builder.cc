@@ -3,8 +3,8 @@
 namespace rondo::host {
 namespace {
 
-constexpr int64_t kLeastRows = 4;       // of a panel of columns that is made for them
-constexpr int64_t kMostWide = 1 << 19;  // bytes of lines, which a second cache holds
+constexpr int64_t kLeastRows = 4;       // of a panel of columns that is packed for them
+constexpr int64_t kMostWide = 1 << 19;  // bytes of lines, which fit an L2 cache
 constexpr int64_t kMostRows = 64;
 
 }  // namespace
@@ -31,7 +31,7 @@ void FindLines(const PartContext& c, BytesPart* p) {
     lines.guard = g;
     lines.guard_points = step;
   }
-  // Whether tap `t` is `n` behind tap `first` of a line.
+  // Whether tap `t` is `n` places after tap `first` of a line.
   const auto follows = [&](int64_t first, int64_t n) {
     bool so = p->taps.at[first + n] == p->taps.at[first] + n * run;
     for (int g = 0; g < left.num_guards; ++g) {
@@ -63,7 +63,7 @@ void BuildLines(PartContext& c, BytesPart* p) {
   const int64_t parts = (along + most - 1) / most;
   constexpr int64_t kStep = 4, kExtra = 4;
   const int64_t others = Bytes(nest.points[0], c.tiling.tiles), shares = c.sharing.Shares(p->work);
-  // Parts of a line where a whole one is too large, or where whole lines leave threads without work.
+  // Uses parts of a line if a whole one is too large, or whole lines leave threads without work.
   const bool in_parts = parts > 1 || Bytes(rows / along, others) < shares;
   const int64_t block = in_parts
                             ? RowsOfBlock({rows, (along + parts - 1) / parts, kStep, kExtra, others}, shares)

@@ -1,7 +1,7 @@
-// The matmul path of weights in fewer bits (core/packed_weights.h): codes are unpacked in registers
-// (packed_sums.h). Where there are more rows, into panels (packed_panels.h), which all rows of a block are
-// multiplied by as by those of floats. Few rows by columns that do not lie as tiles have them: into a few
-// rows of floats that stay in the nearest cache.
+// Matmuls by packed weights (core/packed_weights.h): codes are unpacked in registers (packed_sums.h). With
+// more rows, they are unpacked into panels (packed_panels.h), which multiply all rows of a block as panels of
+// floats do. For few rows and columns that are not in tile order, they are unpacked into a few rows of floats
+// that stay in the L1 cache.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/blocks.h"
 #include "drivers/host/matmul/matmul_program.h"
@@ -15,7 +15,7 @@ namespace {
 typedef float Floats __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint32_t Words __attribute__((vector_size(32)));
 
-// Unpacks one right side.
+// Unpacks one B.
 class Unpacking {
  public:
   Unpacking(const PackedProgram& packed, int j, const Worker& w)
@@ -25,7 +25,7 @@ class Unpacking {
         zeros_(packed.zeros[j] == nullptr ? nullptr : Pointer(*packed.zeros[j], w, 0)),
         scale_(packed.scales[j]) {}
 
-  // Numbers [k, k + count) of a row; k is where a piece begins. Whole pieces are written to `out`.
+  // Unpacks numbers [k, k + count) of a row; k is the start of a piece. Writes whole pieces to `out`.
   void Row(int64_t row, int64_t k, int64_t count, float* out) {
     const int64_t piece = p_.piece, word = piece / 2, tile = row / 16;
     Scales(tile, k / p_.block, (k + count - 1) / p_.block);
@@ -38,8 +38,8 @@ class Unpacking {
   }
 
  private:
-  // Half of a piece of a row: the words of four lanes, each pair of codes 8 further along k than the one
-  // before.
+  // Unpacks half of a piece of a row: the words of four lanes. Each pair of codes is 8 further along k than
+  // the one before.
   void Half(const char* from, float* out) {
     uint32_t w[4];
     for (int t = 0; t < 4; ++t) std::memcpy(&w[t], from + t * 16, 4);
@@ -63,7 +63,7 @@ class Unpacking {
       }
     }
   }
-  // The scales of blocks [first, last] of a tile of rows.
+  // Loads the scales of blocks [first, last] of a tile of rows.
   void Scales(int64_t tile, int64_t first, int64_t last) {
     if (last >= p_.blocks) last = p_.blocks - 1;
     if (tile == tile_ && first == first_) return;
@@ -82,18 +82,18 @@ class Unpacking {
   const PackedProgram& p_;
   const char *codes_, *scales_, *zeros_;
   const Access* scale_;
-  int64_t tile_ = -1, first_ = -1, most_ = 0;  // blocks whose scales are at hand
-  int64_t within_ = 0, at_ = 0;                // of the present block: numbers taken, its scale
+  int64_t tile_ = -1, first_ = -1, most_ = 0;  // the blocks whose scales are loaded
+  int64_t within_ = 0, at_ = 0;                // of the current block: numbers taken, and its scale's index
   float scale_at_[kPackedDepth + 16], zero_at_[kPackedDepth + 16];
 };
 
 // Columns [first, first + columns) of the tile at pos.
 struct Columns {
-  int64_t row;  // of the weights, that of the first
+  int64_t row;  // of the weights: the row of the first column
   int first, columns;
 };
 
-// Whether they lie as a tile of 16 has them, beside each other.
+// Whether the columns are contiguous and in the order of a tile of 16.
 bool AreTile(const PackedProgram& packed, const Access& access, const Columns& at) {
   if (at.row % 16 != 0) return false;
   const int64_t from = LaneOffset(access.lane, at.first);
@@ -103,7 +103,7 @@ bool AreTile(const PackedProgram& packed, const Access& access, const Columns& a
   return true;
 }
 
-// Few rows times the columns, by way of memory.
+// Multiplies few rows by the columns, by unpacking to memory.
 void MultiplyUnpacked(const PackedPart& part, Worker& w, const Columns& columns, int64_t base, int64_t rows,
                       int j, float* acc) {
   const PackedProgram& packed = part.packed;
@@ -125,7 +125,7 @@ void MultiplyUnpacked(const PackedPart& part, Worker& w, const Columns& columns,
   }
 }
 
-// Some of the rows times the n columns of the tile at pos: `arranged`, which are those from `first_row` on.
+// Multiplies some rows by the n columns of the tile at pos; `arranged` begins with row `first_row`.
 void MultiplyTile(const PackedPart& part, Worker& w, const int64_t* pos, int n, const PackedRows& arranged,
                   int64_t first_row, int64_t rows, int j) {
   const PackedProgram& packed = part.packed;
@@ -148,7 +148,8 @@ void MultiplyTile(const PackedPart& part, Worker& w, const int64_t* pos, int n, 
   }
 }
 
-// The left side of a block of many rows, as MultiplyPanels reads it: kPackedDepth of k after another.
+// Packs a block of many rows of A in the order in which MultiplyPanels reads it: kPackedDepth of k after
+// another.
 void PackBlock(const PackedPart& part, Worker& w, int64_t* pos, int64_t row, int64_t rows) {
   float* const line = reinterpret_cast<float*>(w.scratch + part.temp_at);
   float* const out = reinterpret_cast<float*>(w.scratch + part.left.at);
@@ -160,7 +161,7 @@ void PackBlock(const PackedPart& part, Worker& w, int64_t* pos, int64_t row, int
   }
 }
 
-// All rows of a block times the n columns of the tile at pos.
+// Multiplies all rows of a block by the n columns of the tile at pos.
 void MultiplyBlock(const PackedPart& part, Worker& w, const int64_t* pos, int n, int64_t rows, int j) {
   const float* const a = reinterpret_cast<const float*>(w.scratch + part.left.at);
   float* const panels = reinterpret_cast<float*>(w.scratch + part.rhs_at);

@@ -1,4 +1,4 @@
-// Matmuls by weights in fewer bits (Variant::kPacked).
+// Matmuls by packed weights (Variant::kPacked).
 #include "drivers/host/matmul/matmul_builders.h"
 #include "drivers/host/matmul/operands.h"
 #include "drivers/host/tape/tape_builder.h"
@@ -7,7 +7,7 @@ namespace rondo::host {
 
 namespace {
 
-// Scales or zeros: read by tiles of the weight and along k, whatever the lanes of the columns are.
+// Scales or zeros are read by tiles of the weight and along k, whatever the lanes of the columns are.
 Status BuildScales(PartContext& c, uint16_t operand, const Access** out) {
   const Access* of_columns = nullptr;
   RONDO_RETURN_IF_ERROR(c.BuildAccess(operand, c.tiling, &of_columns));
@@ -28,7 +28,7 @@ Status BuildPacked(PartContext& c, PartProgram** out) {
   if (!tape.ok()) return c.NoMemory();
   if (c.TapeDepends(Tape(tape.data(), tape.size()), kN))
     return c.Fail("a left side that moves with the columns");
-  constexpr int64_t kMostBytes = int64_t{8} << 20;  // of a block of the left side
+  constexpr int64_t kMostBytes = int64_t{8} << 20;  // of a block of A
   const Nest& nest = c.nest;
   const PackedShape shape = {nest.points[kN], nest.points[kK], c.part.packed.block,
                              BitsOf(c.part.packed.type)};
@@ -54,7 +54,7 @@ Status BuildPacked(PartContext& c, PartProgram** out) {
     packed->block_shift = __builtin_ctzll(static_cast<uint64_t>(shape.block));
   const bool by_column = shape.block >= shape.k;
   packed->whole_pieces = by_column || shape.block % shape.piece() == 0;
-  const int64_t slices = shape.piece() / 2 / 16;  // of 16 numbers, of a word
+  const int64_t slices = shape.piece() / 2 / 16;  // of 16 numbers, from one word
   int64_t together = slices;
   while (!by_column && shape.block % (16 * together) != 0) together /= 2;
   packed->groups = static_cast<int>(slices / together);
@@ -65,7 +65,7 @@ Status BuildPacked(PartContext& c, PartProgram** out) {
     RONDO_RETURN_IF_ERROR(c.BuildAccess(c.part.rhs[j], c.tiling, &packed->codes[j]));
     RONDO_RETURN_IF_ERROR(BuildScales(c, c.part.scales[j], &packed->scales[j]));
     if (!c.part.zeros.empty()) RONDO_RETURN_IF_ERROR(BuildScales(c, c.part.zeros[j], &packed->zeros[j]));
-    // Numbers along k count as the left side's do.
+    // Numbers along k are counted as in A.
     const Access& codes = *packed->codes[j];
     int64_t inner = 1;
     for (int e = nest.first[kK + 1] - 1; e >= nest.first[kK]; --e) {
@@ -86,7 +86,7 @@ Status BuildPacked(PartContext& c, PartProgram** out) {
   if (rows > kMostInRegisters) {
     int64_t blocks = kMostBytes / (row_bytes * c.engine.rows);
     blocks = blocks < 2 ? 2 : blocks > 16 ? 16 : blocks;
-    constexpr int64_t kExtra = 12;  // rows' time to unpack the right side
+    constexpr int64_t kExtra = 12;  // the time to unpack B, in rows
     const int64_t others = Bytes(nest.points[0], c.tiling.tiles);
     p->block_rows =
         RowsOfBlock({rows, blocks * c.engine.rows, c.engine.rows, kExtra, others}, c.sharing.Shares(p->work));

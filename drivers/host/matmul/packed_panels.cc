@@ -6,9 +6,9 @@ namespace {
 typedef uint32_t Words __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
 typedef int32_t Signed __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
 
-constexpr int64_t kMostBlocks = kPackedDepth / 16 + 1;  // that kPackedDepth numbers are of
+constexpr int64_t kMostBlocks = kPackedDepth / 16 + 1;  // blocks that kPackedDepth numbers can touch
 
-// Sixteen columns: where their codes and scales begin, and the scales of some blocks.
+// Sixteen columns: the places of their codes and scales, and the scales of some blocks.
 struct Sixteen {
   int64_t row[kPackedColumns];
   alignas(64) float scale[kMostBlocks][kPackedColumns], zero[kMostBlocks][kPackedColumns];
@@ -21,7 +21,7 @@ bool AreTile(const Sixteen& columns) {
   return columns.row[0] % 16 == 0;
 }
 
-// What `access` has for blocks [first, first + count) of the columns.
+// Loads the values of `access` for blocks [first, first + count) of the columns.
 void LoadBlocks(const PackedProgram& p, const Access& access, const Worker& w, const Sixteen& columns,
                 int64_t first, int64_t count, float (*out)[kPackedColumns]) {
   const char* const from = Pointer(access, w, 0);
@@ -86,7 +86,7 @@ void UnpackPanels(const PackedProgram& packed, int j, const Worker& w, int64_t b
     for (int64_t piece = 0; piece * p.piece < depth; ++piece) {
       uint32_t words[8][kPackedColumns];
       TakeWords(p, codes, now, k / p.piece + piece, words);
-      for (int i = 0; i < 2 * pairs; ++i) {  // eight numbers, all of one block
+      for (int i = 0; i < 2 * pairs; ++i) {  // eight numbers of one block
         const int half = i / pairs;
         const int64_t eight = piece * p.piece + half * word + i % pairs * 8;
         if (eight >= depth) break;

@@ -10,7 +10,8 @@ constexpr int kVector = 32;
 #else
 constexpr int kVector = 16;
 #endif
-constexpr int kFloats = kVector / 4, kParts = 64 / kVector;  // a vector; vectors of the words of two columns
+// Of a vector; vectors for the words of two columns.
+constexpr int kFloats = kVector / 4, kParts = 64 / kVector;
 typedef float Floats __attribute__((vector_size(kVector), may_alias));
 typedef uint32_t Words __attribute__((vector_size(kVector), may_alias));
 typedef int32_t Signed __attribute__((vector_size(kVector), may_alias));
@@ -18,18 +19,18 @@ typedef double Doubles __attribute__((vector_size(kVector), may_alias));
 
 const Floats& VectorAt(const float* at) { return *reinterpret_cast<const Floats*>(at); }
 
-// What the codes at a bit of every word stand for: less their middle, or times 1 / kUnit.
+// Decodes the codes at one bit position of all words: minus their middle, or times 1 / kUnit.
 template <int BITS, int MANTISSA>
 struct Decoder {
   static constexpr int kBits = BITS;
   static constexpr bool kWhole = MANTISSA == 0;
   static constexpr float kMiddle = kWhole ? static_cast<float>(1 << (BITS - 1)) : 0.0f;
-  // Of floats, whose least number is this.
+  // For floats: the least positive number
   static constexpr float kUnit = kWhole ? 1.0f : BITS == 4 ? 0.5f : MANTISSA == 3 ? 0x1p-9f : 0x1p-16f;
 
 #if defined(__AVX512F__)
   static constexpr bool kByTable = BITS <= 4;
-  // Of the lower 4 bits of a word; codes of 2 bits have the next one's bits above them.
+  // By the lower 4 bits of a word; codes of 2 bits have the next code's bits above them.
   Floats table;
   explicit Decoder(const PackedProgram& packed) {
     for (uint32_t i = 0; i < 16; ++i) {
@@ -39,10 +40,10 @@ struct Decoder {
   }
 #else
   static constexpr bool kByTable = false;
-  Floats table;  // of no use
+  Floats table;  // not used
   explicit Decoder(const PackedProgram&) : table{} {}
 #endif
-  // Of words that are decoded more than once.
+  // Prepares words that are decoded more than once.
   static Words Prepare(Words x) {
     constexpr uint32_t kMiddles = BITS == 2 ? 0xaaaaaaaau : BITS == 4 ? 0x88888888u : 0x80808080u;
     return kWhole && !kByTable ? x ^ kMiddles : x;
@@ -55,7 +56,7 @@ struct Decoder {
       const Signed code = reinterpret_cast<Signed>(x << (32 - BITS - bit)) >> (32 - BITS);
       return __builtin_convertvector(code, Floats);
     } else {
-      // Exponent and mantissa moved to where a float has them; numbers without an exponent are counted.
+      // Moves exponent and mantissa to their places in a float; subnormal numbers are converted as integers.
       constexpr uint32_t kMost = (1u << (BITS - 1)) - 1, kExponent = (126u + MANTISSA) << 23;
       const Words code = x >> bit, size = code & kMost;
       const Words normal = (size << (23 - MANTISSA)) + kExponent;
@@ -66,13 +67,13 @@ struct Decoder {
   }
 };
 
-// Of `count` blocks of a tile, at most kPackedDepth / 16: scales, and what is taken from codes besides their
+// Of `count` blocks of a tile, at most kPackedDepth / 16: scales, and the correction besides the codes'
 // middle.
 struct Blocks {
   alignas(64) float scale[kPackedDepth], correction[kPackedDepth];
 };
 
-// Of the columns g and g + 8: what belongs to the first and to the second words.
+// The values of columns g and g + 8, for the first and the second words.
 Floats OfWords(const float* values, int64_t first, int64_t second, int g) {
   double x, y;
   std::memcpy(&x, values + first * 16 + 2 * g, 8);
@@ -95,7 +96,7 @@ class Sums {
     corrected_ = tile.zeros != nullptr || packed.zero != Codes::kMiddle;
   }
 
-  // Rows [first, first + R).
+  // Computes rows [first, first + R).
   template <int R>
   void Add(int first, int columns, float* acc, int64_t acc_row) {
     Floats sums[R][8][kParts];
@@ -131,7 +132,7 @@ class Sums {
  private:
   static constexpr int kManyRows = 8;
 
-  // Vectors of codes, so that what is under way stays in registers.
+  // Vectors of codes that are in flight together, so that they stay in registers.
   template <int R>
   static constexpr int Together() {
     return R == 1                    ? (kVector == 64 ? 8 : 4)
@@ -140,8 +141,8 @@ class Sums {
                                      : 1;
   }
 
-  // Pieces [begin, end), and of their positions those of one group: `position` and those behind it. What
-  // scales them, of both words of a column, is in `blocks_` at 16 times these.
+  // Pieces [begin, end), and in them the positions of one group: `position` and those after it. Their scales,
+  // for both words of a column, are in `blocks_` at 16 times these.
   struct Run {
     int first;  // row
     int64_t begin, end;
@@ -171,7 +172,7 @@ class Sums {
     }
   }
 
-  // A run's sums by the columns g and g + 8: what codes stand for is scaled before it is multiplied.
+  // A run's sums by columns g and g + 8; codes are scaled before they are multiplied.
   template <int R>
   void ScaledPieces(const Run& run, int part, int g, Floats (*sums)[8][kParts]) {
     const Floats scale = OfWords(blocks_.scale, run.upper, run.lower, g);
@@ -198,7 +199,7 @@ class Sums {
     for (int r = 0; r < R; ++r) sums[r][g][part] = now[r];
   }
 
-  // A run's sums by the columns g to g + Together, and those 8 further.
+  // A run's sums by columns g to g + Together, and the same columns plus 8.
   template <int R>
   void Pieces(const Run& run, int part, int g, Floats (*sums)[8][kParts]) {
     constexpr int G = Together<R>();
@@ -261,7 +262,7 @@ class Sums {
   const PackedTile& tile_;
   const Codes decoder_;
   bool corrected_;
-  int64_t first_block_ = -1, last_block_ = -1;  // whose scales are at hand
+  int64_t first_block_ = -1, last_block_ = -1;  // the blocks whose scales are loaded
   Blocks blocks_;
 };
 

@@ -1,7 +1,7 @@
-// Rows of sums of bytes, scaled and perhaps quantised: see Requantisation. Compiled without joining products
-// and sums, which would round once where the tape that this stands for rounds twice. What is of the columns
-// stays in registers from row to row. What stands behind the last column is read as 0: a number without a
-// value, such as bits of something else are, takes some processors longer than a row.
+// Scales rows of byte sums and optionally quantises them: see Requantisation. Compiled without fusing
+// multiplications and additions, which would round once where the replaced tape rounds twice. Column values
+// stay in registers from row to row. Lanes after the last column read 0: arbitrary bits there may be NaN,
+// with which some processors take longer than for a whole row.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/matmul/byte_program.h"
 #include "drivers/host/tape/quotient.h"
@@ -35,7 +35,7 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
       __m512 x = _mm512_maskz_cvtepi32_ps(0xffff, sum);
       if constexpr (kBefore) x = _mm512_add_ps(x, before);
       x = _mm512_add_ps(_mm512_mul_ps(x, factor), after);
-      x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // NaN stays
+      x = _mm512_maskz_min_ps(0xffff, high, _mm512_maskz_max_ps(0xffff, low, x));  // NaN stays NaN
       if constexpr (sizeof(Out) == sizeof(float)) {
         if (how.quantises) x = _mm512_maskz_cvtepi32_ps(0xffff, to_bytes.Of(x));
         _mm512_mask_storeu_ps(out, some, x);
@@ -48,7 +48,7 @@ void Rows(const Requantisation& how, const RequantisedRows& r) {
 
 #else
 
-// The same rows; what is of the columns has zeros behind them up to a multiple of 16.
+// The same rows; column values are padded with zeros to a multiple of 16.
 class WholeColumns {
  public:
   explicit WholeColumns(const RequantisedRows& r) : rows_(r) {
@@ -70,7 +70,7 @@ class WholeColumns {
   float some_[3 * kLanes];
 };
 
-// Of the columns, and of some behind them up to a multiple of 16.
+// Computes the columns, and some after them up to a multiple of 16.
 template <bool kRow, bool kBefore, bool kQuantises>
 void Numbers(const Requantisation& how, const RequantisedRows& r, int m, float* out) {
   const float low = how.low, high = how.high, zero = how.zero;
@@ -103,7 +103,7 @@ void RowOfFloats(const Requantisation& how, const RequantisedRows& r, int m, flo
 
 #if defined(__AVX2__)
 
-// Sums of eight columns of one row as whole numbers of a byte.
+// Converts sums of eight columns of one row to integers of a byte.
 template <bool kRow, bool kBefore>
 class EightBytes {
  public:

@@ -16,13 +16,13 @@ bool ReadsRegister(const TapeInst& inst, size_t reg) {
   return false;
 }
 
-// One accumulator's way through a tape to what stores it.
+// Follows one accumulator through a tape to its store.
 class EpilogueMatcher {
  public:
   EpilogueMatcher(PartContext& c, Tape tape, const GrowingList<uint8_t>& of_columns)
       : c_(c), tape_(tape), of_columns_(of_columns) {}
 
-  // False: the epilogue is something else. Registers are instructions of the tape until they have places.
+  // Returns false if the epilogue does not match. Registers are tape instructions until they get places.
   bool Follow(size_t sum, Requantisation* to) {
     size_t at = sum;
     for (;;) {
@@ -34,7 +34,7 @@ class EpilogueMatcher {
       at = next;
     }
   }
-  // The same as far as it goes: to instruction `floats`, which is a float.
+  // Follows up to instruction `floats`, which gives a float.
   bool FollowFloats(size_t sum, Requantisation* to, uint16_t* floats) {
     size_t at = sum;
     Requantisation tried;
@@ -59,10 +59,10 @@ class EpilogueMatcher {
       return !whole_ || CastsTo(inst, DType::kI32) || Correct(inst, at, to);
     }
     if (CastsTo(inst, DType::kI32) && IsPlain(*to))
-      return whole_ = true;  // floats of whole numbers are those again
+      return whole_ = true;  // floats of integers are the same numbers
     return Scale(inst, at, to) || Quantise(inst, at, to);
   }
-  // Whether somebody needs bytes of the floats.
+  // Whether an instruction makes bytes of the floats.
   bool MakesBytes(size_t reg) const {
     for (size_t k = reg + 1; k < tape_.size(); ++k) {
       if (!ReadsRegister(tape_[k], reg) || tape_[k].op != TapeOp::kCast || tape_[k].type != TapeType::kI64)
@@ -73,7 +73,7 @@ class EpilogueMatcher {
     }
     return false;
   }
-  // Whether nothing has been done to the floats.
+  // Whether the floats are unchanged.
   static bool IsPlain(const Requantisation& to) {
     return to.before == kNoRegister && to.factor == kNoRegister && !to.clamps && !to.quantises;
   }
@@ -89,7 +89,7 @@ class EpilogueMatcher {
   static bool CastsTo(const TapeInst& inst, DType dtype) {
     return inst.op == TapeOp::kCast && inst.imm.i == static_cast<int64_t>(dtype);
   }
-  // The other factor or term, if it depends on the column alone.
+  // The other operand, if it depends only on the column.
   bool Other(const TapeInst& inst, size_t reg, uint32_t* other) const {
     if (inst.a == inst.b) return false;
     *other = inst.a == reg ? inst.b : inst.a;
@@ -101,7 +101,7 @@ class EpilogueMatcher {
     *number = static_cast<float>(tape_[other].imm.f);
     return *number == *number;
   }
-  // A whole number a row.
+  // Whether the register is one integer for each row.
   bool IsOfRow(size_t reg) const {
     const TapeInst& load = tape_[reg];
     if (load.op != TapeOp::kLoad || load.type != TapeType::kI64 || load.arg >= c_.part.operands.size())
@@ -112,7 +112,8 @@ class EpilogueMatcher {
 
   bool ReadsRowSum(size_t reg) const { return tape_[reg].op == TapeOp::kAcc && IsRowSum(c_, tape_[reg].arg); }
 
-  // Less a number of the column, or one of the row times one of the column; the sum of a row as it is.
+  // Matches minus a number of the column, minus a number of the row times one of the column, or minus the row
+  // sum itself.
   bool Correct(const TapeInst& inst, size_t at, Requantisation* to) {
     if (inst.op != TapeOp::kSub || inst.a != at || inst.b == at) return false;
     if (of_columns_[inst.b] != 0) {
@@ -151,7 +152,7 @@ class EpilogueMatcher {
     if (inst.op == TapeOp::kAdd) return *term == kNoRegister && Other(inst, at, term);
     return inst.op == TapeOp::kMul && to->factor == kNoRegister && Other(inst, at, &to->factor);
   }
-  // The greatest with a number, then the least; either may be missing.
+  // Matches a maximum with a number, then a minimum; either may be missing.
   bool Clamp(const TapeInst& inst, size_t at, Requantisation* to) const {
     float number = 0;
     if (!OtherNumber(inst, at, &number) || number != number || to->high != __builtin_inff()) return false;
@@ -161,8 +162,8 @@ class EpilogueMatcher {
     return true;
   }
 
-  // In order: a quotient (or what was divided before), rounded, moved, in a range that a byte holds, as a
-  // byte.
+  // Matches in order: a quotient (or an earlier division), rounding, an offset, a range that a byte holds,
+  // and a cast to a byte.
   bool Quantise(const TapeInst& inst, size_t at, Requantisation* to) {
     if (inst.op == TapeOp::kDiv) {
       to->quantises = true;
@@ -191,7 +192,7 @@ class EpilogueMatcher {
     return to.zero == __builtin_truncf(to.zero) && least_ == __builtin_truncf(least_) &&
            greatest_ == __builtin_truncf(greatest_);
   }
-  // What is rounded to the least or the greatest byte, or beyond, becomes just that before it is divided.
+  // Limits numbers that round to the least or greatest byte, or beyond, before they are divided.
   void LimitToBytes(Requantisation* to) const {
     const float least = (least_ - to->zero) * to->scale, greatest = (greatest_ - to->zero) * to->scale;
     for (float* limit : {&to->low, &to->high}) {
@@ -200,15 +201,15 @@ class EpilogueMatcher {
     }
   }
 
-  // Whether what reads bytes, or floats that are what a byte holds, is more than what makes bytes of those or
-  // stores them.
+  // Whether the readers of the bytes, or of the floats that bytes hold, do more than make bytes of them or
+  // store them.
   bool IsTableFrom(size_t next) const {
     const bool one = next < tape_.size();
     if (step_ == kLimited)
       return !one || (!CastsTo(tape_[next], DType::kI8) && !CastsTo(tape_[next], DType::kU8));
     return step_ == kQuantised && (!one || tape_[next].op != TapeOp::kStore);
   }
-  // What is made of the bytes alone, and stored as bytes, is a table.
+  // Replaces what depends only on the bytes, and is stored as bytes, by a table.
   bool Tabulate(size_t bytes, Requantisation* to) {
     if (step_ == kLimited && !FitsByte(least_ < 0, to)) return false;
     step_ = kQuantised;
@@ -237,7 +238,7 @@ class EpilogueMatcher {
   const Tape tape_;
   const GrowingList<uint8_t>& of_columns_;
   uint16_t row_ = kNoOperand;
-  bool whole_ = true;  // not floats yet
+  bool whole_ = true;  // no floats yet
   static constexpr int kLimited = 5, kQuantised = 6;
   int step_ = 0;  // of the quantisation
   float least_ = 0, greatest_ = 0;

@@ -1,4 +1,4 @@
-// Products of a few rows with a matrix that is read once, where it lies.
+// Matmuls of a few rows with a matrix that is read once, in place.
 #if defined(__F16C__) || defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -60,7 +60,7 @@ constexpr int kRegisters = 28;
 constexpr int kRegisters = 12;
 #endif
 
-// Columns [0, kVectors * kWidth) of rows [0, kRows).
+// Computes columns [0, kVectors * kWidth) of rows [0, kRows).
 template <typename E, int kRows, int kVectors>
 inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_row, const typename E::Raw* b,
                                                      int64_t b_step, int64_t k, float* acc, int64_t acc_row,
@@ -96,7 +96,7 @@ inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_r
   }
 }
 
-// Columns from *j on in blocks of kVectors, then of fewer.
+// Computes the columns from *j on in blocks of kVectors, then of fewer vectors.
 template <typename E, int kRows, int kVectors>
 void WalkBlocks(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
                 int columns, float* acc, int64_t acc_row, bool add, int64_t fetch, int* j) {
@@ -112,7 +112,8 @@ void WalkBlocks(const float* a, int64_t a_row, const typename E::Raw* b, int64_t
 template <typename E, int kRows>
 void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
                int columns, float* acc, int64_t acc_row, bool add, int64_t fetch) {
-  constexpr int kMost = kRegisters / kRows;  // 0: more rows than registers, still one vector each
+  // 0 if there are more rows than registers, which still use one vector each.
+  constexpr int kMost = kRegisters / kRows;
   constexpr int kVectors = kMost >= 16   ? 16
                            : kMost >= 12 ? 12
                            : kMost >= 8  ? 8
@@ -132,8 +133,8 @@ void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t 
 
 typedef int32_t Lanes __attribute__((vector_size(kWidth * 4)));
 
-// Which lanes of x (0 to kWidth - 1) and y (from kWidth on) form the low (kHigh = 0) or high halves of their
-// groups of kGroup lanes: first those of x, then those of y.
+// The lanes of x (0 to kWidth - 1) and y (from kWidth on) that form the low (kHigh = 0) or high halves of
+// their groups of kGroup lanes: first those of x, then those of y.
 template <int kGroup, int kHigh>
 inline __attribute__((always_inline)) Lanes HalvesOfGroups() {
   Lanes mask;
@@ -143,7 +144,7 @@ inline __attribute__((always_inline)) Lanes HalvesOfGroups() {
   }
   return mask;
 }
-// Lanes of x, then of y, by their numbers in `mask`. Clang's builtin wants literals.
+// Selects lanes of x and y by their numbers in `mask`. Clang's builtin needs literals.
 inline __attribute__((always_inline)) Vector Shuffle(Vector x, Vector y, Lanes mask) {
 #if defined(__clang__)
   Vector out;
@@ -254,7 +255,7 @@ void DotRows(const float* a, int64_t a_row, int rows, const typename E::Raw* b, 
   }
 }
 
-// More than four rows take a second look at b: in pieces that stay in the first cache.
+// More than four rows read b again, in pieces that stay in the L1 cache.
 template <typename E>
 void DotAny(const float* a, int64_t a_row, int rows, const char* raw, int64_t b_step, int64_t k, int columns,
             float* acc, int64_t acc_row, bool add) {

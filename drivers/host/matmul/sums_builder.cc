@@ -1,4 +1,4 @@
-// What becomes of sums of products of bytes: requantised in one go, floats for a tape, or sums for a tape.
+// The epilogue of byte sums: requantised in one step, or floats or sums for a tape.
 #include "drivers/host/matmul/matmul_builders.h"
 #include "drivers/host/matmul/operands.h"
 #include "drivers/host/matmul/requantise_builder.h"
@@ -7,7 +7,7 @@
 namespace rondo::host {
 namespace {
 
-// What is of the columns, in registers that stay.
+// Builds the tape of values that depend only on columns; their registers stay loaded.
 Status BuildOfColumns(PartContext& c, const GrowingList<uint8_t>& of_columns, Span<Requantisation> sums,
                       SumsPart* p) {
   const Tape tape = c.part.epilogue;
@@ -42,8 +42,8 @@ Status BuildOfColumns(PartContext& c, const GrowingList<uint8_t>& of_columns, Sp
   return Status::Ok();
 }
 
-// The epilogue gets the floats that instructions `floats` have made of the sums so far. Not built where it
-// reads a row sum otherwise.
+// The epilogue begins with the floats that instructions `floats` compute from the sums. Sets `built` to false
+// if the epilogue also reads a row sum in another way.
 Status BeginWithFloats(PartContext& c, const GrowingList<uint16_t>& floats, bool* built) {
   GrowingList<TapeInst> tape(c.part.epilogue.begin(), c.part.epilogue.size());
   GrowingList<uint8_t> read = GrowingList<uint8_t>::Filled(c.part.epilogue.size(), 0);
@@ -66,7 +66,7 @@ Status BeginWithFloats(PartContext& c, const GrowingList<uint16_t>& floats, bool
     for (int r = 0; r < Inputs(tape[k].op); ++r) read[reads[r]] = 1;
   }
   for (TapeInst& inst : tape) {
-    if (inst.op == TapeOp::kAcc && inst.type != TapeType::kF32) inst.op = TapeOp::kConst;  // nobody reads it
+    if (inst.op == TapeOp::kAcc && inst.type != TapeType::kF32) inst.op = TapeOp::kConst;  // not read
   }
   c.part.epilogue = c.arena.Copy(tape);
   if (c.part.epilogue.data() == nullptr) return c.NoMemory();
@@ -74,8 +74,8 @@ Status BeginWithFloats(PartContext& c, const GrowingList<uint16_t>& floats, bool
   return Status::Ok();
 }
 
-// The epilogue as requantisations of all right sides, or, if not `whole`, how it begins with floats; `built`
-// says whether it is that.
+// Builds the epilogue as requantisations of all B or, if not `whole`, its first part up to floats. `built`
+// says whether the epilogue has this form.
 Status BuildRequantisation(PartContext& c, SumsPart* p, bool whole, bool* built) {
   *built = false;
   const Tape tape = c.part.epilogue;
@@ -83,7 +83,7 @@ Status BuildRequantisation(PartContext& c, SumsPart* p, bool whole, bool* built)
   Span<Requantisation> made = c.arena.New<Requantisation>(c.part.rhs.size());
   GrowingList<uint16_t> floats = GrowingList<uint16_t>::Filled(c.part.rhs.size(), 0);
   if (!of_columns.ok() || made.data() == nullptr || !floats.ok()) return c.NoMemory();
-  uint32_t found = 0;  // a bit a right side
+  uint32_t found = 0;  // one bit for each B
   size_t stored = 0, stores = 0;
   for (size_t k = 0; k < tape.size(); ++k) {
     stores += ClassOf(tape[k].op) == OpClass::kEffect;
@@ -108,7 +108,7 @@ Status BuildRequantisation(PartContext& c, SumsPart* p, bool whole, bool* built)
   return Status::Ok();
 }
 
-// The epilogue's tape as a FloatTail, where it is one.
+// Describes the epilogue's tape as a FloatTail, if it is one.
 void FindTail(const PartContext& c, const Program& program, FloatTail* tail) {
   const uint32_t first = program.num_same;
   if (c.nest.points[0] != 1 || program.num_body < first + 3 || program.num_body - first > kMostTail) return;

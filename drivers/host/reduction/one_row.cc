@@ -1,7 +1,7 @@
-// A reduction of a single row (Variant::kOneRow): its elements are shared out, and the stages of elements are
-// phases. What reduces in a phase does so in each worker's scratch; between phases one thread makes one of
-// those, and runs the stages of the row. What is known of the row, and its kept elements, are in the first
-// worker's. Compiled without joining products and sums, which would round once where a tape rounds twice.
+// A reduction of a single row (Variant::kOneRow): threads share its elements, and each stage of elements is a
+// phase. In a phase, each worker reduces in its own scratch; between phases, one thread combines these
+// results and runs the row's stages. The row's scalars and kept elements are in the first worker's scratch.
+// Compiled without fusing multiplications and additions, which would round once where a tape rounds twice.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/map/transpose.h"
 #include "drivers/host/reduction/extremes.h"
@@ -10,9 +10,9 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-constexpr int64_t kAtOnce = 1 << 14;  // floats between two looks at the stop signal
+constexpr int64_t kAtOnce = 1 << 14;  // floats between two checks of the stop signal
 
-// Elements before the point at pos.
+// The number of elements before the point at pos.
 int64_t PositionOf(const Nest& nest, const int64_t* pos) {
   int64_t position = 0;
   for (int d = nest.first[1]; d < nest.first[2]; ++d) position = position * nest.extent[d] + pos[d];
@@ -27,12 +27,12 @@ void TakeRange(const StageProgram& stage, char* scalars, const float* x, int64_t
   TakeFloats<true, true>(x, n, least, greatest);
 }
 
-// Scalars that no stage has set yet read as 0.
+// Scalars that no stage has set yet are 0.
 void ClearScalars(const ReductionPart& part, char* scalars) {
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(scalars, s, kValue), 0, 8);
 }
 
-// Elements of tiles [first, last) that are straight.
+// The straight elements of tiles [first, last).
 struct Elements {
   int64_t begin, end;
 };
@@ -46,7 +46,7 @@ Elements ElementsOf(const ReductionPart& part, int64_t first, int64_t last) {
   return {at(first), at(last)};
 }
 
-// The floats of a stage, some at a time: where they lie, or as they are computed.
+// The floats of a stage, some at a time: in place, or computed.
 class Straight {
  public:
   Straight(const ReductionPart& part, const StageProgram& stage, const Worker& w)
@@ -57,7 +57,7 @@ class Straight {
         terms_(FloatsOf(stage.terms, w)),
         low_(stage.low),
         high_(stage.high) {}
-  // Those from `at` on, at most up to `end`; how many.
+  // The floats from `at` on, at most up to `end`; `n` gets their number.
   const float* From(int64_t at, int64_t end, int64_t* n) {
     if (factors_ == nullptr && step_ == along_) {
       *n = Least(kAtOnce, end - at);

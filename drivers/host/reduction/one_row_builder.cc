@@ -1,5 +1,5 @@
-// Reductions of a single row to the least and greatest of floats: their elements are shared out among threads
-// (Variant::kOneRow), where else each row is one thread's.
+// Reductions of a single row to the minimum and maximum of floats: threads share its elements
+// (Variant::kOneRow). In other reductions, one thread has a whole row.
 #include <limits>
 
 #include "drivers/host/map/transpose_builder.h"
@@ -13,13 +13,13 @@ bool IsF32Extreme(const TapeInst& inst, Tape tape) {
          tape[inst.a].type == TapeType::kF32;
 }
 
-// Whether floats of the row lie one behind the other.
+// Whether the row's floats are contiguous.
 bool IsRun(const PartContext& c, const Access& access) {
   int64_t step = 0;
   return access.plain && Linear(access, c.nest, 1, &step) && step == 1;
 }
 
-// Whether it is a float for each point of the innermost loop, one behind the other.
+// Whether there is one float for each point of the innermost loop, contiguously.
 bool IsOfInnermost(const PartContext& c, const Access& access) {
   const Nest& nest = c.nest;
   const int inner = nest.first[2] - 1;
@@ -32,8 +32,8 @@ bool IsOfInnermost(const PartContext& c, const Access& access) {
   return steps && access.plain && access.dtype == DType::kF32;
 }
 
-// Whether floats lie one behind the other along the innermost loop, and `step` elements apart along those
-// before it, walked as one.
+// Whether floats are contiguous along the innermost loop, and `step` elements apart along the loops before
+// it, which are walked as one.
 bool IsRuns(const PartContext& c, const Access& access, int64_t* step) {
   const Nest& nest = c.nest;
   const int inner = nest.first[2] - 1;
@@ -52,14 +52,14 @@ bool IsRuns(const PartContext& c, const Access& access, int64_t* step) {
   return true;
 }
 
-// How many instructions at the front of `body` do no more than load such floats, and perhaps multiply them by
-// factors and add terms to that, which stay the same from run to run; `stage` gets what they read. 0:
-// something else.
+// How many instructions at the start of `body` only load such floats, optionally multiply them by factors,
+// and optionally add terms, which are the same in each run; `stage` gets what they read. 0: the body is
+// different.
 uint32_t FindStraight(const PartContext& c, const Inst* body, uint32_t count, StageProgram* stage) {
   const auto load = [&](uint32_t at) {
     return at < count && body[at].kind == InstKind::kLoad ? body[at].access : nullptr;
   };
-  // Whether instruction `at` computes `op` of the results of two others, in any order.
+  // Whether instruction `at` computes `op` of the results of `one` and `other`, in any order.
   const auto is = [&](uint32_t at, TapeOp op, uint32_t one, uint32_t other) {
     const Inst& inst = body[at];
     return at < count && inst.kind == InstKind::kOp && inst.op == op && inst.type == TapeType::kF32 &&
@@ -90,7 +90,7 @@ uint32_t FindStraight(const PartContext& c, const Inst* body, uint32_t count, St
   return IsRuns(c, *stage->floats, &stage->run_step) ? 1 : 0;
 }
 
-// What the stage does without its tape: to make bytes of straight floats.
+// Whether the stage, without its tape, only makes bytes of straight floats.
 bool FindQuantised(const PartContext& c, StageProgram* stage) {
   const Program& program = stage->program;
   if (program.num_body < 3 || stage->resets != 0) return false;
@@ -111,7 +111,7 @@ bool FindQuantised(const PartContext& c, StageProgram* stage) {
   return fits;
 }
 
-// The same: to look for the least and the greatest of them.
+// The same for finding their minimum and maximum.
 void FindRange(const PartContext& c, StageProgram* stage) {
   const Inst* const body = stage->program.body;
   const uint32_t count = stage->program.num_body;

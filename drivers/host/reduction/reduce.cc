@@ -1,5 +1,5 @@
-// Row reductions: lanes along a row, or lanes across rows. f32 sums are blocked: lanes within a tile, then
-// double from tile to tile (or from element to element, when lanes lie across rows).
+// Row reductions: lanes along a row, or lanes across rows. Sums of f32 are blocked: lanes within a tile, then
+// double from tile to tile (or from element to element, if lanes are across rows).
 #include "core/scalar.h"
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/reduction/extremes.h"
@@ -14,7 +14,7 @@ T* Values(char* scalars, int slot, int which) {
   return reinterpret_cast<T*>(ScalarAt(scalars, slot, which));
 }
 
-// What a sum of T is accumulated in.
+// The type that accumulates a sum of T.
 template <typename T>
 struct SumOf {
   using type = double;
@@ -78,7 +78,7 @@ void ReduceTyped(const Inst& inst, TapeFrame& frame, const T* x, int n) {
   }
 }
 
-// Whether x takes the place of `best`: NaN beats every number, an equal one wins if the last is wanted.
+// Whether x replaces `best`: NaN beats every number; an equal number wins if the last one is wanted.
 template <typename T>
 bool Beats(TapeOp op, bool last, T x, T best) {
   if (best != best) return x != x && last;
@@ -169,7 +169,7 @@ void RunRowReduction(const PartProgram& base, Worker& w, int64_t first, int64_t 
   frame.kept_stride = part.kept_stride;
   frame.known = frame.scalars = w.scratch + part.scalars_at;
   for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
-  // Scalars that no stage has set yet read as 0.
+  // Scalars that no stage has set yet are 0.
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, 8);
   int64_t pos[kMaxNest] = {};
   Decode(nest, 0, nest.first[1], first, pos);
@@ -200,7 +200,7 @@ void RunRowReduction(const PartProgram& base, Worker& w, int64_t first, int64_t 
 
 namespace {
 
-// Whether n columns of each element lie one behind the other, and so do the elements.
+// Whether the n columns of each element are contiguous, and so are the elements.
 bool AreRows(const Access& access, const Nest& nest, int n) {
   if (!access.plain || access.lane.kind != LaneKind::kUnit) return false;
   int64_t steps[kMaxNest] = {};
@@ -214,8 +214,8 @@ bool AreRows(const Access& access, const Nest& nest, int n) {
   return true;
 }
 
-// Of how many elements lanes may be at once, where a stage only adds up what it computes of numbers that lie
-// so. Each column's are added in their order.
+// The number of elements that lanes may compute at once, if a stage only sums what it computes from
+// contiguous numbers. Each column still adds its elements in order.
 int64_t ElementsAtOnce(const ReductionPart& part, const StageProgram& stage, int n) {
   const Program& program = stage.program;
   for (uint32_t i = program.num_same; i < program.num_body; ++i) {

@@ -20,7 +20,7 @@ bool PreferColumns(PartContext& c) {
     for (const Operand& operand : c.part.operands) {
       int64_t strides[kMaxLoops];
       FullStrides(operand, static_cast<int>(c.part.loops.size()), strides);
-      bool reduced = false;  // what is the same all along a row counts once a row
+      bool reduced = false;  // values that are the same along a row count once for each row
       for (size_t d = c.part.outer; d < c.part.loops.size(); ++d)
         reduced |= strides[d] != 0 && c.part.loops[d] > 1;
       const int64_t stride = inner < 0 ? 0 : strides[inner];
@@ -87,14 +87,15 @@ Status BuildReduction(PartContext& c, PartProgram** out) {
   p->tiling = columns ? MakeTiling(nest, 0, nest.first[1], lanes, c.linear)
                       : MakeTiling(nest, nest.first[1], nest.first[2], kLanes, c.linear);
   c.tiling = p->tiling;
-  // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
+  // For each lane, a scalar has its value, a second value (which an arg reduction compares) and an
+  // accumulator.
   p->scalars_at = c.Take(static_cast<int64_t>(kMaxSlots) * 3 * 8 * kLanes);
   p->kept_stride = columns ? Bytes(length, lanes, 8) : Bytes(length + kLanes, 8);
   if (p->num_kept > 0) p->kept_at = c.Take(Bytes(p->kept_stride, p->num_kept));
 
   Span<StageProgram> stages = c.arena.New<StageProgram>(c.part.stages.size());
   if (stages.data() == nullptr) return c.NoMemory();
-  // Per-row stages of rows have one lane; their accesses see loops of extent 1 in the reduced group.
+  // Per-row stages have one lane; their accesses see loops of extent 1 in the reduced group.
   Tiling single = p->tiling;
   if (!columns) {
     single.split = single.end - 1;

@@ -1,5 +1,5 @@
-// Softmax of rows (SoftmaxProgram), a row at a time in a cache. Numbers are those of the tapes that it stands
-// for: the same functions of the same floats, sums in the same order.
+// Softmax of rows (SoftmaxProgram), one row at a time in a cache. Results are those of the tapes that it
+// replaces: the same functions of the same floats, with sums in the same order.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/reduction/extremes.h"
 #include "drivers/host/reduction/reduce_tile.h"
@@ -9,7 +9,7 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-// (byte - zero) * scale of n bytes; the greatest. Both are finite.
+// Writes (byte - zero) * scale of n bytes and returns the maximum. Both parameters are finite.
 template <typename Byte>
 [[gnu::flatten]] float ReadBytes(const Byte* from, int64_t n, float zero, float scale, float* to) {
   constexpr int kAtOnce = 32;
@@ -36,7 +36,7 @@ float ReadFloats(const float* from, int64_t n, float* to) {
   return extreme.End(TapeOp::kReduceMax);
 }
 
-// exp(x - most) in place of n numbers; their sum, tile by tile.
+// Replaces n numbers by exp(x - most), and returns their sum, computed tile by tile.
 [[gnu::flatten]] float Exponentials(float* x, int64_t n, float most, int64_t tile, Worker& w) {
   double sum = 0;
   for (int64_t at = 0; at < n && !Stopped(w); at += tile, x += tile) {
@@ -48,15 +48,15 @@ float ReadFloats(const float* from, int64_t n, float* to) {
   return static_cast<float>(sum);
 }
 
-// Quotients by `by` of n numbers, in their place or at `to`.
+// Divides n numbers by `by`, in place or to `to`.
 void Divide(const float* x, int64_t n, float by, float* to) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) to[i] = x[i] / by;
 }
 
-constexpr int64_t kAtOnce = 1 << 14;  // numbers between two looks at the stop signal
+constexpr int64_t kAtOnce = 1 << 14;  // numbers between two checks of the stop signal
 
-// The row at `from` as floats; the greatest.
+// Reads the row as floats and returns the maximum.
 template <typename F>
 float ReadRow(int64_t n, Worker& w, F read) {
   float most = -__builtin_inff();

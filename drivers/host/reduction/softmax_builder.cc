@@ -1,16 +1,16 @@
-// Reductions that are a softmax of rows (SoftmaxProgram).
+// Recognises reductions that are a softmax of rows (SoftmaxProgram).
 #include "drivers/host/reduction/reduction_builder.h"
 
 namespace rondo::host {
 namespace {
 
-// The instructions of a stage, one after the other.
+// The instructions of a stage, in order.
 class Steps {
  public:
   explicit Steps(const Program& program) : program_(&program), at_(program.num_same) {}
 
   bool Done() const { return at_ == program_->num_body; }
-  // The next instruction, if it is of that kind; null: it is not.
+  // The next instruction, if it has this kind; else null.
   const Inst* Next(InstKind kind) {
     return !Done() && program_->body[at_].kind == kind ? &program_->body[at_++] : nullptr;
   }
@@ -19,7 +19,7 @@ class Steps {
                ? Next(InstKind::kOp)
                : nullptr;
   }
-  // What register `reg` holds, if that is a constant float.
+  // Reads the value of register `reg`, if it is a constant float.
   bool Number(uint32_t reg, float* number) const {
     for (uint32_t k = 0; k < program_->num_once; ++k) {
       const Inst& inst = program_->once[k];
@@ -35,7 +35,7 @@ class Steps {
   uint32_t at_;
 };
 
-// Floats, or bytes less a number, times a number; `reg` is where they are.
+// A read of floats, or of bytes minus a number, times a number; `reg` is the register of the result.
 struct RowRead {
   const Access* from = nullptr;
   float zero = 0, scale = 1;

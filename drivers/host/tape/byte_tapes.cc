@@ -7,13 +7,13 @@
 namespace rondo::host {
 namespace {
 
-constexpr size_t kMostSteps = 64;  // of a tape that becomes a table
+constexpr size_t kMostSteps = 64;  // of a tape that is replaced by a table
 constexpr size_t kBytes = 256;
 static_assert(kBytes <= kLanes);
 
 bool IsPure(TapeOp op) { return ClassOf(op) != OpClass::kLeaf && ClassOf(op) != OpClass::kEffect; }
 
-// Whether instruction `cast` makes bytes of floats that were rounded to what such a byte holds.
+// Whether instruction `cast` makes bytes of floats that are already rounded to such a byte's range.
 bool IsByteAsFloat(const GrowingList<TapeInst>& tape, size_t at) {
   const auto number = [&](size_t k) { return static_cast<float>(tape[k].imm.f); };
   const auto bounds = [&](const TapeInst& in, TapeOp op) {
@@ -141,7 +141,7 @@ GrowingList<uint16_t> StepsFrom(const PartContext& c, Tape tape, size_t root, bo
 Status TakeSteps(PartContext& c, Tape tape, size_t root, const GrowingList<uint16_t>& steps, DType dtype,
                  int64_t (&results)[kLanes]) {
   GrowingList<uint16_t> place = GrowingList<uint16_t>::Filled(tape.size(), 0);
-  // A place for the root, for each step, and for the constants of one.
+  // Room for the root, each step, and the constants of one step.
   GrowingList<int64_t> lanes = GrowingList<int64_t>::Filled((steps.size() + 4) * kLanes, 0);
   if (!place.ok() || !lanes.ok()) return c.NoMemory();
   const auto at = [&](size_t p) { return &lanes[p * kLanes]; };
@@ -193,7 +193,7 @@ Status MakeByteTable(PartContext& c, Tape tape, size_t root, const GrowingList<u
 }
 
 Status MakeFloatTables(PartContext& c, GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) {
-  constexpr int kLookUp = 24;  // additions
+  constexpr int kLookUp = 24;  // cost of a look-up, in additions
   *tables = GrowingList<const float*>::Filled(tape->size(), nullptr);
   if (!tables->ok()) return c.NoMemory();
   for (size_t root = 0; root < tape->size(); ++root) {

@@ -30,7 +30,7 @@ bool InRange(const IndexTerm& term, int64_t* v) {
   return *v >= 0 && *v < term.extent;
 }
 
-// The guards' coordinates at lane 0 go to at[]. kAll: every lane passes. kSome: some may not.
+// Writes the guards' coordinates at lane 0 to at[]. kAll: every lane passes. kSome: some may not.
 Presence TestGuards(const Access& a, const int64_t* pos, int64_t* at) {
   Presence presence = Presence::kAll;
   for (int g = 0; g < a.num_guards; ++g) {
@@ -44,7 +44,7 @@ Presence TestGuards(const Access& a, const int64_t* pos, int64_t* at) {
   return presence;
 }
 
-// mask[i] = 1 where lane i passes all guards, else 0.
+// Sets mask[i] to 1 if lane i passes all guards, else to 0.
 void MaskGuards(const Access& a, const int64_t* at, int n, uint8_t* mask) {
   std::memset(mask, 1, static_cast<size_t>(n));
   for (int g = 0; g < a.num_guards; ++g) {
@@ -60,8 +60,8 @@ void MaskGuards(const Access& a, const int64_t* at, int n, uint8_t* mask) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return b == 1 ? a : a > 0 ? (a + b - 1) / b : -(-a / b); }
 
-// Lanes j of a run for which 0 <= c + step * j < extent, as [*low, *high), narrowed further; empty at *low
-// where there are none.
+// Narrows [*low, *high) to the lanes j of a run with 0 <= c + step * j < extent; empty at *low if there are
+// none.
 void NarrowRun(int64_t c, int64_t step, int64_t extent, int64_t* low, int64_t* high) {
   const int64_t first = *low;
   int64_t from = *low, to = *high;
@@ -76,10 +76,10 @@ void NarrowRun(int64_t c, int64_t step, int64_t extent, int64_t* low, int64_t* h
   }
   if (from > *low) *low = from;
   if (to < *high) *high = to;
-  if (*high <= *low) *low = *high = first;  // a coordinate may lie far outside: `from` beyond the run
+  if (*high <= *low) *low = *high = first;  // a coordinate may be far outside, with `from` beyond the run
 }
 
-// Loads run by run: what lies inside all guards is one piece of each run.
+// Loads run by run: the elements inside all guards are one piece of each run.
 void LoadRuns(const Access& a, const Worker& w, int64_t base, const int64_t* at, int n, char* out,
               uint8_t* mask) {
   const int wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
@@ -103,8 +103,8 @@ void LoadRuns(const Access& a, const Worker& w, int64_t base, const int64_t* at,
   }
 }
 
-// Finds the lanes of a at pos. kAll: all at *base plus the lane pattern. kSome: at *base plus
-// level.offsets[i] where level.mask[i].
+// Locates the lanes of a at pos. kAll: all at *base plus the lane pattern. kSome: at *base plus
+// level.offsets[i] where level.mask[i] is set.
 Presence Locate(const Access& a, Worker& w, const int64_t* pos, int n, int depth, const Level& level,
                 int64_t* base) {
   *base = BaseOf(a, pos);

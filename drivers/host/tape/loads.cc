@@ -75,7 +75,7 @@ RONDO_FP8_ELEMENT(kE4M3, kE4M3Format)
 RONDO_FP8_ELEMENT(kE5M2, kE5M2Format)
 #undef RONDO_FP8_ELEMENT
 
-// Stores floats as bytes. Values are whole and within the type, or NaN.
+// Stores floats as bytes. Values are integers within the type's range, or NaN.
 #define RONDO_FLOAT_ELEMENT(name, raw)                                                           \
   struct name {                                                                                  \
     using Raw = raw;                                                                             \
@@ -87,7 +87,7 @@ RONDO_FLOAT_ELEMENT(FloatI8, int8_t)
 RONDO_FLOAT_ELEMENT(FloatU8, uint8_t)
 #undef RONDO_FLOAT_ELEMENT
 
-// Bytes that are not computed with.
+// Bytes without arithmetic.
 struct Byte {
   using Raw = uint8_t;
   using Wide = uint8_t;

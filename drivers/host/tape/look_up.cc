@@ -1,4 +1,4 @@
-// Bytes in place of bytes, by a table of 256. GCC 12 warns of its own intrinsics, whose results begin as
+// Replaces bytes by bytes, by a table of 256. GCC 12 warns about its own intrinsics, whose results begin as
 // "undefined".
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -11,16 +11,16 @@ struct TypeOf {
   using type = T;
 };
 
-// Registers have room for kLanes, a multiple of 16, so full vectors may be computed past the last lane.
+// Registers have room for kLanes, a multiple of 16, so that full vectors may be computed past the last lane.
 int Whole(int n) { return (n + 15) & ~15; }
 
-// f32 functions that math.h has for vectors.
+// f32 functions with a vector form in math.h.
 constexpr bool HasVectorForm(TapeOp op) {
   return op == TapeOp::kExp || op == TapeOp::kLog || op == TapeOp::kTanh || op == TapeOp::kErf ||
          op == TapeOp::kSigmoid;
 }
 
-// Functions of the C library are called for the lanes that exist; everything else for whole vectors.
+// C library functions are called only for existing lanes; everything else is computed for whole vectors.
 constexpr bool CallsLibrary(TapeOp op, bool f32) {
   if (op == TapeOp::kMod || op == TapeOp::kFmod) return true;
   return AccuracyOf(op) == Accuracy::kFunction && !(f32 && HasVectorForm(op));
@@ -149,7 +149,7 @@ void ConstOp(const Registers& r, const Inst& inst, int) {
   for (int i = 0; i < kLanes; ++i) out[i] = value;
 }
 
-// One loop for each dtype that is narrower than the register.
+// One loop for each dtype narrower than the register.
 template <typename T>
 [[gnu::flatten]] void RoundLanes(T* x, DType to, int n) {
   auto each = [&](auto dtype) {
@@ -217,7 +217,7 @@ OpFn FindBinary(TapeOp op) {
   }
 }
 
-// Ops whose operand (register a, and b) is a T, and whose result is of another type.
+// Ops with operands (register a, and b) of type T and a result of another type.
 template <typename T>
 OpFn FindByOperand(TapeOp op, TapeType result) {
   switch (op) {

@@ -1,4 +1,4 @@
-// Quantisation in tapes: to whole floats, or to the bytes that those are stored as.
+// Quantisation in tapes: to integer floats, or to the bytes that store them.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/tape/quotient.h"
 #include "drivers/host/tape/to_bytes.h"
@@ -9,7 +9,7 @@ namespace {
 // Registers have room for whole vectors.
 int Whole(int n) { return (n + 15) & ~15; }
 
-// round(a / scale) + zero in [low, high], of all lanes with the same four.
+// Computes round(a / scale) + zero in [low, high] of all lanes; the four parameters are the same for all.
 void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, float low, float high) {
   const int end = Whole(n);
   if (QuotientIsQuick(scale, zero, low, high)) {
@@ -32,10 +32,10 @@ void QuantiseLanes(const float* a, float* out, int n, float scale, float zero, f
 
 #if defined(__AVX512F__)
 
-// 64 at a time to all that a byte holds, by the rounded reciprocal, whose product is at most 3 units in the
-// last place from the quotient. What comes nearer to a half than that, and NaN, is left to
-// others: false. Numbers beyond a byte are limited as they are packed; those whose products no longer tell
-// their neighbours apart are far beyond it.
+// Converts 64 floats at a time to bytes, if the range is a byte's whole range. It multiplies by the rounded
+// reciprocal; the product is at most 3 units in the last place from the quotient. Returns false for numbers
+// nearer to a half than this, and for NaN: the caller then divides. Numbers beyond a byte are limited while
+// they are packed; numbers whose products no longer distinguish neighbours are far beyond it.
 template <typename Byte>
 class QuickBytes {
  public:
@@ -56,7 +56,7 @@ class QuickBytes {
     const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero_);
     const __m512i bytes =
         static_cast<Byte>(-1) < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
-    // Fours of four vectors come in quarters.
+    // The fours of four vectors come in quarters.
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     _mm512_storeu_si512(out, _mm512_maskz_permutexvar_epi32(0xffff, order, bytes));
     return true;
@@ -88,7 +88,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
 
 #elif defined(__AVX2__)
 
-// The same, 32 at a time.
+// The same for 32 at a time.
 template <typename Byte>
 class QuickBytes {
  public:
@@ -110,7 +110,7 @@ class QuickBytes {
     const __m256i high = _mm256_adds_epi16(_mm256_packs_epi32(whole[2], whole[3]), zero_);
     const __m256i bytes =
         static_cast<Byte>(-1) < 0 ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
-    // Fours of four vectors come in halves.
+    // The fours of four vectors come in halves.
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(bytes, order));
     return true;
@@ -148,7 +148,7 @@ void LimitedToBytes(const float* a, Byte* out, int n, float scale, float zero, f
 
 #endif
 
-// `a` may be memory: nothing behind n is read. Any number of lanes.
+// `a` may be memory: nothing after n is read. Any number of lanes.
 template <typename Byte>
 void QuantiseToBytes(const void* a, void* out, int n, float scale, float zero, const float* range) {
   const float* from = static_cast<const float*>(a);
@@ -168,8 +168,8 @@ void QuantiseToBytes(const void* a, void* out, int n, float scale, float zero, c
   }
 }
 
-// Where the scale and the zero point are: both in the instruction; the scale in lane 0 of register b; the
-// zero point in that of c, too.
+// Where scale and zero point are: both in the instruction; the scale in lane 0 of register b; or also the
+// zero point in lane 0 of register c.
 enum class From { kNowhere, kScale, kBoth };
 template <From kFrom>
 float ScaleOf(const Registers& r, const Inst& inst) {

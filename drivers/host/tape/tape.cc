@@ -1,4 +1,4 @@
-// Running a tape over the lanes of one tile, and the map skeleton, which is nothing else.
+// Runs a tape over the lanes of one tile.
 #include <atomic>
 
 #include "core/scalar.h"
@@ -35,7 +35,7 @@ void Spread(char* out, const char* from, int size, bool repeat, int n) {
   }
 }
 
-// Accumulators of several rows, one after another.
+// Collects accumulators of several rows, one row after another.
 void GatherAccumulators(const TapeFrame& frame, const char* from, int n, char* out) {
   const float* acc = reinterpret_cast<const float*>(from);
   for (int i = 0; i < n; i += frame.acc_lanes, acc += frame.acc_row) {
@@ -43,7 +43,7 @@ void GatherAccumulators(const TapeFrame& frame, const char* from, int n, char* o
   }
 }
 
-// All lanes into one element, which other threads combine into at the same time.
+// Combines all lanes into one element, which other threads update at the same time.
 void CombineLanes(TapeOp op, const float* x, int n, char* to) {
   float lanes = x[0];
   for (int i = 0; i < n; ++i) lanes = scalar::Combined(op, lanes, x[i]);
@@ -77,7 +77,7 @@ void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n
   char* registers = w.scratch + program.registers_at;
   char** table = reinterpret_cast<char**>(w.scratch + program.table_at);
   const uint32_t shift = program.slot_shift;
-  // Ops compute whole vectors: memory of an operand can be a register where it has no part of one.
+  // Ops compute whole vectors: an operand's memory can be a register unless it ends within a vector.
   const bool whole = n % 16 == 0;
   const Inst* end = program.body + program.num_body;
   for (const Inst* inst = program.body + program.num_same; inst != end; ++inst) {

@@ -10,13 +10,13 @@ namespace {
 
 bool IsEffect(TapeOp op) { return ClassOf(op) == OpClass::kEffect; }
 
-// Whether the result is of its operands' type.
+// Whether the result has its operands' type.
 bool WorksInPlace(TapeOp op) {
   const OpClass kind = ClassOf(op);
   return kind != OpClass::kCast && kind != OpClass::kSelect && !GivesTruth(kind);
 }
 
-// The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
+// The byte offset of a register for the result of `op`. Constants keep their registers for the whole launch.
 uint32_t TakeSlot(TapeOp op, uint32_t slot, GrowingList<uint32_t>* free, uint32_t* slots) {
   if (op == TapeOp::kConst || free->empty()) return slot * (*slots)++;
   const uint32_t at = free->back();
@@ -24,7 +24,8 @@ uint32_t TakeSlot(TapeOp op, uint32_t slot, GrowingList<uint32_t>* free, uint32_
   return at;
 }
 
-// Powers by a constant that one cheaper instruction computes. Not roots: those of -0 and -inf are no powers.
+// Replaces powers by a constant exponent with one cheaper instruction. Not roots: they differ from powers for
+// -0 and -inf.
 void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
   const TapeInst& exponent = tape[inst.b];
   if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
@@ -36,8 +37,8 @@ void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
   }
 }
 
-// Last instruction that reads each register; effects and what they need only (-1: not needed). Not ok() when
-// out of memory.
+// The last instruction that reads each register, counting only effects and what they need (-1: not needed).
+// Not ok() if out of memory.
 GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<uint16_t>& keep) {
   const int n = static_cast<int>(tape.size());
   GrowingList<int> last = GrowingList<int>::Filled(tape.size(), -1);
@@ -53,8 +54,8 @@ GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<u
   return last;
 }
 
-// Takes the greatest or least of the sum before and a constant into the sum's own instruction, and the least
-// into that of the greatest. `in` follows it.
+// Merges a maximum or minimum of a sum and a constant into the sum's instruction, and the minimum into a
+// merged maximum's. `in` follows it.
 bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in, uint16_t sum,
               Inst* add) {
   if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
@@ -77,7 +78,8 @@ bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const Tap
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float limit = static_cast<float>(tape[other].imm.f);
   float low = clamps ? add->imm.range[0] : -kInfinity, high = clamps ? add->imm.range[1] : kInfinity;
-  if (limit != limit || (in.op == TapeOp::kMax && high != kInfinity)) return false;  // the least comes first
+  // The minimum comes first.
+  if (limit != limit || (in.op == TapeOp::kMax && high != kInfinity)) return false;
   if (in.op == TapeOp::kMax && limit > low) low = limit;
   if (in.op == TapeOp::kMin && limit < high) high = limit;
   add->fn = engine.add_clamp;
@@ -86,9 +88,9 @@ bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const Tap
   return true;
 }
 
-// Takes what makes a quantisation into the instruction of its quotient: rounding, a zero point, the least and
-// the greatest. `in` follows it, and reads register `reg` of it. The divisor and the zero point are constants
-// or numbers that every lane reads, which are loaded before (`at`: their registers).
+// Merges the steps of a quantisation into the instruction of its quotient: rounding, a zero point, minimum
+// and maximum. `in` follows it, and reads its register `reg`. The divisor and the zero point are constants,
+// or numbers that every lane reads and that are loaded before (`at`: their registers).
 bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
                       const GrowingList<uint8_t>& same, const GrowingList<uint32_t>& at, const TapeInst& in,
                       uint16_t reg, Inst* last) {
@@ -120,7 +122,7 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
   if (tape[other].op != TapeOp::kConst) return false;
   const float number = static_cast<float>(tape[other].imm.f);
   const bool open =
-      range[0] == -kInfinity && range[1] == kInfinity;  // zero point, least and greatest in order
+      range[0] == -kInfinity && range[1] == kInfinity;  // zero point, minimum and maximum, in order
   if (number != number || (in.op != TapeOp::kMin && !open) || range[1] != kInfinity) return false;
   if (in.op == TapeOp::kAdd && range[3] == 0 && !by) {
     range[3] = number;
@@ -134,7 +136,7 @@ bool JoinQuantisation(const Engine& engine, const GrowingList<TapeInst>& tape,
   return true;
 }
 
-// Makes bytes of what a store takes from f32.
+// Makes the last instruction give the bytes that a store writes.
 bool QuantiseToBytes(const Engine& engine, const Access& to, const TapeInst& store,
                      const GrowingList<TapeInst>& tape, Inst* last) {
   if (!Is8Bit(to.dtype) || !to.plain || tape[store.a].type != TapeType::kF32) return false;
@@ -146,7 +148,7 @@ bool QuantiseToBytes(const Engine& engine, const Access& to, const TapeInst& sto
   return false;
 }
 
-// Whether lanes lie in memory as in a register.
+// Whether lanes are in memory as in a register.
 bool InPlace(const Access& access) {
   return access.dtype == DType::kF32 && access.plain && access.lane.kind == LaneKind::kUnit;
 }
@@ -173,7 +175,7 @@ Status CheckInst(const PartContext& c, const TapeInst& in, size_t k, const Growi
 
 namespace {
 
-// Whether all points read the same element of the operand, which the part does not write.
+// Whether all points read the same element of the operand, and the part does not write it.
 bool IsOneNumber(const PartContext& c, uint16_t operand) {
   if (operand >= c.part.operands.size()) return false;
   const Operand& o = c.part.operands[operand];
@@ -182,14 +184,14 @@ bool IsOneNumber(const PartContext& c, uint16_t operand) {
   return one;
 }
 
-// Whether every lane reads the same: one element, or what is known of a row along which lanes lie.
+// Whether every lane reads the same value: one element, or a scalar of the row along which lanes run.
 bool IsSame(const PartContext& c, const TapeInst& inst) {
   if (inst.op == TapeOp::kScalar) return c.lanes_in_a_row;
   return inst.op == TapeOp::kLoad && IsOneNumber(c, inst.arg);
 }
 
-// Numbers that every lane reads are loaded first, so that any instruction may read them: those that are the
-// same for all tiles before those of the row. False when out of memory.
+// Loads numbers that every lane reads first, so that any instruction may read them: those that are the same
+// for all tiles, then those of the row. False if out of memory.
 bool OneNumbersFirst(const PartContext& c, GrowingList<TapeInst>* tape, GrowingList<const float*>* tables) {
   GrowingList<TapeInst> ordered;
   GrowingList<const float*> tables_ordered;
@@ -324,7 +326,7 @@ Status BuildTape(PartContext& c, Tape source, const Tiling& tiling, const TapeUs
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);
   if (!at.ok()) return c.NoMemory();
-  // What is read after a store may have been overwritten by it.
+  // A value read after a store may have been overwritten by it.
   int first_store = static_cast<int>(tape.size()) - 1;
   for (int k = first_store; k >= 0; --k) first_store = tape[k].op == TapeOp::kStore ? k : first_store;
   GrowingList<uint32_t> free;
@@ -352,12 +354,12 @@ Status BuildTape(PartContext& c, Tape source, const Tiling& tiling, const TapeUs
     const uint16_t reads[3] = {in.a, in.b, in.c};
     uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
     for (int r = 0; r < Inputs(in.op); ++r) *from[r] = at[reads[r]];
-    // An op whose result has the width of its operands may overwrite one of them.
+    // An op with a result as wide as its operands may overwrite one of them.
     const bool in_place = WorksInPlace(in.op) && inst.type == inst.of;
     if (!IsEffect(in.op) && !in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
     for (int r = 0; r < Inputs(in.op); ++r) {
       const uint16_t reg = reads[r];
-      bool again = false;  // the same register named twice is freed once
+      bool again = false;  // a register named twice is freed once
       for (int earlier = 0; earlier < r; ++earlier) again |= reads[earlier] == reg;
       const bool stays = tape[reg].op == TapeOp::kConst || reg < same_loads;
       if (!again && last[reg] == static_cast<int>(k) && !stays) {
@@ -374,7 +376,7 @@ Status BuildTape(PartContext& c, Tape source, const Tiling& tiling, const TapeUs
         body.back().kind == InstKind::kOp) {
       body.back().direct = InPlace(*inst.access);
       if (!body.back().direct && QuantiseToBytes(c.engine, *inst.access, in, tape, &body.back())) {
-        body.back().direct = inst.access->lane.kind == LaneKind::kUnit;  // where they are stored
+        body.back().direct = inst.access->lane.kind == LaneKind::kUnit;  // in place
         if (!body.back().direct)
           RONDO_RETURN_IF_ERROR(c.BuildAccess(in.arg, tiling, &inst.access, 0, LoadAs::kByte));
       }
