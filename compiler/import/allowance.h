@@ -1,10 +1,10 @@
-// Allowance: how far a model's functions, loops and branches may be written out.
+// Allowance: limits how far a model's functions, loops and branches may be expanded.
 //
 // A model of a kilobyte can stand for 2^40 nodes: functions that call others twice, loops within loops. The
-// importer counts what it makes, in nodes and in bytes, and stops where that is out of proportion to the
-// model's file and weights.
+// importer counts the nodes and bytes that it makes, and stops when they are out of proportion to the model's
+// file and weights.
 //
-// Of one import; not thread-safe.
+// One object serves one import; not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Rows of a cache as they are kept, where a model keeps them otherwise than it makes and reads them.
+// CacheEncoding: the rows of a cache that is stored in another form than the model computes and reads them
+// in.
 #pragma once
 
 #include <functional>

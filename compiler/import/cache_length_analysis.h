@@ -1,4 +1,5 @@
-// What depends on how many positions are cached, in a graph whose sizes were followed (compiler/ir/sizes.h).
+// CacheLengthAnalysis: which dims depend on the number of cached positions, in a graph whose sizes were
+// followed (compiler/ir/sizes.h).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Which inputs and outputs of a model are caches that grow, and how long one of a fixed length is.
+// Finds the inputs and outputs of a model that are growing caches, and the length of a fixed cache.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Keys and values that are kept from run to run, and attention over them: what the operators that hold a
-// cache themselves share. All take valid arguments, as the Builder does.
+// Writes keys and values into caches, and builds attention over them, for the operators that have a cache of
+// their own. All functions take valid arguments, like the Builder.
 #pragma once
 
 #include "compiler/import/op_context.h"

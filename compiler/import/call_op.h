@@ -1,4 +1,4 @@
-// An operator that is another one with something before or behind it.
+// Helpers for an operator that is another operator with something before or after it.
 #pragma once
 
 #include <vector>

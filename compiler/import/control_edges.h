@@ -1,11 +1,12 @@
-// ControlEdges: what annotations say about the order of ONNX nodes becomes control edges of the IR.
+// ControlEdges: turns annotations about the order of ONNX nodes into control edges of the IR.
 //
-// What runs for a node runs after everything that runs for the nodes it names. A node for which nothing runs
-// (a view, a constant, one that no output needs) carries nothing: what is put after it runs after what it
-// shows, and after what it was put after itself. The body of a Loop or Scan is ordered as a whole, under the
-// name of that node; a function's call likewise, and its inner nodes too, by "call/inner".
+// Everything that runs for a node runs after everything that runs for the nodes that it names. If nothing
+// runs for a node (a view, a constant, a node that no output needs), a node ordered after it runs after the
+// source of the view, and after the nodes that the first one was ordered after. The body of a Loop or Scan is
+// ordered as a whole, under the name of that node. So is a function's call, and its inner nodes also
+// separately, as "call/inner".
 //
-// Told of every node while a model is imported; then AddTo makes the edges. Not thread-safe.
+// The importer reports every node; AddTo then makes the edges. Not thread-safe.
 #pragma once
 
 #include <map>

@@ -1,11 +1,11 @@
-// Dims whose length data decide at run time: what NonZero finds, ranges with computed ends, rows without
+// Dims whose length depends on data at run time: results of NonZero, ranges with computed ends, rows without
 // padding.
 //
-// A plan's shapes are fixed. Such a dim becomes one of all places that could be in it, in the model's order,
-// beside a bool for each that says whether it is real; no place moves up. What works place by place goes on
-// as it is, and a scatter into a fixed shape writes the real places only. Mixtures of experts are exported
-// so: for each expert the tokens that chose it, and its results added to theirs. What would see how many
-// places are real, or which is the how-manieth, is refused.
+// A plan's shapes are fixed. Such a dim becomes a dim of all possible places, in the model's order, with a
+// bool for each place that says whether it is real; places are not compacted. Operators that work place by
+// place need no change, and a scatter into a fixed shape writes only the real places. Mixtures of experts are
+// exported this way: for each expert the tokens that chose it, and its results added to the tokens' results.
+// An operator that depends on the number of real places, or on a place's rank among them, is refused.
 #pragma once
 
 #include <memory>

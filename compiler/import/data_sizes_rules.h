@@ -1,5 +1,5 @@
-// How operators work on dims whose length only a run knows (data_sizes.h): what their rules share. Internal
-// to compiler/import.
+// Helpers for the rules of operators on dims whose length only a run knows (data_sizes.h). Internal to
+// compiler/import.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Decompositions that several operators share. All take valid arguments, as the Builder does.
+// Decompositions that several operators share. All take valid arguments, like the Builder.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// ReadDeviceHints: the device configuration of a model (IR version 11), as hints for sharing it out.
+// ReadDeviceHints: reads a model's device configuration (IR version 11) as hints for sharding.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names of dimensions that are expressions of others: "past_sequence_length + sequence_length", "2*s0".
+// Parses dimension names that are expressions of others: "past_sequence_length + sequence_length", "2*s0".
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which nodes of a graph execute, and messages about their order: shared by what makes control edges.
+// Which nodes of a graph execute, and error messages about their order; for the makers of control edges.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Weights of the experts of MoE and QMoE: as they are, as whole numbers in blocks, as FP4 and FP8.
+// Weights of the experts of MoE and QMoE: unpacked, as integers in blocks, as FP4 and FP8.
 #pragma once
 
 #include "compiler/import/mixed_gemm_order.h"

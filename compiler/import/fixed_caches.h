@@ -1,4 +1,4 @@
-// Caches of a fixed length from a model whose caches grow.
+// Rewrites a model with growing caches to caches of a fixed length.
 #pragma once
 
 #include "compiler/import/cache_ports.h"

@@ -1,4 +1,4 @@
-// Weights [n, k] of FP4 (E2M1) or FP8 (E4M3) that are known, in blocks along k with a scale each.
+// Constant weights [n, k] of FP4 (E2M1) or FP8 (E4M3), in blocks along k with one scale each.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Attention over a cache of a fixed number of positions that the operator writes itself: what
-// GroupQueryAttention and SparseAttention share.
+// Attention over a cache with a fixed number of positions that the operator itself writes;
+// GroupQueryAttention and SparseAttention share it.
 #pragma once
 
 #include <functional>

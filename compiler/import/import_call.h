@@ -1,4 +1,4 @@
-// ImportCall: a node whose operator a library of custom ops has becomes a call of it.
+// ImportCall: turns a node whose operator is in a library of custom ops into a call of the library.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// KeepRegions: what annotations say of nodes that are to stay together (`keep: together`) becomes regions of
-// the IR, and control edges that leave room for each to run as one.
+// KeepRegions: turns annotations that nodes stay together (`keep: together`) into regions of the IR, and into
+// control edges that allow each region to run as a unit.
 #pragma once
 
 #include "compiler/ir/graph.h"

@@ -1,5 +1,5 @@
-// A state [d_k, d_v] a head that every position changes and reads, written out position by position: what
-// operators of linear attention share.
+// A state [d_k, d_v] for each head that every position updates and reads, expanded position by position; the
+// operators of linear attention share it.
 #pragma once
 
 #include <string>

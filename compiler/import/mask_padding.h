@@ -1,4 +1,4 @@
-// Makes a graph with room for more than a run gives compute what one of a run's own sizes would.
+// Masks padding, so that a graph with padded dims computes what a graph of the run's own sizes computes.
 #pragma once
 
 #include <string>

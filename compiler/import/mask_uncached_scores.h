@@ -1,11 +1,10 @@
-// Masks positions that hold nothing, in attention whose scores or weights are rounded, over caches of a fixed
-// length.
+// Masks empty positions of caches of a fixed length, in attention whose scores or weights are rounded.
 //
-// Scores that a model quantises, or products of quantised numbers, are no attention that passes recognise and
-// limit. A softmax over such scores gets -inf where nothing is cached, and what its weights are multiplied by
-// gets 0 there (both are kSelects with `drops_uncached`). From these on it is proven, node by node, that such
-// positions have one known number, which quantisation keeps (0 is the zero point, and 0 again) and which sums
-// and products over all positions do not notice. A node for which that cannot be proven is refused.
+// If a model quantises scores, or multiplies quantised numbers, passes do not recognise and limit its
+// attention. Then the scores of a softmax get -inf at empty positions, and the operands that its weights
+// multiply get 0 there (both by kSelects with `drops_uncached`). From there on it is proven, node by node,
+// that such positions have one known number, which quantisation keeps (0 becomes the zero point, and 0 again)
+// and which does not change sums and matmuls over all positions. A node without such a proof is refused.
 #pragma once
 
 #include <vector>

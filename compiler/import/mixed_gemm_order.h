@@ -1,5 +1,5 @@
-// Weights of few bits in the order in which CUTLASS's matmuls of f16 or bf16 by whole numbers read them, as
-// onnxruntime-genai's builder writes QMoE for CUDA, and MatMulNBits where it is told to.
+// Weights of few bits in the order of CUTLASS's matmuls of f16 or bf16 by integers, as onnxruntime-genai's
+// builder writes QMoE for CUDA, and MatMulNBits on request.
 #pragma once
 
 #include <cstdint>

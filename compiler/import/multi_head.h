@@ -1,5 +1,4 @@
-// Attention in which every query head has keys and values of its own, as com.microsoft's operators ask for
-// it.
+// Attention in which every query head has its own keys and values, for com.microsoft's operators.
 #pragma once
 
 #include "compiler/import/op_context.h"

@@ -1,6 +1,6 @@
-// ONNX types that the plan knows only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
+// ONNX types that the plan supports only as packed weights: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
 // numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2 and both of FNUZ; and FLOAT8E8M0, powers of two that
-// scale such weights. What a run computes of such a type lies in a wider one.
+// scale such weights. Computed values of these types are stored in a wider type.
 #pragma once
 
 #include <optional>

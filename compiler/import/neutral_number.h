@@ -1,4 +1,4 @@
-// The number that changes no reduction.
+// The neutral element of each reduction.
 #pragma once
 
 #include "compiler/ir/graph.h"

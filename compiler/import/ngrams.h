@@ -1,4 +1,4 @@
-// TfIdfVectorizer, of the operators that ops_ml.cc lists.
+// TfIdfVectorizer, one of the operators in the table of ops_ml.cc.
 #pragma once
 
 #include "compiler/import/op_context.h"

@@ -1,4 +1,4 @@
-// Bounds of the numbers in a tensor, as far as the graph tells them.
+// Bounds of the numbers in a tensor, as far as the graph shows them.
 #pragma once
 
 #include <limits>

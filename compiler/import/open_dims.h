@@ -1,4 +1,4 @@
-// OpenDims: what a model leaves open of its inputs' shapes, for the error that asks for it.
+// OpenDims: the dims of the inputs that a model leaves open, for the error that asks for their values.
 #pragma once
 
 #include <cstdint>

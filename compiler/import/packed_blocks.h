@@ -1,4 +1,4 @@
-// Weights [n, k] that lie as numbers of 2, 4 or 8 bits in blocks along k, each with its scale and zero point.
+// Weights [n, k] of 2, 4 or 8 bits in blocks along k, each with its scale and zero point.
 #pragma once
 
 #include <span>

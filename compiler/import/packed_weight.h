@@ -1,4 +1,4 @@
-// Weights of less than 8 bits behind a DequantizeLinear, in the form that kernels read.
+// Weights of less than 8 bits with a DequantizeLinear, in the form that kernels read.
 #pragma once
 
 #include "compiler/import/op_context.h"

@@ -1,8 +1,8 @@
-// Which elements of a tensor are padding: positions of its dims beyond those that a run gives.
+// Which elements of a tensor are padding: positions of its dims beyond a run's sizes.
 //
-// A bucket's tensors have room for more than a run gives. A dim is made of axes, the outermost first: one of
-// its own, or several where a reshape has joined dims. Of an axis with room for `extent` positions the first
-// `size` are a run's. An element is padding where one of its axes is past its size. Plain values.
+// A bucket's tensors may be larger than a run needs. A dim consists of axes, the outermost first: its own
+// axis, or several if a reshape has joined dims. Of an axis with room for `extent` positions, the first
+// `size` belong to the run. An element is padding if one of its axes is past its size. Plain values.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// What a model does to a cache, or to what it becomes, place by place: casts, scales, quantisation.
+// PlaceByPlace: the elementwise operations of a model on a cache or its later forms: casts, scales,
+// quantisation.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Lengths that an import has read as numbers.
+// Records the lengths that an import has read as numbers.
 #pragma once
 
 #include "compiler/ir/graph.h"

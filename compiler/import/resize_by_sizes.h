@@ -1,4 +1,4 @@
-// Resize where an axis has a size that only a run knows.
+// Resize along an axis whose size only a run knows.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Selections by the length of a text (long-rope, NTK), where a prompt is read in several runs.
+// Selections by the length of a text (long-rope, NTK), if a prompt is read in several runs.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Which share of a weight a device holds, where a model for all devices says so.
+// Which slice of a weight a device holds, if a model for all devices says so.
 #pragma once
 
 #include <memory>

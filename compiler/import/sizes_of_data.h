@@ -1,9 +1,9 @@
-// Sizes that data decide, as names: how many frames a model predicts is a number that a run computes, and all
-// dims that follow from it are followed as those of a bucket are (mask_padding.h).
+// Data-dependent sizes as names: for example, the number of frames that a model predicts. All dims that
+// follow from such a number are followed like those of a bucket (mask_padding.h).
 //
-// An import that meets such a number is done once more with these names (ImportNamingSizes). There is room
-// for the most that the number can be: a bound that the graph itself tells (number_range.h), or that people
-// give (--bound). A run in which it is more is a fault.
+// An import that meets such a number is repeated with these names (ImportNamingSizes). There is room for the
+// number's bound, which the graph shows (number_range.h) or the user gives (--bound). A run with a larger
+// number fails.
 #pragma once
 
 #include <map>

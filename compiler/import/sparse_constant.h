@@ -1,4 +1,4 @@
-// Sparse tensors of a model's file, as constants with a number in every place.
+// Turns sparse tensors of a model's file into dense constants.
 #pragma once
 
 #include "compiler/import/op_context.h"

@@ -1,4 +1,4 @@
-// How large the numbers of a synthetic weight (core/synthetic.h) are.
+// The magnitude of the numbers of a synthetic weight (core/synthetic.h).
 #pragma once
 
 #include <algorithm>

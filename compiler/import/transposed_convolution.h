@@ -1,4 +1,4 @@
-// Transposed convolutions as convolutions.
+// Expresses transposed convolutions as convolutions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Small collectives of one kind that do not depend on one another, as one: devices then meet once.
+// Combines small independent collectives of one kind into one, so that devices synchronise once.
 #pragma once
 
 #include <cstdint>

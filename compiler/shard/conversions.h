@@ -1,5 +1,5 @@
-// Conversions: how a value that is there in some shardings comes to be there in another. The search for
-// shardings counts them, the rewriting makes them: both ask here, and so agree.
+// Conversions: how a value that exists in some shardings gets another one. The search for shardings counts
+// their costs, and the rewriting makes them; both use these functions, so that they agree.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Costs: what is weighed when shardings are chosen, all in bytes.
+// Costs: the quantities that are weighed when shardings are chosen, all in bytes.
 //
-// Who asks for several devices wants a model that fits them: a byte of weights or state that a device holds
-// counts one, a byte that it sends a quarter. Every collective counts a thousandth of half the weights more,
-// so that none is made for a table of next to nothing (2.5 KB in small models); work that
-// could be divided counts a little.
+// The purpose of several devices is a model that fits them. So a byte of weights or state on a device counts
+// one, and a sent byte counts a quarter. Every collective also counts a thousandth of half the weights, so
+// that no collective is made for a tiny table (2.5 KB in small models). Work that could be divided counts a
+// little.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// CutRows: collectives, and what works row by row around them, in chunks of rows.
+// CutRows: cuts collectives, and the row-wise nodes around them, into chunks of rows.
 //
-// Nothing can run beside a collective that everything behind it waits for. Of two chunks one can: while the
-// rows of one are exchanged, those of the other are computed. Chunks of a result lie in one tensor where
-// somebody reads all of it, each computed in its place. Which nodes are cut: row_shardings.h. Every device of
-// a program must cut the same collectives into as many chunks.
+// Nothing can overlap a collective that all later work waits for. With two chunks, the rows of one are
+// exchanged while those of the other are computed. If a reader needs the whole result, its chunks are in one
+// tensor, each computed in its place. row_shardings.h decides which nodes are cut. Every device of a program
+// must cut the same collectives into the same numbers of chunks.
 #pragma once
 
 #include <cstdint>

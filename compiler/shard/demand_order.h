@@ -1,4 +1,4 @@
-// OrderByDemand: another order of a graph's nodes, in which each comes just before what needs it.
+// OrderByDemand: reorders a graph's nodes, so that each comes just before the node that needs it.
 #pragma once
 
 #include <vector>

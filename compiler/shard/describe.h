@@ -1,4 +1,4 @@
-// What reports say of graphs and weights.
+// Texts about graphs and weights for reports.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// GivenShardings: what the model itself says of how its values are dealt out, as shardings of nodes.
+// GivenShardings: the model's own device configuration of its values, as shardings of nodes.
 #pragma once
 
 #include <string>

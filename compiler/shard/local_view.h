@@ -1,7 +1,7 @@
-// What index maps become on one device of several: views, and accesses whose indices come from data.
+// Converts index maps to one device of several: views, and accesses with data-dependent indices.
 //
-// Pure functions; thread-safe. `elements` are those of the whole storage; `from` is its sharding, `to` that
-// of what is shown. Every answer holds for all ranks alike, but for the offset at which a device finds its
+// Pure functions; thread-safe. `elements` is the size of the whole storage, `from` its sharding, and `to` the
+// sharding of the view. Every result holds for all ranks, except for the offset at which a device finds its
 // share of a storage that it holds whole.
 #pragma once
 

@@ -1,4 +1,4 @@
-// OnEveryDevice: all devices do all of the work (--weights gather), but for lookups in tables.
+// OnEveryDevice: all devices do all work (--weights gather), except lookups in tables.
 #pragma once
 
 #include <cstdint>

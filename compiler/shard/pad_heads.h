@@ -1,11 +1,12 @@
-// PadHeads: attention of which the devices do not divide the heads of keys gets more heads, so that they do.
+// PadHeads: adds heads to attention if the number of devices does not divide its key heads, so that it does.
 //
-// Twelve heads on eight devices become sixteen, two a device; where each head of keys has several of queries,
-// with as many more of those. All that is computed head by head between the matmuls that make queries, keys
-// and values and the one that sums over what attention gives gets longer: weights get zeros (synthetic ones
-// whatever follows), and what is computed beyond the old heads reads as zero where it is summed, so it is
-// never seen. States (caches) get longer, too, where that is allowed: their shape is then no more what the
-// model says. What is read in any other way stays: then every device computes all heads.
+// Twelve heads on eight devices become sixteen, two a device. If each key head has several query heads, the
+// new ones get as many. Everything that is computed for each head becomes longer, from the matmuls that
+// compute queries, keys and values to the one that sums over the results of attention. Weights are padded
+// with zeros (synthetic ones with what follows them), and values of the new heads read as zero where they are
+// summed, so that they have no effect. States (caches) become longer too, if that is allowed: their shape
+// then differs from the model's. If heads are read in any other way, nothing changes, and every device
+// computes all heads.
 #pragma once
 
 #include <set>

@@ -1,11 +1,11 @@
-// PadUneven: dims that the devices do not divide are made longer, so that they do.
+// PadUneven: makes dims longer that the number of devices does not divide, so that it does.
 //
-// Two kinds: columns of matmuls by a weight whose results go, through pointwise work, into matmuls that sum
-// over them (a gated MLP's 11,008 on three devices), or are far more than what is summed over (a vocabulary's
-// 50,257 on four); and rows of tables. Weights get zeros (synthetic ones whatever follows). What is computed
-// beyond the old end is never seen: a matmul that sums over a padded dim reads zeros there, whoever else
-// reads it sees the old part, and an index beyond a table's old end is out of range as before. Heads:
-// pad_heads.h.
+// There are two kinds. The first is columns of matmuls by a weight, if the results go, through pointwise
+// work, into matmuls that sum over them (a gated MLP's 11,008 on three devices), or if the columns are far
+// more than what is summed over (a vocabulary's 50,257 on four). The second is rows of tables. Weights are
+// padded with zeros (synthetic ones with what follows them). Values beyond the old end have no effect: a
+// matmul that sums over a padded dim reads zeros there, any other reader sees the old part, and an index
+// beyond a table's old end is out of range as before. Heads: pad_heads.h.
 #pragma once
 
 #include <cstdint>

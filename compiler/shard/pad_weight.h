@@ -1,5 +1,4 @@
-// Weights, and views of tensors, of which a dim is made longer (pad_uneven.h, pad_heads.h). Pure functions;
-// thread-safe.
+// Makes a dim of weights and of tensor views longer (pad_uneven.h, pad_heads.h). Pure functions; thread-safe.
 #pragma once
 
 #include <cstdint>

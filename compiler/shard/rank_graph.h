@@ -1,4 +1,4 @@
-// RankGraph: what one device runs of a graph whose values have been assigned shardings.
+// RankGraph: makes the graph of one device from a graph whose values have shardings.
 #pragma once
 
 #include "compiler/ir/graph.h"

@@ -1,10 +1,10 @@
-// RowShardings: which nodes of a device's graph can work in chunks of rows, around collectives that are to
-// move one chunk while another is computed.
+// RowShardings: which nodes of a device's graph can be computed in chunks of rows, around collectives that
+// exchange one chunk while another is computed.
 //
-// A chunk is to one device what a share is to several: the shardings of sharding.h and the rules of rules.h
-// hold, with chunks in place of devices. Shardings spread from the collectives to all who work row by row:
-// from residuals and norms through matmuls to attention, whose queries are rows and whose keys are all there
-// is. Pure.
+// A chunk on one device corresponds to a share on several devices: the shardings of sharding.h and the rules
+// of rules.h hold, with chunks in place of devices. Shardings spread from the collectives to all row-wise
+// nodes: from residuals and norms through matmuls to attention, where queries are rows and keys are whole.
+// Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Rules: in which shardings a node can take its inputs, and in which sharding its result then is, without a
-// word between the devices.
+// Rules: the shardings of a node's inputs that need no communication, and the sharding of its result.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// ShardGraph: a whole model becomes what each of several devices runs of it.
+// ShardGraph: divides a whole model among several devices.
 //
 //   StateShardings states;                       // one for all programs of a plan
 //   ShardedGraph sharded;
 //   RONDO_RETURN_IF_ERROR(ShardGraph(std::move(graph), 2, &states, &sharded));
 //
-// The graph has no collectives; its states are paired, its patterns recognised. Weights and states are dealt
-// out, work follows them (assign.h), and collectives bring together what is needed whole. What cannot be
-// shared out in equal parts is held, and computed, by every device, bit for bit alike.
+// The graph has no collectives; its states are paired, its patterns recognised. Weights and states are
+// divided, work follows them (assign.h), and collectives gather what is needed whole. What cannot be divided
+// into equal parts is held and computed by every device, equal to the bit.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // Sharding: how the devices of a program hold one value.
 //
-// Dense row-major storage of E elements is dealt out in runs: seen as [E / (N * run), N, run], device r of N
+// Dense row-major storage of E elements is divided into runs: seen as [E / (N * run), N, run], device r of N
 // holds index r of the middle. So a sharding survives every reshape, and heads, blocks of columns and whole
-// rows are all the same thing. Within a shape, the run is a split of one dim, seen as [outer, N, inner]: what
-// a device holds has that dim divided by N. With copies, there are N / copies parts, and neighbours hold the
-// same one: device r has part r / copies (two heads of keys on four devices). Plain values and pure
-// functions; thread-safe.
+// rows have one description. In a shape, the run is a split of one dim, seen as [outer, N, inner]: a device's
+// part has this dim divided by N. With copies, there are N / copies parts, and neighbours hold the same one:
+// device r has part r / copies (two heads of keys on four devices). Plain values and pure functions;
+// thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // CutStages: which stage of a pipeline computes each node of a graph.
 //
-// A stage is a run of the graph's compute nodes in their order. Where the cuts lie, a search decides: the
-// greatest load of a stage (bytes of weights and state it holds, work it does, in the currency of costs.h)
-// and what is sent are least. All that touches a row of a state is on one stage, which holds the row.
+// A stage is a run of the graph's compute nodes in their order. A search places the cuts. It minimises the
+// greatest load of a stage (bytes of weights and state that it holds, work that it does, in the units of
+// costs.h) and what is sent. All nodes that touch a row of a state are on one stage, which holds the row.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// StageGraphs: what each stage of a pipeline runs of a graph.
+// StageGraphs: makes the graph of each stage of a pipeline.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What the stages of a pipeline would bear: the order of the nodes that can be cut, and what each run of them
-// holds, does and sends.
+// The loads of a pipeline's stages: the order of the nodes that can be cut, and the memory, work and
+// communication of each run of them.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// CutIntoStages: a whole model becomes a pipeline of stages, each for a device (or, sharded, a group) of its
-// own.
+// CutIntoStages: cuts a whole model into a pipeline of stages, each for its own device (or, sharded, group of
+// devices).
 //
 //   StagePlaces places;                      // one for all programs of a plan
 //   StagedGraph staged;
 //   RONDO_RETURN_IF_ERROR(CutIntoStages(graph, 2, true, &places, &staged));
 //
-// The graph has no collectives; its states are paired, its patterns recognised. Nothing changes but where
-// nodes run: results are equal to the bit to those of the whole graph.
+// The graph has no collectives; its states are paired, its patterns recognised. Only the place of nodes
+// changes: results are equal to the bit to those of the whole graph.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// StateRows: which rows of each state the nodes of a graph touch, so that a state that all layers share
-// (caches stacked along a dim) can be held row by row where each layer runs.
+// StateRows: which rows of each state the nodes of a graph touch. A state that all layers share (caches
+// stacked along a dim) can then be held row by row, where each layer runs.
 #pragma once
 
 #include <cstdint>

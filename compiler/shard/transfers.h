@@ -1,4 +1,4 @@
-// Transfers: what the stages of a pipeline send one another, in the one order in which all of them do.
+// Transfers: the values that the stages of a pipeline send each other, in the one order that all stages use.
 #pragma once
 
 #include <string>
