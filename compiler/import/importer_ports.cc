@@ -41,8 +41,11 @@ Result<ir::Dims> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims
     }
   }
   if (dims.size() > static_cast<size_t>(kMaxRank)) {
-    return Status::Error(Code::kUnsupported, "input \"%.200s\" has %zu dimensions; the limit is %d",
-                         info.name().c_str(), dims.size(), kMaxRank);
+    return Status::Error(
+        Code::kUnsupported,
+        "input \"%.200s\" has %zu dimensions; the limit is %d: join neighbours before the export (a "
+        "Reshape outside the model)",
+        info.name().c_str(), dims.size(), kMaxRank);
   }
   int64_t elements = 1;
   for (const ir::Size& dim : dims) {

@@ -7,7 +7,7 @@
 
 namespace rondo::importer {
 
-// NaN aside, every element lies between them.
+// Every element that is not NaN lies between the two.
 struct NumberRange {
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
 };

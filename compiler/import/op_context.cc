@@ -300,8 +300,10 @@ Result<std::vector<int>> OpContext::Axes(const std::vector<int64_t>& axes, int r
 
 Result<Shape> OpContext::MakeShape(const std::vector<int64_t>& dims) const {
   if (dims.size() > static_cast<size_t>(kMaxRank)) {
-    return Status::Error(Code::kUnsupported, "a tensor of %zu dimensions; the limit is %d", dims.size(),
-                         kMaxRank);
+    return Status::Error(Code::kUnsupported,
+                         "a tensor of %zu dimensions; the limit is %d: join neighbours before the "
+                         "export (Reshape)",
+                         dims.size(), kMaxRank);
   }
   Shape shape;
   int64_t elements = 1;

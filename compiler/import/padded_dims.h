@@ -38,8 +38,8 @@ bool AnyPadded(const PaddedDims& dims);
 // Whether the same positions are padding.
 bool SamePadding(const PaddedDim& a, const PaddedDim& b);
 
-// The dim with axes that a run fills made part of the padded one around them: of 2 s places among 2 n the
-// first are a run's, as of s among n.
+// Merges full axes into the padded axis around them: an axis of s real positions among n with two elements
+// each is one of 2 s among 2 n.
 PaddedDim Joined(const PaddedDim& dim);
 
 // The dims of `view` over a tensor of `shape` whose dims are `base`. None if the view mixes padding and

@@ -18,7 +18,7 @@ struct ResizeRule {
   std::string coordinates, nearest;
 };
 
-// The axis of x resized: coordinates are computed in the run, in f64. x is of floats if `linear`.
+// Resizes one axis of x. Coordinates are computed at run time, in f64. `linear` needs an x of floats.
 NodeId ResizeBySizes(Builder& b, NodeId x, const ResizedAxis& axis, const ResizeRule& rule);
 
 }  // namespace rondo::importer

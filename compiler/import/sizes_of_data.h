@@ -19,19 +19,20 @@ namespace rondo::importer {
 
 class SizesOfData {
  public:
-  // With room for `more` than the most that there can be: see read_extents.h.
+  // `more`: additional room, for the comparison of two imports (read_extents.h).
   explicit SizesOfData(int64_t more) : more_(more) {}
 
-  // The whole numbers in input `i` of `c`, which data decide, as sizes; a number (i64 []) that follows from
-  // that input. kUnsupported if nothing bounds one.
+  // The integers in input `i` of `c`, which are computed at run time, as sizes; or one number (i64 []) that
+  // is computed from that input. kUnsupported if one has no bound.
   Result<ir::Dims> Numbers(OpContext& c, int i);
   Result<ir::Size> Number(OpContext& c, int i, NodeId number);
-  // `number` (i64 []), which is never more than `most`, and the node that it is the size of.
+  // The size of `number` (i64 []), which is checked at run time to lie between `least` and `most`. `node`:
+  // the name of the ONNX node that it belongs to.
   ir::Size Name(ir::Builder& b, NodeId number, int64_t least, int64_t most, const std::string& node);
-  // A value of which DataSizeFact::dim says which places are real: those first, along a dim of that size.
+  // Moves the real places of a value with a DataSizeFact::dim to the front of a dimension of a named size.
   Value RealPlaces(ir::Builder& b, const Value& value);
 
-  // Whether somebody asked for a size, the names and their nodes.
+  // Whether a size was needed; the named sizes, and their nodes.
   bool asked() const { return asked_; }
   const std::vector<ir::Size>& names() const { return names_; }
   const std::vector<NodeId>& nodes() const { return nodes_; }
@@ -48,8 +49,8 @@ class SizesOfData {
 // Element `at` of x, as i64 [].
 NodeId ElementOf(ir::Builder& b, NodeId x, int64_t at);
 
-// Imports `model` with sizes that data decide named. `asked`: whether there was any. Outputs are cut to their
-// sizes by further outputs (formats/plan/true_size.h).
+// Imports `model` with named sizes. `asked`: whether there was any. Outputs that depend on one get size
+// outputs (formats/plan/true_size.h).
 Result<ir::Graph> ImportNamingSizes(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                                     ImportReport* report, bool* asked);
 
