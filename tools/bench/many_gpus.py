@@ -5,7 +5,7 @@ one table beside what the compiler's cost model says.
   python3 tools/bench/many_gpus.py --rondo RONDO [--gpus 4] [--counts 2,4] [--model NAME]... [--torch] [--out F.json]
 
 Graphs are those of llama_graphs.py, without weights: synthetic ones are made on the GPUs. Each is compiled with --tp N for each
-count N, in bf16 and with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count. Rows that need half the GPUs or
+count N, in bf16 and, to decode, with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count that is measured. Rows that need half the GPUs or
 fewer are measured side by side, on GPUs of their own. Times are medians of the device time of a run, in microseconds; each is said on
 standard error as it comes. --torch runs peers/tensor_parallel.py afterwards. "best peer" is the quicker of PyTorch's two modes (bf16)
 over Rondo's quickest way. Of counts beyond --gpus only the estimate is printed.
@@ -45,14 +45,14 @@ class Row(NamedTuple):
         return f"{self.model}.{self.weights.replace(':', '-')}.tp{self.tp}.pp{self.pp}"
 
 
-def rows_of(models, counts):
-    largest = max(counts)
+def rows_of(models, counts, gpus):
+    largest = max((count for count in counts if count <= gpus), default=0)
     for model in models:
         for count in counts:
             yield Row(model, "bf16", count, 1)
         if largest >= 4:
             yield Row(model, "bf16", largest // 2, 2)
-        for weights in ("int4:32", "fp8"):
+        for weights in ("int4:32", "fp8") if "decode" in model else ():
             for count in counts:
                 yield Row(model, weights, count, 1)
 
@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--model", action="append", help="only these; any name that llama_graphs.py knows")
     parser.add_argument("--gpus", type=int, default=4, help="GPUs of this machine")
     parser.add_argument("--counts", default="2,4", help="numbers of GPUs that share a model")
-    parser.add_argument("--collectives", default="nccl,auto", help="ways to compute collectives, for bf16; others: auto")
+    parser.add_argument("--collectives", default="nccl,auto", help="ways to compute collectives, for bf16 with --tp; others: auto")
     parser.add_argument("--driver", default="cuda")
     parser.add_argument("--target", default="cuda:sm_90a")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 4), help="plans that are compiled at once")
@@ -164,7 +164,7 @@ def main():
     options.model = options.model or MODELS
     counts = [int(word) for word in options.counts.split(",")]
     ways = options.collectives.split(",")
-    rows = list(rows_of(options.model, counts))
+    rows = list(rows_of(options.model, counts, options.gpus))
     torch = {}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as compiling, \
             concurrent.futures.ThreadPoolExecutor(64) as timing:
@@ -173,7 +173,7 @@ def main():
         told("all plans are compiled")
         times = {}
         for row in sorted(rows, key=Row.gpus):
-            for way in ways if row.weights == "bf16" else ["auto"]:
+            for way in ways if row.weights == "bf16" and row.pp == 1 else ["auto"]:
                 if row.gpus() <= options.gpus and not isinstance(estimates[row], str):
                     times[row, way] = timing.submit(measuring.time, row, way)
         times = {key: made.result() for key, made in times.items()}

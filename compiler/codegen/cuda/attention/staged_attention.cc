@@ -65,7 +65,8 @@ std::optional<Staged> StagedOf(const PartContext& context, int row_warps, int ke
   // Blocks of 64 queries gain more from a second resident block than fewer registers cost [attention].
   const bool two = row_warps == 4 ? layout.padded(layout.values) <= gpu.staged_two_blocks
                                   : RegistersOf(layout) <= kRegisters / kMostResident;
-  if (pipelined || !two) staged.resident = 1;
+  const bool one_each = static_cast<double>(staged.tiles.blocks()) <= context.Processors();
+  if (pipelined || !two || one_each) staged.resident = 1;
   for (; staged.resident > 0; --staged.resident) {
     if (TakeStages(context.target, pipelined ? kMostPipelinedStages : kMostStages, &staged)) return staged;
   }

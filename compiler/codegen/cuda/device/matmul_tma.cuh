@@ -15,6 +15,15 @@
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/wgmma_fp8.cuh"
 
+// f(0), f(STEP) ... below END: what `#pragma unroll` does not do with a large body.
+template <int END, int STEP, int I = 0, typename F>
+DEV void unrolled(const F& f) {
+  if constexpr (I < END) {
+    f(I);
+    unrolled<END, STEP, I + STEP>(f);
+  }
+}
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // Persistent: block after block takes its tiles, and copies go on while accumulators become results; so do
@@ -231,8 +240,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
         fetch_piece(0);
         wgmma_wait<0>();
         if (last >= 0) release(last);
-#pragma unroll
-        for (int c = 0; c < N; c += PIECE) {
+        unrolled<N, PIECE>([&](int c) {
           __syncwarp();
 #pragma unroll
           for (int j = 0; j < B_COUNT; ++j)
@@ -252,7 +260,7 @@ DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* 
               load_shared<LANES>(own + (j * 16 + r) * PITCH + at - c, sums + j * LANES);
             epilogue(first_m + r, n + at, sums, words[c / PIECE & 1][i]);
           }
-        }
+        });
       } else {
         // All stages are free: every block of a cluster has one tile.
         constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / SPLIT_K;
