@@ -14,7 +14,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/dtype.h"
+#include "core/element.h"
 #include "core/kernel.h"
 
 namespace rondo::scalar {
@@ -55,16 +55,13 @@ inline To Convert(From x) {
 
 // An integer wrapped to `to` (bool: whether it is not 0). Float dtypes leave it alone.
 inline int64_t WrapInt(int64_t x, DType to) {
-  switch (to) {
-    case DType::kI32: return static_cast<int32_t>(x);
-    case DType::kI16: return static_cast<int16_t>(x);
-    case DType::kI8: return static_cast<int8_t>(x);
-    case DType::kU8: return static_cast<uint8_t>(x);
-    case DType::kU16: return static_cast<uint16_t>(x);
-    case DType::kU32: return static_cast<uint32_t>(x);
-    case DType::kBool: return x != 0;
-    default: return x;
-  }
+  return WithElement(to, [&](auto element) {
+    if constexpr (kIsInt<typename decltype(element)::Wide>) {
+      return element.Widen(element.Narrow(x));
+    } else {
+      return x;
+    }
+  });
 }
 
 // Rounds to the precision of `to` where it is a narrower float, wraps where it is an integer.
@@ -73,14 +70,14 @@ inline T RoundTo(T x, DType to) {
   if constexpr (kIsInt<T>) {
     return WrapInt(x, to);
   } else {
-    switch (to) {
-      case DType::kF32: return static_cast<T>(static_cast<float>(x));
-      case DType::kF16: return static_cast<T>(F16ToFloat(FloatToF16(static_cast<float>(x))));
-      case DType::kBF16: return static_cast<T>(BF16ToFloat(FloatToBF16(static_cast<float>(x))));
-      case DType::kE4M3: return static_cast<T>(E4M3ToFloat(FloatToE4M3(static_cast<float>(x))));
-      case DType::kE5M2: return static_cast<T>(E5M2ToFloat(FloatToE5M2(static_cast<float>(x))));
-      default: return x;
-    }
+    return WithElement(to, [&](auto element) {
+      using Wide = typename decltype(element)::Wide;
+      if constexpr (kIsInt<Wide>) {
+        return x;
+      } else {
+        return static_cast<T>(element.Widen(element.Narrow(static_cast<Wide>(x))));
+      }
+    });
   }
 }
 
@@ -98,54 +95,28 @@ inline To Cast(From x, DType to) {
 // Element `index` of an array of `dtype`, widened to T, the natural tape type of `dtype`.
 template <typename T>
 inline T Load(DType dtype, const void* data, int64_t index) {
-  auto at = [&](auto zero) {
-    decltype(zero) v;
-    std::memcpy(&v, static_cast<const char*>(data) + index * static_cast<int64_t>(sizeof(v)), sizeof(v));
-    return v;
-  };
-  switch (dtype) {
-    case DType::kF32: return static_cast<T>(at(0.0f));
-    case DType::kF16: return static_cast<T>(F16ToFloat(at(uint16_t{0})));
-    case DType::kBF16: return static_cast<T>(BF16ToFloat(at(uint16_t{0})));
-    case DType::kF64: return static_cast<T>(at(0.0));
-    case DType::kI64: return static_cast<T>(at(int64_t{0}));
-    case DType::kI32: return static_cast<T>(at(int32_t{0}));
-    case DType::kI16: return static_cast<T>(at(int16_t{0}));
-    case DType::kI8: return static_cast<T>(at(int8_t{0}));
-    case DType::kU8: return static_cast<T>(at(uint8_t{0}));
-    case DType::kU16: return static_cast<T>(at(uint16_t{0}));
-    case DType::kU32: return static_cast<T>(at(uint32_t{0}));
-    case DType::kU64: return static_cast<T>(static_cast<int64_t>(at(uint64_t{0})));
-    case DType::kBool: return static_cast<T>(at(uint8_t{0}) != 0 ? 1 : 0);
-    case DType::kE4M3: return static_cast<T>(E4M3ToFloat(at(uint8_t{0})));
-    case DType::kE5M2: return static_cast<T>(E5M2ToFloat(at(uint8_t{0})));
-  }
-  return T{};
+  return WithElement(dtype, [&](auto element) {
+    typename decltype(element)::Stored stored;
+    std::memcpy(&stored, static_cast<const char*>(data) + index * static_cast<int64_t>(sizeof(stored)),
+                sizeof(stored));
+    return static_cast<T>(element.Widen(stored));
+  });
 }
 
 // Narrows x to `dtype` and writes element `index`: floats round to nearest even, integers wrap.
 template <typename T>
 inline void Store(DType dtype, void* data, int64_t index, T x) {
-  auto put = [&](auto v) {
-    std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(v)), &v, sizeof(v));
-  };
-  switch (dtype) {
-    case DType::kF32: put(static_cast<float>(x)); return;
-    case DType::kF16: put(FloatToF16(static_cast<float>(x))); return;
-    case DType::kBF16: put(FloatToBF16(static_cast<float>(x))); return;
-    case DType::kF64: put(static_cast<double>(x)); return;
-    case DType::kBool: put(static_cast<uint8_t>(x != 0 ? 1 : 0)); return;
-    case DType::kE4M3: put(FloatToE4M3(static_cast<float>(x))); return;
-    case DType::kE5M2: put(FloatToE5M2(static_cast<float>(x))); return;
-    default: break;
-  }
-  int64_t i = Convert<int64_t>(x);
-  switch (ByteSize(dtype)) {
-    case 8: put(i); return;
-    case 4: put(static_cast<uint32_t>(i)); return;
-    case 2: put(static_cast<uint16_t>(i)); return;
-    default: put(static_cast<uint8_t>(i)); return;
-  }
+  WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    typename E::Stored stored = 0;
+    if constexpr (E::kType == DType::kBool) {
+      stored = x != 0;
+    } else {
+      stored = E::Narrow(Convert<typename E::Wide>(x));
+    }
+    std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(stored)), &stored,
+                sizeof(stored));
+  });
 }
 
 // ------------------------------------------------------------------------------------- arithmetic

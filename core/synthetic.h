@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/dtype.h"
+#include "core/element.h"
 
 namespace rondo {
 
@@ -46,35 +46,24 @@ constexpr uint8_t SyntheticBits(float scale) {
 }
 
 // Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: random bytes, masked by
-// SyntheticBits; other integers: zeros.
+// SyntheticBits; other integers, and FP8: zeros.
 inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
                                void* out) {
-  switch (dtype) {
-    case DType::kF32:
-      for (uint64_t i = 0; i < count; ++i)
-        static_cast<float*>(out)[i] = SyntheticValue(key, first + i, scale);
-      return;
-    case DType::kF64:
-      for (uint64_t i = 0; i < count; ++i)
-        static_cast<double*>(out)[i] = SyntheticValue(key, first + i, scale);
-      return;
-    case DType::kF16:
+  if (dtype == DType::kU8) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t bits = SyntheticMix(key + (first + i) * kSyntheticStride);
+      static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bits >> 56 & SyntheticBits(scale));
+    }
+  } else if (!IsFloat(dtype) || IsFp8(dtype)) {
+    std::memset(out, 0, static_cast<size_t>(count) * static_cast<size_t>(ByteSize(dtype)));
+  } else {
+    WithElement(dtype, [&](auto element) {
+      using E = decltype(element);
       for (uint64_t i = 0; i < count; ++i) {
-        static_cast<uint16_t*>(out)[i] = FloatToF16(SyntheticValue(key, first + i, scale));
+        const auto x = static_cast<typename E::Wide>(SyntheticValue(key, first + i, scale));
+        static_cast<typename E::Stored*>(out)[i] = E::Narrow(x);
       }
-      return;
-    case DType::kBF16:
-      for (uint64_t i = 0; i < count; ++i) {
-        static_cast<uint16_t*>(out)[i] = FloatToBF16(SyntheticValue(key, first + i, scale));
-      }
-      return;
-    case DType::kU8:
-      for (uint64_t i = 0; i < count; ++i) {
-        const uint64_t bits = SyntheticMix(key + (first + i) * kSyntheticStride);
-        static_cast<uint8_t*>(out)[i] = static_cast<uint8_t>(bits >> 56 & SyntheticBits(scale));
-      }
-      return;
-    default: std::memset(out, 0, static_cast<size_t>(count * ByteSize(dtype)));
+    });
   }
 }
 

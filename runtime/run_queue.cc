@@ -64,8 +64,7 @@ Status RunQueue::Wait(SessionImpl* session) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (session->pending.active && OnWorker()) {
     return Status::Error(Code::kFailedPrecondition,
-                         "one of the runtime's asynchronous workers, which execute the runs, cannot wait for "
-                         "the end of one");
+                         "a thread that executes asynchronous runs cannot wait for the end of one");
   }
   ++session->pending.waiting;
   while (session->pending.active) ended_.wait(lock);

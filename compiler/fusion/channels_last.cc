@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
+#include "core/element.h"
 
 namespace rondo::fusion {
 
 namespace {
-
-bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
 // Pixels of eight channels, or the four of an image, are read as vectors.
 bool CanLieChannelsLast(const Node& node) {
@@ -145,7 +144,7 @@ bool OnlyRowsAreRead(const Context& c, NodeId id) {
 }  // namespace
 
 bool IsNarrow(DType dtype) {
-  return Is16Bit(dtype) || IsFp8(dtype) || dtype == DType::kI8 || dtype == DType::kU8;
+  return Is16BitFloat(dtype) || IsFp8(dtype) || dtype == DType::kI8 || dtype == DType::kU8;
 }
 
 void FindPictures(Context* context) {
@@ -154,7 +153,7 @@ void FindPictures(Context* context) {
 }
 
 bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
-  return c.pictures[static_cast<size_t>(id)] == kPixels && Is16Bit(c.node(id).dtype);
+  return c.pictures[static_cast<size_t>(id)] == kPixels && Is16BitFloat(c.node(id).dtype);
 }
 
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/scalar.h"
+
 namespace rondo::fusion {
 
 namespace {
@@ -138,29 +140,11 @@ std::optional<int> PartEmitter::SmallConstant(TapeWriter* tape, NodeId id) {
   if (node.op != Op::kConstant || node.shape.elements() != 1) return std::nullopt;
   const ir::ConstantData& data = *node.As<ir::ConstantAttrs>().data;
   if (data.synthetic || data.bytes.size() != static_cast<size_t>(ByteSize(data.dtype))) return std::nullopt;
-  uint8_t raw[8] = {};
-  std::memcpy(raw, data.bytes.data(), data.bytes.size());
-  auto as = [&](auto value) {
-    std::memcpy(&value, raw, sizeof(value));
-    return value;
-  };
   TapeInst inst = Inst(TapeOp::kConst, NaturalType(data.dtype));
-  switch (data.dtype) {
-    case DType::kF32: inst.imm.f = as(float{}); break;
-    case DType::kF64: inst.imm.f = as(double{}); break;
-    case DType::kF16: inst.imm.f = F16ToFloat(as(uint16_t{})); break;
-    case DType::kBF16: inst.imm.f = BF16ToFloat(as(uint16_t{})); break;
-    case DType::kI64:
-    case DType::kU64: inst.imm.i = as(int64_t{}); break;
-    case DType::kI32: inst.imm.i = as(int32_t{}); break;
-    case DType::kU32: inst.imm.i = as(uint32_t{}); break;
-    case DType::kI16: inst.imm.i = as(int16_t{}); break;
-    case DType::kU16: inst.imm.i = as(uint16_t{}); break;
-    case DType::kI8: inst.imm.i = as(int8_t{}); break;
-    case DType::kU8:
-    case DType::kBool: inst.imm.i = raw[0]; break;
-    case DType::kE4M3: inst.imm.f = E4M3ToFloat(raw[0]); break;
-    case DType::kE5M2: inst.imm.f = E5M2ToFloat(raw[0]); break;
+  if (inst.type == TapeType::kI64) {
+    inst.imm.i = scalar::Load<int64_t>(data.dtype, data.bytes.data(), 0);
+  } else {
+    inst.imm.f = scalar::Load<double>(data.dtype, data.bytes.data(), 0);
   }
   return tape->Add(inst);
 }

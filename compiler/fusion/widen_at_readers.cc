@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
+#include "core/element.h"
 
 namespace rondo::fusion {
 
@@ -33,7 +34,7 @@ NodeId CopyFor(ir::Graph* graph, NodeId reader, NodeId of) {
 bool Widens(const ir::Graph& graph, NodeId id) {
   if (!IsCast(graph, id, DType::kF32)) return false;
   const DType narrow = graph.node(graph.BaseOf(graph.node(id).inputs[0])).dtype;
-  return narrow == DType::kF16 || narrow == DType::kBF16;
+  return Is16BitFloat(narrow);
 }
 
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id) {

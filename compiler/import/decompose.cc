@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compiler/import/op_context.h"
+#include "core/element.h"
 #include "core/scalar.h"
 
 namespace rondo::importer {
@@ -48,7 +49,7 @@ NodeId TakeRun(Builder& b, NodeId x, int axis, const Run& run) {
 
 NodeId Widen(Builder& b, NodeId x) {
   DType t = b.dtype(x);
-  return t == DType::kF16 || t == DType::kBF16 ? b.Cast(x, DType::kF32) : x;
+  return Is16BitFloat(t) ? b.Cast(x, DType::kF32) : x;
 }
 
 NodeId ExtremeOf(Builder& b, DType type, bool greatest) {

@@ -8,6 +8,7 @@
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 #include "compiler/import/rotary.h"
+#include "core/element.h"
 
 namespace rondo::importer {
 
@@ -83,7 +84,7 @@ Result<Heads> ReadHeads(OpContext& c) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
     RONDO_RETURN_IF_ERROR(c.RequireRank(i, c.rank(0), c.rank(0)));
   }
-  if (c.dtype(0) != DType::kF32 && c.dtype(0) != DType::kF16 && c.dtype(0) != DType::kBF16) {
+  if (c.dtype(0) != DType::kF32 && !Is16BitFloat(c.dtype(0))) {
     return Status::Error(Code::kUnsupported, "attention of type %s", Name(c.dtype(0)));
   }
   if (h.joined) {

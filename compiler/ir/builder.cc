@@ -6,6 +6,8 @@
 
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/walk.h"
+#include "core/collective.h"
+#include "core/element.h"
 #include "core/scalar.h"
 
 namespace rondo::ir {
@@ -319,7 +321,7 @@ NodeId Builder::Mean(NodeId x, std::vector<int> axes, bool keep) {
   Size count = 1;
   for (int axis : axes) count = count * SizeOf(x, axis);
   // The sum of a long row of f16 passes its range: it is kept in f32 until it is divided.
-  bool widen = type == DType::kF16 || type == DType::kBF16;
+  bool widen = Is16BitFloat(type);
   NodeId sum = Reduce(ReduceKind::kSum, widen ? Cast(x, DType::kF32) : x, std::move(axes), keep);
   NodeId mean = count.known() ? BinaryScalar(TapeOp::kDiv, sum, static_cast<double>(*count.value()))
                               : Div(sum, Cast(Number(count), dtype(sum)));
@@ -510,11 +512,11 @@ NodeId Builder::Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limi
 
 NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group) {
   Shape out = shape(x);
-  if (op == CollectiveOp::kAllGather) {
+  if (FactsOf(op).writes == CollectiveLayout::kEach) {
     out.rank = shape(x).rank + 1;
     out[0] = devices;
     for (int d = 1; d < out.rank; ++d) out[d] = shape(x)[d - 1];
-  } else if (op == CollectiveOp::kReduceScatter) {
+  } else if (FactsOf(op).reads == CollectiveLayout::kEach) {
     out.rank = shape(x).rank - 1;
     for (int d = 0; d < out.rank; ++d) out[d] = shape(x)[d + 1];
   }

@@ -4,6 +4,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/text.h"
+#include "core/collective.h"
 
 namespace rondo::ir {
 
@@ -159,15 +160,14 @@ std::string CheckCollective(const Graph& g, const Node& n) {
     return n.shape == Shape({0}) && Input(g, n, 0).dtype == n.dtype ? "" : "gives the sender something";
   }
   if (n.inputs.size() != 1) return "takes one input";
-  const Shape whole = a.op == CollectiveOp::kReduceScatter ? Input(g, n, 0).shape : n.shape;
-  const Shape share = a.op == CollectiveOp::kReduceScatter ? n.shape : Input(g, n, 0).shape;
+  const bool scatters = FactsOf(a.op).reads == CollectiveLayout::kEach;
+  const Shape whole = scatters ? Input(g, n, 0).shape : n.shape;
+  const Shape share = scatters ? n.shape : Input(g, n, 0).shape;
   if (Input(g, n, 0).dtype != n.dtype) return "changes the dtype";
-  if (a.op == CollectiveOp::kAllReduce || a.op == CollectiveOp::kBroadcast) {
-    return whole == share ? "" : "changes the shape";
-  }
-  if (a.op == CollectiveOp::kAllToAll) {
+  if (KeepsShape(a.op)) {
     if (!(whole == share)) return "changes the shape";
-    return whole.rank > 0 && whole[0] == a.devices ? "" : "has no first axis of its devices";
+    const bool in_parts = FactsOf(a.op).reads == CollectiveLayout::kParts;
+    return !in_parts || (whole.rank > 0 && whole[0] == a.devices) ? "" : "has no first axis of its devices";
   }
   bool fits = whole.rank == share.rank + 1 && whole[0] == a.devices;
   for (int d = 0; fits && d < share.rank; ++d) fits = whole[d + 1] == share[d];

@@ -16,6 +16,7 @@
 // the token anyway, sees it at this step. Everything is one chain of reductions over rows, which becomes one
 // kernel, except u, which is computed before.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -23,6 +24,7 @@
 #include "compiler/ir/philox.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "core/element.h"
 
 namespace rondo::passes {
 
@@ -42,7 +44,7 @@ class Sampler {
   // `logits` [rows, words] that were of type `type`, `sampling` [rows, 3], `draws` [rows, 2].
   Sampler(Builder& b, NodeId logits, DType type, NodeId sampling, NodeId draws)
       : b_(b), words_(b.shape(logits)[1]), draws_(draws) {
-    grain_ = type == DType::kBF16 ? 1.0 / 512 : type == DType::kF16 ? 1.0 / 4096 : 0;
+    grain_ = Is16BitFloat(type) ? std::ldexp(1.0, -FactsOf(type).digits - 1) : 0;
     raw_ = logits;
     const NodeId within = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, logits, kLeast), kMost);
     logits_ = b.Select(b.Unary(TapeOp::kIsNan, logits), F32(std::numeric_limits<float>::infinity()), within);

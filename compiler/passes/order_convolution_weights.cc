@@ -3,6 +3,7 @@
 #include "compiler/ir/evaluate.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "core/element.h"
 
 namespace rondo::passes {
 
@@ -38,7 +39,7 @@ std::shared_ptr<const ConstantData> WeightOf(ir::Graph* graph, const Node& node,
   const Node& weight = graph->node(node.inputs[1]);
   const std::shared_ptr<const ConstantData> data = KnownWeight(graph, weight.id, reorders, kMostBytes);
   if (data == nullptr) return nullptr;
-  const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
+  const bool half = Is16BitFloat(weight.dtype);
   const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
   if (Is8Bit(weight.dtype) || (IsFp8(weight.dtype) && !reorders) || weight.dtype == DType::kI16) {

@@ -11,6 +11,7 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "core/element.h"
 
 namespace rondo::passes {
 
@@ -42,7 +43,7 @@ bool Suits(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1) return false;
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
   const auto is_8bit = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
-  const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  const bool half = Is16BitFloat(x.dtype) && w.dtype == x.dtype;
   const bool fp8 = IsFp8(x.dtype) && IsFp8(w.dtype);
   // The sum beside an integer convolution counts channels outside the input (PadSums).
   const bool counts = x.shape[1] > Vector(1) && node.As<ir::ConvAttrs>().absent != 0;
@@ -58,7 +59,7 @@ bool HasFewOutputs(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1 || node.shape.elements() == 0)
     return false;
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
-  const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  const bool half = Is16BitFloat(x.dtype) && w.dtype == x.dtype;
   constexpr int64_t kFetched = 4 << 20;
   return half && w.op == Op::kConstant && w.shape[0] < kFewestOutputs && w.shape[1] % kFewestOutputs == 0 &&
          node.shape.elements() / w.shape[0] * (w.shape.elements() / w.shape[0]) > kFetched;

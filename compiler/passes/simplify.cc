@@ -16,28 +16,12 @@ namespace {
 // Whether `to` can represent every value of `from`.
 bool HoldsExactly(DType from, DType to) {
   if (from == to || from == DType::kBool) return true;
-  auto mantissa = [](DType t) {
-    switch (t) {
-      case DType::kF64: return 53;
-      case DType::kF32: return 24;
-      case DType::kF16: return 11;
-      case DType::kBF16: return 8;
-      case DType::kE4M3: return 4;
-      case DType::kE5M2: return 3;
-      default: return 0;
-    }
-  };
-  auto is_unsigned = [](DType t) {
-    return t == DType::kU8 || t == DType::kU16 || t == DType::kU32 || t == DType::kU64;
-  };
   if (to == DType::kBool) return false;
-  if (IsFloat(from)) {
-    if (!IsFloat(to)) return false;
-    return mantissa(to) > mantissa(from) && !IsFp8(to) && !(from == DType::kBF16 && to == DType::kF16);
-  }
-  int64_t bits = 8 * ByteSize(from);
-  if (IsFloat(to)) return bits <= mantissa(to) && to != DType::kF16 && !IsFp8(to);
-  if (is_unsigned(to) && !is_unsigned(from)) return false;
+  const DTypeFacts &less = FactsOf(from), &more = FactsOf(to);
+  if (IsFloat(from))
+    return IsFloat(to) && more.digits > less.digits && more.exponent >= less.exponent && !IsFp8(to);
+  if (IsFloat(to)) return 8 * ByteSize(from) <= more.digits && to != DType::kF16 && !IsFp8(to);
+  if (more.kind == DTypeKind::kUnsigned && less.kind != DTypeKind::kUnsigned) return false;
   return ByteSize(to) > ByteSize(from);
 }
 

@@ -7,6 +7,7 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "core/element.h"
 
 namespace rondo::passes {
 
@@ -33,13 +34,11 @@ bool CoversAll(const Shape& x, const std::vector<int64_t>& kernel, const std::ve
   return true;
 }
 
-bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-
 // x [n, c, points] times w [o, c], as [n, o, points]. Outputs with channels last are computed pixel by pixel,
 // others channel by channel, so that the columns of the matmul are contiguous.
 NodeId PixelProduct(Builder& b, NodeId x, NodeId w, DType dtype, bool channels_last) {
   const Shape xs = b.shape(x), ws = b.shape(w);
-  if (xs[2] > 1 && !(channels_last && Is16Bit(b.dtype(x)) && ws[0] % 8 == 0)) {
+  if (xs[2] > 1 && !(channels_last && Is16BitFloat(b.dtype(x)) && ws[0] % 8 == 0)) {
     const NodeId product = b.MatMul(w, x);
     b.graph().node(product).dtype = dtype;
     return product;
@@ -79,7 +78,7 @@ NodeId AsReduction(ir::Graph* graph, const Node& node) {
   const Combine kind = attrs.kind;
   Builder b = BuilderLike(graph, node.id);
   NodeId value = b.Reshape(node.inputs[0], Flat(x));
-  const bool widens = Is16Bit(dtype) && kind != Combine::kMax;  // sums need more than 16 bits
+  const bool widens = Is16BitFloat(dtype) && kind != Combine::kMax;  // sums need more than 16 bits
   if (widens) value = b.Cast(value, DType::kF32);
   value = kind == Combine::kMean  ? b.Mean(value, {2}, true)
           : kind == Combine::kMax ? b.Reduce(ir::ReduceKind::kMax, value, {2}, true)

@@ -11,6 +11,7 @@
 #include "compiler/quantise/quantise.h"
 #include "compiler/quantise/quantised.h"
 #include "compiler/quantise/unpack.h"
+#include "core/element.h"
 
 namespace rondo::passes {
 
@@ -18,8 +19,6 @@ namespace {
 
 using ir::PackedMatrix;
 using Matrix = std::shared_ptr<const PackedMatrix>;
-
-bool Is16Bit(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
 // The rows of the matrix that a view shows as the rhs of a matmul.
 struct ShownRows {
@@ -150,7 +149,7 @@ class Packing {
     if (n.shape.elements() == 0) return false;
     if (options_.target.packed_everywhere) return true;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.target.wgmma) && matrix.k % 8 == 0 &&
+    return Is16BitFloat(dtype) && (rows <= kMostRowsOnGpu || options_.target.wgmma) && matrix.k % 8 == 0 &&
            (power || matrix.block >= matrix.k);
   }
 

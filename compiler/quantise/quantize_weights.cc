@@ -7,6 +7,7 @@
 #include "compiler/passes/match.h"
 #include "compiler/quantise/quantise.h"
 #include "compiler/quantise/weight_rounding.h"
+#include "core/element.h"
 #include "formats/plan/live_weights.h"
 
 namespace rondo::passes {
@@ -98,8 +99,7 @@ class Quantising {
   std::optional<WeightLayout> LayoutOf(NodeId id, const ConstantData& data) {
     const DType t = data.dtype;
     if (data.packed != nullptr || data.shape.rank != 2 || data.shape.elements() < kLeastElements ||
-        g_->IsOutput(id) || (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) ||
-        data.synthetic_run != 0)
+        g_->IsOutput(id) || (t != DType::kF32 && !Is16BitFloat(t)) || data.synthetic_run != 0)
       return std::nullopt;
     return WeightLayoutOf(g_, id);
   }

@@ -9,6 +9,7 @@
 #include "compiler/quantise/quantised.h"
 #include "compiler/quantise/steps.h"
 #include "compiler/quantise/weight_layout.h"
+#include "core/element.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -19,7 +20,7 @@ using ir::ConstantData;
 
 constexpr int64_t kLeastElements = 4096;  // smaller weights are not worth it
 
-bool HoldsBytes(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
+bool HoldsBytes(DType t) { return t == DType::kF32 || Is16BitFloat(t); }
 
 // A constant seen in the shape of the weight; null data: none.
 struct Shown {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/ir/shares.h"
+#include "core/element.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -117,18 +118,14 @@ bool ReadRows(const ir::ConstantData& data, const WeightLayout& layout, int64_t 
     }
   };
   const uint8_t* bytes = data.bytes.data();
-  const auto half = [&](int64_t i) {
-    uint16_t h;
-    std::memcpy(&h, bytes + 2 * i, 2);
-    return h;
-  };
-  if (data.dtype == DType::kF16) {
-    read([&](int64_t i) { return F16ToFloat(half(i)); });
-  } else if (data.dtype == DType::kBF16) {
-    read([&](int64_t i) { return BF16ToFloat(half(i)); });
-  } else {
-    read([&](int64_t i) { return scalar::Load<float>(DType::kF32, bytes, i); });
-  }
+  WithElement(data.dtype, [&](auto element) {
+    using E = decltype(element);
+    read([&](int64_t i) {
+      typename E::Stored stored;
+      std::memcpy(&stored, bytes + static_cast<int64_t>(sizeof(stored)) * i, sizeof(stored));
+      return static_cast<float>(E::Widen(stored));
+    });
+  });
   return finite;
 }
 

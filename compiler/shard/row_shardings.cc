@@ -5,6 +5,7 @@
 
 #include "compiler/ir/node_annotation.h"
 #include "compiler/shard/local_view.h"
+#include "core/collective.h"
 
 namespace rondo::shard {
 namespace {
@@ -121,10 +122,11 @@ class Finder {
     const Sharding other = slot < 0 ? sharding : sharding.WithCopies(1);
     const int64_t least = std::min(node.shape.elements(), shape(node.inputs[0]).elements());
     const bool whole_runs = least % (sharding.run * chunks_) == 0;
-    const bool same = op == CollectiveOp::kAllReduce || op == CollectiveOp::kBroadcast;
+    const CollectiveFacts& facts = FactsOf(op);
+    const bool gathers = facts.writes == CollectiveLayout::kEach, between_all = facts.to == kEveryRank;
+    const bool whole = KeepsShape(op) && facts.reads == CollectiveLayout::kOne;
     // A chunk of each device's share is gathered: the same runs of what all have.
-    if (!(same || op == CollectiveOp::kAllGather) || !whole_runs ||
-        DimOf(node.shape, sharding, chunks_).dim < 0)
+    if (!(whole || gathers) || !between_all || !whole_runs || DimOf(node.shape, sharding, chunks_).dim < 0)
       return {};
     return {{{sharding}, other}};
   }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/collective.h"
+
 namespace rondo::host {
 namespace {
 
@@ -41,34 +43,27 @@ void Describe(const uint64_t* words, char* text, size_t size) {
                 known ? Name(static_cast<DType>(dtype)) : "an unknown type", words[4], words[1], words[0]);
 }
 
+// The part of `memory` for, or from, rank `other`.
+Bytes Laid(CollectiveLayout layout, const SyncPoint& point, DeviceAddress memory, uint32_t other) {
+  const uint64_t part = point.bytes / point.participants.size();
+  switch (layout) {
+    case CollectiveLayout::kOne: break;
+    case CollectiveLayout::kEach: return {At(memory) + other * point.bytes, point.bytes};
+    case CollectiveLayout::kParts: return {At(memory) + other * part, part};
+  }
+  return {At(memory), point.bytes};
+}
+
 // The data that rank `rank` sends to rank `to`, or to itself.
 Bytes Outgoing(const SyncPoint& point, uint32_t rank, uint32_t to, const RankMemory& memory) {
-  const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
-  char* from = At(memory.from);
-  switch (point.op) {
-    case CollectiveOp::kAllReduce:
-    case CollectiveOp::kAllGather: return {from, bytes};
-    case CollectiveOp::kReduceScatter: return {from + to * bytes, bytes};
-    case CollectiveOp::kBroadcast: return rank == 0 ? Bytes{from, bytes} : Bytes{};
-    case CollectiveOp::kSend: return rank == 0 && to == 1 ? Bytes{from, bytes} : Bytes{};
-    case CollectiveOp::kAllToAll: return {from + to * part, part};
-  }
-  return {};
+  if (!Sends(point.op, rank) || !Receives(point.op, to)) return {};
+  return Laid(FactsOf(point.op).reads, point, memory.from, to);
 }
 
 // Where rank `rank` puts data from rank `from`, for ops without sums.
 Bytes Incoming(const SyncPoint& point, uint32_t rank, uint32_t from, const RankMemory& memory) {
-  const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
-  char* to = At(memory.to);
-  switch (point.op) {
-    case CollectiveOp::kAllReduce:
-    case CollectiveOp::kReduceScatter: return {};
-    case CollectiveOp::kAllGather: return {to + from * bytes, bytes};
-    case CollectiveOp::kBroadcast: return from == 0 ? Bytes{to, bytes} : Bytes{};
-    case CollectiveOp::kSend: return rank == 1 && from == 0 ? Bytes{to, bytes} : Bytes{};
-    case CollectiveOp::kAllToAll: return {to + from * part, part};
-  }
-  return {};
+  if (FactsOf(point.op).adds || !Sends(point.op, from) || !Receives(point.op, rank)) return {};
+  return Laid(FactsOf(point.op).writes, point, memory.to, from);
 }
 
 // FNV-1a.
@@ -93,9 +88,10 @@ bool RemoteExchange::Allocate(const rondo::Program& program) {
   for (const SyncPoint& point : program.sync_points) {
     const uint64_t ranks = point.participants.size();
     uint64_t bytes = 0;
-    if (point.op == CollectiveOp::kReduceScatter) bytes = ranks * point.bytes;
-    if (point.op == CollectiveOp::kAllReduce) {
-      bytes = ranks * (point.bytes <= kWholeAllReduce ? point.bytes : point.bytes / ranks + 8);
+    const CollectiveFacts& facts = FactsOf(point.op);
+    if (facts.adds) {
+      const bool parts = KeepsShape(point.op) && point.bytes > kWholeAllReduce;
+      bytes = ranks * (parts ? point.bytes / ranks + 8 : point.bytes);
     }
     if (bytes > most) most = bytes;
   }
@@ -162,8 +158,7 @@ Status RemoteExchange::Run(const CollectivePart& part, const RankMemory& memory)
   if (point.op == CollectiveOp::kAllReduce && point.bytes > kWholeAllReduce) {
     return AllReduceInParts(part, memory);
   }
-  const bool scatters = point.op == CollectiveOp::kReduceScatter;
-  const bool sums = scatters || point.op == CollectiveOp::kAllReduce;
+  const bool sums = FactsOf(point.op).adds;
   const Bytes own = Outgoing(point, part.rank, part.rank, memory),
               place = Incoming(point, part.rank, part.rank, memory);
   if (!sums && own.at != place.at && own.size != 0) std::memmove(place.at, own.at, own.size);

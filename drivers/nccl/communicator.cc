@@ -5,6 +5,7 @@
 #include <chrono>
 #include <new>
 
+#include "core/collective.h"
 #include "core/stop.h"
 
 namespace rondo::nccl {
@@ -127,8 +128,7 @@ Status Communicator::Settle(uint32_t rank, Result_t result, const char* call, ui
 }
 
 Status Communicator::CheckAdds(const SyncPoint& point) const {
-  const bool adds = point.op == CollectiveOp::kAllReduce || point.op == CollectiveOp::kReduceScatter;
-  if (adds && !CanAdd(point.dtype)) {
+  if (FactsOf(point.op).adds && !CanAdd(point.dtype)) {
     return Status::Error(Code::kUnsupported, "NCCL has no %s of %s", Name(point.op), Name(point.dtype));
   }
   if (aborted()) return Status::Error(Code::kAborted, "the communicator was aborted");

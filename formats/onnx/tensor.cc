@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/element.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::onnx {
@@ -25,23 +26,22 @@ void Narrow(const Field& field, std::vector<uint8_t>* out) {
 
 // Elements from the field that ONNX assigns to each type.
 void FromTypedField(const TensorProto& tensor, DType dtype, std::vector<uint8_t>* out) {
-  switch (dtype) {
-    case DType::kF32: return Narrow<float>(tensor.float_data(), out);
-    case DType::kF64: return Narrow<double>(tensor.double_data(), out);
-    case DType::kI64: return Narrow<int64_t>(tensor.int64_data(), out);
-    case DType::kU64: return Narrow<uint64_t>(tensor.uint64_data(), out);
-    case DType::kU32: return Narrow<uint32_t>(tensor.uint64_data(), out);
-    case DType::kI32: return Narrow<int32_t>(tensor.int32_data(), out);
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kU16: return Narrow<uint16_t>(tensor.int32_data(), out);
-    case DType::kI16: return Narrow<int16_t>(tensor.int32_data(), out);
-    case DType::kI8: return Narrow<int8_t>(tensor.int32_data(), out);
-    case DType::kE4M3:
-    case DType::kE5M2:
-    case DType::kU8: return Narrow<uint8_t>(tensor.int32_data(), out);
-    case DType::kBool: return Narrow<bool>(tensor.int32_data(), out);
-  }
+  WithElement(dtype, [&](auto element) {
+    using E = decltype(element);
+    if constexpr (E::kType == DType::kF32) {
+      Narrow<float>(tensor.float_data(), out);
+    } else if constexpr (E::kType == DType::kF64) {
+      Narrow<double>(tensor.double_data(), out);
+    } else if constexpr (E::kType == DType::kI64) {
+      Narrow<int64_t>(tensor.int64_data(), out);
+    } else if constexpr (E::kType == DType::kU64 || E::kType == DType::kU32) {
+      Narrow<typename E::Stored>(tensor.uint64_data(), out);
+    } else if constexpr (E::kType == DType::kBool) {
+      Narrow<bool>(tensor.int32_data(), out);
+    } else {
+      Narrow<typename E::Stored>(tensor.int32_data(), out);
+    }
+  });
 }
 
 }  // namespace

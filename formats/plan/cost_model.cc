@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/collective.h"
+#include "core/element.h"
+
 namespace rondo {
 namespace {
 
@@ -18,7 +21,7 @@ constexpr MachineRates kCore = {0, {0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 1.0e4, 4.0e
 bool Narrow(const Kernel& kernel) {
   return std::any_of(kernel.parts.begin(), kernel.parts.end(), [](const Part& part) {
     return std::any_of(part.operands.begin(), part.operands.end(), [](const Operand& operand) {
-      return operand.dtype == DType::kF16 || operand.dtype == DType::kBF16 || IsFp8(operand.dtype);
+      return Is16BitFloat(operand.dtype) || IsFp8(operand.dtype);
     });
   });
 }
@@ -43,7 +46,7 @@ double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic, doubl
 double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) const {
   const size_t among = group == 0 ? devices : group;
   const auto ranks = static_cast<double>(among);
-  const bool pieces = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
+  const bool pieces = !KeepsShape(op);
   double size = static_cast<double>(bytes) * (pieces ? ranks : 1);
   if (op != CollectiveOp::kAllReduce) size /= 2;
   const auto known = [&](bool by_small) {

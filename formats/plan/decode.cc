@@ -40,8 +40,8 @@ class Decoder {
     if (!status_.ok()) return false;
     if (bytes > budget_) {
       status_ = Status::Error(Code::kCorrupt,
-                              "plan: what the flatbuffers section of %" PRIu64
-                              " bytes decodes to is more than %" PRIu64 " times its size",
+                              "plan: the flatbuffers section of %" PRIu64
+                              " bytes decodes to more than %" PRIu64 " times its size",
                               section_bytes_, kBudgetFactor);
       return false;
     }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/element.h"
 #include "core/scalar.h"
 
 namespace rondo {
@@ -166,7 +167,7 @@ Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWe
     return Status::Error(Code::kCorrupt, "weight \"%s\" has %zu bytes, %s takes %zu", value.name.c_str(),
                          value.bytes.size(), TypeText(value.dtype, value.shape).c_str(), bytes);
   }
-  const bool rounds = buffer.dtype == DType::kF16 || buffer.dtype == DType::kBF16;
+  const bool rounds = Is16BitFloat(buffer.dtype);
   if (value.dtype != buffer.dtype && (value.dtype != DType::kF32 || !rounds)) {
     return Status::Error(Code::kInvalidArgument, "weight \"%s\" is %s, the plan has it as %s%s",
                          value.name.c_str(), Name(value.dtype), Name(buffer.dtype),

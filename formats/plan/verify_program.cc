@@ -153,9 +153,10 @@ Status ProgramVerifier::OneSyncPoint(uint32_t index) {
   }
   const size_t count = point.participants.size();
   if (count == 0) return RONDO_BROKEN("it has no participants");
-  const bool sends = point.op == CollectiveOp::kSend;
+  const CollectiveFacts& facts = FactsOf(point.op);
+  const bool sends = facts.to != kEveryRank;
   if (sends && count != 2) return RONDO_BROKEN("a send has %zu participants, not 2", count);
-  if (point.op == CollectiveOp::kAllToAll && point.bytes % (count * ByteSize(point.dtype)) != 0) {
+  if (facts.reads == CollectiveLayout::kParts && point.bytes % (count * ByteSize(point.dtype)) != 0) {
     return RONDO_BROKEN("%" PRIu64 " bytes of %s are not %zu equal parts", point.bytes, Name(point.dtype),
                         count);
   }

@@ -141,8 +141,8 @@ Status PlanWeights::CheckUnchanged(bool ignore_hash) const {
     return Status::Error(
         Code::kFailedPrecondition,
         "the file has changed since the plan was opened (%" PRIu64 " bytes, now %" PRIu64 "; written %" PRId64
-        " ms later), and weights are mapped from it: open the plan again. To change a plan in "
-        "use, rename a new file over it, or read weights (read_weights, --read-weights)",
+        " ms later), and weights are mapped from it: open the plan again. To replace a plan in use, "
+        "rename a file over it, or use read_weights (--read-weights)",
         stamp_.bytes, now.bytes, (now.modified - stamp_.modified) / 1'000'000);
   }
   const std::atomic_ref<int64_t> same_until(stamp_.changed);

@@ -16,12 +16,19 @@ struct NpyType {
 };
 // The first row of a dtype is what is written for it.
 constexpr NpyType kTypes[] = {
-    {"<f4", DType::kF32},  {"<f2", DType::kF16},  {"<f8", DType::kF64},  {"<i8", DType::kI64},
-    {"<i4", DType::kI32},  {"<i2", DType::kI16},  {"|i1", DType::kI8},   {"|u1", DType::kU8},
-    {"<u2", DType::kU16},  {"<u4", DType::kU32},  {"<u8", DType::kU64},  {"|b1", DType::kBool},
-    {"<i1", DType::kI8},   {"<u1", DType::kU8},   {"<b1", DType::kBool}, {"<u2", DType::kBF16},
-    {"|u1", DType::kE4M3}, {"|u1", DType::kE5M2},
+    {"<f4", DType::kF32}, {"<f2", DType::kF16}, {"<f8", DType::kF64},  {"<i8", DType::kI64},
+    {"<i4", DType::kI32}, {"<i2", DType::kI16}, {"|i1", DType::kI8},   {"|u1", DType::kU8},
+    {"<u2", DType::kU16}, {"<u4", DType::kU32}, {"<u8", DType::kU64},  {"|b1", DType::kBool},
+    {"<i1", DType::kI8},  {"<u1", DType::kU8},  {"<b1", DType::kBool},
 };
+
+// A type that numpy lacks is written as unsigned integers of its width.
+const char* DescrOf(DType dtype) {
+  for (const NpyType& type : kTypes) {
+    if (type.dtype == dtype) return type.text;
+  }
+  return DescrOf(ByteSize(dtype) == 1 ? DType::kU8 : DType::kU16);
+}
 
 // Reads the header: a Python dictionary literal with the keys descr, fortran_order and shape, no others.
 class HeaderParser {
@@ -199,11 +206,8 @@ Result<Tensor> ParseNpy(const std::vector<uint8_t>& file) {
 }
 
 std::string SerializeNpy(const Tensor& tensor) {
-  const char* descr = "";
-  for (const NpyType& type : kTypes) {
-    if (type.dtype == tensor.dtype && *descr == 0) descr = type.text;
-  }
-  std::string header = std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (";
+  std::string header =
+      std::string("{'descr': '") + DescrOf(tensor.dtype) + "', 'fortran_order': False, 'shape': (";
   for (int d = 0; d < tensor.shape.rank; ++d) {
     header += std::to_string(tensor.shape[d]);
     if (d + 1 < tensor.shape.rank) header += ", ";

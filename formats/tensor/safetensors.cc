@@ -1,9 +1,12 @@
 #include "formats/tensor/safetensors.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "core/element.h"
 #include "core/files.h"
 
 namespace rondo {
@@ -13,16 +16,17 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 
-struct SafetensorsType {
-  const char* text;
-  DType dtype;
-};
-constexpr SafetensorsType kTypes[] = {
-    {"F32", DType::kF32},   {"F16", DType::kF16}, {"BF16", DType::kBF16}, {"F64", DType::kF64},
-    {"I64", DType::kI64},   {"I32", DType::kI32}, {"I16", DType::kI16},   {"I8", DType::kI8},
-    {"U8", DType::kU8},     {"U16", DType::kU16}, {"U32", DType::kU32},   {"U64", DType::kU64},
-    {"BOOL", DType::kBool},
-};
+// "F32", "BF16", "BOOL": in capitals what they are called here. FP8 is not read.
+std::optional<DType> TypeOf(const std::string& text) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    std::string name = Name(dtype);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return static_cast<char>(std::toupper(c)); });
+    if (name == text && !IsFp8(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
 
 struct Entry {
   uint64_t begin = 0, end = 0;  // in the data
@@ -56,15 +60,14 @@ Result<Entry> ReadEntry(const std::string& name, const Json& json, uint64_t data
   Entry entry;
   entry.tensor.name = name;
   const std::string& dtype = json["dtype"].get_ref<const std::string&>();
-  const auto* type =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& row) { return dtype == row.text; });
-  if (type == std::end(kTypes)) {
+  const std::optional<DType> type = TypeOf(dtype);
+  if (!type) {
     return Status::Error(Code::kUnsupported,
                          "safetensors entry \"%.200s\": element type %.20s is not supported", name.c_str(),
                          dtype.c_str());
   }
-  entry.tensor.dtype = type->dtype;
-  Result<int64_t> bytes = CheckedBytes(type->dtype, dims, &entry.tensor.shape);
+  entry.tensor.dtype = *type;
+  Result<int64_t> bytes = CheckedBytes(*type, dims, &entry.tensor.shape);
   if (!bytes.ok()) return bytes.status().At("safetensors entry \"%.200s\"", name.c_str());
   if (offsets[0] < 0 || offsets[1] < offsets[0] || static_cast<uint64_t>(offsets[1]) > data_bytes) {
     return Status::Error(Code::kCorrupt,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/element.h"
 #include "core/files.h"
 #include "formats/tensor/npy.h"
 #include "formats/tensor/tensor_proto.h"
@@ -55,24 +56,16 @@ Result<int64_t> CheckedBytes(DType dtype, const std::vector<int64_t>& dims, Shap
 
 double ElementAsDouble(const Tensor& tensor, int64_t index) {
   const uint8_t* at = tensor.bytes.data() + index * ByteSize(tensor.dtype);
-  switch (tensor.dtype) {
-    case DType::kF32: return Load<float>(at);
-    case DType::kF16: return F16ToFloat(Load<uint16_t>(at));
-    case DType::kBF16: return BF16ToFloat(Load<uint16_t>(at));
-    case DType::kF64: return Load<double>(at);
-    case DType::kI64: return static_cast<double>(Load<int64_t>(at));
-    case DType::kI32: return Load<int32_t>(at);
-    case DType::kI16: return Load<int16_t>(at);
-    case DType::kI8: return Load<int8_t>(at);
-    case DType::kU8: return Load<uint8_t>(at);
-    case DType::kU16: return Load<uint16_t>(at);
-    case DType::kU32: return Load<uint32_t>(at);
-    case DType::kU64: return static_cast<double>(Load<uint64_t>(at));
-    case DType::kBool: return Load<uint8_t>(at) != 0 ? 1 : 0;
-    case DType::kE4M3: return E4M3ToFloat(Load<uint8_t>(at));
-    case DType::kE5M2: return E5M2ToFloat(Load<uint8_t>(at));
-  }
-  return 0;
+  return WithElement(tensor.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto stored = Load<typename E::Stored>(at);
+    // Widening wraps u64.
+    if constexpr (E::kType == DType::kU64) {
+      return static_cast<double>(stored);
+    } else {
+      return static_cast<double>(E::Widen(stored));
+    }
+  });
 }
 
 Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, double atol) {

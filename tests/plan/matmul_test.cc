@@ -232,7 +232,7 @@ const Broken kRules[] = {
        BufferOf(s, kProductScratch).first_step = 1;
        BufferOf(s, kProductScratch).last_step = 0;
      },
-     "is said to live from step 1 to 0"},
+     "lives from step 1 to 0"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ProductRules, testing::ValuesIn(kRules), RuleName);

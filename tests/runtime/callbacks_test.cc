@@ -163,9 +163,7 @@ TEST_P(CallbacksTest, WaitingForARunInDoneIsASentence) {
   };
   ASSERT_EQ(Take(loop.Start(wait)), "");
   loop.AwaitEnd(1);
-  EXPECT_EQ(
-      loop.message,
-      "one of the runtime's asynchronous workers, which execute the runs, cannot wait for the end of one");
+  EXPECT_EQ(loop.message, "a thread that executes asynchronous runs cannot wait for the end of one");
   EXPECT_EQ(Take(rondo_session_wait(loop.session)), "");
   EXPECT_EQ(Take(rondo_session_destroy(loop.session)), "");
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/element.h"
 #include "core/scalar.h"
 #include "tools/rondo/kernel_memory.h"
 #include "tools/rondo/plan_report.h"
@@ -280,7 +281,7 @@ double KernelTolerance(const Part& part, const Operand& written) {
     bf16 |= operand.dtype == DType::kBF16;
     f32 |= operand.dtype == DType::kF32;
   }
-  if (IsFp8(written.dtype)) return written.dtype == DType::kE4M3 ? 0.15 : 0.3;  // one number of its
+  if (IsFp8(written.dtype)) return 2.4 / (1 << FactsOf(written.dtype).digits);  // one number of its
   const double rounded = part.skeleton == Skeleton::kAttention ? 2 : 1;         // the probabilities as well
   return bf16 ? rounded / 32 : f16 ? rounded / 256 : f32 ? 1e-4 : 1e-9;
 }

@@ -1,14 +1,13 @@
 // Helpers for the builders of matmuls and convolutions: operands by role, the lhs, epilogues.
 #pragma once
 
+#include "core/element.h"
 #include "drivers/host/matmul/matmul_program.h"
 #include "drivers/host/part_context.h"
 
 namespace rondo::host {
 
-inline bool WidensToF32(DType t) {
-  return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16 || IsFp8(t);
-}
+inline bool WidensToF32(DType t) { return t == DType::kF32 || Is16BitFloat(t) || IsFp8(t); }
 
 // The operands of lhs and rhs. For a convolution they depend on its nest.
 uint16_t LeftOperand(const PartContext& c);

@@ -152,25 +152,14 @@ void ConstOp(const Registers& r, const Inst& inst, int) {
 // One loop for each dtype narrower than the register.
 template <typename T>
 [[gnu::flatten]] void RoundLanes(T* x, DType to, int n) {
-  auto each = [&](auto dtype) {
+  WithElement(to, [&](auto element) {
+    using E = decltype(element);
+    constexpr bool kIsInt = scalar::kIsInt<typename E::Wide>;
+    if constexpr (kIsInt == scalar::kIsInt<T> && sizeof(typename E::Stored) < sizeof(T)) {
 #pragma GCC ivdep
-    for (int i = 0; i < n; ++i) x[i] = scalar::RoundTo<T>(x[i], decltype(dtype)::value);
-  };
-  switch (to) {
-    case DType::kF32: return sizeof(T) == 8 ? each(std::integral_constant<DType, DType::kF32>()) : void();
-    case DType::kF16: return each(std::integral_constant<DType, DType::kF16>());
-    case DType::kBF16: return each(std::integral_constant<DType, DType::kBF16>());
-    case DType::kE4M3: return each(std::integral_constant<DType, DType::kE4M3>());
-    case DType::kE5M2: return each(std::integral_constant<DType, DType::kE5M2>());
-    case DType::kI32: return each(std::integral_constant<DType, DType::kI32>());
-    case DType::kI16: return each(std::integral_constant<DType, DType::kI16>());
-    case DType::kI8: return each(std::integral_constant<DType, DType::kI8>());
-    case DType::kU8: return each(std::integral_constant<DType, DType::kU8>());
-    case DType::kU16: return each(std::integral_constant<DType, DType::kU16>());
-    case DType::kU32: return each(std::integral_constant<DType, DType::kU32>());
-    case DType::kBool: return each(std::integral_constant<DType, DType::kBool>());
-    default: return;
-  }
+      for (int i = 0; i < n; ++i) x[i] = scalar::RoundTo<T>(x[i], E::kType);
+    }
+  });
 }
 
 template <typename To, typename From>

@@ -171,7 +171,7 @@ Status ProgramCheck::DeriveLifetimes() {
     if (same || unread || (!used && stated_unused)) continue;
     const std::string_view source = buffer.source < plan_.sources.size() ? plan_.sources[buffer.source] : "";
     return RONDO_BROKEN(
-               "program \"%.*s\": buffer %u \"%.*s\" is said to live from step %u to %u, but its contents "
+               "program \"%.*s\": buffer %u \"%.*s\" lives from step %u to %u, but its contents "
                "matter from "
                "step %u to %u%s",
                static_cast<int>(program_.name.size()), program_.name.data(), b,

@@ -243,8 +243,8 @@ Status ProgramCheck::CheckPlacement(ProgramMemory* memory) {
     Peak(device, live, memory);
   }
   if (program_.arena_lower_bound >= memory->arena_lower_bound) return Status::Ok();
-  return RONDO_BROKEN("program \"%.*s\": its arena's lower bound is said to be %" PRIu64
-                      " bytes, but %" PRIu64 " bytes are in use at step %u",
+  return RONDO_BROKEN("program \"%.*s\": the arena's lower bound is %" PRIu64 " bytes, but %" PRIu64
+                      " bytes are in use at step %u",
                       static_cast<int>(program_.name.size()), program_.name.data(),
                       program_.arena_lower_bound, memory->arena_lower_bound, memory->fullest_step);
 }
