@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/loop.h"
+#include "compiler/ir/node_annotation.h"
 #include "compiler/schedule/keep_together.h"
 
 namespace rondo {
@@ -53,7 +54,10 @@ std::string Said(const LoweredOp& op, const char* key) {
 class Steps {
  public:
   Steps(const ProgramInWork& program, bool has_streams)
-      : ops_(program.planned.lowered.ops), sources_of_(program.sources_of), has_streams_(has_streams) {
+      : ops_(program.planned.lowered.ops),
+        sources_of_(program.sources_of),
+        sources_in_(program.sources_in),
+        has_streams_(has_streams) {
     for (size_t i = 0; i < ops_.size(); ++i) {
       for (const std::string& source : ops_[i].sources) of_[source].push_back(i);
       if (ops_[i].loop >= 0) loops_.emplace(ops_[i].loop, i);
@@ -70,10 +74,11 @@ class Steps {
   // "" if every step of the node is as the annotation says; else what stands in the way.
   std::string WhyNot(const BoundNode& bound) const {
     for (size_t i : of_.at(bound.node)) {
-      const std::string why = bound.key == "stream"  ? WhyNotOnStream(bound, ops_[i])
-                              : bound.key == "graph" ? WhyNotOutside(i)
-                              : bound.key == "keep"  ? WhyNotKept(ops_[i])
-                                                     : WhyNotAlone(bound, ops_[i]);
+      const std::string why = bound.key == "stream"     ? WhyNotOnStream(bound, ops_[i])
+                              : bound.key == "graph"    ? WhyNotOutside(i)
+                              : bound.key == "keep"     ? WhyNotKept(ops_[i])
+                              : bound.key == kRegionKey ? WhyNotIn(bound.value, ops_[i])
+                                                        : WhyNotAlone(bound, ops_[i]);
       if (!why.empty()) return why;
     }
     return "";
@@ -121,9 +126,24 @@ class Steps {
   }
 
   std::string WhyNotKept(const LoweredOp& op) const {
-    if (!RegionOf(op).empty()) return "";
+    return ir::IsKeptTogether(RegionOf(op)) ? "" : WithoutRegion(op);
+  }
+
+  static std::string WithoutRegion(const LoweredOp& op) {
     return op.loop >= 0 ? "it lies in a loop, which is kept together as a whole: annotate the loop"
                         : "its step was made without the annotation";
+  }
+
+  // A kernel of the region, or of one that lies in it, computes nothing of what is outside of that.
+  std::string WhyNotIn(const std::string& region, const LoweredOp& op) const {
+    const std::string own = ir::NameOfRegion(RegionOf(op));
+    if ((own + "/").rfind(region + "/", 0) != 0) return WithoutRegion(op);
+    const auto inside = sources_in_.find(own);
+    std::vector<std::string> others;
+    for (const std::string& source : op.sources) {
+      if (inside == sources_in_.end() || inside->second.count(source) == 0) others.push_back(source);
+    }
+    return others.empty() ? "" : "one kernel computes it together with " + Quoted(others);
   }
 
   std::string WhyNotAlone(const BoundNode& bound, const LoweredOp& op) const {
@@ -140,6 +160,7 @@ class Steps {
 
   const std::vector<LoweredOp>& ops_;
   const std::map<int, std::set<std::string>>& sources_of_;
+  const std::map<std::string, std::set<std::string>>& sources_in_;
   const bool has_streams_;
   std::unordered_map<std::string_view, std::vector<size_t>> of_;  // by source
   std::map<int, size_t> loops_;                                   // the first step of each
@@ -156,6 +177,13 @@ struct Seen {
 std::string Became(const BoundNode& node) {
   if (!node.needed) return "no output of the model needs it";
   return node.became.empty() ? "others compute it where they read it" : node.became;
+}
+
+bool HasRegion(const Compilation& compilation, const std::string& pattern) {
+  return std::any_of(compilation.programs.begin(), compilation.programs.end(), [&](const auto& program) {
+    return std::any_of(program.sources_in.begin(), program.sources_in.end(),
+                       [&](const auto& region) { return RegionsAbove(pattern, region.first) >= 0; });
+  });
 }
 
 Status Refuse(const BoundNode& bound, const std::string& why) {
@@ -212,12 +240,22 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
     }
   }
   for (const auto& [by, said] : seen) {
-    // What runs nothing is kept together with anything, as it has any place in an order.
-    if (!said.runs && said.node->key != "keep") return Refuse(*said.node, Became(*said.node));
+    // What runs nothing is kept together with anything, and lies in any region of which something runs, as it
+    // has any place in an order.
+    const BoundNode& node = *said.node;
+    const auto runs = [&](const auto& other) {
+      return other.second.runs && other.second.node->key == kRegionKey &&
+             other.second.node->value == node.value;
+    };
+    const bool may =
+        node.key == "keep" || (node.key == kRegionKey && std::any_of(seen.begin(), seen.end(), runs));
+    if (!said.runs && !may) return Refuse(node, Became(node));
   }
   for (const NodeAnnotation& annotation : options.annotations) {
     const std::string by = "--annotate " + TextOf(annotation);
     if (IsOrder(annotation.key) || seen.count(by) != 0) continue;
+    if (NamesRegions(annotation.node) && !HasRegion(compilation, annotation.node))
+      return Status::Error(Code::kInvalidArgument, "%.300s: no node lies in such a region", by.c_str());
     return Status::Error(
         Code::kInvalidArgument,
         "%.300s holds of no node: what it names lies in a branch that is not taken, or other "

@@ -18,7 +18,8 @@ void FollowBoundNodes(const char* pass, ProgramInWork* program);
 
 // Called once partitions are known. kInvalidArgument, naming the node and the conflict, in these cases:
 // - A step that computes a bound node is not where its annotation says: on the wrong stream, in a graph, or
-//   outside its region; or, with `fuse: off`, it also computes part of another ONNX node.
+//   outside its region, or it also computes something outside its region; or, with `fuse: off`, it also
+//   computes part of another ONNX node.
 // - No node that an annotation names runs in any program, for example because it became a constant or no
 //   output needs it. For a pattern, one running node is enough; `keep` needs none.
 Status AnnotationsHold(const Compilation& compilation, std::string* text);

@@ -37,9 +37,10 @@ struct ProgramInWork {
   DeviceHints hints;                            // of the model, from `import` on
   FixedCaches caches;                           // with options.cache_length
   // Of the model, from `import` on: nodes that annotations bind (bound_nodes.h), and the source nodes by
-  // owner.
+  // owner, and by the name of their region.
   std::vector<BoundNode> bound;
   std::map<int, std::set<std::string>> sources_of;
+  std::map<std::string, std::set<std::string>> sources_in;
   std::vector<std::string> frozen;  // inputs bound to their values in options.values_at_hand
   // Entries of options.states and state_texts of which the model has at least one name.
   std::vector<StateName> states;

@@ -161,9 +161,9 @@ struct CompileOptions {
   // collective the number with the shortest estimated run.
   uint32_t chunks = 0;
   // Annotations of the models' nodes. "fuse": "off" (a kernel of its own); "graph": "off" (in no graph with
-  // others); "keep": "together" (with the nodes it exchanges values with: compiler/import/kept_regions.h);
-  // "stream": 0 to 63 (compiler/schedule/streams.h); "after" and "needs": names of nodes
-  // (compiler/import/control_edges.h). Metadata of a model's nodes can say the same.
+  // others); "region": a name (compiler/ir/region.h); "keep": "together" (with the nodes it exchanges values
+  // with: compiler/import/kept_regions.h); "stream": 0 to 63 (compiler/schedule/streams.h); "after" and
+  // "needs": names of nodes (compiler/import/control_edges.h). Metadata of a model's nodes can say the same.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.

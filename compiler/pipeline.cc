@@ -230,6 +230,10 @@ Status CheckModels(const CompileOptions& options) {
 
 Status CheckAnnotations(const CompileOptions& options) {
   for (const NodeAnnotation& a : options.annotations) {
+    if (NamesRegions(a.node) && (IsOrder(a.key) || a.key == "keep" || a.key == kRegionKey))
+      return Status::Error(Code::kInvalidArgument,
+                           "annotation %.50s of \"%s\": name the nodes that it is of, not a region",
+                           a.key.c_str(), a.node.c_str());
     const std::string why = WhyNoAnnotation(a.key, a.value);
     if (why.empty()) continue;
     return Status::Error(Code::kInvalidArgument, "annotation %.50s: %.50s of node \"%s\" is %s",

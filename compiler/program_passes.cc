@@ -219,6 +219,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   program->hints = std::move(report.hints);
   program->bound = std::move(report.bound);
   program->sources_of = std::move(report.sources_of);
+  program->sources_in = std::move(report.sources_in);
   program->frozen = std::move(report.frozen);
   compilation->annotated.resize(report.annotated.size());
   for (size_t i = 0; i < report.annotated.size(); ++i)
@@ -382,7 +383,7 @@ Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::str
   for (const PlannedPartition& partition : program->planned.partitions) {
     *text += "\n" + partition.detail;
     const size_t end = partition.first_step + partition.num_steps;
-    if (end >= lowered->ops.size() || RegionOf(lowered->ops[end]).empty()) continue;
+    if (end >= lowered->ops.size() || !ir::IsKeptTogether(RegionOf(lowered->ops[end]))) continue;
     if (RegionOf(lowered->ops[end - 1]) != RegionOf(lowered->ops[end])) continue;
     return Status::Error(Code::kInvalidArgument,
                          "nodes are to be kept together, but a graph ends amid them: %s",
@@ -512,7 +513,7 @@ Status StatesWereFound(const Compilation& compilation) {
 Status ImportNamesWereFound(const Compilation& compilation) {
   for (size_t i = 0; i < compilation.annotated.size(); ++i) {
     const NodeAnnotation& annotation = compilation.options.annotations[i];
-    if (compilation.annotated[i]) continue;
+    if (compilation.annotated[i] || NamesRegions(annotation.node)) continue;
     return Status::Error(Code::kInvalidArgument,
                          "annotation %s: %s is of node \"%s\", but no model has a node of that name",
                          annotation.key.c_str(), annotation.value.c_str(), annotation.node.c_str());

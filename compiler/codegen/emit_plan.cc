@@ -229,6 +229,7 @@ Status PlanEmitter::AddProgram(const Group& group) {
       steps.push_back(StepOf(p, i, edges));
       program.num_streams = std::max(program.num_streams, op.stream + 1);
     }
+    NoteRegions(planned.lowered, first_step);
     AddPartitions(planned, first_step, p + 1 == group.end, &partitions);
     const auto arena = static_cast<uint64_t>(planned.memory.arena_bytes);
     program.arena_lower_bound =

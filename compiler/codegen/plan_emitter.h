@@ -59,6 +59,9 @@ class PlanEmitter {
   void NoteOverlaps(const Group& group);
   void NoteTimes();
 
+  // emit_regions.cc
+  void NoteRegions(const LoweredProgram& program, uint32_t first_step);
+
   // emit_plan.cc
   uint32_t BufferOf(size_t p, const LoweredPort& port) const;
   Result<Span<const Port>> Inputs(const Group& group);

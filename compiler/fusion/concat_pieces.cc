@@ -35,8 +35,8 @@ void Preparation::CopyConcatPieces() {
       start += shape[axis];
       NodeId holder = FirstVersion(g_, g_.BaseOf(piece));
       std::string because = WhyNotInPlace(piece, holder, whole, &inside);
-      const bool own = g_.annotated && !ir::BoundAlike(g_.node(id), Node()) &&
-                       !ir::BoundAlike(g_.node(id), g_.node(holder));
+      const bool own = g_.annotated && !ir::MayShareKernel(g_.node(id), Node()) &&
+                       !ir::MayShareKernel(g_.node(id), g_.node(holder));
       if (own) because = NameOf(g_, id) + " is annotated, and puts what others compute beside others itself";
       if (because.empty() && !MayBeRunAt(ir::Compose(whole, inside), holder, id))
         because = NameOf(g_, holder) + " is put beside others, and not one after another there";
@@ -71,7 +71,7 @@ void Preparation::CopyConcatPieces() {
 NodeId Preparation::JoinedWhole(NodeId id) const {
   const Node& concat = g_.node(id);
   const int axis = concat.As<ir::ConcatAttrs>().axis;
-  if (g_.annotated && !ir::BoundAlike(concat, Node())) return kNoNode;
+  if (g_.annotated && !ir::MayShareKernel(concat, Node())) return kNoNode;
   NodeId first = kNoNode;
   int64_t start = 0;
   for (NodeId piece : concat.inputs) {

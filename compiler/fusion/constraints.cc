@@ -4,13 +4,14 @@
 
 namespace rondo::fusion {
 
-// Equal reads share one copy.
+// Equal reads share one copy, if annotations bind them alike.
 NodeId Constraints::CopyOf(NodeId input) {
   const View view = c_.graph.ViewOf(input);
   const NodeId base = c_.graph.BaseOf(input);
   const auto [first, last] = copy_of_.equal_range(base);
   for (auto it = first; it != last; ++it) {
-    if (it->second.first == view) return it->second.second;
+    const bool alike = ir::BoundAlike(c_.node(it->second.second), c_.node(input));
+    if (it->second.first == view && alike) return it->second.second;
   }
   ++copies_;
   const NodeId copy = InsertCopy(&c_.graph, input);
@@ -42,6 +43,7 @@ void Constraints::CopyInput(NodeId reader, int slot) {
     node.attrs = ir::ViewAttrs{shown};
     node.inputs = {of};
     node.sources = graph.node(input).sources;
+    node.annotations = graph.node(input).annotations;
     return graph.Add(std::move(node));
   };
   const NodeId copy = CopyOf(add_view(base, prefix));

@@ -104,7 +104,7 @@ struct Context {
   // another. Nodes annotated for different streams are separate. An expensive node is not computed where it
   // is not needed just because another one is.
   bool SamePlace(NodeId a, NodeId b) const {
-    return ir::BoundAlike(node(a), node(b)) && StaysConditional(a, b) && StaysConditional(b, a);
+    return ir::MayShareKernel(node(a), node(b)) && StaysConditional(a, b) && StaysConditional(b, a);
   }
   // Whether computing `a` wherever `a` or `b` is needed wastes no expensive work.
   bool StaysConditional(NodeId a, NodeId b) const {

@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ir/node_annotation.h"
 #include "compiler/ir/throwing_arena.h"
 #include "compiler/ir/versions.h"
 #include "formats/plan/copies.h"
@@ -198,7 +199,7 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
     for (const auto& [key, value] : node.annotations) {
       if (key == "label") {
         ++labels[value];
-      } else {
+      } else if (!IsChoice(key) || ir::IsContraction(node.op)) {
         op->annotations.emplace(key, value);
       }
     }

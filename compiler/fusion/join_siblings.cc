@@ -52,6 +52,7 @@ bool Grouping::TryTwin(Group* group, NodeId id) {
   if (group->skeleton != Skeleton::kMatMul && group->skeleton != Skeleton::kConvolution) return false;
   if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
   if (!(twin.shape == first.shape) || twin.dtype != first.dtype) return false;
+  if (!ir::MayShareKernel(twin, first)) return false;
   if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype || !ArePackedAlike(twin, first))
     return false;
   std::optional<View> a = PathTo(group->sink, group->anchors[0], *group);

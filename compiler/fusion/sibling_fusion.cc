@@ -30,9 +30,8 @@ std::string JoinKey(const LoweredOp& op) {
   const Part& part = op.kernel.parts[0];
   if (op.annotations.count("fuse") > 0 && op.annotations.count(kOwnerKey) == 0) return "";
   std::string on;
-  for (const char* key : {kChunkKey, "graph", "keep", kOwnerKey, "stream"}) {
-    const auto said = op.annotations.find(key);
-    if (said != op.annotations.end()) on += " " + std::string(key) + " " + said->second;
+  for (const auto& [key, value] : op.annotations) {
+    if (Binds(key, value) || key == kChunkKey || key == kOwnerKey) on += " " + key + " " + value;
   }
   if (part.skeleton == Skeleton::kMatMul) {
     const Operand& lhs = part.operands[part.lhs];

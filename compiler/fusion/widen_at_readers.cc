@@ -23,7 +23,7 @@ NodeId Copy(ir::Graph* graph, NodeId of) {
 // The same, but as a part of `reader`, if annotations bind the two differently.
 NodeId CopyFor(ir::Graph* graph, NodeId reader, NodeId of) {
   const NodeId copy = Copy(graph, of);
-  if (!graph->annotated || ir::BoundAlike(graph->node(copy), graph->node(reader))) return copy;
+  if (!graph->annotated || ir::MayShareKernel(graph->node(copy), graph->node(reader))) return copy;
   graph->node(copy).annotations = graph->node(reader).annotations;
   graph->node(copy).sources = graph->node(reader).sources;
   return copy;
@@ -53,7 +53,7 @@ void WidenAtReaders(ir::Graph* graph) {
       const NodeId input = graph->node(reader).inputs[k], wide = graph->BaseOf(input);
       if (!Widens(*graph, wide)) continue;
       NodeId& first = first_reader[static_cast<size_t>(wide)];
-      const bool alike = !graph->annotated || ir::BoundAlike(graph->node(wide), graph->node(reader));
+      const bool alike = !graph->annotated || ir::MayShareKernel(graph->node(wide), graph->node(reader));
       if (first == ir::kNoNode && alike) first = reader;
       if (first == reader) continue;
       NodeId copy = ir::kNoNode;

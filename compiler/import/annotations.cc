@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/region.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -78,6 +79,48 @@ Result<Statements> FromMetadata(const NamedNode& node, int number) {
   return statements;
 }
 
+// Of two regions that hold a node: below 0 if `a` lies in `b`, above 0 if `b` lies in `a`.
+int LiesIn(const Statement& a, const Statement& b) {
+  if (a.depth != b.depth) return a.depth - b.depth;
+  if (a.value.rfind(b.value + "/", 0) == 0) return -1;
+  if (b.value.rfind(a.value + "/", 0) == 0) return 1;
+  return Compare(a, b);
+}
+
+// The regions that hold the node: `own`, of its metadata, if not null; those of the options; and those of
+// what it lies in.
+Result<std::vector<Statement>> NestOf(const NamedNode& node, int number, const Statement* own,
+                                      const std::vector<NodeAnnotation>& said, const Statement* outer) {
+  std::vector<Statement> nest;
+  if (outer != nullptr) nest = outer->nest;
+  for (Statement& one : nest) ++one.depth;
+  const size_t inherited = nest.size();
+  for (size_t i = 0; i < said.size(); ++i) {
+    const auto option = static_cast<int>(i);
+    const bool known =
+        std::any_of(nest.begin(), nest.end(), [&](const Statement& s) { return s.option == option; });
+    if (said[i].key != kRegionKey || !IsOf(said[i], node) || known) continue;
+    nest.push_back({said[i].value, "--annotate " + TextOf(said[i]), option, said[i].node, 0, number});
+  }
+  if (own != nullptr && nest.size() == inherited) nest.push_back(*own);
+  for (size_t i = inherited; i < nest.size(); ++i) {
+    for (size_t k = inherited; k < i; ++k) {
+      if (nest[i].value != nest[k].value && LiesIn(nest[i], nest[k]) == 0)
+        return Contradiction(node, kRegionKey, nest[k], nest[i]);
+    }
+  }
+  std::stable_sort(nest.begin(), nest.end(),
+                   [](const Statement& a, const Statement& b) { return LiesIn(b, a) < 0; });
+  const auto same = [](const Statement& a, const Statement& b) { return a.value == b.value; };
+  nest.erase(std::unique(nest.begin(), nest.end(), same), nest.end());
+  std::string path;
+  for (Statement& one : nest) {  // some say it from the outermost on
+    if (one.value.rfind(path + "/", 0) == 0 && !path.empty()) one.value.erase(0, path.size() + 1);
+    path += (path.empty() ? "" : "/") + one.value;
+  }
+  return nest;
+}
+
 }  // namespace
 
 bool IsOf(const NodeAnnotation& annotation, const NamedNode& node) {
@@ -88,13 +131,30 @@ bool IsOf(const NodeAnnotation& annotation, const NamedNode& node) {
 Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vector<NodeAnnotation>& said,
                               const Statements* outer) {
   RONDO_ASSIGN_OR_RETURN(Statements statements, FromMetadata(node, number));
+  const auto find = [](const Statements& all) {
+    const auto found = all.find(kRegionKey);
+    return found == all.end() ? nullptr : &found->second;
+  };
+  RONDO_ASSIGN_OR_RETURN(std::vector<Statement> nest, NestOf(node, number, find(statements), said,
+                                                             outer == nullptr ? nullptr : find(*outer)));
+  std::string region;
+  if (!nest.empty()) {
+    Statement innermost = nest.back();
+    for (const Statement& one : nest) region += (region.empty() ? "" : "/") + one.value;
+    innermost.value = region;
+    innermost.nest = std::move(nest);
+    statements[kRegionKey] = std::move(innermost);
+  }
   std::map<std::string, std::vector<Statement>> options;
   for (size_t i = 0; i < said.size(); ++i) {
-    if (IsOrder(said[i].key) || !IsOf(said[i], node)) continue;
-    options[said[i].key].push_back(
-        {said[i].value, "--annotate " + TextOf(said[i]), static_cast<int>(i), said[i].node, 0, number});
+    if (IsOrder(said[i].key) || said[i].key == kRegionKey) continue;
+    const int above = RegionsAbove(said[i].node, region);
+    if (above < 0 && !IsOf(said[i], node)) continue;
+    options[said[i].key].push_back({said[i].value, "--annotate " + TextOf(said[i]), static_cast<int>(i),
+                                    said[i].node, above + 1, number});
   }
   for (const auto& [key, outside] : outer != nullptr ? *outer : Statements()) {
+    if (key == kRegionKey) continue;
     Statement inherited = outside;
     ++inherited.depth;
     if (inherited.option < 0) {
@@ -124,10 +184,28 @@ std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::ve
   return orders;
 }
 
+namespace {
+
+// Each region that holds a node, with who applies it there: nodes of one place may differ in nothing of that.
+// A call or loop that it is said of is a place of its own, as is what each pattern marks.
+std::string PlacesOf(const Statement& region) {
+  std::vector<std::string> places;
+  for (const Statement& one : region.nest) {
+    const bool alone = one.option < 0 || NamesOne(one.pattern);
+    const std::string by = one.depth > 0 ? kCallPlace + std::to_string(one.owner)
+                           : alone       ? "named"
+                                         : std::to_string(one.option);
+    for (const std::string& name : ir::PlacesIn(one.value)) places.push_back(name + "#" + by);
+  }
+  return ir::RegionOfPlaces(places);
+}
+
+}  // namespace
+
 std::map<std::string, std::string> AnnotationsFor(const Statements& statements) {
   std::map<std::string, std::string> annotations;
   for (const auto& [key, said] : statements) {
-    annotations[key] = said.value;
+    annotations[key] = key == kRegionKey ? PlacesOf(said) : said.value;
     if (key == "fuse") annotations[kOwnerKey] = std::to_string(said.owner);
   }
   return annotations;

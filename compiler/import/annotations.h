@@ -6,8 +6,10 @@
 //  2. a name goes before a pattern, and a narrower pattern before a wider one that covers it;
 //  3. what is said of the node itself goes before what is said of a call it lies in, a nearer call before a
 //     farther one.
-// Where none of these decides and the values differ, the compile fails and names both. Orders (IsOrder) add
-// up instead, and stay with the node that they are said of.
+// Where none of these decides and the values differ, the compile fails and names both. What is said of a
+// region (`region:NAME`) is like what is said of a call: of an inner region before an outer one. Orders
+// (IsOrder) add up instead, and stay with the node that they are said of. Regions nest instead: of several
+// that hold a node, one that goes before another lies in it.
 #pragma once
 
 #include <map>
@@ -32,7 +34,11 @@ struct Statement {
   std::string pattern;  // of the option
   int depth = 0;        // how many calls and bodies further out it is said; 0: of the node itself
   int owner = 0;        // the number of the node that it is said of
+  std::vector<Statement> nest = {};  // of a region: all that hold the node, outermost first, itself the last
 };
+// What stands after the '#' of a place (compiler/ir/region.h), until KeepRegions numbers places, where a call
+// that holds the node is in the region: all that it holds is of one place.
+inline constexpr char kCallPlace[] = "in ";
 using Statements = std::map<std::string, Statement>;  // by key; kBindingKeys only
 
 // A node to be annotated: its full name is `prefix` and its own name.

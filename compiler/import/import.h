@@ -131,6 +131,8 @@ struct ImportReport {
   std::vector<BoundNode> bound;            // in order; a node of a loop's rounds again for each
   // Of owners: themselves, what lies in them, and the calls that they lie in, as provenance has those.
   std::map<int, std::set<std::string>> sources_of;
+  // Of regions, by their names ("layer/attention"): what lies in them, and the calls that that lies in.
+  std::map<std::string, std::set<std::string>> sources_in;
 };
 
 // The model as an IR graph: inputs and outputs in the model's order. Inputs that the model has a value of (an

@@ -51,7 +51,8 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
 bool IsPlaced(const Statements& bindings) {
   return std::any_of(bindings.begin(), bindings.end(), [](const auto& entry) {
     const Statement& said = entry.second;
-    return entry.first != "keep" && said.depth == 0 && (said.option < 0 || NamesOne(said.pattern));
+    const bool says_where = entry.first != "keep" && entry.first != kRegionKey && !IsChoice(entry.first);
+    return says_where && said.depth == 0 && (said.option < 0 || NamesOne(said.pattern));
   });
 }
 
@@ -408,11 +409,21 @@ Result<Statements> Importer::Bind(const onnx::NodeProto& node, const Frame& fram
   // What is said of a call is looked for in what it calls.
   const bool calls = needed && FindCustom(node, frame) == nullptr && FindFunction(node) != nullptr;
   for (const auto& [key, said] : bindings) {
+    const auto add = [&](std::set<std::string>* sources) {
+      sources->insert(source);
+      sources->insert(frame.sources.begin(), frame.sources.end());
+    };
+    std::string region;
+    for (const Statement& one : said.nest) {
+      region += (region.empty() ? "" : "/") + one.value;
+      if (!calls) report_->bound.push_back({source, key, region, one.by, needed, one.owner});
+    }
+    if (key == kRegionKey) {
+      add(&report_->sources_in[region]);
+      continue;
+    }
     if (!calls) report_->bound.push_back({source, key, said.value, said.by, needed, said.owner});
-    if (key != "fuse") continue;
-    std::set<std::string>& sources = report_->sources_of[said.owner];
-    sources.insert(source);
-    sources.insert(frame.sources.begin(), frame.sources.end());
+    if (key == "fuse") add(&report_->sources_of[said.owner]);
   }
   return bindings;
 }

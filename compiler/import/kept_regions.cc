@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 
+#include "compiler/import/annotations.h"
 #include "compiler/import/executable_nodes.h"
+#include "compiler/ir/node_annotation.h"
+#include "compiler/ir/region.h"
 
 namespace rondo::importer {
 namespace {
@@ -15,49 +17,67 @@ using ir::kNoNode;
 using ir::Node;
 using ir::NodeId;
 
-// Nodes with the annotation, in regions.
-class Regions {
+constexpr char kTogether[] = "#";  // of nodes that are kept together; a place without a name
+
+bool IsKept(const Node& node) { return node.annotations.count("keep") != 0; }
+
+std::string RegionText(const Node& node) {
+  const auto region = node.annotations.find(kRegionKey);
+  return region == node.annotations.end() ? "in no region" : "in region " + ir::NameOfRegion(region->second);
+}
+
+class Places {
  public:
-  explicit Regions(Graph* graph) : g_(*graph), parent_(static_cast<size_t>(graph->size()), kNoNode) {}
+  explicit Places(Graph* graph) : g_(*graph), given_(Size()), at_(Size()), parent_(Size(), kNoNode) {}
 
   Status Find() {
+    std::vector<NodeId> nodes;
     for (NodeId id = 0; id < g_.size(); ++id) {
-      const Node& node = g_.node(id);
-      const auto keep = node.annotations.find("keep");
-      if (node.dead || keep == node.annotations.end()) continue;
-      if (keep->second != "together") {
-        return Status::Error(Code::kInvalidArgument, "keep: %.50s; nodes are kept `together`",
-                             keep->second.c_str())
-            .FromNode(TextOf(node));
-      }
-      if (IsExecutable(node)) parent_[static_cast<size_t>(id)] = id;
+      Node& node = g_.node(id);
+      if (node.dead || g_.IsConstant(id) || node.op == ir::Op::kInput) continue;
+      std::vector<std::string>& given = given_[static_cast<size_t>(id)];
+      if (const auto region = node.annotations.find(kRegionKey); region != node.annotations.end())
+        given = ir::PlacesIn(region->second);
+      if (IsKept(node)) given.emplace_back(kTogether);
+      if (!given.empty()) nodes.push_back(id);
     }
-    for (NodeId id = 0; id < g_.size(); ++id) {
-      for (NodeId maker : MakersFor(id)) {
-        if (IsKept(id) && IsKept(maker)) parent_[static_cast<size_t>(RootOf(id))] = RootOf(maker);
-      }
-    }
-    for (NodeId id = 0; id < g_.size(); ++id) {
-      if (IsKept(id)) members_[RootOf(id)].push_back(id);
-    }
+    for (NodeId id : nodes) RONDO_RETURN_IF_ERROR(CheckKept(id));
+    Split(nodes, 0);
     return Status::Ok();
   }
 
+  // What places hold each node, and in what order that runs.
   Status Fence() {
-    int number = 0;
-    for (const auto& [root, members] : members_) {
-      for (NodeId id : members) g_.node(id).annotations["keep"] = "together " + std::to_string(number);
-      ++number;
+    std::vector<std::vector<std::string>> names(Size());
+    std::map<std::string, int> count;  // places, by their regions
+    for (const Place& place : places_) {
+      const std::string name = given_[static_cast<size_t>(place.nodes[0])][place.level];
+      const std::string own = name.substr(0, name.find('#'));
+      const std::string outer =
+          ir::NameOfRegion(ir::RegionOfPlaces(names[static_cast<size_t>(place.nodes[0])]));
+      const std::string number = std::to_string(count[outer + "/" + own]++);
+      for (NodeId id : place.nodes) names[static_cast<size_t>(id)].push_back(own + "#" + number);
     }
     for (NodeId id = 0; id < g_.size(); ++id) {
-      if (!IsKept(id)) g_.node(id).annotations.erase("keep");  // views and constants, which run nothing
+      std::map<std::string, std::string>& said = g_.node(id).annotations;
+      said.erase("keep");
+      said.erase(kRegionKey);
+      if (const auto& all = names[static_cast<size_t>(id)]; !all.empty())
+        said[kRegionKey] = ir::RegionOfPlaces(all);
     }
-    for (const auto& [root, members] : members_) RONDO_RETURN_IF_ERROR(FenceOne(root, members));
+    FindUsers();
+    for (size_t place = 0; place < places_.size(); ++place)
+      RONDO_RETURN_IF_ERROR(FenceOne(static_cast<int>(place)));
     return Status::Ok();
   }
 
  private:
-  bool IsKept(NodeId id) const { return parent_[static_cast<size_t>(id)] != kNoNode; }
+  struct Place {
+    size_t level = 0;  // how many places hold it
+    std::vector<NodeId> nodes;
+  };
+
+  size_t Size() const { return static_cast<size_t>(g_.size()); }
   NodeId RootOf(NodeId id) {
     while (parent_[static_cast<size_t>(id)] != id) {
       NodeId& up = parent_[static_cast<size_t>(id)];
@@ -66,6 +86,55 @@ class Regions {
     }
     return id;
   }
+
+  // Whether nodes that exchange values and are to be kept together lie in one region.
+  Status CheckKept(NodeId id) {
+    for (NodeId maker : MakersFor(id)) {
+      const auto &own = given_[static_cast<size_t>(id)], &other = given_[static_cast<size_t>(maker)];
+      if (!IsKept(g_.node(id)) || !IsKept(g_.node(maker)) || own == other) continue;
+      return Status::Error(Code::kInvalidArgument,
+                           "%.300s and %.300s are to be kept together, but the first is %s and the second %s",
+                           TextOf(g_.node(maker)).c_str(), TextOf(g_.node(id)).c_str(),
+                           RegionText(g_.node(maker)).c_str(), RegionText(g_.node(id)).c_str())
+          .FromNode(TextOf(g_.node(id)));
+    }
+    return Status::Ok();
+  }
+
+  // Nodes of one place, or of none, into the places that lie in that.
+  void Split(const std::vector<NodeId>& nodes, size_t level) {
+    const auto given = [&](NodeId id) { return given_[static_cast<size_t>(id)]; };
+    std::map<std::string, NodeId> first;  // of calls' places
+    std::vector<NodeId> inner;
+    for (NodeId id : nodes) {
+      if (given(id).size() > level) inner.push_back(id);
+    }
+    for (NodeId id : inner) parent_[static_cast<size_t>(id)] = id;
+    const auto join = [&](NodeId id, NodeId other) {
+      const bool alike =
+          parent_[static_cast<size_t>(other)] != kNoNode && given(other)[level] == given(id)[level];
+      if (alike) parent_[static_cast<size_t>(RootOf(id))] = RootOf(other);
+    };
+    for (NodeId id : inner) {
+      for (NodeId maker : MakersFor(id)) join(id, maker);
+      for (NodeId input : g_.node(id).inputs) join(id, input);
+      if (given(id)[level].find(kCallPlace) != std::string::npos)
+        join(id, first.emplace(given(id)[level], id).first->second);
+    }
+    std::map<NodeId, std::vector<NodeId>> found;  // by root
+    for (NodeId id : inner) found[RootOf(id)].push_back(id);
+    for (NodeId id : inner) parent_[static_cast<size_t>(id)] = kNoNode;
+    for (const bool runs : {true, false}) {  // those of views alone come last
+      for (const auto& [root, of_place] : found) {
+        const auto executes = [&](NodeId id) { return IsExecutable(g_.node(id)); };
+        if (std::any_of(of_place.begin(), of_place.end(), executes) != runs) continue;
+        for (NodeId id : of_place) at_[static_cast<size_t>(id)].push_back(static_cast<int>(places_.size()));
+        places_.push_back({level, of_place});
+        Split(of_place, level + 1);
+      }
+    }
+  }
+
   // What must have run before `id`: who makes its inputs, and where its control edges come from.
   std::vector<NodeId> MakersFor(NodeId id) const {
     std::vector<NodeId> makers;
@@ -78,48 +147,60 @@ class Regions {
     }
     return makers;
   }
-  bool Has(NodeId root, NodeId id) { return IsKept(id) && RootOf(id) == root; }
+  bool Has(int place, NodeId id) const {
+    const std::vector<int>& of_node = at_[static_cast<size_t>(id)];
+    return std::find(of_node.begin(), of_node.end(), place) != of_node.end();
+  }
 
   // What is before it precedes those of its nodes that begin it; what is after it follows those that end it.
-  Status FenceOne(NodeId root, const std::vector<NodeId>& members) {
+  Status FenceOne(int place) {
     std::set<NodeId> before, after, inner;  // inner: some member waits for them
-    std::vector<NodeId> first;
+    std::vector<NodeId> members, first;
+    for (NodeId id : places_[static_cast<size_t>(place)].nodes) {
+      if (IsExecutable(g_.node(id))) members.push_back(id);
+    }
     for (NodeId id : members) {
       bool begins = true;
       for (NodeId maker : MakersFor(id)) {
-        const bool within = Has(root, maker);
+        const bool within = Has(place, maker);
         (within ? inner : before).insert(maker);
         begins = begins && !within;
       }
       if (begins) first.push_back(id);
     }
-    if (users_.empty()) FindUsers();
     for (NodeId id : members) {
       for (NodeId user : users_[static_cast<size_t>(id)]) {
-        if (!Has(root, user)) after.insert(user);
+        if (!Has(place, user)) after.insert(user);
       }
     }
     for (NodeId late : first) {
-      for (NodeId early : before) RONDO_RETURN_IF_ERROR(Order(late, early));
+      for (NodeId early : before) RONDO_RETURN_IF_ERROR(Order(place, late, early));
     }
     for (NodeId early : members) {
       if (inner.count(early) != 0) continue;
-      for (NodeId late : after) RONDO_RETURN_IF_ERROR(Order(late, early));
+      for (NodeId late : after) RONDO_RETURN_IF_ERROR(Order(place, late, early));
     }
     return Status::Ok();
   }
 
   void FindUsers() {
-    users_.resize(static_cast<size_t>(g_.size()));
+    users_.resize(Size());
     for (NodeId id = 0; id < g_.size(); ++id) {
       if (g_.node(id).dead || !IsExecutable(g_.node(id))) continue;
       for (NodeId maker : MakersFor(id)) users_[static_cast<size_t>(maker)].push_back(id);
     }
   }
 
-  Status Order(NodeId late, NodeId early) {
+  Status Order(int place, NodeId late, NodeId early) {
     if (g_.Reaches(late, early)) {
-      return Status::Error(Code::kInvalidArgument, "nodes are to be kept together that cannot be: %s",
+      const Node& node = g_.node(places_[static_cast<size_t>(place)].nodes[0]);
+      std::vector<std::string> all = ir::PlacesIn(node.annotations.at(kRegionKey));
+      all.resize(places_[static_cast<size_t>(place)].level + 1);
+      const std::string region = ir::RegionOfPlaces(all);
+      const std::string what = ir::IsKeptTogether(region)
+                                   ? "nodes are to be kept together that cannot be"
+                                   : "region " + ir::NameOfRegion(region) + " cannot run as one";
+      return Status::Error(Code::kInvalidArgument, "%s: %s", what.c_str(),
                            CycleText(g_, late, early).c_str());
     }
     g_.RunAfter(late, early);
@@ -128,21 +209,23 @@ class Regions {
   }
 
   Graph& g_;
-  std::vector<NodeId> parent_;  // by node: towards the root of its region; kNoNode: in none
-  std::map<NodeId, std::vector<NodeId>> members_;  // by root
-  std::vector<std::vector<NodeId>> users_;         // by node: who must run after it
+  std::vector<std::vector<std::string>> given_;  // by node: the places that it is given, outermost first
+  std::vector<std::vector<int>> at_;             // by node: the places that hold it, outermost first
+  std::vector<Place> places_;                    // each after those that hold it
+  std::vector<NodeId> parent_;                   // while places are found: towards the root of its place
+  std::vector<std::vector<NodeId>> users_;       // by node: who must run after it
 };
 
 }  // namespace
 
 Status KeepRegions(Graph* graph) {
-  const auto says = [&](NodeId id) { return graph->node(id).annotations.count("keep") > 0; };
   bool any = false;
-  for (NodeId id = 0; id < graph->size() && !any; ++id) any = says(id);
+  for (NodeId id = 0; id < graph->size() && !any; ++id)
+    any = IsKept(graph->node(id)) || graph->node(id).annotations.count(kRegionKey) != 0;
   if (!any) return Status::Ok();
-  Regions regions(graph);
-  RONDO_RETURN_IF_ERROR(regions.Find());
-  return regions.Fence();
+  Places places(graph);
+  RONDO_RETURN_IF_ERROR(places.Find());
+  return places.Fence();
 }
 
 }  // namespace rondo::importer

@@ -1,5 +1,5 @@
-// KeepRegions: turns annotations that nodes stay together (`keep: together`) into regions of the IR, and into
-// control edges that allow each region to run as a unit.
+// KeepRegions: turns annotations that nodes run as one (`region: NAME`, `keep: together`) into places of the
+// IR (compiler/ir/region.h), and into control edges that allow each place to run as a unit.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -7,10 +7,12 @@
 
 namespace rondo::importer {
 
-// Nodes annotated so that exchange values are one region: their annotation is "together N" from now on, N its
-// number. What a region waits for runs before all of it, what waits for it after all of it: weak edges, which
-// keep nothing alive. kInvalidArgument, with the whole cycle, if something must run amid a region: it reads
-// what one of its nodes makes, and another reads what it makes; and for another value than `together`.
+// Nodes annotated alike that exchange values are one place, as is all that a call in the region holds; so
+// are, in each region, those to be kept together. Places are numbered by region, in the annotation `region`.
+// What a place waits for runs before all of it, what waits for it after all of it: weak edges, which keep
+// nothing alive. kInvalidArgument, with the whole cycle, if something must run amid a place: it reads what
+// one of its nodes makes, and another reads what it makes; and where nodes of several regions are to be kept
+// together.
 Status KeepRegions(ir::Graph* graph);
 
 }  // namespace rondo::importer

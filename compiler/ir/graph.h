@@ -215,7 +215,7 @@ struct Node {
   Shape shape;
   Attrs attrs;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
-  std::map<std::string, std::string> annotations;  // fuse, keep, stream, after, label, ...
+  std::map<std::string, std::string> annotations;  // fuse, region, stream, after, label, ...
   std::string name;                                // the model's own value name, if it has one
 
   template <typename A>
@@ -413,6 +413,11 @@ class Graph {
 // Whether annotations bind both nodes in the same way: the same stream, region and graph and, with `fuse:
 // off`, the same ONNX node.
 bool BoundAlike(const Node& a, const Node& b);
+// Whether annotations let one kernel compute both: as BoundAlike has it, but choices (IsChoice) may differ
+// unless both are contractions.
+bool MayShareKernel(const Node& a, const Node& b);
+// Whether it is a matmul, a convolution or attention.
+inline bool IsContraction(Op op) { return op == Op::kMatMul || op == Op::kConv || op == Op::kAttention; }
 
 // Whether a node runs even if nothing reads it: calls with side effects, sends.
 bool HasEffect(const Node& node);

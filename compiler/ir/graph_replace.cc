@@ -94,7 +94,10 @@ Graph::Order Graph::OrderOf(const std::vector<NodeId>& nodes, NodeId target) {
   return order;
 }
 
-bool BoundAlike(const Node& a, const Node& b) {
+namespace {
+
+// `but_choices`: those are not looked at.
+bool AreAlike(const Node& a, const Node& b, bool but_choices) {
   if (a.annotations.empty() && b.annotations.empty()) return true;
   const auto same = [&](std::string_view key) {
     const auto on_a = a.annotations.find(std::string(key)), on_b = b.annotations.find(std::string(key));
@@ -102,8 +105,17 @@ bool BoundAlike(const Node& a, const Node& b) {
       return on_a == a.annotations.end() && on_b == b.annotations.end();
     return on_a->second == on_b->second;
   };
-  return std::all_of(std::begin(kBindingKeys), std::end(kBindingKeys), same) && same(kOwnerKey) &&
+  const auto passes = [&](std::string_view key) { return (but_choices && IsChoice(key)) || same(key); };
+  return std::all_of(std::begin(kBindingKeys), std::end(kBindingKeys), passes) && same(kOwnerKey) &&
          same(kChunkKey);
+}
+
+}  // namespace
+
+bool BoundAlike(const Node& a, const Node& b) { return AreAlike(a, b, false); }
+
+bool MayShareKernel(const Node& a, const Node& b) {
+  return AreAlike(a, b, !IsContraction(a.op) || !IsContraction(b.op));
 }
 
 bool Graph::KeepsAnnotations(NodeId from, NodeId to) {

@@ -3,11 +3,24 @@
 #include <algorithm>
 #include <charconv>
 
+#include "compiler/ir/region.h"
+
 namespace rondo {
 namespace {
 
-constexpr std::string_view kKeys[] = {"after", "fuse", "graph", "keep", "needs", "stream"};
-constexpr std::string_view kValue = "value:", kTogether = "together";
+constexpr std::string_view kValue = "value:", kRegion = "region:", kOn = ":deterministic";
+
+bool IsKey(std::string_view text) {
+  return IsOrder(text) ||
+         std::find(std::begin(kBindingKeys), std::end(kBindingKeys), text) != std::end(kBindingKeys);
+}
+
+// The values of the keys that have a few; what else there is, WhyNoAnnotation says.
+struct Values {
+  std::string_view key;
+  std::initializer_list<std::string_view> values;
+};
+const Values kValues[] = {{"fuse", {"off"}}, {"graph", {"off"}}, {"keep", {"together"}}};
 
 // Calls `at(i)` for the characters that no `\` stands before.
 template <typename Visit>
@@ -46,14 +59,15 @@ std::string Plain(std::string_view text) {
 }  // namespace
 
 Result<NodeAnnotation> ParseNodeAnnotation(std::string_view text) {
+  if (text.size() > kOn.size() && text.substr(text.size() - kOn.size()) == kOn)
+    return ParseNodeAnnotation(std::string(text) + "=on");
   size_t colon = text.npos, equals = text.npos, any_colon = text.npos;
   ForEachPlain(text, [&](size_t at) {
     if (text[at] != ':') return;
     const size_t end = text.find('=', at);
     if (end == text.npos) return;
     any_colon = at;
-    if (std::find(std::begin(kKeys), std::end(kKeys), text.substr(at + 1, end - at - 1)) == std::end(kKeys))
-      return;
+    if (!IsKey(text.substr(at + 1, end - at - 1))) return;
     colon = at;
     equals = end;
   });
@@ -97,6 +111,7 @@ bool AppliesTo(std::string_view pattern, std::string_view name) {
 
 bool AppliesTo(std::string_view pattern, std::string_view name, std::string_view prefix,
                const std::vector<std::string>& outputs) {
+  if (NamesRegions(pattern)) return false;
   if (pattern.substr(0, kValue.size()) != kValue) return AppliesTo(pattern, name);
   const std::string_view of_value = pattern.substr(kValue.size());
   return std::any_of(outputs.begin(), outputs.end(), [&](const std::string& output) {
@@ -110,7 +125,20 @@ bool NamesOne(std::string_view pattern) {
   return one;
 }
 
+bool NamesRegions(std::string_view pattern) { return pattern.substr(0, kRegion.size()) == kRegion; }
+
+int RegionsAbove(std::string_view pattern, std::string_view name) {
+  if (!NamesRegions(pattern)) return -1;
+  for (int above = 0; !name.empty(); ++above) {
+    if (AppliesTo(pattern.substr(kRegion.size()), name)) return above;
+    const size_t outer = name.rfind('/');
+    name = outer == name.npos ? std::string_view() : name.substr(0, outer);
+  }
+  return -1;
+}
+
 bool Covers(std::string_view wide, std::string_view narrow) {
+  if (NamesRegions(wide) != NamesRegions(narrow)) return wide == "*";
   if (wide.substr(0, kValue.size()) == kValue || narrow.substr(0, kValue.size()) == kValue)
     return wide == narrow || wide == "*" || (NamesOne(narrow) && !NamesOne(wide));
   return AppliesTo(wide, Plain(narrow));
@@ -143,9 +171,13 @@ std::vector<std::string> NamesIn(std::string_view list) {
   return names;
 }
 
+bool IsChoice(std::string_view key) {
+  return key == "deterministic" || key == "matmul" || key == "precision";
+}
+
 bool Binds(std::string_view key, std::string_view value) {
-  return std::find(std::begin(kBindingKeys), std::end(kBindingKeys), key) != std::end(kBindingKeys) &&
-         (key != "keep" || value.substr(0, kTogether.size()) == kTogether);
+  return value != kSampleValue &&
+         std::find(std::begin(kBindingKeys), std::end(kBindingKeys), key) != std::end(kBindingKeys);
 }
 
 bool IsStreamNumber(std::string_view text) {
@@ -155,13 +187,20 @@ bool IsStreamNumber(std::string_view text) {
 }
 
 std::string WhyNoAnnotation(std::string_view key, std::string_view value) {
-  const bool known = key == "stream" ? IsStreamNumber(value)
-                     : IsOrder(key)  ? !value.empty()
-                     : key == "keep" ? value == kTogether
-                                     : (key == "fuse" || key == "graph") && value == "off";
+  bool known = (key == "stream" && IsStreamNumber(value)) || (IsOrder(key) && !value.empty()) ||
+               (key == kRegionKey && ir::IsRegionName(value));
+  std::string all;
+  for (const Values& each : kValues) {
+    std::string text;
+    for (const std::string_view one : each.values) {
+      known = known || (key == each.key && value == one);
+      text += (text.empty() ? "" : "|") + std::string(one);
+    }
+    all += ", " + std::string(each.key) + ": " + text;
+  }
   if (known) return "";
-  return "none of stream: 0 to " + std::to_string(kMaxAnnotatedStreams - 1) +
-         ", fuse: off, graph: off, keep: together, after: NODES, needs: NODES";
+  return "none of stream: 0 to " + std::to_string(kMaxAnnotatedStreams - 1) + all +
+         ", region: NAME (of letters, digits, '_', '.' and '-'; OUTER/INNER), after: NODES, needs: NODES";
 }
 
 }  // namespace rondo

@@ -21,6 +21,7 @@
 #include <set>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ir/node_annotation.h"
 #include "compiler/ir/philox.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -153,7 +154,7 @@ class Sampler {
   // Gumbel noise: -log(-log(1 - u)), u in (0, 1), for each word: [rows, words]. It depends on no logit and
   // can use the whole GPU, so it is kept out of the rows' kernel.
   NodeId Noise() {
-    b_.SetAnnotations({{kPrecisionKey, "f32"}, {"keep", "--sample"}});
+    b_.SetAnnotations({{kPrecisionKey, kSampleValue}, {"keep", kSampleValue}});
     const auto low = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kBitAnd, x, 4294967295.0); };
     const auto high = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kShr, x, 32); };
     const NodeId both = b_.Unsqueeze(draws_, 2), seed = b_.Slice(both, 1, 0, 1, 1),
@@ -176,7 +177,7 @@ class Sampler {
     u = b_.BinaryScalar(TapeOp::kMin, u, 1 - 1.0 / 16777216.0);
     const NodeId waited = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog1p, b_.Unary(TapeOp::kNeg, u)));
     const NodeId noise = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog, waited));
-    b_.SetAnnotations({{kPrecisionKey, "f32"}});
+    b_.SetAnnotations({{kPrecisionKey, kSampleValue}});
     return b_.Slice(b_.Reshape(noise, {b_.shape(noise)[0], 4 * fours[1]}), 1, 0, 1, words_);
   }
 
@@ -280,7 +281,7 @@ Result<PassResult> AppendSampling(Graph* graph, const PassOptions& options) {
 
   Builder b(graph);
   b.SetSources({"--sample"});
-  b.SetAnnotations({{kPrecisionKey, "f32"}});
+  b.SetAnnotations({{kPrecisionKey, kSampleValue}});
   const Shape column{shape[0], 1};
   NodeId last = kNoNode;
   if (options.tokens_stay && one) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/loop.h"
+#include "compiler/ir/node_annotation.h"
 
 namespace rondo {
 namespace {
@@ -122,8 +123,9 @@ class Expansion {
       op.loop = number;
       if (op.sources.empty()) op.sources = op_.sources;
       // A loop is on one stream and in one region; what else is said of its nodes is theirs.
+      op.annotations.erase(kRegionKey);
       for (const auto& [key, value] : op_.annotations) {
-        if (key == "stream" || key == "keep") op.annotations[key] = value;
+        if (key == "stream") op.annotations[key] = value;
         op.annotations.emplace(key, value);
       }
       program_.ops.push_back(std::move(op));

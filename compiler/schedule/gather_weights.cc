@@ -23,8 +23,7 @@ constexpr size_t kLongestPeriod = 4096;
 
 // Whether nothing may stand between two neighbours.
 bool GoTogether(const LoweredOp& before, const LoweredOp& op) {
-  return (op.loop >= 0 && op.loop == before.loop) ||
-         (!RegionOf(op).empty() && RegionOf(op) == RegionOf(before));
+  return (op.loop >= 0 && op.loop == before.loop) || ir::ShareAPlace(RegionOf(op), RegionOf(before));
 }
 
 // A step, or the steps of a loop or a region, with the weights that it reads.

@@ -7,62 +7,75 @@
 #include <set>
 #include <vector>
 
+#include "compiler/ir/node_annotation.h"
 #include "compiler/schedule/least_memory.h"
 
 namespace rondo {
 namespace {
 
-constexpr std::string_view kPrefix = "together ";
+using Places = std::vector<std::vector<std::string>>;  // by op: those that hold it, outermost first
 
-// Ops that go as one: a region's, a loop's, and what must run between them.
+// Of some ops, those that go as one: a place's, a loop's, and what must run between them. What must run
+// between ops of a place is put into it.
 class Units {
  public:
-  explicit Units(const LoweredProgram& program) : p_(program), unit_(program.ops.size()) {
-    std::iota(unit_.begin(), unit_.end(), 0);
+  // `level`: how many places hold all of these ops.
+  Units(const LoweredProgram& program, std::vector<int> ops, size_t level, Places* places)
+      : p_(program), ops_(std::move(ops)), level_(level), places_(*places), unit_(program.ops.size(), -1) {
+    for (int i : ops_) unit_[static_cast<size_t>(i)] = i;
     std::map<std::string, int> first;
     std::map<int, int> first_of_loop;
-    for (int i = 0; i < Count(); ++i) {
-      const LoweredOp& op = p_.ops[static_cast<size_t>(i)];
-      const std::string region = RegionOf(op);
-      if (!region.empty()) Join(first.emplace(region, i).first->second, i);
-      if (op.loop >= 0) Join(first_of_loop.emplace(op.loop, i).first->second, i);
+    for (int i : ops_) {
+      if (const std::string place = PlaceOf(i); !place.empty())
+        Join(first.emplace(place, i).first->second, i);
+      const int loop = p_.ops[static_cast<size_t>(i)].loop;
+      if (loop >= 0) Join(first_of_loop.emplace(loop, i).first->second, i);
     }
     while (JoinCycles()) {
     }
+    std::map<int, std::string> place_of;  // by unit
+    for (const auto& [place, op] : first) place_of.emplace(Root(op), place);
+    for (int i : ops_) {
+      const auto place = place_of.find(Root(i));
+      if (place == place_of.end() || PlaceOf(i) == place->second) continue;
+      std::vector<std::string>& all = places_[static_cast<size_t>(i)];
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(level_), place->second);
+    }
   }
 
-  int Of(int op) { return Root(op); }
-
-  // Units as early as their deps allow, those first whose last op stood first.
-  std::vector<int> Order() {
-    const auto count = static_cast<size_t>(Count());
-    std::vector<std::vector<int>> members(count), later(count);
-    std::vector<int> waits(count, 0);
+  // Units as early as their deps allow, those first whose last op stood first; and so the ops of each place.
+  void AppendTo(std::vector<int>* order) {
+    std::map<int, std::vector<int>> members, later;
+    std::map<int, int> waits;
+    for (int i : ops_) members[Root(i)].push_back(i);
     for (const auto& [unit, before] : Edges()) {
-      later[static_cast<size_t>(before)].push_back(unit);
-      ++waits[static_cast<size_t>(unit)];
+      later[before].push_back(unit);
+      ++waits[unit];
     }
     std::priority_queue<std::pair<int, int>, std::vector<std::pair<int, int>>, std::greater<>> ready;
-    for (int i = 0; i < Count(); ++i) members[static_cast<size_t>(Root(i))].push_back(i);
-    const auto offer = [&](int unit) { ready.emplace(members[static_cast<size_t>(unit)].back(), unit); };
-    for (int i = 0; i < Count(); ++i) {
-      if (Root(i) == i && waits[static_cast<size_t>(i)] == 0) offer(i);
+    for (const auto& [unit, ops] : members) {
+      if (waits.count(unit) == 0) ready.emplace(ops.back(), unit);
     }
-    std::vector<int> order;
     while (!ready.empty()) {
       const int unit = ready.top().second;
       ready.pop();
-      order.insert(order.end(), members[static_cast<size_t>(unit)].begin(),
-                   members[static_cast<size_t>(unit)].end());
-      for (int next : later[static_cast<size_t>(unit)]) {
-        if (--waits[static_cast<size_t>(next)] == 0) offer(next);
+      const std::vector<int>& ops = members[unit];
+      if (PlaceOf(ops[0]).empty()) {
+        order->insert(order->end(), ops.begin(), ops.end());
+      } else {
+        Units(p_, ops, level_ + 1, &places_).AppendTo(order);
+      }
+      for (int next : later[unit]) {
+        if (--waits[next] == 0) ready.emplace(members[next].back(), next);
       }
     }
-    return order;
   }
 
  private:
-  int Count() const { return static_cast<int>(unit_.size()); }
+  std::string PlaceOf(int op) const {
+    const std::vector<std::string>& all = places_[static_cast<size_t>(op)];
+    return all.size() > level_ ? all[level_] : "";
+  }
   int Root(int op) {
     while (unit_[static_cast<size_t>(op)] != op) {
       int& up = unit_[static_cast<size_t>(op)];
@@ -76,9 +89,9 @@ class Units {
   // {unit, one it waits for}, each once.
   std::set<std::pair<int, int>> Edges() {
     std::set<std::pair<int, int>> edges;
-    for (int i = 0; i < Count(); ++i) {
+    for (int i : ops_) {
       for (int d : p_.ops[static_cast<size_t>(i)].deps) {
-        if (Root(d) != Root(i)) edges.emplace(Root(i), Root(d));
+        if (unit_[static_cast<size_t>(d)] >= 0 && Root(d) != Root(i)) edges.emplace(Root(i), Root(d));
       }
     }
     return edges;
@@ -115,55 +128,60 @@ class Units {
   }
 
   const LoweredProgram& p_;
-  std::vector<int> unit_;  // by op: towards its unit's first
+  const std::vector<int> ops_;  // ascending
+  const size_t level_;
+  Places& places_;
+  std::vector<int> unit_;  // by op: towards its unit's first; -1: not one of these
 };
 
 }  // namespace
 
 std::string RegionOf(const LoweredOp& op) {
-  const auto keep = op.annotations.find("keep");
-  return keep == op.annotations.end() || keep->second.rfind(kPrefix, 0) != 0 ? "" : keep->second;
+  const auto region = op.annotations.find(kRegionKey);
+  return region == op.annotations.end() ? "" : region->second;
 }
 
 std::string KeepTogether(LoweredProgram* program) {
-  std::map<std::string, int> said;  // by region: ops
+  Places places;
+  std::map<std::string, int> said;  // by places that hold them: ops
   for (const LoweredOp& op : program->ops) {
-    if (const std::string region = RegionOf(op); !region.empty()) ++said[region];
+    places.push_back(ir::PlacesIn(RegionOf(op)));
+    if (!places.back().empty()) ++said[RegionOf(op)];
   }
   if (said.empty()) return "nothing is to be kept together";
-  Units units(*program);
-  std::map<int, std::string> region_of;  // by unit
-  for (size_t i = 0; i < program->ops.size(); ++i) {
-    const std::string region = RegionOf(program->ops[i]);
-    if (!region.empty()) region_of.emplace(units.Of(static_cast<int>(i)), region);
-  }
+  std::vector<int> ops(program->ops.size()), order;
+  std::iota(ops.begin(), ops.end(), 0);
+  Units(*program, ops, 0, &places).AppendTo(&order);
   int added = 0;
-  for (size_t i = 0; i < program->ops.size(); ++i) {
-    const auto region = region_of.find(units.Of(static_cast<int>(i)));
-    if (region == region_of.end() || RegionOf(program->ops[i]) == region->second) continue;
-    added += RegionOf(program->ops[i]).empty();
-    program->ops[i].annotations["keep"] = region->second;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const std::string region = ir::RegionOfPlaces(places[i]);
+    if (region == RegionOf(program->ops[i])) continue;
+    program->ops[i].annotations[kRegionKey] = region;
+    ++added;
   }
-  Reorder(units.Order(), program);
+  Reorder(order, program);
   std::string text;
   for (const auto& [region, count] : said)
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " step " : " steps ") + region;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + (count == 1 ? " step in " : " steps in ") +
+            region;
   return text + (added > 0 ? "; with " + std::to_string(added) + " between them" : "");
 }
 
 std::string RegionParted(const LoweredProgram& program) {
-  std::set<std::string> over;
-  std::string now;
+  std::set<std::vector<std::string>> over;
+  std::vector<std::string> now;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    const std::string region = RegionOf(program.ops[i]);
-    if (region == now) continue;
-    if (!now.empty()) over.insert(now);
-    if (over.count(region) != 0) {
+    const std::vector<std::string> places = ir::PlacesIn(RegionOf(program.ops[i]));
+    size_t shared = 0;
+    while (shared < std::min(now.size(), places.size()) && now[shared] == places[shared]) ++shared;
+    for (; now.size() > shared; now.pop_back()) over.insert(now);
+    for (; shared < places.size(); ++shared) {
+      now.push_back(places[shared]);
+      if (over.count(now) == 0) continue;
       const LoweredOp& before = program.ops[i - 1];
       return "op " + std::to_string(i - 1) + (before.sources.empty() ? "" : " (" + before.sources[0] + ")") +
-             " stands between ops that are kept " + region;
+             " stands between ops of " + ir::RegionOfPlaces(now);
     }
-    now = region;
   }
   return "";
 }

@@ -19,7 +19,7 @@ constexpr int64_t kFarSmaller = 8;  // than what a collective moves: tables of p
 
 bool IsBound(const Node& node) {
   return std::any_of(node.annotations.begin(), node.annotations.end(), [](const auto& said) {
-    return Binds(said.first, said.second) || said.first == kChunkKey;
+    return (Binds(said.first, said.second) && !IsChoice(said.first)) || said.first == kChunkKey;
   });
 }
 

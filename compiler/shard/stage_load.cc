@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "compiler/ir/node_annotation.h"
 #include "compiler/shard/assign.h"
 
 namespace rondo::shard {
@@ -15,6 +16,16 @@ constexpr int64_t kSmallMatrix = 4096;   // elements
 constexpr int64_t kWorthKnowing = 256;   // bytes of a constant
 constexpr double kMessagesToRepeat = 8;  // what is made again on each stage costs no more than so many
 constexpr size_t kMostAgain = 1000;
+
+// What is said of nodes that run on one stage: their outermost place, or what a pass keeps together; "":
+// nothing.
+std::string KeptOf(const Node& node) {
+  for (const char* key : {kRegionKey, "keep"}) {
+    const auto said = node.annotations.find(key);
+    if (said != node.annotations.end()) return said->second.substr(0, said->second.find('/'));
+  }
+  return "";
+}
 
 bool HasNoWork(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kView; }
 
@@ -52,7 +63,7 @@ class Repeating {
   double Of(const Node& node) const {
     if (!node.weak_after.empty() || !node.strong_after.empty()) return kNever;
     if (!HasNoWork(node.op) && is_waited_for_[At(node.id)]) return kNever;
-    if (!HasNoWork(node.op) && node.annotations.count("keep") > 0) return kNever;
+    if (!HasNoWork(node.op) && !KeptOf(node).empty()) return kNever;
     switch (node.op) {
       case Op::kInput: return is_state_[static_cast<size_t>(node.As<ir::InputAttrs>().index)] ? kNever : 0;
       case Op::kConstant: return static_cast<double>(BytesOf(node));
@@ -155,11 +166,11 @@ void StageLoads::KeepStates(const StageOrder& order, const std::vector<StateRows
       KeepTogether(static_cast<size_t>(span.first), static_cast<size_t>(span.last));
     }
   }
-  std::map<std::string, size_t> regions;  // by what is said of a kept region: its first position
+  std::map<std::string, size_t> regions;  // by what is said of nodes of one stage: their first position
   for (size_t at = 0; at < order.nodes.size(); ++at) {
     const Node& node = g_.node(order.nodes[at]);
-    if (const auto keep = node.annotations.find("keep"); keep != node.annotations.end())
-      KeepTogether(regions.emplace(keep->second, at).first->second, at);
+    if (const std::string kept = KeptOf(node); !kept.empty())
+      KeepTogether(regions.emplace(kept, at).first->second, at);
     if (node.op != Op::kCallResult && node.op != Op::kLoopResult) continue;
     KeepTogether(static_cast<size_t>(order.position[static_cast<size_t>(node.inputs[0])]), at);
   }

@@ -1,12 +1,13 @@
 // Random small programs on 2 to 8 virtual devices: collectives of all devices and of groups, small ones that
-// become one, chunks of rows, annotations. Results are those of the plain program, and every annotation is
-// seen in the plan, or refused.
+// become one, chunks of rows, regions and other annotations. Results are those of the plain program, and
+// every annotation is seen in the plan, or refused.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "tests/e2e/harness.h"
 #include "tests/how_many.h"
 #include "tests/import/model_maker.h"
+#include "tests/streams/annotated_plan.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
@@ -33,6 +35,7 @@ class RandomProgram {
     group_ = devices > 2 && Below(2) == 0 ? 2 : 0;
     const int steps = 8 + Below(10);
     for (int i = 0; i < steps; ++i) choices_.push_back({Below(9), Below(1 << 20), Below(1 << 20)});
+    for (size_t& number : region_) number = static_cast<size_t>(Below(1 << 20));
   }
 
   // As device `rank` has it: the same nodes, weights of its own.
@@ -56,8 +59,11 @@ class RandomProgram {
       sum = "sum_" + value;
     }
     m.Output(sum);
+    AddRegions(m.proto.graph());
     return m;
   }
+  // By node of the last Model that lies in a region: its name.
+  const std::map<std::string, std::string>& regions() const { return regions_; }
   // Of the last Model.
   const std::vector<Said>& said() const { return said_; }
 
@@ -68,6 +74,18 @@ class RandomProgram {
 
   int Below(int limit) { return static_cast<int>(random_() % static_cast<uint32_t>(limit)); }
   const std::string& Pick(int number) const { return values_[static_cast<size_t>(number) % values_.size()]; }
+
+  // Nodes one after another: what lies between two of them is one of them. Some of them lie in a region in
+  // that.
+  void AddRegions(const onnx::GraphProto& graph) {
+    regions_.clear();
+    const auto count = static_cast<size_t>(graph.node_size());
+    const size_t first = region_[0] % count, end = first + region_[1] % (count - first);
+    const size_t inner = first + region_[2] % (end - first + 1),
+                 inner_end = inner + region_[3] % (end - inner + 1);
+    for (size_t i = first; i < end; ++i)
+      regions_[graph.node(static_cast<int>(i)).name()] = i >= inner && i < inner_end ? "r/inner" : "r";
+  }
 
   onnx::NodeProto* Collective(ModelMaker* m, const std::string& operation, const std::string& from,
                               const std::string& to, uint32_t rank) {
@@ -146,6 +164,8 @@ class RandomProgram {
   std::vector<Choice> choices_;
   std::vector<std::string> values_;
   std::vector<Said> said_;
+  size_t region_[4] = {};
+  std::map<std::string, std::string> regions_;
 };
 
 std::vector<float> Floats(const std::vector<uint8_t>& bytes) {
@@ -227,6 +247,8 @@ TEST(RandomPrograms, OfSeveralDevicesAreThePlainOnes) {
     options.devices = devices;
     options.models = {{"main", folder.File("m{rank}.onnx")}};
     for (const Said& said : program.said()) options.annotations.push_back({said.node, said.key, said.value});
+    for (const auto& [node, region] : program.regions())
+      options.annotations.push_back({node, "region", region});
     CompileOptions plain = options;
     MakePlain(&plain);
     LiveModel reference(plain, {});
@@ -241,6 +263,7 @@ TEST(RandomPrograms, OfSeveralDevicesAreThePlainOnes) {
     LiveModel live(options, {});
     ExpectAlike(ResultsOf(live), ResultsOf(reference));
     for (const Said& said : program.said()) ExpectSeen(live.data(), said), ++seen;
+    EXPECT_EQ(WhyRegionsDoNotHold(live.data(), program.regions()), "");
   }
   EXPECT_LE(refused, count / 4) << reasons;
   EXPECT_GE(seen, count / 2);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compiler/compile.h"
+#include "formats/plan/region_note.h"
 
 namespace rondo {
 
@@ -59,6 +61,30 @@ inline std::string WhyItDoesNotHold(const PlanData& plan, const NodeAnnotation& 
     }
   }
   return runs ? "" : "no step is of " + annotation.node;
+}
+
+// By node of the model: the region that holds it ("layer/attention"). What contradicts that every launch
+// computes nodes of one region, and stands in a place of that and of no other; "" if nothing does.
+inline std::string WhyRegionsDoNotHold(const PlanData& plan,
+                                       const std::map<std::string, std::string>& regions) {
+  for (const Program& program : plan.programs) {
+    const std::vector<RegionNote> notes = RegionsOf(plan, program);
+    for (uint32_t i = 0; i < program.steps.size(); ++i) {
+      if (program.steps[i].kind != StepKind::kLaunch) continue;
+      std::string noted;  // outer places are noted before those that lie in them
+      for (const RegionNote& note : notes) {
+        if (note.first_step <= i && i <= note.last_step) noted = note.region;
+      }
+      for (const std::string& node : NodesOf(plan, program.steps[i])) {
+        const auto region = regions.find(node);
+        const std::string own = region == regions.end() ? "" : region->second;
+        if (own != noted)
+          return "step " + std::to_string(i) + " stands in region \"" + noted + "\", and " + node + " in \"" +
+                 own + "\"";
+      }
+    }
+  }
+  return "";
 }
 
 }  // namespace rondo

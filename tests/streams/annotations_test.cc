@@ -1,37 +1,22 @@
 // Annotations hold, or the compile fails with a sentence that names the node and says why.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "compiler/compile.h"
 #include "tests/folders.h"
 #include "tests/import/model_maker.h"
+#include "tests/streams/annotated_models.h"
 #include "tests/streams/annotated_plan.h"
-#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
 
 constexpr int64_t kRows = 6, kColumns = 16;
 
-class Annotations : public testing::Test {
+class Annotations : public AnnotatedModels {
  protected:
-  Result<CompiledPlan> Compile(const ModelMaker& m, const std::vector<std::string>& annotations) {
-    const std::string path = folder_.File("m.onnx");
-    std::ofstream(path, std::ios::binary) << m.proto.SerializeAsString();
-    options_.models = {{"main", path}};
-    options_.annotations.clear();
-    for (const std::string& text : annotations) {
-      Result<NodeAnnotation> parsed = ParseNodeAnnotation(text);
-      if (!parsed.ok()) return parsed.status();
-      options_.annotations.push_back(parsed.Take());
-    }
-    options_.check_passes = true;
-    return CompileToMemory(options_);
-  }
-
   // All of them hold, as far as the plan can be asked.
   void ExpectHold(const ModelMaker& m, const std::vector<std::string>& annotations) {
     const Result<CompiledPlan> compiled = Compile(m, annotations);
@@ -39,14 +24,6 @@ class Annotations : public testing::Test {
     for (const NodeAnnotation& one : options_.annotations)
       EXPECT_EQ(WhyItDoesNotHold(compiled->plan, one), "") << TextOf(one);
   }
-  void ExpectRefused(const ModelMaker& m, const std::vector<std::string>& annotations,
-                     std::initializer_list<const char*> parts) {
-    const Result<CompiledPlan> compiled = Compile(m, annotations);
-    EXPECT_TRUE(Says(compiled.status(), parts));
-  }
-
-  TemporaryFolder folder_;
-  CompileOptions options_;
 };
 
 std::vector<float> Numbers(int64_t count) {

@@ -1,5 +1,5 @@
-// `--annotate NODE:keep=together`: what runs for nodes that are kept together stands together, and what
-// cannot be kept so is refused.
+// `--annotate NODE:keep=together` and `NODE:region=NAME`: what runs for nodes of one place stands together,
+// and what cannot be kept so is refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -91,9 +91,12 @@ std::set<int> AnyNodes(std::mt19937* rng, const OrderedModel& model, unsigned co
   return kept;
 }
 
-CompileOptions Keeping(const OrderedModel& model, const std::set<int>& kept) {
+constexpr std::pair<const char*, const char*> kBoth[] = {{"keep", "together"}, {"region", "r"}};
+
+CompileOptions Keeping(const OrderedModel& model, const std::set<int>& kept,
+                       const std::pair<const char*, const char*>& how = kBoth[0]) {
   CompileOptions options;
-  for (int n : kept) options.annotations.push_back({model.Name(n), "keep", "together"});
+  for (int n : kept) options.annotations.push_back({model.Name(n), how.first, how.second});
   return options;
 }
 
@@ -104,7 +107,13 @@ TEST_F(KeptRegions, StandTogetherOrAreRefused) {
     const OrderedModel model(&rng, 5 + static_cast<int>(seed % 12), false);
     const std::set<int> kept = AnyNodes(&rng, model, 2 + seed % 5);
     const std::vector<int> region = RegionsOf(model, kept);
-    Result<CompiledPlan> made = Compile(model.maker, Keeping(model, kept));
+    const auto& how = kBoth[seed / 12 % 2];
+    Result<CompiledPlan> made = Compile(model.maker, Keeping(model, kept, how));
+    if (how.first == kBoth[1].first && *std::max_element(region.begin(), region.end()) < 0) {
+      EXPECT_NE(std::string(made.status().message()).find("no output of the model needs it"),
+                std::string::npos);
+      continue;  // a region of which nothing runs
+    }
     ASSERT_EQ(made.ok(), !Contradicts(model, region)) << "seed " << seed << ": " << made.status().message();
     if (!made.ok()) {
       ++refused;
@@ -131,7 +140,7 @@ TEST_F(KeptRegions, AreOnOneStage) {
     const OrderedModel model(&rng, 12 + static_cast<int>(seed % 8), false);
     const std::set<int> kept = AnyNodes(&rng, model, 4);
     const std::vector<int> region = RegionsOf(model, kept);
-    CompileOptions options = Keeping(model, kept);
+    CompileOptions options = Keeping(model, kept, kBoth[seed % 2]);
     options.pipeline_parallel = 2;
     const Result<CompiledPlan> made = Compile(model.maker, options);
     if (!made.ok()) continue;
@@ -173,10 +182,10 @@ TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
   const int last = made.Sum({b}, made.Output("y", 8), "last");
   made.Sum({other}, made.Output("z", 8), "end");
   LoweredProgram program = made.Take();
-  program.ops[static_cast<size_t>(first)].annotations["keep"] = "together 0";
-  program.ops[static_cast<size_t>(last)].annotations["keep"] = "together 0";
+  program.ops[static_cast<size_t>(first)].annotations["region"] = "#0";
+  program.ops[static_cast<size_t>(last)].annotations["region"] = "#0";
   EXPECT_NE(RegionParted(program), "");
-  EXPECT_EQ(KeepTogether(&program), "2 steps together 0; with 1 between them");
+  EXPECT_EQ(KeepTogether(&program), "2 steps in #0; with 1 between them");
   EXPECT_EQ(RegionParted(program), "");
   std::vector<std::string> order;
   for (const LoweredOp& op : program.ops) {
@@ -185,6 +194,24 @@ TEST(KeepTogetherTest, TakesInWhatMustRunBetween) {
   }
   EXPECT_EQ(order, std::vector<std::string>({"Sum \"beside\"", "Sum \"first\"", "Sum \"between\"",
                                              "Sum \"last\"", "Sum \"end\""}));
+}
+
+// Places of a place stand together in it.
+TEST(KeepTogetherTest, OrdersWhatLiesInAPlace) {
+  HandMade made;
+  const int x = made.Input("x", 8);
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) made.Sum({x}, made.Output(name, 8), name);
+  LoweredProgram program = made.Take();
+  const char* const regions[] = {"r#0/s#0", "", "r#0/s#1", "r#0", "r#0/s#0", "r#0/s#1"};
+  for (size_t i = 0; i < 6; ++i) {
+    if (*regions[i] != 0) program.ops[i].annotations["region"] = regions[i];
+  }
+  EXPECT_NE(RegionParted(program), "");
+  KeepTogether(&program);
+  EXPECT_EQ(RegionParted(program), "");
+  std::string order;
+  for (const LoweredOp& op : program.ops) order += op.sources[0];
+  EXPECT_EQ(order, "Sum \"b\"Sum \"d\"Sum \"a\"Sum \"e\"Sum \"c\"Sum \"f\"");
 }
 
 }  // namespace

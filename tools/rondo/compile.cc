@@ -265,10 +265,10 @@ class CompileCommand : public Command {
         .Rare()
         .Group("Single nodes")
         .Texts("--annotate", &annotations_,
-               "how an ONNX node runs: stream=N, fuse=off, graph=off, keep=together, after=NODES or "
-               "needs=NODES. "
-               "NODE is a name, value:NAME (the node of that output) or a pattern with *. It holds or is "
-               "refused; "
+               "how an ONNX node runs: stream=N, fuse=off, graph=off, region=NAME, keep=together, "
+               "after=NODES or needs=NODES. "
+               "NODE is a name, value:NAME (the node of that output), region:NAME or a pattern with *. It "
+               "holds or is refused; "
                "tools/docs/annotations.md says more",
                "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")

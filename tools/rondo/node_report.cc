@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/plan/node_fate.h"
+#include "formats/plan/region_note.h"
 #include "runtime/verify/value_names.h"
 #include "tools/rondo/plan_report.h"
 
@@ -18,6 +19,15 @@ std::vector<std::string_view> LabelsAt(const PlanData& plan, uint32_t source) {
 }
 
 bool Is(std::string_view label, std::string_view name) { return label == name || NodeOfLabel(label) == name; }
+
+// ", in region layer/attention": the innermost that holds the step.
+std::string RegionText(const PlanData& plan, const NodeStep& at) {
+  std::string text;
+  for (const RegionNote& note : RegionsOf(plan, plan.programs[at.program])) {
+    if (note.first_step <= at.step && at.step <= note.last_step) text = ", in region " + note.region;
+  }
+  return text;
+}
 
 bool Runs(const Buffer& buffer) {
   return buffer.kind != BufferKind::kConstant && buffer.kind != BufferKind::kWorkspace;
@@ -71,7 +81,7 @@ std::string TextOf(const PlanData& plan, const NodeAnswer& answer) {
     const Program& program = plan.programs[at.program];
     const Step& step = program.steps[at.step];
     text += "\n  program \"" + std::string(program.name) + "\", device " + std::to_string(step.device) +
-            ", step " + std::to_string(at.step) + ": " + StepText(plan, step);
+            ", step " + std::to_string(at.step) + ": " + StepText(plan, step) + RegionText(plan, at);
     if (at.with.empty()) continue;
     text += ", with ";
     for (size_t i = 0; i < std::min(at.with.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + at.with[i];

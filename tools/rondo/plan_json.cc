@@ -5,6 +5,7 @@
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/plan_timeline.h"
+#include "formats/plan/region_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/bucket_section.h"
@@ -149,6 +150,14 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                       {"bytes", copy.bytes},
                       {"why", std::string(WhyCopied(plan, program, copy.step))}});
   }
+  Json regions = Json::array();
+  for (const RegionNote& note : RegionsOf(plan, program)) {
+    regions.push_back({{"region", note.region},
+                       {"place", note.place},
+                       {"device", program.steps[note.first_step].device},
+                       {"first_step", note.first_step},
+                       {"last_step", note.last_step}});
+  }
   for (const Partition& partition : program.partitions) {
     partitions.push_back({{"device", partition.device},
                           {"first_step", partition.first_step},
@@ -211,6 +220,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"streams", program.num_streams},
           {"events", program.num_events},
           {"partitions", partitions},
+          {"regions", regions},
           {"sync_points", points},
           {"overlaps", overlaps},
           {"beside_collectives", beside},

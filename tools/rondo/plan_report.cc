@@ -1,12 +1,15 @@
 #include "tools/rondo/plan_report.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/part_name.h"
+#include "formats/plan/region_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/bucket_section.h"
@@ -178,6 +181,28 @@ Section Copies(const PlanData& plan, uint32_t index) {
   }
   section.title =
       Printf("Program %s: copies, %s a run", std::string(program.name).c_str(), BytesText(sum).c_str());
+  return section;
+}
+
+Section Regions(const PlanData& plan, const Program& program) {
+  Section section;
+  section.title = Printf("Program %s: regions", std::string(program.name).c_str());
+  section.table.head = {"region", "place", "device", "steps", "kernels", "first used here"};
+  std::map<std::string, std::set<uint32_t>> used;  // by region
+  for (const RegionNote& note : RegionsOf(plan, program)) {
+    std::set<uint32_t>& before = used[note.region];
+    std::set<uint32_t> kernels, own;
+    for (uint32_t s = note.first_step; s <= note.last_step; ++s) {
+      const uint32_t kernel = program.steps[s].kernel;
+      if (kernel == kNone) continue;
+      kernels.insert(kernel);
+      if (before.count(kernel) == 0) own.insert(kernel);
+    }
+    before.insert(own.begin(), own.end());
+    section.table.rows.push_back(
+        {note.region, Number(note.place), Number(program.steps[note.first_step].device),
+         Printf("%u to %u", note.first_step, note.last_step), Number(kernels.size()), Number(own.size())});
+  }
   return section;
 }
 
@@ -466,6 +491,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     report.sections.push_back(Partitions(plan, program));
     if (Section copies = Copies(plan, p); !copies.table.rows.empty())
       report.sections.push_back(std::move(copies));
+    if (Section regions = Regions(plan, program); !regions.table.rows.empty())
+      report.sections.push_back(std::move(regions));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
     if (Section gathers = GatherSection(plan, program); !gathers.table.rows.empty())
       report.sections.push_back(std::move(gathers));
