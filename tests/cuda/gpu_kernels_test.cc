@@ -9,10 +9,10 @@ namespace {
 
 // ----------------------------------------------------------------------------------------- rows
 
-// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them. `side_by_side`: the rows'
-// elements are neighbours in memory, instead of those of one row.
+// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them. `order`: of the loops, in
+// memory.
 void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed,
-             bool side_by_side = false) {
+             std::vector<int> order = {}) {
   Random random(seed);
   Case& c =
       suite->Add("norm " + std::to_string(rows) + " rows of " + std::to_string(row.back()) + " " + Name(in));
@@ -25,7 +25,7 @@ void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DTy
   maker.loops.insert(maker.loops.end(), row.begin(), row.end());
   std::vector<int> all = Range(0, static_cast<int>(maker.loops.size()));
   const int last = all.back();
-  if (side_by_side) std::rotate(all.begin(), all.begin() + 1, all.end());
+  if (!order.empty()) all = std::move(order);
   const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {last}),
                  y = maker.Operand(out, Mode::kWrite, all);
   TapeMaker sum, square, scale, store;
@@ -171,6 +171,11 @@ TEST(GpuKernels, RowsBeyondRegistersAreReadAhead) {
   shared.Run();
   EXPECT_EQ(shared.Count("__cluster_dims__(4, 1, 1)"), shared.size());
   EXPECT_EQ(shared.Count("__launch_bounds__(256, 2)"), shared.size());
+  // Rows that share sectors of memory.
+  Suite narrow;
+  AddNorm(&narrow, 40, {60000, 4}, DType::kF16, DType::kF16, seed++, {1, 0, 2});
+  narrow.Run();
+  EXPECT_EQ(narrow.Count("__cluster_dims__(2, 1, 1)"), narrow.size());
 }
 
 // Rows side by side: threads and blocks share the elements of neighbouring rows, and write them, too.
@@ -180,10 +185,10 @@ TEST(GpuKernels, NormsOfRowsSideBySideMatchTheReference) {
   for (int64_t rows : {16, 70, 512}) {
     for (int64_t row : {130, 1999}) {
       for (DType type : {DType::kF32, DType::kF16})
-        AddNorm(&suite, rows, {row}, type, DType::kF16, seed++, true);
+        AddNorm(&suite, rows, {row}, type, DType::kF16, seed++, {1, 0});
     }
   }
-  AddNorm(&suite, 24, {130, 7}, DType::kF16, DType::kF16, seed++, true);
+  AddNorm(&suite, 24, {130, 7}, DType::kF16, DType::kF16, seed++, {1, 2, 0});
   suite.Run();
   EXPECT_EQ(suite.Count("take_columns<"), suite.size());
 }

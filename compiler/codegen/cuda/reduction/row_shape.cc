@@ -99,6 +99,21 @@ std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& s
   return cached;
 }
 
+bool FillsSectors(const Part& part) {
+  constexpr int64_t kSector = 32;  // bytes
+  const std::vector<size_t> touched = RowOperands(part);
+  return std::none_of(touched.begin(), touched.end(), [&](size_t index) {
+    const Operand& operand = part.operands[index];
+    int64_t run = 1, elements = 1;
+    for (size_t l = part.loops.size(); l-- > part.outer;) {
+      if (part.loops[l] > 1 && operand.strides[l] == 0) return false;  // the same for many elements
+      if (operand.strides[l] == run) run *= part.loops[l];
+      elements *= part.loops[l];
+    }
+    return run < elements && run * ByteSize(operand.dtype) < kSector;
+  });
+}
+
 int64_t RegistersOf(const Part& part, const RowShape& shape) {
   int64_t registers = 0;
   for (size_t index : shape.cached)
@@ -209,7 +224,8 @@ bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const
                         const std::string& prefix, PartWriter* writer) {
   constexpr int64_t kAhead = 64, kMost = 8;  // bytes and vectors of a thread
   const Part& part = context.part;
-  if (shape.in_shared || shape.in_registers || shape.lanes == 1 || shape.width < kWarp) return false;
+  if (shape.in_shared || shape.in_registers || shape.lanes == 1 || shape.width < kWarp || !FillsSectors(part))
+    return false;
   Batches batches;
   batches.operands = OwnElements(context, shape, stage.tape);
   int64_t bytes = 0;

@@ -29,6 +29,10 @@ std::vector<size_t> RowOperands(const Part& part);
 // Operands read by several stages; or constant ones, which can be read as vectors before the kernels ahead
 // are complete.
 std::vector<size_t> CachedOperands(const PartContext& context, const RowShape& shape);
+// Whether the elements that a row reads lie in runs of at least a sector (32 bytes). Rows of shorter runs
+// share their sectors with other rows, and more loads in flight then take longer: group norms of 4 channels
+// took 600 us with them and 416 without (134 MB, an H200).
+bool FillsSectors(const Part& part);
 // Registers of one thread for kept values and the cached operands.
 int64_t RegistersOf(const Part& part, const RowShape& shape);
 

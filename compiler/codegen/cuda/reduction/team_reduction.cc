@@ -54,8 +54,9 @@ bool FindsExtremes(const Part& part) {
   });
 }
 
-// None if rows are short, or so many that one block for each is enough.
-std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
+// None if rows are short, or so many that one block for each is enough. `resident`: blocks of a
+// multiprocessor at most.
+std::optional<RowShape> ShapeOfTeamRow(const PartContext& context, int resident = 2) {
   const Part& part = context.part;
   const int64_t elements = context.Points(part.outer, part.loops.size()),
                 rows = context.Points(0, part.outer);
@@ -64,8 +65,8 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   if (!context.target.clusters() || part.reduced == 0 || elements < least) return std::nullopt;
   RowShape shape;
   shape.cluster = kMostBlocks;
-  while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > 2 * context.Processors())
-    shape.cluster /= 2;
+  const double most_blocks = resident * context.Processors();
+  while (part.kept == 0 && static_cast<double>(rows * shape.cluster) > most_blocks) shape.cluster /= 2;
   if (shape.cluster < 2 || (context.cluster != 0 && context.cluster != shape.cluster)) return std::nullopt;
   shape.along = part.loops.size() - 1;
   shape.lanes = LanesFor(context, RowOperands(part), shape.along);
@@ -79,6 +80,7 @@ std::optional<RowShape> ShapeOfTeamRow(const PartContext& context) {
   if (RegistersOf(part, shape) > most) shape.cached.clear();
   const int64_t registers = RegistersOf(part, shape);
   if (registers > kMostRegisters) return std::nullopt;
+  if (registers == 0 && resident > 1 && !FillsSectors(part)) return ShapeOfTeamRow(context, 1);
   shape.in_registers = registers > 0;
   return shape;
 }
