@@ -36,6 +36,15 @@ struct Sources {
   }
 };
 
+void NoteContractions(const ir::Graph& graph, std::set<std::string>* nodes) {
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    const ir::Node& node = graph.node(id);
+    if (node.dead) continue;
+    if (ir::IsContraction(node.op)) nodes->insert(node.sources.begin(), node.sources.end());
+    if (node.op == Op::kLoop) NoteContractions(node.As<ir::LoopAttrs>().info->body, nodes);
+  }
+}
+
 // --------------------------------------------------------------------------------------------- the steps
 
 std::string Quoted(const std::vector<std::string>& sources) {
@@ -53,11 +62,13 @@ std::string Said(const LoweredOp& op, const char* key) {
 // One program's steps, and whether annotations hold in them.
 class Steps {
  public:
-  Steps(const ProgramInWork& program, bool has_streams)
+  Steps(const ProgramInWork& program, const CompileOptions& options, bool has_streams)
       : ops_(program.planned.lowered.ops),
         sources_of_(program.sources_of),
         sources_in_(program.sources_in),
-        has_streams_(has_streams) {
+        has_streams_(has_streams),
+        is_gpu_(options.targets.any_gpu()),
+        deterministic_(options.deterministic) {
     for (size_t i = 0; i < ops_.size(); ++i) {
       for (const std::string& source : ops_[i].sources) of_[source].push_back(i);
       if (ops_[i].loop >= 0) loops_.emplace(ops_[i].loop, i);
@@ -73,6 +84,7 @@ class Steps {
 
   // "" if every step of the node is as the annotation says; else what stands in the way.
   std::string WhyNot(const BoundNode& bound) const {
+    if (IsChoice(bound.key)) return WhyNotChosen(bound);
     for (size_t i : of_.at(bound.node)) {
       const std::string why = bound.key == "stream"     ? WhyNotOnStream(bound, ops_[i])
                               : bound.key == "graph"    ? WhyNotOutside(i)
@@ -146,6 +158,50 @@ class Steps {
     return others.empty() ? "" : "one kernel computes it together with " + Quoted(others);
   }
 
+  // Of the kernels that contract for the node, at least one is marked, and each that is is as it says.
+  std::string WhyNotChosen(const BoundNode& bound) const {
+    std::string why = "its step was made without the annotation";
+    for (size_t i : of_.at(bound.node)) {
+      const LoweredOp& op = ops_[i];
+      if (op.kind != LoweredKind::kKernel || Said(op, bound.key.c_str()) != bound.value) continue;
+      for (const Part& part : op.kernel.parts) {
+        if (!Contracts(part)) continue;
+        why = bound.key == "precision" ? WhyNotPrecise(bound.value, part) : WhyNotBy(bound, op);
+        if (!why.empty()) return why;
+      }
+    }
+    return why;
+  }
+
+  static bool Contracts(const Part& part) {
+    return part.skeleton == Skeleton::kMatMul || part.skeleton == Skeleton::kAttention ||
+           (part.skeleton == Skeleton::kConvolution && !part.rhs.empty());
+  }
+
+  std::string WhyNotBy(const BoundNode& bound, const LoweredOp& op) const {
+    const bool library = bound.value == "library";
+    if (library == op.library.has_value()) return "";
+    if (!library) return "a library computes it";
+    if (!is_gpu_) return "plans for the host call no library for matmuls: give --target cuda:sm_90a";
+    if (deterministic_) return "--deterministic generates every matmul";
+    if (op.kernel.parts[0].skeleton != Skeleton::kMatMul) return "the library computes matmuls alone";
+    return "the library has no such matmul: of packed or mixed types, of several weights at once, or with "
+           "such "
+           "work before or after it";
+  }
+
+  // What the kernel multiplies lies in memory so.
+  static std::string WhyNotPrecise(const std::string& precision, const Part& part) {
+    const uint16_t second = part.skeleton == Skeleton::kAttention ? part.keys : part.rhs[0];
+    const DType type = part.scales.empty() ? part.operands[second].dtype : part.packed.dtype;
+    const std::string is = type == DType::kF32 && part.tf32 ? "tf32" : Name(type);
+    if (is == precision) return "";
+    return "it multiplies " + is +
+           (type == DType::kF32 && precision != "tf32"
+                ? ": positions, and numbers beyond that type, stay in f32"
+                : "");
+  }
+
   std::string WhyNotAlone(const BoundNode& bound, const LoweredOp& op) const {
     const std::string owner = Said(op, kOwnerKey);
     if (owner.empty()) return SharedBy(bound, op);
@@ -161,7 +217,7 @@ class Steps {
   const std::vector<LoweredOp>& ops_;
   const std::map<int, std::set<std::string>>& sources_of_;
   const std::map<std::string, std::set<std::string>>& sources_in_;
-  const bool has_streams_;
+  const bool has_streams_, is_gpu_, deterministic_;
   std::unordered_map<std::string_view, std::vector<size_t>> of_;  // by source
   std::map<int, size_t> loops_;                                   // the first step of each
   std::map<std::string, uint32_t> streams_;                       // by what is said
@@ -176,6 +232,7 @@ struct Seen {
 
 std::string Became(const BoundNode& node) {
   if (!node.needed) return "no output of the model needs it";
+  if (IsChoice(node.key) && node.became.empty()) return "it is no matmul, convolution or attention";
   return node.became.empty() ? "others compute it where they read it" : node.became;
 }
 
@@ -197,6 +254,7 @@ Status Refuse(const BoundNode& bound, const std::string& why) {
 
 void FollowBoundNodes(const char* pass, ProgramInWork* program) {
   if (program->bound.empty()) return;
+  if (std::string_view(pass) == "import") NoteContractions(program->graph, &program->contracting);
   Sources sources;
   sources.Add(program->graph);
   for (BoundNode& bound : program->bound) {
@@ -223,13 +281,14 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
   std::map<std::string, Seen> seen;  // by who says it
   size_t checked = 0, nothing = 0;
   for (const ProgramInWork& program : compilation.programs) {
-    const Steps steps(program, has_streams);
+    const Steps steps(program, options, has_streams);
     std::set<std::pair<std::string, std::string>> done;  // nodes are repeated where loops are written out
     for (const BoundNode& bound : program.bound) {
       Seen& said = seen[bound.by];
       if (said.node == nullptr) said.node = &bound;
       if (!done.emplace(bound.node, bound.by).second) continue;
-      if (!steps.Run(bound.node)) {
+      const bool idle = IsChoice(bound.key) && program.contracting.count(bound.node) == 0;
+      if (idle || !steps.Run(bound.node)) {
         ++nothing;
         continue;
       }

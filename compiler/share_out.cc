@@ -87,6 +87,16 @@ std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& 
   return shares;
 }
 
+// Shared out, constants and scales of several places become one, and belong to none of them.
+Status RefuseRegions(const ProgramInWork& program) {
+  if (program.sources_in.empty()) return Status::Ok();
+  return Status::Error(
+      Code::kUnsupported,
+      "program \"%s\": region \"%s\" cannot be kept in a model that is shared out: compile it for "
+      "one device, or annotate the nodes without a region",
+      program.source.program.c_str(), program.sources_in.begin()->first.c_str());
+}
+
 void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
 
 }  // namespace
@@ -122,6 +132,7 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
   for (ProgramInWork& program : compilation->programs) {
     const std::string& name = program.source.program;
     RONDO_RETURN_IF_ERROR(shard::RefuseCollectives(program.graph).At("program \"%s\"", name.c_str()));
+    RONDO_RETURN_IF_ERROR(RefuseRegions(program));
     shard::StagedGraph staged;
     if (stages > 1) {
       RONDO_RETURN_IF_ERROR(shard::CutIntoStages(program.graph, static_cast<int>(stages),

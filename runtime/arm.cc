@@ -153,20 +153,19 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
     uint32_t index = at.step;
     StepKind kind = program.steps[index].kind;
     if (nodes[i].kind == kind && (kind == StepKind::kCopy || nodes[i].step == index)) continue;
-    return AtStep(
-        session,
-        Status::Error(Code::kInternal,
-                      "recorded order differs from the plan's: node %u of the graph is step %u (%s), "
-                      "where the plan has this one (%s)",
-                      i, nodes[i].step, Name(nodes[i].kind), Name(kind)),
-        program_index, index);
+    return AtStep(session,
+                  Status::Error(Code::kInternal,
+                                "the recorded order differs: node %u of the graph is step %u (%s), "
+                                "where the plan has this one (%s)",
+                                i, nodes[i].step, Name(nodes[i].kind), Name(kind)),
+                  program_index, index);
   }
   if (nodes.size() == count) return Status::Ok();
   uint32_t index = at.step;
   if (index >= program.steps.size()) index = static_cast<uint32_t>(program.steps.size()) - 1;
   return AtStep(session,
                 Status::Error(Code::kInternal,
-                              "recorded order differs from the plan's: the graph has %zu nodes, the plan's "
+                              "the recorded order differs: the graph has %zu nodes, the plan's "
                               "partition %u steps",
                               nodes.size(), count),
                 program_index, index);

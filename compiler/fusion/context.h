@@ -100,6 +100,12 @@ struct Context {
     const auto& said = node(id).annotations;
     return said.count("fuse") != 0 && said.count(kOwnerKey) == 0;
   }
+  // Whether the factors of a matmul or convolution may be rounded to tf32.
+  bool MayRoundToTf32(const ir::Node& contraction) const {
+    const auto said = contraction.annotations.find("precision");
+    const bool on = said == contraction.annotations.end() ? options.tf32 : said->second == "tf32";
+    return on && contraction.dtype == DType::kF32;
+  }
   // Whether one part may compute both. With `fuse: off`, the pieces of an ONNX node only share parts with one
   // another. Nodes annotated for different streams are separate. An expensive node is not computed where it
   // is not needed just because another one is.

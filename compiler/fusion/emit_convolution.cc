@@ -75,7 +75,7 @@ class ConvolutionEmission {
     Part part;
     part.skeleton = Skeleton::kConvolution;
     part.acc_type = NaturalType(node_.dtype);
-    part.tf32 = c_.options.tf32 && node_.op == Op::kConv && node_.dtype == DType::kF32;
+    part.tf32 = node_.op == Op::kConv && c_.MayRoundToTf32(node_);
     part.lhs = ReadInput();
     if (node_.op == Op::kConv) {
       std::vector<uint16_t> weights;

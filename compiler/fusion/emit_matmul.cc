@@ -236,7 +236,7 @@ Status EmitMatmul(Context* context, const Group& group, LoweredOp* op, Obstacle*
   Part part;
   part.skeleton = Skeleton::kMatMul;
   part.acc_type = NaturalType(first.dtype);
-  part.tf32 = c.options.tf32 && first.dtype == DType::kF32;
+  part.tf32 = c.MayRoundToTf32(first);
   TapeWriter collected;
   part.lhs = static_cast<uint16_t>(group.prologue.empty() ? acc.AddRole(first.id, 0, "lhs", lhs_walk)
                                                           : acc.Prologue(first.id, lhs_walk, &collected));

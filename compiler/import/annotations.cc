@@ -166,6 +166,14 @@ Result<Statements> BindingsOf(const NamedNode& node, int number, const std::vect
   for (const auto& [key, all] : options) {
     RONDO_ASSIGN_OR_RETURN(statements[key], Choose(node, key, all));
   }
+  const auto matmul = statements.find("matmul"), deterministic = statements.find("deterministic");
+  if (matmul != statements.end() && deterministic != statements.end() && matmul->second.value == "library")
+    return Status::Error(
+               Code::kInvalidArgument,
+               "%.300s: deterministic by %.300s does not go with a matmul of a library by %.300s: another "
+               "version of it may choose another algorithm",
+               SourceOf(node).c_str(), deterministic->second.by.c_str(), matmul->second.by.c_str())
+        .FromNode(SourceOf(node));
   return statements;
 }
 

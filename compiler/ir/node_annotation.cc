@@ -20,7 +20,12 @@ struct Values {
   std::string_view key;
   std::initializer_list<std::string_view> values;
 };
-const Values kValues[] = {{"fuse", {"off"}}, {"graph", {"off"}}, {"keep", {"together"}}};
+const Values kValues[] = {{"deterministic", {"on"}},
+                          {"fuse", {"off"}},
+                          {"graph", {"off"}},
+                          {"keep", {"together"}},
+                          {"matmul", {"library", "generated"}},
+                          {"precision", {"f32", "tf32", "f16", "bf16"}}};
 
 // Calls `at(i)` for the characters that no `\` stands before.
 template <typename Visit>

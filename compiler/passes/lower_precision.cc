@@ -39,8 +39,9 @@ std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type
 
 class Lowering {
  public:
-  Lowering(Graph* graph, DType type)
-      : g_(graph), type_(type), facts_(graph, type), users_(graph->AllUsers()) {}
+  // `all`: every node that nothing else is said of; else those of which `precision` says this type.
+  Lowering(Graph* graph, DType type, bool all)
+      : g_(graph), type_(type), all_(all), facts_(graph, type), users_(graph->AllUsers()) {}
 
   Status Run() {
     const std::vector<NodeId> order = g_->TopologicalOrder();
@@ -65,14 +66,18 @@ class Lowering {
   int64_t kept() const { return kept_; }
 
  private:
-  bool Stays(NodeId id) const { return g_->node(id).annotations.count(kPrecisionKey) != 0; }
+  // Whether the node is none of those to be lowered to this type.
+  bool Stays(NodeId id) const {
+    const auto said = g_->node(id).annotations.find(kPrecisionKey);
+    return said == g_->node(id).annotations.end() ? !all_ : said->second != Name(type_);
+  }
 
   // ----------------------------------------------------------------------------------- rewrites
 
-  // Readers of `from` read `to`, except `to` itself and `except`.
-  void Redirect(NodeId from, NodeId to, NodeId except, bool outputs) {
+  // Readers of `from` read `to`, except `to` itself and `except`; and, `own`, those that stay as they are.
+  void Redirect(NodeId from, NodeId to, NodeId except, bool outputs, bool own = false) {
     for (NodeId id : g_->Naming(from)) {
-      if (id == to || id == except) continue;
+      if (id == to || id == except || (own && Stays(id))) continue;
       for (size_t k = 0; k < g_->node(id).inputs.size(); ++k) {
         if (g_->node(id).inputs[k] == from) g_->SetInput(id, k, to);
       }
@@ -138,7 +143,7 @@ class Lowering {
     }
     const NodeId narrow = b.Cast(value, type_), reader = FirstReader(id, first);
     const NodeId wide = b.Cast(narrow, DType::kF32);
-    Redirect(id, wide, reader, false);
+    Redirect(id, wide, reader, false, !all_);
     facts.reduced = false;
     facts.product = kNoNode;
     facts_.Set(wide, facts);
@@ -175,7 +180,7 @@ class Lowering {
       }
       case Op::kConcat: return Moves(id, g_->node(id).inputs.size());
       case Op::kIndexedRead: return Moves(id, 1);
-      case Op::kIndexedWrite: return Write(id);
+      case Op::kIndexedWrite: return all_ ? Write(id) : Status::Ok();  // memory that others have, too
       case Op::kPointwise:
         if (IsScaledFp8Matmul(id)) return ScaledProduct(id);
         StoreOtherProducts(id);
@@ -331,28 +336,38 @@ class Lowering {
 
   Graph* g_;
   DType type_;
+  const bool all_;
   PrecisionFacts facts_;
   ir::Users users_;             // of the original graph
   std::vector<NodeId> narrow_;  // for f32 nodes: the 16-bit version, or kNoNode
   int64_t lowered_ = 0, stored_ = 0, kept_ = 0;
 };
 
+bool SaysPrecision(const Graph& graph, DType type) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const auto said = graph.node(id).annotations.find(kPrecisionKey);
+    if (said != graph.node(id).annotations.end() && said->second == Name(type)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
-  if (options.precision == DType::kF32) {
-    result.text = "as the model has it";
-    return result;
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    const bool all = options.precision == type;
+    if (!all && !SaysPrecision(*graph, type)) continue;
+    Lowering lowering(graph, type, all);
+    RONDO_RETURN_IF_ERROR(lowering.Run());
+    Tidy(graph);
+    RONDO_RETURN_IF_ERROR(CleanUp(graph, options).status());
+    result.changes += lowering.lowered();
+    result.text += (result.text.empty() ? "" : "; ") + Count(lowering.lowered(), "node") + " in " +
+                   Name(type) + ", " + Count(lowering.stored(), "value") + " rounded to it";
+    if (lowering.kept() > 0) result.text += ", " + Count(lowering.kept(), "product") + " of positions in f32";
   }
-  Lowering lowering(graph, options.precision);
-  RONDO_RETURN_IF_ERROR(lowering.Run());
-  Tidy(graph);
-  RONDO_RETURN_IF_ERROR(CleanUp(graph, options).status());
-  result.changes = lowering.lowered();
-  result.text = Count(lowering.lowered(), "node") + " in " + Name(options.precision) + ", " +
-                Count(lowering.stored(), "value") + " rounded to it";
-  if (lowering.kept() > 0) result.text += ", " + Count(lowering.kept(), "product") + " of positions in f32";
+  if (result.text.empty()) result.text = "as the model has it";
   return result;
 }
 

@@ -68,11 +68,10 @@ struct Container {
 };
 
 Status VersionError(const char* what, uint16_t major, uint16_t minor) {
-  return Status::Error(
-      Code::kUnsupported,
-      "%s is of format %u.%u and this build of Rondo reads format %u.x: compile the model again with "
-      "this build's `rondo compile`",
-      what, major, minor, kPlanMajor);
+  return Status::Error(Code::kUnsupported,
+                       "%s has format %u.%u, this build of Rondo reads %u.x: compile the model again with "
+                       "this build's `rondo compile`",
+                       what, major, minor, kPlanMajor);
 }
 
 Status CheckSections(const Source& source, Container* out) {

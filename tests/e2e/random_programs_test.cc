@@ -153,8 +153,10 @@ class RandomProgram {
     }
     values_.push_back(to);
     if (plain == nullptr || choice.second % 5 != 0) return;
-    const char* const kinds[][2] = {{"fuse", "off"}, {"graph", "off"}, {"stream", "1"}, {"stream", "2"}};
-    const auto& kind = kinds[choice.first % 4];
+    const char* const kinds[][2] = {{"fuse", "off"},     {"graph", "off"},        {"stream", "1"},
+                                    {"stream", "2"},     {"matmul", "generated"}, {"deterministic", "on"},
+                                    {"precision", "f32"}};
+    const auto& kind = kinds[choice.first % (plain->op_type() == "MatMul" ? 7 : 4)];
     said_.push_back({plain->name(), plain->op_type() + " \"" + plain->name() + "\"", kind[0], kind[1]});
   }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "compiler/pipeline.h"
 #include "tests/e2e/harness.h"
 #include "tests/import/model_maker.h"
+#include "tests/streams/annotated_models.h"
 #include "tests/streams/annotated_plan.h"
 #include "tests/temporary_folder.h"
 
@@ -244,21 +244,6 @@ TEST_F(RandomAnnotations, HoldInPlansForTheHostAndChangeNoResult) {
   EXPECT_GT(in_regions, Seeds());
 }
 
-// The passes up to machine code.
-Status ForGpu(const CompileOptions& options, LoweredProgram* lowered) {
-  Compilation compilation(options);
-  compilation.programs.emplace_back();
-  compilation.programs[0].source = options.models[0];
-  for (const PipelineEntry& entry : Pipeline()) {
-    std::string text;
-    ProgramInWork* program = entry.once() ? nullptr : &compilation.programs[0];
-    RONDO_RETURN_IF_ERROR(RunPass(entry, &compilation, program, &text).At("%s", entry.name));
-    if (std::string_view(entry.name) == "memory") break;
-  }
-  *lowered = std::move(compilation.programs[0].planned.lowered);
-  return Status::Ok();
-}
-
 TEST_F(RandomAnnotations, HoldInStepsForGpus) {
   const Result<Targets> targets = ParseTargets("cuda:sm_90a");
   ASSERT_TRUE(targets.ok());
@@ -270,11 +255,11 @@ TEST_F(RandomAnnotations, HoldInStepsForGpus) {
       options_.precision = precision;
       options_.annotations = model.Annotations();
       LoweredProgram lowered;
-      Status status = ForGpu(options_, &lowered);
+      Status status = LowerForGpu(options_, &lowered);
       while (!status.ok()) {
         ASSERT_TRUE(TakeOutNamed(status, &options_.annotations))
             << "seed " << seed << ": " << status.message();
-        status = ForGpu(options_, &lowered);
+        status = LowerForGpu(options_, &lowered);
       }
       for (const NodeAnnotation& one : options_.annotations) {
         bool runs = one.key == "region";  // of which some nodes may run nothing

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "tests/folders.h"
 #include "tests/import/model_maker.h"
 #include "tests/streams/annotated_models.h"
 #include "tests/streams/annotated_plan.h"
@@ -148,6 +149,21 @@ TEST_F(Regions, GiveWhatIsSaidOfThemToTheirNodes) {
   EXPECT_EQ(compiled->plan.programs[0].num_streams, 3u);
   EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {"b", "stream", "1"}), "");
   EXPECT_EQ(WhyItDoesNotHold(compiled->plan, {"d", "stream", "0"}), "");
+}
+
+TEST_F(Regions, AreRefusedInAModelThatIsSharedOut) {
+  for (const auto& [tensor_parallel, pipeline_parallel] : {std::pair{2u, 0u}, std::pair{0u, 2u}}) {
+    CompileOptions options;
+    options.models = {{"main", SourceFolder() + "/tests/data/fixtures/bert_ts17/model.onnx"}};
+    options.annotations = {{"/m/encoder/layer.0/*", "region", "layer"}};
+    options.tensor_parallel = tensor_parallel;
+    options.pipeline_parallel = pipeline_parallel;
+    const Result<CompiledPlan> compiled = CompileToMemory(options);
+    ASSERT_FALSE(compiled.ok());
+    const std::string said = compiled.status().message();
+    EXPECT_NE(said.find("region \"layer\" cannot be kept in a model that is shared out"), std::string::npos)
+        << said;
+  }
 }
 
 TEST_F(Regions, ThatCannotBeKeptAreRefusedWithTheReason) {

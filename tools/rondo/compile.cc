@@ -265,8 +265,9 @@ class CompileCommand : public Command {
         .Rare()
         .Group("Single nodes")
         .Texts("--annotate", &annotations_,
-               "how an ONNX node runs: stream=N, fuse=off, graph=off, region=NAME, keep=together, "
-               "after=NODES or needs=NODES. "
+               "how an ONNX node runs: stream=N, fuse=off, graph=off, matmul=library|generated, "
+               "precision=f32|tf32|f16|bf16, deterministic, region=NAME, keep=together, after=NODES or "
+               "needs=NODES. "
                "NODE is a name, value:NAME (the node of that output), region:NAME or a pattern with *. It "
                "holds or is refused; "
                "tools/docs/annotations.md says more",

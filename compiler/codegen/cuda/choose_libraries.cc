@@ -16,6 +16,14 @@ namespace rondo {
 
 namespace {
 
+// What annotations say of an op's matmul.
+std::optional<Matmuls> SaidOf(const LoweredOp& op) {
+  if (op.annotations.count("deterministic") != 0) return Matmuls::kGenerated;
+  const auto said = op.annotations.find("matmul");
+  if (said == op.annotations.end()) return std::nullopt;
+  return said->second == "library" ? Matmuls::kLibrary : Matmuls::kGenerated;
+}
+
 class Chooser {
  public:
   Chooser(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options)
@@ -26,9 +34,7 @@ class Chooser {
     program_.ops.clear();
     for (LoweredOp& op : ops) {
       for (int& d : op.deps) d = last_of_[static_cast<size_t>(d)];
-      if (options_.matmuls != Matmuls::kGenerated || options_.configuration) {
-        RONDO_RETURN_IF_ERROR(Choose(&op));
-      }
+      RONDO_RETURN_IF_ERROR(Choose(&op));
       program_.ops.push_back(std::move(op));
       last_of_.push_back(static_cast<int>(program_.ops.size()) - 1);
     }
@@ -42,19 +48,19 @@ class Chooser {
   Status Choose(LoweredOp* op) {
     // No library call checks a condition.
     if (op->kind != LoweredKind::kKernel || !op->kernel.parts[0].when.empty()) return Status::Ok();
+    const std::optional<Matmuls> said = SaidOf(*op);
     KernelConfiguration asked;
-    if (options_.configuration) asked = options_.configuration(op->kernel);
+    if (!said && options_.configuration) asked = options_.configuration(op->kernel);
+    const Matmuls wanted = said.value_or(options_.matmuls);
     const bool by_name = asked.variant == VariantId::kLibrary;
-    if (!by_name && (asked.variant != VariantId::kAny || options_.matmuls == Matmuls::kGenerated))
-      return Status::Ok();
+    if (!by_name && (asked.variant != VariantId::kAny || wanted == Matmuls::kGenerated)) return Status::Ok();
     const auto whole = LibraryMatmulOf(op->kernel);
     const bool one = op->annotations.count(kOwnerKey) != 0;  // kernel for one operator
     auto split =
         whole || one ? std::nullopt : SplitEpilogue(program_, *op, static_cast<int>(program_.values.size()));
     const auto matmul = split ? LibraryMatmulOf(split->matmul.kernel) : whole;
     if (!matmul) return Status::Ok();
-    if (!by_name && options_.matmuls == Matmuls::kAuto && !IsBest(*op, split ? &*split : nullptr))
-      return Status::Ok();
+    if (!by_name && wanted == Matmuls::kAuto && !IsBest(*op, split ? &*split : nullptr)) return Status::Ok();
     const uint32_t algorithm =
         asked.algorithm > 0 ? static_cast<uint32_t>(asked.algorithm - 1) : LibraryMatmul().algorithm;
     if (!split) {

@@ -25,7 +25,8 @@ struct LibraryOptions {
 
 // Marks ops that a library computes (LoweredOp::library), and gives them a workspace that lives for the op.
 // An op whose epilogue no library supports is first split (SplitEpilogue) where that pays. Estimates are
-// those of KernelCandidates. `text` gets one sentence.
+// those of KernelCandidates. Annotations of an op (`matmul`, `deterministic`) take precedence over the
+// options. `text` gets one sentence.
 Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options,
                        std::string* text);
 
