@@ -119,11 +119,10 @@ Status RangeOfData(OpContext& c) {
   (void)c.Known(c.In(decided));  // says which inputs decide
   SizesOfData* const names = c.host.NameSizes();
   if (names == nullptr) return DataSizedRange(c);
-  for (const int i : {0, 1, 2}) {
-    if (c.shape(i).elements() != 1 || deltas[0] == 0 || std::abs(deltas[0]) > 1 << 28)
-      return Status::Error(Code::kCorrupt,
-                           "start, limit and delta must be scalars, and delta a number but 0");
-  }
+  constexpr int64_t kMost = 1 << 28;
+  const bool scalars = c.shape(0).elements() == 1 && c.shape(1).elements() == 1 && deltas.size() == 1;
+  if (!scalars || deltas[0] == 0 || deltas[0] > kMost || deltas[0] < -kMost)
+    return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta a number but 0");
   Builder& b = c.b;
   const auto scalar = [&](int i) { return b.Cast(b.Reshape(c.In(i), Shape{}), DType::kI64); };
   const NodeId start = scalar(0), limit = scalar(1), none = b.Scalar(DType::kI64, 0);

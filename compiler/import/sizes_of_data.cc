@@ -82,8 +82,9 @@ Result<ir::Size> SizesOfData::Number(OpContext& c, int i, NodeId number) {
   const int64_t bound = c.host.BoundOf(c.proto);
   double most = bound > 0 ? std::min(range.most, static_cast<double>(bound)) : range.most;
   if (!(most <= static_cast<double>(kMostSize))) {
-    (void)c.Known(c.In(i));  // says which inputs decide
+    const auto known = c.Known(c.In(i));  // says which inputs decide
     const std::vector<std::string> inputs = InputsBehind(c.b.graph(), c.In(i));
+    if (inputs.empty() && !known.ok()) return known.status();
     const std::string decider = inputs.empty() ? "" : inputs[0];
     return Status::Error(
         Code::kUnsupported,

@@ -256,7 +256,7 @@ TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
   };
   EXPECT_EQ(clusters(1, 128256, kHopper), 8);
   EXPECT_EQ(clusters(16, 128256, kHopper), 8);
-  EXPECT_EQ(clusters(40, 50257, kHopper), 2) << "elements one by one";
+  EXPECT_EQ(clusters(40, 50257, kHopper), 4) << "elements one by one, two blocks a multiprocessor";
   EXPECT_EQ(clusters(16, 1 << 22, kHopper), 8) << "too long for registers";
   EXPECT_EQ(clusters(400, 128256, kHopper), 1) << "rows enough";
   EXPECT_EQ(clusters(1, 8192, kHopper), 1) << "too short";

@@ -182,7 +182,7 @@ const Broken kProofRules[] = {
      },
      "not element by element"},
     {"LifetimeLongerThanItsReaders", [](Sample& s) { BufferOf(s, kCallA).last_step = 4; },
-     "said to live from step 0 to 4"},
+     "lives from step 0 to 4"},
     {"LowerBound", [](Sample& s) { ProgramOf(s, 0).arena_lower_bound = 16; }, "lower bound"},
 };
 INSTANTIATE_TEST_SUITE_P(Proofs, CallProofs, testing::ValuesIn(kProofRules), RuleName);

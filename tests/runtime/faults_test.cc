@@ -53,8 +53,8 @@ TEST_F(FaultsTest, ARecordedOrderThatDiffersIsRefused) {
   Status status = Create(&session);
   EXPECT_EQ(status.code(), Code::kInternal);
   EXPECT_TRUE(Contains(status,
-                       "arming partition 0: program \"add\", step 0 (Mul \"mul_node\"): recorded order "
-                       "differs from the plan's: node 0 of the graph is step 1 (launch), where the "
+                       "arming partition 0: program \"add\", step 0 (Mul \"mul_node\"): the recorded order "
+                       "differs: node 0 of the graph is step 1 (launch), where the "
                        "plan has this one (launch)"))
       << status.message();
   EXPECT_STREQ(status.source_node(), "Mul \"mul_node\"");
