@@ -41,8 +41,8 @@ struct ProgramInWork {
   std::vector<BoundNode> bound;
   std::map<int, std::set<std::string>> sources_of;
   std::map<std::string, std::set<std::string>> sources_in;
-  std::set<std::string>
-      contracting;  // the source nodes that are matmuls, convolutions or attention, as imported
+  // The source nodes that are matmuls, convolutions or attention, as imported.
+  std::set<std::string> contracting;
   std::vector<std::string> frozen;  // inputs bound to their values in options.values_at_hand
   // Entries of options.states and state_texts of which the model has at least one name.
   std::vector<StateName> states;

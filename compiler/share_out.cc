@@ -1,6 +1,5 @@
 // The passes that share a whole model out over devices: its work and weights (--tp, --pp), or its weights
-// alone
-// (--weights gather).
+// alone (--weights gather).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -87,7 +86,7 @@ std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& 
   return shares;
 }
 
-// Shared out, constants and scales of several places become one, and belong to none of them.
+// Sharing merges equal constants of different places; the merged constant then lies in no place.
 Status RefuseRegions(const ProgramInWork& program) {
   if (program.sources_in.empty()) return Status::Ok();
   return Status::Error(

@@ -88,8 +88,7 @@ Status VerifyOperand(const Part& part, size_t index, uint16_t num_params) {
     const Operand& source = part.operands[indirect.operand];
     if (source.mode != Mode::kRead || IsFloat(source.dtype) || !source.indirects.empty()) {
       return RONDO_BROKEN(
-          "indirect %zu takes its index from operand %u, which must be a read-only integer "
-          "without "
+          "indirect %zu takes its index from operand %u, which must be a read-only integer without "
           "indirects",
           i, indirect.operand);
     }

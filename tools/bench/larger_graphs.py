@@ -6,7 +6,7 @@
 Of the bench models in MODELS, FOLDER gets:
 bert-large-bB-s128-f16.onnx, B 1 and 32: 24 post-norm encoder layers, width 1024, 16 heads, 128 tokens (336 M weights).
 vit-l16-b32-f16.onnx: 24 pre-norm encoder layers of the same size over 196 patches and a class.
-resnet50-b32-f16.onnx, llama3-8b-8layers-prefill2048-b1-bf16.onnx: bench models at batch 32, of 2048 tokens.
+resnet50-b32-f16.onnx: the bench model at batch 32. llama3-8b-8layers-prefill2048-b1-bf16.onnx: that of llama_graphs.py.
 Needs the package onnx.
 """
 import sys
@@ -14,6 +14,8 @@ import sys
 import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+import llama_graphs
 
 LAYERS, WIDTH, HEADS, HIDDEN, WORDS, PATCHES = 24, 1024, 16, 4096, 30522, 196
 
@@ -114,19 +116,6 @@ def vit_large(batch):
     return model(graph, "vit_large", pixels, [batch, 1000])
 
 
-def with_tokens(model, was, now):
-    """The same for another number of tokens."""
-    for value in [*model.graph.input, *model.graph.output]:
-        for dim in value.type.tensor_type.shape.dim:
-            dim.dim_value = now if dim.dim_value == was else dim.dim_value
-    model.graph.ClearField("value_info")
-    for tensor in model.graph.initializer:  # of Reshapes
-        if tensor.data_type == TensorProto.INT64 and tensor.data_location == TensorProto.DEFAULT:
-            values = numpy_helper.to_array(tensor)
-            tensor.CopyFrom(numpy_helper.from_array(numpy.where(values == was, now, values), tensor.name))
-    return model
-
-
 def batched(model, batch):
     for value in [*model.graph.input, *model.graph.output]:
         value.type.tensor_type.shape.dim[0].dim_value = batch
@@ -146,8 +135,8 @@ def main():
     onnx.save(vit_large(32), f"{folder}/vit-l16-b32-f16.onnx")
     bench = lambda name: onnx.load(f"{models}/{name}.onnx", load_external_data=False)
     onnx.save(batched(bench("resnet50-b1-f16"), 32), f"{folder}/resnet50-b32-f16.onnx")
-    onnx.save(with_tokens(bench("llama3-8b-8layers-prefill512-b1-bf16"), 512, 2048),
-              f"{folder}/llama3-8b-8layers-prefill2048-b1-bf16.onnx")
+    prompt = "llama3-8b-8layers-prefill2048-b1-bf16"
+    onnx.save(llama_graphs.llama(llama_graphs.shape_of(prompt)), f"{folder}/{prompt}.onnx")
 
 
 if __name__ == "__main__":

@@ -171,8 +171,7 @@ Status ProgramCheck::DeriveLifetimes() {
     if (same || unread || (!used && stated_unused)) continue;
     const std::string_view source = buffer.source < plan_.sources.size() ? plan_.sources[buffer.source] : "";
     return RONDO_BROKEN(
-               "program \"%.*s\": buffer %u \"%.*s\" lives from step %u to %u, but its contents "
-               "matter from "
+               "program \"%.*s\": buffer %u \"%.*s\" lives from step %u to %u, but its contents matter from "
                "step %u to %u%s",
                static_cast<int>(program_.name.size()), program_.name.data(), b,
                static_cast<int>(buffer.name.size()), buffer.name.data(), buffer.first_step, buffer.last_step,
