@@ -6,8 +6,8 @@ one table beside what the compiler's cost model says.
 
 Graphs are those of llama_graphs.py, without weights: synthetic ones are made on the GPUs. Each is compiled with --tp N for each
 count N, in bf16 and, to decode, with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count that is measured. Rows that need half the GPUs or
-fewer are measured side by side, on GPUs of their own. Times are medians of the device time of a run, in microseconds; each is said on
-standard error as it comes. --torch runs peers/tensor_parallel.py afterwards. "best peer" is the quicker of PyTorch's two modes (bf16)
+fewer are measured side by side, on GPUs of their own, while further plans are compiled. Times are medians of the device time of a run, in microseconds; each is said on
+standard error as it comes. --torch runs peers/tensor_parallel.py first. "best peer" is the quicker of PyTorch's two modes (bf16)
 over Rondo's quickest way. Of counts beyond --gpus only the estimate is printed.
 Needs the package onnx; --torch needs torch and NCCL.
 """
@@ -103,8 +103,10 @@ class Measuring:
                            self.folder / f"{row.name()}.rondo", "--json"], 200)
         return error or json.loads(said)["programs"][0]["run_us"][1]
 
-    def time(self, row, collectives):
+    def time(self, row, collectives, plan):
         """-> the device time of a run in us, or an error"""
+        if isinstance(plan.result(), str):
+            return plan.result()
         taken = self.gpus.take(row.gpus())
         try:
             inputs = [word for name in ("positions", "tokens")
@@ -165,22 +167,20 @@ def main():
     counts = [int(word) for word in options.counts.split(",")]
     ways = options.collectives.split(",")
     rows = list(rows_of(options.model, counts, options.gpus))
-    torch = {}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as compiling, \
-            concurrent.futures.ThreadPoolExecutor(64) as timing:
+            concurrent.futures.ThreadPoolExecutor(128) as timing:
         measuring = Measuring(options, folder)
-        estimates = dict(zip(rows, compiling.map(measuring.compile, rows)))
-        told("all plans are compiled")
-        times = {}
-        for row in sorted(rows, key=Row.gpus):
-            for way in ways if row.weights == "bf16" and row.pp == 1 else ["auto"]:
-                if row.gpus() <= options.gpus and not isinstance(estimates[row], str):
-                    times[row, way] = timing.submit(measuring.time, row, way)
-        times = {key: made.result() for key, made in times.items()}
+        peers = []  # (number of GPUs, what will be {model: times}); they run while plans are compiled
         for count in [count for count in counts if options.torch and count <= options.gpus]:
             beside = options.gpus // count
-            parts = [timing.submit(measuring.torch, options.model[first::beside], count) for first in range(beside)]
-            torch.update({(model, count): found for part in parts for model, found in part.result().items()})
+            peers += [(count, timing.submit(measuring.torch, options.model[first::beside], count)) for first in range(beside)]
+        plans = {row: compiling.submit(measuring.compile, row) for row in rows}
+        times = {(row, way): timing.submit(measuring.time, row, way, plans[row])
+                 for row in sorted(rows, key=Row.gpus) if row.gpus() <= options.gpus
+                 for way in (ways if row.weights == "bf16" and row.pp == 1 else ["auto"])}
+        estimates = {row: made.result() for row, made in plans.items()}
+        times = {key: made.result() for key, made in times.items()}
+        torch = {(model, count): found for count, made in peers for model, found in made.result().items()}
     print("| model | weights | tp | pp | estimate | " + " | ".join(ways) + " | PyTorch eager graph | torch.compile | best peer ÷ Rondo |")
     print("|" + "---|" * (8 + len(ways)))
     for row in rows:
