@@ -39,6 +39,9 @@ ELSEWHERE = {
 # Commands that only a GPU can do: where there is none, they must say so.
 NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo check \S+ --kernels", r"\S*rondo run .*--driver cuda"]
 
+# Commands that need a package of Python, in the source's build/venv: left out where it is not installed.
+NEEDS_PACKAGE = {r"curl .*(response_format|structured_outputs)": "llguidance"}
+
 CPP_FRAME = """
 #include <rondo/rondo_flight.h>
 #include <rondo/rondo_host.h>
@@ -152,6 +155,7 @@ class Runner:
                 (folder / name).symlink_to(pathlib.Path(self.options.source) / name)
             (folder / "build").mkdir()
             (folder / "build" / "release").symlink_to(self.options.build)
+            (folder / "build" / "venv").symlink_to(pathlib.Path(self.options.source) / "build/venv")
             shutil.copy(self.options.ops, folder / "libmine.so")
         return folder
 
@@ -171,6 +175,12 @@ class Runner:
                 self.used.add(elsewhere)
                 self.left += 1
                 continue
+            package = next((p for p in NEEDS_PACKAGE if re.match(p, command)), None)
+            if package:
+                self.used.add(package)
+            if package and not self.has_package(NEEDS_PACKAGE[package]):
+                self.left += 1
+                continue
             done = subprocess.run(["bash", "-ec", assignments + command], cwd=folder, env=self.environment,
                                   capture_output=True, text=True, errors="replace")
             output, self.ran = done.stdout + done.stderr, self.ran + 1
@@ -181,6 +191,10 @@ class Runner:
                 self.stand_in(folder)
             elif done.returncode != 0:
                 self.fail(block, f"`{command}` ended with {done.returncode}", output)
+
+    def has_package(self, name):
+        python = pathlib.Path(self.options.source) / "build/venv/bin/python"
+        return python.exists() and subprocess.run([python, "-c", f"import {name}"], capture_output=True).returncode == 0
 
     def stand_in(self, folder):
         """What `rondo tune` would have written, so that the commands after it can be run."""
@@ -274,7 +288,7 @@ def main():
     for page in pages:
         for block in blocks_of(str(page.relative_to(source)), page.read_text()):
             runner.run(block)
-    for entry in list(FOLDERS) + list(ELSEWHERE) + NEEDS_GPU:
+    for entry in list(FOLDERS) + list(ELSEWHERE) + NEEDS_GPU + list(NEEDS_PACKAGE):
         if entry not in runner.used:
             runner.failures.append(str(entry))
             print(f"FAIL no page has what the table says of {entry}")

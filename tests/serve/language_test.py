@@ -228,7 +228,7 @@ class Language(LanguagePlans):
         cases = [
             (chat, 400, "no chat template"), ({"messages": []}, 400, '"messages" is missing'), ({"messages": [3]}, 400, '"role"'),
             ({"messages": [{"role": "user"}]}, 400, '"content"'), ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "no text"),
-            ({**chat, "tools": [{}]}, 400, '"tools" is not supported'), ({**chat, "response_format": {"type": "json_object"}}, 400, '"response_format"'),
+            ({**chat, "tools": [{}]}, 400, '"tools" is not supported'), ({**chat, "response_format": {"type": "xml"}}, 400, 'the type "xml"'),
         ]
         for body, status, sentence in cases:
             with self.subTest(body):

@@ -3,13 +3,16 @@ import json
 import os
 import signal
 import sys
+from typing import Literal
 
 import served
-from served import LanguagePlans, Server
+from served import LanguagePlans, Server, byte_names
 
 try:
     import jinja2  # noqa: F401
+    import llguidance  # noqa: F401
     import openai
+    import pydantic
     import tokenizers
 except ImportError as error:
     print(f"skipped: {error} (tools/setup --serve)")
@@ -21,10 +24,8 @@ TEMPLATE = ("{% for message in messages %}{% if message['role'] == 'bad' %}{{ ra
 
 def byte_tokenizer():
     """Pycoder's tokens are bytes: a vocabulary of the names that byte-level tokenizers give them; 'é' is two."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in plain]
-    names = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(rest)}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=names, merges=[]))
+    names = byte_names()
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab={name: byte for byte, name in names.items()}, merges=[]))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     return tokenizer
@@ -78,6 +79,27 @@ class OpenAiClient(LanguagePlans):
         forced = {"logit_bias": {"195": 100}, "max_tokens": 3}
         done = self.client.chat.completions.create(model="words", messages=messages, **forced)
         self.assertEqual(set(done.choices[0].message.content), {"\ufffd"})
+
+    def test_structured_output(self):
+        """A class of pydantic's, which the client makes a schema of, and reads the answer into."""
+        class Step(pydantic.BaseModel):
+            name: str = pydantic.Field(max_length=4)
+            done: bool
+
+        class Plan(pydantic.BaseModel):
+            steps: list[Step] = pydantic.Field(min_length=1, max_length=2)
+            kind: Literal["short", "long"]
+
+        no_blanks = {"10": -100, "32": -100}
+        for model in ("pycoder", "words"):
+            for seed in range(3):
+                how = {"model": model, "messages": [{"role": "user", "content": "plan"}], "response_format": Plan, "temperature": 1, "seed": seed,
+                       "logit_bias": no_blanks}
+                done = self.client.chat.completions.parse(**how).choices[0]
+                self.assertIsInstance(done.message.parsed, Plan)
+                self.assertEqual((done.finish_reason, done.message.parsed), ("stop", Plan.model_validate_json(done.message.content)))
+                with self.client.chat.completions.stream(**how) as stream:
+                    self.assertEqual(stream.get_final_completion().choices[0].message.parsed, done.message.parsed)
 
     def test_errors(self):
         with self.assertRaisesRegex(openai.NotFoundError, 'no model \\\\?"none'):

@@ -107,6 +107,13 @@ def children(process):
     return [int(word) for task in pathlib.Path(f"/proc/{process}/task").iterdir() for word in (task / "children").read_text().split()]
 
 
+def byte_names():
+    """What byte-level tokenizers call each byte: itself where it can be seen, else a character from 256 on."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {byte: chr(byte) for byte in plain} | {byte: chr(256 + i) for i, byte in enumerate(rest)}
+
+
 def floats(name, rows, width=8, shift=0.0):
     """An input of the model `rows`, as JSON: row r counts up from r + shift."""
     data = [r + shift + i for r in range(rows) for i in range(width)]

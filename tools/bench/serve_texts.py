@@ -3,6 +3,7 @@
 
   tools/bench/serve_texts.py --tokens 100       # nothing else should run
   tools/bench/serve_texts.py --only slots --target cuda:sm_90a
+  tools/bench/serve_texts.py --grammar          # every text follows a regular expression
 
 pycoder in sessions of one text, and the small decoder of tests/data/open_shapes in one session of 16 slots. Clients (Python threads) and
 server share the machine.
@@ -14,6 +15,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,9 +24,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "tests/data"
 
 
-def complete(port, model, prompt, tokens):
+def complete(port, model, prompt, tokens, more):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-    connection.request("POST", "/v1/completions", json.dumps({"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0.8, "ignore_eos": True}))
+    connection.request("POST", "/v1/completions", json.dumps({"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0.8, "ignore_eos": True, **more}))
     response = connection.getresponse()
     answer = json.loads(response.read())
     assert response.status == 200, answer
@@ -32,10 +34,11 @@ def complete(port, model, prompt, tokens):
     return answer["usage"]["completion_tokens"]
 
 
-def ask(port, model, prompt, tokens, streams):
+def ask(port, model, prompt, tokens, streams, more):
     """Tokens a second of all, and the milliseconds to the first token of one more text beside them."""
     counts, first = [], []
-    threads = [threading.Thread(target=lambda: counts.append(complete(port, model, prompt, tokens))) for _ in range(streams)]
+    threads = [threading.Thread(target=lambda: counts.append(complete(port, model, prompt, tokens, more))) for _ in range(streams)]
+    complete(port, model, prompt, 1, more)  # starts what the first text starts
     start = time.monotonic()
     for thread in threads:
         thread.start()
@@ -44,7 +47,7 @@ def ask(port, model, prompt, tokens, streams):
     took = time.monotonic() - start
     for _ in range(5):
         begun = time.monotonic()
-        complete(port, model, prompt, 1)
+        complete(port, model, prompt, 1, more)
         first.append(time.monotonic() - begun)
     return sum(counts) / took, sorted(first)[2] * 1000
 
@@ -56,7 +59,9 @@ def main():
     parser.add_argument("--only", choices=("pycoder", "slots"))
     parser.add_argument("--target", default="host", help="host, or a GPU of this machine")
     parser.add_argument("--library-path", default="", help="where libnvrtc, NCCL and cuBLASLt lie")
+    parser.add_argument("--grammar", action="store_true", help="texts follow a regular expression, of bytes that both models have")
     options = parser.parse_args()
+    more = {"structured_outputs": {"regex": "[01]{1000}"}} if options.grammar else {}
     libraries = ["--library-path", options.library_path] if options.library_path else []
     work = pathlib.Path(tempfile.mkdtemp())
     model = DATA / "open_shapes/builder_decode/model.onnx"
@@ -74,12 +79,12 @@ def main():
             folder.mkdir()
             subprocess.run([options.rondo, "compile", *line, "-o", folder / f"{name}.rondo", "-q", "--target", options.target, *libraries], check=True)
             sessions = "2" if name == "pycoder" else "1"
-            with subprocess.Popen([options.rondo, "serve", folder, "--port", "0", "--sessions", sessions, "--threads", "1", *libraries], stdout=subprocess.PIPE,
+            with subprocess.Popen([options.rondo, "serve", folder, "--port", "0", "--sessions", sessions, "--threads", "1", "--python", sys.executable, *libraries], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL, text=True) as server:
                 port = int(re.search(r":(\d+)$", server.stdout.readline().strip())[1])
                 prompt = "import os" if name == "pycoder" else [1, 2, 3, 4]
                 for streams in (1, 4, 16):
-                    rate, first = ask(port, name, prompt, options.tokens, streams)
+                    rate, first = ask(port, name, prompt, options.tokens, streams, more)
                     print(f"| {name} | {sessions} | {streams} | {rate:.0f} | {first:.1f} |", flush=True)
                 server.terminate()
     finally:

@@ -62,7 +62,7 @@ Sampler::Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt, i
   for (int64_t token : prompt) seen_[token];
 }
 
-void Sampler::Penalise(std::vector<float>* logits) const {
+void Sampler::Change(std::span<const uint32_t> allowed, std::vector<float>* logits) const {
   const auto count = std::ssize(*logits);
   for (const auto& [token, seen] : seen_) {
     if (token < 0 || token >= count) continue;
@@ -75,6 +75,14 @@ void Sampler::Penalise(std::vector<float>* logits) const {
   }
   for (const auto& [token, bias] : settings_.bias) {
     if (token >= 0 && token < count) (*logits)[static_cast<size_t>(token)] += static_cast<float>(bias);
+  }
+  if (allowed.empty()) return;
+  for (size_t i = 0; i < logits->size(); ++i) {
+    const bool may = (allowed[i / 32] >> (i % 32) & 1) != 0;
+    float& logit = (*logits)[i];
+    // What may be drawn is above what may not, even where the model gives it no chance.
+    logit =
+        may ? std::max(logit, std::numeric_limits<float>::lowest()) : -std::numeric_limits<float>::infinity();
   }
 }
 
@@ -117,14 +125,14 @@ int64_t Sampler::Choose(const std::vector<float>& logits) const {
   return best;
 }
 
-DrawnToken Sampler::Draw(std::vector<float>* logits, int likeliest) {
+DrawnToken Sampler::Draw(std::vector<float>* logits, int likeliest, std::span<const uint32_t> allowed) {
   DrawnToken drawn;
   const bool spoilt =
       std::any_of(logits->begin(), logits->end(), [](float logit) { return std::isnan(logit); });
   if (spoilt || logits->empty()) return drawn;
-  const bool changes = !seen_.empty() || !settings_.bias.empty();
+  const bool changes = !seen_.empty() || !settings_.bias.empty() || !allowed.empty();
   const std::vector<float> own = changes && likeliest >= 0 ? *logits : std::vector<float>();
-  if (changes) Penalise(logits);
+  if (changes) Change(allowed, logits);
   drawn.token = Choose(*logits);
   ++draw_;
   if (likeliest >= 0) TellProbabilities(own.empty() ? *logits : own, likeliest, &drawn);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,14 +42,15 @@ class Sampler {
   Sampler(SamplerSettings settings, const std::vector<int64_t>& prompt, int64_t draws = 0);
 
   // Draws from `logits`, which it changes, and counts the draw. `likeliest`: how many of them are told; < 0:
-  // nor is the token's own log-probability.
-  DrawnToken Draw(std::vector<float>* logits, int likeliest = -1);
+  // nor is the token's own log-probability. `allowed`: bit i of word i / 32, if token i may be drawn; empty:
+  // all.
+  DrawnToken Draw(std::vector<float>* logits, int likeliest = -1, std::span<const uint32_t> allowed = {});
 
  private:
   struct Seen {
     int64_t generated = 0;  // times
   };
-  void Penalise(std::vector<float>* logits) const;
+  void Change(std::span<const uint32_t> allowed, std::vector<float>* logits) const;
   int64_t Choose(const std::vector<float>& logits) const;
 
   SamplerSettings settings_;

@@ -39,8 +39,8 @@ class ServeCommand : public Command {
         .Number("--memory", &memory_, "load plans up to so much stated memory in all, old versions included",
                 "GB")
         .Text("--python", &server_.catalog.python,
-              "a Python with tokenizers and jinja2, for models with a tokenizer.json or a chat template "
-              "(python3)",
+              "a Python with tokenizers and jinja2, for models with a tokenizer.json or a chat template, and "
+              "with llguidance, for schemas and grammars (python3)",
               "F")
         .Number("--poll", &poll_, "look for new versions so often (1)", "SECONDS")
         .Rare()

@@ -29,6 +29,10 @@ Result<json> ParseJson(std::string_view text) {
 
 std::string JsonText(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
+Status Refuse(const std::string& sentence) {
+  return Status::Error(Code::kInvalidArgument, "%s", sentence.c_str());
+}
+
 const json* Member(const json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(name);

@@ -17,6 +17,9 @@ Result<nlohmann::json> ParseJson(std::string_view text);
 // What is not UTF-8 becomes U+FFFD; no number that JSON cannot say: null.
 std::string JsonText(const nlohmann::json& value);
 
+// kInvalidArgument: what a client's JSON says cannot be done.
+Status Refuse(const std::string& sentence);
+
 // The member called `name`; null if there is none, or it is null.
 const nlohmann::json* Member(const nlohmann::json& object, const char* name);
 

@@ -36,6 +36,7 @@ class LanguageModel::Engine {
     int64_t drawn = 0;
     tools::Sampler sampler;
     StopTexts stops;
+    TextGrammars::Next next;  // of a text with a grammar
   };
 
   size_t Busy() const {
@@ -112,16 +113,36 @@ class LanguageModel::Engine {
     }
   }
 
+  // A token that came of a slot.
+  struct Came {
+    size_t slot = 0;
+    tools::DrawnToken token;
+    bool is_end = false;  // one that ends texts, and is no part of them
+    bool is_last = false;
+  };
+
   // The next token of each of these slots, and what it says.
-  void Draw(const SlotSession::Choice& choice, const std::vector<size_t>& came) {
-    std::vector<ModelTexts::Step> steps;
-    std::vector<tools::DrawnToken> drawn;
-    std::vector<size_t> told;
-    for (size_t i : came) {
+  void Draw(const SlotSession::Choice& choice, const std::vector<size_t>& slots) {
+    std::vector<size_t> begin;
+    for (size_t i : slots) {
+      if (slots_[i].drawn == 0) begin.push_back(i);
+    }
+    Follow(begin);
+    std::vector<Came> came;
+    std::vector<size_t> go_on;
+    for (size_t i : slots) {
       Slot& slot = slots_[i];
+      if (slot.job == nullptr) continue;
+      if (slot.next.complete) {  // a grammar of nothing
+        End(&slot, Status::Ok(), "stop");
+        continue;
+      }
       session_->ReadLogits(choice.program, static_cast<int64_t>(i), choice.counts[i], &logits_);
-      const tools::DrawnToken token = slot.sampler.Draw(&logits_, slot.job->chances);
-      if (token.token < 0) {
+      Came one;
+      one.slot = i;
+      one.token = slot.sampler.Draw(&logits_, slot.job->chances, slot.next.allowed);
+      const int64_t token = one.token.token;
+      if (token < 0) {
         End(&slot,
             Status::Error(Code::kOutOfRange, "a logit behind %lld tokens is NaN: no token follows from it",
                           static_cast<long long>(slot.read)),
@@ -129,38 +150,64 @@ class LanguageModel::Engine {
         continue;
       }
       ++slot.drawn;
-      const bool ends = !slot.job->ignores_ends && model_->texts_->ends().count(token.token) != 0;
-      const bool full = slot.drawn >= slot.job->most_tokens || slot.read >= session_->context();
-      slot.tokens.push_back(token.token);
-      steps.push_back({slot.stream, ends ? Tokens{} : Tokens{token.token}, ends || full});
-      drawn.push_back(token);
-      told.push_back(i);
+      const bool ignores_ends = slot.job->ignores_ends && slot.job->grammar == nullptr;
+      one.is_end = !ignores_ends && model_->texts_->ends().count(token) != 0;
+      one.is_last = one.is_end || slot.drawn >= slot.job->most_tokens || slot.read >= session_->context();
+      slot.tokens.push_back(token);
+      if (!one.is_end) go_on.push_back(i);
+      came.push_back(std::move(one));
     }
-    model_->counts_->tokens.fetch_add(drawn.size(), std::memory_order_relaxed);
-    if (!steps.empty()) Tell(steps, drawn, told);
+    model_->counts_->tokens.fetch_add(came.size(), std::memory_order_relaxed);
+    Follow(go_on);
+    std::erase_if(came, [&](const Came& one) { return slots_[one.slot].job == nullptr; });
+    for (Came& one : came) one.is_last = one.is_last || slots_[one.slot].next.complete;
+    if (!came.empty()) Tell(came);
   }
 
-  void Tell(const std::vector<ModelTexts::Step>& steps, const std::vector<tools::DrawnToken>& drawn,
-            const std::vector<size_t>& told) {
+  // What may follow in those of these texts that have a grammar, behind what was drawn last.
+  void Follow(const std::vector<size_t>& slots) {
+    std::vector<TextGrammars::Step> steps;
+    std::vector<Slot*> asked;
+    for (size_t i : slots) {
+      Slot& slot = slots_[i];
+      if (slot.job->grammar == nullptr) continue;
+      const bool begins = slot.drawn == 0;
+      steps.push_back({slot.stream, begins ? slot.job->grammar.get() : nullptr,
+                       begins ? Tokens{} : Tokens{slot.tokens.back()}});
+      asked.push_back(&slot);
+    }
+    if (steps.empty()) return;
+    std::vector<TextGrammars::Next> all = model_->texts_->grammars().Follow(steps);
+    for (size_t i = 0; i < asked.size(); ++i) {
+      asked[i]->next = std::move(all[i]);
+      if (const Status status = asked[i]->next.status; !status.ok()) End(asked[i], status, "");
+    }
+  }
+
+  void Tell(const std::vector<Came>& came) {
+    std::vector<ModelTexts::Step> steps;
+    for (const Came& one : came)
+      steps.push_back(
+          {slots_[one.slot].stream, one.is_end ? Tokens{} : Tokens{one.token.token}, one.is_last});
     Result<std::vector<std::string>> texts = [&] {
       const std::lock_guard<std::mutex> lock(model_->decoding_);
       return model_->texts_->Decode(steps);
     }();
     if (!texts.ok()) return Fail(texts.status());
-    for (size_t i = 0; i < told.size(); ++i) {
-      Slot& slot = slots_[told[i]];
+    for (size_t i = 0; i < came.size(); ++i) {
+      Slot& slot = slots_[came[i].slot];
       TextPiece piece;
-      piece.text = slot.stops.Add((*texts)[i], steps[i].ends);
-      const bool stops = slot.stops.stopped() || steps[i].tokens.empty();
-      if (slot.job->chances >= 0 && !steps[i].tokens.empty()) {
-        if (const Status status = AddChances(drawn[i], &piece); !status.ok()) {
+      piece.text = slot.stops.Add((*texts)[i], came[i].is_last);
+      const bool stops = slot.stops.stopped() || came[i].is_end || slot.next.complete;
+      if (slot.job->chances >= 0 && !came[i].is_end) {
+        if (const Status status = AddChances(came[i].token, &piece); !status.ok()) {
           End(&slot, status, "");
           continue;
         }
       }
       if (!piece.text.empty() || !piece.tokens.empty()) slot.job->piece(piece);
-      if (!steps[i].ends && slot.stops.stopped()) Forget(slot.stream);
-      if (stops || steps[i].ends) End(&slot, Status::Ok(), stops ? "stop" : "length");
+      if (!came[i].is_last && slot.stops.stopped()) Forget(slot.stream);
+      if (stops || came[i].is_last) End(&slot, Status::Ok(), stops ? "stop" : "length");
     }
   }
 
@@ -188,6 +235,7 @@ class LanguageModel::Engine {
     end.prompt_tokens = std::ssize(slot->job->prompt);
     end.tokens = slot->drawn;
     if (!status.ok()) Forget(slot->stream);
+    if (slot->job->grammar != nullptr) model_->texts_->grammars().Forget(slot->stream);
     model_->counts_->prompt_tokens.fetch_add(slot->job->prompt.size(), std::memory_order_relaxed);
     slot->job->end(end);
     *slot = Slot();

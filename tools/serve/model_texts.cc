@@ -28,8 +28,7 @@ size_t Unfinished(const std::string& text) {
 
 Result<std::unique_ptr<ModelTexts>> ModelTexts::Open(const std::string& python, const std::string& folder,
                                                      int64_t words) {
-  std::unique_ptr<ModelTexts> texts(new ModelTexts(python, folder));
-  texts->words_ = words;
+  std::unique_ptr<ModelTexts> texts(new ModelTexts(python, folder, words));
   texts->kind_ = words <= 256 ? Kind::kBytes : Kind::kNumbers;
   bool asks = false;
   for (const char* name :

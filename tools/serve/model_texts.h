@@ -14,6 +14,7 @@
 
 #include "core/status.h"
 #include "tools/rondo/decoder.h"
+#include "tools/serve/text_grammars.h"
 #include "tools/serve/text_worker.h"
 
 namespace rondo::serve {
@@ -33,6 +34,7 @@ class ModelTexts {
   Result<Tokens> Encode(const std::string& text, bool special);
   // The prompt that the model's chat template makes of messages. Any thread.
   Result<std::string> Chat(const nlohmann::json& messages);
+  TextGrammars& grammars() { return grammars_; }
   // Each token by itself. Any thread.
   Result<std::vector<std::string>> Names(const Tokens& tokens);
 
@@ -46,15 +48,16 @@ class ModelTexts {
 
  private:
   enum class Kind { kTokenizer, kBytes, kNumbers };
-  ModelTexts(const std::string& python, const std::string& folder)
-      : reader_(python, folder), writer_(python, folder) {}
+  ModelTexts(const std::string& python, const std::string& folder, int64_t words)
+      : words_(words), reader_(python, folder), writer_(python, folder), grammars_(python, folder, words) {}
   std::string DecodeHere(const Step& step);
 
   Kind kind_ = Kind::kBytes;
-  int64_t words_ = 0;
+  const int64_t words_;
   bool chat_ = false;
   std::set<int64_t> ends_;
-  TextWorker reader_, writer_;               // prompts do not hold up what is generated
+  TextWorker reader_, writer_;  // prompts do not hold up what is generated
+  TextGrammars grammars_;
   std::map<uint64_t, std::string> pending_;  // bytes of no whole character yet
 };
 

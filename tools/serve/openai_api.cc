@@ -53,6 +53,7 @@ class Prompts {
       job->chances = request_.chances;
       job->ignores_ends = request_.ignores_ends;
       job->stops = request_.stops;
+      job->grammar = request_.grammar;
       if (i == 0) job->charge = std::move(charge_);
       job->arrived = Clock::now();
       // A stream's reply ends by itself where nothing comes for too long.
@@ -88,7 +89,7 @@ class Prompts {
     }
     for (Tokens& tokens : request_.prompt_tokens) prompts->push_back(std::move(tokens));
     for (const Tokens& tokens : *prompts) RONDO_RETURN_IF_ERROR(Check(tokens));
-    return Status::Ok();
+    return request_.grammar == nullptr ? Status::Ok() : texts.grammars().Check(*request_.grammar);
   }
 
   Status Check(const Tokens& tokens) const {
@@ -178,7 +179,7 @@ void OpenAiApi::Complete(HttpRequest request, bool is_chat, const std::shared_pt
     return reply->Send(OpenAiError(503, "the requests under way hold as many bytes as they may; try again"));
   const Result<json> body = ParseJson(request.body);
   if (!body.ok()) return reply->Send(OpenAiError(400, body.status().message()));
-  Result<TextRequest> read = ReadTextRequest(*body, is_chat);
+  Result<TextRequest> read = ReadTextRequest(*body, request.body, is_chat);
   if (!read.ok()) return reply->Send(OpenAiError(400, read.status().message()));
   const std::string name = read->model;
   const std::string busy = "the model \"" + name + "\" has as many texts waiting as it may; try again";

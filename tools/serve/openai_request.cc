@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "tools/serve/json_text.h"
+#include "tools/serve/request_grammar.h"
 
 namespace rondo::serve {
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr int64_t kMostTexts = 128;  // of a request
 constexpr size_t kMostStops = 16;
-
-Status Refuse(const std::string& sentence) {
-  return Status::Error(Code::kInvalidArgument, "%s", sentence.c_str());
-}
 
 // Members that ask for what this server does not do, unless they have the value that asks for nothing.
 struct NotDone {
@@ -27,7 +24,10 @@ const std::vector<NotDone>& WhatIsNotDone() {
   static const std::vector<NotDone> all = {{"tools", json::array()},
                                            {"tool_choice", "none"},
                                            {"functions", json::array()},
-                                           {"response_format", {{"type", "text"}}},
+                                           {"guided_json", nullptr},
+                                           {"guided_regex", nullptr},
+                                           {"guided_choice", nullptr},
+                                           {"guided_grammar", nullptr},
                                            {"echo", false},
                                            {"suffix", ""},
                                            {"best_of", 1},
@@ -38,7 +38,9 @@ const std::vector<NotDone>& WhatIsNotDone() {
 
 class Reader {
  public:
-  Reader(const json& body, bool is_chat) : body_(body) { request_.is_chat = is_chat; }
+  Reader(const json& body, const std::string& text, bool is_chat) : body_(body), text_(text) {
+    request_.is_chat = is_chat;
+  }
 
   Result<TextRequest> Run() {
     const json* model = Member(body_, "model");
@@ -53,6 +55,7 @@ class Reader {
     RONDO_RETURN_IF_ERROR(ReadSampling());
     RONDO_RETURN_IF_ERROR(ReadStops());
     RONDO_RETURN_IF_ERROR(ReadChances());
+    RONDO_ASSIGN_OR_RETURN(request_.grammar, ReadRequestGrammar(body_, text_));
     RONDO_RETURN_IF_ERROR(Flag(body_, "stream", &request_.streams));
     RONDO_RETURN_IF_ERROR(Flag(body_, "ignore_eos", &request_.ignores_ends));
     if (const json* options = Member(body_, "stream_options"))
@@ -220,11 +223,14 @@ class Reader {
   }
 
   const json& body_;
+  const std::string& text_;
   TextRequest request_;
 };
 
 }  // namespace
 
-Result<TextRequest> ReadTextRequest(const json& body, bool is_chat) { return Reader(body, is_chat).Run(); }
+Result<TextRequest> ReadTextRequest(const json& body, const std::string& text, bool is_chat) {
+  return Reader(body, text, is_chat).Run();
+}
 
 }  // namespace rondo::serve

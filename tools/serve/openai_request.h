@@ -24,10 +24,12 @@ struct TextRequest {
   int chances = -1;          // as TextJob::chances
   bool ignores_ends = false;
   std::vector<std::string> stops;
-  bool streams = false, usage = false;  // usage: in a last chunk
+  std::shared_ptr<const Grammar> grammar;  // null: none
+  bool streams = false, usage = false;     // usage: in a last chunk
 };
 
-// kInvalidArgument, naming the member, for what is no such request, or asks for what is not done.
-Result<TextRequest> ReadTextRequest(const nlohmann::json& body, bool is_chat);
+// `text`: what `body` was read from; a schema's members count in their order. kInvalidArgument, naming the
+// member, for what is no such request, or asks for what is not done.
+Result<TextRequest> ReadTextRequest(const nlohmann::json& body, const std::string& text, bool is_chat);
 
 }  // namespace rondo::serve

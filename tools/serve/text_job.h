@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tools/rondo/decoder.h"
 #include "tools/rondo/sampler.h"
 #include "tools/serve/http_message.h"
+#include "tools/serve/text_grammars.h"
 
 namespace rondo::serve {
 
@@ -42,6 +44,7 @@ struct TextJob {
   int chances = -1;                // likeliest tokens that are told with each; < 0: nor its own probability
   bool ignores_ends = false;       // of the model's own tokens
   std::vector<std::string> stops;  // a text ends before one
+  std::shared_ptr<const Grammar> grammar;  // what it follows, and ends with; null: none
   ByteCharge charge;
   Clock::time_point arrived, deadline;
   std::function<bool()> unwanted;  // nobody waits any more

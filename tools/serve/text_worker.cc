@@ -21,7 +21,7 @@ namespace rondo::serve {
 namespace {
 
 constexpr std::chrono::seconds kMostTime{20};
-constexpr size_t kMostLine = 256 << 20;
+constexpr size_t kMostAnswer = 256 << 20;
 
 }  // namespace
 
@@ -29,10 +29,12 @@ Status TextWorker::Begin() {
   if (process_ != 0) return Status::Ok();
   int in[2], out[2];  // ours, the process's
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
-    return Status::Error(Code::kIo, "no socket for the tokenizer's process: %s", std::strerror(errno));
+    return Status::Error(Code::kIo, "no socket for the process of the model's texts: %s",
+                         std::strerror(errno));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out) != 0) {
     close(in[0]), close(in[1]);
-    return Status::Error(Code::kIo, "no socket for the tokenizer's process: %s", std::strerror(errno));
+    return Status::Error(Code::kIo, "no socket for the process of the model's texts: %s",
+                         std::strerror(errno));
   }
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -58,7 +60,7 @@ Status TextWorker::Begin() {
   if (error == 0) return Status::Ok();
   process_ = 0;
   End();
-  return Status::Error(Code::kIo, "%s cannot be started for the model's tokenizer: %s (--python)",
+  return Status::Error(Code::kIo, "%s cannot be started for the model's texts: %s (--python)",
                        python_.c_str(), std::strerror(error));
 }
 
@@ -81,29 +83,39 @@ Status TextWorker::Write(const std::string& line) {
     if (count > 0) done += static_cast<size_t>(count);
     if (done == line.size()) return Status::Ok();
   }
-  return Status::Error(Code::kAborted, "the model's tokenizer does not read");
+  return Status::Error(Code::kAborted, "the process of the model's texts does not read");
+}
+
+Status TextWorker::Read(std::chrono::steady_clock::time_point until) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  pollfd one{from_, POLLIN, 0};
+  if (left.count() <= 0 || read_.size() > kMostAnswer || poll(&one, 1, static_cast<int>(left.count())) <= 0)
+    return Status::Error(Code::kAborted, "the process of the model's texts did not answer within %lld s",
+                         static_cast<long long>(kMostTime.count()));
+  char bytes[65536];
+  const ssize_t count = read(from_, bytes, sizeof(bytes));
+  if (count == 0 || (count < 0 && errno != EINTR))
+    return Status::Error(Code::kAborted, "the process of the model's texts has ended (%s)", python_.c_str());
+  if (count > 0) read_.append(bytes, static_cast<size_t>(count));
+  return Status::Ok();
 }
 
 Result<std::string> TextWorker::ReadLine() {
   const auto until = std::chrono::steady_clock::now() + kMostTime;
-  for (;;) {
-    if (const size_t end = read_.find('\n'); end != read_.npos) {
-      std::string line = read_.substr(0, end);
-      read_.erase(0, end + 1);
-      return line;
-    }
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    pollfd one{from_, POLLIN, 0};
-    if (left.count() <= 0 || read_.size() > kMostLine || poll(&one, 1, static_cast<int>(left.count())) <= 0)
-      return Status::Error(Code::kAborted, "the model's tokenizer did not answer within %lld s",
-                           static_cast<long long>(kMostTime.count()));
-    char bytes[65536];
-    const ssize_t count = read(from_, bytes, sizeof(bytes));
-    if (count == 0 || (count < 0 && errno != EINTR))
-      return Status::Error(Code::kAborted, "the model's tokenizer has ended (%s)", python_.c_str());
-    if (count > 0) read_.append(bytes, static_cast<size_t>(count));
-  }
+  size_t end = read_.npos;
+  while ((end = read_.find('\n')) == read_.npos) RONDO_RETURN_IF_ERROR(Read(until));
+  std::string line = read_.substr(0, end);
+  read_.erase(0, end + 1);
+  return line;
+}
+
+Result<std::string> TextWorker::ReadBytes(size_t count) {
+  const auto until = std::chrono::steady_clock::now() + kMostTime;
+  while (read_.size() < count) RONDO_RETURN_IF_ERROR(Read(until));
+  std::string bytes = read_.substr(0, count);
+  read_.erase(0, count);
+  return bytes;
 }
 
 Result<std::string> TextWorker::Exchange(const std::string& line) {
@@ -122,14 +134,22 @@ Result<std::string> TextWorker::Exchange(const std::string& line) {
   return second;
 }
 
-Result<nlohmann::json> TextWorker::Ask(const nlohmann::json& request) {
+Result<nlohmann::json> TextWorker::Ask(const nlohmann::json& request, std::string* tail) {
   const std::lock_guard<std::mutex> lock(mutex_);
   RONDO_ASSIGN_OR_RETURN(
       const std::string line,
       Exchange(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n"));
   nlohmann::json answer = nlohmann::json::parse(line, nullptr, false);
   if (!answer.is_object())
-    return Status::Error(Code::kInternal, "the model's tokenizer answered what is no JSON");
+    return Status::Error(Code::kInternal, "the process of the model's texts answered what is no JSON");
+  if (const auto bytes = answer.find("bytes"); tail != nullptr && bytes != answer.end()) {
+    Result<std::string> read = ReadBytes(bytes->get<size_t>());
+    if (!read.ok()) {
+      End();
+      return read.status();
+    }
+    *tail = read.Take();
+  }
   const auto error = answer.find("error");
   if (error == answer.end()) return answer;
   return Status::Error(Code::kInvalidArgument, "%s", error->get<std::string>().c_str());

@@ -1,17 +1,19 @@
-"""Tokens to text and back, and chat templates, for one language model of `rondo serve`, which runs this as a process of its own.
+"""Tokens to text and back, chat templates and grammars, for one language model of `rondo serve`, which runs this as a process of its own.
 
-A request is a line of JSON on standard input, its answer one on standard output: {"error": sentence} where it cannot be done. The
-tokenizer is PyPI's `tokenizers`, templates are rendered by Jinja2 in its sandbox, as transformers does.
+A request is a line of JSON on standard input, its answer one on standard output, followed by as many bytes as its member "bytes" says:
+{"error": sentence} where it cannot be done. The tokenizer is PyPI's `tokenizers`, templates are rendered by Jinja2 in its sandbox, as
+transformers does, and grammars are followed by PyPI's `llguidance`.
 """
+import ctypes
 import datetime
 import json
 import os
 import pathlib
 import sys
 
-ANSWERS = os.fdopen(os.dup(1), "w", encoding="utf-8")
+ANSWERS = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # what libraries print is no answer
-FOLDER = pathlib.Path(sys.argv[1])
+FOLDER = pathlib.Path(sys.argv[1] or os.devnull)  # a plan without a folder of its own has none of the files
 
 
 class Wrong(Exception):
@@ -30,7 +32,7 @@ def text_of(token):
 
 class Model:
     def __init__(self):
-        self.tokenizer, self.streams, self.template = None, {}, None
+        self.tokenizer, self.streams, self.template, self.grammars = None, {}, None, None
         config, generation = read_json("tokenizer_config.json"), read_json("generation_config.json")
         if (FOLDER / "tokenizer.json").exists():
             try:
@@ -98,6 +100,107 @@ class Model:
     def names(self, request):
         return {"texts": [self.tokenizer.decode([token], skip_special_tokens=False) for token in request["ids"]]}
 
+    def grammar(self, request):
+        """Whether texts can follow it: `grammar`, of a model with `words` tokens."""
+        if self.grammars is None:
+            self.grammars = Grammars(self, request["words"])
+        self.grammars.compiled(*request["grammar"])
+        return {}
+
+    def follow(self, request):
+        if self.grammars is None:
+            self.grammars = Grammars(self, request["words"])
+        return self.grammars.follow(request["texts"], request["gone"])
+
+
+class ByteTokens:
+    """Tokens that are bytes, as llguidance asks for them; `end` may be one more behind them."""
+
+    def __init__(self, words, end):
+        self.eos_token_id, self.bos_token_id, self.special_token_ids = end, None, [end]
+        self.tokens = [bytes([byte]) for byte in range(words)] + [b"<end>"] * (end == words)
+
+    def __call__(self, text):
+        return list(text.encode() if isinstance(text, str) else text)
+
+
+class Grammars:
+    """Which tokens may come next in texts that follow a grammar: a matcher for each text, which knows its tokens so far."""
+
+    MOST = 64  # compiled grammars that are kept
+
+    def __init__(self, model, words):
+        try:
+            import llguidance
+        except ImportError as error:
+            raise Wrong("Python's llguidance is missing, which grammars need (tools/setup --serve)") from error
+        # llguidance asks for a token that ends texts; where the model has none, it is one that is never drawn.
+        ends = sorted(end for end in model.ends if end < words) or [words]
+        if model.tokenizer is not None:
+            model.tokenizer.no_padding()
+            model.tokenizer.no_truncation()
+            self.tokens = llguidance.LLTokenizer(model.tokenizer.to_str(), n_vocab=max(words, ends[-1] + 1), eos_token=ends)
+        elif words <= 256:
+            self.tokens = llguidance.LLTokenizer(llguidance.TokenizerWrapper(ByteTokens(words, ends[-1])), eos_token=ends)
+        else:
+            raise Wrong("grammars are of text, and the model's tokens are numbers: put its tokenizer.json into its folder")
+        self.library, self.executor = llguidance, llguidance.LLExecutor()
+        self.words, self.every_word = words, (1 << words) - 1
+        self.known, self.texts = {}, {}
+
+    def compiled(self, kind, text):
+        """`kind`: as llguidance's grammar_from has it."""
+        matcher = self.known.pop((kind, text), None)
+        if matcher is None:
+            matcher = self.library.LLMatcher(self.tokens, self.library.grammar_from(kind, text), log_level=0)
+            if matcher.is_error():
+                raise Wrong(f"texts cannot follow the {kind.replace('json_', 'JSON ')}: {self.error_of(matcher)}")
+        self.known[kind, text] = matcher  # the latest is the last
+        if len(self.known) > self.MOST:
+            del self.known[next(iter(self.known))]
+        return matcher
+
+    @staticmethod
+    def error_of(matcher):
+        return matcher.get_error().split("\n<")[0]  # behind it: llguidance's own state
+
+    def follow(self, texts, gone):
+        """`texts`: [name, the grammar of one that begins, tokens that came]. Of each {}, and its mask in the tail, or why it has none."""
+        for name in gone:
+            self.texts.pop(name, None)
+        matchers = []
+        for name, grammar, tokens in texts:
+            if grammar is not None:
+                self.texts[name] = self.compiled(*grammar).deep_copy()
+            matchers.append(self.texts.get(name))
+            if matchers[-1] is not None:
+                matchers[-1].consume_tokens(tokens)
+        masks = self.masks([matcher for matcher in matchers if matcher is not None and not matcher.is_stopped()])
+        answers, tail = [], []
+        for matcher in matchers:
+            mask = masks.get(id(matcher))
+            if matcher is None:
+                answers.append({"lost": True})
+            elif matcher.is_error():
+                answers.append({"error": f"no token of the model goes on in the grammar: {self.error_of(matcher)}"})
+            elif mask is None:
+                answers.append({"complete": True})
+            else:
+                answers.append({})
+                tail.append(mask)
+        return {"texts": answers, "tail": b"".join(tail)}
+
+    def masks(self, matchers):
+        """By id; none of those that are complete, where no token of the model can follow."""
+        if not matchers:
+            return {}
+        size, kept = (self.tokens.vocab_size + 31) // 32 * 4, (self.words + 31) // 32 * 4
+        memory = ctypes.create_string_buffer(size * len(matchers))
+        self.executor.unsafe_compute_mask_ptr([(matcher, i) for i, matcher in enumerate(matchers)], ctypes.addressof(memory), size, len(matchers))
+        rows = memory.raw
+        masks = {id(matcher): rows[i * size:i * size + kept] for i, matcher in enumerate(matchers)}
+        return {name: mask for name, mask in masks.items() if int.from_bytes(mask, "little") & self.every_word}
+
 
 def main():
     model = None
@@ -111,7 +214,10 @@ def main():
             raise
         except BaseException as error:  # pylint: disable=broad-except  # the tokenizer's panics are no Exception
             answer = {"error": " ".join(str(error).split()) or type(error).__name__}
-        ANSWERS.write(json.dumps(answer) + "\n")
+        tail = answer.pop("tail", b"")
+        if tail:
+            answer["bytes"] = len(tail)
+        ANSWERS.write(json.dumps(answer).encode() + b"\n" + tail)
         ANSWERS.flush()
 
 
