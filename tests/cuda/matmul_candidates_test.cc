@@ -22,42 +22,14 @@ struct Matrices {
   bool tf32 = false;
 };
 
-// out = A * B, with one operand a parameter.
+// out = A * B, with one operand a parameter. Of several matmuls, each is a part of the kernel.
 class Matmul {
  public:
-  explicit Matmul(const Matrices& m) {
-    auto operand = [&](Mode mode, std::vector<int64_t> strides) {
-      Operand o;
-      o.param = static_cast<uint16_t>(operands_.size());
-      o.dtype = m.type;
-      o.mode = mode;
-      o.strides = arena_.Copy(strides);
-      operands_.push_back(o);
-      return o.param;
-    };
-    Part part;
-    part.skeleton = Skeleton::kMatMul;
-    part.m = part.n = part.reduced = 1;
-    part.tf32 = m.tf32;
-    part.acc_type = NaturalType(m.type);
-    part.loops = arena_.Copy(std::vector<int64_t>{m.m, m.n, m.k});
-    part.lhs = operand(Mode::kRead, {m.k, 0, 1});
-    std::vector<uint16_t> rhs;
-    for (int j = 0; j < m.b_count; ++j) {
-      rhs.push_back(operand(Mode::kRead,
-                            m.b_k_major ? std::vector<int64_t>{0, m.k, 1} : std::vector<int64_t>{0, 1, m.n}));
-    }
-    part.rhs = arena_.Copy(rhs);
-    std::vector<TapeInst> tape(2);
-    tape[0].op = TapeOp::kAcc;
-    tape[1].op = TapeOp::kStore;
-    tape[0].type = tape[1].type = part.acc_type;
-    tape[1].arg = operand(Mode::kWrite, {m.n, 1, 0});
-    if (part.acc_type == TapeType::kI64) operands_.back().dtype = DType::kI32;
-    part.epilogue = arena_.Copy(tape);
-    part.operands = arena_.Copy(operands_);
-    kernel_.num_params = static_cast<uint16_t>(operands_.size());
-    kernel_.parts = arena_.Copy(std::vector<Part>{part});
+  explicit Matmul(const Matrices& m) : Matmul(std::vector<Matrices>{m}) {}
+  explicit Matmul(const std::vector<Matrices>& matmuls) {
+    std::vector<Part> parts;
+    for (const Matrices& m : matmuls) parts.push_back(PartOf(m));
+    kernel_.parts = arena_.Copy(parts);
   }
 
   KernelText Text(const CudaTarget& target, uint64_t alignment = 256) const {
@@ -78,8 +50,42 @@ class Matmul {
   }
 
  private:
+  Part PartOf(const Matrices& m) {
+    std::vector<Operand> operands;
+    auto operand = [&](Mode mode, std::vector<int64_t> strides) {
+      Operand o;
+      o.param = kernel_.num_params++;
+      o.dtype = m.type;
+      o.mode = mode;
+      o.strides = arena_.Copy(strides);
+      operands.push_back(o);
+      return static_cast<uint16_t>(operands.size() - 1);
+    };
+    Part part;
+    part.skeleton = Skeleton::kMatMul;
+    part.m = part.n = part.reduced = 1;
+    part.tf32 = m.tf32;
+    part.acc_type = NaturalType(m.type);
+    part.loops = arena_.Copy(std::vector<int64_t>{m.m, m.n, m.k});
+    part.lhs = operand(Mode::kRead, {m.k, 0, 1});
+    std::vector<uint16_t> rhs;
+    for (int j = 0; j < m.b_count; ++j) {
+      rhs.push_back(operand(Mode::kRead,
+                            m.b_k_major ? std::vector<int64_t>{0, m.k, 1} : std::vector<int64_t>{0, 1, m.n}));
+    }
+    part.rhs = arena_.Copy(rhs);
+    std::vector<TapeInst> tape(2);
+    tape[0].op = TapeOp::kAcc;
+    tape[1].op = TapeOp::kStore;
+    tape[0].type = tape[1].type = part.acc_type;
+    tape[1].arg = operand(Mode::kWrite, {m.n, 1, 0});
+    if (part.acc_type == TapeType::kI64) operands.back().dtype = DType::kI32;
+    part.epilogue = arena_.Copy(tape);
+    part.operands = arena_.Copy(operands);
+    return part;
+  }
+
   Arena arena_;
-  std::vector<Operand> operands_;
   Kernel kernel_;
 };
 
@@ -284,7 +290,8 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
           Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
           Matrices{200, 256, 512, DType::kF32, false, 1, true}, Matrices{200, 256, 512, DType::kU8, true},
           Matrices{200, 256, 512, DType::kI8}}) {
-      for (const auto& [configuration, microseconds] : Matmul(m).Candidates(target)) {
+      for (const KernelCandidate& candidate : Matmul(m).Candidates(target)) {
+        const KernelConfiguration& configuration = candidate.configuration;
         if (configuration.variant == VariantId::kMma || configuration.cluster > 1) continue;  // as below
         if (!IsTaken(number++, HowMany("RONDO_COMPILED_EACH", 3))) continue;
         target.configuration = configuration;
@@ -298,6 +305,26 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
       GTEST_SKIP() << "libnvrtc is not on this machine";
     ASSERT_TRUE(code.ok()) << code.status().message();
   }
+}
+
+// The blocks of a kernel are as wide as its widest part needs, which leaves the others fewer registers.
+TEST(CudaMatmuls, PartsOfOneKernelHaveRegistersForTheirAccumulators) {
+  const CudaTarget target = TargetOf("sm_90a");
+  std::string all;
+  int kernels = 0;
+  std::set<uint32_t> widths;
+  for (int64_t m : {512, 2048, 4096}) {
+    for (int64_t n : {192, 256, 512}) {
+      const KernelText kernel = Matmul({{m, 2048, 8192}, {m, n, 8192}, {m, n, 8192}}).Text(target);
+      widths.insert(kernel.block);
+      all += Renamed(kernel, kernels++);
+    }
+  }
+  EXPECT_GT(*widths.rbegin(), 512u);  // some have warpgroups that take tiles in turn
+  Result<std::vector<uint8_t>> code = CompileCuda(all, "sm_90a", "");
+  if (!code.ok() && code.status().code() == Code::kUnsupported)
+    GTEST_SKIP() << "libnvrtc is not on this machine";
+  ASSERT_TRUE(code.ok()) << code.status().message();
 }
 
 TEST(CudaMatmuls, EveryTileCompiles) {

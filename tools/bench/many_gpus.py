@@ -8,7 +8,7 @@ Graphs are those of llama_graphs.py, without weights: synthetic ones are made on
 count N, in bf16 and, to decode, with weights in int4:32 and fp8, and with --pp 2 --tp N/2 for the largest count that is measured. Rows that need half the GPUs or
 fewer are measured side by side, on GPUs of their own, while further plans are compiled. Times are medians of the device time of a run, in microseconds; each is said on
 standard error as it comes. --torch runs peers/tensor_parallel.py first. "best peer" is the quicker of PyTorch's two modes (bf16)
-over Rondo's quickest way. Of counts beyond --gpus only the estimate is printed.
+over Rondo's quickest way, of --tp alone. Of counts beyond --gpus only the estimate is printed.
 Needs the package onnx; --torch needs torch and NCCL.
 """
 import argparse
@@ -185,7 +185,7 @@ def main():
     print("|" + "---|" * (8 + len(ways)))
     for row in rows:
         ours = [times.get((row, way)) for way in ways]
-        peer = torch.get((row.model, row.gpus()), {})
+        peer = torch.get((row.model, row.tp), {}) if row.pp == 1 else {}
         theirs = [peer] if isinstance(peer, str) else [peer.get(mode) for mode in ("eager", "compile")]
         quick, slow = ([t for t in found if isinstance(t, float)] for found in (ours, theirs))
         ratio = f"{min(slow) / min(quick):.2f}" if quick and slow else "–"
@@ -194,7 +194,7 @@ def main():
                                  *map(cell, theirs), ratio]) + " |", flush=True)
     if options.out:
         found = [{**row._asdict(), "estimate": estimates[row], "times": {w: times.get((row, w)) for w in ways},
-                  "torch": torch.get((row.model, row.gpus()))} for row in rows]
+                  "torch": torch.get((row.model, row.tp)) if row.pp == 1 else None} for row in rows]
         options.out.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if any(isinstance(t, str) for t in times.values()) else 0
 

@@ -104,11 +104,18 @@ bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& conf
 // For candidates that were never measured: they are only used on request, or if there is no other.
 inline constexpr double kNotEstimated = std::numeric_limits<double>::infinity();
 
+// What a thread block asks of the launch.
+struct BlockNeeds {
+  uint32_t threads = 0;    // 0: as many as most variants have (kCudaBlock)
+  uint32_t registers = 0;  // the fewest with which a thread compiles without spills; 0: any number
+};
+
 struct KernelCandidate {
   KernelConfiguration configuration;
   // Estimated, among the kernels of a whole model. For a library's matmul followed by a map: the time of
   // both. For comparing candidates, not for predictions.
   double microseconds = 0;
+  BlockNeeds block = {};
 };
 
 // The index of the candidate that equals the pattern; otherwise of the fastest by estimate, among those that

@@ -26,6 +26,7 @@ struct PartContext {
   Span<const ParamFacts> params;             // one a parameter of the kernel
   double share = 1;                          // fraction of the GPU that this part may fill
   uint32_t cluster = 0;                      // blocks of a cluster; 0: the part chooses
+  BlockNeeds others = {};                    // of the kernel's parts that have been planned already
   std::optional<MatmulProblem> matmul = {};  // the part as a matmul, if it is one
 
   // Multiprocessors that the part may fill.

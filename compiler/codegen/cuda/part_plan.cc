@@ -95,6 +95,26 @@ void PutStreamsFirst(const PartContext& context, std::vector<KernelCandidate>* c
   }
 }
 
+// The registers that each thread has in blocks of so many threads: they are allocated to four warps at a
+// time, in eights.
+uint32_t RegistersOf(uint32_t threads) {
+  constexpr uint32_t kRegisters = 65536, kMost = 255;
+  return std::min(kMost, kRegisters / ((threads + 127) / 128 * 128) / 8 * 8);
+}
+
+// The parts of a kernel share one launch: its blocks have as many threads as the largest needs. Wider blocks
+// leave a thread fewer registers. ptxas refuses a wgmma instruction whose accumulators do not fit.
+BlockNeeds Together(const BlockNeeds& a, const BlockNeeds& b) {
+  return {std::max({a.threads, b.threads, uint32_t{kCudaBlock}}), std::max(a.registers, b.registers)};
+}
+bool FitTogether(const BlockNeeds& a, const BlockNeeds& b) {
+  const uint32_t threads = Together(a, b).threads, registers = RegistersOf(threads);
+  const auto fits = [&](const BlockNeeds& one) {
+    return one.registers <= registers || std::max(one.threads, uint32_t{kCudaBlock}) == threads;
+  };
+  return fits(a) && fits(b);
+}
+
 }  // namespace
 
 KernelConfiguration PartPlan::configuration() const {
@@ -110,8 +130,9 @@ PartPlan PlanPart(const PartContext& context) {
     plan.context.matmul = MatmulProblemOf(context.part, context.params);
   for (const KernelVariant* one : TemplatesOf(skeleton)) {
     if (!Takes(*one, context.part)) continue;
-    const std::vector<KernelCandidate> candidates = one->candidates(plan.context);
-    plan.candidates.insert(plan.candidates.end(), candidates.begin(), candidates.end());
+    for (const KernelCandidate& candidate : one->candidates(plan.context)) {
+      if (FitTogether(candidate.block, context.others)) plan.candidates.push_back(candidate);
+    }
     plan.by.resize(plan.candidates.size(), one);
   }
   PutStreamsFirst(plan.context, &plan.candidates);
@@ -142,11 +163,13 @@ std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
                    [&](size_t a, size_t b) { return Work(kernel.parts[a]) > Work(kernel.parts[b]); });
   std::vector<std::optional<PartPlan>> planned(kernel.parts.size());
   uint32_t cluster = 0;
+  BlockNeeds needs;
   for (size_t k : order) {
     const Part& part = kernel.parts[k];
-    planned[k].emplace(PlanPart({part, target, params, Work(part) / all, cluster}));
-    if (cluster == 0)
-      cluster = static_cast<uint32_t>(std::max<int64_t>(1, planned[k]->configuration().cluster));
+    const PartPlan& plan =
+        planned[k].emplace(PlanPart({part, target, params, Work(part) / all, cluster, needs}));
+    if (cluster == 0) cluster = static_cast<uint32_t>(std::max<int64_t>(1, plan.configuration().cluster));
+    if (!plan.candidates.empty()) needs = Together(needs, plan.candidates[plan.chosen].block);
   }
   std::vector<PartPlan> plans;
   plans.reserve(planned.size());

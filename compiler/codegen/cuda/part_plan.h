@@ -32,7 +32,8 @@ PartPlan PlanPart(const PartContext& context);
 Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer);
 
 // Plans all parts, in the kernel's order. Each may fill a share of the GPU equal to its share of the kernel's
-// work. The part with the most work chooses the cluster for all. All arguments must outlive the plans.
+// work. The part with the most work chooses the cluster for all, and the
+// others fit their blocks to those of the parts with more work. All arguments must outlive the plans.
 std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
                                 Span<const ParamFacts> params);
 

@@ -143,7 +143,8 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
     const auto place = static_cast<double>(candidates.size());
     const double cycles =
         gpu.stream_start + static_cast<double>(bytes) / gpu.memory_bytes + gpu.stream_next_best * place;
-    candidates.push_back({configuration, cycles / gpu.cycles_a_microsecond});
+    candidates.push_back({configuration, cycles / gpu.cycles_a_microsecond,
+                          BlockNeeds{static_cast<uint32_t>(matmul.threads())}});
   };
   const KernelConfiguration quickest = ConfigurationOf(QuickestOf(context, problem));
   offer(quickest);

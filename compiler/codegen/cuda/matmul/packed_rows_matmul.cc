@@ -161,8 +161,10 @@ std::vector<KernelCandidate> CandidatesOf(VariantId variant, const PartContext& 
       const bool shares = matmul.split_k * matmul.turns <= std::max(matmul.turns, matmul.steps());
       if (!shares || matmul.m % matmul.split_k != 0 || Stages(context, matmul) == 0) continue;
       if (RegistersNeeded(matmul) > RegistersOf(matmul)) continue;
-      candidates.push_back(
-          {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
+      candidates.push_back({configuration,
+                            AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul)),
+                            BlockNeeds{static_cast<uint32_t>(matmul.threads()),
+                                       static_cast<uint32_t>(RegistersNeeded(matmul))}});
     }
   };
   for (const Groups& groups : kGroups) {

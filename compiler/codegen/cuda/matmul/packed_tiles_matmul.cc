@@ -186,8 +186,10 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const PackedTiles matmul = MatmulOf(context, problem, !a, configuration);
       if (!Fits(matmul) || Stages(context, problem, matmul) == 0) continue;
-      candidates.push_back(
-          {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
+      candidates.push_back({configuration,
+                            AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul)),
+                            BlockNeeds{static_cast<uint32_t>(matmul.threads()),
+                                       static_cast<uint32_t>(RegistersNeeded(matmul))}});
     }
   }
   return candidates;

@@ -89,6 +89,13 @@ TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, con
   return matmul;
 }
 
+// Accumulators (of FP8 those of a stage, too), and some 32 registers for the rest.
+BlockNeeds NeedsOf(const TmaMatmul& matmul) {
+  const int columns = matmul.b_count * matmul.n;
+  return {static_cast<uint32_t>(matmul.threads()),
+          static_cast<uint32_t>((matmul.fp8() ? columns : columns / 2) + 32)};
+}
+
 // Whether the template supports this: registers hold the accumulators, and no tile is narrower than its
 // lines.
 bool Suits(const MatmulProblem& problem, const TmaMatmul& matmul) {
@@ -200,7 +207,8 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const TmaMatmul matmul = MatmulOf(context, problem, configuration);
       if (!Suits(problem, matmul) || Stages(problem, matmul, context.target) == 0) continue;
-      candidates.push_back({configuration, AmongOthers(gpu, Cycles(gpu, context, problem, matmul))});
+      candidates.push_back(
+          {configuration, AmongOthers(gpu, Cycles(gpu, context, problem, matmul)), NeedsOf(matmul)});
     }
   }
   return candidates;

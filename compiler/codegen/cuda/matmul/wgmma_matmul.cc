@@ -18,6 +18,7 @@ struct Wgmma {
   int64_t tile_k;         // K of one step
   int64_t step_stages;    // for blocks of few steps
   int most_columns;       // of every B together: registers must hold the accumulators
+  uint32_t accumulators;  // registers of a thread for a pair of columns
   double relative_time;   // of one multiplication, relative to 16-bit types
   bool (*suits)(const PartContext& context, const MatmulProblem& problem);
   TileMatmul (*matmul)(const PartContext& context, const MatmulProblem& problem,
@@ -71,6 +72,7 @@ constexpr Wgmma kHalves = {"matmul_wgmma",
                            3,
                            256,
                            1,
+                           1,
                            SuitsHalves,
                            HalvesOf,
                            [](const TileMatmul& matmul) { return matmul.wgmma_layout(); },
@@ -81,6 +83,7 @@ constexpr Wgmma kFp8 = {"matmul_wgmma_fp8",
                         kWgmmaTileBytes,
                         4,
                         160,
+                        2,
                         0.5,
                         SuitsFp8,
                         Fp8Of,
@@ -133,7 +136,13 @@ constexpr KernelConfiguration kFp8Tiles[] = {Fp8Tile(160), Fp8Tile(128), Fp8Tile
 template <const Wgmma& WGMMA, const auto& TILES>
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!context.matmul || !WGMMA.suits(context, *context.matmul)) return {};
-  return TileCandidates(context, *context.matmul, TILES, WGMMA.tile_k, StepOf<WGMMA>);
+  std::vector<KernelCandidate> candidates =
+      TileCandidates(context, *context.matmul, TILES, WGMMA.tile_k, StepOf<WGMMA>);
+  for (KernelCandidate& one : candidates) {
+    const auto columns = static_cast<uint32_t>(one.configuration.n * context.matmul->b_count);
+    one.block.registers = columns / 2 * WGMMA.accumulators + 32;
+  }
+  return candidates;
 }
 template <const auto& TILES>
 std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
