@@ -55,7 +55,9 @@ double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) c
   };
   const std::optional<double> nccl = known(false);
   const double time = nccl ? *nccl : AllReduceMicroseconds(all_reduces, size, ranks);
-  if (small.empty() || size > small[small.size() - 1].bytes) return time;
+  const bool has_kernel =
+      op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduceScatter || op == CollectiveOp::kAllGather;
+  if (!has_kernel || small.empty() || size > small[small.size() - 1].bytes) return time;
   const std::optional<double> kernels = known(true);
   return std::min(time, kernels ? *kernels : AllReduceMicroseconds(small, size, ranks));
 }
@@ -79,7 +81,7 @@ CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by) {
   model.machine = gpu ? kH200 : kCore;
   model.all_reduces = gpu ? Span<const AllReduceTime>(kNcclTimes) : Span<const AllReduceTime>(kThreads);
   model.taken = gpu ? kTakenByNccl : 0;
-  if (gpu && by == CollectivesBy::kSmallKernels) model.small = Span<const AllReduceTime>(kSmallTimes);
+  if (gpu && by == CollectivesBy::kFaster) model.small = Span<const AllReduceTime>(kSmallTimes);
   model.devices = std::max(devices, 1u);
   return model;
 }

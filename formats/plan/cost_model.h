@@ -54,12 +54,13 @@ struct CostModel {
   double TakenFromCompute() const;
 };
 
-enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are faster
+// kFaster: by kernels over peer memory where they are faster than NCCL, as the driver does by default.
+enum class CollectivesBy : uint8_t { kNccl, kFaster };
 
 // Measured on H200; other GPUs are assumed to be like it. Kernels: the costs of starting and ending, of bytes
 // and of operations as in compiler/codegen/cuda/gpu_table.h; bytes as matmuls of few rows read them.
 // Collectives: NCCL 2.28 in graphs, and one-shot kernels over peer memory. The host: one core of a server,
 // and collectives by one thread for each device.
-CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kNccl);
+CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kFaster);
 
 }  // namespace rondo

@@ -118,7 +118,7 @@ TEST(MeasuredTimes, AreFittedByALineThatGoesThroughThem) {
 }
 
 TEST(CostModel, TakesWhatWasMeasuredAndElseTheTable) {
-  CostModel costs = CostModelOf(true, 2, CollectivesBy::kSmallKernels), table = costs;
+  CostModel costs = CostModelOf(true, 2, CollectivesBy::kFaster), table = costs;
   MeasuredTimes times = SomeTimes();
   times.collectives[0].microseconds[1 << 20] = 9;  // quicker than the table's small kernels
   costs.measured = std::make_shared<const MeasuredTimes>(times);

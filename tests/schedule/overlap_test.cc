@@ -209,7 +209,8 @@ TEST(Overlap, EqualProgramsGetEqualOrders) {
 
 TEST(CostModel, IsTheMeasuredTableAndInProportionBetween) {
   const auto all_reduce = [&](uint32_t devices, int64_t bytes, size_t ranks = 0) {
-    return CostModelOf(true, devices).CollectiveTime(CollectiveOp::kAllReduce, bytes, ranks);
+    return CostModelOf(true, devices, CollectivesBy::kNccl)
+        .CollectiveTime(CollectiveOp::kAllReduce, bytes, ranks);
   };
   EXPECT_DOUBLE_EQ(all_reduce(2, 4096), 7.1);
   EXPECT_DOUBLE_EQ(all_reduce(8, 4096), 22.6);
@@ -222,6 +223,10 @@ TEST(CostModel, IsTheMeasuredTableAndInProportionBetween) {
   EXPECT_DOUBLE_EQ(all_reduce(16, 4096), 22.6);
   // Each of 8 devices brings a part: half of what an all-reduce of the whole takes.
   EXPECT_DOUBLE_EQ(CostModelOf(true, 8).CollectiveTime(CollectiveOp::kAllGather, 4 << 20, 0), 121);
+  // The driver's own kernels do what they do faster than NCCL.
+  EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllReduce, 4096, 0), 4.1);
+  EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllReduce, 4 << 20, 0), 40.5);
+  EXPECT_DOUBLE_EQ(CostModelOf(true, 4).CollectiveTime(CollectiveOp::kAllToAll, 2048, 0), 11.2);
 }
 
 TEST(OverlapNote, IsATextAndBack) {

@@ -196,7 +196,7 @@ int Main(int count, char** words) {
       }
       PrintRow(std::filesystem::path(path).stem().string(), static_cast<uint32_t>(devices),
                Predict(compilation, CollectivesBy::kNccl, times),
-               Predict(compilation, CollectivesBy::kSmallKernels, times));
+               Predict(compilation, CollectivesBy::kFaster, times));
     }
   }
   return 0;

@@ -267,8 +267,7 @@ class ProfileCommand : public Command {
     const PlanData& data = plan.data();
     CostModel with = CostModelOf(data);
     const EstimateOrigins origins = OriginsOf(with, data);
-    if (load_.collectives == "small" || load_.collectives == "auto")
-      with.small = Span<const AllReduceTime>(kSmallTimes);
+    if (load_.collectives == "nccl") with.small = {};
     FitTakenBy(with, data);
     with.measured = TimesOf(profile_);
     out_.Line("estimates of the plan are by %s", origins.Text().c_str());
