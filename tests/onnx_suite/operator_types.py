@@ -13,6 +13,7 @@ evaluator gives, where that has the type. Exit status: 0, 1 (it differs from the
 import argparse
 import concurrent.futures
 import importlib.util
+import multiprocessing
 import os
 import pathlib
 import re
@@ -104,9 +105,30 @@ def write(folder, model, given, expected):
             (at / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(value, ports[i].name).SerializeToString())
 
 
-def write_all(folder, only, most):
+def write_operator(folder, domain, operator, own, most):
     """{(domain, operator, type): {folder of a case: whether its outputs are right}}, smallest cases first."""
     import onnx
+    cases = {}
+    for case in sorted(own, key=lambda c: sum(getattr(x, "nbytes", 0) for x in c.data_sets[0][0]) if c.data_sets else 0):
+        version = next((o.version for o in case.model.opset_import if o.domain == domain), 1)
+        try:
+            schema = onnx.defs.get_schema(operator, version, domain)
+        except onnx.defs.SchemaError:
+            continue
+        if schema.deprecated:
+            continue
+        for kind, model, given, expected, right in variants(case, schema):
+            folders = cases.setdefault((domain, operator, kind), {})
+            if len(folders) == most:
+                continue
+            at = folder / f"{operator}-{kind}-{len(folders)}"
+            write(at, model, given, expected)
+            folders[str(at)] = right
+    return cases
+
+
+def write_all(folder, only, most, jobs):
+    """The same for all operators, in `jobs` processes: ONNX's reference evaluator is slow."""
     from onnx.backend.test.case.node import collect_testcases
     by_operator = {}
     for case in collect_testcases(None):
@@ -115,24 +137,9 @@ def write_all(folder, only, most):
         node = case.model.graph.node[0]
         if not only or node.op_type in only:
             by_operator.setdefault((node.domain, node.op_type), []).append(case)
-    cases = {}
-    for (domain, operator), own in sorted(by_operator.items()):
-        for case in sorted(own, key=lambda c: sum(getattr(x, "nbytes", 0) for x in c.data_sets[0][0]) if c.data_sets else 0):
-            version = next((o.version for o in case.model.opset_import if o.domain == domain), 1)
-            try:
-                schema = onnx.defs.get_schema(operator, version, domain)
-            except onnx.defs.SchemaError:
-                continue
-            if schema.deprecated:
-                continue
-            for kind, model, given, expected, right in variants(case, schema):
-                folders = cases.setdefault((domain, operator, kind), {})
-                if len(folders) == most:
-                    continue
-                at = folder / f"{operator}-{kind}-{len(folders)}"
-                write(at, model, given, expected)
-                folders[str(at)] = right
-    return cases
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        parts = pool.starmap(write_operator, [(folder, *key, own, most) for key, own in sorted(by_operator.items())], chunksize=1)
+    return {key: folders for part in parts for key, folders in part.items()}
 
 
 def read_table():
@@ -161,7 +168,7 @@ def main():
     sys.path.insert(0, str(HERE))
     from suite import run
     with tempfile.TemporaryDirectory() as temporary:
-        cases = write_all(pathlib.Path(temporary), arguments.only, arguments.cases)
+        cases = write_all(pathlib.Path(temporary), arguments.only, arguments.cases, arguments.jobs)
         folders = [folder for own in cases.values() for folder in own]
         said = {}
         parts = [folders[i:i + A_PROCESS] for i in range(0, len(folders), A_PROCESS)]
