@@ -305,14 +305,15 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
 
 // y[index[i], j, :] = x[i, j, :] in order, or y[i, index[i, k], :] = x[i, k, :]: later writes of one place
 // win.
-void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, DType type, uint32_t seed) {
+void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, DType type, uint32_t seed,
+                       int64_t points = 300) {
   Random random(seed);
   Case& c = suite->Add("ordered scatter " + std::to_string(seed));
   PartMaker& maker = c.maker;
   maker.part.skeleton = Skeleton::kMap;
   maker.part.sequential = true;
   maker.part.outer = 3;
-  maker.loops = nested ? std::vector<int64_t>{6, 40, row} : std::vector<int64_t>{300, 3, row};
+  maker.loops = nested ? std::vector<int64_t>{6, 40, row} : std::vector<int64_t>{points, 3, row};
   const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1, 2}),
                  index = maker.Operand(DType::kI64, Mode::kRead,
                                        nested ? std::vector<int>{0, 1} : std::vector<int>{0}),
@@ -411,6 +412,53 @@ TEST(GpuKernels, UpdatesOfOnePlaceComeInTheirOrder) {
   EXPECT_EQ(suite.Count("update_sum("), 3u);
   EXPECT_EQ(suite.Count("update_extreme<"), 1u);
   EXPECT_EQ(suite.Count("take_owned_points<"), std::size(shapes) + 2 - 4);
+}
+
+// Blocks of a cluster look at the points together: many points, all of one place, of few, of many, with
+// indices out of range; rows of every width; an index for each element. Sums of long runs are made of pieces,
+// so that only short ones have the reference's bits.
+TEST(GpuKernels, ClustersShareManyUpdates) {
+  struct Shared {
+    Updates shape;
+    DType type;
+  };
+  const Shared cases[] = {
+      {{70001, 1, 997, 997}, DType::kF32},
+      {{20011, 1, 1, 1}, DType::kF32},
+      {{20011, 3, 13, 1}, DType::kF32},
+      {{9001, 64, 500, 500}, DType::kF32},
+      {{9001, 64, 500, 3}, DType::kF16},
+      {{5003, 768, 7, 7}, DType::kF16},
+      {{6007, 768, 5000, 5000}, DType::kBF16},
+      {{8009, 20, 3000, 3000, false, TapeOp::kAdd, true}, DType::kF32},
+      {{4999, 12, 300, 300, true}, DType::kF32},
+      {{4999, 77, 301, 2, true}, DType::kF32},
+      {{40009, 1, 33, 33, true}, DType::kF16},
+      {{5003, 16, 100, 100, false, TapeOp::kMul}, DType::kF32},
+      {{5003, 16, 100, 1, false, TapeOp::kMax}, DType::kF16},
+      {{5003, 17, 100, 1, false, TapeOp::kMin}, DType::kBF16},
+      {{5003, 5, 100, 100, false, TapeOp::kMul}, DType::kI64},
+      {{9001, 3, 19, 19}, DType::kF64},
+  };
+  Suite suite;
+  suite.processors = 24;
+  uint32_t seed = 650;
+  for (const Shared& one : cases) {
+    AddUpdates(&suite, one.shape, one.type, seed++);
+    suite.Last().tolerance = {one.type == DType::kF32 ? 1e-5 : 4e-2, one.type == DType::kF32 ? 1e-4 : 0.5};
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("take_owned_points<"), suite.size());
+  EXPECT_EQ(suite.Count("__cluster_dims__(8"), suite.size());
+}
+
+// The last of more points than last_writer_map.cc takes wins.
+TEST(GpuKernels, LastOfManyWritesWins) {
+  Suite suite;
+  suite.processors = 16;
+  AddOrderedScatter(&suite, false, 50, 4, DType::kF32, 640, 70001);
+  suite.Run();
+  EXPECT_EQ(suite.Count("take_owned_points<"), 1u);
 }
 
 TEST(GpuKernels, ExtremesOfOnePlaceComeInAnyOrder) {

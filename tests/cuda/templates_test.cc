@@ -481,5 +481,42 @@ TEST(CudaTemplates, SmallKernelsLetTheNextBeginBeforeTheyWaitWhereWeightsArePack
   EXPECT_FALSE(Has(Text(large.maker, target), "::fetch("));
 }
 
+// y[index[i], j] += x[i, j], or with an index for each element.
+struct UpdateMaker {
+  Arena arena;
+  PartMaker maker{&arena};
+
+  UpdateMaker(int64_t updates, int64_t row, int64_t places, bool each = false) {
+    maker.loops = {updates, row};
+    maker.part.skeleton = Skeleton::kMap;
+    maker.part.sequential = true;
+    maker.part.outer = 2;
+    const uint16_t x = maker.Operand(DType::kF32, Mode::kRead, {0, 1}),
+                   index = maker.Operand(DType::kI64, Mode::kRead,
+                                         each ? std::vector<int>{0, 1} : std::vector<int>{0}),
+                   y = maker.Operand(DType::kF32, Mode::kReadWrite, {0, 1});
+    maker.operands[y].strides = arena.Copy(std::vector<int64_t>{0, 1});
+    maker.sizes[y] = places * row;
+    maker.operands[y].indirects = arena.Copy(std::vector<Indirect>{{index, true, true, row, places}});
+    TapeMaker body;
+    const uint16_t was = body.Load(y, DType::kF32), value = body.Load(x, DType::kF32);
+    body.Store(y, DType::kF32, body.Add(TapeOp::kAdd, TapeType::kF32, 0, was, value));
+    maker.part.body = maker.Keep(body);
+  }
+};
+
+// OwnedPlaces: points of a cluster, places, clusters that share them, blocks of a cluster, threads of a team.
+TEST(CudaTemplates, ClustersShareTheSearchForManyUpdates) {
+  UpdateMaker many(100000, 64, 10000), few(1000, 64, 50000), wide(20000, 768, 30000),
+      narrow(1000000, 1, 100000), one(100000, 64, 1), elements(100000, 64, 10000, true);
+  EXPECT_TRUE(Has(Text(many.maker), "OwnedPlaces{100000, 10000, 16, 8, 16,"));
+  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "OwnedPlaces{100000, 10000, 108, 1, 16,"));
+  EXPECT_TRUE(Has(Text(few.maker), "OwnedPlaces{1000, 50000, 264, 1, 16,"));
+  EXPECT_TRUE(Has(Text(wide.maker), "OwnedPlaces{20000, 30000, 27, 8, 32,"));
+  EXPECT_TRUE(Has(Text(narrow.maker), "OwnedPlaces{1000000, 100000, 16, 8, 1,"));
+  EXPECT_TRUE(Has(Text(one.maker), "OwnedPlaces{100000, 1, 1, 8, 16,"));
+  EXPECT_TRUE(Has(Text(elements.maker), "OwnedPlaces{400000, 40000, 1, 8, 1,"));  // 16 times 4 columns
+}
+
 }  // namespace
 }  // namespace rondo::test

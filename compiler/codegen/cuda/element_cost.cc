@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/gpu_table.h"
-#include "compiler/codegen/cuda/map/colliding_writes.h"
 #include "compiler/codegen/cuda/map/map_variants.h"
+#include "compiler/codegen/cuda/map/owned_shape.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_shape.h"
@@ -56,12 +56,27 @@ double IssueCycles(const PartContext& context, double threads, double instructio
   return std::ceil(threads / block / context.Processors()) * block / kWarp * instructions / kIssued;
 }
 
-// Updates of data-dependent places, where each place belongs to one warp: every block reads all indices.
-double OwnedCycles(const PartContext& context, const Operand& out) {
-  double points = 1;
-  for (size_t l = 0; l < context.part.loops.size(); ++l)
-    points *= out.strides[l] == 0 ? static_cast<double>(context.part.loops[l]) : 1;
-  return points * GpuTableOf(context.target).owned_index;
+// Updates of data-dependent places, where each place belongs to one block: a block looks at its part of the
+// points, then sorts and applies those of its places.
+double OwnedCycles(const PartContext& context) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const Part& part = context.part;
+  const OwnedShape shape = *OwnedShapeOf(context);
+  const OwnedPlaces& layout = shape.layout;
+  double point_bytes = 0;
+  for (size_t index : Touched(part.body, TapeOp::kLoad))
+    point_bytes += part.operands[index].param == part.operands[shape.out].param
+                       ? 0
+                       : static_cast<double>(ByteSize(part.operands[index].dtype));
+  const double points = layout.points, blocks = static_cast<double>(layout.blocks()),
+               exchanges = std::ceil(points / layout.cluster / layout.chunk()), own = points / blocks,
+               items = static_cast<double>(shape.lanes * shape.items) / static_cast<double>(shape.tiles);
+  const double all = blocks * static_cast<double>(shape.groups * shape.tiles);
+  const double together = std::ceil(all / context.Processors());  // blocks of a multiprocessor
+  const double listed = std::ceil(own / layout.room()) * (layout.passes() + 1);
+  return exchanges * gpu.owned_exchange + together * points / layout.cluster * gpu.owned_index +
+         listed * gpu.owned_pass + together * own * layout.passes() * gpu.owned_sorted +
+         together * own * items * point_bytes / gpu.owned_bytes;
 }
 
 double MapCycles(const PartPlan& plan) {
@@ -71,7 +86,7 @@ double MapCycles(const PartPlan& plan) {
   const double points = static_cast<double>(context.Points(0, part.loops.size()));
   const KernelVariant* by = plan.by[plan.chosen];
   if (by == &kOrderedMap) return points * gpu.ordered_point;
-  if (by == &kOwnedMap) return OwnedCycles(context, part.operands[*CollidingWrite(part)]);
+  if (by == &kOwnedMap) return OwnedCycles(context);
   const Lanes lanes = {part.loops.empty() ? 0 : part.loops.size() - 1, LanesOfMap(context)};
   const double instructions = gpu.element_thread + TapeInstructions(context, part.body, lanes, true) +
                               TapeInstructions(context, part.body, lanes, false);

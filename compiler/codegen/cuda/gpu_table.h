@@ -162,6 +162,10 @@ struct GpuTable {
   int64_t staged_two_blocks = 128;  // values up to which registers are left for two blocks a multiprocessor
   int64_t staged_wide_stage = 128;  // features and values up to which mma has them for scores of 64 keys
   int64_t last_writer_points = 65536;  // of a scatter: each looks at all later ones [fit]
+  // Points whose places belong to one block each: so few that every block looks at all of them by itself, and
+  // so few that two blocks of a multiprocessor do [fit]
+  int64_t owned_alone = 4096;
+  int64_t owned_two_blocks = 1 << 16;
   // A row of so few vectors is left to one warp, longer ones to a block [fit]
   int64_t row_warp_vectors = 128;
   int64_t row_warp_elements = 256;  // the same of rows that are read element by element [fit]
@@ -182,8 +186,14 @@ struct GpuTable {
   double element_access = 1;     // of each element that is accessed by itself, besides
   double element_function = 12;  // of a function without an instruction of its own
   double row_wait = 40;          // cycles that each round of a row is waited for that registers do not keep
-  double owned_index = 2;        // cycles of each index where a block looks for those of its places
-  double ordered_point = 500;    // cycles of each point of a map that runs in order on one thread
+  // Points whose places belong to one block each: cycles of an index that a block looks at, of each exchange
+  // in a cluster, of a pass over a list, and of a point in it; bytes a cycle of what points read
+  double owned_index = 0.5;
+  double owned_exchange = 3000;
+  double owned_pass = 500;
+  double owned_sorted = 0.7;
+  double owned_bytes = 24;
+  double ordered_point = 500;  // cycles of each point of a map that runs in order on one thread
 
   // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once [fit]
   double window_read = 6;        // of reading one place, besides one a lane

@@ -1,128 +1,286 @@
-// Points that write to places which data chooses: each place belongs to one warp of one block, which takes
-// the points that write there, in their order. Nothing is atomic, and results are the same bits in every run.
+// Points that write to places which data chooses: each place belongs to one block, which sorts its points by
+// place and applies those of each place in their order. Nothing is atomic, and results are the same bits in
+// every run.
+//
+// The blocks of a cluster look at points in turn: each lists those that belong to the cluster's places, in
+// order, by block, and then collects its own from the lists of all. A block sorts what it has collected
+// whenever its list is full; teams of threads then take a place each. Of many updates of one place, pieces of
+// OwnedPlaces::kPiece are summed by themselves, and the sums are added in order.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OWNED_PLACES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OWNED_PLACES_CUH_
 
-#include "compiler/codegen/cuda/device/types.cuh"
+#include "compiler/codegen/cuda/device/cluster.cuh"
+#include "compiler/codegen/cuda/device/owned_layout.h"
+#include "compiler/codegen/cuda/device/shared_memory.cuh"
+#include "compiler/codegen/cuda/device/stable_order.cuh"
 
-// Points of one warp that wait until there are 32 of them.
-struct OwnedQueue {
-  u32 points[64], places[64];
+constexpr u32 NO_PLACE = 0xffffffffu;
+
+// A block's shared memory.
+template <OwnedPlaces L>
+struct OwnedMemory {
+  MEMBER static u32* list_places() { return (u32*)(shared_memory + L.list_places_at()); }
+  MEMBER static u32* list_points() { return (u32*)(shared_memory + L.list_points_at()); }
+  MEMBER static u32* found_places() { return (u32*)(shared_memory + L.found_places_at()); }
+  MEMBER static u32* counts() { return (u32*)(shared_memory + L.counts_at()); }
+  MEMBER static u32* totals() { return (u32*)(shared_memory + L.totals_at()); }
+  MEMBER static u32* parts(u32 step) {
+    return (u32*)(shared_memory + L.parts_at()) + step * (OwnedPlaces::kMostLists + 1);
+  }
+  MEMBER static unsigned short* pieces() { return (unsigned short*)(shared_memory + L.pieces_at()); }
+  MEMBER static unsigned short* found_points() {
+    return (unsigned short*)(shared_memory + L.found_points_at());
+  }
+  // The sum of the piece that begins at point `begin` of the list, of this thread's share of the row.
+  // `first`: the first of its place: a last piece and a first one may begin near each other, others not.
+  MEMBER static char* sum(u32 begin, bool first, u32 lane) {
+    return shared_memory + ((2 * (begin / OwnedPlaces::kPiece) + first) * L.lanes + lane) * L.share;
+  }
 };
 
-// Takes the first `count` points of a queue, by places, those of one place in their order: LANES neighbouring
-// threads take all of one place, 32 / LANES places at a time. `apply(points, count, lane)` does what a thread
-// does of points of one place.
-template <int LANES, typename Apply>
-DEV void take_points(OwnedQueue& queue, int count, Apply apply) {
-  constexpr u32 ALL = 0xffffffffu;
-  constexpr int TOGETHER = 32 / LANES;
-  const int lane = threadIdx.x % 32;
-  const u32 point = queue.points[lane], place = lane < count ? queue.places[lane] : 0x80000000u + lane;
-  const int leader = __ffs(__match_any_sync(ALL, place)) - 1;
-  int at = 0;
-#pragma unroll
-  for (int other = 0; other < 32; ++other) {
-    const int of = __shfl_sync(ALL, leader, other);
-    at += of < leader || (of == leader && other < lane);
+// The sums of the pieces of a place, the first of which begins at point `begin` of the list.
+template <OwnedPlaces L>
+struct PieceSums {
+  u32 begin, lane;
+  MEMBER const char* operator[](int k) const {
+    return OwnedMemory<L>::sum(begin + k * OwnedPlaces::kPiece, k == 0, lane);
   }
-  queue.points[at] = point;
-  queue.places[at] = place;
-  __syncwarp();
-  const bool first = lane == 0 || queue.places[lane] != queue.places[lane - 1];
-  u32 left = __ballot_sync(ALL, lane < count && first);
-  for (int group = 0; group < lane / LANES; ++group) left &= left - 1;
-  while (left != 0) {
-    const u32 rest = left & (left - 1);
-    const int begin = __ffs(left) - 1, end = rest != 0 ? __ffs(rest) - 1 : count;
-    apply(queue.points + begin, end - begin, lane % LANES);
-#pragma unroll
-    for (int group = 0; group < TOGETHER; ++group) left &= left - 1;
-  }
-  __syncwarp();
+};
+
+template <OwnedPlaces L>
+DEV void meet_cluster() {
+  if (L.cluster > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
+}
+// A word of shared memory of block `block` of the cluster.
+template <OwnedPlaces L>
+DEV u32 found_word(const u32* at, u32 block) {
+  if (L.cluster == 1) return *at;
+  u32 value;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];"
+               : "=r"(value)
+               : "r"(remote_shared(shared_address(at), block))
+               : "memory");
+  return value;
+}
+template <OwnedPlaces L>
+DEV u32 found_half(const unsigned short* at, u32 block) {
+  if (L.cluster == 1) return *at;
+  unsigned short value;
+  asm volatile("ld.shared::cluster.u16 %0, [%1];"
+               : "=h"(value)
+               : "r"(remote_shared(shared_address(at), block))
+               : "memory");
+  return value;
 }
 
-// All threads of the block call. Of the POINTS points, those whose place (`place_at(point)`, below 2^31) has
-// the number `owner` modulo OWNERS are the block's. `fetch(point)`, called by one thread a point, asks for
-// what `apply` will read of it.
-template <u32 POINTS, u32 OWNERS, int LANES, typename PlaceAt, typename Fetch, typename Apply>
-DEV void take_owned_points(u32 owner, PlaceAt place_at, Fetch fetch, Apply apply) {
-  constexpr u32 NONE = 0xffffffffu, WARPS = kBlockThreads / 32, EACH = 8;
-  constexpr u32 CHUNK = EACH * kBlockThreads, ROOM = 2 * CHUNK;
-  __shared__ u32 points[ROOM], places[ROOM], counts[WARPS];
-  __shared__ OwnedQueue queues[WARPS];
-  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, below = (1u << lane) - 1;
-  OwnedQueue& queue = queues[warp];
-  const auto place_of = [&](u32 point) { return point < POINTS ? place_at(point) : NONE; };
-  const auto number = [&](u32 from, u32 k) { return from + warp * (32 * EACH) + k * 32 + lane; };
-  u32 next[EACH], listed = 0;
-  int waiting = 0;
+// Lists the points from `from` on, of one step, that belong to the places of cluster `owner`: those of each
+// block of the cluster, in order.
+template <OwnedPlaces L, typename PlaceAt>
+DEV void find_points(u32 from, u32 step, u32 owner, PlaceAt place_at) {
+  using M = OwnedMemory<L>;
+  constexpr u32 BLOCKS = L.blocks(), EACH = OwnedPlaces::kEach;
+  constexpr int BITS = L.cluster == 1 ? 0 : L.cluster == 2 ? 1 : L.cluster <= 4 ? 2 : L.cluster <= 8 ? 3 : 4;
+  u32 place[EACH], rank[EACH], at[EACH], there = 0;
 #pragma unroll
-  for (u32 k = 0; k < EACH; ++k) next[k] = place_of(number(0, k));
-  for (u32 from = 0; from < POINTS; from += CHUNK) {
-    // The block's points of a chunk, in their order, behind those of the chunks before.
-    u32 own[EACH], ballots[EACH], count = 0;
+  for (u32 k = 0; k < EACH; ++k) {
+    const u32 point = from + step * OwnedPlaces::kStep + item_number(k, EACH);
+    place[k] = point < (u32)L.points ? place_at(point) : NO_PLACE;
+  }
+#pragma unroll
+  for (u32 k = 0; k < EACH; ++k) {
+    // Neighbouring places, and those a multiple of BLOCKS apart, belong to different blocks.
+    const u32 local = place[k] / BLOCKS;
+    u32 block = place[k] % BLOCKS + local * 37u % BLOCKS;
+    if (block >= BLOCKS) block -= BLOCKS;
+    rank[k] = block / (u32)L.owners;
+    if (place[k] != NO_PLACE && block % (u32)L.owners == owner) there |= 1u << k;
+    place[k] = local;
+  }
+  const u32 all = stable_order<OwnedPlaces::kWarps, BITS>(rank, there, at, M::counts(), M::totals());
+#pragma unroll
+  for (u32 k = 0; k < EACH; ++k) {
+    if ((there >> k & 1) == 0) continue;
+    M::found_places()[step * OwnedPlaces::kStep + at[k]] = place[k];
+    M::found_points()[step * OwnedPlaces::kStep + at[k]] =
+        (unsigned short)(step * OwnedPlaces::kStep + item_number(k, EACH));
+  }
+  if (threadIdx.x <= L.cluster)
+    M::parts(step)[threadIdx.x] =
+        threadIdx.x < L.cluster ? M::counts()[threadIdx.x * OwnedPlaces::kWarps] : all;
+  __syncthreads();
+}
+
+// Sorts the first `listed` points of the list by place.
+template <OwnedPlaces L>
+DEV void sort_list(u32 listed) {
+  using M = OwnedMemory<L>;
+  constexpr u32 EACH = L.room() / OwnedPlaces::kThreads, DIGIT = L.digit();
+  const u32 steps = (listed + OwnedPlaces::kThreads - 1) / OwnedPlaces::kThreads;
+#pragma unroll 1
+  for (u32 pass = 0; pass < L.passes(); ++pass) {
+    u32 place[EACH], point[EACH], digit[EACH], at[EACH], there = 0;
 #pragma unroll
     for (u32 k = 0; k < EACH; ++k) {
-      own[k] = next[k];
-      ballots[k] = __ballot_sync(0xffffffffu, own[k] != NONE && own[k] % OWNERS == owner);
-      count += __popc(ballots[k]);
+      const u32 item = item_number(k, steps);
+      const bool is = k < steps && item < listed;
+      place[k] = is ? M::list_places()[item] : 0;
+      point[k] = is ? M::list_points()[item] : 0;
+      digit[k] = place[k] >> pass * DIGIT & ((1u << DIGIT) - 1);
+      if (is) there |= 1u << k;
     }
-#pragma unroll
-    for (u32 k = 0; k < EACH; ++k) next[k] = place_of(number(from + CHUNK, k));
-    if (lane == 0) counts[warp] = count;
-    __syncthreads();
-    u32 at = listed;
-#pragma unroll
-    for (u32 w = 0; w < WARPS; ++w) {
-      if (w < warp) at += counts[w];
-      listed += counts[w];
-    }
+    stable_order<OwnedPlaces::kWarps, DIGIT>(digit, there, at, M::counts(), M::totals());
 #pragma unroll
     for (u32 k = 0; k < EACH; ++k) {
-      if ((ballots[k] >> lane & 1) != 0) {
-        points[at + __popc(ballots[k] & below)] = number(from, k);
-        places[at + __popc(ballots[k] & below)] = own[k];
-      }
-      at += __popc(ballots[k]);
+      if ((there >> k & 1) == 0) continue;
+      M::list_places()[at[k]] = place[k];
+      M::list_points()[at[k]] = point[k];
     }
-    __syncthreads();
-    const bool last = from + CHUNK >= POINTS;
-    if (listed + CHUNK <= ROOM && !last) continue;
-    // Each warp picks out those of its own places. What they read is asked for 32 points ahead.
-    if (lane < listed && places[lane] / OWNERS % WARPS == warp) fetch(points[lane]);
-    for (u32 first = 0; first < listed; first += 32) {
-      const u32 ahead = first + 32 + lane;
-      if (ahead < listed && places[ahead] / OWNERS % WARPS == warp) fetch(points[ahead]);
-      const bool there = first + lane < listed;
-      const u32 place = there ? places[first + lane] : 0;
-      const bool mine = there && place / OWNERS % WARPS == warp;
-      const u32 ballot = __ballot_sync(0xffffffffu, mine);
-      if (mine) {
-        queue.points[waiting + __popc(ballot & below)] = points[first + lane];
-        queue.places[waiting + __popc(ballot & below)] = place;
-      }
-      waiting += __popc(ballot);
-      __syncwarp();
-      if (waiting < 32) continue;
-      take_points<LANES>(queue, 32, apply);
-      waiting -= 32;
-      const u32 point_behind = queue.points[32 + lane], place_behind = queue.places[32 + lane];
-      __syncwarp();
-      queue.points[lane] = point_behind;
-      queue.places[lane] = place_behind;
-      __syncwarp();
-    }
-    listed = 0;
-    if (last && waiting > 0) take_points<LANES>(queue, waiting, apply);
     __syncthreads();
   }
 }
 
-// Has the line of memory at an address brought to L1: a load that nobody waits for.
-DEV void fetch_line(const char* at) {
-  u32 word;
-  asm volatile("ld.global.u8 %0, [%1];" : "=r"(word) : "l"(at));
+// The first point of the sorted list that writes where point `at` does.
+template <OwnedPlaces L>
+DEV u32 first_of_place(u32 at) {
+  const u32* const places = OwnedMemory<L>::list_places();
+  const u32 place = places[at];
+  u32 low = 0, high = at;
+  while (low < high) {
+    const u32 middle = (low + high) / 2;
+    if (places[middle] < place)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Lists where the pieces of the sorted list begin; returns their number. `*split`: whether a place has
+// several.
+template <OwnedPlaces L>
+DEV u32 find_pieces(u32 listed, bool* split) {
+  using M = OwnedMemory<L>;
+  constexpr u32 EACH = L.room() / OwnedPlaces::kThreads, PIECE = OwnedPlaces::kPiece;
+  const u32 steps = (listed + OwnedPlaces::kThreads - 1) / OwnedPlaces::kThreads;
+  const u32* const places = M::list_places();
+  u32 none[EACH], at[EACH], there = 0;
+  bool many = false;
+#pragma unroll
+  for (u32 k = 0; k < EACH; ++k) {
+    none[k] = 0;
+    const u32 item = item_number(k, steps);
+    if (k >= steps || item >= listed) continue;
+    bool begins = item == 0 || places[item - 1] != places[item];
+    if (L.splits && item >= PIECE && places[item - PIECE] == places[item]) {
+      many = true;
+      begins = (item - first_of_place<L>(item)) % PIECE == 0;
+    }
+    if (begins) there |= 1u << k;
+  }
+  const u32 pieces = stable_order<OwnedPlaces::kWarps, 0>(none, there, at, M::counts(), M::totals());
+#pragma unroll
+  for (u32 k = 0; k < EACH; ++k) {
+    if ((there >> k & 1) != 0) M::pieces()[at[k]] = (unsigned short)item_number(k, steps);
+  }
+  *split = __syncthreads_or(many) != 0;
+  return pieces;
+}
+
+// Applies the points of the list to parts [from, end) of the rows. `take(points, count, item, sum)` has part
+// `item` of a place's row changed by points in order; the result goes to memory or, where `sum` is not null,
+// there, as what the points alone give. `join(point, item, count, sums)` changes it by `count` such sums.
+template <OwnedPlaces L, typename Take, typename Join>
+DEV void apply_list(u32 listed, u32 from, u32 end, Take take, Join join) {
+  using M = OwnedMemory<L>;
+  constexpr u32 LANES = L.lanes, TEAMS = OwnedPlaces::kThreads / LANES;
+  __syncthreads();
+  sort_list<L>(listed);
+  bool split;
+  const u32 pieces = find_pieces<L>(listed, &split), lane = threadIdx.x % LANES;
+  const u32* const places = M::list_places();
+  const auto begin_of = [&](u32 piece) -> u32 { return piece < pieces ? M::pieces()[piece] : listed; };
+  const auto is_first = [&](u32 begin) { return begin == 0 || places[begin - 1] != places[begin]; };
+  const auto is_last = [&](u32 end) { return end == listed || places[end - 1] != places[end]; };
+  for (u32 first = from; first < end; first += LANES) {
+    const u32 item = first + lane;
+    for (u32 piece = threadIdx.x / LANES; piece < pieces && item < end; piece += TEAMS) {
+      u32 begin = begin_of(piece);
+      const u32 behind = begin_of(piece + 1);
+      if (L.last_wins) begin = behind - 1;
+      const bool whole = !split || (is_first(begin) && is_last(behind));
+      take(M::list_points() + begin, (int)(behind - begin), item,
+           whole ? nullptr : M::sum(begin, is_first(begin), lane));
+    }
+    if (!split) continue;
+    __syncthreads();
+    for (u32 piece = threadIdx.x / LANES; piece < pieces && item < end; piece += TEAMS) {
+      const u32 begin = begin_of(piece);
+      if (!is_first(begin) || is_last(begin_of(piece + 1))) continue;
+      u32 count = 2;
+      while (!is_last(begin_of(piece + count))) ++count;
+      join(M::list_points()[begin], item, (int)count, PieceSums<L>{begin, lane});
+    }
+    __syncthreads();
+  }
+  __syncthreads();
+}
+
+// All threads of a cluster call; `owner`: the cluster's number among those that share the places, `rank` the
+// block's within it. `place_at(point)` is below 2^31 or NO_PLACE.
+template <OwnedPlaces L, typename PlaceAt, typename Take, typename Join>
+DEV void take_owned_points(u32 owner, u32 rank, u32 from_item, u32 end_item, PlaceAt place_at, Take take,
+                           Join join) {
+  using M = OwnedMemory<L>;
+  constexpr u32 ALL = 0xffffffffu, STEPS = L.steps(), LISTS = STEPS * L.cluster, CHUNK = L.chunk();
+  static_assert(LISTS <= OwnedPlaces::kMostLists && STEPS <= OwnedPlaces::kMostSteps);
+  const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  u32 listed = 0;
+#pragma unroll 1
+  for (u32 from = 0; from < (u32)L.points; from += L.cluster * CHUNK) {
+#pragma unroll 1
+    for (u32 step = 0; step < STEPS; ++step) find_points<L>(from + rank * CHUNK, step, owner, place_at);
+    meet_cluster<L>();
+    // Lane l knows the list of step l % STEPS of block l / STEPS: where this block's part of it begins, and
+    // how many points it and the lists before have for this block.
+    const u32 of_lane = lane < LISTS ? lane : 0;
+    const u32* const parts = M::parts(of_lane % STEPS) + rank;
+    const u32 begin = found_word<L>(parts, of_lane / STEPS);
+    const u32 count = lane < LISTS ? found_word<L>(parts + 1, of_lane / STEPS) - begin : 0;
+    u32 sum = count;
+#pragma unroll
+    for (u32 d = 1; d < 32; d *= 2) {
+      const u32 other = __shfl_sync(ALL, sum, lane >= d ? lane - d : lane);
+      if (lane >= d) sum += other;
+    }
+    const u32 all = __shfl_sync(ALL, sum, 31);
+    const bool last = L.cluster * CHUNK >= (u32)L.points - from;
+    u32 done = 0;
+    do {
+      const u32 left = all - done, room = L.room() - listed, taken = left < room ? left : room;
+      for (u32 list = warp; list < LISTS; list += OwnedPlaces::kWarps) {
+        const u32 behind = __shfl_sync(ALL, sum, list), size = __shfl_sync(ALL, count, list);
+        const u32 start = behind - size,
+                  at = __shfl_sync(ALL, begin, list) + list % STEPS * OwnedPlaces::kStep;
+        const u32 low = start > done ? start : done, high = behind < done + taken ? behind : done + taken;
+#pragma unroll 4
+        for (u32 k = low + lane; k < high; k += 32) {
+          const u32 found = at + k - start, block = list / STEPS;
+          M::list_places()[listed + k - done] = found_word<L>(M::found_places() + found, block);
+          M::list_points()[listed + k - done] =
+              from + block * CHUNK + found_half<L>(M::found_points() + found, block);
+        }
+      }
+      listed += taken;
+      done += taken;
+      if (listed < L.room() && !(last && done == all)) continue;
+      apply_list<L>(listed, from_item, end_item, take, join);
+      listed = 0;
+    } while (done < all);
+    meet_cluster<L>();
+  }
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OWNED_PLACES_CUH_

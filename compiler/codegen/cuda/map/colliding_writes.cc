@@ -28,6 +28,16 @@ bool SameElement(const Part& part, const Operand& a, const Operand& b) {
   return true;
 }
 
+// How often a register is read.
+int64_t ReadersOf(Tape tape, uint16_t reg) {
+  int64_t readers = 0;
+  for (const TapeInst& inst : tape) {
+    const int inputs = Inputs(inst.op);
+    readers += (inputs > 0 && inst.a == reg) + (inputs > 1 && inst.b == reg) + (inputs > 2 && inst.c == reg);
+  }
+  return readers;
+}
+
 }  // namespace
 
 std::optional<size_t> CollidingWrite(const Part& part) {
@@ -47,6 +57,29 @@ std::optional<size_t> CollidingWrite(const Part& part) {
     }
   }
   return stored[0];
+}
+
+std::optional<Update> UpdateOf(const Part& part) {
+  const std::optional<size_t> stored = CollidingWrite(part);
+  if (!stored || part.body.empty() || part.body.back().op != TapeOp::kStore) return std::nullopt;
+  const Operand& out = part.operands[*stored];
+  // Rounding to the element's type is what storing does anyway.
+  const TapeInst* made = &part.body[part.body.back().a];
+  if (made->op == TapeOp::kCast && made->imm.i == static_cast<int64_t>(out.dtype)) made = &part.body[made->a];
+  if (made->op != TapeOp::kAdd && made->op != TapeOp::kMul && made->op != TapeOp::kMax &&
+      made->op != TapeOp::kMin)
+    return std::nullopt;
+  const auto loads = [&](uint16_t reg) {
+    const TapeInst& inst = part.body[reg];
+    return inst.op == TapeOp::kLoad && part.operands[inst.arg].param == out.param;
+  };
+  if (loads(made->a) == loads(made->b)) return std::nullopt;
+  const bool first = loads(made->a);
+  const Update update = {*stored, made->op, first ? made->b : made->a, first ? made->a : made->b};
+  int64_t reads = 0;
+  for (uint16_t k = 0; k < part.body.size(); ++k) reads += loads(k);
+  if (reads != 1 || ReadersOf(part.body, update.was) != 1) return std::nullopt;
+  return update;
 }
 
 bool IndicesMove(const Part& part, const Operand& out, size_t along) {

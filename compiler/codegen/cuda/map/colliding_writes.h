@@ -16,6 +16,17 @@ namespace rondo::cuda {
 // another kind of map.
 std::optional<size_t> CollidingWrite(const Part& part);
 
+// Each point combines the element that it writes with a value that does not depend on it.
+struct Update {
+  size_t out = 0;
+  TapeOp op = TapeOp::kMax;  // kAdd, kMul, kMax or kMin
+  uint16_t value = 0;        // the register with which the element is combined
+  uint16_t was = 0;          // the one that the element was loaded into
+};
+
+// No value: points do something else.
+std::optional<Update> UpdateOf(const Part& part);
+
 // Whether an index of the operand changes along the loop.
 bool IndicesMove(const Part& part, const Operand& out, size_t along);
 

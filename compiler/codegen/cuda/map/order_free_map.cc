@@ -14,48 +14,20 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"elements", "order_free"};
 
-struct Update {
-  size_t out = 0;
-  TapeOp op = TapeOp::kMax;
-  uint16_t value = 0;  // the register with which the element is combined
-  uint16_t was = 0;    // the one that the element was loaded into
-};
-
-// How often a register is read.
-int64_t ReadersOf(Tape tape, uint16_t reg) {
-  int64_t readers = 0;
-  for (const TapeInst& inst : tape) {
-    const int inputs = Inputs(inst.op);
-    readers += (inputs > 0 && inst.a == reg) + (inputs > 1 && inst.b == reg) + (inputs > 2 && inst.c == reg);
-  }
-  return readers;
-}
-
-std::optional<Update> UpdateOf(const Part& part) {
-  const std::optional<size_t> stored = CollidingWrite(part);
-  if (!stored || part.body.empty() || part.body.back().op != TapeOp::kStore) return std::nullopt;
-  const Operand& out = part.operands[*stored];
-  const DType type = out.dtype;
-  if (type != DType::kF32 && type != DType::kI64 && type != DType::kI32) return std::nullopt;
-  const TapeInst& made = part.body[part.body.back().a];
-  const bool extreme = made.op == TapeOp::kMax || made.op == TapeOp::kMin;
-  if (!extreme && (made.op != TapeOp::kAdd || type == DType::kF32)) return std::nullopt;
-  const auto loads = [&](uint16_t reg) {
-    const TapeInst& inst = part.body[reg];
-    return inst.op == TapeOp::kLoad && part.operands[inst.arg].param == out.param;
-  };
-  if (loads(made.a) == loads(made.b)) return std::nullopt;
-  Update update = {*stored, made.op, loads(made.a) ? made.b : made.a, loads(made.a) ? made.a : made.b};
-  int64_t reads = 0;
-  for (uint16_t k = 0; k < part.body.size(); ++k) reads += loads(k);
-  if (reads != 1 || ReadersOf(part.body, update.was) != 1) return std::nullopt;
-  return update;
+// An update that an atomic operation does.
+std::optional<Update> AtomicUpdateOf(const Part& part) {
+  const std::optional<Update> update = UpdateOf(part);
+  if (!update || update->op == TapeOp::kMul) return std::nullopt;
+  const DType type = part.operands[update->out].dtype;
+  const bool whole = type == DType::kI64 || type == DType::kI32;
+  const bool extreme = type == DType::kF32 && update->op != TapeOp::kAdd;
+  return whole || extreme ? update : std::nullopt;
 }
 
 Result<PartLaunch> WriteOrderFree(const PartContext& context, const KernelConfiguration&,
                                   PartWriter* writer) {
   const Part& part = context.part;
-  const Update update = *UpdateOf(part);
+  const Update update = *AtomicUpdateOf(part);
   const Operand& out = part.operands[update.out];
   // The tape without the element itself and the update: the atomic operation does both.
   std::vector<TapeInst> tape(part.body.begin(), part.body.end() - 1);
@@ -76,7 +48,7 @@ Result<PartLaunch> WriteOrderFree(const PartContext& context, const KernelConfig
   return WithBlocks((points + kCudaBlock - 1) / kCudaBlock);
 }
 
-bool Suits(const PartContext& context) { return UpdateOf(context.part).has_value(); }
+bool Suits(const PartContext& context) { return AtomicUpdateOf(context.part).has_value(); }
 
 }  // namespace
 

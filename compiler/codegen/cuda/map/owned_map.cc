@@ -1,12 +1,15 @@
-// Parallel maps whose writes may coincide, for any update: each place belongs to one warp, which applies its
+// Parallel maps whose writes may coincide, for any update: each place belongs to one block, which applies its
 // points in order.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "compiler/codegen/cuda/batches.h"
 #include "compiler/codegen/cuda/map/colliding_writes.h"
 #include "compiler/codegen/cuda/map/map_variants.h"
+#include "compiler/codegen/cuda/map/owned_shape.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -14,173 +17,173 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr std::string_view kHeaders[] = {"elements", "owned_places", "vectors"};
+constexpr std::string_view kHeaders[] = {"elements", "owned_places", "scalar", "vectors"};
 
-constexpr int64_t kMost = 0x7fffffff - 0x10000;  // points and places: their numbers have 32 bits
-
-struct OwnedShape {
-  std::vector<size_t> walked;                  // loops whose points may meet
-  std::vector<size_t> kept;                    // loops that move the indices and the place
-  std::vector<size_t> free;                    // loops that move only the place
-  int64_t points = 1, columns = 1, items = 1;  // products of their extents; `items`: of `free`, in vectors
-  int64_t places = 1;                          // number of places that the indices distinguish
-  size_t out = 0;
-  int lanes = 1;
-  int64_t owners = 1, tiles = 1;  // blocks that share the places, and the items
-};
-
-// Lanes of a warp for each point.
-int LanesOfPoint(const OwnedShape& shape) {
-  int lanes = 1;
-  while (lanes < 32 && lanes < shape.items) lanes *= 2;
-  return lanes;
-}
-
-// One block on each multiprocessor reads all indices; where there are few indices, more blocks do.
-void ShareOut(const PartContext& context, OwnedShape* shape) {
-  constexpr int64_t kFew = 1 << 14, kSome = 1 << 16, kWarp = 32;
-  const auto processors = static_cast<int64_t>(context.Processors());
-  const int64_t blocks = processors * (shape->points <= kFew ? 4 : shape->points <= kSome ? 2 : 1);
-  const auto over = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  shape->owners = std::clamp<int64_t>(over(blocks, shape->columns), 1, shape->places);
-  const int64_t rest = blocks / (shape->owners * shape->columns);
-  shape->tiles = std::clamp<int64_t>(rest, 1, over(shape->items, kWarp));
-}
-
-std::optional<OwnedShape> ShapeOf(const PartContext& context) {
-  const Part& part = context.part;
-  const std::optional<size_t> stored = CollidingWrite(part);
-  if (!stored) return std::nullopt;
-  const Operand& out = part.operands[*stored];
-  OwnedShape shape;
-  shape.out = *stored;
-  std::vector<std::pair<int64_t, int64_t>> digits;
-  for (const Indirect& indirect : out.indirects) {
-    digits.push_back({std::abs(indirect.stride), indirect.extent});
-    if (shape.places > kMost / std::max<int64_t>(1, indirect.extent)) return std::nullopt;
-    shape.places *= indirect.extent;
-  }
-  for (size_t l = 0; l < part.loops.size(); ++l) {
-    const int64_t stride = out.strides[l];
-    if (stride != 0) digits.push_back({std::abs(stride), part.loops[l]});
-    int64_t* const points = stride == 0                 ? &shape.points
-                            : IndicesMove(part, out, l) ? &shape.columns
-                                                        : &shape.items;
-    if (*points > kMost / std::max<int64_t>(1, part.loops[l])) return std::nullopt;
-    *points *= part.loops[l];
-    (stride == 0 ? shape.walked : IndicesMove(part, out, l) ? shape.kept : shape.free).push_back(l);
-  }
-  if (!AllDifferent(digits) || shape.points * shape.columns * shape.items * shape.places == 0)
-    return std::nullopt;
-  if (!shape.free.empty()) {
-    const std::vector<size_t> touched = {shape.out};
-    const bool packs = HasVectors(out.dtype) || out.dtype == DType::kI32;  // into the words that are held
-    shape.lanes = packs ? LanesFor(context, touched, shape.free.back()) : 1;
-    shape.items /= shape.lanes;
-  }
-  ShareOut(context, &shape);
-  return shape;
-}
-
-// Prefetches what a point reads, the written places excepted; of row elements, lines of 128 bytes.
-void WriteFetch(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
-  constexpr int64_t kLine = 128, kMostLines = 4;
-  const Part& part = context.part;
-  writer->Line("const auto fetch = [&](u32 point) { (void)point;");
-  writer->CountLoops("point", shape.walked);
-  if (!shape.free.empty()) writer->CountLoops("from * " + Text(shape.lanes) + "u", shape.free);
-  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
-    const Operand& operand = part.operands[index];
-    if (operand.param == part.operands[shape.out].param || !IsPlain(operand)) continue;
-    const bool row = !shape.free.empty() && operand.strides[shape.free.back()] == 1;
-    const int64_t bytes =
-        row ? ByteSize(operand.dtype) * std::min(part.loops[shape.free.back()], shape.items * shape.lanes)
-            : 1;
-    for (int64_t at = 0; at < std::min(bytes, kMostLines * kLine); at += kLine)
-      writer->Line("fetch_line(" + writer->AddressText(static_cast<uint16_t>(index)) + " + " + Text(at) +
-                   ");");
-  }
+// Writes the place of a point, `places` for an index out of range, or NO_PLACE.
+void WritePlaceAt(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
+  const Operand& out = context.part.operands[shape.out];
+  const std::string each = Text(shape.each) + "u";
+  writer->Line("const auto count_point = [&](u32 point) {");
+  if (!shape.walked.empty()) writer->CountLoops("point / " + each, shape.walked);
+  if (!shape.kept.empty()) writer->CountLoops("group * " + each + " + point % " + each, shape.kept);
   writer->Line("};");
-}
-
-// Writes the loop that updates the elements of one place, in registers, by the points of `points` in order.
-void WritePlace(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
-  const Part& part = context.part;
-  const Operand& out = part.operands[shape.out];
-  const int64_t bytes = shape.lanes * ByteSize(out.dtype), words = (bytes + 3) / 4;
-  const std::string type(Name(out.dtype)), param = "p" + Text(out.param);
-  writer->Line("__align__(16) u32 held[" + Text(words) + "];");
-  writer->Address(out);
-  writer->Line("if (!ok) continue;");
-  if (shape.lanes > 1) {
-    writer->Line("load_words<" + Text(words) + ">(" + param + " + a * " + Text(ByteSize(out.dtype)) +
-                 ", held);");
-  } else {
-    writer->Line("st_" + type + "((char*)held, 0, ld_" + type + "(" + param + ", a));");
-  }
-  writer->scope.held.assign(part.operands.size(), "");
-  for (size_t index = 0; index < part.operands.size(); ++index) {
-    if (part.operands[index].param == out.param) writer->scope.held[index] = "held";
-  }
-  writer->Line("#pragma unroll 8");
-  writer->Line("for (int n = 0; n < count; ++n) {");
-  writer->CountLoops("points[n]", shape.walked);
-  if (shape.lanes == 1) {
-    writer->WriteTape(part.body, "r");
-  } else {
-    writer->WriteLanes(part.body, "r", shape.free.back(), shape.lanes, "");
-  }
-  writer->Line("}");
-  writer->scope.held.clear();
-  if (shape.lanes > 1) {
-    writer->Line("store_words<" + Text(words) + ">(" + param + " + a * " + Text(ByteSize(out.dtype)) +
-                 ", held);");
-  } else {
-    writer->Line("st_" + type + "(" + param + ", a, ld_" + type + "((const char*)held, 0));");
-  }
-}
-
-Result<PartLaunch> WriteOwned(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
-  const Part& part = context.part;
-  const OwnedShape shape = *ShapeOf(context);
-  const Operand& out = part.operands[shape.out];
-  const int64_t each = (shape.items + shape.tiles - 1) / shape.tiles;
-  writer->Line("const u32 owner = block % " + Text(shape.owners) + "u, column = block / " +
-               Text(shape.owners) + "u % " + Text(shape.columns) + "u;");
-  writer->Line("const u32 from = block / " + Text(shape.owners * shape.columns) + "u * " + Text(each) + "u;");
-  writer->Line("const u32 end = from + " + Text(each) + "u < " + Text(shape.items) + "u ? from + " +
-               Text(each) + "u : " + Text(shape.items) + "u;");
-  writer->DeclareLoops();
-  writer->CountLoops("column", shape.kept);
   writer->Line("const auto place_at = [&](u32 point) -> u32 {");
-  writer->CountLoops("point", shape.walked);
+  if (shape.columns % shape.each != 0)
+    writer->Line("if (group * " + each + " + point % " + each + " >= " + Text(shape.columns) +
+                 "u) return NO_PLACE;");
+  writer->Line("count_point(point);");
   IndexValues(context, out, "value", writer);
-  // Indices out of range get an extra place, after all others.
-  writer->Line("u32 place = 0; bool there = true;");
+  writer->Line("u32 place = point % " + each + "; bool there = true;");
   for (size_t k = 0; k < out.indirects.size(); ++k) {
     const std::string value = "value" + Text(k), extent = Text(out.indirects[k].extent);
     writer->Line("there = there && " + value + " >= 0 && " + value + " < " + extent + "; place = place * " +
                  extent + "u + (u32)" + value + ";");
   }
-  writer->Line("return there ? place : " + Text(shape.places) + "u; };");
-  WriteFetch(context, shape, writer);
-  const int lanes = LanesOfPoint(shape);
-  writer->Line("const auto apply = [&](const u32* points, int count, u32 lane) {");
-  writer->CountLoops("points[0]", shape.walked);
-  writer->Line("for (u32 item = from + lane; item < end; item += " + Text(lanes) + "u) {");
-  if (!shape.free.empty()) writer->CountLoops("item * " + Text(shape.lanes) + "u", shape.free);
-  WritePlace(context, shape, writer);
-  writer->Line("} };");
-  writer->Line("take_owned_points<" + Text(shape.points) + "u, " + Text(shape.owners) + "u, " + Text(lanes) +
-               ">(owner, place_at, fetch, apply);");
-  return WithBlocks(shape.owners * shape.columns * shape.tiles);
+  writer->Line("return there ? place : " + Text(shape.layout.places) + "u; };");
 }
 
-bool Suits(const PartContext& context) { return ShapeOf(context).has_value(); }
+// The number with which any other gives that other, as an expression.
+std::string Neutral(TapeOp op, DType type) {
+  const TapeType natural = NaturalType(type);
+  if (natural == TapeType::kI64) return op == TapeOp::kMul ? "1" : "0";
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double number = op == TapeOp::kAdd   ? -0.0
+                        : op == TapeOp::kMul ? 1
+                        : op == TapeOp::kMax ? -infinity
+                                             : infinity;
+  return NumberText(number, natural);
+}
+
+// Writes the loop that updates what `held` has by the points in order.
+void WritePoints(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
+  constexpr int64_t kAhead = 64, kMost = 8;  // bytes and points of a thread
+  const Part& part = context.part;
+  const Operand& out = part.operands[shape.out];
+  writer->scope.held.assign(part.operands.size(), "");
+  for (size_t index = 0; index < part.operands.size(); ++index) {
+    if (part.operands[index].param == out.param) writer->scope.held[index] = "held";
+  }
+  Batches batches;
+  int64_t bytes = 0;
+  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+    const Operand& operand = part.operands[index];
+    if (operand.param == out.param || !IsPlain(operand)) continue;
+    if (shape.lanes > 1 && (!MovesAlong(part, operand, shape.free.back()) ||
+                            !FitsLanes(context, index, shape.free.back(), shape.lanes)))
+      continue;
+    batches.operands.push_back(index);
+    bytes += shape.lanes * ByteSize(operand.dtype);
+  }
+  batches.size = std::clamp<int64_t>(kAhead / std::max<int64_t>(1, bytes), 2, kMost);
+  batches.lanes = shape.lanes;
+  batches.loop = "for (u32 first = 0; first < (u32)count; first += " + Text(batches.size) + "u)";
+  batches.number = "first + r";
+  batches.numbers = "(u32)count";
+  WriteBatches(
+      context, batches, "", [&] { writer->Line("count_point(points[number]);"); },
+      [&] {
+        if (shape.lanes == 1)
+          writer->WriteTape(part.body, "r");
+        else
+          writer->WriteLanes(part.body, "r", shape.free.back(), shape.lanes, "");
+      },
+      writer);
+  writer->scope.held.clear();
+}
+
+// Writes what a thread does of a place: `take` and `join` of device/owned_places.cuh.
+void WriteUpdates(const PartContext& context, const OwnedShape& shape, PartWriter* writer) {
+  const Operand& out = context.part.operands[shape.out];
+  const std::string type(Name(out.dtype)), param = "p" + Text(out.param), lanes = Text(shape.lanes),
+                                           size = Text(ByteSize(out.dtype)),
+                                           words = Text((shape.layout.share + 3) / 4);
+  const auto move = [&](const std::string& step, const std::string& at) {
+    if (shape.lanes > 1)
+      writer->Line(step + "_words<" + words + ">(" + at + ", held);");
+    else if (step == "load")
+      writer->Line("st_" + type + "((char*)held, 0, ld_" + type + "(" + at + ", 0));");
+    else
+      writer->Line("st_" + type + "(" + at + ", 0, ld_" + type + "((const char*)held, 0));");
+  };
+  const auto begin = [&](const std::string& point) {
+    writer->Line("__align__(16) u32 held[" + words + "]; char* to = nullptr;");
+    writer->Line("count_point(" + point + ");");
+    if (!shape.free.empty()) writer->CountLoops("item * " + lanes + "u", shape.free);
+  };
+  const auto load = [&] {
+    writer->Line("{");
+    writer->Address(out);
+    writer->Line("if (!ok) return; to = " + param + " + a * " + size + "; }");
+    move("load", "to");
+  };
+  writer->Line("const auto take = [&](const u32* points, int count, u32 item, char* sum) {");
+  begin("points[0]");
+  if (shape.layout.splits != 0) {
+    writer->Line("if (sum != nullptr) { to = sum;");
+    writer->Line("for (int e = 0; e < " + lanes + "; ++e) st_" + type + "((char*)held, e, " +
+                 Neutral(shape.update->op, out.dtype) + ");");
+    writer->Line("} else {");
+    load();
+    writer->Line("}");
+  } else {
+    writer->Line("(void)sum;");
+    load();
+  }
+  WritePoints(context, shape, writer);
+  move("store", "to");
+  writer->Line("};");
+  writer->Line("const auto join = [&](u32 point, u32 item, int count, PieceSums<" +
+               Aggregate("OwnedPlaces", shape.layout) + "> sums) {");
+  if (shape.layout.splits != 0) {
+    begin("point");
+    load();
+    writer->Line("for (int k = 0; k < count; ++k) { const char* const sum = sums[k];");
+    writer->Line("#pragma unroll");
+    writer->Line("for (int e = 0; e < " + lanes + "; ++e) st_" + type + "((char*)held, e, op_" +
+                 std::string(Name(shape.update->op)) + "(ld_" + type + "((const char*)held, e), ld_" + type +
+                 "(sum, e))); }");
+    move("store", "to");
+  } else {
+    writer->Line("(void)point; (void)item; (void)count; (void)sums;");
+  }
+  writer->Line("};");
+}
+
+Result<PartLaunch> WriteOwned(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
+  const OwnedShape shape = *OwnedShapeOf(context);
+  const std::string cluster = Text(shape.layout.cluster), owners = Text(shape.layout.owners) + "u";
+  const std::string items = Text((shape.items + shape.tiles - 1) / shape.tiles) + "u";
+  writer->Line("const u32 rank = block % " + cluster + "u, of_cluster = block / " + cluster + "u;");
+  writer->Line("const u32 owner = of_cluster % " + owners + ", group = of_cluster / " + owners + " % " +
+               Text(shape.groups) + "u; (void)group;");
+  writer->Line("const u32 from = of_cluster / " + Text(shape.layout.owners * shape.groups) + "u * " + items +
+               ";");
+  writer->Line("const u32 end = from + " + items + " < " + Text(shape.items) + "u ? from + " + items + " : " +
+               Text(shape.items) + "u;");
+  writer->DeclareLoops();
+  WritePlaceAt(context, shape, writer);
+  WriteUpdates(context, shape, writer);
+  writer->Line("take_owned_points<" + Aggregate("OwnedPlaces", shape.layout) +
+               ">(owner, rank, from, end, place_at, take, join);");
+  PartLaunch launch;
+  launch.block = OwnedPlaces::kThreads;
+  launch.shared = static_cast<uint32_t>(shape.layout.shared());
+  launch.cluster = static_cast<uint32_t>(shape.layout.cluster);
+  launch.resident = shape.resident;
+  return WithBlocks(launch, shape.layout.blocks() * shape.groups * shape.tiles);
+}
+
+// The shape decides the cluster.
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  const std::optional<OwnedShape> shape = OwnedShapeOf(context);
+  if (!shape) return {};
+  KernelConfiguration configuration;
+  configuration.cluster = shape->layout.cluster;
+  return {{configuration, kNotEstimated}};
+}
 
 }  // namespace
 
-constinit const KernelVariant kOwnedMap = {VariantId::kAny, kHeaders, OneCandidate<VariantId::kAny, Suits>,
-                                           WriteOwned};
+constinit const KernelVariant kOwnedMap = {VariantId::kAny, kHeaders, Candidates, WriteOwned};
 
 }  // namespace rondo::cuda

@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "compiler/codegen/cuda/batches.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
-#include "compiler/codegen/cuda/reduction/batches.h"
 #include "compiler/codegen/cuda/reduction/reduction_variants.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
 
@@ -136,7 +136,7 @@ void WriteElements(const PartContext& context, const ColumnShape& shape, const S
   const Part& part = context.part;
   const int64_t pitch = shape.slots() * shape.cluster, rounds = (shape.elements + pitch - 1) / pitch;
   Batches batches;
-  batches.numbers = shape.elements;
+  batches.numbers = Text(shape.elements) + "u";
   batches.size = std::min<int64_t>(8, rounds);
   batches.lanes = shape.lanes;
   batches.loop = "for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " +

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/batches.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
-#include "compiler/codegen/cuda/reduction/batches.h"
 
 namespace rondo::cuda {
 
@@ -231,7 +231,7 @@ bool WriteVectorBatches(const PartContext& context, const RowShape& shape, const
   int64_t bytes = 0;
   for (size_t index : batches.operands) bytes += shape.lanes * ByteSize(part.operands[index].dtype);
   if (bytes == 0) return false;
-  batches.numbers = shape.vectors;
+  batches.numbers = Text(shape.vectors) + "u";
   batches.size = std::min(std::clamp<int64_t>(kAhead / bytes, 2, kMost), shape.rounds);
   batches.lanes = shape.lanes;
   batches.loop = "for (u32 start = lane; start < " + Text(shape.vectors) +

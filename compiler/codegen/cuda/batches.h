@@ -1,0 +1,66 @@
+// Loops over elements in batches: all of a batch are read before the first is taken in, so that their loads
+// wait together. Internal to compiler/codegen/cuda.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+// A thread goes over numbers (of elements, or of vectors along a row). `loop` is the head of a loop over
+// batches, `number` an expression of the number of element `r` of a batch, and `numbers` one of how many
+// there are.
+struct Batches {
+  std::string loop, number, numbers;  // a batch's last ones may be `numbers` and beyond: they are left out
+  int64_t size = 1;                   // of a batch
+  int lanes = 1;
+  std::vector<size_t> operands;  // read ahead: `lanes` elements of each, as vectors if there are several
+};
+
+// `decode` sets the loops' counters by a variable `number`; `take` writes what is done there. `where`: a
+// condition of what is taken in, or "".
+template <typename Decode, typename Take>
+void WriteBatches(const PartContext& context, const Batches& batches, const std::string& where,
+                  const Decode& decode, const Take& take, PartWriter* writer) {
+  constexpr const char* kElement[] = {"", "unsigned char", "unsigned short", "", "u32", "", "", "", "u64"};
+  const std::string size = Text(batches.size);
+  const auto name = [](size_t index) { return "batch" + Text(index) + "[r]"; };
+  const auto bytes = [&](size_t index) { return ByteSize(context.part.operands[index].dtype); };
+  writer->Line("#pragma unroll 1");
+  writer->Line(batches.loop + " {");
+  for (size_t index : batches.operands)
+    writer->Line(batches.lanes == 1
+                     ? std::string(kElement[bytes(index)]) + " batch" + Text(index) + "[" + size + "];"
+                     : "u32 batch" + Text(index) + "[" + size + "][" +
+                           Text(batches.lanes * bytes(index) / 4) + "];");
+  const auto each = [&] {
+    writer->Line("#pragma unroll");
+    writer->Line("for (int r = 0; r < " + size + "; ++r) {");
+  };
+  each();
+  writer->Line("u32 number = " + batches.number + "; if (number >= " + batches.numbers +
+               ") number = " + batches.numbers + " - 1;");
+  decode();
+  for (size_t index : batches.operands) {
+    if (batches.lanes == 1)
+      writer->Line(name(index) + " = *(const " + kElement[bytes(index)] + "*)(" +
+                   writer->AddressText(static_cast<uint16_t>(index)) + ");");
+    else
+      writer->LoadWords(index, batches.lanes, name(index));
+  }
+  writer->Line("}");
+  each();
+  writer->Line("const u32 number = " + batches.number + "; if (number < " + batches.numbers +
+               (where.empty() ? "" : " && " + where) + ") {");
+  decode();
+  std::vector<std::string>& held = batches.lanes == 1 ? writer->scope.fetched : writer->scope.lanes;
+  held.assign(context.part.operands.size(), "");
+  for (size_t index : batches.operands) held[index] = name(index);
+  take();
+  held.clear();
+  writer->Line("} } }");
+}
+
+}  // namespace rondo::cuda
