@@ -13,11 +13,11 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view kInitializer =
-    "Initializer \"";  // what sources call one, with its name and a quote
+    "Initializer \"";  // how sources name an initializer: its name and a closing quote follow
 
 struct KnownWeights {
   std::map<std::string, WeightValue> live;
-  std::set<std::string> fixed;  // FixedWeightNote
+  std::set<std::string> fixed;  // weights with a FixedWeightNote
   std::vector<std::shared_ptr<const void>> keep;
 };
 
@@ -43,10 +43,10 @@ Status ReadWeights(const std::string& path, const CompileOptions& options, Known
   return Status::Ok();
 }
 
-// What makes two constants the same share of one initializer: key, run and step, bytes and type.
+// Two constants with equal keys are the same share of one initializer: key, run and step, bytes and type.
 using ShareKey = std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, DType>;
 
-// Whether a pass has made the constant, which has bytes, of what stands for a live weight.
+// Whether a pass computed the constant, which holds bytes, from a live weight.
 bool MadeOf(const KnownWeights& weights, const PlanData& plan, const Buffer& buffer) {
   if (buffer.weight != WeightSource::kBytes || buffer.source >= plan.sources.size()) return false;
   const std::string_view source = plan.sources[buffer.source];
@@ -81,7 +81,7 @@ Status BindLiveWeights(const CompileOptions& options, CompiledPlan* compiled) {
   std::copy(plan.buffers.begin(), plan.buffers.end(), buffers.begin());
   std::vector<std::string_view> sources(plan.sources.begin(), plan.sources.end());
   std::vector<uint32_t> same_as(buffers.size(), kNone);
-  std::map<const uint8_t*, uint32_t> first_of;  // by a constant's bytes, which several devices may have
+  std::map<const uint8_t*, uint32_t> first_of;  // by a constant's bytes, which several devices may share
   std::map<ShareKey, Span<const uint8_t>> shares;
   for (uint32_t b = 0; b < buffers.size(); ++b) {
     Buffer& buffer = buffers[b];

@@ -19,7 +19,7 @@ using ir::Op;
 
 // ------------------------------------------------------------------------------------ while it is a graph
 
-// Provenance of live nodes, by whether they run; views into the graph.
+// Provenance of live nodes, by whether they run; the strings are views into the graph.
 struct Sources {
   std::unordered_set<std::string_view> running, constant, shown;
 
@@ -59,7 +59,7 @@ std::string Said(const LoweredOp& op, const char* key) {
   return said == op.annotations.end() ? "" : said->second;
 }
 
-// One program's steps, and whether annotations hold in them.
+// One program's steps. Says whether annotations hold in them.
 class Steps {
  public:
   Steps(const ProgramInWork& program, const CompileOptions& options, bool has_streams)
@@ -82,7 +82,7 @@ class Steps {
 
   bool Run(const std::string& node) const { return of_.count(node) != 0; }
 
-  // "" if every step of the node is as the annotation says; else what stands in the way.
+  // "" if every step of the node is as the annotation says; otherwise the reason.
   std::string WhyNot(const BoundNode& bound) const {
     if (IsChoice(bound.key)) return WhyNotChosen(bound);
     for (size_t i : of_.at(bound.node)) {
@@ -104,7 +104,7 @@ class Steps {
     const std::string said = Said(op, "stream");
     return said.empty() ? "0" : said;
   }
-  // What else the step computes.
+  // Names the other nodes that the step computes.
   static std::string SharedBy(const BoundNode& bound, const LoweredOp& op) {
     std::vector<std::string> others;
     std::copy_if(op.sources.begin(), op.sources.end(), std::back_inserter(others),
@@ -146,7 +146,7 @@ class Steps {
                         : "its step was made without the annotation";
   }
 
-  // A kernel of the region, or of one that lies in it, computes nothing of what is outside of that.
+  // A kernel of the region, or of a region inside it, must compute nothing from outside its own region.
   std::string WhyNotIn(const std::string& region, const LoweredOp& op) const {
     const std::string own = ir::NameOfRegion(RegionOf(op));
     if ((own + "/").rfind(region + "/", 0) != 0) return WithoutRegion(op);
@@ -158,7 +158,8 @@ class Steps {
     return others.empty() ? "" : "one kernel computes it together with " + Quoted(others);
   }
 
-  // Of the kernels that contract for the node, at least one is marked, and each that is is as it says.
+  // At least one kernel that contracts for the node must be marked, and each marked kernel must be as
+  // annotated.
   std::string WhyNotChosen(const BoundNode& bound) const {
     std::string why = "its step was made without the annotation";
     for (size_t i : of_.at(bound.node)) {
@@ -190,7 +191,7 @@ class Steps {
            "work before or after it";
   }
 
-  // What the kernel multiplies lies in memory so.
+  // Compares the type that the kernel multiplies, as it is stored in memory, with the precision.
   static std::string WhyNotPrecise(const std::string& precision, const Part& part) {
     const uint16_t second = part.skeleton == Skeleton::kAttention ? part.keys : part.rhs[0];
     const DType type = part.scales.empty() ? part.operands[second].dtype : part.packed.dtype;
@@ -205,7 +206,8 @@ class Steps {
   std::string WhyNotAlone(const BoundNode& bound, const LoweredOp& op) const {
     const std::string owner = Said(op, kOwnerKey);
     if (owner.empty()) return SharedBy(bound, op);
-    if (!op.moves_because.empty()) return "";  // a copy names who needs it, and computes nothing of that
+    if (!op.moves_because.empty())
+      return "";  // a copy names the node that needs it, and computes nothing of that node
     const std::set<std::string>& own = sources_of_.at(std::stoi(owner));
     std::vector<std::string> others;
     for (const std::string& source : op.sources) {
@@ -218,13 +220,13 @@ class Steps {
   const std::map<int, std::set<std::string>>& sources_of_;
   const std::map<std::string, std::set<std::string>>& sources_in_;
   const bool has_streams_, is_gpu_, deterministic_;
-  std::unordered_map<std::string_view, std::vector<size_t>> of_;  // by source
-  std::map<int, size_t> loops_;                                   // the first step of each
-  std::map<std::string, uint32_t> streams_;                       // by what is said
+  std::unordered_map<std::string_view, std::vector<size_t>> of_;  // steps by source
+  std::map<int, size_t> loops_;                                   // the first step of each loop
+  std::map<std::string, uint32_t> streams_;                       // by the annotation's value
   std::vector<const PlannedPartition*> partition_;                // by step
 };
 
-// Whether an annotation is seen in some program; if not, a node that it is of, and what that became.
+// Whether some program runs a node with the annotation; if not, one such node, for the message.
 struct Seen {
   bool runs = false;
   const BoundNode* node = nullptr;
@@ -278,11 +280,11 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
   const CompileOptions& options = compilation.options;
   const auto& skipped = options.skip_passes;
   const bool has_streams = std::find(skipped.begin(), skipped.end(), "streams") == skipped.end();
-  std::map<std::string, Seen> seen;  // by who says it
+  std::map<std::string, Seen> seen;  // by the annotation's origin
   size_t checked = 0, nothing = 0;
   for (const ProgramInWork& program : compilation.programs) {
     const Steps steps(program, options, has_streams);
-    std::set<std::pair<std::string, std::string>> done;  // nodes are repeated where loops are written out
+    std::set<std::pair<std::string, std::string>> done;  // unrolled loops repeat nodes
     for (const BoundNode& bound : program.bound) {
       Seen& said = seen[bound.by];
       if (said.node == nullptr) said.node = &bound;
@@ -299,8 +301,8 @@ Status AnnotationsHold(const Compilation& compilation, std::string* text) {
     }
   }
   for (const auto& [by, said] : seen) {
-    // What runs nothing is kept together with anything, and lies in any region of which something runs, as it
-    // has any place in an order.
+    // A node that runs nothing satisfies "keep" with any others. It also lies in any region that has a node
+    // which runs. It has no place in the order of steps.
     const BoundNode& node = *said.node;
     const auto runs = [&](const auto& other) {
       return other.second.runs && other.second.node->key == kRegionKey &&

@@ -13,14 +13,14 @@ constexpr size_t kMostBuckets = 1024;
 
 using Lengths = std::map<std::string, std::vector<int64_t>>;
 
-// Values in ascending order, each once.
+// The distinct values in ascending order.
 std::vector<int64_t> InOrder(std::vector<int64_t> values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
 }
 
-// Whether a model must be looked at.
+// Whether the model has to be read: several values or a range are given somewhere.
 bool AnySeveral(const ModelSource& source, const CompileOptions& options) {
   const auto several = [](const auto& entry) { return entry.second.size() > 1; };
   return !source.lengths.empty() || !options.lengths.empty() ||
@@ -28,8 +28,8 @@ bool AnySeveral(const ModelSource& source, const CompileOptions& options) {
          std::any_of(options.shapes.begin(), options.shapes.end(), several);
 }
 
-// The values of the symbolic dimensions `known` that are given several, or as a range. What is given for the
-// program alone comes first.
+// The values of those symbolic dimensions in `known` for which several values or a range are given. Values
+// given for the program alone take precedence.
 Lengths LengthsOf(const ModelSource& source, const CompileOptions& options,
                   const std::set<std::string>& known) {
   Lengths lengths;

@@ -1,7 +1,7 @@
-// The pass that cuts collectives, and what works row by row around them, into chunks (shard/cut_rows.h): each
-// collective into as many as the run ends first with, by estimate. A bound says of most that no cut can pay.
-// What a cut of the others is worth is seen by cutting them: fusion, the order of steps and overlap are tried
-// on one device of each stage.
+// The pass that cuts collectives, and the row-by-row work around them, into chunks (shard/cut_rows.h). Each
+// collective gets the number of chunks with which the run is estimated to end first. A bound shows for most
+// collectives that no cut can pay. The others are cut on trial: fusion, scheduling and overlap run on one
+// device of each stage.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -18,26 +18,26 @@ namespace rondo::program_passes {
 namespace {
 
 constexpr int64_t kMostChunks = 8;
-// Of the run. By the table's fraction that compute loses beside collectives, runs in two chunks were measured
-// up to 7 % longer than estimated (tools/bench/results/overlap.md).
+// Least gain, as a share of the run. With the table's estimate of how much collectives slow compute, runs in
+// two chunks were measured up to 7 % longer than estimated (tools/bench/results/overlap.md).
 constexpr double kLeastGain = 0.02, kLeastGainByTable = 0.07;
-constexpr int64_t kMostTriedNodes = 12'000;  // of one device's graph
+constexpr int64_t kMostTriedNodes = 12'000;  // nodes of one device's graph
 
-using Counts = std::vector<int64_t>;  // of chunks, by collective of the whole graph; 1: it is whole
+using Counts = std::vector<int64_t>;  // chunks by collective of the whole graph; 1: not cut
 
-// What a program is with its collectives cut in one way. Times are microseconds, by estimate.
+// A program with its collectives cut in one way. Times are estimates in microseconds.
 struct Trial {
   Counts counts;
   double end = 0, exposed = 0;
-  std::vector<double> costs;     // by collective: its waits, and what compute beside it takes longer
+  std::vector<double> costs;     // by collective: its waits, and how much it slows the compute beside it
   int64_t arena = 0, limit = 0;  // bytes
 
-  // By a profile's times, if it has those of all kernels, and otherwise by the table: times of one machine
-  // are not compared with those of another.
+  // `end` is by a profile if it has the times of all kernels, otherwise by the table. Times by a profile are
+  // not compared with times by the table.
   bool is_measured = false;
   double end_by_table = 0;
 
-  // By at least `gain` of the run.
+  // Whether the run is shorter by at least the share `gain`.
   bool EndsBefore(const Trial& other, double gain) const {
     const bool measured = is_measured && other.is_measured;
     return (measured ? end : end_by_table) < (measured ? other.end : other.end_by_table) * (1 - gain);
@@ -68,7 +68,7 @@ std::string Microseconds(double time) {
   return text;
 }
 
-// Why collective `c`, which `trial` cuts, stays whole.
+// The reason why collective `c` stays whole although `trial` cuts it.
 std::string WhyNotTaken(const Trial& whole, const Trial& trial, size_t c, double least_gain) {
   const std::string chunks = "in " + std::to_string(trial.counts[c]) + " chunks ";
   if (!trial.FitsIn())
@@ -84,8 +84,8 @@ std::string WhyNotTaken(const Trial& whole, const Trial& trial, size_t c, double
          Microseconds(run ? whole.end : whole.costs[c]);
 }
 
-// Cuts each collective into as many chunks as `counts` says. Where it has no rows for that, it stays whole,
-// and `counts` says so. By collective of the cut graph: which one of the whole graph it was.
+// Cuts each collective into as many chunks as `counts` says. A collective without enough rows stays whole,
+// and `counts` is set to 1. Returns, by collective of the cut graph, its number in the whole graph.
 Result<std::vector<size_t>> CutAs(ir::Graph* graph, Counts* counts) {
   std::vector<size_t> origins;
   for (size_t c = 0; c < counts->size(); ++c) origins.push_back(c);
@@ -104,10 +104,10 @@ Result<std::vector<size_t>> CutAs(ir::Graph* graph, Counts* counts) {
   return origins;
 }
 
-// The collectives of one stage, whose devices do the same.
+// Chooses for the collectives of one stage, whose devices all do the same.
 class Chooser {
  public:
-  // `of`: all devices of the program.
+  // `of`: the number of devices of the program.
   Chooser(Compilation* compilation, std::vector<ProgramInWork*> stage, size_t of)
       : compilation_(compilation),
         stage_(std::move(stage)),
@@ -115,7 +115,7 @@ class Chooser {
         collectives_(shard::CollectivesOf(stage_[0]->graph)),
         why_(collectives_.size()) {}
 
-  // What was tried, and what was taken.
+  // Returns a text of the trials and the choice.
   Result<std::string> Choose() {
     const int64_t given = compilation_->options.chunks;
     Trial taken;
@@ -131,7 +131,7 @@ class Chooser {
   }
 
  private:
-  // Of collective `c` in so many chunks: what all of them take alone, one after another.
+  // The time of all `chunks` chunks of collective `c`, one after another, with nothing beside them.
   double TimeOf(size_t c, int64_t chunks) const {
     const ir::Graph& graph = stage_[0]->graph;
     const ir::Node& node = graph.node(collectives_[c]);
@@ -147,8 +147,9 @@ class Chooser {
     return times;
   }
 
-  // Those that may cost less in `chunks` than `costs`, in so many chunks: each costs at least what it takes
-  // of compute that runs beside all of it. Of the others, why not. Adds up what may be gained.
+  // Cuts into `chunks` the collectives whose lower bound is below `costs`; the bound is how much all of a
+  // collective slows the compute beside it. Notes the reason for the others, and adds to `gain` the most that
+  // the cuts can save.
   Counts Candidates(int64_t chunks, const std::vector<double>& costs, double* gain) {
     Counts counts(collectives_.size(), 1);
     for (size_t c = 0; c < counts.size(); ++c) {
@@ -169,11 +170,11 @@ class Chooser {
     const auto& measured = options_.costs.measured;
     return measured != nullptr && measured->taken;
   }
-  // Of virtual devices the table knows nothing: they share cores with their collectives.
+  // The table does not cover virtual devices, which share cores with their collectives.
   bool KnowsWhatIsTaken() const { return compilation_->options.targets.any_gpu() || HasMeasuredTaken(); }
   double LeastGain() const { return HasMeasuredTaken() ? kLeastGain : kLeastGainByTable; }
 
-  // More chunks are tried as long as the run ends earlier for them.
+  // Doubles the number of chunks as long as the run gets shorter.
   Result<Trial> Search() {
     const int64_t nodes = stage_[0]->graph.size();
     double gain = 0;
@@ -211,8 +212,8 @@ class Chooser {
     return best;
   }
 
-  // Collectives that cost more in `trial` than in `before` are as they were there, if the run then ends
-  // earlier.
+  // Collectives that cost more in `trial` than in `before` return to their count in `before`, if the run then
+  // ends earlier.
   Status WithoutThoseThatLose(const Trial& before, Trial* trial) {
     Counts counts = trial->counts;
     for (size_t c = 0; c < counts.size(); ++c) {
@@ -247,7 +248,7 @@ class Chooser {
       trial.is_measured &= op.kind != LoweredKind::kKernel || options.costs.IsMeasured(op.kernel);
     const OverlapReport report = OverlapOnDevices({{0, lowered, 0, uncut_arena_}}, options)[0];
     for (const OverlapNote& note : report.collectives) trial.exposed += note.exposed_after;
-    // Bodies of loops may have more.
+    // Loop bodies may contain more collectives.
     const bool all = report.collectives.size() == origins.size();
     trial.costs = all ? std::vector<double>(collectives_.size(), 0) : TimesAlone();
     for (size_t i = 0; all && i < origins.size(); ++i) {
@@ -267,7 +268,7 @@ class Chooser {
     return trial;
   }
 
-  // Cuts all devices' graphs, and says of each collective that is whole why.
+  // Cuts the graphs of all devices, and notes for each whole collective why it is whole.
   Status Take(const Trial& taken) {
     const bool cut = std::any_of(taken.counts.begin(), taken.counts.end(), [](int64_t n) { return n > 1; });
     for (ProgramInWork* device : stage_) {
@@ -287,14 +288,14 @@ class Chooser {
   const std::vector<ProgramInWork*> stage_;
   const OverlapOptions options_;
   const std::vector<ir::NodeId> collectives_;
-  std::vector<std::string> why_;  // by collective: why it is whole, if it is
-  int64_t uncut_arena_ = 0;       // bytes; 0: nothing was tried
+  std::vector<std::string> why_;  // by collective: the reason if it stays whole
+  int64_t uncut_arena_ = 0;       // bytes; 0 if nothing was tried
   std::string text_;
 };
 
 }  // namespace
 
-// All devices of a stage are cut alike.
+// All devices of a stage get the same cuts.
 Status ChunkCollectives(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
   const size_t ranks = options.tensor_parallel;

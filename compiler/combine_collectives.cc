@@ -1,5 +1,5 @@
-// The pass that makes one of small collectives (shard/combine_collectives.h), where the run then ends earlier
-// by estimate: devices meet less often, and wait for the last of what is exchanged.
+// The pass that combines small collectives into one (shard/combine_collectives.h) if the run is then
+// estimated to end earlier. Devices then meet less often, but wait for the last of the exchanged values.
 #include "compiler/shard/combine_collectives.h"
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace rondo::program_passes {
 namespace {
 
-constexpr int64_t kMostTriedNodes = 50'000;  // of one device's graph
+constexpr int64_t kMostTriedNodes = 50'000;  // nodes of one device's graph
 
-// What its collectives are, in order: devices of which that is equal combine the same.
+// Describes the graph's collectives in order. Devices with equal texts combine in the same way.
 std::string CollectivesText(const ir::Graph& graph) {
   std::string text;
   for (ir::NodeId id : shard::CollectivesOf(graph)) {
@@ -29,7 +29,8 @@ std::string CollectivesText(const ir::Graph& graph) {
   return text;
 }
 
-// Without what devices take part in that are not among `devices`, of `all` in the program.
+// The sets of collectives to combine, without those in which devices outside `devices` take part; the program
+// has `all` devices.
 std::vector<std::vector<size_t>> SetsOf(const std::vector<ProgramInWork*>& devices, size_t all) {
   const ir::Graph& graph = devices[0]->graph;
   const std::vector<ir::NodeId> collectives = shard::CollectivesOf(graph);
@@ -51,7 +52,7 @@ Result<double> EndOf(Compilation* compilation, ProgramInWork tried, size_t devic
       .end_after;
 }
 
-// On all of `devices`, or on none.
+// Combines on all of `devices`, or on none.
 Status CombineOn(Compilation* compilation, const std::vector<ProgramInWork*>& devices, size_t all,
                  std::string* text) {
   const std::vector<std::vector<size_t>> sets = SetsOf(devices, all);

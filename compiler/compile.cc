@@ -48,12 +48,12 @@ std::string ModelPathOn(const std::string& path, uint32_t device) {
 
 namespace {
 
-// What `compile` gives; where memory runs out, the pass that it ran out in is named.
+// The result of `compile`. If memory runs out, the error names the pass that was running.
 template <typename T, typename F>
 Result<T> Guarded(const CompileOptions& options, const F& compile) {
   std::string pass = "compiling";
   return WithinMemory(pass, [&] {
-    pass.reserve(64);  // short of memory, nothing is put together
+    pass.reserve(64);  // so that no allocation is needed once memory has run out
     CompileOptions watched = options;
     watched.progress = [&](const std::string& program, const std::string& name) {
       pass.assign(name, 0, pass.capacity());
@@ -63,7 +63,7 @@ Result<T> Guarded(const CompileOptions& options, const F& compile) {
   });
 }
 
-// Passes that make other constants of weights.
+// Passes that compute new constants from weights.
 constexpr const char* kReshapeWeights[] = {"fold_weight_scales", "pad_channels", "order_convolution_weights"};
 
 Status CheckLiveWeights(const CompileOptions& options) {
@@ -93,7 +93,7 @@ Result<CompiledPlan> InMemory(const CompileOptions& given) {
   return compiled;
 }
 
-// What the writer asks for the weights; valid as long as `compiled`.
+// The function from which the writer gets the weights; valid as long as `compiled`.
 FillWeight WeightsOf(const CompiledPlan& compiled) {
   return [&compiled](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);
@@ -102,7 +102,7 @@ FillWeight WeightsOf(const CompiledPlan& compiled) {
 }
 
 Result<CompileReport> ToFile(const CompileOptions& options, const std::string& plan_path) {
-  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
+  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // fail before the work, not after it
   RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
   WriteOptions write;
   write.path = plan_path;

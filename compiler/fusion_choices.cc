@@ -21,7 +21,7 @@ bool IsDear(Op op) {
 
 int64_t BytesOf(const ir::Node& node) { return node.shape.elements() * ByteSize(node.dtype); }
 
-// A fused graph by steps.
+// A fused graph, with the step of each node.
 class Fused {
  public:
   Fused(const ir::Graph& graph, const LoweredProgram& program) : graph_(graph), program_(program) {
@@ -42,7 +42,7 @@ class Fused {
   const std::vector<NodeId>& ReadersOf(NodeId id) const { return readers_[static_cast<size_t>(id)]; }
   bool IsOutput(NodeId id) const { return outputs_.count(id) != 0; }
   int StepOf(NodeId id) const { return step_of_[static_cast<size_t>(id)]; }
-  // Without copies, which fusion has added; none of what loops repeat.
+  // The step's nodes without the copies that fusion added; none for a step in a loop.
   std::vector<NodeId> NodesOf(size_t step) const {
     std::vector<NodeId> nodes;
     if (program_.ops[step].loop >= 0) return nodes;
@@ -51,7 +51,7 @@ class Fused {
     }
     return nodes;
   }
-  // What `id` reads, each once.
+  // The bases that `id` reads, each once.
   std::vector<NodeId> ReadBy(NodeId id) const {
     std::vector<NodeId> read;
     for (NodeId input : node(id).inputs) {
@@ -60,14 +60,14 @@ class Fused {
     }
     return read;
   }
-  // Whether no node of its own step that `id` reads is among those that wait.
+  // Whether `id` reads no node of its own step for which `waits` holds.
   template <typename Waits>
   bool IsFirstThere(NodeId id, const Waits& waits) const {
     const std::vector<NodeId> read = ReadBy(id);
     return std::none_of(read.begin(), read.end(),
                         [&](NodeId base) { return waits(base) && StepOf(base) == StepOf(id); });
   }
-  // By node, whether it waits for `first`.
+  // By node: whether it depends on `first`.
   std::vector<char> After(NodeId first) const {
     std::vector<char> after(static_cast<size_t>(graph_.size()), 0);
     std::vector<NodeId> work = {first};
@@ -84,12 +84,12 @@ class Fused {
  private:
   const ir::Graph& graph_;
   const LoweredProgram& program_;
-  std::vector<int> step_of_;  // by node; -1: none
+  std::vector<int> step_of_;  // by node; -1: in no step
   std::vector<std::vector<NodeId>> readers_;
   std::unordered_set<NodeId> outputs_;
 };
 
-// The first step at which most bytes are live.
+// The first step with the most live bytes.
 int PeakOf(const LoweredProgram& program) {
   std::vector<int64_t> change(program.ops.size() + 1, 0);
   const std::vector<Life> lives = Lifetimes(program);
@@ -107,15 +107,15 @@ int PeakOf(const LoweredProgram& program) {
   return peak;
 }
 
-// One kernel's pointwise work that could be done before the peak.
+// One kernel's pointwise work that could run before the peak.
 class Earlier {
  public:
   Earlier(const Fused& fused, size_t step, int peak) : fused_(fused), peak_(peak) {
     for (NodeId id : fused.NodesOf(step)) members_.insert(id);
   }
 
-  // The node of the path that begins with `id`, each the only reader of the one before, whose result instead
-  // of what the path reads saves most; kNoNode if none saves anything.
+  // Follows the path from `id` in which each node is the only reader of the previous one. Returns the node
+  // whose result saves most bytes if it is kept in place of the path's inputs; kNoNode if none saves any.
   NodeId BestFrom(NodeId id) const {
     NodeId best = ir::kNoNode;
     int64_t freed = 0, most = 0;
@@ -131,7 +131,7 @@ class Earlier {
   }
 
  private:
-  // Whether all that `id` reads is there before the peak, and its kernel alone reads it.
+  // Whether all inputs of `id` exist before the peak, and only its own kernel reads it.
   bool IsEarly(NodeId id, const std::unordered_set<NodeId>& path) const {
     const auto member = [&](NodeId other) { return members_.count(other) != 0; };
     if (!member(id) || fused_.node(id).op != Op::kPointwise || fused_.IsOutput(id)) return false;
@@ -143,7 +143,7 @@ class Earlier {
              return path.count(base) != 0 || IsLeaf(fused_.node(base)) || (step >= 0 && step < peak_);
            });
   }
-  // Whether nothing but the path needs `id` from the peak on.
+  // Whether only the path needs `id` from the peak on.
   bool IsKeptBy(NodeId id, const std::unordered_set<NodeId>& path) const {
     if (path.count(id) != 0 || IsLeaf(fused_.node(id)) || fused_.IsOutput(id)) return false;
     return std::all_of(fused_.ReadersOf(id).begin(), fused_.ReadersOf(id).end(), [&](NodeId reader) {

@@ -26,7 +26,7 @@ std::string NodeText(const ir::Node& node) {
 
 std::string IllFormed(const ProgramInWork& program) { return ir::Validate(program.graph); }
 
-// Which nodes outputs, inputs and effects need.
+// By node: whether an output, an input or an effect needs it.
 std::vector<char> Needed(const ir::Graph& graph) {
   std::vector<char> needed(static_cast<size_t>(graph.size()), 0);
   std::vector<NodeId> ahead;
@@ -93,7 +93,7 @@ std::string OpText(const LoweredProgram& program, size_t op) {
 
 std::string RulesBroken(const ProgramInWork& program) { return LoweredRulesBroken(program.planned.lowered); }
 
-// Whether op `last` depends on one of `writers`, which all stand before it.
+// Whether op `last` depends on one of `writers`, which all precede it.
 bool DependsOnOne(const LoweredProgram& program, size_t last, const std::vector<size_t>& writers) {
   std::set<size_t> seen;
   std::vector<size_t> ahead = {last};
@@ -109,7 +109,7 @@ bool DependsOnOne(const LoweredProgram& program, size_t last, const std::vector<
   return false;
 }
 
-// Whether an op of the same loop writes the value: in the round before, that is.
+// Whether an op of the same loop writes the value, so that it was written in the previous round.
 bool WrittenInLoop(const LoweredProgram& program, int loop, int value) {
   if (loop < 0) return false;
   return std::any_of(program.ops.begin(), program.ops.end(), [&](const LoweredOp& op) {
@@ -119,7 +119,7 @@ bool WrittenInLoop(const LoweredProgram& program, int loop, int value) {
   });
 }
 
-// Temporaries hold something when they are read, by order and by dependences.
+// Every temporary is written before it is read, by order and by dependences.
 std::string OutOfOrder(const ProgramInWork& in_work) {
   const LoweredProgram& program = in_work.planned.lowered;
   std::vector<std::vector<size_t>> writers(program.values.size());
@@ -177,13 +177,13 @@ std::string MoreThanTwoUnits(const ProgramInWork& program) {
 
 std::string Parted(const ProgramInWork& program) { return RegionParted(program.planned.lowered); }
 
-// The first of the values that take over one memory, one from the other.
+// The first of the values that reuse the same memory, one after the other.
 size_t FirstInMemory(const MemoryPlan& memory, size_t value) {
   while (memory.takes_over[value] >= 0) value = static_cast<size_t>(memory.takes_over[value]);
   return value;
 }
 
-// What is in use at once lies apart, inside the arena.
+// Values in use at the same time do not overlap, and lie inside the arena.
 std::string MisPlaced(const ProgramInWork& program) {
   const LoweredProgram& lowered = program.planned.lowered;
   const MemoryPlan& memory = program.planned.memory;
@@ -221,7 +221,7 @@ Status Verified(const Compilation& compilation, const ProgramInWork*) {
   return VerifyPlan(compilation.emitted.plan);
 }
 
-// The check of what only the compiler can break: `kBroken` says how, or "".
+// The check of an invariant that only the compiler can break. `kBroken` returns how it is broken, or "".
 template <std::string (*kBroken)(const ProgramInWork& program)>
 Status Internal(const Compilation&, const ProgramInWork* program) {
   const std::string how = kBroken(*program);

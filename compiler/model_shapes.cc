@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kAsTheModelSays = -1;
 
-// Numbers for the dims of `given` that are left to the model.
+// Fills in the dims of `given` that are left to the model.
 Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, ir::Size>& symbols,
                 ir::Dims* given) {
   const auto& declared = input.type().tensor_type().shape();
@@ -36,8 +36,9 @@ Status FillDims(const onnx::ValueInfoProto& input, const std::map<std::string, i
   return Status::Ok();
 }
 
-// A shape given for an input must be one that the model allows; it also says what its symbols are. Not of an
-// input that is `own` where a symbol is, too: each is what it is given as.
+// Checks that the model allows the shape given for an input, and binds the model's symbols to its dims. If
+// both the input and the symbol are in `own`, a difference is a remark instead of an error, and each keeps
+// its value.
 Status BindShape(const onnx::ValueInfoProto& input, const ir::Dims& given, const std::set<std::string>& own,
                  std::map<std::string, ir::Size>* symbols, std::vector<std::string>* remarks) {
   const auto& declared = input.type().tensor_type().shape();
@@ -73,7 +74,7 @@ Status BindShape(const onnx::ValueInfoProto& input, const ir::Dims& given, const
   return Status::Ok();
 }
 
-// Dimensions that are expressions of symbols, all of them known, have the value of the expression.
+// Checks that a dimension declared as an expression of known symbols has the value of the expression.
 Status CheckExpressions(const onnx::ValueInfoProto& input, const ir::Dims& given,
                         std::map<std::string, ir::Size> symbols) {
   const auto& declared = input.type().tensor_type().shape();
@@ -95,7 +96,7 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const ir::Dims& given
 
 }  // namespace
 
-// `inputs` and `symbols` of a model's inputs; values that are constants have no symbols.
+// Collects `inputs` and `symbols` of a model's inputs; initializers have no symbols.
 void CollectNames(const onnx::Model& model, std::set<std::string>* inputs, std::set<std::string>* symbols) {
   std::set<std::string> constants;
   for (const onnx::TensorProto& value : model.proto().graph().initializer()) {
@@ -113,7 +114,7 @@ void CollectNames(const onnx::Model& model, std::set<std::string>* inputs, std::
   }
 }
 
-// What `shapes` calls the tensors of sequences: NAME.0, NAME.1, ...
+// Adds the names that `shapes` uses for the tensors of sequences: NAME.0, NAME.1, ...
 void AddElements(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                  std::set<std::string>* inputs) {
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {

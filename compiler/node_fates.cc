@@ -13,7 +13,7 @@ namespace {
 
 using plan::NodeFate;
 
-// The fates of live nodes; what runs goes before the rest.
+// Adds the fates of live nodes. If nodes of one source differ, running takes precedence.
 void Add(const ir::Graph& graph, std::unordered_map<std::string_view, NodeFate>* fates) {
   for (ir::NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
@@ -53,7 +53,7 @@ std::vector<std::string> FatesOf(const Compilation& compilation) {
   std::vector<std::string> texts;
   for (const ProgramInWork& program : compilation.programs) {
     for (const auto& [node, fate] : program.fates) {
-      // What runs, but in no step, is computed where it is read.
+      // A node that runs but is in no step is computed where it is read.
       if (told.insert(node).second)
         texts.push_back(plan::TextOf(fate == NodeFate::kRuns ? NodeFate::kGone : fate, node));
     }

@@ -20,12 +20,12 @@ constexpr Runs kEach = Runs::kEachProgram, kOnce = Runs::kOnce;
 constexpr Need kOptional = Need::kOptional, kNeeded = Need::kNeeded;
 constexpr For kAny = For::kAny, kGpus = For::kGpus;
 
-// What holds of every graph, of graphs whose states are known, and of every lowered program.
+// The invariants of every graph, of graphs whose states are known, and of every lowered program.
 constexpr Invariants kGraphs = kWellFormed | kTidy, kPaired = kGraphs | kStatesNamed;
 constexpr Invariants kOps = kLowered | kOrdered, kSteps = kOps | kNoLoops | kTwoUnits | kTogether;
 
-// Name, function; whether it runs for each program or once, may be skipped, and for which targets it is; what
-// it leaves, what holds of that, and its promise.
+// Name and function; whether it runs once or per program, whether it may be skipped, and its targets; what it
+// leaves, the invariants of that, and its promise.
 constexpr PipelineEntry kPipeline[] = {
     {"import", Import, kEach, kNeeded, kAny, Leaves::kGraph, kWellFormed,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on",
@@ -284,12 +284,12 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The program as it stands after a pass with this result.
+// The program after a pass that leaves `leaves`.
 std::string DumpOf(const ProgramInWork& program, Leaves leaves) {
   return leaves == Leaves::kGraph ? ir::Dump(program.graph) : Dump(program.planned.lowered);
 }
 
-// Runs it, and says so: progress before, report and dump after.
+// Runs the pass: progress before, report and dump after.
 Status RunAndReport(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program) {
   const CompileOptions& options = compilation->options;
   const std::string name = program == nullptr ? "" : NameOf(options, *program);

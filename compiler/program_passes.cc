@@ -45,8 +45,8 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A name given to --shape that no model has is the mistake behind dims that are still open: `status` of an
-// import, or that.
+// If an import fails because dims are open, the likely mistake is a name given to --shape that no model has.
+// Returns that error, or else `status`.
 Status WithUnknownShape(const Compilation& compilation, const Status& status) {
   if (status.code() != Code::kInvalidArgument) return status;
   std::set<std::string> known;
@@ -61,7 +61,7 @@ Status WithUnknownShape(const Compilation& compilation, const Status& status) {
   return status;
 }
 
-// The shapes given for one program, and for all.
+// The shapes given for this program and for all programs.
 Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
                 ImportOptions* import, std::vector<std::string>* remarks) {
   std::map<std::string, std::vector<int64_t>> shapes = source.shapes;
@@ -81,7 +81,7 @@ Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation
   return Status::Ok();
 }
 
-// The inputs bound for one program, and for all.
+// The inputs bound for this program and for all programs.
 Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
                ImportOptions* import) {
   BoundValues bound = source.bound_inputs;
@@ -103,7 +103,8 @@ std::vector<std::string> NamesOfPorts(const Ports& ports) {
   return names;
 }
 
-// The states given by name that the model has both names of, or one: the other must come to be there.
+// The states given by name of which the model has both names, or one. In the latter case the other must come
+// into being.
 Status StatesOf(const onnx::Model& model, Compilation* compilation, std::vector<StateName>* states) {
   const CompileOptions& options = compilation->options;
   const std::vector<std::string> inputs = NamesOfPorts(model.proto().graph().input()),
@@ -127,7 +128,7 @@ Status StatesOf(const onnx::Model& model, Compilation* compilation, std::vector<
   return Status::Ok();
 }
 
-// Those of the target that decides, with the features that every GPU has.
+// The traits of the target that decides, with only the features that every GPU has.
 TargetTraits TraitsOf(const Targets& targets) {
   if (!targets.any_gpu()) return HostTraits();
   TargetTraits traits = GpuTraits();
@@ -142,7 +143,7 @@ TargetTraits TraitsOf(const Targets& targets) {
   return traits;
 }
 
-// What the passes of compiler/passes are told.
+// The options of the passes in compiler/passes.
 passes::PassOptions OptionsFor(const CompileOptions& options) {
   passes::PassOptions out;
   out.auto_state = options.auto_state;
@@ -240,7 +241,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   return Status::Ok();
 }
 
-// Attention over caches whose length was fixed sees the positions that are cached.
+// Attention over caches of fixed length sees only the cached positions.
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
   options.fixed_caches = program->caches.inputs;
@@ -249,7 +250,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
   return Status::Ok();
 }
 
-// Of the pairs given by name, those that this model has one name of: the other must be there as well.
+// Of the pairs given by name: those of which this model has one name. It must have the other as well.
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
   options.states = program->shared_caches;
@@ -341,7 +342,7 @@ OverlapOptions OverlapOptionsFor(const Compilation& compilation, size_t devices)
   return overlap;
 }
 
-// All devices of one program at once: they wait for one another.
+// Handles all devices of one program at once, because they wait for each other.
 Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
   for (size_t first = 0; first < compilation->programs.size(); ++first) {
@@ -473,7 +474,8 @@ Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text)
     RONDO_RETURN_IF_ERROR(
         AddCudaModules(&compilation->emitted, modules, &report, &use).At("%s", architecture));
     *text += (text->empty() ? "" : "\n") + report;
-    // What became of a profile, the module of its architecture says, or else the first.
+    // The module of the profile's architecture reports how the profile was used; otherwise the first module
+    // does.
     const bool first = compilation->emitted.plan.modules.size() == 1;
     if (first || options.profile.architecture == architecture) compilation->report.profile = use;
   }

@@ -1,4 +1,4 @@
-// What --sample asks of the pipeline: programs that draw tokens, alike on all devices.
+// The passes behind --sample: programs draw tokens, the same on all devices.
 #include <algorithm>
 
 #include "compiler/given_ports.h"
@@ -15,7 +15,7 @@ std::vector<std::string> PortNames(const Ports& ports) {
   return names;
 }
 
-// What `text`, LOGITS or LOGITS:TOKENS, means in a program: of names that it has, if it has some.
+// Resolves `text`, LOGITS or LOGITS:TOKENS, in a program that may have only some of the names.
 Status PartSampled(const std::string& text, const ir::Graph& graph, passes::PassOptions* options) {
   const std::vector<std::string> outputs = PortNames(graph.outputs);
   const auto is_output = [&](const std::string& name) {
@@ -42,7 +42,7 @@ Status PartSampled(const std::string& text, const ir::Graph& graph, passes::Pass
 
 }  // namespace
 
-// The token of a pipeline is drawn by its last stage, and read by its first: it is no state of either.
+// In a pipeline the last stage draws the token and the first reads it: it is a state of neither.
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
   options.sample_logits = compilation->options.sample_logits;

@@ -1,9 +1,10 @@
-// Caches that one program begins and others read: keys and values of an encoder's output, which the first
-// step of a decoder computes, and caches of a decoder whose first step is a model of its own, without a past.
+// Caches that one program begins and others read: keys and values of an encoder's output, which a decoder's
+// first step computes, and caches of a decoder whose first step is a separate model without a past.
 //
-// A port named as a past ("past_key_values.0.encoder.key") is the output named as its present ("present.0.
-// encoder.key") of another program. Each program gets the port that it lacks: a reader hands on what it was
-// given, who begins a cache writes all of it, or its first rows. PairState then makes states of them.
+// A port named as a past ("past_key_values.0.encoder.key") is the output named as its present
+// ("present.0.encoder.key") of another program. Each program gets the port that it lacks. A reader passes its
+// input on unchanged; the program that begins a cache writes all of it, or its first rows. PairState then
+// makes states of them.
 #include <algorithm>
 
 #include "compiler/import/cached_attention.h"
@@ -16,7 +17,7 @@ namespace {
 using ir::Graph;
 using ir::NodeId;
 
-// The number of the output that is named as the present of the past `input`; -1: none.
+// The index of the output named as the present of the past `input`; -1: none.
 int PresentOf(const Graph& graph, const std::string& input) {
   if (input.rfind("past", 0) != 0) return -1;
   for (const std::string& name : ir::StateOutputNames(input)) {
@@ -26,7 +27,8 @@ int PresentOf(const Graph& graph, const std::string& input) {
   return -1;
 }
 
-// The one axis along which a run's rows are fewer than the cache has; -1: there is none, or the two differ.
+// The one axis along which a run's rows are fewer than the cache's; -1 if there is none, or if other dims
+// differ.
 int AxisOfRows(const Shape& cache, const Shape& rows) {
   int axis = -1, differ = 0;
   for (int d = 0; d < cache.rank && cache.rank == rows.rank; ++d) {
@@ -37,7 +39,7 @@ int AxisOfRows(const Shape& cache, const Shape& rows) {
   return differ == 1 ? axis : -1;
 }
 
-// `from` computes the output number `present`, which `past`, an input of another program, has from then on.
+// Makes `from` compute output `present` into the cache that another program reads as its input `past`.
 bool Begin(ProgramInWork* from, int present, const ir::GraphInput& past, const ir::Node& cache) {
   Graph& g = from->graph;
   ir::GraphOutput& output = g.outputs[static_cast<size_t>(present)];
@@ -66,15 +68,15 @@ bool IsPaired(const ProgramInWork& program, const std::string& input) {
                      [&](const auto& pair) { return pair.first == input; });
 }
 
-// Whether the program's output `present` is its input `past` as it is.
+// Whether the program's output `present` is its input `past` unchanged.
 bool HandsOn(const Graph& graph, int present, const std::string& past) {
   const int own = ir::FindPort(graph.inputs, past);
   return present >= 0 && own >= 0 &&
          graph.outputs[static_cast<size_t>(present)].node == graph.inputs[static_cast<size_t>(own)].node;
 }
 
-// Whether `from` computes a cache that `reader` reads and does not write, or hands on as it is: what a
-// decoder attends to, of an encoder.
+// Whether `from` computes a cache that `reader` reads and either does not write or passes on unchanged, as a
+// decoder does with an encoder's keys and values.
 bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   return std::any_of(reader.graph.inputs.begin(), reader.graph.inputs.end(), [&](const ir::GraphInput& past) {
     const int begun = PresentOf(from.graph, past.name), kept = PresentOf(reader.graph, past.name);
@@ -83,8 +85,8 @@ bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
   });
 }
 
-// Whether every cache of a decoder, which `reader` writes into and keeps, is without a past in `from`: a
-// first step that is a model of its own, as Optimum's decoder_model.onnx beside decoder_with_past_model.onnx.
+// Whether `from` has no past for any of the caches that `reader` writes and keeps. Then `from` is a first
+// step in a separate model, as Optimum's decoder_model.onnx beside decoder_with_past_model.onnx.
 bool BeginsAll(const ProgramInWork& from, const ProgramInWork& reader) {
   const std::vector<std::string>& caches = reader.caches.inputs;
   return !caches.empty() && std::all_of(caches.begin(), caches.end(), [&](const std::string& past) {
@@ -92,8 +94,8 @@ bool BeginsAll(const ProgramInWork& from, const ProgramInWork& reader) {
   });
 }
 
-// The caches of `reader` that `from` begins. A program that has both ports itself begins only what it does
-// not read.
+// Shares the caches of `reader` that `from` begins. A program that has both ports itself begins only those
+// that it does not read.
 int Share(ProgramInWork* from, ProgramInWork* reader) {
   int shared = 0;
   for (size_t i = 0; i < reader->graph.inputs.size(); ++i) {

@@ -1,5 +1,5 @@
-// The passes that share a whole model out over devices: its work and weights (--tp, --pp), or its weights
-// alone (--weights gather).
+// The passes that shard a whole model over devices: its work and weights (--tp, --pp), or its weights alone
+// (--weights gather).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,7 +29,7 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.sources_of = whole.sources_of;
 }
 
-// A device of several: one of a stage's.
+// The number of a device: its stage and its rank there.
 struct DeviceNumber {
   uint32_t stage = 0, rank = 0;
   uint32_t ranks = 1, stages = 1;  // of each stage; in all
@@ -44,7 +44,8 @@ WeightSharing SharingOf(const DeviceNumber& number) {
   return sharing;
 }
 
-// Of the heads that the model has those that come to device `rank`, which may be none; the first of its own.
+// Device `rank`'s share of the model's heads, without the padding; it may be empty. They are the first of the
+// device's own heads.
 void ShareOfPadded(const shard::PaddedState& state, const Shape& local, uint32_t rank, StateShare* share) {
   const int64_t own = local[state.dim], all = state.from * state.inner, first = std::min(all, own * rank);
   const int64_t count = std::min(own, all - first);
@@ -52,8 +53,8 @@ void ShareOfPadded(const shard::PaddedState& state, const Shape& local, uint32_t
   share->held = ir::Slice(ir::DenseView(local), state.dim, 0, 1, count);
 }
 
-// What the device, which runs `graph`, holds of the program's states: of the stage's `rows` (of all, of those
-// without) what `sharded` gives it.
+// The device's shares of the program's states. `graph` is what the device runs. A state's share is cut, as
+// `sharded` says, from the stage's `rows`, or from the whole state if `rows` has none.
 std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& graph,
                                  const std::map<std::string, ir::View>& rows,
                                  const shard::ShardedGraph& sharded, const DeviceNumber& number) {
@@ -86,7 +87,7 @@ std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& 
   return shares;
 }
 
-// Sharing merges equal constants of different places; the merged constant then lies in no place.
+// Sharing out merges equal constants of different regions, and a merged constant lies in no region.
 Status RefuseRegions(const ProgramInWork& program) {
   if (program.sources_in.empty()) return Status::Ok();
   return Status::Error(
@@ -102,7 +103,7 @@ void AddText(const std::string& more, std::string* text) { *text += (text->empty
 
 namespace {
 
-// Whether the programs that have a state have the same of it on each device.
+// Whether programs with the same state hold shares of equal shape on each device.
 bool StatesAgree(const std::vector<ProgramInWork>& programs) {
   std::map<std::pair<std::string, uint32_t>, Shape> known;  // by name and device
   for (const ProgramInWork& program : programs) {
@@ -115,8 +116,8 @@ bool StatesAgree(const std::vector<ProgramInWork>& programs) {
   return true;
 }
 
-// One program a device in place of each: cut into stages, then every stage is shared out. Into `programs` and
-// `all_shares`, empty before.
+// Replaces each program by one program per device: cuts it into stages, then shards every stage. Fills
+// `programs` and `all_shares`, which are empty before.
 Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
                 std::vector<ProgramInWork>* programs, std::vector<StateShare>* all_shares,
                 std::string* text) {
@@ -174,7 +175,7 @@ Status ShareOut(Compilation* compilation, bool pad_states, bool by_demand,
   return Status::Ok();
 }
 
-// What sharing out gives.
+// The result of sharing out.
 struct SharedOut {
   std::vector<ProgramInWork> programs;
   std::vector<StateShare> shares;
@@ -208,14 +209,14 @@ int64_t GreatestLoad(const SharedOut& out) {
   return greatest;
 }
 
-// Whether a device holds half as much again as each would of all, or more.
+// Whether a device holds more than 1.5 times an equal share.
 bool IsLopsided(const SharedOut& out, int64_t devices) {
   int64_t all = 0;
   for (const auto& [device, bytes] : LoadsOf(out)) all += bytes;
   return 2 * devices * GreatestLoad(out) > 3 * all;
 }
 
-// States get more heads in all programs that have them, or in none.
+// States get padded heads either in all programs that have them or in none.
 Result<SharedOut> ShareOutInOrder(Compilation* compilation, bool by_demand) {
   for (bool pad_states = compilation->options.pipeline_parallel <= 1;; pad_states = false) {
     SharedOut out;
@@ -234,8 +235,8 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     *text = "one device runs what the model says";
     return Status::Ok();
   }
-  // Stages are cut in the order that the model's nodes have. Where that leaves no way, or one stage nearly
-  // all, the order in which they are needed may be better.
+  // Stages are first cut in the model's order of nodes. If that fails or leaves nearly everything in one
+  // stage, the order by demand is tried.
   Result<SharedOut> out = ShareOutInOrder(compilation, false);
   if (stages > 1 && (!out.ok() || IsLopsided(*out, devices * stages))) {
     Result<SharedOut> other = ShareOutInOrder(compilation, true);

@@ -1,6 +1,6 @@
-// The pass that looks at what fusions cost beside what they save: kernels that hold up work which could run
-// beside a collective, and kernels that keep alive more than their pieces would. What doing without them is
-// worth is seen by doing without them, on one device of each stage.
+// The pass that weighs the cost of fusions against what they save. Some kernels delay work that could run
+// beside a collective; others keep more bytes alive than their pieces would. Undoing a fusion is tried on one
+// device of each stage.
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -15,18 +15,18 @@ namespace rondo::program_passes {
 namespace {
 
 constexpr int kMostRounds = 6;
-constexpr double kLeastGain = 0.005;   // of the run
-constexpr size_t kMostTried = 12'000;  // nodes of one device's graph, and what they read
+constexpr double kLeastGain = 0.005;   // share of the run
+constexpr size_t kMostTried = 12'000;  // nodes of one device's graph, and their inputs
 
 // A program without some fusions.
 struct Trial {
-  std::vector<NodePair> apart;                // both ways round, ascending
-  double end = 0, exposed = 0;                // microseconds, by estimate
-  int64_t peak = 0;                           // bytes of the arena that are live at once
-  bool fits = true;                           // the arena, in its budget
-  std::vector<NodePair> delays, keeps_alive;  // to try apart as well
+  std::vector<NodePair> apart;                // both orders of each pair, ascending
+  double end = 0, exposed = 0;                // estimates in microseconds
+  int64_t peak = 0;                           // the most live bytes of the arena
+  bool fits = true;                           // whether the arena is within its budget
+  std::vector<NodePair> delays, keeps_alive;  // further pairs to try apart
 
-  // A run may be longer by the share by which memory is less.
+  // A run may get longer by the factor by which its memory gets smaller.
   double Cost() const { return end * static_cast<double>(peak); }
 };
 
@@ -71,7 +71,7 @@ class Weighing {
   }
 
   const std::string& text() const { return text_; }
-  // For people: what is known of other fusions.
+  // For reports: the least peak among the tried choices.
   std::string Bound() const {
     if (tried_ == 0) return "no fusion keeps alive more than its pieces would";
     return "of " + std::to_string(tried_ + 1) + " choices of fusion the least keeps " +
@@ -137,7 +137,7 @@ Status LowerOnTrial(Compilation* compilation, ProgramInWork* program) {
   return Status::Ok();
 }
 
-// Devices of a stage do the same, and fuse alike.
+// Devices of a stage do the same work, and fuse in the same way.
 Status WeighFusions(Compilation* compilation, ProgramInWork*, std::string* text) {
   const size_t ranks = std::max(compilation->options.tensor_parallel, 1u);
   std::vector<ProgramInWork>& programs = compilation->programs;

@@ -44,7 +44,7 @@ Status CollectMissing(onnx::Model* model, const onnx::GraphProto& graph, std::ve
   return Status::Ok();
 }
 
-// All of one file, one after another.
+// Checks that the tensors all lie in one file, one after another.
 Status CheckLayout(const std::vector<Missing>& missing, const std::string& model_path) {
   if (missing.empty()) {
     return Status::Error(Code::kInvalidArgument, "model \"%s\" misses no external data", model_path.c_str());
@@ -66,7 +66,7 @@ Status CheckLayout(const std::vector<Missing>& missing, const std::string& model
   return Status::Ok();
 }
 
-// A file that is removed again unless kept.
+// A file that its destructor removes unless it is kept.
 class NewFile {
  public:
   explicit NewFile(const std::string& path)

@@ -30,12 +30,12 @@ std::vector<uint8_t> Bytes(DType dtype, const std::vector<T>& values) {
   return bytes;
 }
 
-// Of the sums of products of such numbers: those of 8-bit integers are exact.
+// The type of sums of products: i32 for 8-bit integers, where sums are exact, and f32 for FP8.
 DType SumType(DType t) {
   return t == DType::kI8 || t == DType::kU8 ? DType::kI32 : IsFp8(t) ? DType::kF32 : t;
 }
 
-// `shape` with dim `axis` taken out, `with` put in its place.
+// `shape` with dim `axis` replaced by the dims of `with`.
 Shape Spliced(const Shape& shape, int axis, const Shape& with) {
   Shape out;
   for (int d = 0; d < axis; ++d) out.dims[out.rank++] = shape[d];
@@ -70,7 +70,7 @@ NodeId Builder::Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std:
   node.annotations = annotations_;
   bool fold = fold_ && op != Op::kInput && op != Op::kConstant && op != Op::kView && op != Op::kIota &&
               !node.inputs.empty() && shape.elements() * ByteSize(dtype) <= kFoldBytes;
-  // Where elements of such dims meet, or move, is for a run to say.
+  // Values whose dims are symbolic can only be computed at run time.
   const auto known = [&](NodeId in) { return sizes_ == nullptr || sizes_->AreKnown(in); };
   fold = fold && (op == Op::kPointwise || std::all_of(node.inputs.begin(), node.inputs.end(), known));
   Values values;
@@ -82,7 +82,7 @@ NodeId Builder::Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std:
   const Dims sizes = sizes_ == nullptr ? Dims() : sizes_->After(node);
   NodeId id = kNoNode;
   if (fold && SpendOnFolding(*graph_, node, shape.elements() * ByteSize(dtype))) {
-    // A value that cannot be computed now (an index out of range) is left for the run to report.
+    // A value that cannot be computed now (an index out of range) is left to the run, which reports it.
     Result<std::shared_ptr<const ConstantData>> value = EvaluateNode(node, values);
     if (value.ok()) id = Constant(value.Take());
   }
@@ -166,7 +166,7 @@ NodeId Builder::Number(const Size& size) {
       const NodeId factor = Number(atom);
       product = product == kNoNode ? factor : Mul(product, factor);
     }
-    if (product == kNoNode) {  // the constant, which is last
+    if (product == kNoNode) {  // the constant term, which is last
       sum = BinaryScalar(TapeOp::kAdd, sum, times);
       continue;
     }
@@ -247,7 +247,7 @@ NodeId Builder::Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<
   Shape s = shape(xs[0]);
   for (NodeId x : xs) BroadcastShapes(s, shape(x), &s);
   const Dims sizes = sizes_ == nullptr ? Dims() : sizes_->Merged(xs, s);
-  // Constants are combined before they are repeated, so that what is repeated stays a view.
+  // Constants are combined before they are broadcast, so that the broadcast stays a view.
   Shape kept;
   bool constant = s.elements() > 0;
   for (NodeId x : xs) {
@@ -320,7 +320,7 @@ NodeId Builder::Mean(NodeId x, std::vector<int> axes, bool keep) {
   DType type = dtype(x);
   Size count = 1;
   for (int axis : axes) count = count * SizeOf(x, axis);
-  // The sum of a long row of f16 passes its range: it is kept in f32 until it is divided.
+  // The sum of a long row of f16 overflows its range, so the sum stays in f32 until the division.
   bool widen = Is16BitFloat(type);
   NodeId sum = Reduce(ReduceKind::kSum, widen ? Cast(x, DType::kF32) : x, std::move(axes), keep);
   NodeId mean = count.known() ? BinaryScalar(TapeOp::kDiv, sum, static_cast<double>(*count.value()))
@@ -401,7 +401,7 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
   sizes.insert(sizes.begin() + axis, places.begin(), places.end());
   std::vector<int64_t> values;
   if (is.elements() <= 4096 && is.elements() > 0 && ConstantInts(index, &values)) {
-    // Constant indices in an arithmetic progression are a slice.
+    // Constant indices in an arithmetic progression make a slice.
     bool fits = true;
     for (int64_t& v : values) {
       if (wrap && v < 0) v += ds[axis];
@@ -413,7 +413,7 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
       return WithSizes(Reshape(Slice(data, axis, values[0], step, static_cast<int64_t>(values.size())), out),
                        sizes);
   }
-  // Over [before..., index..., after...]: dense strides of data, none along the dims of the index.
+  // A map over [before..., index..., after...]: dense strides of data, and stride 0 along the index's dims.
   View dense = DenseView(ds);
   IndexedAttrs attrs;
   attrs.map = DenseView(out);
@@ -435,7 +435,7 @@ NodeId Builder::Gather(NodeId data, NodeId index, int axis, bool wrap) {
 bool Builder::AlwaysInside(NodeId index, const IndexedDim& dim) const {
   const Node& base = graph_->node(graph_->BaseOf(index));
   if (base.op == Op::kIota && base.shape.rank == 1) return base.shape[0] <= dim.extent;
-  if (const ReduceAttrs* reduce = std::get_if<ReduceAttrs>(&base.attrs)) {  // where an extreme is
+  if (const ReduceAttrs* reduce = std::get_if<ReduceAttrs>(&base.attrs)) {  // an index of an extreme
     const bool place = reduce->kind == ReduceKind::kArgMax || reduce->kind == ReduceKind::kArgMin;
     if (place) return shape(base.inputs[0])[reduce->axes[0]] <= dim.extent;
   }
@@ -447,7 +447,7 @@ bool Builder::AlwaysInside(NodeId index, const IndexedDim& dim) const {
 
 NodeId Builder::Guarded(NodeId index, const IndexedDim& dim) {
   if (faults_where_ == kNoNode || !dim.fault || shape(index).elements() == 0) return index;
-  // What is repeated is chosen once.
+  // The select runs before the index is broadcast.
   const Shape whole = shape(index);
   const View view = graph_->ViewOf(index);
   for (int d = 0; d < whole.rank; ++d) {

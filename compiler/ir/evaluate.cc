@@ -14,7 +14,8 @@ namespace rondo::ir {
 
 namespace {
 
-// Elements of `kSize` bytes, or of `size` where that is 0: copies of a known size are moves.
+// Copies elements of `kSize` bytes, or of `size` bytes if `kSize` is 0. Copies of a constant size compile to
+// moves.
 template <size_t kSize>
 void CopyElements(const View& view, const uint8_t* from, size_t size, uint8_t* to) {
   ForEachElement(view, [=](int64_t i, int64_t at) {
@@ -134,10 +135,10 @@ Data EvalMatMulAs(const Node& node, const Values& in) {
   return Narrow(node.dtype, node.shape, out);
 }
 
-// Of an index that names no element.
+// Marks an index that names no element.
 constexpr int64_t kNowhere = INT64_MIN;
 
-// The element of data that each element of the map's shape names. Errors: an index out of range.
+// By element of the map's shape: the element of data that it names. Errors: an index out of range.
 Result<std::vector<int64_t>> IndexedElements(const Node& node, const Values& in, size_t first) {
   const IndexedAttrs& attrs = node.As<IndexedAttrs>();
   std::vector<int64_t> at(static_cast<size_t>(attrs.map.shape().elements()));
@@ -213,7 +214,7 @@ Data EvalConcat(const Node& node, const Values& in) {
   return ConstantData::Own(node.dtype, node.shape, std::move(bytes));
 }
 
-// The bytes of all results.
+// The concatenated bytes of all results.
 Result<Data> EvalLoop(const Node& node, const Values& in) {
   const LoopInfo& loop = *node.As<LoopAttrs>().info;
   std::vector<uint8_t> bytes(static_cast<size_t>(node.shape.elements()));
@@ -262,7 +263,7 @@ Result<Data> EvalPackedMatMul(const Node& node, const Values& in) {
 
 bool SpendOnFolding(const Graph& graph, const Node& node, int64_t bytes) {
   constexpr int64_t kOtherWork = 16;
-  // Sizes come from a model: what is too much for a number is too much.
+  // The sizes come from a model: a product that overflows exceeds every limit.
   const auto times = [](int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;

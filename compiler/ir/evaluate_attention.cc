@@ -1,4 +1,5 @@
-// What attention means: all scores of a query, a softmax of them, the sum of values that it weighs.
+// The reference evaluation of attention: all scores of a query, their softmax, and the weighted sum of
+// values.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +10,7 @@ namespace rondo::ir {
 
 namespace {
 
-// Scores of one query against keys [0, keys), softmaxed in place. `sink` only adds to the sum; null for none.
+// Softmax in place of one query's scores against keys [0, keys). `sink` only adds to the sum; null for none.
 void Softmax(std::vector<float>* scores, size_t keys, const float* sink, bool nan_to_zero) {
   float top = sink != nullptr ? *sink : -std::numeric_limits<float>::infinity();
   for (size_t j = 0; j < keys; ++j) top = std::max(top, (*scores)[j]);

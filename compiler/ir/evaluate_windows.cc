@@ -1,4 +1,4 @@
-// What convolutions and pools mean.
+// The reference evaluation of convolutions and pools.
 #include <algorithm>
 
 #include "compiler/ir/evaluate_nodes.h"

@@ -62,15 +62,15 @@ AttentionInputs AttentionInputsOf(const Node& attention) {
 
 namespace {
 
-// What passes have to do for the node, in nodes that compute element by element. Rows are fused step by step;
-// a loop's body is a graph of its own.
+// The work of passes on the node, as a number of elementwise nodes. A reduction is fused step by step, and a
+// loop's body is a graph of its own.
 int64_t WorkOf(const Node& node) {
   constexpr int64_t kReduceWork = 8, kLoopWork = 32;
   if (node.op == Op::kReduce) return kReduceWork;
   return node.op == Op::kLoop ? kLoopWork + node.As<LoopAttrs>().info->body.added_nodes : 1;
 }
 
-// What the node takes of memory, about; its constant's elements are counted where they are made.
+// The approximate memory of the node. A constant's elements are counted where they are made.
 int64_t BytesOf(const Node& node) {
   size_t bytes = sizeof(Node) + node.inputs.size() * sizeof(NodeId);
   if (node.op == Op::kView) bytes += node.As<ViewAttrs>().view.steps.size() * sizeof(ViewStep);
@@ -105,7 +105,7 @@ View Graph::ViewOf(NodeId id) const {
 Users Graph::AllUsers() const {
   Users users;
   users.first_.assign(nodes_.size() + 2, 0);
-  std::vector<NodeId> last(nodes_.size(), kNoNode);  // who was last seen to read a node
+  std::vector<NodeId> last(nodes_.size(), kNoNode);  // the last reader seen of each node
   const auto each = [&](const auto& visit) {
     std::fill(last.begin(), last.end(), kNoNode);
     for (const Node& n : nodes_) {
@@ -144,7 +144,7 @@ std::vector<NodeId> Graph::TopologicalOrder() const {
   }
   if (in_order) return order;
   order.clear();
-  // Who comes after each node: lists one behind the other.
+  // The successors of all nodes in one list, those of a node next to each other.
   std::vector<size_t> first(nodes_.size() + 2, 0);
   std::vector<int> waiting(nodes_.size(), 0);
   size_t live = 0;
@@ -206,11 +206,12 @@ bool AddsUpLeftSide(const Graph& graph, const Node& node) {
 
 int Graph::RemoveDead() {
   if (pruned_) return 0;
-  // From the last node back: what is named lies behind, but for a few that wait on the stack.
+  // Visits nodes from the last to the first. Most named nodes have lower ids; the few others wait on the
+  // stack.
   std::vector<char> needed(nodes_.size(), 0);
   std::vector<NodeId> ahead;
   NodeId at = size();
-  bool unneeded = false;  // it may turn out that a later node needs it
+  bool unneeded = false;  // a live node was not needed when visited; one visited later may still need it
   const auto need = [&](NodeId id) {
     if (needed[static_cast<size_t>(id)] != 0) return;
     needed[static_cast<size_t>(id)] = 1;
@@ -271,7 +272,7 @@ void Graph::Compact() {
   if (compact_) return;
   const std::vector<NodeId> order = TopologicalOrder();
   if (order.empty() && std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }))
-    return;  // a cycle: left as it is, for Validate to name
+    return;  // a cycle: left for Validate to name
   compact_ = true;
   ForgetNames();
   if (order.size() == nodes_.size() && std::is_sorted(order.begin(), order.end())) return;

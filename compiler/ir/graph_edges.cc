@@ -1,4 +1,4 @@
-// A graph's edges: who names whom, what comes after what, and changes on trial.
+// A graph's edges: which nodes name a node, which node comes after which, and trial changes.
 #include <algorithm>
 #include <unordered_set>
 
@@ -23,7 +23,7 @@ int64_t Graph::RankOf(NodeId id) { return Acyclic() ? rank_[static_cast<size_t>(
 
 bool Graph::Reaches(NodeId from, NodeId to) {
   const bool ranked = Acyclic();
-  // Nothing before `from` comes after it.
+  // A node ranked at or below `from` does not come after `from`.
   const int64_t least = ranked ? rank_[static_cast<size_t>(from)] : -1;
   std::unordered_set<NodeId> seen;
   std::vector<NodeId> stack = {to};
@@ -64,7 +64,7 @@ void Graph::Named(NodeId id, NodeId by) {
   head = static_cast<int>(mentions_.size()) - 1;
 }
 
-// Takes in what was added since the last time.
+// Indexes the nodes and outputs that were added since the last call.
 void Graph::Index() {
   named_by_.resize(nodes_.size(), -1);
   if (ranked_) rank_.resize(nodes_.size(), 0);
@@ -181,7 +181,7 @@ std::vector<NodeId> Graph::Naming(NodeId id) {
   std::sort(naming.begin(), naming.end());
   naming.erase(std::unique(naming.begin(), naming.end()), naming.end());
   std::erase_if(naming, [&](NodeId by) { return !names(by); });
-  // Those that no longer do need not be asked again.
+  // Nodes that no longer name `id` are dropped from its list.
   int at = *head;
   for (NodeId by : naming) {
     *head = at;
@@ -222,7 +222,7 @@ bool Graph::IsNeeded(NodeId id) {
   const auto among = [&](const std::vector<NodeId>& list) {
     return std::find(list.begin(), list.end(), id) != list.end();
   };
-  // Of a node that many name, the first mostly tells.
+  // If many nodes name the node, the first one usually decides.
   for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
     const NodeId by = mentions_[static_cast<size_t>(at)].by;
     if (by >= size() || node(by).dead) continue;
@@ -233,7 +233,7 @@ bool Graph::IsNeeded(NodeId id) {
 
 void Graph::Bury(Node* n, bool ordered) {
   Changed();
-  // The order that weak edges stated through this node still holds between those that remain.
+  // The order that weak edges gave through this node still holds between the nodes that remain.
   const std::vector<NodeId> before = n->weak_after;
   Touch(n->id);
   n->dead = true;

@@ -1,4 +1,4 @@
-// One node in place of another: who read it, and who runs before and after it.
+// Replacement of a node by another: its readers, and the control edges before and after it.
 #include <algorithm>
 #include <iterator>
 #include <unordered_set>
@@ -18,11 +18,11 @@ void AddUnique(std::vector<NodeId>* list, NodeId id) {
   if (!Has(*list, id)) list->push_back(id);
 }
 
-// Nodes that run nothing: control edges to or from them would order nothing.
+// Nodes that run nothing; a control edge to or from one would order nothing.
 bool RunsNothing(const Node& node) { return node.op == Op::kInput || node.op == Op::kConstant; }
 
-// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`. Whether there
-// were any.
+// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`), but never to `self`. Returns
+// whether there were any.
 bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
               const std::vector<NodeId>& bridge) {
   if (!Has(*list, from)) return false;
@@ -44,11 +44,11 @@ bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
 
 }  // namespace
 
-// Of those that name a node, dead ones among them: what more have named is needed by some other, or as good
-// as that.
+// The most mentions of a node that are looked at, dead ones included. A node with more counts as needed by
+// another node.
 constexpr int kMostAsked = 64;
-// Of a node: one that thousands became is said to be of the first; of the others the plan says that they are
-// gone.
+// The most sources of a node. If thousands of nodes become one, it keeps the first sources; the plan reports
+// the others as gone.
 constexpr size_t kMostSources = 2048;
 
 std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
@@ -67,7 +67,7 @@ std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
     }
     return false;
   };
-  // Whoever was needed elsewhere is asked again when one more of its readers is among them.
+  // A node needed elsewhere is asked about again when another of its readers joins the set.
   while (!ahead.empty()) {
     const NodeId id = ahead.back();
     ahead.pop_back();
@@ -96,7 +96,7 @@ Graph::Order Graph::OrderOf(const std::vector<NodeId>& nodes, NodeId target) {
 
 namespace {
 
-// `but_choices`: those are not looked at.
+// `but_choices`: ignores annotations that are choices.
 bool AreAlike(const Node& a, const Node& b, bool but_choices) {
   if (a.annotations.empty() && b.annotations.empty()) return true;
   const auto same = [&](std::string_view key) {
@@ -129,7 +129,7 @@ bool Graph::KeepsAnnotations(NodeId from, NodeId to) {
     const std::vector<NodeId> made = NeededOnlyBy(to, from);
     std::copy_if(made.begin(), made.end(), std::back_inserter(nodes), computes);
   }
-  // What is there already does not stand for a node that is bound; nothing does for one that is not.
+  // A node that existed before does not stand for a bound node. Otherwise all nodes must be bound alike.
   if (nodes.size() == gone &&
       std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return !BoundAlike(node(id), Node()); }))
     return false;
@@ -139,7 +139,7 @@ bool Graph::KeepsAnnotations(NodeId from, NodeId to) {
 
 bool Graph::CanReplace(NodeId from, NodeId to) {
   if (!KeepsAnnotations(from, to)) return false;
-  // What comes after `from` will come after `to`, and `to` after what `from` comes after.
+  // What comes after `from` will come after `to`, and `to` will come after all that `from` comes after.
   const NodeId target = BaseOf(to);
   if (RunsNothing(node(target))) return true;
   const Order order = OrderOf(ordered ? NeededOnlyBy(from, to) : std::vector<NodeId>{from}, target);
@@ -162,8 +162,8 @@ void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, N
 void Graph::Replace(NodeId from, NodeId to) {
   if (from == to) return;
   Touch(to);
-  // What only `from` needs is computed in `to` from now on, and in what that shows if that was made for it;
-  // nothing of a node that is bound otherwise.
+  // `to` takes over the sources of the nodes that only `from` needs. If `to` is a view whose base was made
+  // for it alone, the base takes them over too. Sources of nodes that are bound otherwise are not taken over.
   const std::vector<NodeId> gone = NeededOnlyBy(from, to);
   const NodeId base = BaseOf(to);
   const auto read_by_one = [&](NodeId id, NodeId reader) {
@@ -194,7 +194,7 @@ void Graph::Replace(NodeId from, NodeId to) {
   ReplaceUses(from, to);
 }
 
-// What only `from` needs is about to die: `to` stands for it in control edges too.
+// The nodes that only `from` needs are about to die: `to` stands for them in control edges too.
 void Graph::MoveInnerOrder(NodeId from, NodeId to) {
   const NodeId target = BaseOf(to);
   if (!ordered || RunsNothing(node(target)) || !CanReplace(from, to)) return;

@@ -72,7 +72,8 @@ NodeId LoopMaker::Row(NodeId rows, bool backward) {
   return Placeholder(rows, shape, {LoopInputKind::kRow, backward, 0});
 }
 
-// Marks what depends on a placeholder, and what has effects. False if no body may hold it.
+// Marks nodes that depend on a placeholder or have effects. Returns false if no loop body may hold one of
+// them.
 bool LoopMaker::FindInside() {
   Graph& g = b_.graph();
   bool plain = true;
@@ -122,8 +123,8 @@ NodeId LoopMaker::Copied(NodeId id) {
   return copies_[static_cast<size_t>(id)];
 }
 
-// The body's like of a node: its own copy, or an input that is the same in every round. Constants, and views
-// of what is outside, are copied.
+// The body's counterpart of a node: its own copy, or an input with the same value in every round. Constants
+// and views of outside nodes are copied.
 NodeId LoopMaker::Inside(NodeId id) {
   if (copies_[static_cast<size_t>(id)] != kNoNode) return copies_[static_cast<size_t>(id)];
   const Node& node = b_.graph().node(id);
@@ -153,7 +154,7 @@ bool LoopMaker::Finish(const std::vector<NodeId>& next, const std::vector<Rows>&
     if (inside_[static_cast<size_t>(id - first_node_)] && copies_[static_cast<size_t>(id)] == kNoNode)
       Copied(id);
   }
-  // What is shown of every round is handed on from there.
+  // Outputs that are rows of every round, if carried too, are passed on from there.
   for (const Rows& r : rows) Output(r.node, {true, r.backward});
   size_t carried = 0;
   for (size_t i = 0; i < known; ++i) {

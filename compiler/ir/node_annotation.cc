@@ -15,7 +15,7 @@ bool IsKey(std::string_view text) {
          std::find(std::begin(kBindingKeys), std::end(kBindingKeys), text) != std::end(kBindingKeys);
 }
 
-// The values of the keys that have a few; what else there is, WhyNoAnnotation says.
+// The allowed values of the keys that have few; WhyNoAnnotation covers the other keys.
 struct Values {
   std::string_view key;
   std::initializer_list<std::string_view> values;
@@ -27,7 +27,7 @@ const Values kValues[] = {{"deterministic", {"on"}},
                           {"matmul", {"library", "generated"}},
                           {"precision", {"f32", "tf32", "f16", "bf16"}}};
 
-// Calls `at(i)` for the characters that no `\` stands before.
+// Calls `at(i)` for each character without a `\` before it.
 template <typename Visit>
 void ForEachPlain(std::string_view text, Visit visit) {
   for (size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +39,7 @@ void ForEachPlain(std::string_view text, Visit visit) {
   }
 }
 
-// What stands at `at` of a pattern: one character, or any of them; and where the next begins.
+// The pattern element at `at`: one character or any characters; and where the next element begins.
 struct Sign {
   char character = 0;
   bool any = false;
@@ -50,7 +50,7 @@ Sign SignAt(std::string_view pattern, size_t at) {
   return {pattern[at], pattern[at] == '*', at + 1};
 }
 
-// `text` without the `\` that take meanings away.
+// `text` without the escaping `\`.
 std::string Plain(std::string_view text) {
   std::string plain;
   for (size_t at = 0; at < text.size();) {
@@ -76,7 +76,7 @@ Result<NodeAnnotation> ParseNodeAnnotation(std::string_view text) {
     colon = at;
     equals = end;
   });
-  if (colon == text.npos && any_colon != text.npos) {  // of a key that there is not, which is named later
+  if (colon == text.npos && any_colon != text.npos) {  // an unknown key, which is reported later
     colon = any_colon;
     equals = text.find('=', any_colon);
   }
@@ -93,8 +93,9 @@ std::string TextOf(const NodeAnnotation& annotation) {
 }
 
 bool AppliesTo(std::string_view pattern, std::string_view name) {
-  size_t at = 0, in = 0;                             // in the pattern, in the name
-  size_t star = std::string_view::npos, resume = 0;  // behind the last '*', and how far it has gone
+  size_t at = 0, in = 0;  // positions in the pattern and in the name
+  size_t star = std::string_view::npos,
+         resume = 0;  // the position behind the last '*', and how far it has matched
   while (in < name.size()) {
     const Sign sign = at < pattern.size() ? SignAt(pattern, at) : Sign{};
     if (at < pattern.size() && sign.any) {

@@ -33,12 +33,12 @@ Data Synthetic(DType dtype, int64_t elements, uint64_t key, float scale) {
   return data;
 }
 
-// Of codes drawn bit by bit (SyntheticBits), the bits that make them numbers whatever they are.
+// The mask of randomly drawn codes (SyntheticBits), with which none is NaN or infinite.
 float BitsOfNumbers(PackedType type) {
   return type == PackedType::kE4M3 ? 0xfe : type == PackedType::kE5M2 ? 0xfb : 0xff;
 }
 
-// The mean square of the numbers that codes drawn evenly stand for.
+// The mean square of the values of evenly drawn codes.
 double MeanSquare(PackedType type, int32_t zero) {
   const uint32_t codes = 1u << BitsOf(type);
   double sum = 0;
@@ -97,7 +97,8 @@ std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, 
   matrix->block = block;
   matrix->zero = type <= PackedType::kU8 ? 1 << (BitsOf(type) - 1) : 0;
   const PackedShape shape = matrix->shape();
-  // Both spread evenly: a mean square of a third of the scale's, times the codes'.
+  // Scales and codes are both drawn evenly. The mean square of the scales is a third of the squared scale,
+  // times that of the codes.
   const double scale = spread / std::sqrt(MeanSquare(type, matrix->zero));
   matrix->codes = Synthetic(DType::kU8, shape.covered(), key, BitsOfNumbers(type));
   matrix->scales =
@@ -110,7 +111,7 @@ Data PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype, std
   data->dtype = dtype;
   data->shape = {matrix->n, matrix->k};
   data->synthetic = true;
-  // No number is larger.
+  // `synthetic_scale` bounds the absolute value of every element.
   double scale = std::abs(matrix->scales->synthetic_scale), zero = std::abs(matrix->zero);
   if (!matrix->scales->synthetic) {
     const ConstantData &s = *matrix->scales, *z = matrix->zeros.get();
@@ -155,7 +156,7 @@ std::shared_ptr<const PackedMatrix> Rescaled(const PackedMatrix& matrix, int64_t
 
 namespace {
 
-// How many rows, one after another, have the same scales: all, or a multiple of 16; 0 if fewer.
+// The number of consecutive rows with equal scales: all rows, or a multiple of 16; 0 if fewer.
 int64_t RowsOfAScale(const PackedMatrix& matrix) {
   const auto fits = [&](int64_t rows) {
     for (int64_t row = 0; row < matrix.n; ++row) {

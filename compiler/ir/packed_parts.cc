@@ -13,15 +13,16 @@ namespace {
 using Data = std::shared_ptr<const ConstantData>;
 
 constexpr int64_t kTile = 16;                        // rows
-constexpr int64_t kLeastRows = 16, kLeastWide = 32;  // of a matrix that kernels read packed
+constexpr int64_t kLeastRows = 16, kLeastWide = 32;  // of a matrix that kernels read in packed form
 
-// Elements [first, first + width) of rows that are `from` long, from row `row` on; `count` in all.
+// Elements [first, first + width) of rows of length `from`, beginning with row `row`; `count` elements in
+// all.
 struct Window {
   int64_t from = 0, row = 0, first = 0, width = 0, count = 0;
   int64_t offset() const { return row * from + first; }
 };
 
-// What a window shows of a constant; zeros behind the ends of its rows and of all.
+// The part of a constant that a window covers, with zeros beyond the ends of its rows and of the whole.
 Data Shown(const Data& whole, const Window& window) {
   auto part = std::make_shared<ConstantData>(*whole);
   part->shape = {window.count};
@@ -48,7 +49,7 @@ Data Shown(const Data& whole, const Window& window) {
   return ConstantData::Own(whole->dtype, part->shape, std::move(bytes));
 }
 
-// Whether windows of rows of so many elements can be named, if it is synthetic.
+// Whether a window over rows of `row` elements can be named in the constant, if it is synthetic.
 bool Named(const Data& data, int64_t row) {
   return data == nullptr || data->synthetic_run == 0 || data->synthetic_run == row;
 }
@@ -59,13 +60,13 @@ bool Named(const PackedMatrix& m) {
 }
 Data Made(const Data& data) { return data == nullptr ? nullptr : WithBytes(data); }
 
-// `window` with its widths in scales, of scales and zero points.
+// Applies `window`, whose widths are in scales, to the scales and zero points.
 void ShowScales(const PackedMatrix& matrix, const Window& window, PackedMatrix* out) {
   out->scales = Shown(matrix.scales, window);
   if (matrix.zeros != nullptr) out->zeros = Shown(matrix.zeros, window);
 }
 
-// The part is whole tiles, pieces of them, and blocks, one behind the other: as they lie.
+// Whether the part consists of whole tiles, pieces and blocks, which lie in the same order as in the whole.
 bool InPlace(const PackedMatrix& matrix, int64_t block, const IndexRuns& n, const IndexRuns& k) {
   const bool columns = k.first == 0 && k.size() == matrix.k;
   const bool rows = n.first % kTile == 0 && (n.size() % kTile == 0 || n.first + n.size() == matrix.n);
@@ -84,7 +85,7 @@ void CutInPlace(const PackedMatrix& matrix, const IndexRuns& n, const IndexRuns&
              out);
 }
 
-// Number by number.
+// Copies code by code.
 Data CutCodes(const PackedMatrix& matrix, const PackedMatrix& out, const IndexRuns& n, const IndexRuns& k) {
   const PackedShape from = matrix.shape(), to = out.shape();
   const Data codes = WithBytes(matrix.codes);

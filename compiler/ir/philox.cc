@@ -14,7 +14,7 @@ NodeId Low(Builder& b, NodeId x) { return b.BinaryScalar(TapeOp::kBitAnd, x, kLo
 
 std::array<NodeId, 4> Philox(Builder& b, std::array<NodeId, 4> counter, std::array<NodeId, 2> key) {
   for (int round = 0; round < kRounds; ++round) {
-    // 64 bits each; Shr is logical.
+    // Values of 64 bits; kShr is a logical shift.
     const NodeId first = b.BinaryScalar(TapeOp::kMul, counter[0], kMultipliers[0]);
     const NodeId second = b.BinaryScalar(TapeOp::kMul, counter[2], kMultipliers[1]);
     const NodeId even = b.Binary(TapeOp::kBitXor, counter[1], key[0]);

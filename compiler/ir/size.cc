@@ -8,8 +8,8 @@ namespace rondo::ir {
 namespace {
 
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
-constexpr int kHeaviest = 256;  // atoms and terms within one another: beyond, nobody follows the form
-constexpr int kMostTried = 3;   // minima of a sum whose bounds are looked at in every combination
+constexpr int kHeaviest = 256;  // nested atoms and terms; heavier sizes become unknown
+constexpr int kMostTried = 3;   // minima in a sum whose bounds are tried in every combination
 
 int64_t Plus(int64_t a, int64_t b) {
   int64_t out = 0;
@@ -75,7 +75,8 @@ int Size::Compare(const Atom& a, const Atom& b) {
   return 0;
 }
 
-// Fewer factors first, so that the constant does and a product of two sums leads with its leaders' product.
+// Products with fewer factors come first, so the constant term is first, and the leading term of a product of
+// two sums is the product of their leading terms.
 int Size::Compare(const std::vector<std::shared_ptr<const Atom>>& a,
                   const std::vector<std::shared_ptr<const Atom>>& b) {
   if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
@@ -150,7 +151,7 @@ Size operator*(const Size& a, const Size& b) {
   return out;
 }
 
-// min(a, 0) and min(-a, 0) are of one atom: the one whose last term has a positive factor.
+// min(a, 0) and min(-a, 0) share one atom: the one whose last term has a positive factor.
 Size Size::MinZero(const Size& a) {
   if (a.unknown_) return Unknown(std::min<int64_t>(a.extent(), 0));
   if (a.least() >= 0) return 0;
@@ -173,7 +174,7 @@ Size FloorDiv(const Size& a, const Size& b) {
   if (a.unknown_ || b.unknown_ || b.least() < 1)
     return Size::Unknown(b.extent() < 1 ? 0 : FloorOf(a.extent(), b.extent()));
   if (a.known() && b.known()) return FloorOf(*a.value(), *b.value());
-  // Of a sum, the terms that b divides come out of it.
+  // The terms of a sum that b divides come out of the floor division.
   Size whole, rest;
   for (const Size::Term& term : a.terms_) {
     Size one;
@@ -255,8 +256,8 @@ int64_t Size::Evaluate(const std::function<int64_t(const std::string&)>& value_o
 int64_t Size::least() const { return unknown_ ? kLeast : Bound(false); }
 int64_t Size::most() const { return unknown_ ? kMost : Bound(true); }
 
-// By the bounds of each term; and where min(d, 0) stands alone, by its being at most 0 and at most d, which
-// may stand in the sum as well.
+// The bound from the bounds of each term. A term min(d, 0) is at most 0 and at most d: the sums with each in
+// its place are bounded too.
 int64_t Size::Bound(bool upper) const {
   int64_t bound = 0;
   for (const Term& term : terms_) {

@@ -66,11 +66,11 @@ void Sizes::SetNode(const Size& size, NodeId node) {
     return !numbers ||
            std::any_of(numbers->begin(), numbers->end(), [](const Size& x) { return x.unknown(); });
   };
-  // What is computed with a new name may be known by it now.
+  // Numbers computed from the new name may be known now.
   if (size.terms().size() == 1 && size.names().size() == 1) std::erase_if(numbers_, lost);
   nodes_[size] = node;
   numbers_[node] = Dims{size};
-  const NodeId base = graph_->BaseOf(node);  // which other views of it show
+  const NodeId base = graph_->BaseOf(node);  // other views of the base show it too
   if (graph_->node(base).shape.elements() == 1) numbers_[base] = Dims{size};
 }
 
@@ -78,8 +78,8 @@ void Sizes::SetNode(const Size& size, NodeId node) {
 
 namespace {
 
-// The dim of two operands. Beside min(5, total) a model may have 5: it takes the total to be no less. Numbers
-// beside other sizes are what some handler made of an extent.
+// The dim of two operands that agree. A model may have the number 5 beside min(5, total), which assumes that
+// the total is no less. Other numbers beside a size come from a handler that used an extent.
 Size Together(const Size& a, const Size& b) {
   const auto is_least = [](const Size& least, const Size& number) {
     return number.known() && !least.unknown() && !least.is_sum() && Min(least, number) == least;
@@ -108,7 +108,7 @@ Dims Sizes::Merged(const std::vector<NodeId>& xs, const Shape& shape) const {
   return dims;
 }
 
-// Of a convolution or pool. One window of all positions stays one.
+// The dims of a convolution or pool. If one window covers all positions, the dim is 1.
 template <typename A>
 Dims Sizes::Windows(const Node& node, const A& attrs, const Shape& window) const {
   Dims dims = Of(node.inputs[0]);
@@ -157,7 +157,7 @@ Dims Sizes::After(const Node& node) const {
       return Windows(node, node.As<ConvAttrs>(), graph_->node(node.inputs[1]).shape);
     case Op::kPool: {
       const PoolAttrs& pool = node.As<PoolAttrs>();
-      Shape window = node.shape;  // as weights have it
+      Shape window = node.shape;  // in the weights' layout
       std::copy(pool.kernel.begin(), pool.kernel.end(), window.dims + 2);
       return Windows(node, pool, window);
     }
@@ -207,8 +207,8 @@ void Sizes::Expanded(NodeId id, NodeId x) {
   SetRow(id, std::move(out));
 }
 
-// Both shapes in order, by groups of dims of as many elements: within one the sizes multiply to the same, and
-// so all but one of the new ones are known.
+// Walks both shapes in groups of dims with equal numbers of elements. In a group the sizes have the same
+// product, so all but one of the new dims are known.
 void Sizes::Reshaped(NodeId id, NodeId x) {
   const Shape &from = graph_->node(x).shape, &to = graph_->node(id).shape;
   const Dims sizes = Of(x);
@@ -240,7 +240,7 @@ void Sizes::Reshaped(NodeId id, NodeId x) {
     }
     for (int d = first; fitting != 1 && d < b; ++d) out[static_cast<size_t>(d)] = Size::Unknown(to[d]);
   }
-  // Of dims of one element that are not known, nobody can tell which they are now.
+  // If a dim of extent 1 has a symbolic size, its place in the new shape is unclear.
   for (int d = 0; d < from.rank; ++d) {
     if (from[d] == 1 && !sizes[static_cast<size_t>(d)].known()) return Lose(id);
   }
@@ -253,7 +253,7 @@ namespace {
 
 constexpr int64_t kMostNumbers = 64;
 
-// Numbers that are not known as sizes have no extent that anyone looks at.
+// The extent of numbers that are not known as sizes; nothing reads it.
 const int64_t kNoExtent = 0;
 
 Size Truth(bool always, bool never) { return always ? Size(1) : never ? Size(0) : Size::Unknown(kNoExtent); }
@@ -318,8 +318,8 @@ Size Scalar(const Node& node, const std::vector<Size>& x) {
   }
 }
 
-// The same node over the numbers of elements: where each element of its result is from. None if it makes
-// new ones.
+// By element of the node's result: the number of the input element that it copies. Evaluates the node over
+// the elements' numbers. None if the node computes new elements.
 std::optional<std::vector<int64_t>> Moved(const Graph& graph, const Node& node) {
   Values inputs;
   int64_t first = 0;

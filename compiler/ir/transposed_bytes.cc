@@ -8,9 +8,9 @@ namespace rondo::ir {
 
 namespace {
 
-// Of a square that is read by lines and written by columns: what that touches stays in the first cache.
+// The side of a square that is read by rows and written by columns. A square stays in the L1 cache.
 constexpr int64_t kSide = 64;
-constexpr int64_t kLeastSquares = 16;  // that are worth a thread
+constexpr int64_t kLeastSquares = 16;  // squares worth a thread
 
 }  // namespace
 
@@ -24,7 +24,7 @@ std::vector<uint8_t> TransposedBytes(std::span<const uint8_t> matrices, int64_t 
   InShares(count * down * across, kLeastSquares, [=](int64_t first, int64_t last) {
     for (int64_t square = first; square < last; ++square) {
       const int64_t matrix = square / (down * across) * rows * columns;
-      // One below the other: a thread writes whole lines.
+      // Squares go downwards, so that a thread writes whole lines.
       const int64_t row = square % down * kSide, column = square / down % across * kSide;
       const int64_t rows_end = std::min(rows, row + kSide), columns_end = std::min(columns, column + kSide);
       for (int64_t j = column; j < columns_end; ++j) {

@@ -1,4 +1,4 @@
-// A graph's rules (Validate): what fits together, op by op.
+// A graph's rules (Validate), op by op.
 #include <algorithm>
 
 #include "compiler/ir/graph.h"
@@ -10,7 +10,7 @@ namespace rondo::ir {
 
 namespace {
 
-// Each of these says which rule of its op `n` breaks, or "".
+// Each Check function returns the rule of its op that `n` breaks, or "".
 
 const Node& Input(const Graph& g, const Node& n, size_t k) { return g.node(n.inputs[k]); }
 
@@ -72,8 +72,8 @@ std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& 
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-// Of the factors of a product: those of 8-bit integers are summed as i32, where weights of a convolution may
-// be wider (u8 less a zero point); those of FP8, which none but FP8 multiplies, as f32.
+// The factors of a matmul or convolution. 8-bit integers are summed as i32; a convolution's weights may be
+// wider (u8 less a zero point). FP8 is multiplied only with FP8, and summed as f32.
 std::string CheckFactors(const Graph& g, const Node& n) {
   if (n.inputs.size() != 2) return "takes two inputs";
   const DType a = Input(g, n, 0).dtype, b = Input(g, n, 1).dtype;

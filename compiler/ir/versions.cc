@@ -77,7 +77,7 @@ namespace {
 
 std::string Described(const Node& node) { return node.sources.empty() ? Name(node.op) : node.sources[0]; }
 
-// The edges of OrderReaders, one by one, so that each is seen when the next is asked about.
+// Adds the edges of OrderReaders one by one, so that each query sees the edges added before.
 class ReaderOrder {
  public:
   ReaderOrder(Graph* graph, const std::vector<NodeId>& versions) : g_(*graph), versions_(versions) {
@@ -105,7 +105,7 @@ class ReaderOrder {
   }
 
  private:
-  // What reads a version but its view, in id order.
+  // The readers of versions, directly or through a view, in id order.
   std::vector<NodeId> Readers() const {
     std::vector<NodeId> readers;
     const auto add = [&](NodeId reader) {
@@ -142,8 +142,8 @@ class ReaderOrder {
 
   Graph& g_;
   const std::vector<NodeId>& versions_;
-  std::unordered_map<NodeId, size_t> place_;  // of each version among them
-  std::vector<NodeId> added_;                 // the node that the edge was added to, once an edge
+  std::unordered_map<NodeId, size_t> place_;  // of each version in `versions_`
+  std::vector<NodeId> added_;                 // the nodes that got an edge, once per edge
 };
 
 }  // namespace

@@ -18,8 +18,9 @@ std::vector<int64_t> DenseStrides(const Shape& shape) {
   return strides;
 }
 
-// Expresses loops with `extents`, moving `strides` through the dense index space of `inner` from element
-// `offset` on, as strides of inner's storage. None if a loop would carry from one dim of `inner` to another.
+// Rewrites loops with `extents` that move by `strides` through the dense index space of `inner`, from element
+// `offset` on, as strides of inner's storage. None if a loop would carry from one dim of `inner` into
+// another.
 std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::span<const int64_t> extents,
                                  std::span<const int64_t> strides) {
   std::vector<IndexDim> dims = JoinedDims(inner);
@@ -34,14 +35,14 @@ std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::spa
   return out;
 }
 
-// Shows nothing, so shows nothing wrong.
+// A view without elements.
 View EmptyView(const Shape& shape) {
   ViewStep step;
   step.shape = shape;
   return View{{step}};
 }
 
-// Folds the last step into the one before it, as often as plain strides can express both.
+// Folds the last step into the one before it while plain strides can express both.
 void FoldLast(View* view) {
   while (view->steps.size() > 1) {
     const ViewStep& last = view->steps.back();
@@ -205,7 +206,7 @@ std::optional<View> PlaceBehind(const View& view, const Shape& base, const View&
   std::optional<AffineMap> map = MapOver(view, nest);
   std::vector<int64_t> extents = nest.extents();
   if (!map || map->offset != 0) return std::nullopt;
-  Shape split;  // the view's dims as its loops, those of one element left out
+  Shape split;  // the view's dims as loops, without those of one element
   std::vector<int64_t> strides;
   for (size_t l = 0; l < extents.size(); ++l) {
     if (extents[l] == 1) continue;
@@ -261,7 +262,7 @@ std::vector<int64_t> LoopNest::extents() const {
 
 namespace {
 
-// Strides of the last step's dims spread over the factors of the nest.
+// Distributes the strides of the last step's dims over the factors of the nest.
 AffineMap LastStepOver(const ViewStep& step, const LoopNest& nest) {
   AffineMap map{step.offset, {}};
   for (int d = 0; d < step.shape.rank; ++d) {

@@ -4,13 +4,13 @@ namespace rondo::ir {
 
 namespace {
 
-// Through one step of a view.
+// Follows the axis through one step of a view.
 int AxisThroughStep(const ViewStep& step, const Shape& base, int axis) {
   int64_t stride = 1;
   for (int d = base.rank - 1; d > axis; --d) stride *= base[d];
   const int64_t whole = stride * base[axis];
   int found = -1;
-  int64_t inside = step.offset % whole;  // of what is left of the axis, and of the axis itself
+  int64_t inside = step.offset % whole;  // how far the step reaches inside one index of the axis
   if (step.offset < 0) return -1;
   for (int d = 0; d < step.shape.rank; ++d) {
     const int64_t by = step.strides[d];

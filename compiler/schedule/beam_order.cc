@@ -11,12 +11,12 @@
 namespace rondo {
 namespace {
 
-constexpr size_t kMostTried = 48;  // ready ops that are looked at for one place, where there are more
-constexpr size_t kWidest = 400;    // orders that are kept
+constexpr size_t kMostTried = 48;  // the most ready ops that are tried as the next op
+constexpr size_t kWidest = 400;    // the most orders that are kept
 constexpr size_t kWidthTimesOps = 50'000;
-constexpr size_t kMostCopied = 4000;  // ops of programs of which more than one order is kept
+constexpr size_t kMostCopied = 4000;  // ops of the largest program for which several orders are kept
 
-// The time from each op's beginning to the end of the run, if nothing else held it up.
+// The time from each op's beginning to the end of the run if no other op delayed it.
 std::vector<double> WaysToTheEnd(const Arrangement& a, const Estimates& estimates) {
   const std::vector<TimedStep>& steps = estimates.steps.steps;
   std::vector<double> way(steps.size(), 0);
@@ -25,7 +25,7 @@ std::vector<double> WaysToTheEnd(const Arrangement& a, const Estimates& estimate
     const bool start = ops[i].kind == LoweredKind::kCollectiveStart;
     for (int user : a.After(static_cast<int>(i))) {
       const size_t u = static_cast<size_t>(user);
-      // Of a start, only its wait is behind the collective itself.
+      // After a start, only the collective's own wait depends on its time.
       const bool waits =
           start && ops[u].kind == LoweredKind::kCollectiveWait && ops[u].collective == ops[i].collective;
       way[i] = std::max(way[i], way[u] + (waits ? steps[i].time : 0));
@@ -38,26 +38,26 @@ std::vector<double> WaysToTheEnd(const Arrangement& a, const Estimates& estimate
   return way;
 }
 
-// The first ops of an order, and when they run.
+// The first ops of an order, and their times.
 struct Prefix {
   LiveBytes live;
   std::vector<int> ready;
-  std::vector<int> waiting;                       // by op: deps that are still to come
-  std::vector<double> streams, left;              // by stream: when it is free; compute that is still to come
+  std::vector<int> waiting;                       // by op: deps that have not run
+  std::vector<double> streams, left;              // by stream: when it is free; the compute that has not run
   std::vector<double> ends;                       // by op
-  std::vector<std::pair<int, double>> in_flight;  // collectives, and when they end
+  std::vector<std::pair<int, double>> in_flight;  // collectives and their ends
   double last_collective = 0;
-  uint64_t ops = 0;  // which ones, as a hash
-  int trace = -1;    // into BeamSearch::trace_
+  uint64_t ops = 0;  // the set of ops, as a hash
+  int trace = -1;    // index into BeamSearch::trace_
 };
 
-// A prefix and one op more.
+// A prefix with one more op.
 struct Child {
   size_t parent;
   int op;
-  double end;     // of the run, at least
-  int64_t live;   // bytes after it
-  double stream;  // when its stream is free
+  double end;     // lower bound on the end of the run
+  int64_t live;   // live bytes after the op
+  double stream;  // when the op's stream is free
   uint64_t ops;
 };
 
@@ -114,7 +114,7 @@ class BeamSearch {
     return z ^ (z >> 31);
   }
 
-  // When the op could begin; a wait: when it would be over.
+  // When the op can begin; for a wait, when it ends.
   double Time(const Prefix& prefix, int op) const {
     double begin = prefix.streams[Op(op).stream];
     for (int d : a_.Before(op)) begin = std::max(begin, prefix.ends[static_cast<size_t>(d)]);
@@ -128,12 +128,12 @@ class BeamSearch {
   static double Of(const std::vector<double>& times, int collective) {
     return times.empty() ? 0 : times[static_cast<size_t>(collective)];
   }
-  // When the collective that `start`, enqueued at `time`, starts begins.
+  // When the collective of `start`, an op enqueued at `time`, begins.
   double Begin(const Prefix& prefix, int start, double time) const {
     return std::max({time, prefix.last_collective, Of(peers_.arrive, Op(start).collective)});
   }
 
-  // The run ends no earlier than this if `op` comes next.
+  // The child with `op` next; its `end` is a lower bound on the end of the run.
   Child ChildOf(size_t parent, int op, int64_t live) const {
     const Prefix& prefix = beam_[parent];
     const double time = Time(prefix, op),
@@ -176,7 +176,7 @@ class BeamSearch {
     }
   }
 
-  // Of children with the same ops, those that some other is not better than in everything.
+  // Drops children for which another child with the same ops is at least as good in every respect.
   void DropDominated(std::vector<Child>* children) const {
     std::unordered_map<uint64_t, std::vector<size_t>> same;
     std::vector<Child> kept;
@@ -190,7 +190,7 @@ class BeamSearch {
     }
     *children = std::move(kept);
   }
-  // Whether everything of `a` is over no later than in `b`, which has the same ops, and holds no more.
+  // Whether nothing in `a` ends later than in `b`, which has the same ops, and `a` holds no more bytes.
   bool NoLater(const Child& a, const Child& b) const {
     const Prefix &x = beam_[a.parent], &y = beam_[b.parent];
     if (x.streams.size() > 1 || a.end > b.end || a.stream > b.stream || a.live > b.live) return false;
@@ -235,7 +235,7 @@ class BeamSearch {
     }
   }
 
-  // One op more in every prefix; false if every op takes too much memory.
+  // Appends one op to every prefix; false if every op takes too much memory.
   bool Grow() {
     std::vector<Child> children;
     for (size_t p = 0; p < beam_.size(); ++p) AddChildren(p, &children);
@@ -265,9 +265,9 @@ class BeamSearch {
   const int64_t limit_;
   const std::vector<double> way_;
   size_t width_ = 1;
-  std::vector<Prefix> beam_;                // the best first
-  std::vector<std::pair<int, int>> trace_;  // ops, each with the one before it in its prefix
-  size_t end_ = 0;                          // of the segment
+  std::vector<Prefix> beam_;                // best first
+  std::vector<std::pair<int, int>> trace_;  // ops, each with the index of the previous one in its prefix
+  size_t end_ = 0;                          // end of the segment
 };
 
 }  // namespace

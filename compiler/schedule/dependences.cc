@@ -48,8 +48,8 @@ Dependences Dependences::Part(int first, int end) const {
 }
 
 std::vector<int> Dependences::Seams() const {
-  // Every op before `op` precedes it if each has a direct successor no later than `op`: following those ends
-  // there. Likewise for the ops after it.
+  // Every op before `op` precedes it if each of them has a direct successor no later than `op`: the chain of
+  // successors then ends at `op`. Likewise for the ops after it.
   const int n = count();
   std::vector<char> all_precede(before.size(), 0);
   int latest = -1;

@@ -11,15 +11,15 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kMostWords = 1 << 22;  // of memory (8 bytes) for the sets that a search was at
-constexpr size_t kLongestClimb = 256;    // ops of a run that is forced
+constexpr int64_t kMostWords = 1 << 22;  // words of 8 bytes for the sets that a search has visited
+constexpr size_t kLongestClimb = 256;    // ops of a forced run
 
-// The sets of ops that a search was at, by their bits.
+// The sets of ops that a search has visited, as bits.
 class Sets {
  public:
   explicit Sets(size_t ops) : words_((ops + 63) / 64), table_(1024, -1) {}
 
-  // The number of the set that [first, last) make of set `from` (of none: -1); -1 if it is there already.
+  // Adds set `from` (-1: the empty set) with [first, last) added. Returns its number; -1 if it is known.
   template <typename Iterator>
   int Add(int from, Iterator first, Iterator last) {
     const size_t at = bits_.size();
@@ -41,7 +41,7 @@ class Sets {
  private:
   const uint64_t* Bits(int set) const { return bits_.data() + static_cast<size_t>(set) * words_; }
 
-  // Where set number `set`, whose bits are there, stands in the table, or else could.
+  // The slot in the table of set number `set`, whose bits are stored, or the free slot for it.
   size_t SlotOf(int set) const {
     uint64_t hash = 0;
     for (size_t w = 0; w < words_; ++w) hash = (hash ^ (hash >> 29) ^ Bits(set)[w]) * 0x9E3779B97F4A7C15ull;
@@ -57,7 +57,7 @@ class Sets {
 
   size_t words_;
   int count_ = 0;
-  std::vector<uint64_t> bits_;  // words_ a set
+  std::vector<uint64_t> bits_;  // words_ per set
   std::vector<int> table_;      // open addressing; -1: empty
 };
 
@@ -95,7 +95,8 @@ class Search {
   }
 
  private:
-  // What `op` would do now. An op that does not fit is one that a higher limit might let in.
+  // The effect of running `op` now. The least size of ops that do not fit is kept: a higher limit may admit
+  // them.
   LiveBytes::Effect Look(int op) {
     ++done_;
     const LiveBytes::Effect effect = state_.Try(op);
@@ -104,8 +105,8 @@ class Search {
   }
   bool Fits(const LiveBytes::Effect& effect) const { return effect.during <= limit_; }
 
-  // Runs what is forced, and puts the choices that are left on the stack, the one with the least growth last.
-  // True if everything has run.
+  // Runs the forced ops and pushes the remaining choices, the one with the least growth last. Returns true if
+  // everything has run.
   bool Enter() {
     RunForced();
     const Place from = path_.empty() ? Place{} : path_.back();
@@ -132,7 +133,7 @@ class Search {
     }
   }
 
-  // Runs every op of ready(), from place `first` on, that fits and after which no more lives than before it.
+  // Runs every op of ready(), from index `first` on, that fits and does not increase the live bytes.
   bool RunWhatAddsNothing(size_t first) {
     bool any = false;
     for (size_t r = first; r < state_.ready().size();) {
@@ -147,8 +148,8 @@ class Search {
     return any;
   }
 
-  // Runs `op` and what it leads to, down to where no more lives than before it: then nothing is lost by that,
-  // if all of it fits and each of its heads comes after the head before. Else runs nothing.
+  // Runs `op` and its successors until no more bytes live than before. This loses nothing if every op fits
+  // and each head follows the head before it. Otherwise runs nothing.
   bool Climb(int op) {
     const size_t start = state_.ran().size();
     const int64_t live = state_.live();
@@ -164,7 +165,7 @@ class Search {
     return false;
   }
 
-  // Among ready() from place `first` on.
+  // The fitting op of ready(), from index `first` on, after which the fewest bytes live; -1 if none fits.
   int LeastGrowth(size_t first) {
     int best = -1;
     int64_t least = 0;
@@ -179,7 +180,7 @@ class Search {
 
   struct Place {
     int set = -1;
-    size_t ran = 0;  // ops that had run there
+    size_t ran = 0;  // ops that had run at the set
   };
   struct Choice {
     int set, op;
@@ -189,8 +190,8 @@ class Search {
   int64_t least_refused_ = std::numeric_limits<int64_t>::max();
   ReadyOps state_;
   Sets sets_;
-  std::vector<Place> path_;    // the sets on the way to where state_ is, or was before a set that is known
-  std::vector<Choice> ahead_;  // what is left to try, of sets on the path
+  std::vector<Place> path_;    // the sets that lead to state_, or to its state before a known set
+  std::vector<Choice> ahead_;  // choices left to try, from sets on the path
 };
 
 }  // namespace
@@ -205,9 +206,9 @@ OrderSearch FindLeastOrder(const MemoryModel& model, const Dependences& deps, in
   const Dependences back_deps = deps.Reversed();
   OrderSearch best;
   best.least = least;
-  bool backwards = false;  // what settled something last: often one is a thousand times as quick as the other
-  // The first limit is the best that could be; then halfway between what is proven and what is found, or
-  // closer to that where both directions gave up.
+  bool backwards = false;  // the direction that settled the last limit: one is often a thousand times as fast
+  // The first limit is the lower bound. Then the limit is halfway between what is proven and what is found,
+  // or closer to the latter after both directions gave up.
   for (int64_t limit = least; best.least < peak;) {
     const int64_t share = (work - best.work) / 6;
     if (share < deps.count()) break;

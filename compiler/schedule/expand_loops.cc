@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// One loop on its way into the program.
+// Expands one loop into the program.
 class Expansion {
  public:
   Expansion(LoweredProgram* program, const LoweredOp& op)
@@ -26,8 +26,8 @@ class Expansion {
     AddValues();
   }
 
-  // `deps`: what must be done before the loop, as numbers of the new ops. Returns the ops that end it: the
-  // rest comes before one of them.
+  // `deps`: the new ops that must precede the loop. Returns the ops that end the loop: each of its other ops
+  // precedes one of them.
   std::vector<int> Run(const std::vector<int>& deps) {
     before_ = deps;
     int64_t t = 0;
@@ -50,7 +50,7 @@ class Expansion {
   };
   struct Role {
     int input = -1, output = -1;  // of the loop
-    int value = -1;               // else: the program's
+    int value = -1;               // otherwise the program's value
   };
 
   int In(size_t k) const { return op_.params[k].value; }
@@ -74,13 +74,14 @@ class Expansion {
     }
   }
 
-  // Row `t` of what a value of the loop has for all rounds, for the rounds t, t + step, ...
+  // Row `t` of a value that the loop holds for all rounds; the stride is for rounds t, t + step, ...
   Place RowOf(int value, int64_t bytes, bool backward, int64_t t, int64_t step) const {
     const int64_t row = backward ? info_.trips - 1 - t : t;
     return {value, row * bytes, (backward ? -step : step) * bytes};
   }
 
-  // Where round `t` leaves output `o`, of which only the last matters. The last one's place is the result's.
+  // Where round `t` leaves output `o` if only the last round's value is kept. The last round writes the
+  // result.
   Place Handed(size_t o, int64_t t) const {
     return {loop_.in_place[o] || (info_.trips - 1 - t) % 2 == 0 ? Out(o) : other_[o]};
   }
@@ -102,8 +103,8 @@ class Expansion {
     return t == 0 ? Place{In(k)} : RowOf(Out(in.next), bytes, from.backward, t - 1, step);
   }
 
-  // The ops of round `t`, or, as part of loop `number`, of all rounds t, t + step, ... Those that come first
-  // in it come after all that was made before.
+  // The ops of round `t`, or, as part of loop `number`, of all rounds t, t + step, ... Ops without deps in
+  // the round run after all ops made before.
   void Round(int64_t t, int64_t step, int number) {
     const int first = static_cast<int>(program_.ops.size());
     std::vector<bool> ends(loop_.body.ops.size(), true);
@@ -122,7 +123,7 @@ class Expansion {
       if (op.deps.empty()) op.deps = before_;
       op.loop = number;
       if (op.sources.empty()) op.sources = op_.sources;
-      // A loop is on one stream and in one region; what else is said of its nodes is theirs.
+      // A loop has one stream and one region. Its nodes keep their own other annotations.
       op.annotations.erase(kRegionKey);
       for (const auto& [key, value] : op_.annotations) {
         if (key == "stream") op.annotations[key] = value;
@@ -142,8 +143,8 @@ class Expansion {
   const LoweredLoop& loop_;
   const ir::LoopInfo& info_;
   std::vector<Role> roles_;  // by value of the body
-  std::vector<int> other_;   // by output, where it lies every other round; -1: nowhere
-  std::vector<int> before_;  // ops that end what was made so far
+  std::vector<int> other_;   // by output: its place in every other round; -1: none
+  std::vector<int> before_;  // the ops that end what was made so far
   bool by_turns_ = false, first_alone_ = false;
 };
 
@@ -152,7 +153,7 @@ class Expansion {
 std::string ExpandLoops(LoweredProgram* program) {
   std::vector<LoweredOp> given = std::move(program->ops);
   program->ops.clear();
-  std::vector<std::vector<int>> ends(given.size());  // of what each op became
+  std::vector<std::vector<int>> ends(given.size());  // the last new ops of each op
   int64_t rounds = 0, loops = 0;
   for (size_t i = 0; i < given.size(); ++i) {
     std::vector<int> deps;

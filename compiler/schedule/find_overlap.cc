@@ -13,11 +13,11 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kSimulationWork = 100'000'000;  // ops looked at: about a second
-constexpr int kMostTries = 3;                     // limits of live bytes
-constexpr double kEqual = 1e-6;                   // times that differ by less are the same
+constexpr int64_t kSimulationWork = 100'000'000;  // ops that are looked at, about a second
+constexpr int kMostTries = 3;                     // limits of live bytes that are tried
+constexpr double kEqual = 1e-6;                   // times that differ by a smaller share are equal
 
-// Runs of ops that no other may leave or enter.
+// By op: its segment. No op leaves or enters a segment.
 std::vector<int> SegmentsOf(const LoweredProgram& program, const std::vector<std::string>& break_before) {
   std::vector<std::string> found;
   const std::vector<SeamStep> steps = SeamSteps(program, break_before, &found);
@@ -62,7 +62,7 @@ FoundOverlap OverlapFinder::Given(int64_t ahead, int64_t uncut_arena) const {
 
 FoundOverlap OverlapFinder::Find(FoundOverlap found) {
   found.end = EndOf(found.order);
-  // Live bytes say what an arena needs at least: where packing or streams take more, with less live.
+  // Live bytes are a lower bound on the arena. If packing or streams need more, fewer live bytes are allowed.
   int64_t live = found.arena_limit;
   for (int tries = 0; tries < kMostTries; ++tries) {
     const int64_t over = TryWith(live, &found);
@@ -72,8 +72,8 @@ FoundOverlap OverlapFinder::Find(FoundOverlap found) {
   return found;
 }
 
-// Takes the best order with at most `live` live bytes whose arena is within the limit. Returns by how much
-// the smallest arena is over it; that of an order that ends first is not.
+// Takes the best order with at most `live` live bytes whose arena is within the limit. Returns by how many
+// bytes the smallest arena of the orders that end earlier exceeds the limit; not positive if one was taken.
 int64_t OverlapFinder::TryWith(int64_t live, FoundOverlap* found) {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (Candidate& candidate : Candidates(live)) {
@@ -88,8 +88,8 @@ int64_t OverlapFinder::TryWith(int64_t live, FoundOverlap* found) {
   return least_over;
 }
 
-// Orders whose live bytes stay within `limit`, those that end first first: what the passes make of the order
-// given, what a beam search finds, and what they make of that.
+// Orders whose live bytes stay within `limit`, those that end first in front: the given order improved by the
+// passes, the beam search's order, and that order improved by the passes.
 std::vector<OverlapFinder::Candidate> OverlapFinder::Candidates(int64_t limit) {
   Arrangement arrangement(program_, model_, segments_, limit);
   std::vector<Candidate> candidates = {Improve(&arrangement)};

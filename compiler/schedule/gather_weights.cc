@@ -16,26 +16,26 @@ namespace {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-constexpr int64_t kWorthGathering = 16 << 10;  // bytes of a weight, whatever the model
-constexpr int64_t kSmallPart = 1000;           // of all weights, or a thousandth
+constexpr int64_t kWorthGathering = 16 << 10;  // bytes of a weight, for any model
+constexpr int64_t kSmallPart = 1000;           // a weight below a thousandth of all weights is small
 constexpr int64_t kLeast = 256;
 constexpr size_t kLongestPeriod = 4096;
 
-// Whether nothing may stand between two neighbours.
+// Whether nothing may run between two adjacent ops.
 bool GoTogether(const LoweredOp& before, const LoweredOp& op) {
   return (op.loop >= 0 && op.loop == before.loop) || ir::ShareAPlace(RegionOf(op), RegionOf(before));
 }
 
-// A step, or the steps of a loop or a region, with the weights that it reads.
+// A step, or the steps of a loop or region, with the weights that it reads.
 struct Item {
   size_t first = 0, end = 0;
   std::vector<int> needs;    // values, ascending
-  std::vector<int> gathers;  // those of them that are gathered for it
+  std::vector<int> gathers;  // those of `needs` that are gathered for it
   int unit = -1;
 };
 
-// Elements [rank * own, (rank + 1) * own) of a constant as a flat one; zeros, or whatever follows, behind its
-// end.
+// Elements [rank * own, (rank + 1) * own) of a constant as a flat constant. Elements beyond its end are
+// zeros, or whatever follows.
 Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
   const int64_t elements = whole->shape.elements();
   auto flat = std::make_shared<ir::ConstantData>(*whole);
@@ -56,8 +56,8 @@ Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
   return ir::ConstantData::Own(from->dtype, Shape({own}), std::move(bytes));
 }
 
-// What repeats: the shortest run of items whose like follows it again and again, for more than half of them.
-// [begin, end) of its first, or nothing.
+// The repeating layer: the shortest run of items that repeats itself over more than half of all items.
+// Returns [begin, end) of its first occurrence, or nothing.
 std::pair<size_t, size_t> FindLayer(const std::vector<int>& kinds) {
   std::pair<size_t, size_t> layer = {0, 0};
   size_t covered = kinds.size() / 2;
@@ -90,7 +90,7 @@ class Gathering {
 
  private:
   const LoweredValue& Value(int v) const { return p_.values[static_cast<size_t>(v)]; }
-  // What this device alone has of a table that is read by index.
+  // Whether the value is this device's own share of a table that is read by index.
   bool IsShare(int v) const { return Value(v).constant != nullptr && Value(v).constant->part_of != nullptr; }
   bool IsWorthwhile(int v) const { return worthwhile_[static_cast<size_t>(v)]; }
 
@@ -165,7 +165,8 @@ class Gathering {
     return BytesOf(values);
   }
 
-  // Along the order: what an item reads is there if its own unit or the one before has it.
+  // Assigns units along the order. An item's weight is there if the item's unit or the previous one gathers
+  // it.
   void FindUnits() {
     std::map<int, int> in_unit;  // by value: the last unit that gathers it
     for (Item& item : items_) {
@@ -198,7 +199,7 @@ class Gathering {
 
   // ----------------------------------------------------------------------------------- the new program
 
-  // All of a weight, while it is there.
+  // All of a weight, and the unit for which it is there.
   struct There {
     int value = -1, wait = -1, unit = -1;
   };
@@ -209,8 +210,8 @@ class Gathering {
     p_.ops.clear();
     p_.collectives.clear();
     readers_.resize(out_.units.size());
-    std::vector<int> moved(old.size());                        // by op: its number now
-    std::vector<int> renumbered(old_collectives_.size(), -1);  // by collective
+    std::vector<int> moved(old.size());                        // by op: its new number
+    std::vector<int> renumbered(old_collectives_.size(), -1);  // by collective: its new number
     for (Item& item : items_) {
       for (int v : item.gathers) Gather(v, item.unit, old[item.first]);
       for (size_t i = item.first; i < item.end; ++i) {
@@ -224,7 +225,7 @@ class Gathering {
     }
   }
 
-  // The op reads what was gathered, and runs after it is there.
+  // Makes the op read the gathered weights, after they have arrived.
   void Bind(LoweredOp* op) {
     for (LoweredBinding& param : op->params) {
       if (static_cast<size_t>(param.value) >= worthwhile_.size() || !IsWorthwhile(param.value)) continue;
@@ -280,7 +281,7 @@ class Gathering {
     deps->erase(std::unique(deps->begin(), deps->end()), deps->end());
   }
 
-  // The device's share, one value however often it is gathered.
+  // The device's share: one value, even if it is gathered several times.
   int AddShare(int v) {
     const auto [known, added] = shares_.emplace(v, -1);
     if (!added) return known->second;
@@ -321,11 +322,11 @@ class Gathering {
   const WeightSharing& sharing_;
   LoweredProgram& p_;
   GatheredWeights out_;
-  int64_t all_ = 0, small_ = 0;   // bytes of weights, of those that stay whole
-  std::vector<bool> worthwhile_;  // by value of the program as it was
+  int64_t all_ = 0, small_ = 0;   // bytes of all weights, of those that stay whole
+  std::vector<bool> worthwhile_;  // by value of the original program
   std::vector<Item> items_;
   std::vector<LoweredCollective> old_collectives_;
-  std::map<int, There> there_;             // by value: where all of it is, or was
+  std::map<int, There> there_;             // by value: the last place of all of it
   std::map<int, int> shares_;              // by value: the device's share
   std::vector<std::vector<int>> readers_;  // by unit: ops
   int last_start_ = -1;                    // of a collective

@@ -11,7 +11,7 @@
 namespace rondo {
 namespace {
 
-// Ops that a greedy step looks at, and all steps together.
+// The ops that one greedy step looks at, and that all steps together look at.
 constexpr size_t kMostTried = 512, kLeastTried = 32, kMostTries = 1 << 23;
 
 using Key = std::tuple<int64_t, int64_t, int64_t>;
@@ -38,7 +38,7 @@ std::vector<int> OrderOpByOp(const MemoryModel& model, const Dependences& deps, 
     size_t best = 0;
     Key best_key;
     for (size_t r = 0; r < ready.size(); ++r) {
-      // Of very many, the first and the last of the given order.
+      // If there are very many, only the first and the last of the given order are tried.
       if (r == most_tried / 2 && ready.size() > most_tried) r = ready.size() - most_tried / 2;
       const int op = ready[r];
       const Key key = KeyOf(greedy, op, live.Try(op), ready_since[static_cast<size_t>(op)]);
@@ -61,12 +61,11 @@ std::vector<int> OrderOpByOp(const MemoryModel& model, const Dependences& deps, 
 
 // ------------------------------------------------------------------------------------- valleys
 
-constexpr size_t kMostRuns = 64;     // ready ops whose runs a step looks at, the newest
+constexpr size_t kMostRuns = 64;     // the newest ready ops, whose runs a step looks at
 constexpr size_t kLongestRun = 128;  // ops
 
-// What follows `op` alone: the op, then whatever it and those after it make ready, least growth first. Its
-// peak, and how far down it gets: `length` ops, after which `valley` bytes live, fewer than anywhere else on
-// it.
+// A run: `op`, then repeatedly the op with the least growth among those that the run has made ready. `ops`
+// ends where the fewest bytes live (`valley`); `peak` is the most up to there.
 struct Run {
   int64_t peak = 0, valley = 0;
   std::vector<int> ops;
@@ -141,7 +140,7 @@ class DepthFirst {
   }
 
  private:
-  // With a stack of its own: chains are as long as the program.
+  // Uses its own stack: a chain may be as long as the program.
   void Visit(int root) {
     std::vector<std::pair<int, bool>> stack = {{root, false}};
     while (!stack.empty()) {
@@ -155,7 +154,7 @@ class DepthFirst {
       }
       stack.push_back({op, true});
       std::vector<int> operands = deps_.before[static_cast<size_t>(op)];
-      // The stack is last in, first out: the one to run first goes last.
+      // The stack is last in, first out: the operand to run first is pushed last.
       std::stable_sort(operands.begin(), operands.end(), [&](int a, int b) {
         return need_[static_cast<size_t>(a)] < need_[static_cast<size_t>(b)];
       });

@@ -13,13 +13,13 @@
 namespace rondo {
 namespace {
 
-using Places = std::vector<std::vector<std::string>>;  // by op: those that hold it, outermost first
+using Places = std::vector<std::vector<std::string>>;  // by op: the places that hold it, outermost first
 
-// Of some ops, those that go as one: a place's, a loop's, and what must run between them. What must run
-// between ops of a place is put into it.
+// Divides ops into units that run together: the ops of a place, those of a loop, and what must run between
+// them. An op that must run between ops of a place joins the place.
 class Units {
  public:
-  // `level`: how many places hold all of these ops.
+  // `level`: the number of places that hold all of these ops.
   Units(const LoweredProgram& program, std::vector<int> ops, size_t level, Places* places)
       : p_(program), ops_(std::move(ops)), level_(level), places_(*places), unit_(program.ops.size(), -1) {
     for (int i : ops_) unit_[static_cast<size_t>(i)] = i;
@@ -43,7 +43,8 @@ class Units {
     }
   }
 
-  // Units as early as their deps allow, those first whose last op stood first; and so the ops of each place.
+  // Appends units as early as their deps allow, in the order of their last ops, and likewise the ops in each
+  // place.
   void AppendTo(std::vector<int>* order) {
     std::map<int, std::vector<int>> members, later;
     std::map<int, int> waits;
@@ -86,7 +87,7 @@ class Units {
   }
   void Join(int a, int b) { unit_[static_cast<size_t>(Root(b))] = Root(a); }
 
-  // {unit, one it waits for}, each once.
+  // {unit, a unit that it waits for}, each once.
   std::set<std::pair<int, int>> Edges() {
     std::set<std::pair<int, int>> edges;
     for (int i : ops_) {
@@ -97,8 +98,8 @@ class Units {
     return edges;
   }
 
-  // Of units that wait for one another, and all that stands between, one; false if there are none. What never
-  // gets its turn, forwards and backwards, is on a cycle or between two.
+  // Joins units that wait for each other, and all units between them; false if there are none. A unit that is
+  // never free, in either direction, is on a cycle or between two cycles.
   bool JoinCycles() {
     const std::set<std::pair<int, int>> edges = Edges();
     std::set<std::pair<int, int>> left = edges;
@@ -131,7 +132,7 @@ class Units {
   const std::vector<int> ops_;  // ascending
   const size_t level_;
   Places& places_;
-  std::vector<int> unit_;  // by op: towards its unit's first; -1: not one of these
+  std::vector<int> unit_;  // by op: a link towards the first op of its unit; -1: not one of `ops_`
 };
 
 }  // namespace
@@ -143,7 +144,7 @@ std::string RegionOf(const LoweredOp& op) {
 
 std::string KeepTogether(LoweredProgram* program) {
   Places places;
-  std::map<std::string, int> said;  // by places that hold them: ops
+  std::map<std::string, int> said;  // ops by the places that hold them
   for (const LoweredOp& op : program->ops) {
     places.push_back(ir::PlacesIn(RegionOf(op)));
     if (!places.back().empty()) ++said[RegionOf(op)];

@@ -15,17 +15,17 @@
 namespace rondo {
 namespace {
 
-// Looks at single ops: of all exact searches together (half a second), and steps of trials of single moves.
+// Work in single ops looked at: by all exact searches together (half a second), and in steps of trial moves.
 constexpr int64_t kSearchWork = 20'000'000, kMoveSteps = 40'000'000;
-constexpr int64_t kQuickWork = 200;  // looks per op of the first exact search: what is easy ends there
+constexpr int64_t kQuickWork = 200;  // per op, in the first exact search, which settles the easy segments
 
-// Ops that stand together in every order, as a problem of its own.
+// Ops that stand together in every order, as a separate problem.
 struct Segment {
   MemoryModel model;
   Dependences deps;
-  std::vector<int> order;  // the best known
-  int64_t peak = 0;        // of it
-  int64_t least = 0;       // no order of it, or of the whole, has a peak below this
+  std::vector<int> order;  // the best known order
+  int64_t peak = 0;        // its peak
+  int64_t least = 0;       // proven bound: no order of the segment, or of the whole, has a lower peak
   const char* method = "given order";
   bool searched = false;
 };
@@ -53,7 +53,7 @@ constexpr Method kBackwards[] = {
     {"deepest valley, backwards", GreedyBy<Greedy::kDeepestValley>},
 };
 
-// The segments of the program, each in the given order.
+// The program's segments, each in the given order.
 std::vector<Segment> SegmentsOf(const MemoryModel& model, const Dependences& deps) {
   const std::vector<int> seams = deps.Seams();
   std::vector<MemoryModel> models = model.Split(seams);
@@ -75,14 +75,14 @@ Segment& Highest(std::vector<Segment>* segments) {
                            [](const Segment& a, const Segment& b) { return a.peak < b.peak; });
 }
 
-// What no order of the whole gets below.
+// No order of the whole program has a lower peak than this.
 int64_t LeastOf(const std::vector<Segment>& segments) {
   int64_t least = 0;
   for (const Segment& segment : segments) least = std::max(least, segment.least);
   return least;
 }
 
-// Keeps `order` if it is better than what is known.
+// Keeps `order` if it is better than the best known one.
 void Offer(Segment* segment, std::vector<int> order, const char* method) {
   const int64_t peak = CostOf(segment->model, order).peak;
   if (peak >= segment->peak) return;
@@ -91,7 +91,7 @@ void Offer(Segment* segment, std::vector<int> order, const char* method) {
   segment->method = method;
 }
 
-// All methods, one after the other, until the segment's peak is within `enough`. Returns how many were tried.
+// Tries the methods in turn until the segment's peak is within `enough`. Returns how many were tried.
 int TryMethods(Segment* segment, int64_t enough) {
   int tried = 0;
   for (const Method& method : kMethods) {
@@ -112,8 +112,8 @@ int TryMethods(Segment* segment, int64_t enough) {
   return tried;
 }
 
-// The exact search, down to a peak of `enough`, within `most` looks at single ops; takes what it did off
-// `work`.
+// The exact search for a peak of at most `enough`, with at most `most` looks at single ops. Subtracts the
+// looks from `work`.
 void SearchExactly(Segment* segment, int64_t enough, int64_t most, int64_t* work) {
   const int64_t least = std::max(segment->least, enough);
   if (segment->peak <= least) return;
@@ -124,8 +124,8 @@ void SearchExactly(Segment* segment, int64_t enough, int64_t most, int64_t* work
   if (!search.order.empty()) Offer(segment, std::move(search.order), "exact search");
 }
 
-// Lowers the highest segment until it is proven least, or nothing more is found. Returns how many methods had
-// their turn, the given order and the search among them.
+// Lowers the highest segment until its peak is proven least or nothing better is found. Returns how many
+// methods were tried, including the given order and the search.
 int Improve(std::vector<Segment>* segments) {
   int tried = 1;
   int64_t work = kSearchWork;
@@ -140,8 +140,8 @@ int Improve(std::vector<Segment>* segments) {
   }
 }
 
-// Moves single ops to the latest or earliest place their dependences allow, where that lowers the segment's
-// cost. Each trial runs the whole segment: in long ones the ops at the end are left where they are.
+// Moves single ops to the latest or earliest place that their dependences allow, if that lowers the segment's
+// cost. Each trial runs the whole segment, so in long segments the last ops are not moved.
 class Moves {
  public:
   Moves(Segment* segment, int64_t* steps)
@@ -190,13 +190,13 @@ class Moves {
   }
 
   Segment& segment_;
-  int64_t& steps_;  // still allowed
+  int64_t& steps_;  // steps left
   LiveBytes live_;
   OrderCost cost_;
   std::vector<int> position_, trial_;
 };
 
-// "given order" or what gave the highest segments' orders.
+// "given order", or the methods of the segments that were improved.
 std::string MethodOf(const std::vector<Segment>& segments) {
   std::vector<std::string> names;
   for (const Segment& segment : segments) {

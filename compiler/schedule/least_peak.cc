@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostOps = 16'384;
 
-// For each op a set of ops.
+// A set of ops for each op.
 class OpSets {
  public:
   explicit OpSets(size_t ops) : words_((ops + 63) / 64), bits_(ops * words_, 0) {}
@@ -18,7 +18,7 @@ class OpSets {
   bool has(size_t op, int other) const {
     return (bits_[op * words_ + static_cast<size_t>(other) / 64] >> (other % 64) & 1) != 0;
   }
-  // Each op's own set with those of all that `near` says are next to it; they come earlier in `order`.
+  // Gives each op a set of itself and the sets of all ops in its `near` list, which come earlier in `order`.
   template <typename Order>
   void Close(const std::vector<std::vector<int>>& near, const Order& order) {
     for (size_t op : order) {
@@ -71,7 +71,7 @@ class MustLive {
         from_.Join(static_cast<size_t>(op), begun.data());
         upto_.Join(static_cast<size_t>(op), needed.data());
       }
-      // What lives before the first op counts in start_bytes.
+      // Values that live before the first op are part of start_bytes.
       const int64_t add = model_.from_start[v] != 0 ? -bytes_of_[v] : bytes_of_[v];
       for (size_t w = 0; w < words; ++w) {
         uint64_t there = begun[w] & needed[w];
@@ -92,7 +92,7 @@ class MustLive {
   }
 
  private:
-  // Whether `op` may be the last to touch `value`, or, with the other sets, the first.
+  // Whether `op` may be the last to touch `value`, or the first if `sets` are those of the other direction.
   bool MayBeAtEnd(const OpSets& sets, size_t op, int value) const {
     const auto& all = touched_by_[static_cast<size_t>(value)];
     return std::none_of(all.rbegin(), all.rend(),
@@ -119,12 +119,12 @@ class MustLive {
 
   const MemoryModel& model_;
   size_t count_;
-  OpSets upto_, from_;  // of each op: itself, and what comes before it, or after it, in every order
+  OpSets upto_, from_;  // of each op: itself, and the ops before it or after it in every order
   std::vector<std::vector<int>> touched_by_;  // by value
   std::vector<int64_t> bytes_of_;             // by value
 };
 
-// Bytes of what the op that touches most touches, as if all that it can were written in place.
+// The most bytes that one op touches if everything possible is written in place.
 int64_t MostTouched(const MemoryModel& model) {
   int64_t most = model.start_bytes;
   for (size_t op = 0; op < model.touches.size(); ++op) {
@@ -136,7 +136,7 @@ int64_t MostTouched(const MemoryModel& model) {
   return most;
 }
 
-// Some op that waits for nothing runs first.
+// The bytes of the cheapest op without dependences: such an op runs first.
 int64_t LeastWhileFirst(const MemoryModel& model, const Dependences& deps) {
   const LiveBytes live(model);
   int64_t least = deps.before.empty() ? 0 : std::numeric_limits<int64_t>::max();

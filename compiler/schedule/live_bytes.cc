@@ -17,8 +17,8 @@ bool Contains(const std::vector<int>& list, int i) {
   return std::find(list.begin(), list.end(), i) != list.end();
 }
 
-// Reads of collectives' starts that hand their memory over there, in every order: whoever else touches the
-// value does so before. By collective; -1 where there is none.
+// By collective: the value read by its start whose memory it takes over at the start, in every order, because
+// all other ops that touch the value run earlier; -1 if there is none.
 std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
   std::vector<std::vector<int>> touched_by(program.collectives.empty() ? 0 : program.values.size());
   for (size_t i = 0; i < program.ops.size() && !touched_by.empty(); ++i) {
@@ -41,7 +41,7 @@ std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
   return handed;
 }
 
-// The most that one round of a loop holds beside what it is given and hands on.
+// The peak of one round of a loop, without its inputs and outputs.
 int64_t BytesOfARound(const LoweredLoop& loop) {
   LoweredProgram body = loop.body;
   for (LoweredValue& value : body.values) {
@@ -104,7 +104,7 @@ void MemoryModel::AddTakeOversAtStarts(const LoweredProgram& program, const std:
   }
 }
 
-// A value that this op alone touches.
+// Adds a value that only this op touches.
 void MemoryModel::AddValueOf(size_t op, int64_t bytes) {
   touches[op].push_back({static_cast<int>(touch_count.size()), bytes});
   touch_count.push_back(1);
@@ -154,8 +154,8 @@ std::vector<MemoryModel> MemoryModel::Split(const std::vector<int>& seams) const
   return parts;
 }
 
-// Ops [first, end) of `whole`, `local` being the values' numbers here. What lives all the time is part of
-// start_bytes and no more.
+// Takes ops [first, end) of `whole`; `local` holds the values' numbers here. A value that lives all the time
+// is only counted in start_bytes.
 void MemoryModel::Take(const MemoryModel& whole, size_t first, size_t end, const std::vector<int>& local) {
   auto always = [&](int v) {
     return from_start[static_cast<size_t>(v)] != 0 && to_end[static_cast<size_t>(v)] != 0;
@@ -183,7 +183,7 @@ void LiveBytes::Reset(const MemoryModel& model) {
   live_ = model.start_bytes;
 }
 
-// Bytes of what `op` writes over what it reads for the last time, each value once.
+// Bytes that `op` writes over values that it is the last to read, each value once.
 int64_t LiveBytes::Donated(int op) const {
   const auto& pairs = model_->donations[static_cast<size_t>(op)];
   int64_t bytes = 0;
@@ -203,7 +203,7 @@ int64_t LiveBytes::Donated(int op) const {
   return bytes;
 }
 
-// Bytes of what a collective's start reads for the last time but for its wait.
+// Bytes that a collective's start takes over from a value that only its wait touches afterwards.
 int64_t LiveBytes::TakenOverAtStart(int op) const {
   if (model_->at_start.empty()) return 0;
   const MemoryModel::Donation& pair = model_->at_start[static_cast<size_t>(op)];

@@ -35,7 +35,7 @@ void MemoryCurve::FindEnds(int value) {
   const auto [first, last] = std::minmax_element(users.begin(), users.end(), earlier);
   first_[Index(value)] = *first;
   last_[Index(value)] = *last;
-  // What a collective lies over is over with its start, if nobody else reads it behind that.
+  // The input that a collective overwrites ends at its start if no other op reads it later.
   if (model_.start_of.empty()) return;
   const int start = model_.start_of[Index(*last)];
   if (start < 0 || model_.at_start[Index(start)].read != value) return;
@@ -45,7 +45,7 @@ void MemoryCurve::FindEnds(int value) {
   if (alone) last_[Index(value)] = start;
 }
 
-// What `op` writes over what it reads for the last time, each value once: as LiveBytes has it.
+// Bytes that `op` writes over values that it is the last to read, each value once, as LiveBytes does.
 int64_t MemoryCurve::InPlace(int op) const {
   const auto& pairs = model_.donations[Index(op)];
   std::vector<int> taken;
@@ -62,7 +62,7 @@ int64_t MemoryCurve::InPlace(int op) const {
   return bytes;
 }
 
-// From what is alive before position `from`.
+// Starts from the bytes that live before position `from`.
 int64_t MemoryCurve::Sweep(int from, int to) {
   int64_t most = 0;
   for (int p = from; p <= to; ++p) {
@@ -89,7 +89,7 @@ int64_t MemoryCurve::Move(int from, int to) {
   }
   const auto [low, high] = std::minmax(from, to);
   for (int p = low; p <= high; ++p) position_[Index(order_[Index(p)])] = p;
-  // A value may end elsewhere now: up to there, too.
+  // The end of a value may have moved: the sweep covers that place too.
   int first = low, last = high;
   for (const MemoryModel::Touch& touch : model_.touches[Index(op)]) {
     const int ended = last_[Index(touch.value)];

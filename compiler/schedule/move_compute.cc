@@ -6,15 +6,15 @@
 namespace rondo {
 namespace {
 
-constexpr int kFarthest = 400;       // ops that a candidate may be away from the collective
-constexpr double kLeastGain = 1e-6;  // of the time of the run
+constexpr int kFarthest = 400;       // the farthest distance of a candidate from the collective, in ops
+constexpr double kLeastGain = 1e-6;  // share of the run's time
 
 class Mover {
  public:
   Mover(const Estimates& estimates, int only, Arrangement* arrangement, int64_t* work)
       : estimates_(estimates), only_(only), a_(*arrangement), work_(*work), now_(Look()) {}
 
-  // Over all collectives, the most exposed first; false if nothing got better.
+  // Tries all collectives, the most exposed first; false if nothing got better.
   bool Round() {
     std::vector<int> collectives(static_cast<size_t>(a_.collectives()));
     std::iota(collectives.begin(), collectives.end(), 0);
@@ -42,7 +42,7 @@ class Mover {
     return better;
   }
 
-  // An op behind the wait that does not need it.
+  // Moves an op from behind the wait that does not depend on it.
   bool TakeFromBehind(int wait_op) {
     const int wait = a_.position(wait_op);
     const int end = std::min(a_.size(), wait + kFarthest);
@@ -53,7 +53,7 @@ class Mover {
     return false;
   }
 
-  // An op ahead of the start that it does not need.
+  // Moves an op from before the start that the start does not need.
   bool TakeFromAhead(int start_op) {
     const int start = a_.position(start_op);
     const int end = std::max(-1, start - kFarthest);

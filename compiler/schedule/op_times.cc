@@ -5,7 +5,7 @@
 namespace rondo {
 namespace {
 
-// Of one round.
+// The time of one round.
 double TimeOf(const CostModel& model, const LoweredProgram& program, const LoweredOp& op) {
   switch (op.kind) {
     case LoweredKind::kCollectiveWait: return 0;

@@ -13,11 +13,10 @@
 namespace rondo {
 namespace {
 
-constexpr double kRounding = 1e-9;   // of the run
-constexpr double kLeastGain = 1e-4;  // of the run, for which devices that wait are looked at once more
+constexpr double kRounding = 1e-9;   // share of the run
+constexpr double kLeastGain = 1e-4;  // share of the run; a larger gain starts another round
 constexpr int kMostRounds = 4;
-constexpr size_t kMostTriedAgain =
-    1000;  // ops of all devices whose orders are looked for from more than one beginning
+constexpr size_t kMostTriedAgain = 1000;  // ops of all devices; more get orders from only one beginning
 
 TimedDevice TimedDeviceOf(const ProgramOnDevice& on, const CostModel& costs) {
   TimedDevice timed;
@@ -29,7 +28,7 @@ TimedDevice TimedDeviceOf(const ProgramOnDevice& on, const CostModel& costs) {
   return timed;
 }
 
-// Between the given order and `order`.
+// Counts the moves between the given order and `order`.
 void CountMoves(const LoweredProgram& program, const std::vector<int>& order, int collective,
                 OverlapNote* note) {
   int start = 0, wait = 0;  // positions in the given order
@@ -67,7 +66,7 @@ std::string Sentence(const OverlapReport& report) {
   return text;
 }
 
-// The programs of a run's devices while orders are looked for.
+// The programs of a run's devices while their orders are improved.
 class Devices {
  public:
   Devices(const std::vector<ProgramOnDevice>& programs, const OverlapOptions& options)
@@ -84,8 +83,8 @@ class Devices {
     state_ = given_;
   }
 
-  // Where devices wait for one another, what is best for one changes what is best for others: from several
-  // beginnings, device by device, until no run ends earlier.
+  // If devices wait for each other, the best order of one depends on the others'. The search goes device by
+  // device, from several beginnings, until the run ends no earlier.
   void Find() {
     if (!Meetings(timed_).any()) return FindOnce(false);
     State best = given_;
@@ -99,7 +98,7 @@ class Devices {
     Put(best);
   }
 
-  // Puts the programs into the orders found.
+  // Applies the orders found to the programs.
   std::vector<OverlapReport> Finish() {
     const std::vector<PeerTimes> peers = Meetings(timed_).Times(timed_);
     const std::vector<Timeline> lines = Lines(peers);
@@ -114,7 +113,7 @@ class Devices {
  private:
   struct State {
     std::vector<FoundOverlap> found;  // by program
-    double end = 0;                   // of the run on all
+    double end = 0;                   // of the run on all devices
   };
 
   std::vector<Timeline> Lines(const std::vector<PeerTimes>& peers) const {
@@ -124,7 +123,7 @@ class Devices {
     return lines;
   }
 
-  // From the orders given, or from those that are best if nobody waits.
+  // Starts from the given orders, or from those that are best if nobody waits.
   void FindFrom(bool alone, bool backwards) {
     Put(given_);
     if (alone) {
@@ -141,7 +140,7 @@ class Devices {
     }
   }
 
-  // One kind of device after the other.
+  // Handles one kind of device after the other.
   void FindOnce(bool backwards) {
     const std::vector<size_t> kinds = KindsOf(timed_);
     std::vector<bool> done(programs_.size(), false);
@@ -159,7 +158,7 @@ class Devices {
     }
   }
 
-  // Devices whose steps and peers are the same.
+  // Improves the order of devices whose steps and peers are the same.
   void FindFor(const std::vector<size_t>& alike, const PeerTimes& peers) {
     std::vector<FoundOverlap> now;
     const Meetings meetings(timed_);
@@ -177,7 +176,7 @@ class Devices {
     Take(alike, std::move(now));
   }
 
-  // What the devices have stays if the run on all would end later.
+  // Keeps the old orders if the run on all devices would end later.
   void Take(const std::vector<size_t>& devices, std::vector<FoundOverlap> now) {
     State had = state_;
     for (size_t i = 0; i < devices.size(); ++i) {
@@ -232,7 +231,7 @@ class Devices {
   const OverlapOptions& options_;
   size_t ops_ = 0;
   State given_, state_;
-  std::vector<TimedDevice> timed_;  // by program, with the orders of state_
+  std::vector<TimedDevice> timed_;  // by program; the orders are those of state_
   std::vector<Timeline> lines_before_;
 };
 

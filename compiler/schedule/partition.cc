@@ -17,7 +17,7 @@ std::string Named(const SeamStep& step, size_t index) {
   return "step " + std::to_string(index) + (step.source.empty() ? "" : " (" + step.source + ")");
 }
 
-// Whether and why a partition that holds `before` ends before step `index`.
+// Whether a partition that holds `before` ends before step `index`, and why.
 Break BreakBetween(const SeamStep& before, const SeamStep& step, size_t before_index, size_t index) {
   const std::string name = Named(step, index);
   if (!step.user_break.empty()) {
@@ -120,7 +120,7 @@ std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector
         continue;
       }
       if (program.ops[i].kind == LoweredKind::kCollectiveWait) continue;
-      size_t at = i;  // a loop is in one graph
+      size_t at = i;  // all steps of a loop are in one graph
       while (program.ops[i].loop >= 0 && at > 0 && program.ops[at - 1].loop == program.ops[i].loop) --at;
       steps[at].user_break = "a break was asked for before node \"" + node + "\"";
       found->push_back(node);

@@ -5,7 +5,7 @@ namespace rondo {
 void RaiseCollectives(Arrangement* arrangement) {
   for (int c = 0; c < arrangement->collectives(); ++c) {
     const int start = arrangement->start(c);
-    // Half as far each time that memory does not allow it.
+    // Halves the distance each time that memory does not allow the move.
     int to = arrangement->Earliest(start);
     for (int at = arrangement->position(start); to < at; to = (to + at + 1) / 2) {
       if (arrangement->Move(start, to)) break;

@@ -2,11 +2,11 @@
 
 namespace rondo {
 
-// The last first: waits may pass one another, as their results are needed.
+// Begins with the last: waits may pass each other, in the order in which their results are needed.
 void SinkWaits(Arrangement* arrangement) {
   for (int c = arrangement->collectives(); c-- > 0;) {
     const int wait = arrangement->wait(c);
-    // Half as far each time that memory does not allow it.
+    // Halves the distance each time that memory does not allow the move.
     int to = arrangement->Latest(wait);
     for (int at = arrangement->position(wait); to > at; to = (to + at) / 2) {
       if (arrangement->Move(wait, to)) break;

@@ -9,17 +9,18 @@
 namespace rondo::shard {
 namespace {
 
-// States that are kept after each step: the most, and the least, that the work allows.
+// The most and the least search states that are kept after each step, and the work that decides between them.
 constexpr size_t kWidestBeam = 512, kNarrowestBeam = 16, kWork = 4 << 20;
 
-// The order of the steps: nodes in the graph's order, states and views just before who first reads them, and
-// so what is computed of weights: shardings of many biases at once would leave the search no room for others.
+// The order of the steps: nodes in the graph's order. States, views and nodes that read only weights come
+// just before their first reader. Otherwise the shardings of many biases would fill the search.
 class StepOrder {
  public:
   explicit StepOrder(const Graph& graph) : g_(graph), placed_(static_cast<size_t>(graph.size()), false) {}
 
   std::vector<NodeId> Run() {
-    // States that nothing reads are taken when they are given, so that other programs find them dealt out.
+    // A state that nothing reads is taken when its new value is made, so that other programs find it dealt
+    // out.
     const ir::Users users = g_.AllUsers();
     for (const ir::StatePair& pair : g_.states) {
       const NodeId input = g_.inputs[static_cast<size_t>(pair.input)].node;
@@ -61,17 +62,17 @@ class StepOrder {
   }
 
   const Graph& g_;
-  std::unordered_map<NodeId, std::vector<NodeId>> unread_;  // states, by what they become
+  std::unordered_map<NodeId, std::vector<NodeId>> unread_;  // states by the node of their new value
   std::vector<bool> placed_;
   std::vector<NodeId> order_;
 };
 
 // One way to have computed the graph up to some step.
 struct State {
-  std::vector<std::pair<NodeId, ShardingSet>> held;  // by node: the shardings in which it is there
+  std::vector<std::pair<NodeId, ShardingSet>> held;  // by node: the shardings in which it exists
   double cost = 0;
-  double ahead = 0;  // at least so much will come to it (CostsAhead)
-  int last = -1;     // of the decisions
+  double ahead = 0;  // a lower bound on the cost to come (CostsAhead)
+  int last = -1;     // index of the last decision
 
   ShardingSet Shardings(NodeId id) const {
     const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, ShardingSet{0}});
@@ -91,7 +92,8 @@ struct State {
   }
 };
 
-// The parts that the work is done in: one a device, or one for some of them, or all by each.
+// The number of parts into which the work is divided: one per device, one for several devices, or 1 if each
+// device does all of it.
 double Parts(const Rule& rule, int64_t devices) {
   int64_t most = rule.output.is_split() ? rule.output.parts(devices) : 1;
   for (Sharding sharding : rule.inputs)
@@ -104,9 +106,9 @@ struct Decision {
   int choice = 0;
 };
 
-// For every sharding of every value, a bound from below on what is still to be paid once it is there in that
-// sharding alone: the most expensive chain of readers, each taking the cheapest rule. It tells the search
-// early that a value must be gathered in the end, however cheap it is to go on without.
+// For every value and sharding: a lower bound on the cost to come if the value exists in that sharding alone.
+// It is the most expensive chain of readers, each with its cheapest rule. It shows the search early that a
+// value must be gathered in the end, even if it is cheap to continue without.
 class CostsAhead {
  public:
   CostsAhead(const Graph& graph, const Candidates& candidates, const Costs& costs,
@@ -147,7 +149,7 @@ class CostsAhead {
     return cost;
   }
 
-  // The cheapest rule of `node`, given input `slot` in a sharding.
+  // The cost of the cheapest rule of `node` if input `slot` is in `sharding`.
   double Through(const Node& node, size_t slot, Sharding sharding) const {
     double least = -1;
     const double work = node.op == Op::kView ? 0 : Costs::OfWork(g_, node);
@@ -163,7 +165,7 @@ class CostsAhead {
     return std::max(least, 0.0);
   }
 
-  // Of a weight that nothing else reads.
+  // The cost of a weight with no other readers.
   double OwnWeight(NodeId id, Sharding sharding) const {
     const NodeId base = g_.BaseOf(id);
     if (!IsWeight(g_, id) || users_[static_cast<size_t>(base)].size() > 1) return 0;
@@ -236,7 +238,7 @@ class Search {
     }
   }
 
-  // The step after which a value is not needed any more.
+  // Finds the step after which each value is no longer needed.
   void FindLastUses() {
     std::vector<NodeId> last_reader(static_cast<size_t>(g_.size()), ir::kNoNode);
     std::vector<size_t> last(static_cast<size_t>(g_.size()), 0);
@@ -276,9 +278,9 @@ class Search {
     }
   }
 
-  // A place among what a state of the search holds for the sharding that a model's state was taken in.
+  // A key into State::held, for the sharding in which a model's state was taken.
   NodeId ChoiceOf(int pair) const { return g_.size() + pair; }
-  // What nothing reads is whole, unless another program has settled it.
+  // The sharding of a state. A state that nothing reads is whole, unless another program has settled it.
   Sharding StateSharding(int pair, const State& state) const {
     const std::vector<Sharding>& shardings = ShardingsOf(InputOf(pair));
     for (size_t f = 0; f < shardings.size(); ++f) {
@@ -288,7 +290,7 @@ class Search {
     return known == kUnknown ? kWhole : known;
   }
 
-  // False if the choice is none, or no better than another.
+  // False if the choice is impossible, or no better than another.
   bool Take(size_t at, int choice, State* state) {
     const NodeId id = order_[at];
     bool good = true;
@@ -316,8 +318,8 @@ class Search {
     return true;
   }
 
-  // A value whose sharding is given is there in that alone. False if it is a state that has been taken
-  // otherwise.
+  // A value whose sharding is given exists in that sharding alone. False if it is a state that was taken in
+  // another one.
   bool BeAsGiven(NodeId id, State* state) const {
     const Sharding given = c_.GivenTo(id);
     if (given == kUnknown) return true;
@@ -333,7 +335,7 @@ class Search {
     return PairOfInput(g_, static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)) >= 0;
   }
 
-  // What the cheapest of the shardings of a value leaves to be paid.
+  // The cost to come of the cheapest of a value's shardings.
   double Ahead(NodeId id, ShardingSet shardings) const {
     if (id >= g_.size() || IsWeight(g_, id)) return 0;
     const std::vector<double>& by_sharding = ahead_[static_cast<size_t>(id)];
@@ -359,8 +361,8 @@ class Search {
     return true;
   }
 
-  // Everything that its base is there in, and, for a choice of a rule, what the rule makes of another
-  // sharding.
+  // Takes the view in every sharding that follows from those of its base. A choice of a rule first converts
+  // the base to the rule's sharding.
   bool TakeView(NodeId id, int choice, State* state) {
     const NodeId base = g_.node(id).inputs[0];
     if (choice > 0) {
@@ -408,7 +410,7 @@ class Search {
     return true;
   }
 
-  // Of states that hold the same, the cheapest; of those, the best few.
+  // Of search states that hold the same, keeps the cheapest; of those, the best few.
   std::vector<State> Best(std::vector<State> states) const {
     std::stable_sort(states.begin(), states.end(),
                      [](const State& a, const State& b) { return a.cost + a.ahead < b.cost + b.ahead; });
@@ -436,9 +438,9 @@ class Search {
   const Costs& costs_;
   const std::vector<NodeId> order_;
   const size_t beam_;
-  std::vector<Sharding> sharding_of_state_;               // by pair, what other programs have settled
-  std::unordered_map<NodeId, std::vector<int>> outputs_;  // by node: of its outputs, the state pair or -1
-  std::vector<std::vector<NodeId>> dies_;                 // by step
+  std::vector<Sharding> sharding_of_state_;               // by pair, as settled by other programs
+  std::unordered_map<NodeId, std::vector<int>> outputs_;  // by node: the state pairs of its outputs, or -1
+  std::vector<std::vector<NodeId>> dies_;                 // values no longer needed after the step
   std::vector<std::vector<double>> ahead_;                // CostsAhead
   std::deque<Decision> decisions_;
 };

@@ -62,7 +62,7 @@ class Spread {
     for (const Rule& rule : RulesWith(g_, g_.node(id), slot, sharding, devices_)) Add(id, rule);
   }
 
-  // A rule is worth nothing where one of its shardings cannot be kept.
+  // Adds a rule unless one of its shardings cannot be kept.
   void Add(NodeId id, const Rule& rule) {
     const Node& node = g_.node(id);
     if (std::find(Rules(id).begin(), Rules(id).end(), rule) != Rules(id).end()) return;
@@ -76,8 +76,8 @@ class Spread {
     for (size_t i = 0; i < rule.inputs.size(); ++i) Keep(node.inputs[i], rule.inputs[i]);
   }
 
-  // Packed weights have shares of whole blocks alone; to hold one whole and read a share of it would unpack
-  // it in every run.
+  // A share of a packed weight must consist of whole blocks. A share read from the whole packed weight would
+  // be unpacked in every run.
   bool CanBeMade(NodeId id, Sharding sharding) const {
     const NodeId base = g_.BaseOf(id);
     if (!sharding.is_split() || !g_.IsConstant(base)) return true;

@@ -15,9 +15,9 @@ using ir::Graph;
 using ir::Node;
 using ir::NodeId;
 
-constexpr int64_t kAligned = 64;  // bytes: what is exchanged begins at a multiple
+constexpr int64_t kAligned = 64;  // bytes: alignment of the exchanged values
 
-// The smaller side, as SyncPoint::bytes has it.
+// The smaller of input and result, like SyncPoint::bytes.
 int64_t BytesOf(const Graph& graph, const Node& node) {
   const int64_t made = node.shape.elements();
   return std::min(made, graph.node(node.inputs[0]).shape.elements()) * ByteSize(node.dtype);
@@ -28,7 +28,7 @@ bool IsKnown(CollectiveOp op) {
          op == CollectiveOp::kReduceScatter;
 }
 
-// Whether nothing is said of it, and its bytes are few.
+// Whether the collective has few bytes and no annotation binds it.
 bool MayBeOneOfSeveral(const Graph& graph, const Node& node, int64_t most) {
   if (node.inputs.empty() || !IsKnown(node.As<CollectiveAttrs>().op)) return false;
   const int64_t bytes = BytesOf(graph, node);
@@ -41,7 +41,7 @@ bool AreAlike(const Node& a, const Node& b) {
   return x.op == y.op && a.dtype == b.dtype && x.devices == y.devices && x.group == y.group;
 }
 
-// Whether data lead from `from` to `to`.
+// Whether data flow from `from` to `to`.
 bool LeadsTo(const Graph& graph, const ir::Users& users, NodeId from, NodeId to) {
   std::vector<char> seen(static_cast<size_t>(graph.size()), 0);
   std::vector<NodeId> work = {from};
@@ -65,7 +65,7 @@ class Combining {
     ir::SourceList sources;
     for (NodeId member : members) sources.Add(g_.node(member).sources);
     b_.SetSources(sources.Take());
-    // Shares lie in the last dimension, those of each device in a row where there is one for each.
+    // Shares lie in the last dimension; if each device has its own share, each share is a row.
     const bool rows_in = attrs.op == CollectiveOp::kReduceScatter,
                rows_out = attrs.op == CollectiveOp::kAllGather;
     std::vector<NodeId> pieces;

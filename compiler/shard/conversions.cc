@@ -5,7 +5,8 @@
 namespace rondo::shard {
 namespace {
 
-constexpr double kOfBoth = 2;  // to hold a share beside the whole: no more than to take it from there
+constexpr double kOfBoth =
+    2;  // cost of holding a share beside the whole: no more than that of slicing the whole
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -37,7 +38,7 @@ WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, 
   const auto cost = [&](Sharding sharding) {
     return has(sharding) ? 0 : has(kWhole) ? kOfBoth : costs.OfHolding(sharding, bytes);
   };
-  // As it is given, where it is.
+  // A given sharding is the only one allowed.
   const Sharding given = candidates.GivenTo(base);
   const auto allowed = [&](Sharding sharding) { return given == kUnknown || given == sharding; };
   WeightChoice best;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr double kOfSending = 0.25, kOfMultiplying = 1.0 / 256, kOfWriting = 1.0 / 64;
 constexpr double kLeastMessage = 1024, kShareOfWeights = 1.0 / 2000;
-constexpr double kMoreOfCollectives = 1536;  // than of a send
-constexpr double kOfChoosing = 1;            // a share of what is whole, a summand of it: almost nothing
+constexpr double kMoreOfCollectives = 1536;  // on top of the cost of a send
+constexpr double kOfChoosing = 1;            // the cost of a slice, or a summand, of a whole value
 
 }  // namespace
 
@@ -30,7 +30,7 @@ double Costs::OfConversion(Sharding from, Sharding to, int64_t bytes) const {
   if (from == to) return 0;
   if (from == kWhole) return kOfChoosing;
   const double others = static_cast<double>(devices_ - 1) / static_cast<double>(devices_);
-  // A ring sends what is reduced twice, what is gathered once.
+  // A ring sends a reduced value twice and a gathered value once.
   return message_ + kMoreOfCollectives +
          kOfSending * others * static_cast<double>(bytes) * (from == kPartial ? 2 : 1);
 }

@@ -70,7 +70,7 @@ class Cutter {
 
   // ------------------------------------------------------------------------------------- nodes
 
-  // Control edges, to what the nodes have become; collectives keep their order.
+  // Redirects control edges to the new nodes; collectives keep their order.
   void Order(const Node& from, Node* node) {
     const auto follow = [&](const std::vector<NodeId>& before, std::vector<NodeId>* list) {
       list->clear();
@@ -141,7 +141,7 @@ class Cutter {
 
   // ------------------------------------------------------------------------------------- values
 
-  // Chunk `c` of `id` in `sharding`: as it was made, or a view of what is whole.
+  // Chunk `c` of `id` in `sharding`: as computed, or as a view of the whole value.
   NodeId Chunk(NodeId id, Sharding sharding, int64_t c) {
     std::vector<NodeId>& known = chunk_[{id, sharding}];
     if (known.empty()) known.assign(static_cast<size_t>(chunks_), kNoNode);
@@ -176,7 +176,7 @@ class Cutter {
     return known = Join(id);
   }
 
-  // Chunks one behind the other, along the dim that was cut; else along the runs of their sharding.
+  // Concatenates the chunks along the dim that was cut, or else along the runs of their sharding.
   NodeId Join(NodeId id) {
     const Node& node = g_.node(id);
     const Sharding sharding = RuleOf(id).output;
@@ -196,9 +196,9 @@ class Cutter {
   const RowShardings& shardings_;
   const int64_t chunks_;
   Graph out_;
-  std::vector<NodeId> whole_;  // by node of the old graph; once it is needed
-  std::map<std::pair<NodeId, Sharding>, std::vector<NodeId>> chunk_;  // the same, in this sharding
-  std::vector<std::vector<NodeId>> runs_;  // by node of the old graph: what does its work
+  std::vector<NodeId> whole_;  // by node of the old graph; set when it is needed
+  std::map<std::pair<NodeId, Sharding>, std::vector<NodeId>> chunk_;  // the chunks, by node and sharding
+  std::vector<std::vector<NodeId>> runs_;  // by node of the old graph: the new nodes that do its work
   NodeId last_collective_ = kNoNode;
 };
 

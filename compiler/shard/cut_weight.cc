@@ -18,7 +18,8 @@ using Data = std::shared_ptr<const ConstantData>;
 
 constexpr int64_t kWorthSeparating = 1024;  // bytes
 
-// `elements` shown by `view` of a synthetic weight, if they are evenly spaced runs of what it is a part of.
+// The elements of a synthetic weight that `view` covers, if they are evenly spaced runs of the original
+// weight.
 std::optional<Data> CutSynthetic(const ConstantData& whole, const View& view) {
   View part = view;
   if (whole.synthetic_run != 0) {
@@ -46,7 +47,8 @@ std::optional<Data> CutSynthetic(const ConstantData& whole, const View& view) {
   if (loops.size() > 2) return std::nullopt;
   auto cut = std::make_shared<ConstantData>(whole);
   cut->shape = view.shape();
-  // Element i of a weight with key k is a function of k + i * odd constant: a first element is a key.
+  // Element i of a weight with key k is a function of k + i * odd constant: another first element is another
+  // key.
   cut->synthetic_key += static_cast<uint64_t>(map->offset) * kSyntheticStride;
   cut->synthetic_run = loops.size() == 2 ? loops[1].extent : 0;
   cut->synthetic_step = loops.size() == 2 ? loops[0].stride : 0;
@@ -78,8 +80,8 @@ Data Cut(const Data& whole, const View& view) {
   return cut;
 }
 
-// What a view shows of a constant, each element once: how the part lies in the constant, and how the view
-// shows the part.
+// The part of a constant that a view covers, each element once: the part's place in the constant, and the
+// view of the part.
 struct Part {
   View of_constant, shown;
 };
@@ -108,7 +110,7 @@ std::optional<Part> PartOf(const View& view, int64_t elements) {
   int64_t dense = 1;
   for (size_t l = order.size(); l-- > 0;) {
     const int64_t reach = order[l]->stride * order[l]->extent;
-    if (l > 0 && order[l - 1]->stride < reach) return std::nullopt;  // something is shown twice
+    if (l > 0 && order[l - 1]->stride < reach) return std::nullopt;  // an element is covered twice
     order[l]->dense = dense;
     dense *= order[l]->extent;
   }
@@ -127,7 +129,7 @@ std::optional<Part> PartOf(const View& view, int64_t elements) {
   return Part{View{{of_constant}}, ir::Reshape(View{{shown}}, view.shape())};
 }
 
-// The rows of a packed constant [n, k] that a view shows, in order; none if it shows anything else.
+// The rows of a packed constant [n, k] that a view covers, in order; none if it covers anything else.
 std::optional<IndexRuns> RowsShown(const ConstantData& whole, const View& view) {
   const int64_t k = whole.packed->k;
   const std::vector<ir::IndexDim> dims =
@@ -143,7 +145,7 @@ std::optional<IndexRuns> RowsShown(const ConstantData& whole, const View& view) 
   return rows;
 }
 
-// The rows and columns of a packed constant that are device `rank`'s.
+// The rows and columns of a packed constant that belong to device `rank`.
 std::optional<std::pair<IndexRuns, IndexRuns>> PackedShare(const ConstantData& whole, Sharding sharding,
                                                            int64_t devices, int64_t rank) {
   const SplitDim split = DimOf(whole.shape, sharding, devices);
@@ -160,14 +162,14 @@ std::shared_ptr<ConstantData> CutRows(const Data& whole, const IndexRuns& n, con
       *ir::PackedConstant(ir::CutPacked(*whole->packed, n, k), whole->dtype, whole->name));
 }
 
-// Live weights are cut where other values of them can be cut as well: in place.
+// A live weight must be cut in place, so that its new values can be cut in the same way.
 bool CanCutPart(const ConstantData& whole, const IndexRuns& n, const IndexRuns& k) {
   const ir::PackedMatrix& matrix = *whole.packed;
   return ir::CanCutPacked(matrix, n, k) && (ir::CutsInPlace(matrix, n, k) || !matrix.codes->synthetic ||
                                             !IsOfLiveWeight(whole.name, matrix.codes->synthetic_key));
 }
 
-// What a view shows of a constant as one of its own; of a packed one nothing but rows.
+// Whether the view's part of a constant can become a constant of its own; only rows of a packed one can.
 bool CanBeSeparate(const ConstantData& whole, const View& view) {
   if (whole.packed == nullptr) return true;
   const auto rows = RowsShown(whole, view);

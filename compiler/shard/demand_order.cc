@@ -7,7 +7,7 @@
 namespace rondo::shard {
 namespace {
 
-constexpr int64_t kWorthKnowing = 256;  // bytes of a constant: a weight, and no number
+constexpr int64_t kWorthKnowing = 256;  // bytes of a constant that counts as a weight, not a number
 
 class Demand {
  public:
@@ -17,7 +17,7 @@ class Demand {
   }
 
   std::vector<NodeId> Run() {
-    // What a layer leaves that nothing else reads comes with the layer, what no layer makes at the end.
+    // Outputs of a layer that nothing else reads come with the layer; outputs that no layer makes come last.
     const std::vector<bool> read = Read();
     std::vector<NodeId> wanted;
     for (const ir::GraphOutput& output : g_.outputs) {
@@ -27,7 +27,8 @@ class Demand {
       const double x = Weight(a), y = Weight(b);
       return (x == 0) != (y == 0) ? y == 0 : x < y;
     });
-    wanted.insert(wanted.end(), given_.begin(), given_.end());  // of effect alone, or read by what has come
+    wanted.insert(wanted.end(), given_.begin(),
+                  given_.end());  // the rest: nodes with effects only, or read by nodes already placed
     for (NodeId id : wanted) Ask(id);
     return std::move(order_);
   }
@@ -35,7 +36,7 @@ class Demand {
  private:
   double Weight(NodeId id) const { return weight_[static_cast<size_t>(id)]; }
 
-  // Whether something reads a node, itself or by views.
+  // By node: whether a node reads it, itself or through views.
   std::vector<bool> Read() const {
     std::vector<bool> read(static_cast<size_t>(g_.size()), false);
     for (NodeId id : given_) {
@@ -45,7 +46,7 @@ class Demand {
     return read;
   }
 
-  // Bytes of weights on the heaviest way to each node.
+  // Finds the bytes of weights on the heaviest path to each node.
   void Weigh() {
     weight_.assign(static_cast<size_t>(g_.size()), 0);
     for (NodeId id : given_) {
@@ -62,7 +63,7 @@ class Demand {
     }
   }
 
-  // What must come before a node: the heaviest last, as a stack has it.
+  // The nodes that must come before a node, the heaviest last, because they go on a stack.
   std::vector<NodeId> Before(NodeId id) const {
     const Node& node = g_.node(id);
     std::vector<NodeId> before;

@@ -27,7 +27,7 @@ std::string SourceOf(const Node& node) {
 
 namespace {
 
-// Of weights that are not known yet, those of loops among them.
+// Bytes of weights that are not in `known`, including those in loops.
 int64_t WeightsOf(const Graph& graph, std::set<const ir::ConstantData*>* known) {
   int64_t bytes = 0;
   for (NodeId id = 0; id < graph.size(); ++id) {

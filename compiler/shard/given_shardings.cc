@@ -14,7 +14,7 @@ const std::string& ValueName(const Node& node) {
   return node.op == ir::Op::kConstant ? node.As<ir::ConstantAttrs>().data->name : node.name;
 }
 
-// The sharding that a hint asks for; why there is none, in `why`.
+// The sharding that a hint asks for; `why` says why there is none.
 Sharding ShardingOf(const ShareHint& hint, const Node& node, int64_t devices, std::string* why) {
   if (hint.parts == 1) return kWhole;
   if (hint.parts * hint.copies != devices) {

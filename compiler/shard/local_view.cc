@@ -8,7 +8,7 @@ namespace {
 using ir::LoopNest;
 using ir::ViewStep;
 
-// Storage as [outer, devices, run], with a stride of its own for each.
+// The storage as [outer, devices, run], each dim with its own stride.
 ViewStep Dealt(int64_t elements, int64_t run, int64_t devices, int64_t outer_stride, int64_t device_stride,
                int64_t run_stride) {
   ViewStep step;
@@ -25,11 +25,11 @@ View Over(const ViewStep& storage, const View& view) {
   return out;
 }
 
-// Which device holds an element, in place of the element.
+// Maps to the device that holds an element instead of the element.
 View HolderOf(const View& view, int64_t elements, int64_t run, int64_t devices) {
   return Over(Dealt(elements, run, devices, 0, 1, 0), view);
 }
-// Where in its holder's share it lies, in place of the element.
+// Maps to the element's place in its holder's share.
 View PlaceOf(const View& view, int64_t elements, int64_t run, int64_t devices) {
   return Over(Dealt(elements, run, devices, run, 0, 1), view);
 }
@@ -38,7 +38,7 @@ bool Deals(int64_t elements, Sharding sharding, int64_t devices) {
   return sharding.is_split() && elements % (sharding.run * devices) == 0;
 }
 
-// The loops of a nest, one list a dim of it.
+// The loops of a nest, one list per dim.
 using Groups = std::vector<std::vector<ir::IndexDim>>;
 
 Groups GroupsOf(const LoopNest& nest, const ir::AffineMap& map) {
@@ -58,7 +58,7 @@ bool AllStill(const std::vector<ir::IndexDim>& loops) {
   return true;
 }
 
-// Whether the loops together count 0, stride, 2 * stride, ...: they are one loop. Gives its stride.
+// Whether the loops together count 0, stride, 2 * stride, ... as one loop would; sets its stride.
 bool CountAsOne(const std::vector<ir::IndexDim>& loops, int64_t* stride) {
   int64_t next = 0;
   bool first = true;
@@ -73,7 +73,7 @@ bool CountAsOne(const std::vector<ir::IndexDim>& loops, int64_t* stride) {
   return true;
 }
 
-// A view that walks `loops` from `offset` on and has `shape`. None if the loops are too many for a shape.
+// A view of `shape` that walks `loops` from `offset` on. None if the loops are too many for a shape.
 std::optional<View> ViewOver(const std::vector<ir::IndexDim>& loops, int64_t offset, const Shape& shape) {
   std::vector<ir::IndexDim> joined;
   for (const ir::IndexDim& loop : loops) {
@@ -98,14 +98,14 @@ Shape Flat(int64_t elements, int64_t run, int64_t devices) {
   return Shape({elements / (run * devices), devices, run});
 }
 
-// The share of rank `rank` of a view of storage that the device holds whole.
+// Rank `rank`'s share of a view of storage that the device holds whole.
 View ShareOfView(const View& view, Sharding to, int64_t devices, int64_t rank) {
   const View flat = ir::Reshape(view, Flat(view.shape().elements(), to.run, devices));
   return ir::Reshape(ir::Slice(flat, 1, rank, 1, 1), LocalShape(view.shape(), to, devices));
 }
 
-// The loops of an access: the dims of what is read or written, then one an index, over the data. Only maps of
-// one step; those have no dims to spare beyond kMaxRank.
+// The loops of an access over the data: the dims of the values read or written, then one loop per index. Only
+// for maps of one step, whose dims must fit in kMaxRank.
 std::optional<View> AllAccesses(const ir::IndexedAttrs& attrs) {
   if (!attrs.map.affine()) return std::nullopt;
   ViewStep step = attrs.map.steps[0];
@@ -117,8 +117,8 @@ std::optional<View> AllAccesses(const ir::IndexedAttrs& attrs) {
   return View{{step}};
 }
 
-// The loop among several that steps from device to device, one at a time: counts `devices`, and the product
-// of the extents behind it. 0: there is none.
+// Finds the loop that steps from one device to the next. Returns the product of the extents of the loops
+// inside it; 0 if there is none.
 int64_t BehindHolderLoop(const std::vector<ir::IndexDim>& loops) {
   int64_t behind = 1;
   for (size_t l = loops.size(); l-- > 0;) {
@@ -129,8 +129,8 @@ int64_t BehindHolderLoop(const std::vector<ir::IndexDim>& loops) {
   return 0;
 }
 
-// Which device each access of an indexed access meets, and where in its share: by the dims of what is read or
-// written, then by index. `split` is how the devices share what is read or written, if they do.
+// For an indexed access: the device that each access meets, and the place in that device's share, grouped by
+// the dims of the values read or written, then by index. `split` is the dim that devices divide, if they do.
 struct Accesses {
   Groups by_holder, by_place;
   int64_t offset = 0;
@@ -152,12 +152,12 @@ std::optional<Accesses> AccessesOf(const ir::IndexedAttrs& attrs, int64_t elemen
   return Accesses{GroupsOf(nest, *holders), GroupsOf(nest, *places), places->offset};
 }
 
-// The loops of one group that stay on a device, and whether the others are one loop over all devices. None if
-// they are something else.
+// The loops of one group that stay on a device, and whether the others together are one loop over all
+// devices. None in any other case.
 struct GroupShare {
   std::vector<ir::IndexDim> within;
   bool across = false;
-  int64_t behind = 1;  // extents behind the loop over the devices
+  int64_t behind = 1;  // product of the extents inside the loop over the devices
 };
 std::optional<GroupShare> ShareOfGroup(const std::vector<ir::IndexDim>& by_holder,
                                        const std::vector<ir::IndexDim>& by_place, int64_t devices) {
@@ -179,8 +179,8 @@ std::optional<GroupShare> ShareOfGroup(const std::vector<ir::IndexDim>& by_holde
   return share;
 }
 
-// What the functions of the header do, of splits without copies: `devices` are the parts of a split, `rank`
-// is the number of a part.
+// The functions of the header, for splits without copies: `devices` is the number of parts of a split, and
+// `rank` the number of a part.
 
 std::optional<View> LocalViewParts(const View& view, int64_t elements, Sharding from, Sharding to,
                                    int64_t devices, int64_t rank) {
@@ -251,13 +251,13 @@ std::optional<LocalIndexed> LocaliseIndexedParts(const ir::IndexedAttrs& attrs, 
     if (!share) return std::nullopt;
     const auto rank_of_shape = static_cast<size_t>(shape.rank);
     if (g < rank_of_shape) {
-      // The part of the dim that `to` says, and of no other.
+      // Only the dim that `to` splits may go over the devices.
       const bool fits = static_cast<int>(g) == split.dim && share->behind == split.inner;
       if (share->across && !fits) return std::nullopt;
       loops.insert(loops.end(), share->within.begin(), share->within.end());
     } else {
       const size_t index = g - rank_of_shape;
-      // One range of the index's values a device.
+      // Each device holds one range of the index's values.
       const bool fits = to == kWhole && share->behind == attrs.dims[index].extent / devices;
       if (share->across && !fits) return std::nullopt;
       if (share->across) local.over = static_cast<int>(index);
@@ -282,7 +282,7 @@ Sharding ShardingAccessedParts(const ir::IndexedAttrs& attrs, int64_t elements, 
   return to.is_split() && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? to : kWhole;
 }
 
-// The copies of a split, and of what is made of it: of one that has some, if there are two. 0: they differ.
+// The copies of two splits, or of the one that is a split; 0 if they differ.
 int64_t CopiesOfBoth(Sharding from, Sharding to) {
   if (!from.is_split()) return to.copies;
   return !to.is_split() || from.copies == to.copies ? from.copies : 0;

@@ -9,14 +9,14 @@
 namespace rondo::shard {
 namespace {
 
-constexpr int64_t kFarLarger = 8;  // than what is read
+constexpr int64_t kFarLarger = 8;  // a table must be so many times as large as the result
 
-// The rule by which a lookup finds the rows that each device has; none where that does not pay.
+// The rule of a lookup that reads only the rows on each device; none if it does not pay.
 std::vector<Rule> OwnRows(const Graph& graph, const Node& node, const Costs& costs) {
   if (node.op != ir::Op::kIndexedRead || !graph.IsConstant(node.inputs[0]) || !IsFloat(node.dtype)) return {};
   const Node& table = graph.node(node.inputs[0]);
   const int64_t bytes = BytesOf(table), devices = costs.devices();
-  // What unpacks a table reads it in other ways.
+  // A packed table is unpacked, which reads it in other ways.
   if (table.As<ir::ConstantAttrs>().data->packed != nullptr || table.shape.rank == 0 ||
       bytes < kFarLarger * BytesOf(node) || !costs.PaysAMessage(bytes))
     return {};
@@ -27,7 +27,7 @@ std::vector<Rule> OwnRows(const Graph& graph, const Node& node, const Costs& cos
   return rules;
 }
 
-// Everything whole, but for those lookups.
+// All values whole, except in those lookups.
 Candidates Lookups(const Graph& graph, const Costs& costs, std::vector<std::string>* tables) {
   Candidates out;
   for (NodeId id = 0; id < graph.size(); ++id) {
@@ -48,8 +48,8 @@ Candidates Lookups(const Graph& graph, const Costs& costs, std::vector<std::stri
   return out;
 }
 
-// Shares lie as those that are gathered do (schedule/gather_weights.h): where a table is read in both ways,
-// the plan holds one.
+// Makes shares flat, like those that are gathered (schedule/gather_weights.h). If a table is read in both
+// ways, the plan holds one share.
 void Flatten(Graph* graph) {
   for (NodeId id = 0; id < graph->size(); ++id) {
     if (!graph->IsConstant(id)) continue;

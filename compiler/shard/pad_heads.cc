@@ -18,7 +18,8 @@ namespace {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-constexpr size_t kMostValues = 4096;  // of one region: of a layer some dozens, of all if they share a state
+constexpr size_t kMostValues =
+    4096;  // of one region: a layer has some dozens, all layers together if they share a state
 
 bool DoesHeadByHead(Op op) {
   return op == Op::kView || op == Op::kPointwise || op == Op::kReduce || op == Op::kMatMul ||
@@ -42,22 +43,22 @@ class HeadPadding {
   }
 
  private:
-  // An input that is no value of the region: a weight, or what is the same for all heads.
+  // An input outside the region's values: a weight, or a value that is the same for all heads.
   struct Use {
     NodeId reader;
     size_t slot;
-    Sharding sharding;  // of what the reader reads
+    Sharding sharding;  // of the reader's input
   };
-  // All that is computed head by head, if the heads of keys were dealt out, one to each of `heads` devices:
-  // a sharding by value (sharding.h) says along which dim of it they lie.
+  // All values that are computed head by head, as if key heads were dealt out, one to each of `heads`
+  // devices. A value's sharding (sharding.h) shows the dim along which its heads lie.
   struct Region {
     int64_t heads = 0, to = 0;
-    int64_t queries = 0;  // their heads
+    int64_t queries = 0;  // query heads
     std::map<NodeId, Sharding> values;
-    std::map<NodeId, Rule> rules;     // by value that is no view: how it is computed
-    std::vector<Use> weights, same;   // the latter: broadcast over the heads
-    std::map<NodeId, Sharding> sums;  // matmuls: the sharding of their weight
-    std::deque<NodeId> left;          // to be looked at
+    std::map<NodeId, Rule> rules;     // how each value that is not a view is computed
+    std::vector<Use> weights, same;   // `same` are broadcast over the heads
+    std::map<NodeId, Sharding> sums;  // matmuls, with the sharding of their weight
+    std::deque<NodeId> left;          // values to look at
     std::set<NodeId> constants;
   };
 
@@ -70,7 +71,7 @@ class HeadPadding {
     region.queries = heads;
     region.heads = g_.node(node.inputs[1]).shape[1];
     region.to = (region.heads + devices - 1) / devices * devices;
-    // Few heads of keys can be on several devices each.
+    // If there are few key heads, each can lie on several devices instead.
     const bool copied = region.heads < devices && devices % region.heads == 0 && heads % devices == 0;
     if (region.heads < 2 || region.heads % devices == 0 || copied ||
         4 * region.to > 3 * region.heads * devices)
@@ -82,7 +83,7 @@ class HeadPadding {
     if (Agrees(region) && WorthIt(region)) Apply(region);
   }
 
-  // The dim along which heads lie, all of it: none where a dim has more than heads.
+  // The dim that consists of the heads; none if the dim has more than the heads.
   std::optional<int> HeadsDim(const Shape& shape, Sharding sharding, int64_t heads, int64_t* inner) const {
     const SplitDim split = DimOf(shape, sharding, heads);
     if (split.dim < 0 || shape[split.dim] != heads * split.inner) return std::nullopt;
@@ -109,7 +110,7 @@ class HeadPadding {
     return true;
   }
 
-  // The other ends of the states of which this is an input or output. None where states stay as they are.
+  // The other ends of the states of which `id` is an input or output. None if states are not padded.
   std::vector<NodeId> TwinsOf(NodeId id) const {
     std::vector<NodeId> twins;
     for (const ir::StatePair& pair : g_.states) {
@@ -146,7 +147,7 @@ class HeadPadding {
     return true;
   }
 
-  // What a value is computed from, head by head.
+  // Adds an input of a value that is computed head by head.
   bool Need(const Use& use, Region* region) {
     const NodeId in = g_.node(use.reader).inputs[use.slot], base = g_.BaseOf(in);
     const Node& node = g_.node(in);
@@ -168,7 +169,7 @@ class HeadPadding {
     return true;
   }
 
-  // Whether more heads can be put behind those of the constant.
+  // Whether the constant can be padded with more heads.
   bool TakesHeads(NodeId id, Sharding sharding, const Region& region) const {
     int64_t inner = 0;
     const Node& node = g_.node(id);
@@ -177,7 +178,7 @@ class HeadPadding {
     return dim && id < old_ && data.packed == nullptr && CanPad(data, *dim);
   }
 
-  // What reads a value is computed head by head, too, or sums over the heads.
+  // The reader of a value must also compute head by head, or sum over the heads.
   bool FollowInto(NodeId user, NodeId id, Sharding sharding, Region* region) {
     const Node& node = g_.node(user);
     if (node.op == Op::kView) {
@@ -199,7 +200,7 @@ class HeadPadding {
     return true;
   }
 
-  // A matmul of a value with a weight, over the heads.
+  // Accepts a matmul of a value with a weight that sums over the heads.
   bool SumsOver(NodeId user, size_t slot, const Rule& rule, Region* region) {
     const Node& node = g_.node(user);
     if (node.op != Op::kMatMul || slot != 0 || rule.output != kPartial || user >= old_ ||
@@ -217,7 +218,7 @@ class HeadPadding {
     return true;
   }
 
-  // Whether each value finds its inputs as its rule says, and views can be made longer.
+  // Whether the inputs of each value have the shardings of its rule, and its views can be lengthened.
   bool Agrees(const Region& region) const {
     if (region.sums.empty()) return false;
     for (const auto& [id, rule] : region.rules) {
@@ -240,7 +241,7 @@ class HeadPadding {
                   region);
   }
 
-  // A write into a storage of `sharding` that gets longer. None where an index could leave a head.
+  // A write into a storage of `sharding` that gets more heads. None if an index could leave a head.
   std::optional<ir::IndexedAttrs> LongerWritten(const Node& node, Sharding sharding,
                                                 const Region& region) const {
     ir::IndexedAttrs attrs = node.As<ir::IndexedAttrs>();
@@ -264,7 +265,7 @@ class HeadPadding {
     return attrs;
   }
 
-  // The view of a storage in which more heads lie behind those of `sharding`, along one dim of it.
+  // The view of a storage in which more heads follow those of `sharding` along one dim.
   std::optional<View> Longer(const View& view, int64_t elements, Sharding sharding,
                              const Region& region) const {
     View longer;
@@ -291,7 +292,7 @@ class HeadPadding {
     }
     if (!costs_.PaysAMessage(weights) || leave_.count(NameFor(region)) != 0) return false;
     if (region.queries % costs_.devices() != 0) return true;
-    // Heads of queries divide as they are; every device then holds all of keys and values.
+    // Without padding, the query heads divide, and every device holds all keys and values.
     const auto devices = static_cast<double>(costs_.devices()), all = static_cast<double>(weights);
     const double keys =
         all * static_cast<double>(region.heads) / static_cast<double>(region.heads + region.queries);
@@ -305,7 +306,7 @@ class HeadPadding {
 
   void Apply(const Region& region) {
     PaddedDim done{NameFor(region), region.heads, region.to, {}, true};
-    // What inputs become is worked out on the graph as it was.
+    // The inputs' replacements are made from the graph before any change.
     std::vector<std::tuple<NodeId, size_t, NodeId>> inputs;
     for (const Use& use : region.weights)
       inputs.emplace_back(use.reader, use.slot, LongerWeight(use, region, &done));
@@ -371,7 +372,7 @@ class HeadPadding {
     return b_.ViewNode(g_.BaseOf(in), view);
   }
 
-  // Beyond the old heads it reads zeros.
+  // Makes the matmul read zeros in place of the padded heads.
   void SumOverOldHeads(NodeId id, const Region& region) {
     const NodeId in = g_.node(id).inputs[0];
     const int64_t all = g_.node(in).shape[g_.node(in).shape.rank - 1];
@@ -393,8 +394,8 @@ class HeadPadding {
   const bool states_;
   Graph& g_;
   ir::Builder b_;
-  const NodeId old_;        // nodes before it were there
-  std::set<NodeId> taken_;  // padded already
+  const NodeId old_;        // nodes before it are from the original graph
+  std::set<NodeId> taken_;  // already padded
   std::map<std::tuple<NodeId, int, int64_t>, NodeId> constants_;
   std::vector<PaddedDim> done_;
 };

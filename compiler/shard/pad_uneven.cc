@@ -15,8 +15,8 @@ namespace {
 
 using Data = std::shared_ptr<const ConstantData>;
 
-// A multiple of the devices: of many elements each where that costs little, because kernels like it, and at
-// least of `least`.
+// The multiple of `devices` to which `extent` is padded. Units of 64, 16 or 8 elements per device are
+// preferred while they cost little, because kernels run faster with them; the unit is at least `least`.
 int64_t PaddedTo(int64_t extent, int64_t devices, int64_t least) {
   for (const auto& [unit, share] : {std::pair<int64_t, int64_t>{64, 32}, {16, 32}, {8, 16}}) {
     const int64_t to = (extent + unit * devices - 1) / (unit * devices) * (unit * devices);
@@ -30,7 +30,7 @@ class Padding {
   Padding(const Costs& costs, const std::set<std::string>& leave, Graph* graph)
       : costs_(costs), leave_(leave), g_(*graph), b_(graph), old_(graph->size()) {}
 
-  // All, or tables alone.
+  // Pads all uneven dims, or only those of tables.
   std::vector<PaddedDim> Run(bool tables = false) {
     tables_ = tables;
     for (NodeId id = 0; id < old_; ++id) {
@@ -49,13 +49,13 @@ class Padding {
   }
 
  private:
-  // Values whose last dim is padded, and who reads them.
+  // Values whose last dim is padded, and their readers.
   struct Region {
     int64_t from = 0, to = 0;
-    std::set<NodeId> values;                     // matmuls by a weight, pointwise work
-    std::set<std::pair<NodeId, size_t>> sums;    // matmuls, by input: they sum over the dim
-    std::set<std::pair<NodeId, size_t>> others;  // see the old part; views with input 0
-    std::set<NodeId> views;                      // of the values, all of whose dim they show
+    std::set<NodeId> values;                     // matmuls with a weight, pointwise nodes
+    std::set<std::pair<NodeId, size_t>> sums;    // matmuls that sum over the dim, with the input
+    std::set<std::pair<NodeId, size_t>> others;  // readers of the old part; views with input 0
+    std::set<NodeId> views;                      // views of the values, over their whole dim
     bool tangled = false;                        // values are read in other ways by values
   };
 
@@ -67,7 +67,7 @@ class Padding {
 
   // ------------------------------------------------------------------------------- what to pad
 
-  // The dim of the constant under `in` along which dim `dim` of it walks.
+  // The dim of the constant behind `in` along which dim `dim` of `in` runs.
   std::optional<int> ConstantDim(NodeId in, int dim, int64_t extent) const {
     const NodeId base = g_.BaseOf(in);
     if (!g_.IsConstant(base) || base >= old_) return std::nullopt;
@@ -96,7 +96,7 @@ class Padding {
     return view.affine() && view.shape().rank > 0 && view.steps[0].strides[view.shape().rank - 1] == 0;
   }
 
-  // Adds `id`, and all that must be padded with it, to `values`; false if that cannot be.
+  // Adds `id` and all nodes that must be padded with it to `values`; false if that is impossible.
   bool Join(NodeId id, int64_t extent, std::set<NodeId>* values) const {
     if (values->count(id) != 0) return true;
     if (taken_.count(id) != 0 || id >= old_) return false;
@@ -118,7 +118,8 @@ class Padding {
     return true;
   }
 
-  // Sorts who reads `value`, or the view `seen` of it, by input; true if more values have joined.
+  // Classifies the readers of `value`, or of the view `seen` of it, by input; true if more values have
+  // joined.
   bool Read(NodeId seen, Region* region) {
     bool more = false;
     for (NodeId user : g_.UsersOf(seen)) {
@@ -256,7 +257,7 @@ class Padding {
     done_.push_back(std::move(done));
   }
 
-  // A matmul that sums over the dim reads zeros beyond the old end, and has rows there.
+  // A matmul that sums over the dim gets zeros beyond the old end, and its weight gets rows there.
   void SumOverOldPart(NodeId id, const Region& region, PaddedDim* done) {
     const Node node = g_.node(id);
     Speak(node);
@@ -289,7 +290,7 @@ class Padding {
 
   // -------------------------------------------------------------------------------------- tables
 
-  // Rows of a table that is read by index; what is beyond its old end is out of range.
+  // Pads the rows of a table that is read by index. Indices beyond its old end are out of range as before.
   void PadTable(NodeId id) {
     const Node node = g_.node(id);
     const NodeId base = node.inputs[0];
@@ -316,8 +317,7 @@ class Padding {
     done_.push_back(std::move(done));
   }
 
-  // Whether who else reads a table reads it as columns that are, or will be, padded: else it would be held
-  // twice.
+  // Whether all other readers of a table read it as padded columns; otherwise the table would be held twice.
   bool OthersArePadded(NodeId table, NodeId reader, int64_t rows) {
     for (NodeId user : g_.UsersOf(table)) {
       if (user == reader) continue;
@@ -331,7 +331,7 @@ class Padding {
     return true;
   }
 
-  // `index` where it is in range, else `to`.
+  // `index` where it is in range, otherwise `to`.
   NodeId Guarded(NodeId index, const ir::IndexedDim& dim, int64_t to) {
     NodeId at = b_.Cast(index, DType::kI64);
     const auto number = [&](int64_t value) { return b_.Scalar(DType::kI64, static_cast<double>(value)); };
@@ -340,17 +340,17 @@ class Padding {
     return b_.Select(b_.Binary(TapeOp::kLess, low, number(dim.extent)), low, number(to));
   }
 
-  static constexpr int64_t kPackedUnit = 16;  // what shares of packed weights are multiples of
-  static constexpr size_t kMostValues = 64;   // of one region: those of an MLP are a dozen or two
+  static constexpr int64_t kPackedUnit = 16;  // shares of packed weights are multiples of it
+  static constexpr size_t kMostValues = 64;   // of one region: an MLP has a dozen or two
 
   const Costs& costs_;
   const std::set<std::string>& leave_;
   Graph& g_;
   ir::Builder b_;
-  const NodeId old_;        // nodes before it were there
+  const NodeId old_;        // nodes before it are from the original graph
   int64_t unit_ = 1;        // of a share
-  bool tables_ = false;     // nothing else is padded
-  std::set<NodeId> taken_;  // padded already
+  bool tables_ = false;     // pads nothing else
+  std::set<NodeId> taken_;  // already padded
   std::map<std::tuple<NodeId, int, int64_t>, NodeId> constants_;
   std::vector<PaddedDim> done_;
 };

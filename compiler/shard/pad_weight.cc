@@ -12,7 +12,7 @@ namespace {
 
 using Data = std::shared_ptr<const ConstantData>;
 
-// Elements before and behind dim `dim` of a shape.
+// The numbers of elements in the dims before and after dim `dim` of a shape.
 std::pair<int64_t, int64_t> Around(const Shape& shape, int dim) {
   int64_t outer = 1, inner = 1;
   for (int d = 0; d < shape.rank; ++d) {
@@ -36,10 +36,10 @@ std::optional<View> Widen(const View& view, int dim, int64_t stride, int64_t ext
   const auto offset = Widened(step.offset, stride, extent, to);
   if (!offset) return std::nullopt;
   step.offset = *offset;
-  int64_t low = *offset % stride, high = low;  // what the other dims reach inside one index
+  int64_t low = *offset % stride, high = low;  // the reach of the other dims inside one index
   for (int d = 0; d < step.shape.rank; ++d) {
     if (d == dim || step.shape[d] == 1) continue;
-    if (step.strides[d] < 0) {  // backwards
+    if (step.strides[d] < 0) {  // walks backwards
       if (-step.strides[d] >= stride) return std::nullopt;
       low += step.strides[d] * (step.shape[d] - 1);
       continue;
@@ -57,7 +57,7 @@ std::optional<View> Widen(const View& view, int dim, int64_t stride, int64_t ext
 bool CanPad(const ConstantData& data, int dim) {
   const ConstantData& stored = data.packed == nullptr ? data : *data.packed->codes;
   if (stored.synthetic && IsOfLiveWeight(data.name, stored.synthetic_key))
-    return false;  // no zeros behind it
+    return false;  // no zeros follow it
   if (data.packed != nullptr) return true;
   const auto [outer, inner] = Around(data.shape, dim);
   if (!data.synthetic || data.synthetic_run == 0) return true;

@@ -15,7 +15,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int64_t kFarSmaller = 8;  // than what a collective moves: tables of positions, masks
+constexpr int64_t kFarSmaller = 8;  // than the collective's values: tables of positions, masks
 
 bool IsBound(const Node& node) {
   return std::any_of(node.annotations.begin(), node.annotations.end(), [](const auto& said) {
@@ -23,7 +23,7 @@ bool IsBound(const Node& node) {
   });
 }
 
-// The tensor that a chain of writes changes.
+// The tensor that a chain of writes updates.
 NodeId FirstWritten(const Graph& graph, NodeId id) {
   while (graph.node(id).op == Op::kIndexedWrite) id = graph.BaseOf(graph.node(id).inputs[0]);
   return id;
@@ -56,8 +56,8 @@ class Finder {
   static size_t At(NodeId id) { return static_cast<size_t>(id); }
   const Shape& shape(NodeId id) const { return g_.node(id).shape; }
 
-  // Rows are the outermost dim that divides; never the last, along which norms and matmuls sum. What is
-  // gathered is flat: its rows are those of who computes it.
+  // Rows are the outermost dim that divides, but never the last, along which norms and matmuls sum. Gathered
+  // values are flat: their rows are those of the gather's input.
   void Begin(NodeId id) {
     const Node& node = g_.node(id);
     moved_ = node.shape.elements();
@@ -87,7 +87,7 @@ class Finder {
     work_.push_back(id);
   }
 
-  // What a node that is not yet cut can be, by op and what is said of it.
+  // Whether the node's op and annotations allow a cut, and it is not cut yet.
   bool MayBeCut(NodeId id) const {
     const Node& node = g_.node(id);
     if (shardings_.cut[At(id)] || IsBound(node) || ir::HasEffect(node)) return false;
@@ -95,7 +95,7 @@ class Finder {
            (node.op != Op::kCollective || chosen_[At(id)]);
   }
 
-  // What is cut already is so in the sharding that the rule asks for; nothing is a summand.
+  // Inputs that are already cut must have the rule's shardings, and none may be partial sums.
   bool Fits(const Node& node, const Rule& rule) const {
     if (!rule.output.is_split()) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -110,7 +110,7 @@ class Finder {
     return true;
   }
 
-  // Whether chunks would read parts of a weight: a batch dim that it is repeated along is none.
+  // Whether chunks would read parts of a weight. Chunks along a batch dim over which it is broadcast do not.
   bool ReadsPartOfWeight(NodeId id, Sharding sharding) const {
     const NodeId base = g_.BaseOf(id);
     return base == id || ShardingBehind(g_.ViewOf(id), shape(base).elements(), sharding, chunks_).is_split();
@@ -125,13 +125,13 @@ class Finder {
     const CollectiveFacts& facts = FactsOf(op);
     const bool gathers = facts.writes == CollectiveLayout::kEach, between_all = facts.to == kEveryRank;
     const bool whole = KeepsShape(op) && facts.reads == CollectiveLayout::kOne;
-    // A chunk of each device's share is gathered: the same runs of what all have.
+    // Each device's share is gathered in chunks: the same runs of every share.
     if (!(whole || gathers) || !between_all || !whole_runs || DimOf(node.shape, sharding, chunks_).dim < 0)
       return {};
     return {{{sharding}, other}};
   }
 
-  // A write of rows into a tensor that others read whole, a cache: chunk by chunk.
+  // A write of rows into a tensor that others read whole, such as a cache, goes chunk by chunk.
   std::optional<Rule> WriteInTurn(const Node& node, Sharding sharding) const {
     const auto& attrs = node.As<ir::IndexedAttrs>();
     if (attrs.may_collide || DimOf(attrs.map.shape(), sharding, chunks_).dim < 0) return std::nullopt;
@@ -165,7 +165,7 @@ class Finder {
     }
   }
 
-  // Who computes what chunks read, if that is as much as collectives move or waits for one.
+  // Cuts the producers of the chunks' inputs, if they are about as large as the collective or wait for one.
   void CutProducers(NodeId id) {
     const std::vector<Sharding> wanted = shardings_.rules[At(id)].inputs;
     const std::vector<NodeId> inputs = g_.node(id).inputs;
@@ -184,8 +184,8 @@ class Finder {
   const Graph& g_;
   const ir::Users users_;
   const int64_t chunks_;
-  std::vector<bool> chosen_, behind_;  // collectives that are to be cut; what waits for one of them
-  int64_t moved_ = 0;                  // elements of the collective at which the search began
+  std::vector<bool> chosen_, behind_;  // collectives to cut; nodes that wait for one of them
+  int64_t moved_ = 0;                  // elements of the collective where the search began
   RowShardings shardings_;
   std::vector<NodeId> work_;
 };

@@ -8,12 +8,12 @@
 namespace rondo::shard {
 namespace {
 
-// Where one axis of a node's work lies in an operand: in steps of `scale` indices of a dim.
+// The position of one axis of a node's work in an operand, in steps of `scale` indices of a dim.
 struct Place {
   int dim = -1;  // -1: the operand does not have the axis
   int64_t scale = 1;
 };
-// One axis along which the work divides. The operands that do not have it are whole.
+// One axis along which the work divides. Operands without the axis are whole.
 struct Axis {
   std::vector<Place> inputs;
   Place output;
@@ -35,8 +35,8 @@ bool SumsOutermost(const Node& node) {
          node.shape.rank > 1;
 }
 
-// Along what is reduced only where it is outermost: to sum a norm's few numbers over the devices is a message
-// as expensive as any other.
+// The reduced axis divides only if it is outermost. Summing a norm's few numbers over the devices would need
+// a message, which costs as much as any other.
 std::vector<Axis> ReduceAxes(const Node& node) {
   const auto& reduced = node.As<ir::ReduceAttrs>().axes;
   std::vector<Axis> axes;
@@ -47,7 +47,7 @@ std::vector<Axis> ReduceAxes(const Node& node) {
   return axes;
 }
 
-// The group is the axis of a grouped convolution: its channels stay together.
+// The axis of a grouped convolution is the group, whose channels stay together.
 std::vector<Axis> ConvAxes(const Graph& graph, const Node& node) {
   const auto& attrs = node.As<ir::ConvAttrs>();
   std::vector<Axis> axes = {{{{0}, {}}, {0}}};
@@ -62,8 +62,8 @@ std::vector<Axis> ConvAxes(const Graph& graph, const Node& node) {
   return axes;
 }
 
-// Query heads stay with the head of keys and values that they share. Where those do not divide among the
-// devices, every device holds them all and looks at those of its own query heads.
+// Query heads stay with the key and value head that they share. If the key and value heads do not divide
+// among the devices, every device holds them all and reads those of its own query heads.
 std::vector<Axis> AttentionAxes(const Graph& graph, const Node& node, int64_t devices) {
   const int64_t groups = graph.node(node.inputs[1]).shape[1], shared = node.shape[1] / groups;
   const bool divide = groups % devices == 0;
@@ -86,7 +86,7 @@ std::vector<Axis> SameAxes(const Node& node, int dims) {
   return axes;
 }
 
-// Along the axis of concatenation the inputs' shares lie one after another only where all are of one length.
+// The axis of concatenation only divides if all inputs have the same length.
 std::vector<Axis> ConcatAxes(const Graph& graph, const Node& node) {
   const int axis = node.As<ir::ConcatAttrs>().axis;
   std::vector<Axis> axes = SameAxes(node, node.shape.rank);
@@ -111,8 +111,8 @@ std::vector<Axis> AxesOf(const Graph& graph, const Node& node, int64_t devices) 
   }
 }
 
-// The rule that divides the work along `axis` in runs of `unit`. False if a dim does not divide that way.
-// Each part on `copies` devices: what they would sum, they would sum more than once.
+// The rule that divides the work along `axis` in runs of `unit`, each part on `copies` devices. False if a
+// dim does not divide that way, or if copies would add to a sum more than once.
 bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit, int64_t devices,
             int64_t copies, Rule* rule) {
   *rule = WholeRule(node);
@@ -120,13 +120,13 @@ bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit
   const auto split = [&](const Shape& shape, const Place& place, Sharding* sharding) {
     if (place.dim < 0) return true;
     *sharding = SplitOf(shape, place.dim, unit * place.scale, devices, copies);
-    // What the reader makes of the sharding must be this dim: a dim of 1 beside it makes no difference.
+    // A reader must find the same dim in the sharding: a dim of 1 beside it makes no difference.
     return sharding->is_split() && DimOf(shape, *sharding, devices).dim == place.dim;
   };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!split(graph.node(node.inputs[i]).shape, axis.inputs[i], &rule->inputs[i])) return false;
   }
-  // Heads whose keys are whole are looked up by number: one range of them a device.
+  // If keys are whole, heads are looked up by number: each device has one range of them.
   const bool alone = node.op == Op::kAttention && axis.output.dim == 1 && axis.inputs[1].dim < 0;
   if (alone && unit * devices != node.shape[1]) return false;
   if (axis.sums) rule->output = kPartial;
@@ -143,8 +143,8 @@ std::vector<Rule> ViewRules(const Graph& graph, const Node& node, int slot, Shar
   return {slot < 0 ? Rule{{other}, sharding} : Rule{{sharding}, other}};
 }
 
-// What is read by index is split as the indices are, or as the data is; where the data is split by what an
-// index says, what each device finds is a summand.
+// A read by index is split as its indices are, or as its data are. If the data are split along an index, each
+// device's result is a summand.
 std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Sharding sharding,
                             int64_t devices) {
   const auto& attrs = node.As<ir::IndexedAttrs>();
@@ -170,7 +170,7 @@ std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Shar
   return rules;
 }
 
-// What is written stays on the device that holds the place.
+// A write stays on the device that holds the place.
 std::vector<Rule> WriteRules(const Node& node, int slot, Sharding sharding, int64_t devices) {
   const auto& attrs = node.As<ir::IndexedAttrs>();
   const int64_t elements = node.shape.elements();
@@ -183,9 +183,9 @@ std::vector<Rule> WriteRules(const Node& node, int slot, Sharding sharding, int6
   return {rule};
 }
 
-// Fewer heads of keys and values than devices: query heads are divided, and those that share a head of keys
-// and values have it on each of their devices. None if there are not as many devices to each, or no such
-// node.
+// For attention with fewer key and value heads than devices: divides the query heads, and puts each key and
+// value head on all devices of its query heads. None for other nodes, or if the devices do not divide evenly
+// among the heads.
 std::optional<Rule> HeadsOnSeveral(const Graph& graph, const Node& node, int64_t devices) {
   if (node.op != Op::kAttention) return std::nullopt;
   const int64_t groups = graph.node(node.inputs[1]).shape[1], heads = node.shape[1];
@@ -203,12 +203,12 @@ std::optional<Rule> HeadsOnSeveral(const Graph& graph, const Node& node, int64_t
 
 bool IsWeight(const Graph& graph, ir::NodeId id) { return graph.IsConstant(graph.BaseOf(id)); }
 
-// Along which of AxesOf sharding begins.
+// Whether sharding may begin with this axis of AxesOf.
 bool Begins(const Graph& graph, const Node& node, const Axis& axis) {
   switch (node.op) {
     case Op::kMatMul:
     case Op::kConv: {
-      // By what the weight has: its columns and rows, its channels.
+      // Along an axis of the weight: its columns and rows, or its channels.
       if (IsWeight(graph, node.inputs[1])) return axis.inputs[1].dim >= 0;
       return IsWeight(graph, node.inputs[0]) && axis.inputs[0].dim >= 0;
     }
@@ -248,7 +248,7 @@ std::vector<Rule> PartialRules(const Graph& graph, const Node& node) {
   if (node.op == Op::kView) return {{{kPartial}, kPartial}};
   if (node.op == Op::kReduce && SumsOutermost(node)) return {{{kPartial}, kPartial}};
   if (node.op != Op::kPointwise) return {};
-  // Inputs of another type would be summed in that.
+  // Inputs of another type would be summed in that type.
   for (ir::NodeId in : node.inputs) {
     if (graph.node(in).dtype != node.dtype) return {};
   }
@@ -278,7 +278,7 @@ std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& 
   if (const auto rule = HeadsOnSeveral(graph, node, devices)) rules.push_back(*rule);
   for (const Axis& axis : AxesOf(graph, node, devices)) {
     if (!Begins(graph, node, axis)) continue;
-    // The extent that any operand has of the axis.
+    // The axis's extent in any operand that has it.
     int64_t extent = axis.output.dim < 0 ? 0 : node.shape[axis.output.dim] / axis.output.scale;
     for (size_t i = 0; i < axis.inputs.size() && extent == 0; ++i) {
       const Place& place = axis.inputs[i];

@@ -17,13 +17,13 @@
 namespace rondo::shard {
 namespace {
 
-constexpr int64_t kWorthNaming = 256;  // bytes of a weight or state that is not shared out
+constexpr int64_t kWorthNaming = 256;  // bytes of an unshared weight or state that the report names
 
 bool Divides(const Shape& shape, int64_t devices) {
   return std::any_of(shape.begin(), shape.end(), [&](int64_t dim) { return dim % devices == 0; });
 }
 
-// Why every device holds all of it.
+// The reason why every device holds all of it.
 std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
   if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
   const auto& shardings = candidates.shardings[static_cast<size_t>(id)];
@@ -34,7 +34,7 @@ std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, 
   return "to share it would send more than it saves";
 }
 
-// Weights of `whole` that device 0 holds as they were, and why.
+// The weights of `whole` that device 0 holds unchanged, with reasons.
 std::vector<std::string> NotShared(const Graph& whole, const Candidates& candidates, const Graph& rank,
                                    int64_t devices) {
   std::set<const ir::ConstantData*> kept;
@@ -77,7 +77,7 @@ std::vector<std::string> NotShared(const Graph& whole, const Candidates& candida
   return texts;
 }
 
-// States of which a device holds more than its share, because there are fewer parts than devices.
+// States with fewer parts than devices, so that a device holds more than its even share.
 std::string SharedBySeveral(const Graph& whole, const Graph& rank, int64_t devices) {
   std::map<int64_t, std::vector<std::string>> names;  // by copies
   for (const ir::StatePair& pair : whole.states) {
@@ -132,7 +132,7 @@ Status RefuseCollectives(const Graph& graph) {
 
 namespace {
 
-// The padded dims that device 0 holds most of the weights of as they are: to pad them was for nothing.
+// The padded dims most of whose weights device 0 still holds whole: their padding was useless.
 std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const Graph& rank) {
   std::set<const ir::ConstantData*> kept;
   for (NodeId id = 0; id < rank.size(); ++id) {
@@ -150,7 +150,7 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
   return names;
 }
 
-// Whether each device has equally many of its heads, one range of them.
+// Whether each device has one range of equally many heads.
 bool IsDealtOut(const PaddedState& state, const Graph& padded, Sharding sharding, int64_t devices) {
   for (const ir::GraphInput& input : padded.inputs) {
     if (input.name != state.input || !sharding.is_split() || sharding.copies != 1) continue;
@@ -173,7 +173,7 @@ std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
   return text;
 }
 
-// Of a graph whose weights are separate and whose dims are as they are to be.
+// Shards a graph whose weights are separate and whose dims are final.
 Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hints, StageNumber stage,
                    StateShardings* states, WeightShardings* weights, ShardedGraph* out) {
   const int64_t devices = costs.devices();
@@ -211,8 +211,8 @@ Status ShardGraph(Graph graph, int64_t devices, StateShardings* states, ShardedG
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
-  // Dims are padded where that lets weights be shared out: those where it did not, known only afterwards,
-  // stay.
+  // Dims are padded so that weights can be divided. Dims for which that failed, which is known only
+  // afterwards, are left unpadded in the next attempt.
   std::set<std::string> leave;
   for (;;) {
     Graph padded = graph;

@@ -10,9 +10,9 @@
 namespace rondo::shard {
 namespace {
 
-constexpr size_t kMostCuts = 400;  // that the search weighs
+constexpr size_t kMostCuts = 400;  // places that the search considers
 
-// Where a cut may lie: at most kMostCuts places, of neighbours those over which least is sent.
+// The possible cuts: at most kMostCuts places. Of neighbouring places, the one with the least to send.
 std::vector<size_t> PlacesToCut(const StageLoads& loads, size_t nodes) {
   std::vector<size_t> all;
   for (size_t cut = 1; cut < nodes; ++cut) {
@@ -29,11 +29,11 @@ std::vector<size_t> PlacesToCut(const StageLoads& loads, size_t nodes) {
   return some;
 }
 
-// The way to cut what lies before a place into some stages.
+// The best way to cut the nodes before a place into some number of stages.
 struct Way {
   bool known = false;
   double peak = 0, sent = 0, squares = 0;
-  size_t from = 0;  // the place before it
+  size_t from = 0;  // the previous cut
 
   bool Beats(const Way& other) const {
     if (!known || !other.known) return known;
@@ -55,7 +55,7 @@ class Search {
 
   size_t choices() const { return places_.size() - 2; }
 
-  // The cuts, without the ends of the order; none if there is no way.
+  // The cuts, without both ends of the order; none if there is no way.
   std::vector<size_t> Run() {
     const size_t count = places_.size();
     std::vector<std::vector<Way>> ways(stages_ + 1, std::vector<Way>(count));
@@ -93,7 +93,7 @@ class Search {
     return way;
   }
 
-  // Whether some of the nodes touch what another stage holds.
+  // Whether some of the nodes touch rows that another stage holds.
   bool Elsewhere(size_t stage, size_t first, size_t end) const {
     if (settled_.empty()) return false;
     const auto count = [&](const std::vector<int>& sums) { return sums[end] - sums[first]; };
@@ -104,8 +104,8 @@ class Search {
     return misplaced_[stage][end] - misplaced_[stage][first];
   }
 
-  // Up to each place: how many nodes touch rows that are settled on each stage, on any; and the bytes of
-  // weights that other stages have, not this one.
+  // Sums up to each place: nodes that touch rows settled on each stage, and on any; and bytes of weights that
+  // only other stages hold.
   void FindSettled(const StageOrder& order, const std::vector<StateRows>& states, const StagePlaces& places) {
     if (places.rows.empty() && places.weights.empty()) return;
     std::vector<std::vector<int>> touched(stages_ + 1, std::vector<int>(order.nodes.size() + 1, 0));
@@ -151,12 +151,12 @@ class Search {
   const Graph& g_;
   const StageLoads& loads_;
   const size_t stages_;
-  std::vector<size_t> places_;             // positions, both ends of the order included
-  std::vector<std::vector<int>> settled_;  // by stage, then any; by place. Empty: nothing is settled
+  std::vector<size_t> places_;             // positions, including both ends of the order
+  std::vector<std::vector<int>> settled_;  // by stage, then any; by place; empty if nothing is settled
   std::vector<std::vector<double>> misplaced_;
 };
 
-// The stage of every row. What nothing touches goes with its neighbours.
+// The stage of every row. Rows that nothing touches go with their neighbours.
 std::vector<int> RowStages(const StateRows& state, const StageOrder& order,
                            const std::vector<int>& stage_of) {
   std::vector<int> stages;
@@ -176,7 +176,7 @@ Status NoWay(const Graph& graph, const StageOrder& order, const std::vector<Stat
              size_t choices, const StagePlaces& places) {
   std::string text = "its " + std::to_string(order.nodes.size()) + " steps can be cut at " +
                      std::to_string(choices) + " places, too few for " + std::to_string(stages) + " stages";
-  // The state that spans most.
+  // Finds the state that spans the most steps.
   int widest = 0;
   for (size_t i = 0; i < states.size(); ++i) {
     for (const RowSpan& span : RowSpans(states[i], order.position)) {
@@ -253,7 +253,7 @@ Result<StageCut> CutStages(const Graph& graph, int stages, StagePlaces* places) 
 
 namespace {
 
-// The stage of every node of an order, by what is said of some.
+// Finds the stage of every node of an order from annotations on some.
 class Placing {
  public:
   Placing(const Graph& graph, const StageOrder& order, const std::vector<StateRows>& states,
@@ -292,7 +292,7 @@ class Placing {
   }
 
  private:
-  // Rows of a state lie apart: who touches some need not come after who touches others.
+  // Rows of a state may lie on several stages: users of some rows need not follow users of others.
   bool OfOneState(NodeId a, NodeId b) const {
     const auto mine = touches_.find(a), its = touches_.find(b);
     if (mine == touches_.end() || its == touches_.end()) return false;
@@ -304,10 +304,10 @@ class Placing {
   const StageOrder& order_;
   const std::map<std::string, int>& given_;
   std::vector<int> stage_of_;
-  std::map<NodeId, std::set<size_t>> touches_;  // states whose rows can lie apart
+  std::map<NodeId, std::set<size_t>> touches_;  // states whose rows may lie on several stages
 };
 
-// The first stage that has no node; -1 if all have.
+// The first stage without a node; -1 if there is none.
 int EmptyStage(const StageOrder& order, const std::vector<int>& stage_of, int stages) {
   std::vector<bool> has(static_cast<size_t>(stages), false);
   for (NodeId id : order.nodes) has[static_cast<size_t>(stage_of[static_cast<size_t>(id)])] = true;

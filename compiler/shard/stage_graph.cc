@@ -54,7 +54,7 @@ class Stage {
 
   // ------------------------------------------------------------------------------------ values
 
-  // What `id` has become on this stage.
+  // The node of this stage for `id`.
   NodeId Made(NodeId id) {
     const auto known = made_.find(id);
     if (known != made_.end()) return known->second;
@@ -82,7 +82,7 @@ class Stage {
     return out_.Add(std::move(copy));
   }
 
-  // The newest version of a state, up to `id`, that this stage has: one that it writes itself, or the input.
+  // The newest version of a state, up to `id`, on this stage: one that it writes, or the input.
   NodeId Before(const Version& version, NodeId id) const {
     const std::vector<NodeId>& all = cut_.states[version.state].versions;
     for (size_t v = version.number; v > 0; --v) {
@@ -109,7 +109,7 @@ class Stage {
   NodeId MakeView(const Node& node) {
     Node copy = node;
     const NodeId made = Made(node.inputs[0]);
-    copy.inputs[0] = out_.BaseOf(made);  // a picture that was sent with its channels last is a view
+    copy.inputs[0] = out_.BaseOf(made);  // a picture sent with channels last is a view here
     ir::View& view = copy.As<ir::ViewAttrs>().view;
     Shift(node.inputs[0], &view);
     view = ir::Compose(out_.ViewOf(made), view);
@@ -118,7 +118,7 @@ class Stage {
     return out_.Add(std::move(copy));
   }
 
-  // A map over the storage of `of`, if that is a state, counts from the first row that is here.
+  // If `of` is a state, makes a map over its storage count from the first row on this stage.
   void Shift(NodeId of, ir::View* map) const {
     const auto version = version_.find(of);
     if (version == version_.end()) return;
@@ -126,14 +126,14 @@ class Stage {
     map->steps[0].offset -= rows_[version->second.state].first * state.row_elements;
   }
 
-  // What has no elements is not sent.
+  // Replaces a value without elements, which is not sent.
   NodeId Empty(const Node& node) {
     ir::Builder b(&out_);
     b.SetSources(node.sources);
     return b.Constant(ir::ConstantData::Own(node.dtype, node.shape, {}));
   }
 
-  // Control edges, to what is on this stage; those of another stage are transfers.
+  // Control edges to nodes on this stage. Edges to other stages are transfers.
   std::vector<NodeId> Edges(const Node& node, const std::vector<NodeId>& before) {
     std::vector<NodeId> edges;
     for (NodeId id : before) {
@@ -162,7 +162,7 @@ class Stage {
     return node;
   }
 
-  // [n, c, spatial...] as [n, spatial..., c], and back.
+  // The permutation from [n, c, spatial...] to [n, spatial..., c]; its inverse leads back.
   static std::vector<int> ChannelsLast(int rank) {
     std::vector<int> order = {0};
     for (int d = 2; d < rank; ++d) order.push_back(d);
@@ -217,7 +217,7 @@ class Stage {
     if (version != version_.end()) return HasState(version->second.state);
     return made_.count(id) != 0 || (stage_ == 0 && users_[static_cast<size_t>(id)].empty());
   }
-  // Where an output is: on the first stage, if any could make it.
+  // The stage of an output: the first stage if every stage could make it.
   int StageOf(NodeId base) const {
     const auto version = version_.find(base);
     if (version != version_.end()) return cut_.row_stages[version->second.state][0];
@@ -255,11 +255,11 @@ class Stage {
   const int stage_;
   Graph out_;
   std::vector<int> state_of_output_;             // by output; -1: none
-  std::vector<RowRange> rows_;                   // by state: those that are here
-  std::unordered_map<NodeId, Version> version_;  // of states, by node
+  std::vector<RowRange> rows_;                   // by state: the rows on this stage
+  std::unordered_map<NodeId, Version> version_;  // by node: the version of a state
   std::unordered_map<NodeId, NodeId> made_;      // by node of the whole graph
-  std::unordered_map<NodeId, NodeId> received_;  // by the node that was run before: the receive
-  NodeId last_ = kNoNode;                        // of the transfers
+  std::unordered_map<NodeId, NodeId> received_;  // by the node that ran before: the receive
+  NodeId last_ = kNoNode;                        // the last transfer
 };
 
 }  // namespace

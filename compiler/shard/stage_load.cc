@@ -13,12 +13,12 @@ namespace rondo::shard {
 namespace {
 
 constexpr int64_t kSmallMatrix = 4096;   // elements
-constexpr int64_t kWorthKnowing = 256;   // bytes of a constant
-constexpr double kMessagesToRepeat = 8;  // what is made again on each stage costs no more than so many
+constexpr int64_t kWorthKnowing = 256;   // bytes of a constant that counts as a weight
+constexpr double kMessagesToRepeat = 8;  // the most that repeated work may cost, in messages
 constexpr size_t kMostAgain = 1000;
 
-// What is said of nodes that run on one stage: their outermost place, or what a pass keeps together; "":
-// nothing.
+// The annotation that keeps nodes on one stage: the outermost region, or the group to keep together; "" if
+// none.
 std::string KeptOf(const Node& node) {
   for (const char* key : {kRegionKey, "keep"}) {
     const auto said = node.annotations.find(key);
@@ -29,7 +29,7 @@ std::string KeptOf(const Node& node) {
 
 bool HasNoWork(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kView; }
 
-// What it costs to make each node from inputs and constants alone; infinite where that is out of question.
+// The cost of computing each node from inputs and constants alone; infinite if that is not allowed.
 class Repeating {
  public:
   Repeating(const Graph& graph, double most)
@@ -59,7 +59,7 @@ class Repeating {
  private:
   size_t At(NodeId id) const { return static_cast<size_t>(g_.BaseOf(id)); }
 
-  // What control edges lead from or to runs once, so that they keep their meaning.
+  // A node with control edges runs only once, so that the edges keep their meaning.
   double Of(const Node& node) const {
     if (!node.weak_after.empty() || !node.strong_after.empty()) return kNever;
     if (!HasNoWork(node.op) && is_waited_for_[At(node.id)]) return kNever;
@@ -150,7 +150,7 @@ void StageLoads::FindWeights(const StageOrder& order) {
   again_.resize(std::min(again_.size(), kMostAgain));
 }
 
-// Differences; summed up when all are there.
+// Stores differences, which are summed up at the end.
 void StageLoads::KeepTogether(size_t first, size_t last) {
   if (first >= last) return;
   ++together_[first + 1];
@@ -166,7 +166,7 @@ void StageLoads::KeepStates(const StageOrder& order, const std::vector<StateRows
       KeepTogether(static_cast<size_t>(span.first), static_cast<size_t>(span.last));
     }
   }
-  std::map<std::string, size_t> regions;  // by what is said of nodes of one stage: their first position
+  std::map<std::string, size_t> regions;  // by annotation: the first position of its nodes
   for (size_t at = 0; at < order.nodes.size(); ++at) {
     const Node& node = g_.node(order.nodes[at]);
     if (const std::string kept = KeptOf(node); !kept.empty())
@@ -176,7 +176,7 @@ void StageLoads::KeepStates(const StageOrder& order, const std::vector<StateRows
   }
 }
 
-// A value is sent over every cut between the node that makes it and the last that reads it. States are not.
+// A value is sent over every cut between its node and its last reader. States are not sent.
 void StageLoads::FindSent(const StageOrder& order, const Costs& costs, const std::vector<StateRows>& states) {
   std::vector<bool> is_state(static_cast<size_t>(g_.size()), false);
   for (const StateRows& state : states) {
@@ -191,7 +191,7 @@ void StageLoads::FindSent(const StageOrder& order, const Costs& costs, const std
     const auto id = static_cast<size_t>(order.nodes[at]);
     if (last[id] <= static_cast<int>(at) || is_state[id]) continue;
     double cost = costs.OfSending(BytesOf(g_.node(order.nodes[at])));
-    // Pointwise work right behind it would have been its epilogue.
+    // A pointwise node right after it would have been its epilogue.
     if (HasEpilogue(g_.node(order.nodes[at]).op) && last[id] == static_cast<int>(at) + 1 &&
         g_.node(order.nodes[at + 1]).op == Op::kPointwise) {
       cost += costs.OfMessage();

@@ -11,7 +11,7 @@
 namespace rondo::shard {
 namespace {
 
-constexpr int64_t kWorthNaming = 4096;  // bytes of a weight that several stages hold
+constexpr int64_t kWorthNaming = 4096;  // bytes of a weight on several stages that the report names
 constexpr size_t kMostNames = 12;
 
 int64_t SentBy(const Graph& graph, const Transfer& transfer) {
@@ -37,7 +37,7 @@ std::string DescribeStage(const Graph& graph, const StageCut& cut, const std::ve
   return text;
 }
 
-// What `stage` holds of states, by input.
+// The rows of states that `stage` holds, by input.
 std::map<std::string, ir::View> RowsOf(const Graph& graph, const StageCut& cut, int stage) {
   std::map<std::string, ir::View> rows;
   for (size_t i = 0; i < graph.states.size(); ++i) {
@@ -87,7 +87,7 @@ std::string DescribeShared(const std::vector<Graph>& stages) {
 
 Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
                      const DeviceHints* hints) {
-  int64_t said = 0;  // stages of the model's own
+  int64_t said = 0;  // number of stages that the model gives
   if (hints != nullptr) {
     for (const auto& [node, stage] : hints->stages) said = std::max(said, int64_t{stage} + 1);
   }

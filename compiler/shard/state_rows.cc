@@ -8,8 +8,7 @@
 namespace rondo::shard {
 namespace {
 
-// The first and the last element of the storage that a chain's first step can reach: never less than what the
-// view shows.
+// Bounds of the storage elements that the first step of a view can reach; never less than the view covers.
 std::pair<int64_t, int64_t> Bounds(const ir::View& view) {
   const ir::ViewStep& step = view.steps[0];
   int64_t low = step.offset, high = step.offset;
@@ -22,7 +21,7 @@ std::pair<int64_t, int64_t> Bounds(const ir::View& view) {
 
 class Finder {
  public:
-  // `shown`: by node, how many outputs show it.
+  // `shown`: by node, the number of outputs that show it.
   Finder(const Graph& graph, const ir::Users& users, const std::vector<int>& shown)
       : g_(graph), users_(users), shown_(shown) {}
 
@@ -42,7 +41,7 @@ class Finder {
           Touch(behind, user, &reader.As<ir::ViewAttrs>().view);
       }
     }
-    // Who makes it anew writes all of it.
+    // If the state is not updated in place, its new value writes all rows.
     if (!in_place_) All(g_.BaseOf(output_));
     out_.divides = in_place_ && !IsShown();
     for (const auto& [node, rows] : found_) out_.touches.push_back({node, rows});
@@ -71,17 +70,17 @@ class Finder {
     std::reverse(out_.versions.begin(), out_.versions.end());
   }
 
-  // Whether an output that is not the state itself shows a version of it.
+  // Whether an output other than the state itself shows a version of it.
   bool IsShown() const {
     return std::any_of(out_.versions.begin(), out_.versions.end(), [&](NodeId version) {
       return shown_[static_cast<size_t>(version)] > (version == output_ ? 1 : 0);
     });
   }
 
-  // `reader` reads `what`: a version, or `view` of one.
+  // `reader` reads `what`, which is a version, or `view` of one.
   void Touch(NodeId reader, NodeId what, const ir::View* view) {
     const Node& node = g_.node(reader);
-    if (node.op == Op::kCallResult) return;  // of a call that is a reader itself
+    if (node.op == Op::kCallResult) return;  // of a call that is itself a reader
     const bool by_index = node.op == Op::kIndexedRead || node.op == Op::kIndexedWrite;
     for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
       if (node.inputs[slot] != what) continue;

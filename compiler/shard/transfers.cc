@@ -46,7 +46,7 @@ class Finder {
     std::vector<NodeId> readers;  // in order
     bool strong = false;
   };
-  using Key = std::pair<NodeId, int>;  // who makes it, for which stage
+  using Key = std::pair<NodeId, int>;  // the producer, and the stage that needs it
 
   int StageOf(NodeId id) const { return cut_.stage_of[static_cast<size_t>(id)]; }
   int PlaceOf(NodeId id) const { return place_[static_cast<size_t>(id)]; }
@@ -88,7 +88,8 @@ class Finder {
     return out;
   }
 
-  // Whether a window makes it, or pointwise work on what a window makes.
+  // Whether it is a picture: made by a convolution or pool, or by pointwise nodes or channel concatenation
+  // from one.
   bool IsPicture(NodeId id, int depth) const {
     constexpr int kMostDepth = 4;
     const ir::Node& node = g_.node(id);
@@ -122,7 +123,7 @@ class Finder {
   const Graph& g_;
   const StageCut& cut_;
   const bool host_;
-  std::vector<int> place_;     // by node: in the order, or -1
+  std::vector<int> place_;     // by node: its position in the order, or -1
   std::set<NodeId> versions_;  // of states
   std::map<NodeId, std::set<size_t>> touches_;
   std::map<Key, Need> values_, orders_;
