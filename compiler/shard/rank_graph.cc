@@ -54,7 +54,7 @@ class Rewriter {
       if (outputs[o] == kNoNode) outputs[o] = MakeOutput(o, taken);
       out_.outputs.push_back({g_.outputs[o].name, outputs[o]});
     }
-    // Readers that were added here, too, run before what they read is replaced.
+    // Readers that were added here must also run before the state that they read is replaced.
     const std::string late = ir::OrderStates(&out_);
     if (!late.empty()) return Status::Error(Code::kInternal, "%s", late.c_str());
     out_.RemoveDead();
@@ -69,7 +69,7 @@ class Rewriter {
  private:
   std::map<Sharding, NodeId>& There(NodeId id) { return there_[static_cast<size_t>(id)]; }
 
-  // A value whose sharding the model gives is there in that alone.
+  // A value whose sharding the model gives exists in that sharding alone.
   void BeAsGiven(NodeId id) {
     const Sharding given = c_.GivenTo(id);
     const Node& node = g_.node(id);
@@ -128,15 +128,16 @@ class Rewriter {
     }
   }
 
-  // A send between stages: between the devices of this rank there, and in the order of all collectives.
+  // Addresses a send between stages: its devices are those of this rank, and it joins the order of
+  // collectives.
   void Address(Node* send) const {
     for (uint32_t& device : send->As<ir::CollectiveAttrs>().group)
       device = device * static_cast<uint32_t>(devices_) + static_cast<uint32_t>(rank_);
     if (last_collective_ != kNoNode) send->weak_after.push_back(last_collective_);
   }
 
-  // Of keys or values that are whole, those of this device's query heads: one, if all share it, else one a
-  // query head.
+  // The heads of whole keys or values that this device's query heads use: one head if all share it, otherwise
+  // one per query head.
   NodeId HeadsOf(NodeId all, const Node& attention) {
     ir::Builder b(&out_);
     b.SetSources(attention.sources);
@@ -150,12 +151,12 @@ class Rewriter {
     return b.Slice(heads, 1, own * rank_, 1, own);
   }
 
-  // What `b` makes is a part of `from`, which annotations may bind.
+  // New nodes of `b` are parts of `from`, so they get its annotations.
   void Bind(ir::Builder* b, const Node& from) const {
     if (g_.annotated) b->SetAnnotations(from.annotations);
   }
 
-  // Control edges, to what the nodes have become.
+  // Redirects control edges to the new nodes.
   void Runs(const Node& from, Node* node) const {
     const auto follow = [&](const std::vector<NodeId>& before, std::vector<NodeId>* list) {
       list->clear();
@@ -168,7 +169,7 @@ class Rewriter {
     follow(from.strong_after, &node->strong_after);
   }
 
-  // The access on this device. True if an index finds only what this device holds.
+  // Makes the access local to this device. True if an index may only find this device's values.
   bool Localise(const Node& from, const Rule& rule, Node* node) {
     auto& attrs = node->As<ir::IndexedAttrs>();
     const Sharding data = rule.inputs[0];
@@ -183,8 +184,8 @@ class Rewriter {
     return over_ >= 0;
   }
 
-  // In place of index `over_` of `node`, one among the values that this device holds, 0 where another device
-  // does; what is in range nowhere stays out of range. Gives the difference from this device's first value.
+  // Replaces index `over_` of `node` by an index into this device's values: 0 if another device holds the
+  // value, out of range if no device does. Returns the difference from this device's first value.
   NodeId OwnIndex(const Node& from, Node* node) {
     ir::Builder b(&out_);
     b.SetSources(from.sources);
@@ -206,19 +207,20 @@ class Rewriter {
     return place;
   }
 
-  // `inside` where 0 <= x < extent, else `outside`.
+  // `inside` where 0 <= x < extent, otherwise `outside`.
   static NodeId InRange(ir::Builder* b, NodeId x, int64_t extent, NodeId inside, NodeId outside) {
     const NodeId below = b->Binary(TapeOp::kLess, x, b->Scalar(DType::kI64, 0));
     const NodeId fits = b->Binary(TapeOp::kLess, x, b->Scalar(DType::kI64, static_cast<double>(extent)));
     return b->Select(below, outside, b->Select(fits, inside, outside));
   }
 
-  // What was read where `place` is this device's, else what changes no number that it is added to.
+  // The value read if `place` is on this device; otherwise a value that leaves any number unchanged when
+  // added.
   NodeId OnlyOwn(NodeId read, NodeId place, const std::vector<std::string>& sources) {
     ir::Builder b(&out_);
     b.SetSources(sources);
     Bind(&b, out_.node(read));
-    const NodeId nothing = b.Scalar(b.dtype(read), -0.0);  // to which -0 adds up as well
+    const NodeId nothing = b.Scalar(b.dtype(read), -0.0);  // -0 keeps a sum of -0, too
     const int64_t own = out_.node(read).As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)].extent;
     return InRange(&b, place, own, read, nothing);
   }
@@ -253,7 +255,7 @@ class Rewriter {
 
   // ------------------------------------------------------------------------------ conversions
 
-  // `id` in the sharding `wanted`; weights are made, other values are converted from what is there.
+  // `id` in the sharding `wanted`. Weights are cut; other values are converted from what exists.
   NodeId Get(NodeId id, Sharding wanted) {
     auto& there = There(id);
     const auto found = there.find(wanted);
@@ -303,7 +305,7 @@ class Rewriter {
     return there[sharding] = out_.Add(std::move(node));
   }
 
-  // This device's share of what it holds whole; or, as its summand, all of it on the first device.
+  // This device's share of a whole value; or, as its summand, all of it on device 0 and zeros elsewhere.
   NodeId FromWhole(NodeId id, NodeId whole, Sharding to) {
     const Node& from = g_.node(id);
     if (to.is_split()) {
@@ -363,7 +365,7 @@ class Rewriter {
   WeightShardings* held_;
   Graph out_;
   std::vector<std::map<Sharding, NodeId>> there_;  // by node of the old graph
-  std::vector<NodeId> runs_;                       // by node of the old graph: what does its work
+  std::vector<NodeId> runs_;  // by node of the old graph: the new node that does its work
   std::map<NodeId, std::vector<size_t>> outputs_of_;
   NodeId last_collective_ = kNoNode;
   int over_ = -1;
