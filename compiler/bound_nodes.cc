@@ -206,8 +206,7 @@ class Steps {
   std::string WhyNotAlone(const BoundNode& bound, const LoweredOp& op) const {
     const std::string owner = Said(op, kOwnerKey);
     if (owner.empty()) return SharedBy(bound, op);
-    if (!op.moves_because.empty())
-      return "";  // a copy names the node that needs it, and computes nothing of that node
+    if (!op.moves_because.empty()) return "";  // a copy names its reader, and computes nothing of it
     const std::set<std::string>& own = sources_of_.at(std::stoi(owner));
     std::vector<std::string> others;
     for (const std::string& source : op.sources) {

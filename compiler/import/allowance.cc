@@ -9,7 +9,7 @@ namespace rondo::importer {
 namespace {
 
 constexpr int64_t kEntriesPerNode = 8;
-// A model of more bytes than kSmall may be written out to one more node for each kBytesPerNode of them.
+// A model larger than kSmall bytes may expand to one more node for each kBytesPerNode of its bytes.
 constexpr int64_t kSmall = 1 << 20, kBytesPerNode = 4;
 constexpr int64_t kMostBytes = int64_t{1} << 28;
 constexpr int64_t kFoldingWork = int64_t{1} << 30, kFoldedBytes = int64_t{1} << 28;
@@ -40,7 +40,7 @@ Allowance::Allowance(int64_t file_bytes, int64_t most_nodes, ir::Graph* graph)
   Raise(file_bytes);
 }
 
-// So much more of a model may be written out to more, and have more worked out.
+// Raises the limits on expansion and on folding with the model's bytes.
 void Allowance::Raise(int64_t model_bytes) {
   const int64_t before = std::max(model_bytes_, kSmall);
   model_bytes_ += model_bytes;

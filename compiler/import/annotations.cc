@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kBare[] = {"fuse", "keep", "stream", "after"};
 constexpr std::string_view kPrefix = "rondo.";
 
-// The annotation that an entry of a node's metadata is; "" for other entries.
+// The annotation key in an entry of a node's metadata; "" for other entries.
 std::string KeyOf(const std::string& entry) {
   if (entry.rfind(kPrefix, 0) == 0) return entry.substr(kPrefix.size());
   const bool bare =
@@ -31,7 +31,7 @@ Status Contradiction(const NamedNode& node, const std::string& key, const Statem
       .FromNode(source);
 }
 
-// Of two annotations of the options: below 0 if `a` goes before `b`, above 0 if `b` does.
+// Compares the precedence of two annotations from options: negative if `a` wins, positive if `b` wins.
 int Compare(const Statement& a, const Statement& b) {
   const bool one_a = NamesOne(a.pattern), one_b = NamesOne(b.pattern);
   if (a.option == b.option || (one_a && one_b)) return a.depth - b.depth;
@@ -41,9 +41,9 @@ int Compare(const Statement& a, const Statement& b) {
   return static_cast<int>(wide_a) - static_cast<int>(wide_b);
 }
 
-// The one of the options' annotations that goes before all others, or agrees with them.
+// Of the options' annotations, the one that wins over all others or agrees with them.
 Result<Statement> Choose(const NamedNode& node, const std::string& key, const std::vector<Statement>& all) {
-  const auto yields = [](const Statement& a, const Statement& b) {  // a to b
+  const auto yields = [](const Statement& a, const Statement& b) {  // a yields to b
     const int order = Compare(b, a);
     return order < 0 || (order == 0 && a.value == b.value);
   };
@@ -59,7 +59,7 @@ Result<Statement> Choose(const NamedNode& node, const std::string& key, const st
   return all[0];
 }
 
-// What the node's own metadata binds it to.
+// The node's annotations from its own metadata.
 Result<Statements> FromMetadata(const NamedNode& node, int number) {
   Statements statements;
   for (const auto& entry : node.proto.metadata_props()) {
@@ -79,7 +79,7 @@ Result<Statements> FromMetadata(const NamedNode& node, int number) {
   return statements;
 }
 
-// Of two regions that hold a node: below 0 if `a` lies in `b`, above 0 if `b` lies in `a`.
+// For two regions that hold a node: negative if `a` lies in `b`, positive if `b` lies in `a`.
 int LiesIn(const Statement& a, const Statement& b) {
   if (a.depth != b.depth) return a.depth - b.depth;
   if (a.value.rfind(b.value + "/", 0) == 0) return -1;
@@ -87,8 +87,8 @@ int LiesIn(const Statement& a, const Statement& b) {
   return Compare(a, b);
 }
 
-// The regions that hold the node: `own`, of its metadata, if not null; those of the options; and those of
-// what it lies in.
+// The regions that hold the node: `own` from its metadata, if not null; those from options; and those of the
+// surrounding calls and loops.
 Result<std::vector<Statement>> NestOf(const NamedNode& node, int number, const Statement* own,
                                       const std::vector<NodeAnnotation>& said, const Statement* outer) {
   std::vector<Statement> nest;
@@ -114,7 +114,7 @@ Result<std::vector<Statement>> NestOf(const NamedNode& node, int number, const S
   const auto same = [](const Statement& a, const Statement& b) { return a.value == b.value; };
   nest.erase(std::unique(nest.begin(), nest.end(), same), nest.end());
   std::string path;
-  for (Statement& one : nest) {  // some say it from the outermost on
+  for (Statement& one : nest) {  // names may be given as paths from the outermost region
     if (one.value.rfind(path + "/", 0) == 0 && !path.empty()) one.value.erase(0, path.size() + 1);
     path += (path.empty() ? "" : "/") + one.value;
   }
@@ -194,8 +194,8 @@ std::map<std::string, std::string> OrdersOf(const NamedNode& node, const std::ve
 
 namespace {
 
-// Each region that holds a node, with who applies it there: nodes of one place may differ in nothing of that.
-// A call or loop that it is said of is a place of its own, as is what each pattern marks.
+// Each region that holds a node, with the origin of the annotation there: nodes of one place agree in all of
+// it. An annotated call or loop is a place of its own, and so are the nodes that one pattern marks.
 std::string PlacesOf(const Statement& region) {
   std::vector<std::string> places;
   for (const Statement& one : region.nest) {

@@ -24,7 +24,7 @@ std::optional<CacheEncoding> FindCacheEncoding(Graph* graph, const CachePorts& p
     if (!after || (before->empty() && after->empty())) continue;
     NodeId narrow = all;
     auto next = after->begin();
-    // Others than what is kept may read what lies between only from there on.
+    // Nodes other than the cache's output may read the values only from `narrow` on.
     while (ByteSize(graph->node(narrow).dtype) > 2 && next != after->end()) {
       if (graph->UsersOf(narrow).size() != 1 || graph->IsOutput(narrow)) return std::nullopt;
       narrow = *next++;
@@ -52,7 +52,7 @@ void WriteAsKept(ir::Builder& b, const CacheEncoding& kept, NodeId rows,
   }
   const NodeId last = kept.second.back();
   const Node& n = graph.node(last);
-  for (NodeId other : graph.UsersOf(n.inputs[0])) {  // whoever does the same
+  for (NodeId other : graph.UsersOf(n.inputs[0])) {  // other nodes that do the same
     const Node& same = graph.node(other);
     if (other > last && same.op == n.op && same.inputs == n.inputs && same.dtype == n.dtype &&
         same.As<ir::PointwiseAttrs>().op == n.As<ir::PointwiseAttrs>().op)

@@ -33,8 +33,8 @@ std::string TextOf(const Dim& dim) {
 }
 bool Same(const Dim& a, const Dim& b) { return TextOf(a) == TextOf(b); }
 
-// The axis along which `present` is longer than `past`: the only one that differs, or the one that says so in
-// its name. -1 if there is none.
+// The axis along which `present` is longer than `past`: the only one that differs, or the one whose name says
+// so. -1 if there is none.
 int GrowingAxis(const onnx::ValueInfoProto& past, const onnx::ValueInfoProto& present) {
   const auto &from = ShapeOf(past), &to = ShapeOf(present);
   int only = -1, named = -1, differ = 0;
@@ -45,12 +45,12 @@ int GrowingAxis(const onnx::ValueInfoProto& past, const onnx::ValueInfoProto& pr
     if (told || says) only = d, ++differ;
     if (says) named = d;
   }
-  // Keys and values of an encoder's output, of a length of their own, are named for it.
+  // Keys and values of an encoder's output are named for the encoder; their length does not grow.
   if (from.dim_size() < 3 || past.name().find(".encoder.") != std::string::npos) return -1;
   return differ == 1 ? only : named;
 }
 
-// Nodes that read each name, those of functions left out.
+// The nodes that read each name, without those in functions.
 using Readers = std::map<std::string, std::vector<const onnx::NodeProto*>>;
 Readers ReadersOf(const onnx::GraphProto& graph) {
   Readers readers;
@@ -60,7 +60,7 @@ Readers ReadersOf(const onnx::GraphProto& graph) {
   return readers;
 }
 
-// `cache` under all its names: as it is, and through casts, as converters to f16 leave them at ports.
+// `cache` under all its names: its own, and those of casts, which converters to f16 leave at ports.
 std::vector<std::string> NamesOf(const std::string& cache, const Readers& readers) {
   std::vector<std::string> names = {cache};
   for (size_t i = 0; i < names.size(); ++i) {
@@ -74,17 +74,17 @@ std::vector<std::string> NamesOf(const std::string& cache, const Readers& reader
   return names;
 }
 
-// Whether a mask or its length is named for what a decoder attends to in an encoder's output
-// ("encoder_attention_mask", "cross_attention_mask").
+// Whether a mask or its length is named for attention to an encoder's output ("encoder_attention_mask",
+// "cross_attention_mask").
 bool IsOfEncoder(const std::string& name) {
   return name.find("encoder") != std::string::npos || name.find("cross") != std::string::npos;
 }
 
 bool IsNamedMask(const std::string& name) { return name.find("mask") != std::string::npos; }
 
-// The symbol that is alone the last dim of an input named for a mask, and no other input's: what is masked is
-// of a length of its own, which is that of all positions. "" if there is none, or if it is another length:
-// one of `others`, or that of what an encoder read.
+// The symbol that forms the whole last dim of an input named as a mask and occurs in no other input. The mask
+// then has a length of its own, that of all positions. "" if there is none, or if the length is another one:
+// one of `others`, or the encoder's.
 std::string OwnLength(const onnx::GraphProto& graph, const onnx::ValueInfoProto& mask,
                       const std::set<std::string>& others) {
   const auto& shape = ShapeOf(mask);
@@ -112,7 +112,7 @@ int64_t IntOf(const onnx::NodeProto& node, const char* name, int64_t otherwise) 
   return otherwise;
 }
 
-// The whole numbers of a constant, an initializer or a node's; none if `name` is something else.
+// The integers of a constant, which is an initializer or a node; none if `name` is something else.
 std::vector<int64_t> NumbersOf(const onnx::GraphProto& graph, const std::string& name) {
   const onnx::TensorProto* tensor = nullptr;
   for (const onnx::TensorProto& t : graph.initializer()) {
@@ -133,8 +133,8 @@ std::vector<int64_t> NumbersOf(const onnx::GraphProto& graph, const std::string&
   return numbers;
 }
 
-// The columns of a matrix as a matmul's right side reads it: a constant, perhaps behind a dequantisation,
-// casts and transpositions. 0 if that is not known.
+// The columns of the matrix that a matmul takes as B: a constant, possibly behind a dequantisation, casts and
+// transposes. 0 if that is unknown.
 int64_t ColumnsOfWeight(const onnx::GraphProto& graph, std::string name, bool turned) {
   constexpr int kMostSteps = 8;
   for (int step = 0; step < kMostSteps; ++step) {
@@ -155,8 +155,8 @@ int64_t ColumnsOfWeight(const onnx::GraphProto& graph, std::string name, bool tu
   return 0;
 }
 
-// How many columns a product gives whose result becomes `name` through additions, norms and reshapes. 0 if
-// that is not known.
+// The columns of the matmul whose result becomes `name` through additions, norms and reshapes. 0 if that is
+// unknown.
 int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
   constexpr int kMostSteps = 16;
   for (int step = 0; step < kMostSteps; ++step) {
@@ -184,9 +184,9 @@ int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
   return 0;
 }
 
-// The size of a head of `cache`, which `reader` reads by one of its `names`, by what is put behind the cached
-// keys or values: those of an attention operator, which may be packed with its queries, or the other part of
-// a concatenation. 0 if that is not known.
+// The head size of `cache`, which `reader` reads by one of its `names`. It follows from the rows appended to
+// the cached keys or values: those of an attention operator, possibly packed with its queries, or the other
+// part of a concatenation. 0 if that is unknown.
 int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& reader,
                    const onnx::ValueInfoProto& cache, const std::vector<std::string>& names) {
   int64_t heads = 0;
@@ -209,8 +209,8 @@ int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& reader,
   return columns % heads == 0 ? columns / heads : 0;
 }
 
-// The model's own input that a GroupQueryAttention takes as its seqlens_k, in another form perhaps. "" if it
-// computes that, or some of a run's rows are of no text.
+// The model input that a GroupQueryAttention takes as seqlens_k, possibly through casts and reshapes. "" if
+// the model computes the lengths, or if some of a run's rows belong to no text.
 std::string LengthsOf(const onnx::GraphProto& graph, const onnx::NodeProto& attention) {
   constexpr int kLengths = 5, kQueryLengths = 16, kMostSteps = 8;
   const bool partly = attention.input_size() > kQueryLengths && !attention.input(kQueryLengths).empty();
@@ -340,13 +340,13 @@ std::string StatesToTry(const onnx::Model& model, const CachePorts& ports) {
 
 namespace {
 
-// Where a run's positions are: an input, null if there is none, and its axis.
+// The input with a run's positions (null if there is none), and their axis.
 struct TokensPort {
   const onnx::ValueInfoProto* input = nullptr;
   int axis = 1;
 };
-// The first input of several dimensions that is neither cache nor mask: tokens [batch, positions], or what
-// goes with them, [3, batch, positions].
+// The first input of several dimensions that is neither a cache nor a mask: tokens [batch, positions], or
+// data of each position, [3, batch, positions].
 TokensPort TokensOf(const onnx::Model& model, const CachePorts& ports) {
   const auto is_cache = [&](const onnx::ValueInfoProto& input) {
     return std::any_of(ports.caches.begin(), ports.caches.end(),
@@ -415,7 +415,7 @@ void BindPast(const onnx::Model& model, const CachePorts& ports, const ir::Size&
   for (const std::string& symbol : ports.past_symbols) options->symbols[symbol] = past;
   for (const std::string& text : ports.total_texts) options->symbols[text] = total;
   for (const auto& [symbol, size] : ports.head_sizes) options->symbols.emplace(symbol, size);
-  // Caches whose lengths are numbers, not names.
+  // Caches whose lengths are numbers instead of names.
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     for (const GrowingCache& cache : ports.caches) {
       if (cache.past != input.name() || !ShapeOf(input).dim(cache.axis).dim_param().empty()) continue;

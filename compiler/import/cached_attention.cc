@@ -29,7 +29,7 @@ namespace {
 
 constexpr double kDropped = -std::numeric_limits<double>::infinity();
 
-// `keep` and `bias` as one mask.
+// Combines `keep` and `bias` into one mask.
 NodeId Mask(Builder& b, const AttentionRequest& request) {
   if (request.keep == kNoNode || request.bias == kNoNode)
     return request.keep == kNoNode ? request.bias : request.keep;
@@ -44,7 +44,7 @@ NodeId Attend(Builder& b, NodeId q, NodeId k, NodeId v, const AttentionRequest& 
 
 namespace {
 
-// exp(x - max) / sum over the last dim; the sink is one score more. 0 where all are -inf.
+// exp(x - max) / sum over the last dim; the sink counts as one more score. 0 if all scores are -inf.
 NodeId Weights(Builder& b, NodeId x, NodeId sink) {
   const int last = b.shape(x).rank - 1;
   NodeId greatest = b.Reduce(ir::ReduceKind::kMax, x, {last}, true);

@@ -27,7 +27,7 @@ Result<std::vector<NodeId>> CallWith(OpContext& c, const char* op, int64_t opset
   return outputs;
 }
 
-// Those whose numbers come by name: activation_alpha is the alpha of the operator itself.
+// Operators whose attributes are named after the activation: activation_alpha is the operator's alpha.
 constexpr const char* kByName[] = {"Elu", "Selu", "Softsign", "ThresholdedRelu"};
 
 Result<NodeId> ActivationByName(OpContext& c, const char* op, NodeId x) {

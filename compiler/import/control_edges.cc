@@ -15,7 +15,7 @@ using ir::Graph;
 using ir::Node;
 using ir::Op;
 
-constexpr int64_t kMostPairs = 1 << 20;  // of what runs for one node and for another
+constexpr int64_t kMostPairs = 1 << 20;  // of kernels of one node and of another
 
 template <typename Visit>
 void ForEachInner(const onnx::NodeProto& node, const Visit& visit) {
@@ -40,7 +40,7 @@ void SortUnique(std::vector<NodeId>* list) {
   list->erase(std::unique(list->begin(), list->end()), list->end());
 }
 
-// How many letters must be put in, taken out or changed to make `b` of `a`.
+// The edit distance: the letters to insert, delete or change to turn `a` into `b`.
 size_t Distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -127,11 +127,12 @@ Status ControlEdges::InLoop(const Units::value_type& unit) {
                        unit.second.loop.c_str());
 }
 
-// The units that the names of `unit` are of, in `unit->before`.
+// Adds the units that the patterns of `unit` name to `unit->before`.
 Status ControlEdges::FindNamed(Units::value_type* unit) {
   for (const bool strong : {false, true}) {
     for (const std::string& pattern : strong ? unit->second.needs : unit->second.after) {
-      // All names that begin as the pattern does up to its first sign; a name without one, alone.
+      // A pattern matches names that begin like it up to its first special character; a pattern without one
+      // matches one name.
       const std::string first =
           pattern.rfind("value:", 0) == 0 ? "" : pattern.substr(0, pattern.find_first_of("*\\"));
       const bool many = first != pattern;
@@ -158,7 +159,7 @@ Status ControlEdges::TooMany() {
                        static_cast<long long>(kMostPairs));
 }
 
-// Units that are put after others, each behind those; an error if they wait for each other.
+// The units in an order that puts each behind those before it; an error if units wait for each other.
 Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
   std::map<Units::value_type*, std::vector<Units::value_type*>> later;
   std::map<Units::value_type*, size_t> waiting;
@@ -174,7 +175,7 @@ Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
     }
   }
   if (order.size() == units_.size()) return order;
-  // Whoever still waits, waits for another such.
+  // A unit that still waits, waits for another such unit.
   Units::value_type* at =
       &*std::find_if(units_.begin(), units_.end(), [&](auto& u) { return waiting[&u] > 0; });
   std::vector<Units::value_type*> way;
@@ -199,7 +200,7 @@ Status ControlEdges::Contradiction(const std::string& cycle) {
   return Status::Error(Code::kInvalidArgument, "no order does all that is asked for: %s", cycle.c_str());
 }
 
-// What runs for it, and what to wait for in its place.
+// Finds the nodes that run for the unit, and the nodes to wait for in its place.
 void ControlEdges::Settle(const Graph& graph, Unit* unit) const {
   for (const auto& [first, end] : unit->nodes) {
     for (NodeId id = first; id < end; ++id) {

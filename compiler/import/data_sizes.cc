@@ -172,7 +172,8 @@ Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
   ir::Builder& b = c.b;
   const int64_t n = c.shape(0)[axis];
   const bool forward = step > 0;
-  // An end as it counts: from behind where it is negative, and within the axis (-1 is before its first).
+  // Normalises an end: negative ones count from the end, and all are clamped to the axis (-1 is before its
+  // first).
   const auto end = [&](int i, int64_t least, int64_t most) {
     const NodeId given = b.Reshape(b.Cast(c.In(i), DType::kI64), Shape{});
     const NodeId negative = b.Binary(TapeOp::kLess, given, b.Scalar(DType::kI64, 0));
@@ -182,7 +183,7 @@ Status DataSizedSlice(OpContext& c, int axis, int64_t step) {
   };
   const NodeId first = forward ? end(1, 0, n) : end(1, -1, n - 1);
   const NodeId behind = forward ? end(2, 0, n) : end(2, -1, n - 1);
-  // Places are elements in the order in which they are taken.
+  // Places are the elements in the order in which they are taken.
   const NodeId places = b.Iota({n}, 0);
   const NodeId element = forward ? places : b.Sub(b.Scalar(DType::kI64, static_cast<double>(n - 1)), places);
   const NodeId from = forward ? b.Sub(element, first) : b.Sub(first, element);
@@ -213,7 +214,7 @@ Status DataSizedRange(OpContext& c) {
   }
   auto range = std::make_shared<DataSizedDim>();
   range->source = NodeText(c);
-  // One that begins where another ends begins with the same node.
+  // A range that begins where another ends must begin with the same node.
   const auto scalar = [&](int i) {
     const NodeId one = c.rank(i) == 0 ? c.In(i) : b.Reshape(c.In(i), Shape{});
     return c.dtype(i) == DType::kI64 ? one : b.Cast(one, DType::kI64);

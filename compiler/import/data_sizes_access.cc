@@ -6,7 +6,7 @@ namespace {
 
 Value Plain(NodeId id) { return Value{id, false, {}}; }
 
-// Indices that places compute: those that are not real are 0, so that they are in range.
+// Indices along a data-sized dim: those that are not real become 0, which is in range.
 NodeId InRange(OpContext& c, int i) {
   const DataSizeFact& fact = *DimFactOf(c, i);
   Builder& b = c.b;
@@ -14,7 +14,7 @@ NodeId InRange(OpContext& c, int i) {
   return b.Select(RealAlong(b, fact.dim, fact.axis, c.rank(i)), c.In(i), b.Scalar(c.dtype(i), 0));
 }
 
-// Rows of a range of places: all rows, of which those of the range are real.
+// Rows of a range: all rows, of which those in the range are real.
 Status GatherRange(OpContext& c, int axis) {
   Builder& b = c.b;
   const DataSizedDim& range = *FactOf(c, 1)->range;
@@ -59,7 +59,7 @@ Status GatherND(const OpRow& row, OpContext& c) {
   return Give(row, c, std::move(inputs), index->dim, index->axis);
 }
 
-// Updates of places that are not real go to a row behind the last one, which is then cut off.
+// Updates that are not real go to an extra row behind the last, which is then cut off.
 Status Scatter(const OpRow& row, OpContext& c, int axis, NodeId index) {
   Builder& b = c.b;
   const Shape data = c.shape(0);
@@ -72,7 +72,7 @@ Status Scatter(const OpRow& row, OpContext& c, int axis, NodeId index) {
   return c.Give(b.Slice(outputs[0].node, axis, 0, 1, data[axis]));
 }
 
-// Whether indices (input 1) and updates (input 2) have the same places, and the data has none.
+// Checks that indices (input 1) and updates (input 2) have the same data-sized dim, and the data none.
 Status CheckScatter(const OpContext& c) {
   const DataSizeFact *index = DimFactOf(c, 1), *updates = DimFactOf(c, 2);
   if (FactOf(c, 0) != nullptr) return Refuse(c, 0, "writes to some of them by their number");
@@ -91,7 +91,7 @@ Status ScatterElements(const OpRow& row, OpContext& c) {
   const int64_t n = c.shape(0)[axis];
   if (fact.axis != axis && c.shape(1)[fact.axis] > c.shape(0)[fact.axis])
     return Refuse(c, 1, "writes along another dim");
-  // From the end on would count the row behind it.
+  // Counting from the end would include the extra row.
   const NodeId length = b.Scalar(c.dtype(1), static_cast<double>(n));
   NodeId index =
       b.Select(b.Binary(TapeOp::kLess, c.In(1), b.Scalar(c.dtype(1), 0)), b.Add(c.In(1), length), c.In(1));

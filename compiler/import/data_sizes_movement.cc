@@ -16,7 +16,8 @@ Status Transpose(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), fact->dim, axis);
 }
 
-// Reshape and Flatten: all elements in order, so that the dim is where as many lie before and behind it.
+// Reshape and Flatten keep all elements in order. The data-sized dim keeps the number of elements before and
+// behind it.
 Status Reshape(const OpRow& row, OpContext& c) {
   if (c.Has(1) && FactOf(c, 1) != nullptr && !HasCounts(c, 1)) return Refuse(c, 1, "takes it for a shape");
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, OfAllPlaces(row, c, InputsOf(c)));
@@ -32,7 +33,7 @@ Status Reshape(const OpRow& row, OpContext& c) {
   const Shape &from = c.shape(0), &to = c.b.shape(out);
   int64_t before = 1;
   for (int d = 0; d < fact->axis; ++d) before *= from[d];
-  // Beside dims of 1, one of 1 is where the shape leaves its length open.
+  // Next to other dims of 1, a dim of 1 is the one whose length the shape leaves open.
   std::vector<int64_t> asked;
   const bool known = c.Has(1) && !HasCounts(c, 1) && c.b.ConstantInts(c.In(1), &asked);
   const auto open = [&](int d) {
@@ -50,7 +51,7 @@ Status Reshape(const OpRow& row, OpContext& c) {
   return Refuse(c, 0, "makes one dim of it and others");
 }
 
-// Squeeze and Unsqueeze, of lengths as well.
+// Squeeze and Unsqueeze, also of lengths.
 Status Ones(const OpRow& row, OpContext& c) {
   const DataSizeFact* fact = DimFactOf(c, 0);
   if (fact == nullptr) return Reshape(row, c);
@@ -70,7 +71,7 @@ Status Ones(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), fact->dim, axis);
 }
 
-// The shape in input `i`: which of its dims are of a length that data decide. At most one.
+// Finds the dim of the shape in input `i` whose length data decide. There may be at most one.
 Status CountIn(const OpContext& c, int i, Space* space, int* at) {
   const std::vector<Space>& counts = FactOf(c, i)->counts;
   for (size_t d = 0; d < counts.size(); ++d) {
@@ -154,8 +155,8 @@ Status Split(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), fact->dim, fact->axis);
 }
 
-// Ranges that follow one another from 0 on, of the rows of one kind: what is put together has the rows in
-// their order. They must be all.
+// Concatenates ranges of the same rows that follow each other from 0 on, so that the rows keep their order.
+// The ranges must cover all rows.
 Status JoinRanges(OpContext& c, int axis) {
   Builder& b = c.b;
   const Space& first = DimFactOf(c, 0)->dim;

@@ -42,7 +42,7 @@ Result<std::vector<ir::GraphOutput>> DataSizedOutputs(Builder& b, const std::str
                                         {SizeOutputName(name, static_cast<uint32_t>(fact.axis)), number}};
   }
   if (fact.counts.empty()) return RefuseDataSize(value, "the output \"" + name.substr(0, 200) + "\" has it");
-  // Lengths: those that stand for all places become those of the run.
+  // Lengths of the full extent are replaced by the run's lengths.
   NodeId lengths = value.node;
   for (size_t i = 0; i < fact.counts.size(); ++i) {
     if (fact.counts[i] == nullptr) continue;

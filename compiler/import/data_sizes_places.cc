@@ -1,4 +1,4 @@
-// Operators that compute place by place, or along other dims.
+// Operators that compute element by element, or along other dims.
 #include <algorithm>
 
 #include "compiler/import/data_sizes_rules.h"
@@ -29,7 +29,7 @@ Status EachPlace(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), space, rank - from_right);
 }
 
-// That of com.microsoft may have both halves in its last dim.
+// The com.microsoft form may have both halves in its last dim.
 Status GatedHalves(const OpRow& row, OpContext& c) {
   const DataSizeFact* fact = FactOf(c, 0);
   if (!c.Has(1) && fact != nullptr && fact->dim != nullptr && fact->axis == c.rank(0) - 1)
@@ -37,7 +37,7 @@ Status GatedHalves(const OpRow& row, OpContext& c) {
   return EachPlace(row, c);
 }
 
-// Cast and Identity, of lengths as well.
+// Cast and Identity, also of lengths.
 Status EachOrCounts(const OpRow& row, OpContext& c) {
   if (!HasCounts(c, 0)) return EachPlace(row, c);
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> outputs, OfAllPlaces(row, c, InputsOf(c)));
@@ -45,7 +45,7 @@ Status EachOrCounts(const OpRow& row, OpContext& c) {
   return Status::Ok();
 }
 
-// Products of rows: input 0 has the places among its rows, input 1 (and others) has none.
+// Matmuls of rows: the data-sized dim is among the rows of input 0, and no other input has it.
 Status Rows(const OpRow& row, OpContext& c) {
   const DataSizeFact* fact = DimFactOf(c, 0);
   for (int i = 1; i < c.num_inputs(); ++i) {
@@ -54,7 +54,7 @@ Status Rows(const OpRow& row, OpContext& c) {
   if (fact == nullptr || fact->axis > c.rank(0) - 2 || c.Int("transA", 0) != 0)
     return Refuse(c, 0, "adds up over it");
   const int from_right = c.rank(0) - fact->axis;
-  // What is broadcast over the rows: a batch of weights, the addend of Gemm.
+  // An input that broadcasts over the rows: a batch of weights, or the addend of Gemm.
   const std::string_view op = row.op;
   const int other = op == "MatMul" ? 1 : op == "Gemm" ? 2 : -1;
   if (other >= 0 && c.Has(other)) {
@@ -67,7 +67,7 @@ Status Rows(const OpRow& row, OpContext& c) {
   return Give(row, c, InputsOf(c), fact->dim, rank - from_right);
 }
 
-// Softmax and norms, over dims behind the places.
+// Softmax and norms over dims behind the data-sized one.
 Status Behind(const OpRow& row, OpContext& c) {
   const DataSizeFact* fact = DimFactOf(c, 0);
   const std::string_view op = row.op;

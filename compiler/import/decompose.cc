@@ -15,7 +15,7 @@ namespace {
 
 using ir::ReduceKind;
 
-constexpr int64_t kMaxTakeRuns = 16;  // more runs than this are a gather
+constexpr int64_t kMaxTakeRuns = 16;  // more runs become a gather
 
 // Evenly spaced indices: first, first + step, ... (step 0 repeats one element).
 struct Run {
@@ -75,7 +75,7 @@ NodeId Take(Builder& b, NodeId x, int axis, const std::vector<int64_t>& index) {
   if (index.empty()) {
     return b.Constant(ir::ConstantData::Own(b.dtype(x), WithDim(b.shape(x), axis, 0), {}));
   }
-  int64_t each = 1;  // of a list that repeats each element the same number of times
+  int64_t each = 1;  // how often a list repeats each element, if always equally often
   while (each < static_cast<int64_t>(index.size()) && index[static_cast<size_t>(each)] == index[0]) ++each;
   if (each > 1 && static_cast<int64_t>(index.size()) % each == 0) {
     std::vector<int64_t> distinct;
@@ -216,8 +216,8 @@ std::vector<int> AxisRange(int first, int last) {
 
 namespace {
 
-// y[.., i] = sum over j <= i (or j < i) of x[.., j], the axis being the last of x: every pair of (i, j) is
-// visited, so callers keep the axis short.
+// y[.., i] = sum over j <= i (or j < i) of x[.., j], with the axis last in x. Computes every pair (i, j), so
+// callers keep the axis short.
 NodeId DirectCumulativeSum(Builder& b, NodeId x, bool exclusive) {
   Shape shape = b.shape(x);
   int last = shape.rank - 1;
@@ -226,7 +226,7 @@ NodeId DirectCumulativeSum(Builder& b, NodeId x, bool exclusive) {
   square.dims[square.rank++] = n;
   const ir::Size size = b.SizeOf(x, last);
   NodeId wide = b.Expand(b.Unsqueeze(x, last), square);
-  // Of all rows, so that it does not become a constant: GPUs know running sums by what counts.
+  // The comparison covers all rows, so that it does not become a constant: GPUs recognise running sums by it.
   ir::Dims dims = b.SizesOf(x);
   dims.push_back(size);
   NodeId j = b.IotaOver(dims, last + 1);
@@ -242,7 +242,7 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
   constexpr int64_t kDirect = 128;
   Shape shape = b.shape(x);
   int64_t n = shape[axis];
-  // To [outer * inner, n], so that the rank has room.
+  // Reshapes to [outer * inner, n], so that the rank has room.
   std::vector<int> perm;
   for (int d = 0; d < shape.rank; ++d) {
     if (d != axis) perm.push_back(d);
@@ -257,11 +257,11 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
   if (n <= kDirect) {
     sums = DirectCumulativeSum(b, rows, exclusive);
   } else {
-    // Blocks: sums inside each, plus the sum of all blocks before it.
+    // Works in blocks: the sums inside each, plus the sum of all blocks before it.
     int64_t block = kDirect;
     int64_t blocks = (n + block - 1) / block;
     NodeId padded = b.PadConstant(rows, b.Scalar(b.dtype(x), 0), {0, 0}, {0, blocks * block - n});
-    // Sums up to a place depend on no place behind it: all that there are may be added up.
+    // A running sum does not depend on later places, so it may cover all of the extent.
     padded = b.Reshape(b.WithSizes(padded, {outer, blocks * block}), {outer, blocks, block});
     NodeId inside = DirectCumulativeSum(b, padded, exclusive);
     NodeId totals = b.Reduce(ReduceKind::kSum, padded, {2}, false);
@@ -276,7 +276,7 @@ NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
 }
 
 NodeId CountBefore(Builder& b, NodeId x) {
-  constexpr int64_t kBlock = 128;  // every number up to it is exact in bf16
+  constexpr int64_t kBlock = 128;  // all integers up to it are exact in bf16
   const int64_t rows = b.shape(x)[0], n = b.shape(x)[1], blocks = (n + kBlock - 1) / kBlock;
   if (n <= kBlock / 4 || !b.SizeOf(x, 1).known()) return CumulativeSum(b, b.Cast(x, DType::kI64), 1, true);
   std::vector<double> earlier;
@@ -290,7 +290,7 @@ NodeId CountBefore(Builder& b, NodeId x) {
       b.MatMul(b.Reshape(padded, {rows * blocks, kBlock}), b.Floats(DType::kF32, {kBlock, kBlock}, earlier));
   const NodeId total = b.Cast(b.Reduce(ReduceKind::kSum, whole, {2}, false), DType::kI64);
   const NodeId before = b.Unsqueeze(CumulativeSum(b, total, 1, true), 2);
-  // Rounded, should the matmul's constant be quantised.
+  // Rounds, in case the matmul's constant is quantised.
   const NodeId own = b.Cast(b.BinaryScalar(TapeOp::kAdd, inside, 0.5), DType::kI64);
   const NodeId all = b.Add(b.Reshape(own, {rows, blocks, kBlock}), b.Expand(before, {rows, blocks, kBlock}));
   return b.Slice(b.Reshape(all, {rows, blocks * kBlock}), 1, 0, 1, n);

@@ -80,7 +80,7 @@ class Reader {
     return Keep(hint, is_output);
   }
 
-  // Numbers that are none of a dim of `extent`, or of its joined dims.
+  // Checks that the numbers fit a dim of `extent` or its joined dims.
   Status CheckSharding(const ShardingSpecProto& spec, const onnx::ShardedDimProto& dim,
                        int64_t extent) const {
     const std::string where = "\"" + spec.tensor_name() + "\", axis " + std::to_string(dim.axis()) + ": ";
@@ -99,7 +99,7 @@ class Reader {
     return Status::Ok();
   }
 
-  // Along which axis, in runs of how many elements.
+  // Reads the sharded axis and the length of its runs.
   Status ReadDims(const ShardingSpecProto& spec, const Shape& shape, ShareHint* hint,
                   std::string* why) const {
     for (const onnx::ShardedDimProto& dim : spec.sharded_dim()) {
@@ -108,7 +108,7 @@ class Reader {
         return Wrong("\"" + spec.tensor_name() + "\" has no axis " + std::to_string(dim.axis()) + " of " +
                      std::to_string(shape.rank));
       }
-      int64_t run = 1;  // elements behind what is looked at
+      int64_t run = 1;  // elements inside the axis so far
       for (int d = static_cast<int>(axis) + 1; d < shape.rank; ++d) run *= shape[d];
       const bool joined = dim.simple_sharding_size() > 1;
       RONDO_RETURN_IF_ERROR(CheckSharding(spec, dim, shape[static_cast<int>(axis)]));
@@ -127,7 +127,7 @@ class Reader {
     return Status::Ok();
   }
 
-  // Which devices hold a part, in its order.
+  // Reads the devices that hold each part, in order.
   Status ReadHolders(const ShardingSpecProto& spec, ShareHint* hint, std::string* why) const {
     std::vector<int64_t> holders;
     int64_t copies = 0;
@@ -158,7 +158,7 @@ class Reader {
     return Status::Ok();
   }
 
-  // An output's hint goes before those of who reads it; two of one kind must agree.
+  // Keeps a hint. An output's hint takes precedence over those of its readers; two of one kind must agree.
   Status Keep(const ShareHint& hint, bool is_output) {
     const auto same = [](const ShareHint& a, const ShareHint& b) {
       return a.parts == b.parts && (a.parts == 1 || (a.run == b.run && a.copies == b.copies));
@@ -179,9 +179,9 @@ class Reader {
   const onnx::ModelProto& model_;
   const uint32_t devices_;
   const std::function<const Shape*(const std::string&)>& shape_of_;
-  std::string node_;             // that is read
-  std::set<std::string> known_;  // configurations
-  std::set<std::string> made_;   // values whose own node has a hint for them
+  std::string node_;             // the node being read
+  std::set<std::string> known_;  // names of configurations
+  std::set<std::string> made_;   // values with a hint from their own node
   DeviceHints out_;
 };
 

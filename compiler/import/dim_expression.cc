@@ -14,8 +14,8 @@ constexpr int kDeepest = 64;
 
 bool InName(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-// Recursive descent. Once `failed_` is set the value means nothing; a missing symbol counts as 1 so that the
-// rest is read, too.
+// A recursive descent parser. Once `failed_` is set the value is meaningless. A missing symbol counts as 1,
+// so that the rest is parsed too.
 class Parser {
  public:
   Parser(const std::string& text, const std::map<std::string, Size>& symbols)
@@ -69,7 +69,7 @@ class Parser {
         value = Checked(FloorDiv(value, Factor()));
       } else if (Take("/")) {
         const Size by = Factor();
-        // A fraction is a number only inside floor(), which rounds it.
+        // A fraction is only valid inside floor(), which rounds it.
         if (floors_ == 0 && missing.empty() && !Size::Divide(value, by)) failed_ = true;
         value = Checked(FloorDiv(value, by));
       } else if (Take("%")) {
@@ -103,7 +103,8 @@ class Parser {
 
   Size NumberOrName() {
     const size_t start = at_;
-    // A hyphen between letters is part of a name ("seq-len"); a difference has spaces, or a number after it.
+    // A hyphen between letters is part of a name ("seq-len"). A difference has spaces, or a number after the
+    // hyphen.
     const auto hyphen = [&] {
       return text_[at_] == '-' && at_ > start && at_ + 1 < text_.size() &&
              std::isalpha(static_cast<unsigned char>(text_[at_ + 1])) != 0 &&

@@ -17,7 +17,7 @@ bool Has(const std::vector<NodeId>& list, NodeId id) {
   return std::find(list.begin(), list.end(), id) != list.end();
 }
 
-// The way from `late` to `early`, which it comes after: both and the fewest nodes between.
+// The shortest path from `late` back to `early`, both included; `late` depends on `early`.
 std::vector<NodeId> WayBack(const Graph& graph, NodeId late, NodeId early) {
   std::unordered_map<NodeId, NodeId> from = {{late, kNoNode}};
   std::vector<NodeId> queue = {late};

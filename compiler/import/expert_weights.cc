@@ -13,12 +13,12 @@ namespace {
 
 using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
-// What QMoE's quant_type says of weights and scales.
+// QMoE's quant_type: the format of weights and scales.
 struct Quantisation {
   const char* name;
-  PackedType type;    // kNone: whole numbers
-  int64_t block;      // numbers along k with one scale; 0: as block_size says
-  bool power_scales;  // of blocks: FLOAT8E8M0, or else FLOAT8E4M3FN
+  PackedType type;    // kNone: integers
+  int64_t block;      // numbers along k with one scale; 0: given by block_size
+  bool power_scales;  // of blocks: FLOAT8E8M0, otherwise FLOAT8E4M3FN
 };
 constexpr Quantisation kQuantisations[] = {{"int", PackedType::kNone, 0, false},
                                            {"fp4", PackedType::kE2M1, 32, true},
@@ -34,19 +34,19 @@ const Quantisation* QuantisationOf(const OpContext& c) {
 
 int64_t BlockSize(const OpContext& c) { return std::max<int64_t>(c.Int("block_size", 0), 0); }
 
-// Bits of a layer's weights, and of the node's where it does not say.
+// Bits of a layer's weights; the node's own attribute is the default.
 int64_t BitsOf(const OpContext& c, const ExpertLayer& layer) {
   return c.Int((std::string(layer.name) + "_expert_weight_bits").c_str(), c.Int("expert_weight_bits", 4));
 }
 
-// Whether the tensor of input `i` has the type: a narrow one, or u8 where there are no codes of one.
+// Whether the tensor of input `i` has the type: a narrow one, or u8 for FP4 without codes.
 bool IsOf(const OpContext& c, int i, PackedType type, bool power) {
   const NarrowCodes* narrow = c.InValue(i).narrow.get();
   if (narrow == nullptr) return type == PackedType::kE2M1 && c.dtype(i) == DType::kU8;
   return narrow->type == type && narrow->is_power == power && !narrow->is_fnuz;
 }
 
-// Weights [experts, n, k] of whole numbers.
+// Weights [experts, n, k] of integers.
 Result<NodeId> WholeWeights(OpContext& c, const ExpertLayer& layer, int64_t experts, int64_t k,
                             WeightOrder lie) {
   const Shape s = c.shape(layer.weights);
@@ -63,15 +63,15 @@ Result<NodeId> WholeWeights(OpContext& c, const ExpertLayer& layer, int64_t expe
         static_cast<long long>(k));
   }
   PackedBlocks blocks = {s[0] * n, k, bits, block == 0 ? k : block};
-  if (block == 0) blocks.zero_rows = n;  // of the columns of an expert
+  if (block == 0) blocks.zero_rows = n;  // of an expert's columns
   blocks.lie = lie, blocks.matrices = experts;
   RONDO_ASSIGN_OR_RETURN(NodeId w,
                          Dequantised(c, blocks, layer.weights, layer.scales, layer.zeros, DType::kF32));
   return c.b.Reshape(w, {s[0], n, k});
 }
 
-// The codes of FP4, [experts * n, k], a byte each. They lie in rows of n, one for each k, two in a byte, or
-// as NVFP4 that is prepacked by rows of k.
+// The codes of FP4, [experts * n, k], one per byte. The input holds rows of n, one for each k, with two codes
+// per byte; or, for prepacked NVFP4, rows of k.
 std::vector<uint8_t> Fp4Codes(const DataPointer& data, int64_t experts, int64_t n, int64_t k, bool by_rows) {
   constexpr int64_t kSide = 64;  // squares whose lines stay in cache
   std::vector<uint8_t> codes(static_cast<size_t>(experts * n * k));
@@ -99,7 +99,7 @@ Status RequireShape(const OpContext& c, int i, const Shape& shape) {
                        Text(shape).c_str());
 }
 
-// The scale of each block of each row, [experts * n, blocks]: that of the expert, that of the block, or both.
+// The scale of each block of each row, [experts * n, blocks]: the expert's, the block's, or their product.
 Result<std::vector<float>> FloatScales(const OpContext& c, const ExpertLayer& layer, int64_t experts,
                                        const FloatBlocks& blocks, int64_t rows_of_scale) {
   const int64_t n = blocks.n / experts;

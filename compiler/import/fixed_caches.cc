@@ -1,14 +1,14 @@
-// Caches of a fixed length from a model whose caches grow.
+// Caches of a fixed length for a model whose caches grow.
 //
-// The model is imported with `length` positions, of which the cached ones are a size of the run: every dim
-// along them has room for all, position j at element j, and what lies behind the last real position is never
-// read. Numbers, ranges and masks that depend on the size are computed in the run already. What is left to
-// do:
-//   - the new rows are written where the cached ones end, instead of standing behind a full cache;
-//   - what is reduced over positions, and is of no cache, leaves out those that hold nothing;
-//   - places in several rows of positions that are one dim are those of rows as long as there is room for.
-// What cannot be followed is refused. compiler/passes/limit_to_cached.cc lets attention see real positions
-// only; where its numbers are rounded on their way, mask_uncached_scores.h does.
+// The model is imported with `length` positions. The number of cached positions is a run-time size: every dim
+// of positions has room for all of them, position j is element j, and elements beyond the last real position
+// are never read. Numbers, ranges and masks that depend on the size are already computed at run time. The
+// rest is done here:
+//   - new rows are written at the end of the cached ones, instead of following a full cache;
+//   - reductions over positions that are not of a cache leave out the empty positions;
+//   - indices into a dim of several rows of positions count rows of length `length`.
+// Any graph that cannot be followed is refused. compiler/passes/limit_to_cached.cc lets attention see only
+// real positions; if its numbers are rounded on the way, mask_uncached_scores.h does.
 #include "compiler/import/fixed_caches.h"
 
 #include <algorithm>
@@ -36,8 +36,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// `view` where dim `axis` of what it shows, of shape `base`, is `extent` long instead. None unless one dim of
-// the view shows that one whole, in order.
+// `view` with dim `axis` of its base, of shape `base`, `extent` long. None unless one dim of the view covers
+// all of that dim in order.
 std::optional<ir::View> Stretched(const ir::View& view, const Shape& base, int axis, int64_t extent) {
   ir::View out = view;
   Shape shape = base;
@@ -67,7 +67,7 @@ std::optional<ir::View> Stretched(const ir::View& view, const Shape& base, int a
   return out;
 }
 
-// Makes a graph one for any number of cached positions up to its own.
+// Makes a graph valid for any number of cached positions up to its own.
 class Fixer : CacheLengthAnalysis {
  public:
   Fixer(Graph* graph, ir::Sizes* sizes, const CachePorts& ports, int64_t length, const ir::Size& past,
@@ -119,7 +119,7 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // The input of the full length that stands for cache number `at`, of which the graph has the first part.
+  // The input of full length for cache number `at`. The graph has the first part of it.
   NodeId FullCache(int at) {
     auto [it, added] = full_.emplace(at, kNoNode);
     if (added) {
@@ -134,7 +134,7 @@ class Fixer : CacheLengthAnalysis {
     return it->second;
   }
 
-  // Caches that the model does not read, but gives a run's rows for: it begins them, from their first row on.
+  // Caches that the model writes but does not read begin with this run's rows, at their first row.
   void FillUnread() {
     RemoveDeadBut(g_, count_);
     size_t begun = 0;
@@ -152,7 +152,7 @@ class Fixer : CacheLengthAnalysis {
     notes_.begins = begun == ports_.caches.size();
   }
 
-  // Where nothing depends on how much is cached, nobody is asked.
+  // If nothing depends on the number of cached positions, the input for it is dropped.
   void DropUnusedCount() {
     g_->RemoveDead();
     if (asked_ != kNoNode && g_->inputs.back().node == asked_ && g_->UsersOf(asked_).empty())
@@ -182,14 +182,15 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // An output with an element for every position has as many as a cache, and 0 behind the last real one.
+  // An output with an element for every position gets the cache's length, with 0 beyond the last real
+  // position.
   Status FixOutput(size_t at) {
     const ir::GraphOutput output = g_->outputs[at];
     const std::string& name = output.name;
     const NodeId id = output.node;
     const auto is_cache = [&](const GrowingCache& cache) { return cache.present == name; };
     if (std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) return Status::Ok();
-    const NodeId was = model_.outputs[at].node;  // what the model has for it
+    const NodeId was = model_.outputs[at].node;  // the model's own node for it
     if (!Grows(was)) return Status::Ok();
     NodeId shown = id;
     for (int d = 0; d < model(was).shape.rank; ++d) {
@@ -215,7 +216,7 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // Attention whose numbers are rounded on their way (mask_uncached_scores.h).
+  // Masks attention whose numbers are rounded on the way (mask_uncached_scores.h).
   Status DropWhereRounded() {
     std::vector<MaximumOfPositions> maxima;
     for (NodeId id = 0; id < model_.size(); ++id) {
@@ -236,8 +237,8 @@ class Fixer : CacheLengthAnalysis {
 
   // ------------------------------------------------------------------------------------ the rules
 
-  // What is computed from something behind all positions, place by place, has it there as well: behind the
-  // room for all. A part of the positions that ends with it has not.
+  // A value computed elementwise from one with an element behind all positions has such an element as well,
+  // beyond the room for all positions. A part that ends with the positions does not.
   Status FollowBehind(NodeId id) {
     const std::vector<NodeId>& inputs = model(id).inputs;
     const auto has_it = [&](NodeId in) { return behind_.count(in) != 0; };
@@ -285,7 +286,7 @@ class Fixer : CacheLengthAnalysis {
     }
   }
 
-  // What stands behind all positions is not where an index says.
+  // An index cannot reach the element behind all positions, whose place differs.
   Status CheckPlaces(NodeId id) const {
     const NodeId data = model(id).inputs[0];
     if (behind_.count(data) == 0) return Status::Ok();
@@ -299,7 +300,7 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // What is of a cache is looked at again once attention is known (compiler/passes/limit_to_cached.cc).
+  // Reductions of cache values are handled once attention is known (compiler/passes/limit_to_cached.cc).
   Status FixReduce(NodeId id) {
     const ir::ReduceAttrs attrs = model(id).As<ir::ReduceAttrs>();
     const NodeId in = model(id).inputs[0];
@@ -326,8 +327,8 @@ class Fixer : CacheLengthAnalysis {
     return Refuse("a product that adds up over the cached positions, and not of what comes of caches alone");
   }
 
-  // Several rows of positions as one dim, or what was one as several rows: each row is `length` long in the
-  // plan, wherever it begins.
+  // Checks views that join several rows of positions into one dim, or split one dim into rows. In the plan
+  // each row is `length` long.
   Status CheckRowsInOne(NodeId id) const {
     const ir::View& view = model(id).As<ir::ViewAttrs>().view;
     const ir::ViewStep& step = view.steps.back();
@@ -337,7 +338,7 @@ class Fixer : CacheLengthAnalysis {
     return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
   }
 
-  // A read from such a dim: its index counts rows as long as the real positions are.
+  // Fixes a read from such a dim: its index counts rows of the real length.
   Status FixRowsInOne(NodeId id) {
     const Node& n = g_->node(id);
     const NodeId data = n.inputs[0], was = model(id).inputs[0];
@@ -349,14 +350,14 @@ class Fixer : CacheLengthAnalysis {
       int64_t stride = 1;
       int axis = from.rank - 1;
       for (; axis >= 0 && (attrs.dims[k].stride != stride || from[axis] == 1); --axis) stride *= from[axis];
-      // An index that says where several places begin has so many fewer.
+      // An index for the beginning of a run of several elements has a smaller extent.
       if (axis < 0 || attrs.dims[k].extent != from[axis])
         return Refuse("it reads several rows of the cached positions as one");
       if (extent(was, axis) == Extent::kFixed) continue;
       const NodeId place = b_.Cast(index[k], DType::kI64);
       const NodeId row = b_.Binary(TapeOp::kDiv, place, real);
       const NodeId behind = b_.Sub(b_.Ints(DType::kI64, Shape{}, {length_}), real);
-      // Of a place behind the real ones, which nobody looks at, any will do.
+      // An index beyond the real positions is clamped; nothing reads the result.
       const double last = static_cast<double>(attrs.dims[k].extent - 1);
       index[k] = b_.BinaryScalar(TapeOp::kMin, b_.Add(place, b_.Mul(row, behind)), last);
     }
@@ -364,8 +365,8 @@ class Fixer : CacheLengthAnalysis {
     return Status::Ok();
   }
 
-  // Whether what stands behind the cached positions is no more than room for what the same operator writes.
-  // `writes`: where it does.
+  // Whether the elements after the cached positions are only room for a write by the same operator. Sets
+  // `writes` to those writes.
   bool HasRoom(const Node& concat, std::vector<NodeId>* writes) {
     const auto is_write = [&](NodeId id) {
       const Node& n = g_->node(id);
@@ -376,7 +377,7 @@ class Fixer : CacheLengthAnalysis {
            std::all_of(writes->begin(), writes->end(), is_write);
   }
 
-  // Rows that an operator writes to a cache that is kept otherwise than it reads it.
+  // Writes an operator's rows to a cache whose stored encoding differs from what the operator reads.
   void KeepWritten(NodeId id) {
     const auto found = kept_.find(id);
     if (found == kept_.end() || g_->node(id).dead) return;
@@ -389,8 +390,8 @@ class Fixer : CacheLengthAnalysis {
     });
   }
 
-  // Node `id`, of the cached positions, for all `length`: made of a cache by casts, by scalar operations with
-  // numbers, and by views that keep the positions in order. kNoNode if it is made otherwise.
+  // Node `id` of the cached positions, extended to all `length`. It must come from a cache through casts,
+  // scalar operations with numbers, and views that keep the positions in order; otherwise kNoNode.
   NodeId Whole(NodeId id) {
     if (const int at = CacheAt(id); at >= 0) return FullCache(at);
     const Node& n = g_->node(id);
@@ -419,16 +420,16 @@ class Fixer : CacheLengthAnalysis {
     return b_.Pointwise(attrs, g_->node(id).dtype, std::move(inputs));
   }
 
-  // Cached positions and new ones behind them: the new ones are written where the cached ones end.
+  // In a concatenation of cached and new positions, the new ones are written at the end of the cached ones.
   Status FixConcat(NodeId id) {
     const Node& n = g_->node(id);
     const int axis = n.As<ir::ConcatAttrs>().axis;
-    const std::vector<NodeId>& inputs = model(id).inputs;  // as the model has them
+    const std::vector<NodeId>& inputs = model(id).inputs;  // in the model
     const auto grows = [&](NodeId in) { return extent(in, axis) != Extent::kFixed; };
     if (extent(id, axis) == Extent::kFixed && std::none_of(inputs.begin(), inputs.end(), grows))
       return Status::Ok();
     const NodeId old = inputs[0];
-    // Positions, each at its place, and something behind them all.
+    // All positions, each at its place, followed by another element.
     if (inputs.size() == 2 && extent(old, axis) == Extent::kTotal && !grows(inputs[1])) {
       behind_.insert(id);
       return Status::Ok();
@@ -474,11 +475,11 @@ class Fixer : CacheLengthAnalysis {
 
   ir::Builder b_;
   FixedNotes notes_;
-  std::map<int, NodeId> full_;            // by number of an input
-  std::map<NodeId, CacheEncoding> kept_;  // by what writes them
-  std::set<NodeId> behind_;  // that have something behind all positions, where the last of them ends
+  std::map<int, NodeId> full_;            // by input index
+  std::map<NodeId, CacheEncoding> kept_;  // by the write that stores it
+  std::set<NodeId> behind_;  // nodes with an element behind all positions, at the end of the last one
   const NodeId count_;
-  const NodeId asked_;  // the input that count_ is, if no mask says it
+  const NodeId asked_;  // the input behind count_, if no mask gives it
 };
 
 }  // namespace
@@ -490,7 +491,7 @@ void RemoveDeadBut(Graph* graph, NodeId count) {
 }
 
 CachedCount CountCached(ir::Builder* builder, const CachePorts& ports, int64_t length, int64_t rows) {
-  ir::Builder b(&builder->graph());  // which follows nothing: all that there is room for is looked at
+  ir::Builder b(&builder->graph());  // without symbolic sizes: it looks at all there is room for
   b.SetSources({"--cache-length"});
   for (const std::string& name : ports.masks) {
     const int at = ir::FindPort(b.graph().inputs, name);

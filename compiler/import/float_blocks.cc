@@ -15,7 +15,7 @@ namespace {
 
 using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
-// What each code of the type stands for.
+// The value of each code of the type.
 std::array<float, 256> NumbersOf(const NarrowCodes& type) {
   std::array<float, 256> numbers = {};
   for (uint32_t code = 0; code < 1u << type.bits; ++code)
@@ -23,7 +23,7 @@ std::array<float, 256> NumbersOf(const NarrowCodes& type) {
   return numbers;
 }
 
-// Whether kernels read them packed: 16 rows of 32, blocks of 16, and codes that are numbers.
+// Whether kernels can read the weights packed: at least 16 rows of 32, blocks of 16, and no NaN or infinity.
 bool Packs(const FloatBlocks& blocks, const std::array<float, 256>& numbers) {
   if (blocks.n < 16 || blocks.k < 32 || (blocks.block % 16 != 0 && blocks.block < blocks.k)) return false;
   return std::all_of(blocks.codes.begin(), blocks.codes.end(),

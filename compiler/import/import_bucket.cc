@@ -1,4 +1,4 @@
-// A bucket: a model imported with room for more than a run gives of some lengths, which are sizes of the run.
+// A bucket: a model imported with room for more than a run uses of some lengths, which are run-time sizes.
 #include <algorithm>
 
 #include "compiler/import/import.h"
@@ -14,7 +14,7 @@ namespace {
 
 std::string InputOf(const std::string& length) { return "length of " + length; }
 
-// Adds `by` * `size` / `dim->over` to `dim`, if that can be said so; the dim is at first 0.
+// Adds `by` * `size` / `dim->over` to `dim`, which is 0 at first. False if `dim` cannot express it.
 bool AddTo(const ir::Size& size, const std::vector<BucketLength>& lengths, BucketDim* dim) {
   if (size.unknown()) return false;
   for (const ir::Size::Term& term : size.terms()) {
@@ -57,7 +57,7 @@ class BucketImport {
       if (HasQuote(length.name))
         return Status::Error(Code::kUnsupported, "the name of dimension %.100s has a quotation mark",
                              length.name.c_str());
-      if (length.room > 1) length.input = InputOf(length.name);  // of room for one, a run gives one
+      if (length.room > 1) length.input = InputOf(length.name);  // with room for one, a run always gives one
     }
     RONDO_RETURN_IF_ERROR(Import(0, &graph_, &sizes_, report));
     if (check_extents) {
@@ -78,7 +78,7 @@ class BucketImport {
   }
 
  private:
-  // With room for `more` than the bucket has of each length.
+  // Imports with room for `more` than the bucket has of each length.
   Status Import(int64_t more, ir::Graph* graph, ir::Sizes* sizes, ImportReport* report) {
     sizes->cause = "--shape";
     ImportOptions options = options_;
@@ -96,14 +96,14 @@ class BucketImport {
       }
     });
     RONDO_RETURN_IF_ERROR(run.Run());
-    // Masks are yet to read lengths.
+    // The lengths stay as outputs, because masks will read them.
     for (const ir::NodeId input : inputs) graph->outputs.push_back({"", input});
     graph->RemoveDead();
     graph->outputs.resize(graph->outputs.size() - inputs.size());
     return Status::Ok();
   }
 
-  // A program whose results no mask changes does not ask for lengths.
+  // Drops the inputs of lengths that no mask reads.
   void DropUnread(ImportReport* report) {
     for (BucketLength& length : note_->lengths) {
       const int at = ir::FindPort(graph_.inputs, length.input);

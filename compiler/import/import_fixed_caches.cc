@@ -1,4 +1,4 @@
-// A model with caches of a fixed length: imported with the number of cached positions as a size of the run.
+// A model with caches of a fixed length, imported with the number of cached positions as a run-time size.
 #include <algorithm>
 #include <set>
 
@@ -14,14 +14,14 @@
 namespace rondo {
 namespace importer {
 
-// `status`, said of the node that `why` is of.
+// `status`, attributed to the node of `why`.
 static Status FromNodeOf(const Status& why, const Status& status) {
   return why.source_node()[0] == '\0' ? status : status.FromNode(why.source_node());
 }
 
 namespace {
 
-// The import of a model whose caches' lengths are shapes of its own.
+// The import of a model whose input shapes contain the lengths of its caches.
 class CachedImport {
  public:
   CachedImport(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
@@ -37,14 +37,14 @@ class CachedImport {
     return fixed;
   }
 
-  // Whether Fixed's sentence asks which input is a mask over positions.
+  // Whether the message of Fixed asks which input is a mask over positions.
   bool asks_for_mask() const { return notes_.asks_for_mask; }
 
  private:
-  // The options for `past` cached positions, and `total` with the run's own.
+  // The options for `past` cached positions and `total` positions including the run's own.
   ImportOptions Bound(ImportOptions bound, const ir::Size& past, const ir::Size& total) const {
     BindPast(*model_, ports_, past, total, &bound);
-    for (const std::string& mask : ports_.total_inputs) {  // given as long as the caches: as long as they are
+    for (const std::string& mask : ports_.total_inputs) {  // given with the caches' length: `total`
       const auto given = bound.input_shapes.find(mask);
       if (given != bound.input_shapes.end() && !given->second.empty() && given->second.back() == length_)
         given->second.back() = total;
@@ -82,10 +82,10 @@ class CachedImport {
     return graph;
   }
 
-  // Of a model that reads no cache, whose masks are of a run's positions alone: the branch without a past of
-  // a merged decoder. Its rows are the caches' first, and the first elements of a mask of all positions
-  // count. What it makes of the number of a run's tokens does not tell what a text that goes on after it, or
-  // ends before, would get: that number is a size by which something may be chosen.
+  // Imports a model that reads no cache and whose masks cover only the run's own positions: the branch
+  // without a past of a merged decoder. Its rows become the caches' first rows, and the first elements of a
+  // mask of all positions count. The number of a run's tokens is not the text's length if the text goes on
+  // after the run or ends within it, so that number is a size by which a value may be chosen.
   Result<ir::Graph> Begun() {
     if (const std::vector<std::string> masks = ports_.MasksToShow(); !masks.empty())
       return UnclearMask(masks[0]);
@@ -133,9 +133,10 @@ class CachedImport {
     graph.Compact();
     if (report_ != nullptr) *report_ = std::move(said);
     return graph;
-  }  // namespace
+  }
 
-  // The cache with what the run gives for it as its first rows. False if it is read, or that does not fit.
+  // Writes the run's rows to the beginning of the cache. False if the model reads the cache or the shapes
+  // differ.
   bool BeginCache(ir::Builder& b, const GrowingCache& cache) const {
     ir::Graph& graph = b.graph();
     const int at = UnreadCache(graph, cache), present = ir::FindPort(graph.outputs, cache.present);
@@ -151,7 +152,7 @@ class CachedImport {
     return true;
   }
 
-  // Input number `at` with an element for every position, of which the model has the first.
+  // Gives input number `at` an element for every position; the model reads the first ones.
   void WidenMask(ir::Builder& b, size_t at) const {
     ir::Graph& graph = b.graph();
     const ir::GraphInput old = graph.inputs[at];
@@ -165,8 +166,8 @@ class CachedImport {
     graph.Replace(old.node, b.Slice(whole, axis, 0, 1, rows_));
   }
 
-  // Whether the model can be imported where nothing is cached, and not where something is: as those whose
-  // mask of a run's positions among themselves is stretched over all positions.
+  // Whether the model can only be imported with nothing cached. Such models stretch a mask of the run's
+  // positions over all positions.
   bool OnlyBegins() const { return rows_ > 1 && !Imports(rows_ + 1) && Imports(rows_); }
   Status Begins(const Status& why) const {
     const Status status =
@@ -179,7 +180,7 @@ class CachedImport {
     return FromNodeOf(why, status);
   }
 
-  // Why something is not known that the model's own export knew.
+  // Explains that a value is unknown which was fixed in the model's own export.
   Status Explained(const Status& why) const {
     const Status status = Status::Error(
         why.code(),
@@ -196,7 +197,7 @@ class CachedImport {
   const int64_t length_, rows_;
   ImportReport* report_;
   FixedNotes notes_;  // of the last Fix
-};                    // namespace importer
+};
 
 }  // namespace
 }  // namespace importer
@@ -206,7 +207,7 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
                                         const std::vector<std::pair<std::string, std::string>>& states,
                                         ImportReport* report, FixedCaches* caches) {
   *caches = {};
-  std::set<std::string> others;  // given, and no length of such a cache
+  std::set<std::string> others;  // symbols given that are not the length of such a cache
   for (const auto& [symbol, value] : options.symbols) {
     if (!(value == length)) others.insert(symbol);
   }

@@ -16,14 +16,14 @@ Status ImportOnce(const std::shared_ptr<onnx::Model>& model, const ImportOptions
   run.Follow(sizes, {});
   run.NameSizesWith(names);
   RONDO_RETURN_IF_ERROR(run.Run());
-  // Masks are yet to read sizes.
+  // The sizes stay as outputs, because masks will read them.
   for (const NodeId node : names->nodes()) graph->outputs.push_back({"", node});
   graph->RemoveDead();
   graph->outputs.resize(graph->outputs.size() - names->nodes().size());
   return Status::Ok();
 }
 
-// Outputs hold zeros behind what a run has, and other outputs say how much that is.
+// Sets outputs to zero beyond the run's sizes, and adds outputs with these sizes.
 void CutOutputs(const OutputSizes& sizes, ir::Builder* b) {
   std::vector<ir::GraphOutput> all;
   ir::Graph& graph = b->graph();

@@ -15,7 +15,7 @@
 namespace rondo::importer {
 namespace {
 
-constexpr int kMaxCallDepth = 64;  // functions and subgraphs within one another
+constexpr int kMaxCallDepth = 64;  // nested functions and subgraphs
 
 // A name for a function that no other (domain, name, overload) shares.
 std::string FunctionKey(const std::string& domain, const std::string& name, const std::string& overload) {
@@ -34,7 +34,7 @@ int64_t OpsetFor(const Frame& frame, const std::string& domain) {
   return found == frame.opsets.end() ? 1 : found->second;
 }
 
-// Every name that the nodes read, those of their subgraphs included.
+// Every name that the nodes read, including those of their subgraphs.
 void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* names) {
   for (const std::string& name : node.input()) names->insert(name);
   auto add_graph = [&](const onnx::GraphProto& graph) {
@@ -47,7 +47,7 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
   }
 }
 
-// Whether somebody says of the node itself, by its name, where it runs.
+// Whether an annotation places the node by its own name.
 bool IsPlaced(const Statements& bindings) {
   return std::any_of(bindings.begin(), bindings.end(), [](const auto& entry) {
     const Statement& said = entry.second;
@@ -89,7 +89,7 @@ void Importer::Follow(ir::Sizes* sizes, std::function<void(ir::Builder*)> name_s
   name_sizes_ = std::move(name_sizes);
 }
 
-// Which nodes, in order, the names in `wanted` depend on, and those that have effects besides.
+// By node: whether the names in `wanted` depend on it, or it has effects.
 std::vector<bool> Importer::NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const {
   std::vector<bool> needed(static_cast<size_t>(nodes.size()));
   for (int i = nodes.size(); i-- > 0;) {
@@ -110,7 +110,7 @@ const OpInfo* Importer::FindCustom(const onnx::NodeProto& node, const Frame& fra
   return options_.ops->Find(node.domain(), node.op_type(), static_cast<uint32_t>(opset));
 }
 
-// Whether the node, its subgraphs or the function it calls hold a custom op with side effects.
+// Whether the node, its subgraphs or the function it calls contain a custom op with side effects.
 bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const {
   if (options_.ops == nullptr || depth > kMaxCallDepth) return false;
   if (const OpInfo* info = FindCustom(node, frame)) return (info->op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
@@ -152,7 +152,7 @@ Status Importer::Run() {
   return options_.shared_over > 1 ? ReadHints(scope) : Status::Ok();
 }
 
-// NeededFor, and what such nodes are annotated to need, and so on.
+// NeededFor, plus the nodes that annotations require for those, and so on.
 std::vector<bool> Importer::NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const {
   std::vector<bool> needed = NeededFor(nodes, wanted, frame);
   for (bool more = control_.any(); more;) {
@@ -197,7 +197,7 @@ const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) c
 
 namespace {
 
-// What to do about an operator of com.microsoft that a model could have been exported without; "" for others.
+// Advice for a com.microsoft operator that the model could be exported without; "" for others.
 struct Instead {
   const char* op;
   const char* what;
@@ -280,7 +280,7 @@ void Importer::CollectUnknown(const Nodes& nodes, const std::vector<bool>* neede
 Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame) {
   std::map<std::string, std::vector<std::string>> unknown;
   CollectUnknown(nodes, &needed, frame, frame.depth, &unknown);
-  // Functions that some needed node calls, directly or through other functions.
+  // The functions that needed nodes call, directly or through other functions.
   std::vector<const onnx::FunctionProto*> queue;
   std::unordered_set<const onnx::FunctionProto*> seen;
   auto visit = [&](const onnx::NodeProto& node, auto&& self) -> void {
@@ -357,7 +357,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   for (int i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = nodes.Get(i);
     if (frame.depth == 0) allowance_.Begin(node);
-    // The name in full is put together for each of its pieces.
+    // Each piece of the node needs the full name again.
     allowance_.Take(static_cast<int64_t>(frame.prefix.size() + NodeName(node).size()));
     RONDO_RETURN_IF_ERROR(allowance_.Check());
     control_.Exists(node, frame.prefix);
@@ -372,7 +372,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
     if (status.ok()) NoteOrder(node, first, *scope, frame);
     if (!status.ok()) {
       std::string name = frame.prefix + NodeName(node);
-      // An inner node has named itself already.
+      // An inner node has already given its name.
       if (status.source_node()[0] != '\0') return status;
       return status.At("%.100s \"%.300s\"", node.op_type().c_str(), name.c_str())
           .FromNode(node.op_type() + " \"" + name + "\"");
@@ -385,7 +385,7 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   return allowance_.Check();
 }
 
-// What stands for the node, for who is put before or after it.
+// Records the nodes that stand for this one, for annotations that order nodes.
 void Importer::NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame) {
   if (!control_.any()) return;
   std::vector<NodeId> outputs;
@@ -398,7 +398,7 @@ void Importer::NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope&
   control_.Imported(frame.prefix + NodeName(node), {first, builder_.graph().size()}, outputs, loop_);
 }
 
-// What binds the node, and a note of it for who checks that it holds.
+// The annotations that bind the node. They are recorded, so that they can be checked later.
 Result<Statements> Importer::Bind(const onnx::NodeProto& node, const Frame& frame, bool needed) {
   const NamedNode named = {node, frame.prefix + NodeName(node), frame.prefix};
   RONDO_ASSIGN_OR_RETURN(Statements bindings,
@@ -406,7 +406,7 @@ Result<Statements> Importer::Bind(const onnx::NodeProto& node, const Frame& fram
   if (bindings.empty()) return bindings;
   ++bound_nodes_;
   const std::string source = node.op_type() + " \"" + named.name + "\"";
-  // What is said of a call is looked for in what it calls.
+  // An annotation of a call is looked for in the called nodes.
   const bool calls = needed && FindCustom(node, frame) == nullptr && FindFunction(node) != nullptr;
   for (const auto& [key, said] : bindings) {
     const auto add = [&](std::set<std::string>* sources) {
@@ -478,7 +478,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
   if (names_ != nullptr) RONDO_RETURN_IF_ERROR(HasRoom(first));
-  // What only shows its input, or hands it on, copies it where somebody says where that runs.
+  // A node that is only a view, or passes its input on, becomes a copy if an annotation places it.
   const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
 
   for (int i = 0; i < node.output_size(); ++i) {
@@ -558,13 +558,13 @@ int64_t Importer::BoundOf(const onnx::NodeProto& node) {
   return 0;
 }
 
-// A loop's body is followed by itself, without names.
+// A loop's body is followed separately, without names.
 SizesOfData* Importer::NameSizes() {
   data_decide_ = true;
   return loop_.empty() ? names_ : nullptr;
 }
 
-// Whether what was made from `first` on has room for the sizes that data can decide.
+// Whether the nodes from `first` on have room for the sizes that data can decide.
 Status Importer::HasRoom(NodeId first) {
   for (NodeId id = first; id < builder_.graph().size(); ++id) {
     for (const ir::Size& size : builder_.SizesOf(id)) {
@@ -592,13 +592,13 @@ bool Importer::IsRotaryCache(const std::string& name) const {
                       [&](const onnx::ValueInfoProto& output) { return output.name() == name; });
 }
 
-// A tensor without elements is a constant, whatever made it.
+// A tensor without elements becomes a constant.
 NodeId Importer::Normalise(NodeId id) {
   if (builder_.shape(id).elements() != 0 || builder_.graph().IsConstant(id)) return id;
   return builder_.Constant(ir::ConstantData::Own(builder_.dtype(id), builder_.shape(id), {}));
 }
 
-// Whole numbers that follow from sizes: constants where they are known, one node for each size that is not.
+// Integers that follow from sizes: constants if they are known, otherwise one node per size.
 NodeId Importer::NumbersAsSizes(NodeId id) {
   const std::optional<ir::Dims> numbers = builder_.Numbers(id);
   if (!numbers || numbers->empty() || builder_.graph().IsConstant(builder_.graph().BaseOf(id))) return id;

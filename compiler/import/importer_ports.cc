@@ -1,4 +1,4 @@
-// Inputs and outputs of a model: shapes that are static, names that occur once.
+// Inputs and outputs of a model: static shapes and distinct names.
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +61,7 @@ Result<ir::Dims> Importer::InputShape(const onnx::ValueInfoProto& info, OpenDims
 
 namespace {
 
-// Whether a value of `dtype` can be `number`.
+// Checks that a value of `dtype` can be `number`.
 Status CheckNumber(const std::string& name, DType dtype, double number) {
   const bool whole = number == std::floor(number) && std::abs(number) < 0x1p53;
   if (IsFloat(dtype) || (dtype == DType::kBool ? number == 0 || number == 1 : whole)) return Status::Ok();
@@ -69,7 +69,7 @@ Status CheckNumber(const std::string& name, DType dtype, double number) {
                        Name(dtype), number);
 }
 
-// What a bound input stands for. Its dims that the model states must be the array's.
+// The constant of a bound input. The array must have the dims that the model states.
 Result<NodeId> BoundConstant(ir::Builder& b, const onnx::ValueInfoProto& info, DType dtype,
                              const Tensor& array) {
   const auto& dims = info.type().tensor_type().shape().dim();
@@ -99,8 +99,8 @@ Status NoValueOf(const onnx::ValueInfoProto& info, int type) {
                        info.name().c_str(), onnx::DataTypeName(type));
 }
 
-// Whether `info`, of which the model has `value`, is an input all the same: the caller says what it is, or
-// what its dims are where the value has no elements (an adapter of rank 0, in whose place others are given).
+// Whether `info` is an input although the model has `value` for it. That is so if the caller gives its shape
+// or value, or gives its dims while the value has no elements (an adapter of rank 0 to be replaced).
 bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
               const ImportOptions& options) {
   if (options.input_shapes.count(info.name()) != 0 || options.bound_inputs.count(info.name()) != 0)
@@ -117,8 +117,8 @@ bool IsWanted(const onnx::ValueInfoProto& info, const onnx::TensorProto& value,
 
 }  // namespace
 
-// A sequence is an input for each of its tensors, NAME.0, NAME.1, ..., whose shapes the options have; NAME
-// itself of shape [0] holds nothing.
+// A sequence becomes one input per tensor, NAME.0, NAME.1, ..., with the shapes in the options; NAME itself
+// with shape [0] is an empty sequence.
 Status Importer::AddSequence(const std::string& name, const onnx::TypeProto& of, Scope* scope) {
   Value sequence{kNoNode, true, {}};
   const auto dtype = onnx::DTypeOf(of.tensor_type().elem_type());
@@ -153,7 +153,7 @@ Status Importer::AddInputs(Scope* scope) {
       if (!IsWanted(info, *value->second, options_)) continue;
       scope->initializers.erase(value);
     }
-    // An optional is what it holds.
+    // An optional is imported as its element.
     const onnx::TypeProto& held =
         info.type().has_optional_type() ? info.type().optional_type().elem_type() : info.type();
     if (held.has_sequence_type()) {
@@ -214,7 +214,7 @@ Status Importer::AddOutputs(Scope* scope) {
   ir::Graph& graph = builder_.graph();
   std::set<std::string> listed;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().output()) {
-    // What is listed twice is one port.
+    // An output that is listed twice is one port.
     if (!listed.insert(info.name()).second) continue;
     auto value = Lookup(info.name(), scope);
     if (!value.ok()) return value.status().At("output \"%.200s\"", info.name().c_str());
@@ -248,7 +248,7 @@ Status Importer::AddOutputs(Scope* scope) {
     graph.outputs.push_back({info.name(), value->node});
   }
   if (graph.outputs.empty()) return Status::Error(Code::kCorrupt, "the model has no outputs");
-  // A branch that a bound input has chosen may have nothing to say of what the other one gives.
+  // A branch that a bound input has chosen may leave the other branch's outputs empty.
   const auto is_empty = [&](const ir::GraphOutput& output) {
     return builder_.shape(output.node).elements() == 0;
   };

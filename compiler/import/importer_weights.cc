@@ -1,4 +1,5 @@
-// Initializers: constants that point into the model's file, or that are made from a seed where it is missing.
+// Initializers: constants that point into the model's file, or are generated from a seed if the file is
+// missing.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,7 @@
 namespace rondo::importer {
 namespace {
 
-// The greatest magnitude of a finite element: passes ask for no more of a weight whose values they do not
+// The greatest magnitude of a finite element. Passes need nothing else of a weight whose values they do not
 // know.
 float GreatestOf(const onnx::TensorValue& value) {
   float greatest = 0;
@@ -28,7 +29,7 @@ float GreatestOf(const onnx::TensorValue& value) {
 
 }  // namespace
 
-// The bytes of a tensor called `name`, or how to make them.
+// The bytes of a tensor called `name`, or the recipe to generate them.
 std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& value, const std::string& name) {
   auto data = std::make_shared<ir::ConstantData>();
   data->dtype = value.dtype;
@@ -50,7 +51,7 @@ std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& valu
   return data;
 }
 
-// Dense ones are read when a node asks for them.
+// Dense initializers are read when a node asks for them.
 Status Importer::AddInitializers(const onnx::GraphProto& graph, Scope* scope) {
   for (const onnx::TensorProto& tensor : graph.initializer()) scope->initializers[tensor.name()] = &tensor;
   for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer()) {
@@ -64,7 +65,7 @@ Status Importer::AddInitializers(const onnx::GraphProto& graph, Scope* scope) {
 
 Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {
   const std::string& name = tensor.name();
-  // It comes from the file and not from the node that asks for it first.
+  // The constant's source is the initializer, not the first node that asks for it.
   const std::vector<std::string> sources = {"Initializer \"" + name + "\""};
   if (NarrowBits(tensor.data_type()) != 0) {
     builder_.SetSources(sources);
@@ -82,7 +83,7 @@ Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {
   return Value{id, false, {}};
 }
 
-// Numbers of few bits: they stay packed in the plan, and every reader sees 8-bit ones.
+// Numbers of few bits stay packed in the plan; every reader sees 8-bit numbers.
 Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   if (options_.devices > 1) {
     return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",

@@ -17,7 +17,7 @@ using ir::kNoNode;
 using ir::Node;
 using ir::NodeId;
 
-constexpr char kTogether[] = "#";  // of nodes that are kept together; a place without a name
+constexpr char kTogether[] = "#";  // of nodes kept together; a place without a name
 
 bool IsKept(const Node& node) { return node.annotations.count("keep") != 0; }
 
@@ -46,10 +46,10 @@ class Places {
     return Status::Ok();
   }
 
-  // What places hold each node, and in what order that runs.
+  // Assigns each node its places, and fences each place with control edges.
   Status Fence() {
     std::vector<std::vector<std::string>> names(Size());
-    std::map<std::string, int> count;  // places, by their regions
+    std::map<std::string, int> count;  // number of places by region
     for (const Place& place : places_) {
       const std::string name = given_[static_cast<size_t>(place.nodes[0])][place.level];
       const std::string own = name.substr(0, name.find('#'));
@@ -87,7 +87,7 @@ class Places {
     return id;
   }
 
-  // Whether nodes that exchange values and are to be kept together lie in one region.
+  // Checks that nodes that exchange values and must be kept together lie in one region.
   Status CheckKept(NodeId id) {
     for (NodeId maker : MakersFor(id)) {
       const auto &own = given_[static_cast<size_t>(id)], &other = given_[static_cast<size_t>(maker)];
@@ -101,10 +101,10 @@ class Places {
     return Status::Ok();
   }
 
-  // Nodes of one place, or of none, into the places that lie in that.
+  // Splits the nodes of one place, or of none, into the places inside it.
   void Split(const std::vector<NodeId>& nodes, size_t level) {
     const auto given = [&](NodeId id) { return given_[static_cast<size_t>(id)]; };
-    std::map<std::string, NodeId> first;  // of calls' places
+    std::map<std::string, NodeId> first;  // first node of each place of a call
     std::vector<NodeId> inner;
     for (NodeId id : nodes) {
       if (given(id).size() > level) inner.push_back(id);
@@ -124,7 +124,7 @@ class Places {
     std::map<NodeId, std::vector<NodeId>> found;  // by root
     for (NodeId id : inner) found[RootOf(id)].push_back(id);
     for (NodeId id : inner) parent_[static_cast<size_t>(id)] = kNoNode;
-    for (const bool runs : {true, false}) {  // those of views alone come last
+    for (const bool runs : {true, false}) {  // places of views alone come last
       for (const auto& [root, of_place] : found) {
         const auto executes = [&](NodeId id) { return IsExecutable(g_.node(id)); };
         if (std::any_of(of_place.begin(), of_place.end(), executes) != runs) continue;
@@ -135,7 +135,7 @@ class Places {
     }
   }
 
-  // What must have run before `id`: who makes its inputs, and where its control edges come from.
+  // The nodes that must run before `id`: the producers of its inputs, and the sources of its control edges.
   std::vector<NodeId> MakersFor(NodeId id) const {
     std::vector<NodeId> makers;
     const Node& node = g_.node(id);
@@ -152,9 +152,9 @@ class Places {
     return std::find(of_node.begin(), of_node.end(), place) != of_node.end();
   }
 
-  // What is before it precedes those of its nodes that begin it; what is after it follows those that end it.
+  // The nodes before the place precede its first nodes, and the nodes after it follow its last nodes.
   Status FenceOne(int place) {
-    std::set<NodeId> before, after, inner;  // inner: some member waits for them
+    std::set<NodeId> before, after, inner;  // inner: members that some member waits for
     std::vector<NodeId> members, first;
     for (NodeId id : places_[static_cast<size_t>(place)].nodes) {
       if (IsExecutable(g_.node(id))) members.push_back(id);
@@ -209,11 +209,11 @@ class Places {
   }
 
   Graph& g_;
-  std::vector<std::vector<std::string>> given_;  // by node: the places that it is given, outermost first
+  std::vector<std::vector<std::string>> given_;  // by node: the places given to it, outermost first
   std::vector<std::vector<int>> at_;             // by node: the places that hold it, outermost first
-  std::vector<Place> places_;                    // each after those that hold it
-  std::vector<NodeId> parent_;                   // while places are found: towards the root of its place
-  std::vector<std::vector<NodeId>> users_;       // by node: who must run after it
+  std::vector<Place> places_;                    // each place follows those that hold it
+  std::vector<NodeId> parent_;  // while places are found: a link towards the root of the node's place
+  std::vector<std::vector<NodeId>> users_;  // by node: the nodes that must run after it
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace rondo::importer {
 namespace {
 
-// Row t of x [b, h, rows, n] as a row [b, h, 1, n], or a column [b, h, n, 1].
+// Row t of x [b, h, rows, n] as a row [b, h, 1, n], or as a column [b, h, n, 1].
 NodeId RowAt(ir::Builder& b, NodeId x, int64_t t) { return b.Slice(x, 2, t, 1, 1); }
 NodeId ColumnAt(ir::Builder& b, NodeId x, int64_t t) { return b.Transpose(RowAt(b, x, t), {0, 1, 3, 2}); }
 

@@ -1,7 +1,7 @@
-// Padding is followed through the graph, node by node, as axes of dims with their sizes (padded_dims.h), and
-// with the one number that it holds where that is known. Nodes that compute each element by itself keep it;
-// nodes that add up, compare or multiply over it get it masked: a select by position < size, of the number
-// that changes nothing. A softmax needs one mask: behind the maximum its padding is -inf, so exp of it is 0.
+// Follows padding through the graph, node by node, as axes of dims with their sizes (padded_dims.h) and, if
+// known, the one number that it holds. Elementwise nodes keep padding. Nodes that sum, compare or multiply
+// over it get it masked: a select by position < size, with the neutral number. A softmax needs one mask:
+// after the maximum its padding is -inf, so its exp is 0.
 #include "compiler/import/mask_padding.h"
 
 #include <algorithm>
@@ -95,7 +95,7 @@ class PaddingMasker {
 
   // ------------------------------------------------------------------------------------- masks
 
-  // Where an element of `x` is of no padding along dim `d`: bool, of one element along the others.
+  // By element of `x` along dim `d`: whether it is real. A bool tensor with extent 1 along the other dims.
   NodeId Holds(NodeId x, int d) {
     const PaddedDim dim = dims_of(x)[static_cast<size_t>(d)];
     Shape line, axes;
@@ -117,7 +117,7 @@ class PaddingMasker {
                        [&](const PaddedAxis& axis) { return !axis.padded() || axis.fill == number; });
   }
 
-  // `x` with `number` in its padding along dim `d`; x itself if that is so.
+  // `x` with `number` in its padding along dim `d`; x itself if that is already so.
   NodeId Masked(NodeId x, int d, double number) {
     const PaddedDims dims = dims_of(x);
     const PaddedDim& dim = dims[static_cast<size_t>(d)];
@@ -168,7 +168,7 @@ class PaddingMasker {
     }
   }
 
-  // Dim `d` as the sizes followed have it, if they have.
+  // Sets dim `d` from the symbolic sizes, if they have one for it.
   void SetSize(NodeId id, int d, std::optional<double> fill, PaddedDims* dims) const {
     const ir::Size size = sizes_->Of(id, d);
     if (size.unknown() || size.known()) return;
@@ -185,7 +185,7 @@ class PaddingMasker {
     for (int d = 0; d < b_.shape(id).rank; ++d) {
       PaddedDim& dim = (*dims)[static_cast<size_t>(d)];
       const ir::Size size = sizes_->Of(id, d);
-      if (!dim.padded()) {  // ranges, and what is repeated so often
+      if (!dim.padded()) {  // ranges and broadcasts along a symbolic size
         SetSize(id, d, {}, dims);
       } else if (dim.part && (size.unknown() || dim.axes.size() != 1)) {
         return Refuse("it shows a part of a padded dimension, and which does not follow from its size");
@@ -200,7 +200,7 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // The dims of operands that are as long as one another, from dim `first` to `end`.
+  // Joins dims `first` to `end` of operands with equal sizes.
   Status Join(const std::vector<NodeId>& operands, int first, int end, PaddedDims* dims) {
     for (int d = first; d < end; ++d) {
       const auto at = static_cast<size_t>(d);
@@ -233,8 +233,8 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // What the padding of a scalar operation holds along an axis of dim `d`, which has `cut` of them, if that
-  // is one number.
+  // The number in a scalar operation's padding along an axis of dim `d`, which is cut into `cut` axes; none
+  // if it is not one number.
   std::optional<double> FillOf(NodeId id, size_t d, size_t axis, size_t cut) {
     const Node& n = g_->node(id);
     ir::Values values;
@@ -257,8 +257,8 @@ class PaddingMasker {
       if (!value.ok()) return std::nullopt;
       return scalar::Load<double>(n.dtype, (*value)->bytes.data(), 0);
     }
-    // Of a softmax: what a line's maximum is taken from, or is divided by its sum, whatever those are. They
-    // are not a number where all of the line is not.
+    // A softmax subtracts a row's maximum and divides by its sum, so the padding is known whatever these are.
+    // They are NaN only if the whole row is.
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kSub && fills[0] == kLeast && IsOfLine(n.inputs[1], n.inputs[0], ir::ReduceKind::kMax))
       return kLeast;
@@ -275,7 +275,7 @@ class PaddingMasker {
     return scalar::Load<double>(data.dtype, data.bytes.data(), 0);
   }
 
-  // Whether `id` repeats the reduction `kind` of `of`, casts aside.
+  // Whether `id` is the broadcast reduction `kind` of `of`, apart from casts.
   bool IsOfLine(NodeId id, NodeId of, ir::ReduceKind kind) const {
     const auto past_casts = [&](NodeId at) {
       for (;;) {
@@ -303,7 +303,8 @@ class PaddingMasker {
       const bool is_free = std::all_of(dim.axes.begin(), dim.axes.end(), anything);
       const NodeId before = input(id, 0), masked = Masked(before, axis, nothing);
       if (masked == before) continue;
-      // A maximum of padding that holds anything: it may as well hold -inf for all who read it, as exp will.
+      // If the padding may hold anything, all readers get the masked value of a maximum: the exp needs -inf
+      // too.
       if (attrs.kind == ir::ReduceKind::kMax && is_free && IsFloat(b_.dtype(x))) {
         for (const NodeId user : g_->UsersOf(before)) {
           if (user == masked || user > id) ReplaceInput(user, before, masked);
@@ -320,7 +321,7 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // In all places of `user`, but in the mask itself.
+  // In all inputs of `user`, except in the mask itself.
   void ReplaceInput(NodeId user, NodeId from, NodeId to) {
     if (user == to) return;
     for (size_t slot = 0; slot < g_->node(user).inputs.size(); ++slot) {
@@ -331,7 +332,7 @@ class PaddingMasker {
   Status VisitMatMul(NodeId id, PaddedDims* dims) {
     const int rank = b_.shape(id).rank, m = rank - 2, n = rank - 1;
     const NodeId a = input(id, 0);
-    if (!std::holds_alternative<std::monostate>(g_->node(id).attrs)) {  // by packed weights, of no padding
+    if (!std::holds_alternative<std::monostate>(g_->node(id).attrs)) {  // packed weights, without padding
       if (dims_of(a)[static_cast<size_t>(n)].padded())
         return Refuse("its packed weights have a fixed number of positions in a padded dimension");
       *dims = dims_of(a);
@@ -377,8 +378,8 @@ class PaddingMasker {
     return Forget(dims);
   }
 
-  // A window over the padded dim `d`. One of a run's results may reach behind the run's elements by the pads
-  // at the end: padding is then what stands for absent elements.
+  // A window over the padded dim `d`. With pads at the end, a result may reach beyond the run's elements: the
+  // padding then stands for absent elements.
   Status VisitWindow(NodeId id, int d, PaddedDims* dims) {
     const Node& n = g_->node(id);
     const auto i = static_cast<size_t>(d - 2);
@@ -408,8 +409,8 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // The dims of `map`, which shows the data of a read (or what a write changes) as far as no index decides,
-  // joined with those of indices and updates, `operands`.
+  // The dims of `map` over the data of a read (or the target of a write), without those that an index
+  // decides. They are joined with the dims of `operands`, the indices and updates.
   Status JoinMap(NodeId id, const std::vector<NodeId>& operands, NodeId data, PaddedDims* dims,
                  PaddedDims* mapped) {
     const ir::IndexedAttrs& attrs = g_->node(id).As<ir::IndexedAttrs>();
@@ -437,7 +438,7 @@ class PaddingMasker {
     return Status::Ok();
   }
 
-  // Of `dims`, those of data: the padded axes among whose positions an index chooses, alone or with others.
+  // The padded axes in `dims`, the data's, among whose positions an index chooses, alone or with other axes.
   std::vector<PaddedAxis*> AxesIndexed(NodeId data, const ir::IndexedDim& dim, PaddedDims* dims) const {
     std::vector<PaddedAxis*> indexed;
     int64_t stride = b_.shape(data).elements();
@@ -453,7 +454,7 @@ class PaddingMasker {
     return indexed;
   }
 
-  // The padded axis among whose positions an index chooses; none if it chooses among others as well.
+  // The padded axis among whose positions an index chooses; none if it chooses among other positions as well.
   std::optional<PaddedAxis> AxisIndexed(NodeId data, const ir::IndexedDim& dim) {
     int64_t stride = b_.shape(data).elements();
     const PaddedDims& dims = dims_of(data);
@@ -467,7 +468,7 @@ class PaddingMasker {
     return std::nullopt;
   }
 
-  // Whether a run decides nothing of `id`: constants and counters alone.
+  // Whether `id` depends only on constants and counters, not on the run.
   bool IsFixed(NodeId id) const {
     std::vector<NodeId> work = {id};
     std::set<NodeId> seen;
@@ -482,8 +483,8 @@ class PaddingMasker {
     return true;
   }
 
-  // Whether an index that no run decides stays within the positions that any run has. One of as many places
-  // as a size says does: who made it follows sizes.
+  // Whether a run-independent index stays within the positions that every run has. An index with a symbolic
+  // size does: its producer follows sizes.
   bool StaysWithin(NodeId id, NodeId index, const PaddedAxis& axis) {
     const auto follows = [&](int d) {
       const ir::Size size = sizes_->Of(id, d);
@@ -499,9 +500,9 @@ class PaddingMasker {
            });
   }
 
-  // Places that padding says are 0, which is always there.
+  // Masks an index so that it is 0 in padding: position 0 always exists.
   void MaskIndex(NodeId id, size_t slot) {
-    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it stands
+    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it is
     for (int d = 0; d < b_.shape(id).rank; ++d) {
       const PaddedDim dim = dims_of(input(id, slot))[static_cast<size_t>(d)];
       const auto known = [](const PaddedAxis& axis) { return !axis.padded() || axis.fill == 0.0; };
@@ -537,7 +538,7 @@ class PaddingMasker {
     return Forget(dims);
   }
 
-  // Padding may be written where padding is alone.
+  // Padding may only be written over padding.
   Status VisitWrite(NodeId id, PaddedDims* dims) {
     const std::vector<NodeId> inputs = g_->node(id).inputs;
     *dims = dims_of(inputs[0]);
@@ -555,7 +556,7 @@ class PaddingMasker {
     return Forget(dims);
   }
 
-  // The updates lie within the data, in one block: padding in front of a dim, or around others.
+  // The updates are one block within the data: the node pads a dim in front, or around.
   Status VisitPad(NodeId id, PaddedDims* dims) {
     const NodeId data = input(id, 0), block = input(id, 1);
     const ir::View& map = g_->node(id).As<ir::IndexedAttrs>().map;
@@ -599,7 +600,7 @@ class PaddingMasker {
     return Forget(dims);
   }
 
-  // Attention reads the keys that a run has.
+  // Attention reads only the keys that the run has.
   Status VisitAttention(NodeId id, PaddedDims* dims) {
     if (!AnyInputPadded(id)) return Status::Ok();
     const ir::AttentionInputs in = ir::AttentionInputsOf(g_->node(id));

@@ -36,8 +36,7 @@ Number NumberOf(DType dtype, double value) {
   return ConstantData::Own(dtype, Shape{}, std::move(bytes));
 }
 
-// What is known of a node: the dim along which positions run, and what those have that hold nothing, if that
-// is one number.
+// The facts about a node: its dim of positions, and the value at empty positions, if that is one number.
 struct Positions {
   int axis = 0;
   Number behind;
@@ -61,7 +60,7 @@ class Dropper {
  private:
   bool Dropped(NodeId id) const { return dropped_.count(id) != 0; }
 
-  // `readers` of `id` read `value` behind the real positions along `axis`.
+  // Makes `readers` of `id` read `value` behind the real positions along `axis`.
   void Mask(NodeId id, int axis, double value, const std::vector<NodeId>& readers) {
     b_.SetSources(g_.node(id).sources);
     b_.SetAnnotations(g_.node(id).annotations);
@@ -81,10 +80,10 @@ class Dropper {
 
   // ------------------------------------------------------------------------- what is rounded
 
-  // Whether numbers are rounded between the product that gives `scores` and the next one, or that multiplies
-  // quantised numbers.
+  // Whether values are rounded between the matmul that gives `scores` and the next matmul, or that matmul
+  // multiplies quantised values.
   bool IsRounded(NodeId scores) { return RoundsBeside(scores, true) || RoundsBeside(scores, false); }
-  // Among what `scores` are made of, or what is made of them, from one product to the next.
+  // Searches the nodes before or after `scores`, up to a matmul.
   bool RoundsBeside(NodeId scores, bool before) {
     constexpr size_t kMost = 512;  // nodes that are looked at
     std::set<NodeId> seen = {scores};
@@ -102,7 +101,7 @@ class Dropper {
     }
     return false;
   }
-  // Whether `id` is made of numbers of 8 bits by scales and zero points.
+  // Whether `id` is computed from 8-bit integers with scales and zero points.
   bool IsQuantised(NodeId id) const {
     for (int step = 0; step < 8; ++step) {
       const Node& n = g_.node(g_.BaseOf(id));
@@ -118,7 +117,7 @@ class Dropper {
 
   // -------------------------------------------------------------- what the weights are multiplied by
 
-  // A product that adds up over positions: its sides along them.
+  // Whether a matmul sums over positions, if they lie along `axis` of operand `side`.
   bool AddsUp(const Node& product, size_t side, int axis) const {
     return axis == product.shape.rank - (side == 0 ? 1 : 2);
   }
@@ -138,14 +137,14 @@ class Dropper {
     }
   }
 
-  // A node on the way from a cache to a product, with the dim of positions, and who reads it on that way.
+  // A node between a cache and a matmul, with its dim of positions and its reader there.
   struct OnTheWay {
     NodeId node, reader;
     int axis;
   };
 
-  // What `factor` is computed from place by place, along what is its dim `axis`, is masked, as near to the
-  // cache as may be, so that `factor` is 0 there; but for outputs, which keep what they have.
+  // Masks a node from which `factor` is computed elementwise along its dim `axis`, as near to the cache as
+  // possible, so that `factor` is 0 at empty positions. Outputs keep their values.
   void MaskFactor(NodeId reader, NodeId factor, int axis) {
     std::vector<OnTheWay> way = {{factor, reader, axis}};
     while (const std::optional<OnTheWay> next = Nearer(way.back())) way.push_back(*next);
@@ -178,8 +177,8 @@ class Dropper {
     return next == kNoNode ? std::nullopt : std::optional<OnTheWay>({next, at.node, at.axis});
   }
 
-  // The number in the place of way[k] of which the first of `way` has 0: 0 of floats, of 8-bit integers what
-  // their zero point is. Null if there is none.
+  // The value of way[k] with which the first node of `way` is 0: 0 for floats, the zero point for 8-bit
+  // integers. Null if there is none.
   Number BecomesZero(const std::vector<OnTheWay>& way, size_t k) {
     const DType dtype = g_.node(way[k].node).dtype;
     const bool integer = dtype == DType::kI8 || dtype == DType::kU8;
@@ -203,7 +202,7 @@ class Dropper {
     return nullptr;
   }
 
-  // What a scalar operation makes of one element of each input; null if that is an error.
+  // The result of a scalar operation on one element of each input; null if that is an error.
   static Number Evaluated(const Node& n, const ir::Values& inputs) {
     Node one = n;
     one.shape = Shape{};
@@ -219,8 +218,8 @@ class Dropper {
     return found;
   }
 
-  // All that is computed from what was masked, up to sums over the positions. `found`: what is not shown to
-  // be the same for any number of positions that hold nothing.
+  // Follows all nodes computed from masked ones, up to sums over the positions. `found`: a node whose result
+  // is not proven to be the same for any number of empty positions.
   std::map<NodeId, Positions> Follow(NotProven* found) {
     std::map<NodeId, Positions> known = dropped_;
     for (NodeId id : g_.TopologicalOrder()) {
@@ -235,8 +234,8 @@ class Dropper {
     return known;
   }
 
-  // What a node has that reads some of `known`; nothing if it has no positions any more. `why`: what may make
-  // a difference.
+  // The facts about a node that reads some of `known`; nothing if it no longer has positions. `why`: the
+  // reason why its result may differ.
   std::optional<Positions> After(const Node& n, const std::map<NodeId, Positions>& known, const char** why) {
     switch (n.op) {
       case Op::kView: {
@@ -284,8 +283,8 @@ class Dropper {
       out.behind = Evaluated(n, ir::Values(given, given + n.inputs.size()));
       return out;
     }
-    // With numbers that a run finds, the greatest score and the sum of the weights of a row: they are finite,
-    // and the sum is at least 1, or the whole row is NaN.
+    // The other operand is computed at run time: the greatest score, or the sum of a row's weights. Both are
+    // finite and the sum is at least 1; otherwise the whole row is NaN.
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     const auto along = [&](size_t k) { return ChangesAlong(n.inputs[k], out.axis); };
     if (op == TapeOp::kSub && Is(given[0], kLeast) && !along(1)) out.behind = given[0];
@@ -297,7 +296,7 @@ class Dropper {
     if (same) out.behind = given[1];
     return out;
   }
-  // Whether it may have other numbers along dim `axis`.
+  // Whether the node may vary along dim `axis`.
   bool ChangesAlong(NodeId id, int axis) const {
     const Node& n = g_.node(id);
     return n.op != Op::kView || n.As<ir::ViewAttrs>().view.steps.back().strides[axis] != 0;

@@ -3,15 +3,15 @@
 namespace rondo::importer {
 namespace {
 
-constexpr int64_t kTile = 64;  // of K, in which columns are interleaved
+constexpr int64_t kTile = 64;  // along K; columns are interleaved tile by tile
 
-// Where number `at` of a matrix lies by rows: its row of N, and its place in K.
+// The place of number `at` in the row-major matrix: its row in N and its index in K.
 struct Place {
   int64_t n, k;
 };
 
 Place PlaceOf(WeightOrder order, int64_t at, int64_t k, int64_t bits) {
-  // In 32 bits, first the numbers of even places, then those of odd ones.
+  // 32 bits hold first the numbers of even places, then those of odd places.
   const int64_t group = 32 / bits, in_group = at % group, half = group / 2;
   int64_t from = at - in_group + (in_group < half ? 2 * in_group : 2 * (in_group - half) + 1);
   Place place = {from / k, from % k};
@@ -21,8 +21,7 @@ Place PlaceOf(WeightOrder order, int64_t at, int64_t k, int64_t bits) {
     const int64_t tile = from / (kTile * columns) % tiles, band = from / (k * columns);
     place = {band * columns + column, tile * kTile + in_tile};
   }
-  // Within what one mma reads of K, pairs by pairs: (a, b, c) of [4][rows / 8][2] comes from b * 8 + a * 2 +
-  // c.
+  // One mma reads a span of K in pairs: place (a, b, c) of [4][rows / 8][2] comes from b * 8 + a * 2 + c.
   const int64_t rows = 128 / bits, i = place.k % rows, pairs = rows / 8;
   const int64_t a = i / (2 * pairs), b = i / 2 % pairs, c = i % 2;
   place.k += b * 8 + a * 2 + c - i;

@@ -31,15 +31,15 @@ constexpr NarrowType kNarrow[] = {
 
 constexpr int kPowerBias = 127, kPowers = 255;
 
-// x rounded to the type, as f32. The cast keeps infinities where the type has them.
+// x rounded to the type, as f32. The cast keeps infinities if the type has them.
 ir::NodeId Fp8Numbers(ir::Builder& b, ir::NodeId x, DType type, bool saturates) {
   const bool infinite = type == DType::kE5M2;
   if (saturates) {
     constexpr double kMost = 57344;  // of E5M2
     if (infinite) x = Clamp(b, x, -kMost, kMost);
   } else {
-    // From the middle between the greatest number and what would be the next, or just behind it: that lies
-    // with the even one.
+    // The limit is the middle between the greatest number and the next one, if there were one. The limit
+    // itself rounds to the even neighbour.
     const ir::NodeId size = b.Unary(TapeOp::kAbs, x);
     const ir::NodeId limit = b.Scalar(DType::kF32, infinite ? 61440 : 464);
     const ir::NodeId beyond =
@@ -54,7 +54,7 @@ ir::NodeId Fp8Numbers(ir::Builder& b, ir::NodeId x, DType type, bool saturates) 
   return b.Cast(b.Cast(x, type), DType::kF32);
 }
 
-// Whether it is a constant with bytes.
+// Whether the node is a constant with bytes.
 bool IsKnown(ir::Builder& b, ir::NodeId id) {
   const ir::Node& node = b.graph().node(id);
   return node.op == ir::Op::kConstant && !node.As<ir::ConstantAttrs>().data->synthetic;
@@ -69,8 +69,8 @@ const NarrowType* Find(int data_type) {
 
 }  // namespace
 
-// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none; of FNUZ types
-// what would be -0 is none, and nothing else.
+// NaN of each type: in E4M3 all bits set; in E5M2 the last exponent with a nonzero mantissa, which without
+// one is infinite; in FNUZ types only the code of -0.
 double NumberOf(const NarrowCodes& narrow, uint32_t code) {
   const PackedType type = narrow.type;
   const uint32_t rest = code & 0x7f;
@@ -116,7 +116,7 @@ ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed)
     auto numbers = std::make_shared<ir::ConstantData>(codes);
     numbers->dtype = *fp8;
     numbers->shape = packed.shape;
-    b.FoldConstants(packed.shape.rank < 2);  // who reads a weight may take it as it is
+    b.FoldConstants(packed.shape.rank < 2);  // readers may take a weight in its FP8 form
     const ir::NodeId wide = b.Cast(b.Constant(std::move(numbers)), DType::kF32);
     b.FoldConstants(true);
     return wide;
@@ -134,7 +134,7 @@ ir::NodeId NumbersOf(ir::Builder& b, ir::NodeId codes, const NarrowCodes& type) 
     return b.Gather(table, b.Cast(codes, DType::kI64), 0, false);
   }
   if (!type.is_signed) return codes;
-  // The sign bit counts negative.
+  // The sign bit has negative weight.
   const double sign = static_cast<double>(1 << (type.bits - 1));
   const ir::NodeId x = b.BinaryScalar(TapeOp::kBitXor, b.Cast(codes, DType::kI32), sign);
   return b.Cast(b.BinaryScalar(TapeOp::kSub, x, sign), DType::kI8);
@@ -167,15 +167,15 @@ int DataTypeOf(const NarrowCodes& type) {
   return 0;
 }
 
-// Multiples of a unit that doubles with every power of two from the least one on. It is a power of two
-// itself, made of integers: no function is exact. Where the logarithm is off, x is next to a power of two,
-// which it is rounded to with either unit.
+// Rounds to multiples of a unit that doubles with every power of two from the least one on. The unit is a
+// power of two made from integers, because no function is exact. If the logarithm is off by one, x is next to
+// a power of two, and either unit rounds x to it.
 ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bool saturates) {
   if (narrow.is_power) return RoundedToPower(b, x, PowerRounding::kUp, saturates);
   if (const std::optional<DType> fp8 = Fp8Of(narrow.type, narrow.is_fnuz))
     return Fp8Numbers(b, x, *fp8, saturates);
   struct Grid {
-    int mantissa, least, powers;  // bits; the exponent of the least normal number; how many there are
+    int mantissa, least, powers;  // bits; the exponent of the least normal number; how many exponents
     double most;
   };
   Grid grid{1, 0, 3, 6};
@@ -201,7 +201,7 @@ ir::NodeId RoundedTo(ir::Builder& b, ir::NodeId x, const NarrowCodes& narrow, bo
   return b.Select(beyond, instead, y);
 }
 
-// The power below x by its logarithm, which may be off by one, and then by comparing: no function is exact.
+// Finds the power below x by its logarithm, which may be off by one, and corrects it by comparing.
 ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool saturates) {
   std::vector<double> powers;
   for (int i = 0; i < kPowers; ++i) powers.push_back(std::ldexp(1.0, i - kPowerBias));
@@ -237,12 +237,12 @@ ir::NodeId RoundedToPower(ir::Builder& b, ir::NodeId x, PowerRounding mode, bool
 
 namespace {
 
-// The codes (i64) of numbers [n] that are numbers of a float type: the first code that stands for each.
+// The codes (i64) of numbers [n] that the float type can represent: the first code of each number.
 ir::NodeId CodesOf(ir::Builder& b, ir::NodeId numbers, const NarrowCodes& type) {
   const int64_t codes = int64_t{1} << type.bits;
   std::vector<double> table;
   double none = -1,
-         negative_zero = 0;  // the codes of NaN and of -0, which stands for NaN where there is none
+         negative_zero = 0;  // codes of NaN and of -0; a type without NaN takes -0 for it
   for (uint32_t code = 0; code < codes; ++code) {
     table.push_back(NumberOf(type, code));
     if (std::isnan(table.back())) none = code;

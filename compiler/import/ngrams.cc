@@ -1,4 +1,4 @@
-// TfIdfVectorizer of whole numbers: how often each sequence of a pool stands in a row.
+// TfIdfVectorizer of integers: counts the sequences of a pool in each row.
 #include "compiler/import/ngrams.h"
 
 #include <algorithm>
@@ -11,8 +11,9 @@ namespace {
 
 struct Ngrams {
   int64_t least = 0, most = 0, skips = 0, columns = 0;
-  std::vector<int64_t> starts, places, pool;  // where sequences of 1, 2, ... begin in the pool; their columns
-  std::vector<float> weights;                 // of sequences, or none
+  // The first index in the pool of sequences of length 1, 2, ...; the columns of all sequences; the pool.
+  std::vector<int64_t> starts, places, pool;
+  std::vector<float> weights;  // of the sequences, or empty
   std::string mode;
 };
 
@@ -42,8 +43,8 @@ Result<Ngrams> ReadNgrams(OpContext& c) {
   return n;
 }
 
-// How often each of `count` sequences of `length` numbers, at `from` in the pool, stands in the rows x [rows,
-// n], with `step` - 1 numbers between two of its: f32 [rows, count].
+// Counts each of `count` sequences of `length` numbers, from `from` in the pool on, in the rows x [rows, n].
+// The numbers of a sequence are `step` apart. f32 [rows, count].
 NodeId Occurrences(Builder& b, NodeId x, const Ngrams& grams, int64_t from, int64_t count, int64_t length,
                    int64_t step) {
   const int64_t rows = b.shape(x)[0], places = b.shape(x)[1] - (length - 1) * step;
@@ -70,7 +71,7 @@ Status TfIdfVectorizer(OpContext& c) {
   const int64_t n = c.shape(0)[c.rank(0) - 1], rows = c.shape(0).elements() / n;
   const NodeId x = b.Reshape(b.Cast(c.In(0), DType::kI64), {rows, n});
   NodeId sum = b.Expand(b.Scalar(DType::kF32, 0), {rows, grams.columns});
-  size_t place = 0;  // in the list of columns, which goes through all sequences
+  size_t place = 0;  // in the list of columns, which covers all sequences
   for (size_t i = 0; i < grams.starts.size(); ++i) {
     const int64_t length = static_cast<int64_t>(i) + 1, from = grams.starts[i];
     const int64_t end =
@@ -79,7 +80,7 @@ Status TfIdfVectorizer(OpContext& c) {
     if (place + static_cast<size_t>(count) > grams.places.size())
       return Status::Error(Code::kCorrupt, "%zu places for more sequences", grams.places.size());
     NodeId found = kNoNode;
-    // Single numbers have nothing between them.
+    // Single numbers have no gaps.
     for (int64_t step = 1; step <= (length == 1 ? 1 : grams.skips + 1); ++step) {
       if (length < grams.least || length > grams.most || count == 0 || n - (length - 1) * step < 1) continue;
       const NodeId more = Occurrences(b, x, grams, from, count, length, step);

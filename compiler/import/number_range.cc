@@ -14,8 +14,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int kMostSteps = 64;            // from a node to what bounds it
-constexpr int64_t kMostElements = 65536;  // of a constant that is looked through
+constexpr int kMostSteps = 64;            // from a node to the node that bounds it
+constexpr int64_t kMostElements = 65536;  // of a constant that is searched
 
 class Ranges {
  public:
@@ -103,7 +103,7 @@ class Ranges {
     }
   }
 
-  // Of numbers from 0 on; 0 times no bound is 0.
+  // The range of a product of numbers >= 0; 0 times an infinite bound is 0.
   static NumberRange Products(const NumberRange& a, const NumberRange& b) {
     const auto times = [](double x, double y) { return x == 0 || y == 0 ? 0 : x * y; };
     return {times(a.least, b.least), times(a.most, b.most)};

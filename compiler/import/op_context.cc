@@ -24,7 +24,7 @@ Status NotConstant(const char* what) {
                        "%s must be known when the model is compiled, but depends on its inputs", what);
 }
 
-// The numbers that a packed constant stands for.
+// The unpacked elements of a packed constant.
 Data Expanded(const ir::ConstantData& data) {
   const std::vector<float> numbers = ir::Unpacked(*data.packed);
   std::vector<uint8_t> bytes(numbers.size() * static_cast<size_t>(ByteSize(data.dtype)));
@@ -195,7 +195,7 @@ Result<NodeId> OpContext::Tensor(const onnx::TensorProto& tensor) const {
   return b.Constant(data);
 }
 
-// Of a tensor whose dims a run decides no elements are known, though they may be the same everywhere.
+// A tensor whose dims are symbolic has no known elements, even if all elements are equal.
 static Status RequireKnownDims(const OpContext& c, int i) {
   const ir::Dims dims = c.SizesOf(i);
   if (std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); }))

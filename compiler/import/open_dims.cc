@@ -6,7 +6,7 @@
 namespace rondo::importer {
 namespace {
 
-// As a shell takes it for one word.
+// Quotes the text so that a shell takes it as one word.
 std::string ShellWord(const std::string& text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

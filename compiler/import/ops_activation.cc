@@ -16,7 +16,7 @@ Status Wide(OpContext& c) {
   return c.Give(c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0))), c.dtype(0)));
 }
 
-// The same, with the attributes at hand.
+// The same, for functions that read attributes.
 template <NodeId (*kFunction)(OpContext&, NodeId)>
 Status WideWith(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -86,7 +86,7 @@ NodeId Gelu(OpContext& c, NodeId x) {
   return c.String("approximate", "none") == "tanh" ? GeluTanh(c.b, x) : GeluErf(c.b, x);
 }
 
-// Swish of the gate, times the other.
+// SiLU of the gate times the other input.
 Status SwiGlu(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   if (!(c.shape(0) == c.shape(1))) {
@@ -136,12 +136,12 @@ Status OverAxis(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), shape.rank + 1));
   int64_t rows = 1, columns = 1;
   for (int d = 0; d < shape.rank; ++d) (d < axis ? rows : columns) *= shape[d];
-  if (c.Int("axis", 1) < 0) {  // counted without the extra position
+  if (c.Int("axis", 1) < 0) {  // counted from the end
     RONDO_ASSIGN_OR_RETURN(axis, c.Axis(c.Int("axis", 1), shape.rank));
     rows = columns = 1;
     for (int d = 0; d < shape.rank; ++d) (d < axis ? rows : columns) *= shape[d];
   }
-  if (axis == shape.rank - 1) {  // the same without reshaping
+  if (axis == shape.rank - 1) {  // needs no reshape
     return c.Give(kFunction(c.b, c.In(0), axis));
   }
   NodeId flat = c.b.Reshape(c.In(0), {rows, columns});

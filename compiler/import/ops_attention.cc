@@ -27,7 +27,7 @@ NodeId JoinHeads(Builder& b, NodeId x) {
   return b.Reshape(b.Transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-// Rows of a table of angles; of one that a condition chooses from two, the condition's of the rows of both.
+// Rows of a table of angles. If a condition chooses between two tables, it chooses between the rows of both.
 static NodeId RowsAt(Builder& b, NodeId cache, NodeId position) {
   const ir::Node& node = b.graph().node(cache);
   const bool chosen = node.op == ir::Op::kPointwise && node.As<ir::PointwiseAttrs>().op == TapeOp::kSelect;
@@ -74,7 +74,7 @@ namespace {
 // Queries, keys and values as [b, heads, s, features].
 struct Heads {
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
-  bool joined = false;  // they came as [b, s, heads * features]
+  bool joined = false;  // they were given as [b, s, heads * features]
 };
 
 Result<Heads> ReadHeads(OpContext& c) {
@@ -96,7 +96,7 @@ Result<Heads> ReadHeads(OpContext& c) {
   return h;
 }
 
-// Past keys or values (input `i`) before the new ones.
+// Past keys or values (input `i`) followed by the new ones.
 Result<NodeId> WithPast(OpContext& c, int i, NodeId now) {
   if (!c.Has(i)) return now;
   const Shape past = c.shape(i), s = c.b.shape(now);
@@ -117,7 +117,7 @@ Status CheckHeads(OpContext& c, const Heads& h) {
   return Status::Ok();
 }
 
-// The mask broadcast to [b, h, s, t]. From opset 24 on it may be shorter than t: the rest is masked.
+// The mask broadcast to [b, h, s, t]. From opset 24 on it may be shorter than t; the rest is then masked.
 Result<NodeId> ReadMask(OpContext& c, const Shape& scores) {
   NodeId mask = c.In(3);
   Shape shape = c.shape(3);
@@ -138,8 +138,8 @@ Result<NodeId> ReadMask(OpContext& c, const Shape& scores) {
   return mask;
 }
 
-// Where each query stands among the keys, [b or 1, 1, s]: after the past, or so that the last one is the last
-// key that is no padding.
+// The position of each query among the keys, [b or 1, 1, s]: after the past, or so that the last query is at
+// the last key that is not padding.
 Result<NodeId> ReadPositions(OpContext& c, const Shape& q, const ir::Size& past) {
   Builder& b = c.b;
   const NodeId row = b.Iota({1, 1, q[2]}, 2);
@@ -151,16 +151,16 @@ Result<NodeId> ReadPositions(OpContext& c, const Shape& q, const ir::Size& past)
   return b.Add(first, row);
 }
 
-// How far back or ahead a query sees, from opset 25 on; -1: as far as there are keys.
+// How far a query sees backward or forward, from opset 25 on; -1: without limit.
 Result<int64_t> WindowSide(const OpContext& c, const char* name) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // further than any keys, and no sum with it overflows
+  constexpr int64_t kMost = int64_t{1} << 40;  // beyond all keys; sums with it do not overflow
   const int64_t size = c.Int(name, -1);
   if (size >= -1) return std::min(size, kMost);
   return Status::Error(Code::kCorrupt, "%s of %lld: -1, or a number of keys from 0 on", name,
                        static_cast<long long>(size));
 }
 
-// What queries at `position` see of `keys`: those below a limit [b or 1, 1, s or 1], and those that `mask`
+// What queries at `position` see of `keys`: keys below a limit [b or 1, 1, s or 1], and keys that `mask`
 // keeps. Either may be kNoNode.
 struct Seen {
   NodeId limit = kNoNode, mask = kNoNode;
@@ -173,7 +173,7 @@ Result<Seen> ReadSeen(OpContext& c, NodeId position, NodeId mask, const ir::Size
   RONDO_ASSIGN_OR_RETURN(const int64_t right, WindowSide(c, "right_window_size"));
   if (const bool causal = c.Int("is_causal", 0) != 0; causal || right >= 0) {
     const NodeId end = b.BinaryScalar(TapeOp::kAdd, position, static_cast<double>(causal ? 1 : right + 1));
-    // The last query of all is at the last key, so that a causal one sees no padding.
+    // The last query is at the last key, so that a causal query sees no padding.
     seen.limit = seen.limit == kNoNode || causal ? end : b.Binary(TapeOp::kMin, seen.limit, end);
   }
   if (left < 0) return seen;
@@ -206,7 +206,7 @@ Status Attention(OpContext& c) {
   ir::AttentionAttrs attrs;
   attrs.scale = c.Float("scale", 1.0f / std::sqrt(static_cast<float>(q[3])));
   attrs.softcap = c.Float("softcap", 0);
-  // A query that may see no key gives 0.
+  // A query that sees no key gives 0.
   attrs.nan_to_zero = seen.mask != kNoNode || seen.limit != kNoNode;
   NodeId y = b.Attention(h.q, h.k, h.v, seen.mask, seen.limit, attrs);
   c.Set(0, h.joined ? JoinHeads(b, y) : y);
@@ -223,7 +223,7 @@ Status Attention(OpContext& c) {
   return Status::Ok();
 }
 
-// x, cosines, sines, [positions]; the caches are [positions, half], or [b, s, half] without positions.
+// x, cosines, sines, [positions]. The tables are [positions, half], or [b, s, half] without positions.
 Status RotaryEmbedding(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 4));

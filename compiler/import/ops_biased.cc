@@ -1,4 +1,4 @@
-// Operators of com.microsoft that add a bias: before an activation, a softmax, or a residual.
+// com.microsoft operators that add a bias before an activation, a softmax or a residual.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// An activation of x + bias (input 1, if there is one).
+// An activation of x + bias (input 1, optional).
 template <NodeId (*kFunction)(Builder&, NodeId)>
 Status Biased(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -35,7 +35,7 @@ Status BiasAdd(OpContext& c) {
   return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
-// Of x + bias [.., d] the first half times the gelu of the second.
+// x + bias [.., d]: the first half times the gelu of the second.
 Status BiasSplitGelu(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
@@ -52,8 +52,8 @@ Status BiasSplitGelu(OpContext& c) {
   return c.Give(b.Cast(y, c.dtype(0)));
 }
 
-// The softmax, over all dims from `axis` on, of data + bias. A bias of fewer numbers than data is one for
-// every so many dims: those between it and `axis` (is_inner_broadcast), or those before it.
+// The softmax of data + bias over all dims from `axis` on. A bias with fewer elements than data is broadcast
+// over the dims just before `axis` (is_inner_broadcast), or over the first ones.
 Status BiasSoftmax(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));

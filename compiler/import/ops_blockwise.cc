@@ -1,4 +1,4 @@
-// Weights that lie in files as numbers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
+// Weights stored as integers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
@@ -40,8 +40,8 @@ Status RequireCount(const OpContext& c, int i, int64_t count) {
                        Text(c.shape(i)).c_str(), static_cast<long long>(count));
 }
 
-// Rows of each group, in the model's order, group after group, each filled up to whole blocks of `size`; of
-// the last one only the rows.
+// Orders rows by group, in the model's order within a group. Each group except the last is padded to whole
+// blocks of `size`.
 void OrderInto(const std::vector<std::vector<int64_t>>& rows, int64_t size, PackedBlocks* blocks) {
   blocks->order.clear(), blocks->groups.clear();
   blocks->read_size = size;
@@ -55,9 +55,9 @@ void OrderInto(const std::vector<std::vector<int64_t>>& rows, int64_t size, Pack
   }
 }
 
-// Rows whose groups (g_idx: which scale and zero point each has) do not lie together, as GPTQ leaves them
-// when it takes columns in the order of their activations: an order in which they do. The fewest bytes of
-// smaller blocks than the model's where groups are not of block_size rows each.
+// If the rows of a group (g_idx holds each row's scale and zero point) are not adjacent, as after GPTQ with
+// activation order, finds an order in which they are. If groups do not have block_size rows each, uses the
+// block size, at most the model's, that needs the fewest bytes.
 Status OrderByGroups(const OpContext& c, PackedBlocks* blocks) {
   if (!c.Has(kGroups)) return Status::Ok();
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> groups, c.ConstantInts(kGroups));
@@ -67,7 +67,7 @@ Status OrderByGroups(const OpContext& c, PackedBlocks* blocks) {
   }
   std::vector<std::vector<int64_t>> rows(static_cast<size_t>(blocks->count()));
   bool in_order = true;
-  for (int64_t i = 0; i < blocks->k; ++i) {  // the last block may be filled up
+  for (int64_t i = 0; i < blocks->k; ++i) {  // the last block may be padded
     const int64_t group = groups[static_cast<size_t>(i)];
     in_order = in_order && group == i / blocks->size;
     if (group < 0 || group >= blocks->count()) {
@@ -106,7 +106,7 @@ Status MatMulNBits(OpContext& c) {
   if (c.shape(kB).elements() != 0) {  // a projection without weights is left out
     RONDO_ASSIGN_OR_RETURN(NodeId w, Dequantised(c, blocks, kB, kScales, kZeroPoints, c.dtype(kA)));
     std::vector<int64_t> order = blocks.order;
-    for (int64_t& row : order) row = std::max<int64_t>(row, 0);  // times 0
+    for (int64_t& row : order) row = std::max<int64_t>(row, 0);  // multiplied by 0
     const NodeId rows = order.empty() ? c.In(kA) : Take(b, c.In(kA), a.rank - 1, order);
     if (a.elements() != 0) y = b.MatMul(rows, b.Transpose(w, {1, 0}));
   }
@@ -122,8 +122,8 @@ Status MatMulNBits(OpContext& c) {
 
 enum Bnb4Input { kBnbA, kBnbB, kAbsMax };
 
-// What the codes of bitsandbytes' types mean, of the greatest magnitude of a block: FP4 (quant_type 0) and
-// NF4 (1; https://arxiv.org/abs/2305.14314, appendix E).
+// The values of bitsandbytes' codes relative to the greatest magnitude in a block: FP4 (quant_type 0) and NF4
+// (1; https://arxiv.org/abs/2305.14314, appendix E).
 constexpr float kBnb4Values[2][16] = {
     {0.0f, 5.208333333e-03f, 0.66666667f, 1.0f, 0.33333333f, 0.5f, 0.16666667f, 0.25f, -0.0f,
      -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f},
@@ -132,8 +132,8 @@ constexpr float kBnb4Values[2][16] = {
      0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
      0.7229568362236023f, 1.0f}};
 
-// The weights [n, k] as a constant of A's type: its codes are of no type that kernels read packed. Two codes
-// a byte, the first in the high bits; blocks go on from row to row.
+// The weights [n, k] as a constant of A's type, since no kernel reads these codes packed. A byte holds two
+// codes, the first in the high bits. Blocks continue across rows.
 Result<NodeId> ReadBnb4(OpContext& c, int64_t n, int64_t k) {
   const int64_t size = c.Int("block_size", 0), type = c.Int("quant_type", 1);
   if (!PowerOfTwo(size) || size < 16 || type < 0 || type > 1) {
@@ -188,16 +188,16 @@ enum GatherInput { kData, kIndices, kGatherScales, kGatherZeroPoints };
 
 struct Table {
   int gather_axis = 0, quantize_axis = 0;
-  int64_t block = 0, bits = 8;        // of a number where it lies
-  bool packed = false;                // u8 with several numbers a byte, along the last dim
-  const NarrowCodes* type = nullptr;  // of ONNX types of few bits; null for u8
+  int64_t block = 0, bits = 8;        // bits of a stored number
+  bool packed = false;                // u8 with several numbers per byte, along the last dim
+  const NarrowCodes* type = nullptr;  // for ONNX types of few bits; null for u8
   bool real = false;                  // FP8 or FP4
-  NodeId data = kNoNode;              // bytes with `bits` each, or numbers
+  NodeId data = kNoNode;              // bytes with `bits` per number, or numbers
   bool coded = false;                 // the bytes are codes of `type`
   Shape shape;                        // of the numbers
 };
 
-// Codes of few bits stay as they lie in the file where rows of them can be read.
+// Codes of few bits stay in the file's layout if their rows can be read there.
 void KeepCodes(OpContext& c, Table* table) {
   if (table->type == nullptr || table->gather_axis == table->shape.rank - 1) return;
   const NodeId bytes = RowsOfBytes(c.b, *table->type);
@@ -245,7 +245,7 @@ Result<Table> ReadTable(OpContext& c) {
   return table;
 }
 
-// Scales as one for each block; those of FP8 and FP4 may have one for all along an axis.
+// Scales with one value per block; those of FP8 and FP4 may have one value for all blocks along an axis.
 Result<NodeId> ReadScales(OpContext& c, const Table& table) {
   Shape all = table.shape;
   all[table.quantize_axis] = (all[table.quantize_axis] + table.block - 1) / table.block;
@@ -258,8 +258,8 @@ Result<NodeId> ReadScales(OpContext& c, const Table& table) {
                        Text(all).c_str());
 }
 
-// Rows `index` of the table's numbers, or of zero points or scales, as f32. `bits` of each: 8, or several
-// along the last dim.
+// Rows `index` of the table's numbers, zero points or scales, as f32. `bits` per number: 8, or several
+// numbers per byte along the last dim.
 NodeId Rows(Builder& b, NodeId x, NodeId index, const Table& table, int64_t bits) {
   return UnpackBits(b, b.Gather(x, index, table.gather_axis, false), bits);
 }
@@ -277,7 +277,7 @@ Status GatherBlockQuantized(OpContext& c) {
   if (out.elements() == 0) {
     return c.Give(b.Constant(ir::ConstantData::Own(c.dtype(kGatherScales), out, {})));
   }
-  // An index counts from the end if it is negative; one out of range gives zeros.
+  // A negative index counts from the end; an index out of range gives zeros.
   const double count = static_cast<double>(table.shape[table.gather_axis]);
   const NodeId none = b.Scalar(DType::kI64, 0);
   NodeId index = b.Cast(c.In(kIndices), DType::kI64);

@@ -1,5 +1,5 @@
-// Operators of com.microsoft for models with several residual streams (hyper-connections) and gates: what
-// lies in branches side by side, and small pointwise ones that belong to such models.
+// Operators of com.microsoft for models with several residual streams (hyper-connections) and gates: those
+// with branches side by side, and small elementwise ones of such models.
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kDomain[] = "com.microsoft";
 
-// Input 0 as [..., branches, features]: it has both, or the attribute num_branches cuts its last dim.
+// Input 0 as [..., branches, features]: it has both dims, or the attribute num_branches splits its last dim.
 Result<Shape> Branches(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 2));
@@ -29,7 +29,7 @@ Status BadShape(OpContext& c, int i, const Shape& branches) {
                        Text(branches).c_str());
 }
 
-// A gate of each branch, [..., C] or [..., C, 1], or of each of its features, as f32 that broadcasts to `s`.
+// A gate per branch, [..., C] or [..., C, 1], or per feature of it, as f32 that broadcasts to `s`.
 Result<NodeId> Gate(OpContext& c, int i, const Shape& s) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
   const NodeId x = c.b.Cast(c.In(i), DType::kF32);
@@ -59,7 +59,7 @@ Status BranchwiseRmsNorm(OpContext& c) {
   return c.Give(b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
 }
 
-// The streams' sum, each times its gate.
+// The sum of the streams, each times its gate.
 Status HyperConnectionPreMix(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(const Shape s, Branches(c));
@@ -69,8 +69,8 @@ Status HyperConnectionPreMix(OpContext& c) {
   return c.Give(b.Cast(b.BinaryScalar(TapeOp::kMul, y, c.Float("reduction_scale", 1)), c.dtype(0)));
 }
 
-// The streams, mixed by a matrix of which row c says what stream c gives to each, and what a block put out,
-// times each stream's gate.
+// The streams mixed by a matrix, whose row c holds the weights of stream c in every result, plus the block's
+// output times each stream's gate.
 Status HyperConnectionPostMix(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(const Shape s, Branches(c));
@@ -93,8 +93,8 @@ Status HyperConnectionPostMix(OpContext& c) {
   return c.Give(b.Cast(b.Reshape(y, c.shape(0)), c.dtype(0)));
 }
 
-// X + Y * gate, the product rounded to their type; or with a gate that is sigmoid(gate @ gate_weight), each
-// step of which is rounded.
+// X + Y * gate, with the multiplication rounded to their type. A gate may be given as sigmoid(gate @
+// gate_weight), with each step rounded.
 Status GatedAdd(OpContext& c) {
   Builder& b = c.b;
   for (int i = 0; i < 3; ++i) RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
@@ -123,7 +123,7 @@ Status GatedAdd(OpContext& c) {
   return c.Give(b.Cast(b.Add(Widen(b, c.In(0)), Widen(b, product)), c.dtype(0)));
 }
 
-// z * sigmoid(z) of z = scale * x, each step rounded to x's type.
+// z * sigmoid(z) with z = scale * x, each step rounded to x's type.
 Status ScaledSilu(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -142,8 +142,8 @@ Status ScaledSilu(OpContext& c) {
   return c.Give(b.Cast(b.Mul(z, gate), type));
 }
 
-// g * sigmoid(alpha * g) * (l + beta), of a gate g and a linear half l that are clamped: two inputs, or one
-// whose first half is the gate.
+// g * sigmoid(alpha * g) * (l + beta), of a gate g and a linear half l that are both clamped. They are two
+// inputs, or the halves of one, with the gate first.
 Status ClampedSwiGlu(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));

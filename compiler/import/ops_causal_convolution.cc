@@ -1,4 +1,4 @@
-// Causal convolutions along a text, which keep their last positions as a state (state-space decoders).
+// Causal convolutions along a text that keep their last positions as a state (state-space decoders).
 #include <algorithm>
 
 #include "compiler/import/call_op.h"
@@ -11,9 +11,9 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// x [b, channels, l] after `past` [b, channels, (k - 1) * dilation] (zeros if there is none), each channel
-// with the kernel of its own; what the next run needs is output 1. With channels_last x is [b, l, d1, ...],
-// and a channel is a place in d1 * d2 * ...
+// x [b, channels, l] follows `past` [b, channels, (k - 1) * dilation] (zeros if absent); each channel has its
+// own kernel. Output 1 is the next run's past. With channels_last x is [b, l, d1, ...], and the channels are
+// the places in d1 * d2 * ...
 Status CausalConvWithState(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -41,7 +41,7 @@ Status CausalConvWithState(OpContext& c) {
     const int64_t channels = given.elements() / std::max<int64_t>(given[0] * given[1], 1);
     return b.Transpose(b.Reshape(x, {from[0], from[1], channels}), {0, 2, 1});
   };
-  // [b, channels, l] as x is given, with so many positions.
+  // [b, channels, l] in the layout of x, with `positions` positions.
   const auto turned_back = [&](NodeId x, int64_t positions) {
     return last ? b.Reshape(b.Transpose(x, {0, 2, 1}), WithDim(given, 1, positions)) : x;
   };
@@ -76,8 +76,8 @@ Status CausalConvWithState(OpContext& c) {
   return Status::Ok();
 }
 
-// Rows of several texts one behind the other, [rows, channels], where text i is rows ends[i] up to ends[i +
-// 1]; each text has `past` [texts, channels, before] before its first row. Taps are `dilation` rows apart.
+// Rows of several texts one after another, [rows, channels]; text i has rows ends[i] to ends[i + 1]. `past`
+// [texts, channels, before] precedes each text's first row. Taps are `dilation` rows apart.
 Status VarlenCausalConvWithState(OpContext& c) {
   Builder& b = c.b;
   enum Inputs { kX, kKernel, kEnds, kBias, kPast, kCaptured };
@@ -105,7 +105,7 @@ Status VarlenCausalConvWithState(OpContext& c) {
   }
   const int64_t rows = x[0], texts = p[0], before = p[2];
   const NodeId ends = b.Cast(c.In(kEnds), DType::kI64);
-  // Row i of text t at place `at` of it, or, before its first, of its past: [n, channels].
+  // Row `at` of each text; before the first row, a row of its past: [n, channels].
   const NodeId past = b.Reshape(b.Transpose(c.In(kPast), {0, 2, 1}), {texts * before, x[1]});
   const auto read = [&](NodeId text, NodeId start, NodeId at) {
     const NodeId row = Clamp(b, b.Add(start, at), 0, static_cast<double>(rows - 1));
@@ -140,7 +140,7 @@ Status VarlenCausalConvWithState(OpContext& c) {
   if (activation != "none") y = Silu(b, y);
   c.Set(0, b.Cast(y, c.dtype(kX)));
   const NodeId first = b.Slice(ends, 0, 0, 1, texts), count = b.Sub(b.Slice(ends, 0, 1, 1, texts), first);
-  // [texts, n] of each text, and row after row.
+  // Repeats a value per text for n places, flattened to [texts * n].
   const auto each = [&](NodeId of, int64_t n) {
     return b.Reshape(b.Expand(b.Unsqueeze(of, 1), {texts, n}), {texts * n});
   };

@@ -1,4 +1,4 @@
-// Collectives that a model already contains: the devices of a group run the same ones, in the same order.
+// Collectives in the model: all devices of a group run the same ones in the same order.
 #include <algorithm>
 #include <cctype>
 
@@ -9,14 +9,14 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Who takes part in a node's collective.
+// The devices that take part in a node's collective.
 struct Meeting {
   int64_t devices = 1;
-  std::vector<uint32_t> group;  // their numbers; empty: all of the plan's
+  std::vector<uint32_t> group;  // device numbers; empty: all of the plan's
 };
 
-// What every collective needs: the number of devices that the plan is for, and something to exchange.
-// `made_for`: how many the node says; less than 1: it does not say.
+// Checks the requirements of every collective: a known number of devices, and elements to exchange.
+// `made_for`: the number of devices in the node's attributes; below 1 if absent.
 Status RequireDevices(const OpContext& c, int64_t made_for) {
   if (c.host.devices() == 0) {
     const std::string count = made_for > 0 ? std::to_string(made_for) : "N";
@@ -50,7 +50,7 @@ NodeId Exchange(OpContext& c, CollectiveOp op, NodeId x, const Meeting& m) {
   return c.b.Collective(op, x, m.devices, m.group);
 }
 
-// The devices' shares one after the other along `axis`.
+// Concatenates the devices' shares along `axis`.
 NodeId Gathered(OpContext& c, NodeId x, int axis, const Meeting& m) {
   const Shape shape = c.b.shape(x);
   const NodeId all = Exchange(c, CollectiveOp::kAllGather, x, m);
@@ -96,7 +96,7 @@ Status AllGather(OpContext& c) {
   return c.Give(m.devices == 1 ? c.In(0) : Gathered(c, c.In(0), axis, m));
 }
 
-// Part i of dim 0 goes to device i; what comes lies in the order of the devices.
+// Sends part i of dim 0 to device i. Received parts are in the order of the devices.
 Status AllToAll(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
   RONDO_ASSIGN_OR_RETURN(const NodeId parts, InParts(c, m));
@@ -109,7 +109,7 @@ Status AllToAll(OpContext& c) {
 
 enum class Combining { kNone, kSum, kMean, kProd, kMax, kMin };
 
-// The devices that its attributes name: `groups` by number, nb_rank and group_size by count (0, 1: not said).
+// The devices named by attributes: `groups` by number, nb_rank and group_size by count (0, 1: not given).
 Result<Meeting> NamedDevices(const OpContext& c) {
   const int64_t ranks = c.Int("nb_rank", 0), size = c.Int("group_size", 0);
   const std::vector<int64_t> groups = c.Ints("groups");
@@ -158,8 +158,8 @@ Result<Combining> CombiningOf(const OpContext& c) {
                        name.c_str());
 }
 
-// What `combining` makes of the devices' x, or, `all` [devices, ...] given, of those along its first dim:
-// sums are the devices' own work, for others each device takes all and combines them.
+// Combines the devices' x; with `scatter`, each device gets the combination of its part of dim 0. Sums and
+// means use reducing collectives. For other kinds each device receives all values and combines them.
 Status Combine(OpContext& c, Combining combining, const Meeting& m, bool scatter, NodeId* out) {
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kUnsupported, "bools cannot be reduced");
   NodeId x = c.In(0);
@@ -184,7 +184,7 @@ Status Combine(OpContext& c, Combining combining, const Meeting& m, bool scatter
   return Status::Ok();
 }
 
-// What one device gets of what `root` sends: all of it, or its part of dim 0.
+// The device's share of what `root` sends: all of it, or its part of dim 0.
 Status FromRoot(OpContext& c, const Meeting& m, bool scatter, NodeId* out) {
   const int64_t root = c.Int("root", -1);
   if (root < 0 || root >= m.devices) {
@@ -205,7 +205,7 @@ Status FromRoot(OpContext& c, const Meeting& m, bool scatter, NodeId* out) {
   return Status::Ok();
 }
 
-// What only the root is to have, every device gets.
+// Results that only the root should have go to every device.
 Status DistCollective(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Meeting m, NamedDevices(c));
   RONDO_ASSIGN_OR_RETURN(const Combining combining, CombiningOf(c));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kMostPlaces = 1 << 24;
 
-// How blocks lie over a padded image; one entry a spatial axis each.
+// The layout of blocks over a padded picture, by spatial axis.
 struct Blocks {
   std::vector<int64_t> image, block, strides, dilations, pads_begin, pads_end;
   std::vector<int64_t> count;  // blocks along each axis
@@ -44,7 +44,7 @@ Result<Blocks> ReadBlocks(OpContext& c) {
   return k;
 }
 
-// Element numbers in the padded image, for every point of the block and, within that, every block.
+// Element numbers in the padded picture, by point of the block and, within a point, by block.
 std::vector<int64_t> Places(const Blocks& k) {
   std::vector<int64_t> places = {0};
   auto extend = [&](size_t a, int64_t n, int64_t step, std::vector<int64_t>* list) {

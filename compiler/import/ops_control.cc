@@ -1,5 +1,5 @@
-// Control flow, decided at import: If with a constant condition takes its branch; Loop and Scan become loops
-// where their bodies are the same in every round, and else unroll.
+// Control flow. An If with a constant condition imports its branch. Loop and Scan become loops if their
+// bodies are the same in every round, and are unrolled otherwise.
 #include <algorithm>
 
 #include "compiler/import/data_sizes_rules.h"
@@ -19,8 +19,8 @@ Result<const onnx::GraphProto*> Subgraph(OpContext& c, const char* name) {
   return &a->g();
 }
 
-// Cosines or sines [positions, half] for short and for long texts as tables of one length: no position that
-// is chosen for lies behind the end of its own. False if they are something else.
+// Cosines or sines [positions, half] for short and for long texts, made equally long. The condition never
+// chooses a position beyond the end of the original table. False if they are anything else.
 bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
   constexpr int64_t kMostBytes = int64_t{1} << 32;
   std::shared_ptr<const ir::ConstantData> tables[2];
@@ -44,8 +44,8 @@ bool SameLength(OpContext& c, const std::string& name, NodeId* a, NodeId* d) {
   return true;
 }
 
-// A branch of an If that a run decides, computed in every run: its faults count where `taken` holds, and the
-// branches around it are taken as well.
+// A branch of an If whose condition is known only at run time. It is computed in every run, but its faults
+// count only where `taken` holds and the branches around it are taken.
 Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph, NodeId taken) {
   const NodeId outer = c.b.faults_where();
   const NodeId no = c.b.Ints(DType::kBool, Shape{}, {0});
@@ -53,7 +53,7 @@ Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph
   Result<std::vector<Value>> values = c.host.RunSubgraph(graph, {});
   c.b.FaultOnlyWhere(outer);
   if (values.ok()) return values;
-  // It may be one that is never taken.
+  // The branch may be one that is never taken.
   (void)c.Known(c.In(0));
   const std::vector<std::string> inputs = InputsBehind(c.b.graph(), c.In(0));
   if (inputs.empty()) return values;
@@ -61,7 +61,8 @@ Result<std::vector<Value>> RunBranch(OpContext& c, const onnx::GraphProto& graph
                             inputs[0].c_str(), inputs.size() > 1 ? " and other inputs" : "");
 }
 
-// a and d along an axis of which the condition decides how long it is. False if they differ otherwise.
+// Joins a and d, which differ in length along one axis; the condition decides the length. False if they
+// differ in any other way.
 bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* value) {
   ir::Builder& b = c.b;
   const Shape of_a = b.shape(a), of_d = b.shape(d);
@@ -90,7 +91,7 @@ bool OfOneLength(OpContext& c, NodeId condition, NodeId a, NodeId d, Value* valu
   return true;
 }
 
-// Both branches are computed and one is kept. What the other one computes has no effect and ends no run.
+// Computes both branches and keeps one. The other one has no effect and fails no run.
 Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
   NodeId condition = c.b.Reshape(c.In(0), Shape{});
   RONDO_ASSIGN_OR_RETURN(std::vector<Value> yes, RunBranch(c, then_graph, condition));
@@ -133,7 +134,7 @@ Status If(OpContext& c) {
 
 bool IsKnown(const OpContext& c, NodeId node) { return EvaluateConstant(c.b.graph(), node).ok(); }
 
-// The constant value of a condition; an error naming the operator's need for one.
+// The value of a constant condition; otherwise an error that names the operator.
 Result<bool> ConstantCondition(const OpContext& c, const Value& value) {
   if (value.is_sequence || value.node == kNoNode || c.b.dtype(value.node) != DType::kBool ||
       c.b.shape(value.node).elements() != 1) {
@@ -144,7 +145,7 @@ Result<bool> ConstantCondition(const OpContext& c, const Value& value) {
   return (*data)->bytes[0] != 0;
 }
 
-// Values [..] joined along a new first axis.
+// Stacks the parts along a new axis.
 Result<NodeId> Stack(OpContext& c, const std::vector<NodeId>& parts, int axis, bool reversed) {
   std::vector<NodeId> list;
   for (NodeId p : parts) {
@@ -159,17 +160,17 @@ Result<NodeId> Stack(OpContext& c, const std::vector<NodeId>& parts, int axis, b
   return c.b.Concat(list, axis);
 }
 
-// What a loop over a body is given and gives.
+// The inputs and results of a loop over a body.
 struct Rounds {
   int64_t trips = 0;
-  bool counted = false;                      // the body is given the round and a condition first
-  std::vector<ir::LoopMaker::Rows> scanned;  // first axis: the rounds
-  std::vector<bool> backward;                // of what the body gives of each round
-  std::vector<Value> carried;                // before, and then after all rounds
-  std::vector<NodeId> stacked;               // what it gave of each, along a new first axis
+  bool counted = false;                      // the body takes the round's number and a condition first
+  std::vector<ir::LoopMaker::Rows> scanned;  // the rounds are the first axis
+  std::vector<bool> backward;                // whether the results of the rounds are stacked backward
+  std::vector<Value> carried;                // the values before the loop, and then after all rounds
+  std::vector<NodeId> stacked;               // results of each round along a new first axis
 };
 
-// Imports the body once. False if it must be imported round by round.
+// Imports the body once. Returns false if it has to be imported round by round.
 bool RunAsLoop(OpContext& c, const onnx::GraphProto& body, Rounds* rounds) {
   if (rounds->trips <= c.host.longest_unrolled() || rounds->trips > kMaxRounds) return false;
   for (const Value& v : rounds->carried) {
@@ -205,7 +206,7 @@ bool RunAsLoop(OpContext& c, const onnx::GraphProto& body, Rounds* rounds) {
   return true;
 }
 
-// The first axis of `x` where axis `axis` was, or the other way round.
+// Moves axis `from` of `x` to `to`; one of them is the first.
 NodeId MoveAxis(OpContext& c, NodeId x, int from, int to) {
   std::vector<int> perm;
   for (int d = 0; d < c.b.shape(x).rank; ++d) {
@@ -215,19 +216,19 @@ NodeId MoveAxis(OpContext& c, NodeId x, int from, int to) {
   return c.b.Transpose(x, perm);
 }
 
-// A Loop whose rounds data decide, of at most so many.
+// A Loop whose number of rounds is decided by data, up to a bound.
 struct DataLoop {
   const onnx::GraphProto* body = nullptr;
-  NodeId count = kNoNode;  // i64 []: rounds at most; kNoNode: no other than `rounds`
-  NodeId alive = kNoNode;  // bool []: whether the first round is one
+  NodeId count = kNoNode;  // i64 []: upper bound on the rounds; kNoNode: only `rounds`
+  NodeId alive = kNoNode;  // bool []: whether there is a first round
   int64_t rounds = 0;
-  bool may_exceed = true;  // whether a run could want more
+  bool may_exceed = true;  // whether a run may need more rounds
   std::vector<NodeId> carried;
   size_t scans = 0;
 };
 
-// One round: what `alive` and the carried values become, and what the round gives of each scanned output.
-// Where it is none, values stay, and what the body computes has no effect and ends no run.
+// The results of one round: the new `alive`, the carried values, and the scanned outputs. After the last real
+// round the values stay, and the body has no effect and fails no run.
 struct DataRound {
   NodeId alive = kNoNode;
   std::vector<NodeId> carried, scanned;
@@ -279,13 +280,13 @@ Result<DataRound> RunRound(OpContext& c, const DataLoop& loop, NodeId number, No
 }
 
 struct DataLoopResult {
-  NodeId alive = kNoNode;       // whether it would go on
-  NodeId real = kNoNode;        // bool [rounds]: which rounds there were
-  std::vector<NodeId> carried;  // after the last
+  NodeId alive = kNoNode;       // whether another round would follow
+  NodeId real = kNoNode;        // bool [rounds]: the rounds that took place
+  std::vector<NodeId> carried;  // after the last round
   std::vector<NodeId> scanned;  // [rounds, ...]
 };
 
-// Imports the body once. False if it must be imported round by round.
+// Imports the body once. Returns false if it has to be imported round by round.
 bool RunDataLoop(OpContext& c, const DataLoop& loop, DataLoopResult* result) {
   ir::LoopMaker maker(&c.b, loop.rounds);
   const NodeId number = maker.Row(c.b.Iota({loop.rounds}, 0), false), alive = maker.Carried(loop.alive);
@@ -325,7 +326,7 @@ Status WriteOutDataLoop(OpContext& c, const DataLoop& loop, DataLoopResult* resu
   return Status::Ok();
 }
 
-// `trips`: rounds at most, if that is known, else -1.
+// `trips`: upper bound on the rounds if it is known, otherwise -1.
 Status MakeDataLoop(OpContext& c, const onnx::GraphProto& body, int64_t trips) {
   ir::Builder& b = c.b;
   const int64_t bound = c.host.BoundOf(c.proto);
@@ -370,7 +371,7 @@ Status MakeDataLoop(OpContext& c, const onnx::GraphProto& body, int64_t trips) {
   return Status::Ok();
 }
 
-// The same, of which `decider` is why the rounds are not known.
+// Does the same; `decider` is the node because of which the number of rounds is unknown.
 Status LoopOnData(OpContext& c, const onnx::GraphProto& body, int64_t trips, NodeId decider) {
   Status status = MakeDataLoop(c, body, trips);
   if (!status.ok()) (void)c.Known(decider);  // says which inputs decide
@@ -441,11 +442,11 @@ Status Loop(OpContext& c) {
 
 int64_t At(const std::vector<int64_t>& list, size_t i) { return i < list.size() ? list[i] : 0; }
 
-// What a Scan says of its inputs, states and then tensors scanned along an axis, and of its outputs alike.
+// The ports of a Scan: its inputs are states, then tensors scanned along an axis, and so are its outputs.
 struct ScanPorts {
   size_t states = 0, results = 0;
   int64_t trips = -1;
-  std::vector<int> axes;  // of the scanned inputs
+  std::vector<int> axes;  // scanned axes of the inputs
   std::vector<int64_t> directions, out_axes, out_directions;
 };
 
@@ -472,7 +473,7 @@ Result<ScanPorts> ReadScan(OpContext& c) {
   return scan;
 }
 
-// Every round as nodes of its own.
+// Imports every round as separate nodes.
 Status WriteOutScan(OpContext& c, const onnx::GraphProto& body, const ScanPorts& scan,
                     std::vector<Value> carried) {
   if (scan.trips < 1 || scan.trips > kMaxTrips) {

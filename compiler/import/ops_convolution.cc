@@ -10,7 +10,8 @@
 namespace rondo::importer {
 namespace {
 
-// x [n, c, ...] and w [o, c / groups, ...] as inputs `x` and `w`; checks them against each other.
+// Reads the convolution of x [n, c, ...] and w [o, c / groups, ...], inputs `x` and `w`, and checks their
+// shapes.
 Result<ir::ConvAttrs> ReadConv(OpContext& c, int x, int w) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(x, 3, 5));
   const Shape &xs = c.shape(x), &ws = c.shape(w);
@@ -31,7 +32,7 @@ Result<ir::ConvAttrs> ReadConv(OpContext& c, int x, int w) {
   return ir::ConvAttrs{window.strides, window.dilations, window.pads_begin, window.pads_end, groups};
 }
 
-// y + bias along the channels.
+// Adds the bias along the channels.
 Result<NodeId> AddBias(OpContext& c, NodeId y, NodeId bias) {
   if (c.b.shape(bias).rank != 1 || c.b.shape(bias)[0] != c.b.shape(y)[1] || c.b.dtype(bias) != c.b.dtype(y)) {
     return Status::Error(Code::kCorrupt, "bias of shape %s for %lld channels", Text(c.b.shape(bias)).c_str(),
@@ -50,8 +51,8 @@ Status Conv(OpContext& c) {
   return c.Give(y);
 }
 
-// x - zero as f32 (8-bit values are exact, and so are their sums up to 2^24); zero is a scalar or, for
-// weights, one for each output channel.
+// x - zero as f32; 8-bit values and their sums up to 2^24 are exact. The zero point is a scalar or, for
+// weights, one value per output channel.
 Result<NodeId> CentredNow(OpContext& c, int x, int zero) {
   NodeId value = c.b.Cast(c.In(x), DType::kF32);
   if (!c.Has(zero)) return value;
@@ -63,7 +64,7 @@ Result<NodeId> CentredNow(OpContext& c, int x, int zero) {
   return c.b.Sub(value, AlongAxis(c.b, z, 0, c.rank(x)));
 }
 
-// A constant stays what it is until it is known who reads it: nothing is folded into it yet.
+// Nothing is folded into a constant x until its readers are known.
 Result<NodeId> Centred(OpContext& c, int x, int zero) {
   c.b.FoldConstants(false);
   Result<NodeId> value = CentredNow(c, x, zero);
@@ -71,7 +72,7 @@ Result<NodeId> Centred(OpContext& c, int x, int zero) {
   return value;
 }
 
-// Padding is the zero point, which is 0 once it has been subtracted.
+// Padding equals the zero point, so it is 0 after the zero point is subtracted.
 Status ConvInteger(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
@@ -102,7 +103,7 @@ Status QLinearConv(OpContext& c) {
     s = c.b.Cast(s, DType::kF32);
     s = c.b.shape(s).elements() == 1 ? c.b.Reshape(s, Shape{}) : AlongAxis(c.b, s, 1, rank);
   }
-  // By one factor, as ONNX Runtime and ONNX's reference have it.
+  // One combined factor, as in ONNX Runtime and ONNX's reference.
   y = c.b.Mul(y, c.b.Div(c.b.Mul(scales[0], scales[1]), scales[2]));
   return c.Give(Quantise(c.b, y, c.b.Scalar(DType::kF32, 1), c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
 }
@@ -133,11 +134,11 @@ Status ReadTransposedPads(OpContext& c, const Shape& x, TransposedWindows* t) {
     if (total < 0 && output.empty()) {
       return Status::Error(Code::kUnsupported, "auto_pad %s with windows that leave gaps", auto_pad.c_str());
     }
-    if (total < 0) {  // longer than the windows reach: the rest shows nothing but the bias
+    if (total < 0) {  // longer than the windows reach: the rest is only the bias
       t->extra[a] -= total;
       total = 0;
     }
-    // The odd one goes to the end for SAME_UPPER and to the beginning otherwise.
+    // An odd pad goes to the end for SAME_UPPER, and otherwise to the beginning.
     t->pads_begin[a] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     t->pads_end[a] = total - t->pads_begin[a];
   }

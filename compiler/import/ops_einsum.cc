@@ -1,4 +1,4 @@
-// Einsum: sums over products of any number of tensors, as a chain of matrix products.
+// Einsum: sums over products of any number of tensors, as a chain of matmuls.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -10,13 +10,13 @@
 namespace rondo::importer {
 namespace {
 
-// A tensor whose dims are named, each name once.
+// A tensor with named dims; each name occurs once.
 struct Term {
   NodeId node = kNoNode;
   std::string labels;
 };
 
-// The labels of the dims of an ellipsis, aligned at the end: '0' is the last.
+// The labels of an ellipsis' dims, aligned at the end: '0' is the last dim.
 std::string EllipsisLabels(int count) {
   std::string labels;
   for (int i = count; i-- > 0;) labels += static_cast<char>('0' + i);
@@ -91,7 +91,7 @@ Result<Equation> Parse(OpContext& c) {
 
 bool Contains(const std::string& labels, char label) { return labels.find(label) != std::string::npos; }
 
-// Dims with the same label become one: their diagonal.
+// Merges dims with the same label into their diagonal.
 NodeId Diagonal(Builder& b, NodeId x, std::string* labels) {
   ir::View dense = ir::DenseView(b.shape(x));
   ir::ViewStep step;
@@ -112,7 +112,7 @@ NodeId Diagonal(Builder& b, NodeId x, std::string* labels) {
   return b.ViewNode(x, ir::View{{step}});
 }
 
-// Sums away the labels that are not in `kept`.
+// Sums over the labels that are not in `kept`.
 Term SumTo(Builder& b, Term term, const std::string& kept) {
   std::vector<int> axes;
   std::string left;
@@ -145,7 +145,7 @@ int64_t Extent(const Builder& b, const Term& term, char label) {
   return at == std::string::npos ? 1 : b.shape(term.node)[static_cast<int>(at)];
 }
 
-// The product of two terms, summed over what `kept` does not name.
+// Multiplies two terms and sums over the labels that are not in `kept`.
 Result<Term> Multiply(OpContext& c, Term x, Term y, const std::string& kept) {
   Builder& b = c.b;
   std::string own_x = kept + y.labels, own_y = kept + x.labels;
@@ -153,7 +153,7 @@ Result<Term> Multiply(OpContext& c, Term x, Term y, const std::string& kept) {
   y = SumTo(b, std::move(y), own_y);
   std::string batch, left, right, inner;
   for (char l : x.labels) {
-    // Where one side broadcasts (an extent of 1), the dim cannot be contracted as a pair.
+    // If one operand broadcasts along a dim (its extent is 1), the dim cannot be K of the matmul.
     if (!Contains(y.labels, l)) {
       left += l;
     } else if (Contains(kept, l)) {
@@ -169,7 +169,7 @@ Result<Term> Multiply(OpContext& c, Term x, Term y, const std::string& kept) {
   if (out.labels.size() + inner.size() > static_cast<size_t>(kMaxRank)) {
     return Status::Error(Code::kUnsupported, "a product of more than %d dimensions", kMaxRank);
   }
-  bool plain = true;  // no broadcasting between the sides
+  bool plain = true;  // no broadcasting between the operands
   for (char l : batch + inner) plain &= Extent(b, x, l) == Extent(b, y, l);
   if (inner.empty() || !plain) {
     std::string all = out.labels + inner;

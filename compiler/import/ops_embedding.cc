@@ -1,4 +1,4 @@
-// EmbedLayerNormalization and QEmbedLayerNormalization: rows of three tables, added and normalised.
+// EmbedLayerNormalization and QEmbedLayerNormalization: rows of three tables are added and normalised.
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
@@ -8,11 +8,11 @@ namespace {
 constexpr const char* kDomain = "com.microsoft";
 
 // ids [b, s], segments, tables of words, positions and segments, gamma, beta, mask, positions. In a quantised
-// model each of the tables, gamma and beta (inputs 2 to 6) has a scale, 6 inputs on, and a zero point, 11 on,
-// and there are no positions.
+// model the tables, gamma and beta (inputs 2 to 6) each have a scale at input + 6 and a zero point at input +
+// 11, and there are no positions.
 constexpr int kScaleOf = 6, kZeroOf = 11;
 
-// x, which shows elements of input `i`, as f32 numbers.
+// x, a selection of elements of input `i`, as f32.
 NodeId Real(OpContext& c, NodeId x, int i, bool quantised) {
   Builder& b = c.b;
   x = b.Cast(x, DType::kF32);
@@ -75,7 +75,7 @@ Result<NodeId> EmbeddingSum(OpContext& c, bool quantised) {
 template <bool kQuantised>
 Status EmbedLayerNormalization(OpContext& c) {
   Builder& b = c.b;
-  for (int i : {2, 3, 5, 6}) {  // segments (1 and 4) may be left out
+  for (int i : {2, 3, 5, 6}) {  // segments (1 and 4) are optional
     if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
   }
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
@@ -89,7 +89,7 @@ Status EmbedLayerNormalization(OpContext& c) {
   NodeId y = Standardise(b, sum, {2}, c.Float("epsilon", 1e-12f));
   y = b.Add(b.Mul(y, Real(c, c.In(5), 5, kQuantised)), Real(c, c.In(6), 6, kQuantised));
   c.Set(0, b.Cast(y, type));
-  if (c.Wants(1)) {  // how many words each entry has
+  if (c.Wants(1)) {  // the number of words in each entry
     NodeId count = b.Expand(b.Scalar(DType::kI32, 0), {c.shape(0)[0]});
     if (c.Has(7)) {
       if (!(c.shape(7) == c.shape(0))) return Status::Error(Code::kCorrupt, "a mask of another shape");

@@ -1,5 +1,5 @@
-// MoE, QMoE and MoEGroupRouter of com.microsoft. Every token goes through every expert, and the experts that
-// are not its own count nothing: no kernel reads the weights of some experts only.
+// MoE, QMoE and MoEGroupRouter of com.microsoft. Every token goes through every expert, and experts that are
+// not its own get weight 0: no kernel reads the weights of only some experts.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +27,8 @@ Result<NodeId> Through(OpContext& c, const ExpertLayer& layer, NodeId x, int64_t
   return b.Add(y, b.Reshape(b.Cast(c.In(layer.bias), DType::kF32), {experts, 1, n}));
 }
 
-// G * sigmoid(alpha * G) * (L + beta), both clamped: G from above, before that or after, L on both sides.
+// G * sigmoid(alpha * G) * (L + beta), both clamped: G from above, before or after its activation; L on both
+// sides.
 NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
   Builder& b = c.b;
   const double limit = c.Float("swiglu_limit", std::numeric_limits<float>::infinity());
@@ -39,8 +40,8 @@ NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
   return b.Mul(y, b.BinaryScalar(TapeOp::kAdd, line, c.Float("activation_beta", 0)));
 }
 
-// How the rows of fc1 hold gates and lines. A QMoE without fc3 that does not say has them in turns, as ONNX
-// Runtime takes models that were written before there was swiglu_fusion.
+// The order of gates and linear parts in the rows of fc1. If a QMoE without fc3 does not give it, they
+// alternate: ONNX Runtime assumes that of models older than swiglu_fusion.
 Result<int64_t> FusionOf(OpContext& c, const ExpertLayer* layers) {
   const int64_t fusion = c.Int("swiglu_fusion", 0);
   const bool apart = c.Has(layers[2].weights);
@@ -54,7 +55,7 @@ Result<int64_t> FusionOf(OpContext& c, const ExpertLayer* layers) {
                        static_cast<long long>(fusion));
 }
 
-// What goes into fc2.
+// The input of fc2.
 Result<NodeId> Activated(OpContext& c, const ExpertLayer* layers, NodeId x, int64_t experts,
                          WeightOrder lie) {
   Builder& b = c.b;
@@ -91,8 +92,8 @@ Result<NodeId> Activated(OpContext& c, const ExpertLayer* layers, NodeId x, int6
   return other == kNoNode ? out : b.Mul(out, other);
 }
 
-// The share of each expert in each token's result: [tokens, experts], 0 but for the k of the largest scores.
-// Of equal scores the first counts as larger.
+// The share of each expert in each token's result: [tokens, experts], 0 except for the k largest scores. Of
+// equal scores, the first counts as larger.
 NodeId Routing(Builder& b, NodeId scores, NodeId values, int64_t k) {
   return b.Select(AmongLargest(b, scores, k), values, b.Scalar(DType::kF32, 0));
 }
@@ -137,7 +138,7 @@ Status Experts(OpContext& c) {
   } else {
     shares = Routing(b, scores, Softmax(b, scores, 1), k);
   }
-  // Shares of quantised experts add up to 1 in ONNX Runtime, whatever the attribute says.
+  // In ONNX Runtime the shares of quantised experts sum to 1, whatever the attribute says.
   if (c.Int("normalize_routing_weights", 0) != 0 || (kQuantised && !c.Has(14)))
     shares = b.Div(shares, b.Reduce(ir::ReduceKind::kSum, shares, {1}, true));
   NodeId x = b.Cast(b.Reshape(c.In(0), {1, tokens, width}), DType::kF32);
@@ -182,8 +183,8 @@ Status CheckRouter(OpContext& c, int64_t experts) {
   return Status::Ok();
 }
 
-// Sigmoids of the logits, chosen by what they and a bias add up to: the best groups of experts (by the sum of
-// a group's greatest), and of those the best experts.
+// Sigmoids of the logits. Experts are chosen by sigmoid + bias: first the best groups (by the sum of a
+// group's greatest), then the best experts in them.
 Status MoeGroupRouter(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kLogits));

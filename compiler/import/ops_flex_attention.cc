@@ -1,4 +1,4 @@
-// FlexAttention: attention whose scores and probabilities a subgraph of the model changes.
+// FlexAttention: attention in which a subgraph of the model modifies scores and probabilities.
 #include <cmath>
 
 #include "compiler/import/decompose.h"
@@ -9,7 +9,7 @@
 namespace rondo::importer {
 namespace {
 
-// What the node's graph `name`, if it has one, makes of x.
+// Applies the node's graph `name` to x, if it has one.
 Result<NodeId> Modified(OpContext& c, const char* name, NodeId x) {
   const onnx::AttributeProto* graph = c.Attribute(name);
   if (graph == nullptr || !graph->has_g()) return x;

@@ -1,5 +1,5 @@
 // MatMulBlockQuantizedFp4Weight and MatMulBlockQuantizedFp8Weight of com.microsoft, as onnxruntime-genai's
-// builder writes checkpoints of TensorRT's Model Optimizer.
+// builder writes them for checkpoints of TensorRT's Model Optimizer.
 #include "compiler/import/float_blocks.h"
 #include "compiler/import/narrow_weight.h"
 #include "compiler/import/registry.h"
@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Where the operators have their inputs: -1 for what one has not.
+// The input indices of each operator; -1 for an input that it does not have.
 struct BlockInputs {
   PackedType type;
-  int64_t block;  // numbers along K with one scale where block_size does not say
+  int64_t block;  // numbers along K with one scale, if block_size is absent
   int all, of_activations, bias;
 };
 constexpr int kBlockA = 0, kBlockB = 1, kBlockScales = 2;

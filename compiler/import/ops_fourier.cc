@@ -1,4 +1,4 @@
-// Fourier transforms, as products with a constant matrix. Complex tensors have a last dim of 2.
+// Fourier transforms as matmuls with a constant matrix. Complex tensors have a last dim of 2.
 #include <algorithm>
 #include <cmath>
 
@@ -12,11 +12,11 @@ namespace {
 constexpr int64_t kMostMatrix = 1 << 24;  // elements of the matrix
 
 struct Transform {
-  int64_t n = 1;          // points of the whole transform, in and out
-  int64_t points = 1;     // given: n, or n / 2 + 1 that stand for their conjugates as well
-  int64_t parts = 1;      // of each given point: 1 real, 2 complex
+  int64_t n = 1;          // points of the whole transform
+  int64_t points = 1;     // points given: n, or n / 2 + 1 that imply their conjugates
+  int64_t parts = 1;      // values per given point: 1 real, 2 complex
   int64_t bins = 1;       // results: n, or n / 2 + 1
-  int64_t out_parts = 2;  // of each result: 1 if it is real
+  int64_t out_parts = 2;  // values per result: 1 if real
   bool inverse = false;
 };
 
@@ -28,7 +28,7 @@ Status CheckSize(const Transform& t) {
                        static_cast<long long>(t.n), static_cast<long long>(kMostMatrix));
 }
 
-// [points * parts, bins * out_parts]: rows are the parts of points, columns the parts of bins.
+// The matrix [points * parts, bins * out_parts].
 NodeId Matrix(Builder& b, const Transform& t, DType dtype) {
   const double kTurn = 2 * std::acos(-1.0);
   double scale = t.inverse ? 1.0 / static_cast<double>(t.n) : 1, sign = t.inverse ? 1 : -1;
@@ -38,7 +38,7 @@ NodeId Matrix(Builder& b, const Transform& t, DType dtype) {
     // A conjugate that is not given adds the same real part again.
     bool twice = t.points != t.n && i != 0 && 2 * i != t.n;
     for (int64_t k = 0; k < t.bins; ++k) {
-      // i * k is reduced first: large angles would lose digits.
+      // Reduces i * k first: large angles would lose digits.
       double angle = sign * kTurn * static_cast<double>(i * k % t.n) / static_cast<double>(t.n);
       double part[2] = {std::cos(angle) * scale, std::sin(angle) * scale};
       size_t at = static_cast<size_t>(i * t.parts) * row + static_cast<size_t>(k * t.out_parts);
@@ -52,7 +52,7 @@ NodeId Matrix(Builder& b, const Transform& t, DType dtype) {
   return b.Floats(dtype, {t.points * t.parts, t.bins * t.out_parts}, m);
 }
 
-// Transforms the last but one dim of x [..., points, parts]; the result is [..., bins, out_parts].
+// Transforms the second to last dim of x [..., points, parts] into [..., bins, out_parts].
 NodeId Apply(Builder& b, NodeId x, const Transform& t) {
   Shape flat = b.shape(x), out = b.shape(x);
   out.dims[out.rank - 2] = t.bins;
@@ -62,7 +62,7 @@ NodeId Apply(Builder& b, NodeId x, const Transform& t) {
   return b.Reshape(b.MatMul(b.Reshape(x, flat), Matrix(b, t, b.dtype(x))), out);
 }
 
-// The first n elements along `axis`, zeros after the last.
+// The first n elements along `axis`, padded with zeros.
 NodeId FitTo(Builder& b, NodeId x, int axis, int64_t n) {
   Shape shape = b.shape(x);
   if (n <= shape[axis]) return b.Slice(x, axis, 0, 1, n);
@@ -108,14 +108,14 @@ Status Dft(OpContext& c) {
   t.out_parts = onesided && t.inverse ? 1 : 2;
   RONDO_RETURN_IF_ERROR(CheckSize(t));
   NodeId x = FitTo(b, Widen(b, c.In(0)), axis, t.points);
-  // The axis goes next to the parts and comes back.
+  // Moves the axis next to the parts, and back.
   std::vector<int> there = AxisRange(0, rank);
   std::swap(there[static_cast<size_t>(axis)], there[static_cast<size_t>(rank - 2)]);
   NodeId y = b.Transpose(Apply(b, b.Transpose(x, there), t), there);
   return c.Give(b.Cast(y, c.dtype(0)));
 }
 
-// signal [batch, length, 1 or 2] in windows that begin every `frame_step`: [batch, frames, bins, 2].
+// signal [batch, length, 1 or 2] in windows that begin every `frame_step` elements: [batch, frames, bins, 2].
 Status Stft(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 3));
@@ -157,7 +157,7 @@ Status Stft(OpContext& c) {
   return c.Give(b.Cast(Apply(b, cut, t), c.dtype(0)));
 }
 
-// Complex numbers [.., 2]; of those of B the conjugates, if kConjugate.
+// Multiplies complex numbers [.., 2]; with kConjugate, by the conjugates of B.
 template <bool kConjugate>
 Status ComplexMul(OpContext& c) {
   Builder& b = c.b;

@@ -1,5 +1,5 @@
-// Operators of com.microsoft on pictures: a convolution with a sum and an activation, and those whose
-// channels are last.
+// com.microsoft operators on pictures: a convolution with a sum and an activation, and convolutions and pools
+// with channels last.
 #include "compiler/import/call_op.h"
 #include "compiler/import/registry.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// X, W, B, and Z, which is added before the activation.
+// Inputs X, W, B, and Z, which is added before the activation.
 Status FusedConv(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Conv", 11, {c.In(0), c.In(1), c.In(2)}));
   if (c.Has(3)) {
@@ -20,7 +20,7 @@ Status FusedConv(OpContext& c) {
   return c.Give(y);
 }
 
-// W is as Conv has it, [outputs, inputs, ...]: X and Y alone have their channels last.
+// W has Conv's layout [outputs, inputs, ...]; only X and Y have channels last.
 Status NhwcConv(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, kMaxRank));
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Conv", 11, {ChannelsFirst(c.b, c.In(0)), c.In(1), c.In(2)}));

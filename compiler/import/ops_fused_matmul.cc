@@ -1,4 +1,4 @@
-// Operators of com.microsoft that are a matmul with transposed operands, a scale, a bias or an activation.
+// com.microsoft operators that are a matmul with transposed operands, a scale, a bias or an activation.
 #include <algorithm>
 
 #include "compiler/import/call_op.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// activation(alpha * op(a) @ op(b)). A vector is one row of a, one column of b, and never transposed.
+// activation(alpha * op(a) @ op(b)). A vector is one row of a or one column of b, and is never transposed.
 Status FusedMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
@@ -23,7 +23,7 @@ Status FusedMatMul(OpContext& c) {
       continue;
     }
     std::vector<int> perm = AxisRange(0, c.rank(i));
-    // The first dim goes behind those of the batch.
+    // The first dim goes after the other batch dims.
     if (c.Int(batches[i], 0) != 0 && perm.size() > 2)
       std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
     if (c.Int(names[i], 0) != 0) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);

@@ -1,5 +1,5 @@
-// Operators of com.microsoft that are a norm with something before or behind it: a residual and a bias,
-// groups of channels, a gate.
+// com.microsoft operators that combine a norm with other work: a residual and a bias, groups of channels, a
+// gate.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Normalises input + skip + bias; the sum is output 3. `gamma` is input 2.
+// Normalises input + skip + bias. The sum is output 3, and `gamma` is input 2.
 template <bool kCentre>
 Status SkipNormalization(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -38,8 +38,8 @@ Status SkipNormalization(OpContext& c) {
   return Status::Ok();
 }
 
-// X [n, h, w, c] (or channels first), gamma, beta; SkipGroupNorm's norm is of the sum with skip [n, h, w, c],
-// [n, 1, 1, c] or [n, c] and a bias [c], rounded to X's type, which is output 1.
+// X [n, h, w, c] (or channels first), gamma, beta. SkipGroupNorm normalises the sum of X with skip [n, h, w,
+// c], [n, 1, 1, c] or [n, c] and with a bias [c]. The sum is rounded to X's type and is output 1.
 template <bool kSkip>
 Status GroupNorm(OpContext& c) {
   Builder& b = c.b;
@@ -86,7 +86,7 @@ Status GroupNorm(OpContext& c) {
   return c.Give(last ? y : b.Transpose(y, {0, 3, 1, 2}));
 }
 
-// x normalised over each run of as many features as scale (input 1) has, times that and the activated gate.
+// x normalised over each run of as many features as scale (input 1) has, times scale and the activated gate.
 Status GatedRMSNorm(OpContext& c) {
   Builder& b = c.b;
   for (int i = 0; i < 3; ++i) RONDO_RETURN_IF_ERROR(c.RequireFloat(i));

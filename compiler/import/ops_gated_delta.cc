@@ -1,5 +1,5 @@
-// GatedDeltaNet of com.microsoft: LinearAttention with heads as a dim of their own, states [d_v, d_k], gates
-// that the operator makes itself, and texts of different lengths one behind another.
+// GatedDeltaNet of com.microsoft: LinearAttention with a separate dim for heads, states [d_v, d_k], gates
+// computed by the operator itself, and texts of different lengths in a row.
 #include <cmath>
 
 #include "compiler/import/decompose.h"
@@ -11,10 +11,10 @@ namespace {
 
 enum Input { kQuery, kKey, kValue, kEnds, kDecay, kBeta, kState, kRates, kGateBias, kCaptured, kCapturing };
 
-// Positions are `batch` texts of `rows`, or with `ends` one row of all texts' positions.
+// Positions are `batch` texts of `rows` each, or with `ends` one row of all texts' positions.
 struct Delta {
   int64_t texts = 0, batch = 0, rows = 0, key_heads = 0, heads = 0, key = 0, value = 0;
-  Shape lead;  // of the inputs and the output, before heads
+  Shape lead;  // dims of the inputs and the output before the heads
   bool ends = false;
   UpdateRule rule;
 };
@@ -29,7 +29,7 @@ Shape Followed(Shape lead, std::initializer_list<int64_t> dims) {
   return lead;
 }
 
-// Heads and their sizes, from the shapes of q, k and v, or of what is packed and the state.
+// Reads heads and their sizes from the shapes of q, k and v, or of the packed input and the state.
 Status ReadSizes(OpContext& c, Delta* d) {
   const Shape q = c.shape(kQuery);
   if (c.Has(kKey) != c.Has(kValue)) return Status::Error(Code::kCorrupt, "keys and values come together");
@@ -94,7 +94,7 @@ NodeId Normalised(Builder& b, NodeId x) {
   return b.Mul(x, b.Unary(TapeOp::kRsqrt, b.BinaryScalar(TapeOp::kAdd, sum, 1e-12)));
 }
 
-// A vector of the heads, or of them and features, as [1, heads, 1, n or 1].
+// A vector per head, or per head and feature, as [1, heads, 1, n or 1].
 Result<NodeId> PerHead(OpContext& c, int i, const Delta& d, bool may_have_features) {
   if (!c.Has(i)) return Status::Error(Code::kCorrupt, "gate_activation needs input %d", i);
   RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
@@ -104,7 +104,7 @@ Result<NodeId> PerHead(OpContext& c, int i, const Delta& d, bool may_have_featur
   return c.b.Reshape(c.b.Cast(c.In(i), DType::kF32), {1, d.heads, 1, each ? d.key : 1});
 }
 
-// The factors that the state decays by.
+// The decay factors of the state.
 Result<NodeId> Decay(OpContext& c, const Delta& d) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kDecay));
@@ -138,7 +138,7 @@ Result<NodeId> Beta(OpContext& c, const Delta& d) {
                        activation.c_str());
 }
 
-// Of each position the number of its text, from where texts begin and the last ends: i64 [rows].
+// By position, the number of its text, from the texts' beginnings and the last end: i64 [rows].
 NodeId TextOf(OpContext& c, const Delta& d) {
   Builder& b = c.b;
   const NodeId ends = b.Slice(b.Cast(c.In(kEnds), DType::kI64), 0, 1, 1, d.texts);
@@ -146,8 +146,8 @@ NodeId TextOf(OpContext& c, const Delta& d) {
   return b.Reduce(ir::ReduceKind::kSum, b.Cast(past, DType::kI64), {1}, false);
 }
 
-// What the first positions of each text have done to its state: decays, keys and deltas, one kind behind
-// another. Positions that there are not, and those behind capture_count, have whatever.
+// The state updates of the first positions of each text: decays, keys and deltas, one kind after another.
+// Absent positions, and those from capture_count on, hold any value.
 Result<NodeId> Updates(OpContext& c, const Delta& d, const Recurrence& r, NodeId keys,
                        const std::vector<NodeId>& deltas) {
   Builder& b = c.b;

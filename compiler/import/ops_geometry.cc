@@ -1,4 +1,4 @@
-// Operators of pictures and matrices by place: AffineGrid, CenterCropPad, MaxUnpool, Det.
+// Geometry of pictures and matrices: AffineGrid, CenterCropPad, MaxUnpool, Det.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
@@ -8,7 +8,7 @@
 namespace rondo::importer {
 namespace {
 
-// Places -1 to 1 along an axis of n elements: of their centres, or from the first element to the last.
+// Places from -1 to 1 along an axis of n elements: their centres, or from the first element to the last.
 std::vector<double> GridLine(int64_t n, bool align_corners) {
   std::vector<double> line;
   for (int64_t i = 0; i < n; ++i) {
@@ -18,8 +18,8 @@ std::vector<double> GridLine(int64_t n, bool align_corners) {
   return line;
 }
 
-// theta [n, d, d + 1], size [n, c, spatial...]: the grid [n, spatial..., d], whose last dim counts the axes
-// from the innermost outwards.
+// theta [n, d, d + 1], size [n, c, spatial...]. The result is the grid [n, spatial..., d], whose last dim
+// lists the axes from the innermost outwards.
 Status AffineGrid(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> size, c.ConstantInts(1));
@@ -54,7 +54,7 @@ Status AffineGrid(OpContext& c) {
   return c.Give(b.Cast(b.Concat(rows, out.rank), c.dtype(0)));
 }
 
-// The middle of x where an axis is too long, zeros around it where it is too short.
+// Crops axes that are too long to their middle, and pads axes that are too short with zeros on both sides.
 Status CenterCropPad(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, c.ConstantInts(1));
   std::vector<int64_t> axes = c.Ints("axes");
@@ -86,7 +86,7 @@ Status CenterCropPad(OpContext& c) {
   return c.Give(pads ? b.PadConstant(x, b.Scalar(c.dtype(0), 0), before, after) : x);
 }
 
-// Each element of x at its place among zeros of the shape that was pooled.
+// Puts each element of x at its place in a tensor of zeros with the shape before pooling.
 Status MaxUnpool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, kMaxRank));
   const Shape x = c.shape(0);
@@ -132,7 +132,7 @@ Status MaxUnpool(OpContext& c) {
   return c.Give(y);
 }
 
-// The determinant of x [..., n, n]: elimination with the greatest pivot of each column.
+// The determinant of x [..., n, n], by elimination with the greatest pivot of each column.
 Status Det(OpContext& c) {
   constexpr int64_t kMostRows = 64;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -157,7 +157,7 @@ Status Det(OpContext& c) {
     const NodeId row =
         b.Reduce(ir::ReduceKind::kSum, b.Select(here, m, b.Scalar(type, 0)), {1}, true);  // [count, 1, left]
     const NodeId value = b.Reshape(b.Slice(row, 2, 0, 1, 1), {count});
-    // The pivot's row moves up past those before it.
+    // The pivot's row moves up past the rows before it.
     const NodeId odd = b.Binary(TapeOp::kEqual, b.BinaryScalar(TapeOp::kMod, b.Reshape(pivot, {count}), 2),
                                 b.Scalar(DType::kI64, 1));
     product = b.Mul(product, b.Select(odd, b.Unary(TapeOp::kNeg, value), value));
@@ -165,7 +165,7 @@ Status Det(OpContext& c) {
     const Shape rest{count, left - 1, left};
     const NodeId earlier = b.Binary(TapeOp::kLess, b.Iota(rest, 1), b.Expand(b.Unsqueeze(pivot, 2), rest));
     const NodeId others = b.Select(earlier, b.Slice(m, 1, 0, 1, left - 1), b.Slice(m, 1, 1, 1, left - 1));
-    // A column of zeros has made the product 0 already.
+    // A column of zeros has already made the product 0.
     const NodeId none = b.Binary(TapeOp::kEqual, value, b.Scalar(type, 0));
     const NodeId safe = b.Reshape(b.Select(none, b.Scalar(type, 1), value), {count, 1, 1});
     const NodeId factor = b.Div(b.Slice(others, 2, 0, 1, 1), safe);

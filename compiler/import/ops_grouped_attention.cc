@@ -1,8 +1,8 @@
-// GroupQueryAttention of com.microsoft: what ONNX Runtime's model builder makes of a decoder's attention.
+// GroupQueryAttention of com.microsoft, which ONNX Runtime's model builder uses for a decoder's attention.
 //
-// The cache is one tensor of a fixed number of positions that the new rows are written to, so that a state
-// changes in place. How many positions each batch entry has is data (seqlens_k); total_sequence_length only
-// says how long `present` is where it is longer than `past`.
+// The cache is one tensor with a fixed number of positions. New rows are written into it, so a state changes
+// in place. The number of positions in each batch entry is data (seqlens_k). total_sequence_length only sets
+// the length of `present` if it is longer than `past`.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -37,16 +37,16 @@ enum Input {
   kQueryLengths
 };
 
-// One node on its way. Shapes: q [b, heads, s, d], k and v [b, groups, s, d].
+// One node being imported. Shapes: q [b, heads, s, d], k and v [b, groups, s, d].
 struct Grouped {
   int64_t batch = 0, rows = 0, heads = 0, groups = 0, features = 0;
-  int64_t past = 0;       // positions of the cache that comes in
-  int64_t positions = 0;  // of the one that goes out
-  int64_t grows_by = 0;   // with --cache-length: what a run adds
-  int64_t present = 0;    // total_sequence_length, where the model says it; else 0
+  int64_t past = 0;       // positions of the incoming cache
+  int64_t positions = 0;  // positions of the outgoing cache
+  int64_t grows_by = 0;   // with --cache-length: positions that a run adds
+  int64_t present = 0;    // total_sequence_length if the model fixes it; otherwise 0
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
-  NodeId total = kNoNode;  // i64 [b]: positions that hold something afterwards
-  NodeId start = kNoNode;  // i64 [b]: where this run's rows go
+  NodeId total = kNoNode;  // i64 [b]: positions that are filled after this run
+  NodeId start = kNoNode;  // i64 [b]: where this run's rows begin
 };
 
 Status Refuse(const char* what, const char* instead) {
@@ -54,8 +54,8 @@ Status Refuse(const char* what, const char* instead) {
 }
 
 Status CheckOptions(OpContext& c) {
-  // The model would do with a cache of its window, whose rows move up as it goes on. Here it has all
-  // positions, and the window is a mask; rows that a shorter one has no place for end the run.
+  // The model could use a cache as long as its window, with rows that move up. Here the cache has all
+  // positions and the window is a mask. A run that exceeds a shorter cache fails.
   if (c.Int("sliding_window_cache", 0) != 0 && c.Int("local_window_size", -1) <= 0)
     return Refuse("sliding_window_cache", "it needs a local_window_size");
   if (const int64_t stage = c.Int("qk_output", 0); stage < 0 || stage > 2 || (stage == 0 && c.Wants(3)))
@@ -73,7 +73,7 @@ Status CheckOptions(OpContext& c) {
   return Status::Ok();
 }
 
-// Heads side by side in the last dim, `count` of them from number `first` on: [b, count, s, d].
+// Heads from number `first` on, `count` of them, which lie side by side in the last dim: [b, count, s, d].
 NodeId SomeHeads(Builder& b, NodeId x, const Grouped& g, int64_t first, int64_t count) {
   NodeId some = b.Slice(x, 2, first * g.features, 1, count * g.features);
   return b.Transpose(b.Reshape(some, {g.batch, g.rows, count, g.features}), {0, 2, 1, 3});
@@ -117,7 +117,7 @@ Status ReadHeads(OpContext& c, Grouped* g) {
   return Status::Ok();
 }
 
-// A vector of one i32 a batch entry, as i64.
+// A vector with one i32 per batch entry, as i64.
 Result<NodeId> PerEntry(OpContext& c, int i, const Grouped& g) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
   if (c.shape(i).elements() != g.batch) {
@@ -127,7 +127,7 @@ Result<NodeId> PerEntry(OpContext& c, int i, const Grouped& g) {
   return c.b.Reshape(c.b.Cast(c.In(i), DType::kI64), {g.batch});
 }
 
-// Lengths before and after this run, and of the caches.
+// Reads the lengths before and after this run, and those of the caches.
 Status ReadLengths(OpContext& c, Grouped* g) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(NodeId last, PerEntry(c, kLengths, *g));
@@ -194,11 +194,11 @@ Status Rotate(OpContext& c, Grouped* g) {
 
 // ------------------------------------------------------------------------------------------ cache
 
-// How a cache holds rows: as they are, or as whole numbers of a scale (one, or one a head and feature).
+// The encoding of rows in a cache: unchanged, or as integers with a scale (one, or one per head and feature).
 struct Storage {
   DType dtype = DType::kF32;
   NodeId scale = kNoNode;
-  int64_t bits = 0;  // 8 or 4; 0 as they are
+  int64_t bits = 0;  // 8 or 4; 0: unchanged
 };
 
 Result<Storage> ReadStorage(OpContext& c, const char* kind, int past, int scale, const Grouped& g) {
@@ -243,7 +243,7 @@ NodeId Restored(Builder& b, const Storage& storage, NodeId x, DType dtype) {
   return b.Cast(b.Mul(whole, storage.scale), dtype);
 }
 
-// The cache with this run's rows [b, groups, s, d] in it.
+// The cache with this run's rows [b, groups, s, d] written into it.
 Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
   Builder& b = c.b;
   const Shape row = b.shape(rows);
@@ -255,7 +255,7 @@ Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
       return Status::Error(Code::kCorrupt, "a cache of %s%s for rows of %s%s", Name(c.dtype(past)),
                            Text(c.shape(past)).c_str(), Name(b.dtype(rows)), Text(row).c_str());
     }
-    if (g.grows_by > 0) {  // with room for them, which FixCaches finds in the cache itself
+    if (g.grows_by > 0) {  // with room for them, which FixCaches finds in the cache
       const Shape room = WithDim(row, 2, g.grows_by);
       cache = b.Concat({c.In(past), b.Expand(b.Scalar(b.dtype(rows), 0), room)}, 2);
     } else {
@@ -269,7 +269,7 @@ Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
 
 // -------------------------------------------------------------------------------------- attention
 
-// A bias [1 or b, 1 or heads, s, n] made as long as the cache: the rest is beyond every limit.
+// A bias [1 or b, 1 or heads, s, n] padded to the cache's length; the padding is beyond every limit.
 Result<NodeId> Bias(OpContext& c, const Grouped& g) {
   if (!c.Has(kBias)) return kNoNode;
   RONDO_RETURN_IF_ERROR(c.RequireSameType(kQuery, kBias));
@@ -311,8 +311,8 @@ Result<AttentionRequest> ReadRequest(OpContext& c, const Grouped& g, const ir::S
   return request;
 }
 
-// The scores of the positions that are present, or of all of the cache where only a run knows how many are:
-// those that a query does not see, and what is behind the present ones, are 0.
+// Outputs the scores of the present positions, or of the whole cache if their number is known only at run
+// time. Scores that a query does not see, and those beyond the present positions, are 0.
 void ShowScores(OpContext& c, const Grouped& g, NodeId keys, const AttentionRequest& request) {
   Builder& b = c.b;
   const bool weights = c.Int("qk_output", 0) == 2;
@@ -322,7 +322,7 @@ void ShowScores(OpContext& c, const Grouped& g, NodeId keys, const AttentionRequ
   const bool known = g.present > 0 && g.grows_by == 0;
   if (known) {
     x = b.Slice(x, 3, 0, 1, g.present);
-  } else if (g.past > 0 && g.grows_by == 0) {  // else --cache-length says so
+  } else if (g.past > 0 && g.grows_by == 0) {  // otherwise --cache-length says it
     c.host.Remark("output_qk of GroupQueryAttention has " + std::to_string(g.positions) +
                   " columns, one for each position of the cache; those behind the present positions are 0");
   }

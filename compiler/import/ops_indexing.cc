@@ -1,4 +1,4 @@
-// Reads and writes at computed places.
+// Reads and writes at computed indices.
 #include <algorithm>
 #include <limits>
 
@@ -16,7 +16,7 @@ Status RequireIndex(const OpContext& c, int i) {
   return Status::Error(Code::kCorrupt, "indices of type %s", Name(c.dtype(i)));
 }
 
-// A result of `shape` whose indices name an axis of the data without elements, so that none of them is valid.
+// A result of `shape` whose indices refer to an axis without elements, so that no index is valid.
 Status SetUnreadable(OpContext& c, const Shape& shape, int axis) {
   if (c.b.faults_where() == kNoNode)
     return Status::Error(Code::kCorrupt, "axis %d has no elements, so no index is valid", axis);
@@ -37,7 +37,7 @@ Status Gather(OpContext& c) {
   return c.Give(c.b.Gather(c.In(0), c.In(1), axis));
 }
 
-// Strides of dense storage of a shape.
+// The strides of dense storage of `shape`.
 std::vector<int64_t> Strides(const Shape& shape) {
   std::vector<int64_t> strides(static_cast<size_t>(shape.rank));
   int64_t run = 1;
@@ -48,7 +48,7 @@ std::vector<int64_t> Strides(const Shape& shape) {
   return strides;
 }
 
-// GatherElements and ScatterElements: element i of `index` stands at its own place, except along `axis`.
+// GatherElements and ScatterElements: element i of `index` keeps its own place except along `axis`.
 Result<ir::IndexedAttrs> ElementsAttrs(OpContext& c, int axis) {
   const Shape &data = c.shape(0), &index = c.shape(1);
   std::vector<int64_t> strides = Strides(data);
@@ -111,14 +111,14 @@ Status ScatterElements(OpContext& c) {
   return c.Give(c.b.IndexedWrite(c.In(0), c.In(2), {index}, attrs));
 }
 
-// GatherND and ScatterND: the last dim of `indices` names a place along the dims after the batch dims.
+// GatherND and ScatterND: the last dim of `indices` is a place along the dims after the batch dims.
 struct NdIndex {
-  Shape shape;    // of the result of a gather, or of a scatter's updates
-  ir::Dims dims;  // the same as sizes
+  Shape shape;    // of a gather's result, or of a scatter's updates
+  ir::Dims dims;  // `shape` with symbolic sizes
   std::vector<NodeId> index;
   std::vector<int64_t> extents;
   ir::IndexedAttrs attrs;
-  int empty_axis = -1;  // that indices name and that has no elements
+  int empty_axis = -1;  // an indexed axis without elements
 };
 
 Result<NdIndex> ReadNdIndex(OpContext& c, int batch) {
@@ -240,7 +240,7 @@ Status OneHot(OpContext& c) {
   return c.Give(b.Select(here, on, off));
 }
 
-// Keeps the elements whose condition, which must be constant, holds.
+// Keeps the elements whose condition, a constant, is true.
 Status Compress(OpContext& c) {
   NodeId x = c.In(0);
   int axis = 0;
@@ -260,7 +260,7 @@ Status Compress(OpContext& c) {
   return c.Give(Take(c.b, x, axis, index));
 }
 
-// Of a constant their number is a shape; of what a run computes it is not known.
+// For a constant the number of nonzero elements fixes the shape; for a run-time value it is unknown.
 Status NonZero(OpContext& c) {
   const auto known = EvaluateConstant(c.b.graph(), c.In(0));
   const ir::Dims dims = c.SizesOf(0);
@@ -278,7 +278,7 @@ Status NonZero(OpContext& c) {
   return c.Give(c.b.Ints(DType::kI64, {c.rank(0), static_cast<int64_t>(found.size())}, out));
 }
 
-// The first lengths[b] elements of each batch entry reversed, the rest as they are.
+// Reverses the first lengths[b] elements of each batch entry, and keeps the rest.
 Status ReverseSequence(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));

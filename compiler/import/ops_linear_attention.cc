@@ -1,4 +1,4 @@
-// LinearAttention, of com.microsoft and, from opset 27 on, of ONNX.
+// LinearAttention of com.microsoft and, from opset 27 on, of ONNX.
 #include <cmath>
 
 #include "compiler/import/decompose.h"
@@ -32,7 +32,7 @@ Result<Linear> ReadLinear(OpContext& c) {
               (l.q_heads % l.heads == 0 || l.heads % l.q_heads == 0) && q.elements() > 0 &&
               v.elements() > 0 && q[2] % l.q_heads == 0 && v[2] % l.heads == 0 && k[0] == q[0] &&
               v[0] == q[0] && k[1] == q[1] && v[1] == q[1];
-  if (fits) {  // keys may have fewer heads than values, whatever queries have
+  if (fits) {  // keys may have fewer heads than values, independent of the queries
     l.key = q[2] / l.q_heads, l.k_heads = k[2] / l.key;
     fits = l.k_heads > 0 && k[2] == l.k_heads * l.key && l.heads % l.k_heads == 0;
   }
@@ -55,7 +55,7 @@ NodeId Heads(OpContext& c, int i, int64_t heads) {
   return c.b.Transpose(x, {0, 2, 1, 3});
 }
 
-// What a position multiplies the state by, or its update: f32 [b, heads or 1, rows, n].
+// The factor of a position for the state, or for its update: f32 [b, heads or 1, rows, n].
 Result<NodeId> Gate(OpContext& c, int i, const Linear& l, bool by_key) {
   if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
   RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
@@ -98,7 +98,7 @@ Status LinearAttention(OpContext& c) {
   return Status::Ok();
 }
 
-// The decay and beta that LinearAttention reads: scale * softplus(a + bias) and sigmoid(b), in f32.
+// The decay and beta for LinearAttention: scale * softplus(a + bias) and sigmoid(b), in f32.
 Status LinearAttentionGate(OpContext& c) {
   enum { kA, kGateBias, kDecayScale, kB };
   Builder& b = c.b;

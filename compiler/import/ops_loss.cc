@@ -1,4 +1,4 @@
-// Losses of classifiers: scores of classes along axis 1 against the indices of the right ones.
+// Losses of classifiers: class scores along axis 1 against the correct indices.
 #include <string>
 
 #include "compiler/import/decompose.h"

@@ -1,6 +1,6 @@
-// DecoderMaskedMultiHeadAttention and DecoderMaskedSelfAttention of com.microsoft: one query a text, after
-// what its cache holds. ONNX Runtime's tools for Whisper and T5 make it of MultiHeadAttention in a decode
-// step.
+// DecoderMaskedMultiHeadAttention and DecoderMaskedSelfAttention of com.microsoft: one query per text, after
+// the positions of its cache. ONNX Runtime's tools for Whisper and T5 replace MultiHeadAttention by them in
+// decode steps.
 #include <cmath>
 
 #include "compiler/import/cached_attention.h"
@@ -26,8 +26,8 @@ enum Input {
   kBias
 };
 
-// `count` columns of x [b, 1, columns] from `at` on, with the bias's numbers from `at` on if it has any, as
-// heads [b, h, 1, count / h].
+// `count` columns of x [b, 1, columns] from `from` on, plus the bias from `at` on if there is one, as heads
+// [b, h, 1, count / h].
 Result<NodeId> SomeHeads(OpContext& c, NodeId x, int64_t from, int64_t at, int64_t count) {
   Builder& b = c.b;
   NodeId some = b.Slice(x, 2, from, 1, count);
@@ -40,7 +40,7 @@ Result<NodeId> SomeHeads(OpContext& c, NodeId x, int64_t from, int64_t at, int64
   return SplitHeads(c, some, c.Int("num_heads", 0));
 }
 
-// This run's queries, keys and values, side by side in input 0 or each in one.
+// Reads this run's queries, keys and values, side by side in input 0 or in separate inputs.
 Status ReadRows(OpContext& c, MultiHead* h) {
   const int64_t heads = c.Int("num_heads", 0);
   const Shape q = c.shape(kQuery);
@@ -135,7 +135,7 @@ Status DecoderMaskedMultiHeadAttention(OpContext& c) {
   return Status::Ok();
 }
 
-// Attention whose past and present are there always, of one query a text.
+// Attention that always has past and present, with one query per text.
 Status DecoderMaskedSelfAttention(OpContext& c) {
   constexpr int kPast = 4, kBeamsOfSelf = 8;
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));

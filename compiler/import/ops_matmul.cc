@@ -1,4 +1,4 @@
-// Matrix products.
+// Matmuls.
 #include "compiler/import/decompose.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
@@ -6,7 +6,7 @@
 namespace rondo::importer {
 namespace {
 
-// Numpy's rules for a matmul of these shapes: that of the product.
+// The result's shape of a matmul of these shapes by numpy's rules.
 Result<Shape> CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
   auto fail = [&] {
     return Status::Error(Code::kCorrupt, "shapes %s and %s do not multiply", Text(a).c_str(),
@@ -26,7 +26,7 @@ Result<Shape> CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
   return c.MakeShape(dims);
 }
 
-// Where there is nothing to add up (K is 0, as of an adapter of rank 0): zeros.
+// A matmul; zeros if K is 0, as in an adapter of rank 0.
 Result<NodeId> Product(OpContext& c, NodeId a, NodeId b) {
   const Shape left = c.b.shape(a);
   RONDO_ASSIGN_OR_RETURN(const Shape shape, CheckMatMul(c, left, c.b.shape(b)));
@@ -49,7 +49,7 @@ Status Gemm(OpContext& c) {
   if (c.Int("transB", 0) != 0) w = c.b.Transpose(w, {1, 0});
   RONDO_ASSIGN_OR_RETURN(NodeId y, Product(c, a, w));
   float alpha = c.Float("alpha", 1), beta = c.Float("beta", 1);
-  // Integers by factors that they do not have: as f64, cut at the end.
+  // Integers with fractional factors are computed in f64 and truncated at the end.
   const bool widens = !IsFloat(c.b.dtype(y)) && (alpha != 1 || beta != 1);
   const auto times = [&](NodeId x, float by) {
     if (widens) x = c.b.Cast(x, DType::kF64);
@@ -68,8 +68,8 @@ Status Gemm(OpContext& c) {
   return c.Give(widens ? c.b.Cast(y, c.dtype(0)) : y);
 }
 
-// x - zero point as i32. The zero point is one number, or one for each row (of a) or column (of b). A
-// constant x stays the bytes that it is until it is known who reads it: nothing is folded into it yet.
+// x - zero point as i32. The zero point is a scalar, or one value per row (of a) or column (of b). Nothing is
+// folded into a constant x until its readers are known.
 Result<NodeId> Centred(OpContext& c, int x, int zero, bool per_row) {
   NodeId z = c.Has(zero) ? c.b.Cast(c.In(zero), DType::kI32) : kNoNode;
   if (c.Has(zero)) {
@@ -101,7 +101,7 @@ Status MatMulInteger(OpContext& c) {
   return c.Give(y);
 }
 
-// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero. The product is exact in i32.
+// a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero. The matmul is exact in i32.
 Status QLinearMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(3));

@@ -1,5 +1,5 @@
-// Operators that prepare numbers for learners: of ai.onnx.ml, and TfIdfVectorizer. Those of strings and trees
-// are not here.
+// Preprocessing operators of ai.onnx.ml, and TfIdfVectorizer. Operators on strings and trees are not
+// supported.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kDomain[] = "ai.onnx.ml";
 
-// Attribute `name` as numbers of `type` along the last dim of input 0: one for each, or one for all.
+// Attribute `name` as numbers of `type` along the last dim of input 0: one per feature, or one for all.
 Result<NodeId> PerFeature(OpContext& c, const char* name, DType type) {
   const std::vector<float> listed = c.Floats(name);
   const int64_t count = static_cast<int64_t>(listed.size()),
@@ -55,7 +55,7 @@ Status Normalizer(OpContext& c) {
   return c.Give(b.Div(x, b.Select(none, b.Scalar(DType::kF32, 1), size)));
 }
 
-// What is the replaced value, or NaN if that is, becomes the imputed one of its feature.
+// Elements equal to the replaced value (or NaN, if that is NaN) become the imputed value of their feature.
 Status Imputer(OpContext& c) {
   Builder& b = c.b;
   const DType type = c.dtype(0);
@@ -94,7 +94,7 @@ Result<NodeId> Labels(OpContext& c, const std::string& kind) {
   return c.b.Floats(DType::kF32, {static_cast<int64_t>(listed.size())}, {listed.begin(), listed.end()});
 }
 
-// The value of the key that each number is, or the default.
+// Maps each number to the value of its key, or to the default.
 Status LabelEncoder(OpContext& c) {
   Builder& b = c.b;
   RONDO_ASSIGN_OR_RETURN(NodeId keys, Labels(c, "keys"));
@@ -119,7 +119,7 @@ Status LabelEncoder(OpContext& c) {
   const NodeId x = b.Unsqueeze(c.In(0), c.rank(0));
   keys = b.Reshape(keys, {count});
   NodeId equal = b.Binary(TapeOp::kEqual, x, keys);
-  if (IsFloat(c.dtype(0))) {  // NaN is a key like others
+  if (IsFloat(c.dtype(0))) {  // NaN is a valid key
     equal = b.Binary(TapeOp::kBitOr, equal,
                      b.Binary(TapeOp::kBitAnd, b.Unary(TapeOp::kIsNan, x), b.Unary(TapeOp::kIsNan, keys)));
   }
@@ -131,7 +131,7 @@ Status LabelEncoder(OpContext& c) {
   return c.Give(b.Select(any, b.Gather(b.Reshape(values, {count}), at, 0, false), otherwise));
 }
 
-// The elements of the last dim that the indices name.
+// Selects the elements of the last dim by index.
 Status ArrayFeatureExtractor(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));

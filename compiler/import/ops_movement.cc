@@ -1,4 +1,4 @@
-// Movement: every one of these becomes a view, never a copy (joining tensors is kConcat).
+// Movement operators. Each becomes a view and never a copy (concatenation is kConcat).
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -154,7 +154,7 @@ Status Tile(OpContext& c) {
   return c.Give(x);
 }
 
-// The elements that numpy's start:end:step shows of a dim of `n`: the first one's place, and how many.
+// The elements of a dim of `n` that numpy's start:end:step selects: the first one's index, and their number.
 struct Shown {
   ir::Size first, count;
 };
@@ -174,7 +174,7 @@ std::optional<Shown> ResolveSlice(const ir::Size& n, ir::Size start, ir::Size en
   return Shown{start, FloorDiv(Max(Min(Max(end, 0), n) - Min(start, n), 0) + (step - 1), step)};
 }
 
-// Where data decide the ends of a slice along one axis of known length.
+// A slice along one axis of known length whose ends are decided by data.
 Status SliceByData(OpContext& c) {
   int64_t axis = 0, step = 1;
   for (int i : {3, 4}) {
@@ -189,12 +189,13 @@ Status SliceByData(OpContext& c) {
   return DataSizedSlice(c, own, step);
 }
 
-// The same along any axes: how many elements are left, and the first of them, are computed in the run.
+// A slice along any axis: the number of elements and the first of them are computed at run time.
 NodeId SliceAxis(OpContext& c, NodeId x, int axis, NodeId start, NodeId end, int64_t step) {
   Builder& b = c.b;
   const ir::Size n = b.SizeOf(x, axis);
   const NodeId length = b.Number(n), zero = b.Scalar(DType::kI64, 0), one = b.Scalar(DType::kI64, 1);
-  // An end counts from behind where it is negative, and lies within the axis (-1 is before its first).
+  // A negative end counts from the end of the axis. Ends are clamped to the axis (-1 is before its first
+  // element).
   const auto place = [&](NodeId given, NodeId least, NodeId most) {
     const NodeId wrapped = b.Select(b.Binary(TapeOp::kLess, given, zero), b.Add(given, length), given);
     return b.Binary(TapeOp::kMin, b.Binary(TapeOp::kMax, wrapped, least), most);
@@ -273,7 +274,7 @@ Status Slice(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[i], c.rank(0)));
     const int64_t n = c.shape(0)[axis];
     if (steps[i] == 0) return Status::Error(Code::kCorrupt, "a step of 0 on axis %d", axis);
-    // A step beyond the axis shows one element at most; cut it so that nothing overflows.
+    // A step beyond the axis selects at most one element; it is clamped so that nothing overflows.
     const int64_t step = std::min(std::max(steps[i], -n - 1), n + 1);
     const std::optional<Shown> shown = ResolveSlice(c.SizeOf(0, axis), starts[i], ends[i], step);
     if (!shown || shown->count.unknown())
@@ -286,7 +287,7 @@ Status Slice(OpContext& c) {
   return c.Give(empty ? c.b.Constant(ir::ConstantData::Own(c.dtype(0), shape, {})) : x);
 }
 
-// Lengths of the pieces: given, or as equal as they can be (the last one smaller).
+// The lengths of the pieces: given, or as equal as possible, with the last one smaller.
 Result<ir::Dims> SplitLengths(OpContext& c, const ir::Size& n) {
   ir::Dims lengths;
   if (c.Has(1)) {
@@ -342,7 +343,7 @@ Status Concat(OpContext& c) {
     if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
     const Shape& shape = c.shape(i);
-    // Old exporters join caches that start empty as [0], whatever the rank.
+    // Older exporters concatenate caches that start empty as [0], whatever the rank.
     if (shape.rank == 1 && shape[0] == 0 && c.rank(0) != 1) continue;
     if (shape.rank != c.rank(0) || !(WithDim(shape, axis, 0) == WithDim(c.shape(0), axis, 0))) {
       return Status::Error(Code::kCorrupt, "shapes %s and %s cannot be joined along axis %d",
@@ -360,7 +361,7 @@ Status Concat(OpContext& c) {
   return Status::Ok();
 }
 
-// [n, c, h, w] with blocks of c spread over h and w.
+// [n, c, h, w] with blocks of c moved to h and w.
 Status DepthToSpace(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
   const Shape s = c.shape(0);
@@ -402,7 +403,7 @@ Status Identity(OpContext& c) {
   return Status::Ok();
 }
 
-// Training: elements are dropped by chance, the others grow.
+// Training mode: elements are dropped at random, and the others are scaled up.
 Status DropAtRandom(OpContext& c, double ratio) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   ir::Builder& b = c.b;
@@ -414,7 +415,7 @@ Status DropAtRandom(OpContext& c, double ratio) {
   return Status::Ok();
 }
 
-// Inference: nothing is dropped.
+// Inference mode: nothing is dropped.
 Status Dropout(OpContext& c) {
   if (c.Has(2)) {
     auto training = c.ConstantInts(2);

@@ -1,4 +1,4 @@
-// MultiHeadAttention and Attention of com.microsoft: every query head has keys and values of its own.
+// MultiHeadAttention and Attention of com.microsoft: every query head has its own keys and values.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@ namespace rondo::importer {
 
 namespace {
 
-// Keys below `end` (i64 [b]), and from `begin` on if it is there, of t: bool [b, 1, 1, t].
+// Of t keys, those below `end` (i64 [b]) and, if given, from `begin` on: bool [b, 1, 1, t].
 NodeId Between(Builder& b, NodeId begin, NodeId end, const ir::Size& t) {
   const auto stand = [&](NodeId x) { return b.Reshape(b.Cast(x, DType::kI64), {b.shape(x)[0], 1, 1, 1}); };
   NodeId key = b.IotaOver({t}, 0);
@@ -22,19 +22,19 @@ NodeId Between(Builder& b, NodeId begin, NodeId end, const ir::Size& t) {
                   b.Cast(b.Binary(TapeOp::kLessEqual, stand(begin), key), DType::kI32));
 }
 
-// What the mask of input `i` keeps, in one of its shapes, nonzero where it does: broadcasts to [b, h, s, t].
+// The mask of input `i` in any of its shapes, nonzero where keys are kept; it broadcasts to [b, h, s, t].
 Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, const MultiHead& h) {
   RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
   Builder& b = c.b;
   NodeId mask = c.In(i);
   const int64_t n = scores[0], s = scores[2], t = scores[3];
   const ir::Size keys = b.SizeOf(h.k, 2);
-  if (h.held != kNoNode && c.rank(i) >= 2) {  // of the real positions
+  if (h.held != kNoNode && c.rank(i) >= 2) {  // a mask of the real positions
     RONDO_ASSIGN_OR_RETURN(mask, AsLong(c, i, t));
   }
   const Shape m = b.shape(mask);
   if (m == Shape({n})) return Between(b, kNoNode, mask, keys);
-  // Lengths, and behind them where the rows of each entry begin if padding is taken out.
+  // Lengths, followed by the rows' offsets if padding is removed.
   if (m == Shape({3 * n + 2})) return Between(b, kNoNode, b.Slice(mask, 0, 0, 1, n), keys);
   if (m == Shape({2 * n})) return Between(b, b.Slice(mask, 0, n, 1, n), b.Slice(mask, 0, 0, 1, n), keys);
   if (m == Shape({n, t})) return b.Reshape(mask, {n, 1, 1, t});
@@ -48,7 +48,7 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, const MultiHea
       Text(m).c_str(), static_cast<long long>(n), static_cast<long long>(s), static_cast<long long>(t));
 }
 
-// Input `i` as it is added to scores.
+// Input `i` as a bias that is added to the scores.
 Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores, bool longer) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
   NodeId bias = c.In(i);
@@ -64,7 +64,8 @@ Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores, bool longer) {
   return bias;
 }
 
-// How many keys each of the queries `q` sees if all come before it, [1, 1, s]; kNoNode if it sees all of `t`.
+// The number of keys that each query of `q` sees, if these are the first ones, [1, 1, s]; kNoNode if it sees
+// all of `t`.
 Result<NodeId> ReadLimit(OpContext& c, const Shape& q, const ir::Size& past, NodeId held, int64_t t) {
   if (held != kNoNode) {
     const NodeId own = c.Int("unidirectional", 0) != 0
@@ -119,7 +120,7 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h, NodeId* qk) {
   }
   if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
   RONDO_ASSIGN_OR_RETURN(request.limit, ReadLimit(c, q, h.past, h.held, k[2]));
-  if (qk != nullptr) {  // what a query does not see has the least number
+  if (qk != nullptr) {  // scores of unseen keys are the least number
     const double least = b.dtype(h.q) == DType::kF16    ? -65504
                          : b.dtype(h.q) == DType::kBF16 ? -0x1.fep127
                                                         : double{std::numeric_limits<float>::lowest()};
@@ -173,13 +174,13 @@ namespace {
 
 enum MhaInput { kQuery, kKey, kValue, kBias, kMask, kScoreBias, kPastKey, kPastValue, kPastLength, kBeams };
 
-// Part `part` of `parts` that stand between heads and features: [b, l, heads, parts, d] as [b, heads, l, d].
+// Part `part` of `parts`, which lie between heads and features: [b, l, heads, parts, d] as [b, heads, l, d].
 NodeId Unpack(Builder& b, NodeId x, int64_t part) {
   NodeId one = b.Squeeze(b.Slice(x, 3, part, 1, 1), 3);
   return b.Transpose(one, {0, 2, 1, 3});
 }
 
-// `count` numbers of the bias from `at` on, added to heads [b, h, s, d].
+// Adds the bias from `at` on to heads [b, h, s, d].
 Result<NodeId> AddBias(OpContext& c, NodeId x, int64_t at) {
   if (!c.Has(kBias)) return x;
   Builder& b = c.b;
@@ -190,7 +191,7 @@ Result<NodeId> AddBias(OpContext& c, NodeId x, int64_t at) {
   return b.Add(x, b.Reshape(part, {1, s[1], 1, s[3]}));
 }
 
-// Queries, keys and values in whichever of the forms they come; `cached`: keys and values need no bias.
+// Reads queries, keys and values in any of their forms; `cached`: keys and values need no bias.
 Status ReadPacked(OpContext& c, int64_t heads, MultiHead* h, bool* cached) {
   Builder& b = c.b;
   const auto packed = [&](int i, int64_t parts) {
@@ -274,9 +275,9 @@ Result<NodeId> Project(OpContext& c) {
   return c.b.Add(y, c.In(kProjectionBias));
 }
 
-// Queries and keys turned as do_rotary asks: feature i of the first `rotary_embedding_dim` (0: all) with
-// feature i + half, at position p by p / 10000^(i / half). ONNX Runtime has it for GPUs alone, there of one
-// new position behind those that are past; here of any number.
+// Rotates queries and keys as do_rotary asks. Of the first `rotary_embedding_dim` features (0: all), feature
+// i is rotated with feature i + half, at position p by the angle p / 10000^(i / half). ONNX Runtime has this
+// only for GPUs and one new position after past ones; here any number is allowed.
 Status RotateQueriesAndKeys(OpContext& c, MultiHead* h) {
   if (c.Int("do_rotary", 0) == 0) return Status::Ok();
   Builder& b = c.b;

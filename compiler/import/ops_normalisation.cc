@@ -1,4 +1,4 @@
-// Normalisations. Statistics of 16-bit floats are computed in f32, as is the scaling; one cast at the end.
+// Normalisations. Statistics and scaling of 16-bit floats are computed in f32, with one cast at the end.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,7 @@ Status RequireElements(const OpContext& c) {
   return Status::Error(Code::kUnsupported, "input 0 of shape %s has no elements", Text(c.shape(0)).c_str());
 }
 
-// Input `i`, a vector with one value a channel of input 0, along axis 1 and widened.
+// Input `i`, a vector with one value per channel of input 0, widened and aligned with axis 1.
 Result<NodeId> PerChannel(OpContext& c, int i) {
   if (c.rank(i) != 1 || c.shape(i)[0] != c.shape(0)[1]) {
     return Status::Error(Code::kCorrupt, "input %d of shape %s for %lld channels", i,
@@ -22,7 +22,7 @@ Result<NodeId> PerChannel(OpContext& c, int i) {
   return AlongAxis(c.b, Widen(c.b, c.In(i)), 1, c.rank(0));
 }
 
-// Training: the statistics are the batch's own, and move the running ones, which are outputs 1 and 2.
+// Training mode: uses the batch's own statistics, and updates the running ones, which are outputs 1 and 2.
 void MoveStatistics(OpContext& c, NodeId* mean, NodeId* variance) {
   Builder& b = c.b;
   std::vector<int> others = {0};
@@ -40,7 +40,7 @@ void MoveStatistics(OpContext& c, NodeId* mean, NodeId* variance) {
   move(2, variance, own_variance);
 }
 
-// x * scale + shift, where both are known when the model is compiled.
+// x * scale + shift, both computed at compile time if they are known.
 Status BatchNormalization(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
@@ -63,7 +63,7 @@ Status BatchNormalization(OpContext& c) {
   return c.Give(b.Cast(b.Add(b.Mul(x, scale), shift), c.dtype(0)));
 }
 
-// y * scale + bias (inputs `scale` and `bias`, each optional), which broadcast to y one way.
+// y * scale + bias (inputs `scale` and `bias`, both optional), which broadcast to y.
 Result<NodeId> ScaleAndShift(OpContext& c, NodeId y, int scale, int bias) {
   for (int i : {scale, bias}) {
     if (!c.Has(i)) continue;
@@ -102,7 +102,7 @@ Status RMSNormalization(OpContext& c) {
   return c.Give(c.b.Cast(y, c.dtype(0)));
 }
 
-// x [n, c, ...] standardised over each of `groups` groups of channels, widened.
+// x [n, c, ...] normalised to mean 0 and variance 1 over each of `groups` groups of channels, widened.
 Result<NodeId> OverGroups(OpContext& c, int64_t groups, double epsilon) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
@@ -116,7 +116,7 @@ Result<NodeId> OverGroups(OpContext& c, int64_t groups, double epsilon) {
   return Standardise(c.b, flat, {2}, epsilon);
 }
 
-// Scale and bias are one value a channel from opset 21 on, one a group before.
+// Scale and bias have one value per channel from opset 21 on, and one per group before.
 Status GroupNormalization(OpContext& c) {
   int64_t groups = c.Int("num_groups", 0);
   RONDO_ASSIGN_OR_RETURN(NodeId y, OverGroups(c, groups, c.Float("epsilon", 1e-5f)));

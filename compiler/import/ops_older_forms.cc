@@ -1,6 +1,6 @@
-// Operators as older opsets had them: what was an attribute is an input now, or another operator. Each
-// becomes today's form. A form that only says less than today's (no `largest`, axes in an attribute) needs no
-// row here.
+// Operators in the forms of older opsets, in which an attribute is now an input or another operator. Each
+// becomes today's form. A form with only fewer features than today's (no `largest`, axes in an attribute)
+// needs no row here.
 #include <limits>
 
 #include "compiler/import/call_op.h"
@@ -10,13 +10,13 @@
 namespace rondo::importer {
 namespace {
 
-// The result is the node's only one.
+// Makes the operator's result the node's only output.
 Status SetOne(OpContext& c, const char* op, const std::vector<NodeId>& inputs) {
   RONDO_ASSIGN_OR_RETURN(const NodeId y, CallOne(c, op, 13, inputs));
   return c.Give(y);
 }
 
-// Input 1 with the dims that it broadcasts to input 0 by: from `axis` on, by default the last.
+// Input 1 with dims that broadcast to input 0 from `axis` on; by default they are the last dims.
 Result<NodeId> AlignedAt(OpContext& c, int64_t axis) {
   Shape shape = c.shape(1);
   if (axis < 0) axis += c.rank(0);
@@ -28,7 +28,7 @@ Result<NodeId> AlignedAt(OpContext& c, int64_t axis) {
   return c.b.Reshape(c.In(1), shape);
 }
 
-// Before opset 7, input 1 broadcasts where the node says so.
+// Before opset 7, input 1 broadcasts only if the node's attributes allow it.
 constexpr char kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kDiv[] = "Div", kPow[] = "Pow", kAnd[] = "And",
                kOr[] = "Or", kXor[] = "Xor", kEqual[] = "Equal", kLess[] = "Less", kGreater[] = "Greater";
 template <const char* kOp>
@@ -43,7 +43,7 @@ Status Broadcasting(OpContext& c) {
   return SetOne(c, kOp, {c.In(0), other});
 }
 
-// Before opset 7 a slope is one number, or one a channel.
+// Before opset 7 a slope is a single value, or one per channel.
 Status PRelu6(OpContext& c) {
   if (c.shape(1).elements() == 1) return SetOne(c, "PRelu", {c.In(0), c.b.Reshape(c.In(1), Shape{})});
   if (c.rank(1) != 1 || c.rank(0) < 2) return SetOne(c, "PRelu", {c.In(0), c.In(1)});
@@ -76,14 +76,14 @@ Status TopK9(OpContext& c) {
   return Status::Ok();
 }
 
-// Before opset 10 a mask is of the type of the data.
+// Before opset 10 the mask has the data's type.
 Status Dropout9(OpContext& c) {
   c.Set(0, c.In(0));
   if (c.Wants(1)) c.Set(1, c.b.Expand(c.b.Scalar(c.dtype(0), 1), c.shape(0)));
   return Status::Ok();
 }
 
-// Before opset 9 statistics may be of every element instead of a channel's.
+// Before opset 9 there may be statistics per element instead of per channel.
 Status BatchNormalization8(OpContext& c) {
   if (c.Int("spatial", 1) == 0) {
     return Status::Error(Code::kUnsupported,
@@ -92,8 +92,8 @@ Status BatchNormalization8(OpContext& c) {
   return SetOne(c, "BatchNormalization", {c.In(0), c.In(1), c.In(2), c.In(3), c.In(4)});
 }
 
-// Of opset 8: sequence_lens (none: all of it), states [batch, ...] and scanned inputs [batch, length, ...].
-// Each batch entry is a Scan of opset 9.
+// Scan of opset 8: sequence_lens (must be absent), states [batch, ...] and scanned inputs [batch, length,
+// ...]. Each batch entry is a Scan of opset 9.
 Status Scan8(OpContext& c) {
   for (const int64_t direction : c.Ints("directions")) {
     if (direction != 0)
@@ -122,7 +122,7 @@ Status Scan8(OpContext& c) {
   return Status::Ok();
 }
 
-// The operator, its inputs, its handler, the first opset of the form and the last.
+// Operator, inputs, handler, first and last opset of the form.
 constexpr OpRow kOps[] = {
     {"Add", 2, Broadcasting<kAdd>, 1, 6},
     {"Sub", 2, Broadcasting<kSub>, 1, 6},

@@ -1,6 +1,6 @@
 // Rows of texts without their padding, as ONNX Runtime packs them for BERT (RemovePadding, PackedAttention,
-// RestorePadding): only a run knows how many there are. No row moves up (data_sizes.h): all rows of all texts
-// are there, and those that are padding count nothing.
+// RestorePadding). Their number is known only at run time. No row moves (data_sizes.h): all rows of all texts
+// exist, and padding rows do not count.
 #include "compiler/import/data_sizes_rules.h"
 #include "formats/onnx/onnx.pb.h"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kMicrosoft[] = "com.microsoft";
 
-// The padded rows [texts, rows, ...] of which the first `count` [texts] of each text are real.
+// Packs the padded rows [texts, rows, ...]; the first `count` [texts] rows of each text are real.
 Status RemovePadding(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));
   RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
@@ -27,7 +27,7 @@ Status RemovePadding(OpContext& c) {
   const NodeId real = b.Binary(TapeOp::kLess, b.Iota({s[0], s[1]}, 1), b.Reshape(rows->counts, {s[0], 1}));
   rows->real = b.Reshape(real, {rows->length});
   c.SetValue(0, data_sizes::WithDim(b.Reshape(c.In(0), {rows->length, s[2]}), rows, 0));
-  // Where each row came from is known to those alone that ask `rows`.
+  // The origin of each row is only known to nodes that ask `rows`.
   DataSizeFact fact;
   fact.packing = rows;
   const Shape shapes[] = {{s[0], s[1]}, {s[0] + 1}, {1}};
@@ -40,7 +40,7 @@ Status RemovePadding(OpContext& c) {
   return Status::Ok();
 }
 
-// With rows that RemovePadding has packed they are called by the rules below.
+// For rows packed by RemovePadding, the rules below replace this handler.
 Status NeedsPackedRows(OpContext&) {
   return Status::Error(
       Code::kUnsupported,
@@ -53,7 +53,7 @@ Status NeedsPackedRows(OpContext&) {
 namespace data_sizes {
 namespace {
 
-// The rows that input 0 has along its first dim, if input `offset` says of them where they came from.
+// The rows along the first dim of input 0, if input `offset` says where they came from.
 Result<Space> PackedRows(const OpContext& c, int offset) {
   const DataSizeFact *fact = DimFactOf(c, 0), *from = FactOf(c, offset);
   if (fact == nullptr || fact->axis != 0 || fact->dim->counts == kNoNode)
@@ -63,7 +63,7 @@ Result<Space> PackedRows(const OpContext& c, int offset) {
   return fact->dim;
 }
 
-// The first dim as texts and their rows.
+// Splits the first dim into texts and their rows.
 Value Padded(OpContext& c, int i, const Space& rows) {
   if (!c.Has(i)) return {};
   Shape shape = c.shape(i);
@@ -73,7 +73,7 @@ Value Padded(OpContext& c, int i, const Space& rows) {
   return Value{c.b.Reshape(c.In(i), shape), false, {}};
 }
 
-// What operator `op` gives of padded rows, keys behind those of a text masked, as packed rows again.
+// Runs operator `op` on padded rows, with the keys behind each text masked, and gives packed rows again.
 Status AsPadded(OpContext& c, const char* op, const Space& rows, std::vector<Value> inputs) {
   for (int i = 1; i < c.num_inputs(); ++i) {
     const bool packed = FactOf(c, i) != nullptr && FactOf(c, i)->packing == rows;
@@ -115,7 +115,7 @@ Status PackedMultiHeadAttention(const OpRow&, OpContext& c) {
       {Padded(c, 0, rows), Padded(c, 1, rows), Padded(c, 2, rows), plain(3), Counts(c, rows), plain(6)});
 }
 
-// What was padding is 0.
+// Padding rows become 0.
 Status RestorePadding(const OpRow&, OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
   RONDO_ASSIGN_OR_RETURN(const Space rows, PackedRows(c, 1));

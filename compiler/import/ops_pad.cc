@@ -1,4 +1,4 @@
-// Pad, in its four modes.
+// Pad in its four modes.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
@@ -7,7 +7,7 @@
 namespace rondo::importer {
 namespace {
 
-// The element of an axis of n that position i (perhaps outside) shows.
+// The element of an axis of n that is shown at position i, which may lie outside.
 int64_t Reflect(int64_t i, int64_t n) {
   if (n == 1) return 0;
   int64_t period = 2 * (n - 1);
@@ -17,7 +17,7 @@ int64_t Reflect(int64_t i, int64_t n) {
 int64_t Wrap(int64_t i, int64_t n) { return ((i % n) + n) % n; }
 int64_t Edge(int64_t i, int64_t n) { return std::min(std::max<int64_t>(i, 0), n - 1); }
 
-// What is put before and behind each axis; negative: taken away.
+// Elements added before and after each axis; negative: removed.
 struct Pads {
   ir::Dims before, after;
 };
@@ -41,7 +41,7 @@ Result<Pads> ReadPads(OpContext& c) {
     const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i]);
     const ir::Size &before = given[i], &after = given[i + axes.size()];
     const int64_t first = before.extent(), last = after.extent(), n = dims[axis].extent();
-    const bool follows = [&] {  // of what is taken away, and how much, only numbers are followed
+    const bool follows = [&] {  // symbolic sizes may only be added, and only to what loses nothing
       const auto added = [](const ir::Size& pad) { return pad.known() || pad.least() >= 0; };
       const bool takes = first < 0 || last < 0;
       return added(before) && added(after) && !(takes && !dims[axis].known());
@@ -59,7 +59,7 @@ Result<Pads> ReadPads(OpContext& c) {
   return pads;
 }
 
-// Removes what negative pads take away and makes them 0.
+// Applies the negative pads and sets them to 0.
 NodeId Crop(OpContext& c, NodeId x, Pads* pads) {
   for (int d = 0; d < c.b.shape(x).rank; ++d) {
     const auto i = static_cast<size_t>(d);
@@ -72,8 +72,8 @@ NodeId Crop(OpContext& c, NodeId x, Pads* pads) {
   return x;
 }
 
-// x with `value` around it, along axes that a run may decide: what is behind their ends is `value`, too, and
-// where x begins may be a place of the run.
+// Pads x with `value` along axes whose sizes may be symbolic. Elements beyond the symbolic ends are `value`
+// too, and the place at which x begins may be known only at run time.
 NodeId Surround(Builder& b, NodeId x, NodeId value, const Pads& pads) {
   ir::Dims dims = b.SizesOf(x);
   ir::IndexedAttrs attrs;

@@ -1,4 +1,4 @@
-// Operators that work on each element by itself: arithmetic, comparison, logic, casts.
+// Elementwise operators: arithmetic, comparison, logic, casts.
 #include <cmath>
 
 #include "compiler/import/decompose.h"
@@ -70,7 +70,8 @@ Status BitShift(OpContext& c) {
   if (direction == "LEFT" || !has_sign) {
     return c.Give(b.Binary(direction == "LEFT" ? TapeOp::kShl : TapeOp::kShr, c.In(0), c.In(1)));
   }
-  // The sign is shifted in: of what is negative, the complement is shifted. Beyond the width all is sign.
+  // The sign is shifted in: for a negative number, the complement is shifted. A shift beyond the width leaves
+  // only the sign.
   const NodeId zero = b.Scalar(type, 0), minus_one = b.Scalar(type, -1);
   const double last = static_cast<double>(8 * ByteSize(type) - 1);
   NodeId by = b.Select(b.Binary(TapeOp::kLess, c.In(1), zero), b.Scalar(type, last), c.In(1));
@@ -80,7 +81,7 @@ Status BitShift(OpContext& c) {
   return c.Give(b.Select(negative, b.Sub(minus_one, all), all));
 }
 
-// The same bytes as another type of their width: of whole numbers, and of what is known at once.
+// The same bytes as another type of equal width: integers, and constants known now.
 Status BitCast(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(DType to, onnx::DTypeOf(static_cast<int>(c.Int("to", 0))));
   const DType from = c.dtype(0);
@@ -102,7 +103,7 @@ Status BitCast(OpContext& c) {
   return c.Give(c.b.Cast(c.In(0), to));
 }
 
-// Any number of inputs, folded from the left.
+// Any number of inputs, reduced from the left.
 template <TapeOp kOp>
 Status Variadic(OpContext& c) {
   NodeId result = c.In(0);
@@ -128,7 +129,7 @@ Status MeanOf(OpContext& c) {
   return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kDiv, sum, c.num_inputs()), c.dtype(0)));
 }
 
-// The one value of a constant of one element; false if it is anything else.
+// The value of a constant with one element; false for anything else.
 bool OneValue(OpContext& c, int i, double* value) {
   std::vector<double> values;
   if (c.shape(i).elements() != 1) return false;
@@ -143,8 +144,8 @@ bool OneValue(OpContext& c, int i, double* value) {
   return true;
 }
 
-// x to a constant power that one or two products, or a quotient, give; kNoNode if there is none. Roots, which
-// differ at -0 and -inf, are for the pass `simplify`.
+// x to a constant power by one or two multiplications, or a division; kNoNode for other exponents. The pass
+// `simplify` handles roots, which differ at -0 and -inf.
 NodeId SimplePower(ir::Builder& b, NodeId x, double exponent) {
   if (exponent == 1) return x;
   if (exponent == 2) return b.Mul(x, x);
@@ -167,7 +168,7 @@ Status Pow(OpContext& c) {
   DType type = c.dtype(0);
   NodeId x = c.In(0), y = c.In(1);
   if (!IsFloat(type) && IsFloat(c.dtype(1))) {
-    x = c.b.Cast(x, c.dtype(1));  // an integer to a real power is computed as real
+    x = c.b.Cast(x, c.dtype(1));  // an integer to a float power is computed as float
   } else {
     y = c.b.Cast(y, type);
   }
@@ -227,7 +228,7 @@ Status CastTo(OpContext& c, int type) {
     return Status::Ok();
   }
   if (narrow && !IsReal(*narrow)) {
-    // The low bits of the whole number.
+    // The low bits of the integer.
     const NodeId codes =
         c.b.BinaryScalar(TapeOp::kBitAnd, c.b.Cast(c.In(0), DType::kI32), (1 << narrow->bits) - 1);
     c.SetValue(0, NarrowValue(c.b, NumbersOf(c.b, c.b.Cast(codes, DType::kU8), *narrow), *narrow));

@@ -15,8 +15,8 @@ Result<WindowAttrs> ReadPool(OpContext& c) {
   return ReadWindow(c, c.Ints("kernel_shape"), c.Int("ceil_mode", 0) != 0);
 }
 
-// The pool whose result has exactly the window's extents: a last window that ceil_mode adds reaches beyond
-// the padding, over absent elements.
+// The pool whose result has exactly the window's extents. A last window added by ceil_mode reaches beyond the
+// padding, over absent elements.
 ir::PoolAttrs ToPool(const WindowAttrs& w, const Shape& x, Combine kind) {
   ir::PoolAttrs attrs{kind, w.kernel, w.strides, w.dilations, w.pads_begin, w.pads_end};
   for (int i = 0; i < w.rank(); ++i) {
@@ -27,7 +27,7 @@ ir::PoolAttrs ToPool(const WindowAttrs& w, const Shape& x, Combine kind) {
   return attrs;
 }
 
-// Every window of padded x [n, c, spatial...] as the last dim: [n, c, output..., points of the window].
+// Every window of padded x [n, c, spatial...] in the last dim: [n, c, output..., points of the window].
 NodeId Windows(Builder& b, NodeId padded, const WindowAttrs& w) {
   const Shape shape = b.shape(padded);
   ir::ViewStep step;
@@ -53,7 +53,7 @@ NodeId Windows(Builder& b, NodeId padded, const WindowAttrs& w) {
   return b.Reshape(b.ViewNode(padded, ir::View{{step}}), flat);
 }
 
-// Where in x, counted from its first element, the largest element of every window is.
+// For every window, the index in x of its largest element.
 NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w, bool by_columns) {
   const Shape shape = b.shape(x);
   ir::PoolAttrs pool = ToPool(w, shape, Combine::kMax);
@@ -70,7 +70,7 @@ NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w, bool by_columns)
     term = b.BinaryScalar(TapeOp::kMul, term, static_cast<double>(stride));
     at = at == kNoNode ? term : b.Add(at, term);
   };
-  // Of a place along each axis; by columns, the first spatial axis is the innermost.
+  // The stride of each axis; with by_columns, the first spatial axis is the innermost.
   int64_t strides[kMaxRank], stride = 1;
   for (int i = shape.rank; i-- > 0;) {
     const int d = by_columns && i >= 2 ? shape.rank + 1 - i : i;
@@ -127,7 +127,7 @@ Status AveragePool(OpContext& c) {
     for (int64_t k : w.kernel) taps *= static_cast<double>(k);
     y = b.BinaryScalar(TapeOp::kDiv, b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), taps);
   } else {
-    // Padding counts, what lies beyond it does not: pad first.
+    // Padding counts, but elements beyond it do not: pads first.
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
     before.insert(before.end(), w.pads_begin.begin(), w.pads_begin.end());
     after.insert(after.end(), w.pads_end.begin(), w.pads_end.end());

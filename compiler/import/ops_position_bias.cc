@@ -11,8 +11,9 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// T5's bias of scores, [1, heads, queries, keys]: by how far a key is from its query, in buckets, those
-// beyond half of them wider and wider up to max_distance (transformers' _relative_position_bucket).
+// T5's bias of scores, [1, heads, queries, keys]. It depends on the distance of a key from its query, in
+// buckets; the second half of the buckets grow wider up to max_distance (transformers'
+// _relative_position_bucket).
 Status RelativePositionBias(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -31,7 +32,7 @@ Status RelativePositionBias(OpContext& c) {
         Text(c.shape(0)).c_str(), static_cast<long long>(most),
         static_cast<long long>(rows.size() == 1 ? rows[0] : -1));
   }
-  // One for each distance; which of them, of each pair.
+  // One bias per distance; then each pair selects its own.
   const int64_t n = rows[0];
   std::vector<int64_t> bucket;
   for (int64_t apart = 1 - n; apart < n; ++apart) {  // key - query
@@ -50,7 +51,7 @@ Status RelativePositionBias(OpContext& c) {
 }
 
 // query [b, s, h * d] and its bias, rel_pos [1, h, s, s], a projection [d, D] with its bias, and eco_a [1, h,
-// 1, 1]: rel_pos times gates of each query, as WavLM has them.
+// 1, 1]: rel_pos times a gate of each query, as in WavLM.
 Status GatedRelativePositionBias(OpContext& c) {
   Builder& b = c.b;
   if (c.Has(6)) return Status::Error(Code::kUnsupported, "token_offset: export the model with its padding");

@@ -1,4 +1,4 @@
-// Operators of com.microsoft that are several matmuls of one input: what ONNX Runtime's optimizers fuse for
+// com.microsoft operators that combine several matmuls of one input, which ONNX Runtime's optimizers fuse for
 // GPUs.
 #include "compiler/import/decompose.h"
 #include "compiler/import/packed_blocks.h"
@@ -9,14 +9,14 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// The weights of a MatMulNBits without zero points: where its three inputs begin (numbers, scales, a bias
-// that may be left out), and the attribute that says how many outputs it has.
+// The weights of a MatMulNBits without zero points: the first of its three inputs (codes, scales, an optional
+// bias), and the attribute that holds the number of outputs.
 struct Projection {
   int inputs;
   const char* outputs;
 };
 
-// x @ weights, whose numbers are input `weights` and their scales the one behind.
+// x @ weights; input `weights` holds the codes, and the next input the scales.
 Result<NodeId> ProjectBy(OpContext& c, NodeId x, const PackedBlocks& blocks, int weights) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(CheckBlocks(blocks));
@@ -42,8 +42,7 @@ Result<NodeId> Project(OpContext& c, NodeId x, const Projection& by) {
   return b.Add(y, c.In(bias));
 }
 
-// Input 0, and input 1 added to it (which is output `sum`), normalised by its root mean square if there is a
-// scale (input 2).
+// Input 0 plus input 1 (the sum is output `sum`), with RMS normalisation if there is a scale (input 2).
 Result<NodeId> Normalised(OpContext& c, int sum, float epsilon) {
   enum { kA, kSkip, kScale };
   Builder& b = c.b;
@@ -70,7 +69,7 @@ Result<NodeId> Normalised(OpContext& c, int sum, float epsilon) {
   return b.Cast(b.Mul(y, b.Cast(c.In(kScale), b.dtype(y))), c.dtype(kA));
 }
 
-// silu(x @ gate) * (x @ up), of x as it is or normalised.
+// silu(x @ gate) * (x @ up), with x normalised or not.
 Status MatMulNBitsMlp(OpContext& c) {
   Builder& b = c.b;
   if (const std::string name = c.String("activation", ""); name != "silu" && name != "swish") {
@@ -85,7 +84,7 @@ Status MatMulNBitsMlp(OpContext& c) {
   return c.Give(b.Cast(b.Mul(Silu(b, Widen(b, gate)), Widen(b, up)), c.dtype(0)));
 }
 
-// Queries, keys and values of what is normalised.
+// Queries, keys and values of the normalised input.
 Status MatMulNBitsQkv(OpContext& c) {
   if (!c.Has(2)) return Status::Error(Code::kCorrupt, "input 2 (norm_scale) is missing");
   RONDO_ASSIGN_OR_RETURN(const NodeId x, Normalised(c, 3, 1e-6f));
@@ -97,8 +96,8 @@ Status MatMulNBitsQkv(OpContext& c) {
   return Status::Ok();
 }
 
-// X @ W + X @ lora_A @ lora_B, all in blocks. An adapter may have no numbers: without those of lora_B it adds
-// nothing, without those of lora_A only what lora_B makes of zeros.
+// X @ W + X @ lora_A @ lora_B, all in blocks. An adapter may have no codes: without lora_B it adds
+// nothing, and without lora_A it adds what lora_B makes of zeros.
 Status MatMulNBitsQLoRA(OpContext& c) {
   enum { kX, kW, kScales, kLoraA, kLoraAScales, kLoraB, kLoraBScales };
   Builder& b = c.b;
@@ -124,7 +123,7 @@ Status MatMulNBitsQLoRA(OpContext& c) {
   return c.Give(y);
 }
 
-// The first router_size columns of X @ W, and of the others the gate's half, activated, times the other.
+// The first router_size columns of X @ W; of the other columns, the activated gate half times the other half.
 Status RouterGateUpProj(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));

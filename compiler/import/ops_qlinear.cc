@@ -1,5 +1,5 @@
-// Operators of com.microsoft between quantised tensors: what they do to numbers is done in f32, in between
-// two roundings.
+// com.microsoft operators between quantised tensors. They dequantise, compute in f32, and quantise the
+// result.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/quantise.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Input `i`, if it is there, as one number of type `dtype`.
+// Input `i` as one number of type `dtype`; 0 if it is absent.
 Result<NodeId> OneNumber(OpContext& c, int i, DType dtype) {
   if (!c.Has(i)) return c.b.Scalar(dtype, 0);
   if (c.shape(i).elements() != 1)
@@ -19,7 +19,7 @@ Result<NodeId> OneNumber(OpContext& c, int i, DType dtype) {
   return c.b.Cast(c.b.Reshape(c.In(i), Shape{}), dtype);
 }
 
-// (x - zero) * scale as f32: inputs x, x + 1 (the scale) and x + 2 (the zero point, or none).
+// (x - zero) * scale as f32: inputs x, x + 1 (the scale) and x + 2 (the zero point, optional).
 Result<NodeId> Real(OpContext& c, int x) {
   if (!c.Has(x) || !c.Has(x + 1))
     return Status::Error(Code::kCorrupt, "inputs %d and %d are needed", x, x + 1);
@@ -29,7 +29,8 @@ Result<NodeId> Real(OpContext& c, int x) {
   return c.b.Mul(c.b.Sub(c.b.Cast(c.In(x), DType::kF32), zero), scale);
 }
 
-// y as output 0, of the type of input `like`; its scale is input `scale`, the zero point the one behind.
+// Sets output 0 to y, quantised to the type of input `like`. The scale is input `scale`, and the zero point
+// is the next input.
 Status SetQuantised(OpContext& c, NodeId y, int scale, int like) {
   if (!c.Has(scale)) return Status::Error(Code::kCorrupt, "input %d is missing", scale);
   const DType dtype = c.dtype(like);
@@ -40,7 +41,7 @@ Status SetQuantised(OpContext& c, NodeId y, int scale, int like) {
   return c.Give(Quantise(c.b, y, s, zero, dtype));
 }
 
-// A, its scale and zero point, B, its scale and zero point, the result's.
+// A, its scale and zero point; B, its scale and zero point; the result's scale and zero point.
 template <TapeOp kOp>
 Status QLinearBinary(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId a, Real(c, 0));
@@ -61,7 +62,7 @@ Status QLinearLeakyRelu(OpContext& c) {
   return SetQuantised(c, y, 3, 0);
 }
 
-// Without an axis it goes along the last one, whatever the opset says: only Softmax's own default differs.
+// Without an axis it uses the last one in every opset: only Softmax's own default differs.
 Status QLinearSoftmax(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(NodeId x, Real(c, 0));
   const int64_t opset = c.HasAttribute("axis") ? c.Int("opset", 13) : 13;
@@ -86,7 +87,7 @@ Status QLinearAveragePool(OpContext& c) {
   return SetQuantised(c, last ? ChannelsLast(c.b, y) : y, 3, 0);
 }
 
-// The result's scale and zero point, then each part with its own.
+// The result's scale and zero point, then each part with its scale and zero point.
 Status QLinearConcat(OpContext& c) {
   std::vector<NodeId> parts;
   for (int i = 2; i + 1 < c.num_inputs(); i += 3) {

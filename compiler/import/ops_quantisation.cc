@@ -28,7 +28,7 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
 
 namespace {
 
-// Whether nothing of it is less than 0, by how it is made: behind a Relu, say.
+// Whether the construction of `id` excludes negative elements, as a Relu does.
 bool IsNotNegative(ir::Builder& b, NodeId id, int steps = 0) {
   constexpr int kMostSteps = 8;
   const ir::Graph& g = b.graph();
@@ -54,7 +54,7 @@ bool IsNotNegative(ir::Builder& b, NodeId id, int steps = 0) {
         default: return false;
       }
     case ir::Op::kPool: {
-      // A window that lies outside of the image has no greatest number.
+      // The maximum of a window outside the picture is -inf.
       const ir::PoolAttrs& pool = node.As<ir::PoolAttrs>();
       bool inside = true;
       for (size_t a = 0; a < pool.kernel.size(); ++a) {
@@ -71,14 +71,15 @@ bool IsNotNegative(ir::Builder& b, NodeId id, int steps = 0) {
 }  // namespace
 
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
-  // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies
-  // side by side, in either order of their channels.
+  // Reduces row by row first, so that many rows run at once where x is made. For pictures the rows run along
+  // an axis that is not contiguous in either order of the channels.
   const int rank = b.shape(x).rank, along = rank >= 4 ? 2 : rank - 1;
   const auto extreme = [&](ir::ReduceKind kind) {
     NodeId of = rank > 1 ? b.Reduce(kind, x, {along}, true) : x;
     return rank > 0 ? b.Reduce(kind, of, AxisRange(0, rank), false) : of;
   };
-  // The range begins at 0 then, which needs no search, and what pads an image is known.
+  // If nothing is negative, the range begins at 0: its minimum needs no search, and a picture's padding is
+  // known.
   const bool from_zero = IsNotNegative(b, x);
   NodeId min = from_zero ? kNoNode : b.BinaryScalar(TapeOp::kMin, extreme(ir::ReduceKind::kMin), 0);
   const NodeId max = b.BinaryScalar(TapeOp::kMax, extreme(ir::ReduceKind::kMax), 0);
@@ -99,8 +100,8 @@ namespace {
 
 bool Narrow(DType t) { return !IsFloat(t) && t != DType::kBool && ByteSize(t) <= 2; }
 
-// A scale or zero point made to broadcast to input 0: one number, one for each index of `axis`, or one for
-// each block of `block_size` indices.
+// A scale or zero point broadcast to input 0: one number, one per index of `axis`, or one per block of
+// `block_size` indices.
 Result<NodeId> Spread(OpContext& c, int i) {
   const Shape& x = c.shape(0);
   if (c.shape(i).elements() == 1 && c.rank(i) <= 1) return c.b.Reshape(c.In(i), Shape{});
@@ -122,7 +123,7 @@ Result<NodeId> Spread(OpContext& c, int i) {
   return c.b.Slice(each, axis, 0, 1, x[axis]);
 }
 
-// What a quantisation makes: `narrow` of a type that the plan has only packed, in `dtype`.
+// The result type of a quantisation: `narrow` is a type that plans hold only packed, represented in `dtype`.
 struct Target {
   DType dtype = DType::kU8;
   std::optional<NarrowCodes> narrow;
@@ -133,7 +134,7 @@ Target TargetOf(NarrowCodes narrow) {
   return {dtype, std::move(narrow)};
 }
 
-// By the zero point's type, or the attribute, or `otherwise`.
+// The type from the zero point, or the attribute, or `otherwise`.
 Result<Target> ReadTarget(const OpContext& c, Target otherwise) {
   if (c.Has(2) && c.InValue(2).narrow != nullptr) return TargetOf(*c.InValue(2).narrow);
   if (c.Has(2)) return Target{c.dtype(2), std::nullopt};
@@ -175,7 +176,7 @@ Status QuantiseTo(OpContext& c, const Target& target) {
   }
   const bool saturates = c.Int("saturate", 1) != 0;
   const NodeId y =
-      real ? RoundedTo(b, b.Div(x, scale), *target.narrow, saturates)  // its zero point says only which
+      real ? RoundedTo(b, b.Div(x, scale), *target.narrow, saturates)  // its zero point only selects the type
            : Quantise(b, x, scale, zero, target.dtype, target.narrow->bits);
   c.SetValue(0, NarrowValue(b, y, *target.narrow));
   return Status::Ok();
@@ -186,15 +187,15 @@ Status QuantizeLinear(OpContext& c) {
   return QuantiseTo(c, target);
 }
 
-// TensorRT's names say the type.
+// The names of TensorRT's operators include the type.
 template <int kDataType>
 Status QuantizeTensorRt(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const Target target, ReadTarget(c, TargetOf(*NarrowTypeOf(kDataType))));
   return QuantiseTo(c, target);
 }
 
-// Blocks of FP4 along an axis, of which each has the scale that its greatest number asks for: output 1, in
-// FP8 and as parts of input 1, which is for all.
+// Quantises to FP4 in blocks along an axis. Each block gets the scale for its greatest magnitude: output 1,
+// in FP8 and relative to input 1, the scale for all blocks.
 Status DynamicQuantizeFp4(OpContext& c) {
   ir::Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -232,7 +233,7 @@ Status DynamicQuantizeFp4(OpContext& c) {
   return Status::Ok();
 }
 
-// A weight stays what it is until it is known who reads it: nothing is folded into it yet.
+// Nothing is folded into a weight until its readers are known.
 Status DequantizeLinear(OpContext& c) {
   if (IsPower(c, 0))
     return Status::Error(Code::kUnsupported, "input 0 of type FLOAT8E8M0: a Cast reads its numbers");
@@ -255,13 +256,13 @@ Status DequantizeLinear(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
     if (!IsFloat(type)) return Status::Error(Code::kUnsupported, "dequantisation to %s", Name(type));
   }
-  const DType exact = real || Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
+  const DType exact = real || Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // holds differences
   NodeId zero = kNoNode;
   if (c.Has(2)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
     RONDO_ASSIGN_OR_RETURN(zero, Spread(c, 2));
     zero = c.b.Cast(zero, exact);
-    std::vector<double> zeros;  // of FP8 and FP4 they say only which type it is
+    std::vector<double> zeros;  // for FP8 and FP4 they only select the type
     const bool known = real && c.b.ConstantFloats(zero, &zeros);
     if (known && std::all_of(zeros.begin(), zeros.end(), [](double z) { return z == 0; })) zero = kNoNode;
   }
@@ -290,7 +291,7 @@ constexpr OpRow kOps[] = {
     {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
-    // What vendors' tools call them: TensorRT's Model Optimizer, Quark, and Vitis before it.
+    // The names in vendors' tools: TensorRT's Model Optimizer, Quark, and formerly Vitis.
     {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "trt", false, true},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "trt", false, true},
     {"TRT_FP8QuantizeLinear", 2, QuantizeTensorRt<onnx::TensorProto::FLOAT8E4M3FN>, 1, kLatest, "trt", false,

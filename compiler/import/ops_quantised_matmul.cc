@@ -1,4 +1,5 @@
-// Matmuls of quantised numbers whose result is real: com.microsoft's, and attention over such projections.
+// Matmuls of quantised values with a float result: those of com.microsoft, and attention over such
+// projections.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/multi_head.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Input `i` as f32: one number, or one for each column of `columns`.
+// Input `i` as f32: one value, or one per column of `columns`.
 Result<NodeId> Scale(OpContext& c, int i, int64_t columns) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
   const int64_t count = c.shape(i).elements();
@@ -25,7 +26,7 @@ Result<NodeId> Scale(OpContext& c, int i, int64_t columns) {
   return c.b.Reshape(scale, count == 1 ? Shape{} : Shape({columns}));
 }
 
-// y + input `bias` [columns], if it is there.
+// y + input `bias` [columns], if it exists.
 Result<NodeId> WithBias(OpContext& c, NodeId y, int bias) {
   if (!c.Has(bias)) return y;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(bias));
@@ -35,7 +36,7 @@ Result<NodeId> WithBias(OpContext& c, NodeId y, int bias) {
   return c.b.Add(y, c.b.Reshape(c.b.Cast(c.In(bias), DType::kF32), {s[s.rank - 1]}));
 }
 
-// The exact product of a and input `w` (i32 inside, each less its zero point), times both scales.
+// The exact matmul of a and input `w` (in i32, each less its zero point), times both scales.
 Result<NodeId> RealProduct(OpContext& c, NodeId a, NodeId a_zero, NodeId a_scale, int w, int w_zero,
                            int w_scale) {
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "MatMulInteger", 10, {a, c.In(w), a_zero, c.In(w_zero)}));
@@ -52,7 +53,7 @@ Status MatMulIntegerToFloat(OpContext& c) {
   return c.Give(c.b.Cast(y, c.dtype(2)));
 }
 
-// A (real), B, b_scale, b_zero_point, bias.
+// A (float), B, b_scale, b_zero_point, bias.
 Status DynamicQuantizeMatMul(OpContext& c) {
   if (c.dtype(0) != DType::kF32 || c.shape(0).elements() == 0)
     return Status::Error(Code::kCorrupt, "input 0 is not an f32 tensor with elements");
@@ -62,8 +63,8 @@ Status DynamicQuantizeMatMul(OpContext& c) {
   return c.Give(y);
 }
 
-// A, its scale and zero point, B, its scale and zero point, C (i32), and perhaps the result's scale and zero
-// point.
+// A, its scale and zero point, B, its scale and zero point, C (i32), and optionally the result's scale and
+// zero point.
 Status QGemm(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
@@ -103,8 +104,8 @@ Status QAttention(OpContext& c) {
   return AttendProjected(c, y, 5, 8, -1);
 }
 
-// Such weights (below) as a packed constant, of which kernels read the bytes: the directions' rows one after
-// another. kNoNode where they are no constants, or too small for that form.
+// The quantised weights of RealGates as a packed constant that kernels read directly; the rows of all
+// directions follow each other. kNoNode if the weights are not constant or too small for that form.
 NodeId PackedGates(OpContext& c, int w, int scale, int zero) {
   constexpr int64_t kMostBytes = int64_t{1} << 44;
   Builder& b = c.b;
@@ -115,7 +116,7 @@ NodeId PackedGates(OpContext& c, int w, int scale, int zero) {
       !b.ConstantValue(c.In(w), kMostBytes, &weights) || !b.ConstantValue(c.In(scale), kMostBytes, &scales) ||
       !b.ConstantValue(c.In(zero), kMostBytes, &zeros))
     return kNoNode;
-  // As they count from the least one.
+  // Codes count from the least value.
   const uint8_t least = c.dtype(w) == DType::kI8 ? 0x80 : 0;
   std::vector<uint8_t> codes(static_cast<size_t>(n * k));
   std::vector<float> scale_of(static_cast<size_t>(n)), zero_of(static_cast<size_t>(n));
@@ -135,8 +136,8 @@ NodeId PackedGates(OpContext& c, int w, int scale, int zero) {
   return b.Reshape(b.Constant(ir::PackedConstant(matrix, DType::kF32, weights->name)), {s[0], s[2], k});
 }
 
-// Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one a direction, or one a
-// column) as real ones [directions, 4 * hidden, k].
+// Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one per direction, or one
+// per column) as floats [directions, 4 * hidden, k].
 Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireRank(w, 3, 3));
@@ -156,9 +157,8 @@ Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
   return b.Transpose(real, {0, 2, 1});
 }
 
-// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. What is multiplied
-// by them is rounded to 8 bits, of the input all steps at once, of the state those of a step
-// (ops_recurrent.cc).
+// The inputs of LSTM with W and R quantised, followed by their scales and zero points. The other operand is
+// rounded to 8 bits: the input for all steps at once, the state for each step (ops_recurrent.cc).
 Status DynamicQuantizeLSTM(OpContext& c) {
   for (int i = 8; i < 12; ++i) {
     if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);

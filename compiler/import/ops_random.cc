@@ -1,5 +1,5 @@
-// Random numbers: a function of the seed, the node and the element's place (ir/philox.h), the same on every
-// driver and in every run.
+// Random numbers. Each is a function of the seed, the node and the element's index (ir/philox.h), and is the
+// same on every driver and in every run.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace rondo::importer {
 namespace {
 
-// The key of the node: of its seed, or of its name where it has none.
+// The node's key: from its seed, or from its name if it has none.
 uint64_t KeyOf(OpContext& c) {
   std::string said = "node " + (c.proto.name().empty() ? c.proto.output(0) : c.proto.name());
   const onnx::AttributeProto* seed = c.Attribute("seed");
@@ -26,7 +26,7 @@ uint64_t KeyOf(OpContext& c) {
   return SyntheticKey(0, said);
 }
 
-// The places of the elements of a tensor, in order, as a run's own sizes have them.
+// The indices of a tensor's elements in order, with the run's own sizes.
 NodeId Places(Builder& b, const ir::Dims& dims) {
   const Shape shape = ir::ExtentsOf(dims);
   if (std::all_of(dims.begin(), dims.end(), [](const ir::Size& dim) { return dim.known(); }))
@@ -39,7 +39,7 @@ NodeId Places(Builder& b, const ir::Dims& dims) {
   return place;
 }
 
-// Two numbers in (0, 1), f32, for each element.
+// Two f32 numbers in (0, 1) for each element.
 std::array<NodeId, 2> Uniforms(Builder& b, const ir::Dims& dims, uint64_t key) {
   const Shape shape = ir::ExtentsOf(dims);
   if (shape.elements() == 0) {
@@ -55,7 +55,7 @@ std::array<NodeId, 2> Uniforms(Builder& b, const ir::Dims& dims, uint64_t key) {
   const auto words = ir::Philox(b, {low, high, word(0), word(0)}, {word(key), word(key >> 32)});
   std::array<NodeId, 2> out;
   for (size_t i = 0; i < 2; ++i) {
-    // The upper 23 bits and a half: f32 holds that exactly.
+    // The upper 23 bits plus one half: exact in f32.
     const NodeId bits = b.Cast(b.BinaryScalar(TapeOp::kShr, words[i], 9), DType::kF32);
     const NodeId u = b.BinaryScalar(TapeOp::kMul, b.BinaryScalar(TapeOp::kAdd, bits, 0.5), 0x1p-23);
     out[i] = b.ExpandTo(u, dims);
@@ -65,7 +65,7 @@ std::array<NodeId, 2> Uniforms(Builder& b, const ir::Dims& dims, uint64_t key) {
 
 NodeId Uniform(OpContext& c, const ir::Dims& dims) { return Uniforms(c.b, dims, KeyOf(c))[0]; }
 
-// Box and Muller.
+// The Box-Muller transform.
 NodeId Normal(OpContext& c, const ir::Dims& dims) {
   Builder& b = c.b;
   const auto [u, v] = Uniforms(b, dims, KeyOf(c));
@@ -73,7 +73,7 @@ NodeId Normal(OpContext& c, const ir::Dims& dims) {
   return b.Mul(radius, b.Unary(TapeOp::kCos, b.BinaryScalar(TapeOp::kMul, v, 2 * std::acos(-1.0))));
 }
 
-// The shape of the result, and its type: input 0's, if it is one of a ...Like, unless the node says.
+// The shape and type of the result: those of input 0 for the ...Like operators, unless the node gives them.
 Result<ir::Dims> DimsOf(OpContext& c, bool like) {
   if (like) return c.SizesOf(0);
   RONDO_ASSIGN_OR_RETURN(const Shape shape, c.MakeShape(c.Ints("shape")));
@@ -108,7 +108,7 @@ Status Bernoulli(OpContext& c) {
   return c.Give(c.b.Cast(c.b.Binary(TapeOp::kLess, u, c.b.Cast(c.In(0), DType::kF32)), type));
 }
 
-// Of scores [rows, classes], `sample_size` classes a row: each the greatest of score + Gumbel noise.
+// Draws `sample_size` classes per row of scores [rows, classes]: each maximises score + Gumbel noise.
 Status Multinomial(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));

@@ -1,5 +1,6 @@
-// LSTM, GRU and RNN: the input's part of every gate is one product for all steps, and each step adds the
-// state's part. Long sequences are a loop over the steps, of all directions at once; short ones are unrolled.
+// LSTM, GRU and RNN. The input's part of every gate is one matmul for all steps, and each step adds the
+// state's part. Long sequences become a loop over the steps for all directions at once; short ones are
+// unrolled.
 #include <cmath>
 #include <string>
 
@@ -19,15 +20,15 @@ struct Activation {
   double alpha = 0, beta = 0;
 };
 
-// What all three cells share.
+// The parameters that all three cells share.
 struct Recurrent {
   int64_t steps = 0, batch = 0, input = 0, hidden = 0, directions = 1, gates = 1;
   bool backward_first = false;  // direction "reverse"
   double clip = 0;
-  std::vector<Activation> activations;  // those of each direction in turn
+  std::vector<Activation> activations;  // those of the first direction, then the second
   NodeId x = kNoNode;                   // [steps, batch, input]
-  NodeId lengths = kNoNode;             // [batch, 1] i64, or kNoNode when every row has all steps
-  bool rounds = false;                  // inputs and states to 8 bits before each product
+  NodeId lengths = kNoNode;             // [batch, 1] i64; kNoNode if every row has all steps
+  bool rounds = false;                  // rounds inputs and states to 8 bits before each matmul
 };
 
 double DefaultAlpha(const std::string& name) {
@@ -69,7 +70,7 @@ Status ReadActivations(OpContext& c, std::vector<const char*> defaults, Recurren
     return Status::Error(Code::kCorrupt, "%zu activations; %zu are needed", names.size(), count);
   }
   std::vector<float> alphas = c.Floats("activation_alpha"), betas = c.Floats("activation_beta");
-  size_t next_alpha = 0, next_beta = 0;  // the lists hold entries for the functions that take them only
+  size_t next_alpha = 0, next_beta = 0;  // the lists only hold entries for functions that take them
   static const std::string kKnown[] = {"Sigmoid",  "Tanh",       "Relu",        "Softplus",  "Affine",
                                        "Softsign", "ScaledTanh", "HardSigmoid", "LeakyRelu", "Elu"};
   for (const std::string& name : names) {
@@ -152,8 +153,8 @@ struct Cell {
   NodeId state_bias = kNoNode;         // [gates * hidden] of the recurrence; kNoNode if added already
   NodeId h = kNoNode, cell = kNoNode;  // [batch, hidden]
   NodeId peepholes = kNoNode;          // [3 * hidden]
-  NodeId row = kNoNode;                // in a loop: this step's of from_input
-  NodeId counts = kNoNode;  // bool [batch, 1]: whose states give the range that states are rounded in
+  NodeId row = kNoNode;                // in a loop: this step's row of from_input
+  NodeId counts = kNoNode;             // bool [batch, 1]: rows whose states give the rounding range
 
   NodeId Gate(NodeId gates, int64_t index) const {
     return b.Slice(gates, b.shape(gates).rank - 1, index * r.hidden, 1, r.hidden);
@@ -176,7 +177,7 @@ NodeId Direction(Builder& b, NodeId x, int axis, int64_t direction) {
   return b.Squeeze(b.Slice(x, axis, direction, 1, 1), axis);
 }
 
-// `separate`: the recurrence's biases are kept apart.
+// `separate`: keeps the recurrence's biases apart.
 Cell MakeCell(OpContext& c, const Recurrent& r, int64_t direction, bool separate) {
   Builder& b = c.b;
   Cell cell{r, b};
@@ -202,7 +203,7 @@ void StepRnn(Cell* s, int64_t t) {
   s->h = s->Apply(0, b.Add(s->InputAt(t), b.MatMul(s->h, s->recurrence)));
 }
 
-// Gates z, r, h. With linear_before_reset the reset gate scales the state's part after its product.
+// Gates z, r, h. With linear_before_reset the reset gate scales the state's part after its matmul.
 template <bool kLinearBeforeReset>
 void StepGru(Cell* s, int64_t t) {
   Builder& b = s->b;
@@ -220,7 +221,7 @@ void StepGru(Cell* s, int64_t t) {
   s->h = b.Add(b.Mul(b.Sub(b.Scalar(b.dtype(z), 1), z), candidate), b.Mul(z, s->h));
 }
 
-// x as DynamicQuantizeLSTM multiplies it: in 8 bits over the range of all its values.
+// x as DynamicQuantizeLSTM uses it: rounded to 8 bits over the range of all its values.
 NodeId Rounded(Builder& b, NodeId x) {
   const DynamicallyQuantised q = QuantiseDynamically(b, x);
   return b.Mul(b.Sub(b.Cast(q.numbers, DType::kF32), b.Cast(q.zero, DType::kF32)), q.scale);
@@ -249,16 +250,16 @@ void StepLstm(Cell* s, int64_t t) {
 
 using StepFunction = void (*)(Cell*, int64_t);
 
-// One step; gives what it shows. `now` is its time as a node.
+// Computes one step and returns its output. `now` is its time as a node.
 NodeId Advance(Cell* s, StepFunction step, int64_t t, NodeId now) {
   Builder& b = s->b;
   const Recurrent& r = s->r;
   NodeId h = s->h, cell = s->cell;
-  // Those that live, and one step longer, as ONNX Runtime has it of what goes forward.
+  // Live rows, and each row for one step longer, as ONNX Runtime does for the forward direction.
   if (r.lengths != kNoNode && r.rounds) s->counts = b.Binary(TapeOp::kLessEqual, now, r.lengths);
   step(s, t);
   if (r.lengths == kNoNode) return s->h;
-  // A row past its length keeps its state and shows 0.
+  // A row past its length keeps its state, and its output is 0.
   NodeId live = b.Binary(TapeOp::kLess, now, r.lengths);
   NodeId shown = b.Select(live, s->h, b.Scalar(b.dtype(s->h), 0));
   s->h = b.Select(live, s->h, h);
@@ -266,7 +267,7 @@ NodeId Advance(Cell* s, StepFunction step, int64_t t, NodeId now) {
   return shown;
 }
 
-// Runs one direction; gives its outputs in time order, [steps, 1, batch, hidden].
+// Runs one direction and returns its outputs in time order, [steps, 1, batch, hidden].
 NodeId Unroll(Cell* s, StepFunction step, bool backward) {
   Builder& b = s->b;
   const Recurrent& r = s->r;
@@ -281,7 +282,8 @@ NodeId Unroll(Cell* s, StepFunction step, bool backward) {
 
 bool IsBackward(const Recurrent& r, size_t direction) { return direction == 1 || r.backward_first; }
 
-// Runs all directions in one loop; `all` as Unroll gives it, where wanted. False if they must be unrolled.
+// Runs all directions in one loop. Sets `all` as Unroll returns it, if wanted. False if they must be
+// unrolled.
 bool RunLoop(std::vector<Cell>* cells, StepFunction step, bool has_cell, bool wants_all,
              std::vector<NodeId>* all) {
   const Recurrent& r = cells->front().r;
@@ -316,7 +318,7 @@ bool RunLoop(std::vector<Cell>* cells, StepFunction step, bool has_cell, bool wa
   return made;
 }
 
-// All directions, and the three outputs: Y, the last state, the last cell.
+// Runs all directions and sets the three outputs: Y, the last state, the last cell.
 Status RunAll(OpContext& c, const Recurrent& r, StepFunction step, bool separate, bool has_cell) {
   Builder& b = c.b;
   bool batch_first = c.Int("layout", 0) != 0;
@@ -348,7 +350,7 @@ Status RunAll(OpContext& c, const Recurrent& r, StepFunction step, bool separate
   return Status::Ok();
 }
 
-// The input, 0 in steps that no row of the batch has: those are not in the range of its values.
+// The input, with 0 in steps that no row of the batch has, so that those do not extend the range of values.
 NodeId StepsThatCount(Builder& b, const Recurrent& r) {
   if (r.lengths == kNoNode) return r.x;
   const NodeId longest = b.Reduce(ir::ReduceKind::kMax, r.lengths, {0, 1}, false);
@@ -369,7 +371,7 @@ Status Gru(OpContext& c) {
 
 Status Lstm(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, true));
-  r.rounds = c.proto.op_type() == "DynamicQuantizeLSTM";  // whose weights are real by now
+  r.rounds = c.proto.op_type() == "DynamicQuantizeLSTM";  // its weights are floats by now
   if (r.rounds && c.dtype(0) != DType::kF32)
     return Status::Error(Code::kUnsupported, "inputs of type %s; f32 is needed", Name(c.dtype(0)));
   if (r.rounds) r.x = Rounded(c.b, StepsThatCount(c.b, r));

@@ -10,11 +10,11 @@ namespace {
 
 using ir::ReduceKind;
 
-// What is reduced, once the several spellings of the axes are read.
+// The reduction, after the several forms of the axes have been read.
 struct Reduction {
   std::vector<int> axes;
   bool keep = true;
-  bool identity = false;  // no axes, and that means none
+  bool identity = false;  // no axes are given, so nothing is reduced
 };
 
 // Axes are an attribute in older opsets and an input in newer ones.
@@ -38,7 +38,7 @@ NodeId Apply(Builder& b, ReduceKind kind, NodeId x, const Reduction& r) {
   return b.Reduce(kind, x, r.axes, r.keep);
 }
 
-// Each gives the reduction of a (widened) x.
+// Each function returns the reduction of a (widened) x.
 NodeId Sum(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kSum, x, r); }
 NodeId Prod(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kProd, x, r); }
 NodeId Max(Builder& b, NodeId x, const Reduction& r) { return Apply(b, ReduceKind::kMax, x, r); }
@@ -52,7 +52,7 @@ NodeId SumSquare(Builder& b, NodeId x, const Reduction& r) {
 NodeId L1(Builder& b, NodeId x, const Reduction& r) {
   return Apply(b, ReduceKind::kSum, b.Unary(TapeOp::kAbs, x), r);
 }
-// The rest are real functions of the sum: integers are computed as f64.
+// The others are real functions of the sum; integers are computed in f64.
 NodeId Real(Builder& b, NodeId x) { return IsFloat(b.dtype(x)) ? x : b.Cast(x, DType::kF64); }
 NodeId L2(Builder& b, NodeId x, const Reduction& r) {
   x = Real(b, x);
@@ -61,7 +61,7 @@ NodeId L2(Builder& b, NodeId x, const Reduction& r) {
 NodeId LogSum(Builder& b, NodeId x, const Reduction& r) {
   return b.Unary(TapeOp::kLog, Apply(b, ReduceKind::kSum, Real(b, x), r));
 }
-// max + log(sum(exp(x - max))); where the max is infinite, it is the answer.
+// max + log(sum(exp(x - max))); if the max is infinite, it is the result.
 NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r) {
   x = Real(b, x);
   Reduction kept = r;
@@ -78,7 +78,7 @@ NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r) {
   return b.ReshapeTo(y, dims);
 }
 
-// What a reduction of nothing gives.
+// The result of reducing no elements.
 template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
 NodeId OfNothing(Builder& b, DType type) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -91,7 +91,7 @@ NodeId OfNothing(Builder& b, DType type) {
   return b.Scalar(type, 0);
 }
 
-// `identity`: what the function does to each element when nothing is reduced.
+// `identity`: what the function does to each element if nothing is reduced.
 template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&)>
 Status Reduce(OpContext& c) {
   bool extreme = kFunction == Max || kFunction == Min;
@@ -126,7 +126,7 @@ Status Arg(OpContext& c) {
   return c.Give(c.b.Reduce(kKind, c.In(0), {axis}, c.Int("keepdims", 1) != 0, last));
 }
 
-// x multiplied with what lies 1, 2, 4, ... places before: after so many rounds, with all before.
+// Multiplies x by itself shifted by 1, 2, 4, ... places; after the last round each element has all before it.
 NodeId CumulativeProduct(Builder& b, NodeId x, int axis, bool exclusive) {
   const int64_t n = b.shape(x)[axis];
   const NodeId one = b.Scalar(b.dtype(x), 1);

@@ -1,4 +1,5 @@
-// Regions of pictures that data decide: RoiAlign and DeformConv, which read bilinearly, and MaxRoiPool.
+// Regions of pictures that data decide: RoiAlign and DeformConv, which interpolate bilinearly, and
+// MaxRoiPool.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,12 +11,12 @@
 namespace rondo::importer {
 namespace {
 
-// The two elements of an axis of `extent` that place x (f32) lies between, and their weights.
+// The two elements of an axis of `extent` between which x (f32) lies, and their weights.
 struct AxisTaps {
   std::array<NodeId, 2> index, weight;
 };
 
-// Elements outside of the axis weigh nothing.
+// Elements outside the axis have weight 0.
 AxisTaps TapsOf(Builder& b, NodeId x, int64_t extent) {
   const NodeId floor = b.Unary(TapeOp::kFloor, x), part = b.Sub(x, floor);
   AxisTaps taps;
@@ -29,8 +30,8 @@ AxisTaps TapsOf(Builder& b, NodeId x, int64_t extent) {
   return taps;
 }
 
-// The four elements around each place, each times its weight: of `data`, whose last two dims y and x index.
-// `index` are further ones, before those.
+// The four elements around each place, each times its weight. y and x index the last two dims of `data`;
+// `index` holds the indices before those.
 std::vector<NodeId> FourReads(Builder& b, NodeId data, const ir::IndexedAttrs& attrs, const Shape& out,
                               const std::vector<NodeId>& index, const AxisTaps& y, const AxisTaps& x) {
   std::vector<NodeId> reads;
@@ -71,16 +72,16 @@ Result<RoiAttrs> ReadRoi(OpContext& c) {
   return a;
 }
 
-// Along one axis: the places of all samples of all bins, and what each counts.
+// One axis: the places of all samples of all bins, and their weights.
 struct RoiAxis {
   int64_t bins = 1, samples = 1;
   AxisTaps taps;             // [rois, bins * samples]
-  NodeId present = kNoNode;  // bool [rois, bins * samples]: a bin has that sample
-  NodeId count = kNoNode;    // f32 [rois]: samples a bin
+  NodeId present = kNoNode;  // bool [rois, bins * samples]: whether the bin has the sample
+  NodeId count = kNoNode;    // f32 [rois]: samples per bin
 };
 
-// Without a sampling ratio a bin has a sample for each element that it covers: as many as there are in a box
-// of the whole picture, or kLeastSamples. A box that needs more ends the run.
+// Without a sampling ratio, a bin has a sample for each element that it covers. There is room for as many as
+// a box of the whole picture needs, or for kLeastSamples. A box that needs more fails the run.
 constexpr int64_t kLeastSamples = 8;
 RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64_t extent, int64_t bins) {
   RoiAxis axis;
@@ -103,7 +104,7 @@ RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64
       b.Cast(b.BinaryScalar(TapeOp::kDiv, place, static_cast<double>(axis.samples)), DType::kF32);
   if (a.samples == 0) {
     grid = b.Binary(TapeOp::kMax, b.Unary(TapeOp::kCeil, bin), b.Scalar(DType::kF32, 0));
-    // Reading element 0 or 1 of a table of one element ends the run where there are too many.
+    // If there are too many samples, the index 1 into a table of one element fails the run.
     const NodeId more = b.Cast(
         b.Binary(TapeOp::kLess, b.Scalar(DType::kF32, static_cast<double>(axis.samples)), grid), DType::kI64);
     grid = b.Add(grid, b.Gather(b.Floats(DType::kF32, {1}, {0}), more, 0, false));
@@ -121,7 +122,7 @@ RoiAxis SampleAxis(Builder& b, const RoiAttrs& a, NodeId boxes, int begin, int64
   return axis;
 }
 
-// x [n, c, h, w], boxes [rois, 4] (x, y, x, y), the picture of each [rois]: [rois, c, height, width].
+// x [n, c, h, w], boxes [rois, 4] (x, y, x, y), picture of each box [rois]; result [rois, c, height, width].
 Status RoiAlign(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
@@ -172,8 +173,8 @@ Status RoiAlign(OpContext& c) {
   return c.Give(b.Cast(value, c.dtype(0)));
 }
 
-// Which of `extent` elements each of `bins` covers along one axis, bool [rois, bins, extent]: the bins of
-// whole elements from `start` to `end`, f32 [rois], overlap where an element lies in two.
+// By bin along one axis, the elements that it covers: bool [rois, bins, extent]. The bins divide the whole
+// elements from `start` to `end`, f32 [rois], and overlap if an element lies in two.
 NodeId Covered(Builder& b, NodeId start, NodeId end, int64_t bins, int64_t extent) {
   const int64_t rois = b.shape(start).elements();
   const Shape each{rois, bins, 1}, all{rois, bins, extent};
@@ -195,8 +196,8 @@ NodeId Covered(Builder& b, NodeId start, NodeId end, int64_t bins, int64_t exten
                   b.Binary(TapeOp::kLess, at, edge(TapeOp::kCeil, b.BinaryScalar(TapeOp::kAdd, number, 1))));
 }
 
-// x [n, c, h, w], regions [rois, 5] (picture, then x, y, x, y): the greatest elements of the bins of each,
-// [rois, c, height, width]; 0 where a bin has none.
+// x [n, c, h, w], regions [rois, 5] (picture, then x, y, x, y). The result is the maximum of each bin, [rois,
+// c, height, width]; 0 for an empty bin.
 Status MaxRoiPool(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
@@ -233,7 +234,7 @@ Status MaxRoiPool(OpContext& c) {
 }
 
 // x [n, c, h, w], w [m, c / group, kh, kw], offsets [n, og * kh * kw * 2, oh, ow], bias [m], mask [n, og * kh
-// * kw, oh, ow]: a convolution whose every tap is read at an offset of its own.
+// * kw, oh, ow]. A convolution in which every tap is read at its own offset.
 Status DeformConv(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloats(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
@@ -253,7 +254,8 @@ Status DeformConv(OpContext& c) {
   Builder& b = c.b;
   const NodeId data = Widen(b, c.In(0));
   const DType type = b.dtype(data);
-  // Dims: batch, set of offsets, channel of the set, row and column of the kernel, and of the result.
+  // Dims: batch, set of offsets, channel of the set, row and column of the kernel, row and column of the
+  // result.
   const Shape out{x[0], sets, x[1] / sets, w[2], w[3], oh, ow}, places{x[0], sets, 1, w[2], w[3], oh, ow};
   const NodeId offsets = b.Reshape(b.Cast(c.In(2), DType::kF32), {x[0], sets, w[2], w[3], 2, oh, ow});
   const auto axis_taps = [&](int axis) {

@@ -1,4 +1,4 @@
-// Resize: each axis on its own, as a weighted sum of a few elements at constant places.
+// Resize: each axis separately, as a weighted sum of a few elements at constant places.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -31,10 +31,10 @@ struct AxisResize {
   double start = 0, end = 1;  // of the region, for tf_crop_and_resize
 };
 
-// Where element i of the result lies among the elements of the input.
+// The coordinate of the result's element i among the elements of the input.
 double Coordinate(const ResizeAttrs& attrs, const AxisResize& a, int64_t i) {
   double n = static_cast<double>(a.from), m = static_cast<double>(a.to), x = static_cast<double>(i);
-  // Multiplying by the exact ratio keeps whole coordinates whole.
+  // Multiplying by the exact ratio keeps integer coordinates exact.
   bool exact = std::abs(a.scale * n - m) < 1e-6 * m;
   auto unscaled = [&](double v) { return exact ? v * n / m : v / a.scale; };
   if (attrs.coordinates == "asymmetric") return unscaled(x);
@@ -68,7 +68,7 @@ double Kernel(const ResizeAttrs& attrs, double x) {
   return 0;
 }
 
-// The taps of one element. Antialiasing widens the kernel by the factor of shrinking.
+// The taps of one element. Antialiasing widens the kernel by the shrink factor.
 Taps TapsAt(const ResizeAttrs& attrs, const AxisResize& a, double x) {
   if (attrs.mode == "nearest") {
     return {{std::clamp<int64_t>(NearestIndex(attrs.nearest, x), 0, a.from - 1), 1}};
@@ -91,7 +91,7 @@ Taps TapsAt(const ResizeAttrs& attrs, const AxisResize& a, double x) {
   return taps;
 }
 
-// Few taps: a sum of taken elements. Many: a product with a constant matrix.
+// Few taps become a sum of gathered elements; many become a matmul with a constant matrix.
 NodeId ApplyTaps(Builder& b, NodeId x, int axis, const std::vector<Taps>& taps) {
   size_t most = 0;
   bool plain = true;
@@ -133,7 +133,7 @@ Result<ResizeAttrs> ReadResize(OpContext& c) {
   ResizeAttrs attrs;
   attrs.mode = c.String("mode", "nearest");
   if (attrs.mode == "bilinear") attrs.mode = "linear";  // of Upsample in opsets that have no "linear"
-  // Resize of opset 10, and Upsample, know no other.
+  // Resize of opset 10, and Upsample, have only these modes.
   const bool older = c.opset < 11;
   attrs.coordinates = c.String("coordinate_transformation_mode", older ? "asymmetric" : "half_pixel");
   attrs.nearest = c.String("nearest_mode", older ? "floor" : "round_prefer_floor");
@@ -155,7 +155,8 @@ Result<ResizeAttrs> ReadResize(OpContext& c) {
   return attrs;
 }
 
-// Sizes may be asked to keep the aspect ratio: one scale for all axes, fitted inside or around them.
+// Sizes may have to keep the aspect ratio: one scale for all axes, so that the result fits inside or around
+// them.
 void KeepAspect(const std::string& policy, const std::vector<int>& axes, std::vector<AxisResize>* all) {
   if (policy == "stretch") return;
   double scale = 0;
@@ -171,7 +172,7 @@ void KeepAspect(const std::string& policy, const std::vector<int>& axes, std::ve
   }
 }
 
-// The axes that scales or sizes are of, in their order.
+// The axes that scales or sizes refer to, in order.
 Result<std::vector<int>> AxesOf(OpContext& c) {
   std::vector<int> axes = AxisRange(0, c.rank(0));
   if (c.HasAttribute("axes")) {
@@ -188,7 +189,7 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
   for (int d = 0; d < rank; ++d)
     all[static_cast<size_t>(d)].from = all[static_cast<size_t>(d)].to = c.shape(0)[d];
   RONDO_ASSIGN_OR_RETURN(const std::vector<int> axes, AxesOf(c));
-  const int scales = c.opset < 11 ? 1 : 2;  // there was no roi
+  const int scales = c.opset < 11 ? 1 : 2;  // older forms have no roi input
   bool sized = c.Has(3) && c.shape(3).elements() != 0;
   bool scaled = !sized && c.Has(scales) && c.shape(scales).elements() != 0;
   std::vector<double> given;
@@ -235,7 +236,7 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
   return all;
 }
 
-// floor(scale * from), of a scale with a small denominator.
+// floor(scale * from) for a scale with a small denominator.
 std::optional<ir::Size> Scaled(const ir::Size& from, double scale) {
   for (int64_t over = 1; over <= 64; ++over) {
     const double by = scale * static_cast<double>(over);
@@ -245,7 +246,7 @@ std::optional<ir::Size> Scaled(const ir::Size& from, double scale) {
   return std::nullopt;
 }
 
-// The axes that become another size, where a run decides sizes; none where all are known.
+// The axes that change size, if sizes are symbolic; none if all sizes are known.
 Result<std::vector<ResizedAxis>> AxesBySizes(OpContext& c) {
   std::vector<ResizedAxis> out;
   const int scales = c.opset < 11 ? 1 : 2;
@@ -306,8 +307,8 @@ Status Resize(OpContext& c) {
     return Status::Error(Code::kCorrupt, "input 0 has type bool");
   bool crop = attrs.coordinates == "tf_crop_and_resize";
   Builder& b = c.b;
-  // Weighted sums of integers are cut, as ONNX Runtime does; what is a whole number but for rounding stays
-  // it.
+  // Weighted sums of integers are truncated, as in ONNX Runtime; a sum that is an integer up to rounding
+  // stays that integer.
   const bool whole = attrs.mode != "nearest" && !IsFloat(c.dtype(0));
   NodeId x = attrs.mode == "nearest" ? c.In(0) : whole ? b.Cast(c.In(0), DType::kF64) : Widen(b, c.In(0));
   int rank = c.rank(0);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// Input 0 as [b, h, s, d]; `joined`: it is [b, s, h * d].
+// Input 0 as [b, h, s, d]; `joined`: it was [b, s, h * d].
 Result<NodeId> HeadsToRotate(OpContext& c, bool* joined) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 4));
@@ -33,9 +33,9 @@ Status SetRotated(OpContext& c, NodeId x, const Angles& angles, bool joined) {
   return c.Give(joined ? JoinHeads(c.b, y) : y);
 }
 
-// x, positions ([1]: the first one; else [b, s]), cosines and sines [positions, half]. is_packed_batching
-// only lets there be more rows than positions, and scale changes nothing in ONNX Runtime: cosines and sines
-// have it.
+// x, positions ([1]: the first one; otherwise [b, s]), cosines and sines [positions, half].
+// is_packed_batching only allows more rows than positions. scale has no effect in ONNX Runtime: it is part of
+// the cosines and sines.
 Status RotaryEmbedding(OpContext& c) {
   Builder& b = c.b;
   bool joined = false;
@@ -51,8 +51,8 @@ Status RotaryEmbedding(OpContext& c) {
   return SetRotated(c, x, angles, joined);
 }
 
-// Which of three positions (in time, of a row, of a column) each of `half` angles is of: the sections one
-// after another, or by turns as far as those of rows and columns go, and then of time.
+// For each of `half` angles, the position that it uses: time, row or column. Sections either follow each
+// other, or alternate while rows and columns last, with time for the rest.
 Result<std::vector<int64_t>> StreamsOfAngles(const OpContext& c, int64_t half) {
   const std::vector<int64_t> sections = c.Ints("mrope_section");
   const int64_t layout = c.Int("mrope_layout", 0);
@@ -73,7 +73,7 @@ Result<std::vector<int64_t>> StreamsOfAngles(const OpContext& c, int64_t half) {
   return streams;
 }
 
-// RotaryEmbedding by positions [3, b, s] (of vision models).
+// RotaryEmbedding with positions [3, b, s] (of vision models).
 Status MRotaryEmbedding(OpContext& c) {
   Builder& b = c.b;
   bool joined = false;
@@ -95,8 +95,8 @@ Status MRotaryEmbedding(OpContext& c) {
   return SetRotated(c, x, angles, joined);
 }
 
-// Angles [b, s, d], and queries and keys [b, h, s, d] with what each is turned by: x * cos + turned * sin.
-// Cosines and sines are rounded to their type first.
+// Angles [b, s, d], and queries and keys [b, h, s, d], each with its rotated copy: x * cos + rotated * sin.
+// Cosines and sines are first rounded to their type.
 Status GemmaRotaryEmbedding(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));

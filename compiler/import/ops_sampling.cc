@@ -1,4 +1,4 @@
-// GridSample: reads of a picture at computed, fractional places, as weighted sums of whole elements.
+// GridSample: reads a picture at computed fractional places, as weighted sums of its elements.
 #include <cmath>
 #include <string>
 
@@ -33,13 +33,13 @@ Result<SampleAttrs> ReadSample(OpContext& c) {
   return attrs;
 }
 
-// One element that an axis contributes: its place (whole, in range), its weight (none: 1).
+// One element on an axis: its index (an integer in range) and its weight (none: 1).
 struct AxisTap {
   NodeId index = kNoNode;
   NodeId weight = kNoNode;
 };
 
-// All places are of one shape and in f32.
+// Samples along one axis. All places have one shape and are f32.
 class AxisSampler {
  public:
   AxisSampler(Builder& b, const SampleAttrs& attrs, int64_t extent)
@@ -70,14 +70,15 @@ class AxisSampler {
     return b_.BinaryScalar(TapeOp::kMul, Plus(b_.BinaryScalar(TapeOp::kMul, up, last_ + 1), -1), 0.5);
   }
 
-  // What padding other than zeros makes of places outside.
+  // Maps places outside the axis into it, for padding other than zeros.
   NodeId Within(NodeId x) {
     if (attrs_.padding == Padding::kZeros) return x;
     if (attrs_.padding == Padding::kReflection) x = Reflect(x);
     return Clamp(b_, x, 0, last_);
   }
 
-  // Mirrored at the centres of the outer elements if corners are aligned, else at their outer edges.
+  // Mirrors places at the centres of the outer elements if corners are aligned, otherwise at their outer
+  // edges.
   NodeId Reflect(NodeId x) {
     double low = attrs_.align_corners ? 0 : -0.5, span = attrs_.align_corners ? last_ : last_ + 1;
     if (span <= 0) return b_.BinaryScalar(TapeOp::kMul, x, 0);
@@ -87,8 +88,8 @@ class AxisSampler {
     return Plus(b_.Binary(TapeOp::kMin, turn, back), low);
   }
 
-  // Whole place `at`; outside it weighs nothing (with zeros; other paddings are never outside, but for the
-  // neighbour of the last element, whose weight is 0).
+  // The tap at integer place `at`. With zeros padding, a place outside has weight 0. Other paddings leave no
+  // place outside except the neighbour of the last element, whose weight is 0.
   AxisTap Tap(NodeId at, NodeId weight) {
     NodeId inside = Clamp(b_, at, 0, last_);
     if (attrs_.padding == Padding::kZeros) {
@@ -98,7 +99,7 @@ class AxisSampler {
     return {b_.Cast(inside, DType::kI64), weight};
   }
 
-  // The convolution kernel of Keys with a = -0.75 at distance |t - k|.
+  // Keys' convolution kernel with a = -0.75 at distance |t - k|.
   NodeId CubicWeight(NodeId t, int k) {
     constexpr double kA = -0.75;
     NodeId d = b_.Unary(TapeOp::kAbs, Plus(t, -k));
@@ -116,7 +117,8 @@ class AxisSampler {
   double last_;
 };
 
-// x [n, c, spatial...], grid [n, out..., axes], whose last dim counts the axes from the innermost outwards.
+// x [n, c, spatial...], grid [n, out..., axes]. The grid's last dim lists the axes from the innermost
+// outwards.
 Status GridSample(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 5));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));

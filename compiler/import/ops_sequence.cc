@@ -1,4 +1,4 @@
-// Sequences of tensors: their length and order are known at import, so they are lists of values.
+// Sequences of tensors. Their length and order are known at import, so they are lists of values.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
@@ -15,7 +15,8 @@ Result<std::vector<NodeId>> Sequence(const OpContext& c, int i) {
   return Status::Error(Code::kCorrupt, "input %d is not a sequence", i);
 }
 
-// A position in a sequence of n from constant input `i`, below `end`; a negative one counts from n.
+// A position in a sequence of n, from constant input `i`, that must be below `end`; a negative one counts
+// from n.
 Result<size_t> Position(const OpContext& c, int i, size_t n, size_t end) {
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> at, c.ConstantInts(i));
   int64_t size = static_cast<int64_t>(n);
@@ -66,7 +67,7 @@ Status SequenceErase(OpContext& c) {
 Status SequenceAt(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
   const Result<size_t> at = Position(c, 1, list.size(), list.size());
-  // In a branch that a run chooses, a position out of range is a fault where that is taken.
+  // In a branch chosen at run time, a position out of range is a fault only if the branch is taken.
   const bool counts = c.b.faults_where() == kNoNode || list.empty() || at.status().code() != Code::kCorrupt;
   if (!at.ok() && counts) return at.status();
   return c.Give(at.ok() ? list[*at] : Unreadable(c.b, c.b.dtype(list[0]), c.b.shape(list[0])));
@@ -77,7 +78,7 @@ Status SequenceLength(OpContext& c) {
   return c.Give(c.b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(list.size())}));
 }
 
-// Pieces of one element each without lengths; the axis is dropped then unless keepdims.
+// Without lengths, pieces have one element each, and their axis is dropped unless keepdims is set.
 Status SplitToSequence(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
   const ir::Size size = c.SizeOf(0, axis);
@@ -134,8 +135,8 @@ Status ConcatFromSequence(OpContext& c) {
   return c.Give(c.b.Concat(list, axis));
 }
 
-// The body on each tensor of the first sequence, with what other sequences have in its place, and with
-// tensors.
+// Runs the body on each tensor of the first sequence, with the tensors at the same place in other sequences,
+// and with tensors that stay the same.
 Status SequenceMap(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const std::vector<NodeId> first, Sequence(c, 0));
   const onnx::AttributeProto* body = c.Attribute("body");
@@ -165,7 +166,7 @@ bool IsThere(const OpContext& c, int i) {
   return c.Has(i) || (i < c.num_inputs() && c.InValue(i).is_sequence);
 }
 
-// An optional is what it holds: whether it holds something is known when the model is compiled.
+// An optional is imported as its element. Whether it has one is known at compile time.
 Status OptionalOf(OpContext& c) {
   if (!IsThere(c, 0)) return Status::Error(Code::kUnsupported, "an optional that holds nothing");
   c.SetValue(0, c.InValue(0));

@@ -1,4 +1,4 @@
-// Tensors made from shapes and numbers, and shapes made from tensors. All of it is known at import.
+// Tensors made from shapes and numbers, and shapes of tensors. All of them are known at import.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -62,7 +62,7 @@ Status ConstantOfShape(OpContext& c) {
   return c.Give(c.b.ExpandTo(value, dims));
 }
 
-// Numbers as one tensor [n] of i64.
+// The numbers as one tensor [n] of i64.
 NodeId AsVector(ir::Builder& b, const ir::Dims& numbers) {
   std::vector<NodeId> parts;
   std::vector<int64_t> known;
@@ -112,7 +112,7 @@ Status Size(OpContext& c) {
   return c.Give(c.b.Number(elements));
 }
 
-// Whole numbers between ends that data decide.
+// A range of integers between ends that data decide.
 Status RangeOfData(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> deltas, c.ConstantInts(2));
   const int decided = c.DataDecide(1) ? 1 : 0;
@@ -130,7 +130,7 @@ Status RangeOfData(OpContext& c) {
   const NodeId span = b.Binary(TapeOp::kMax, delta > 0 ? b.Sub(limit, start) : b.Sub(start, limit), none);
   std::vector<int64_t> first;
   const bool counts = step == 1 && delta > 0 && b.ConstantInts(start, &first) && first[0] == 0;
-  // From 0 on, the limit itself is the length, wherever else it is read.
+  // If the range starts at 0, the limit itself is the length, wherever else it is read.
   const NodeId number =
       counts ? limit : b.BinaryScalar(TapeOp::kDiv, b.BinaryScalar(TapeOp::kAdd, span, step - 1), step);
   RONDO_ASSIGN_OR_RETURN(const ir::Size count, names->Number(c, decided, number));
@@ -155,7 +155,7 @@ Status Range(OpContext& c) {
     double count = std::max(std::ceil((limit[0] - start[0]) / delta[0]), 0.0);
     if (!(count <= kMost)) return Status::Error(Code::kUnsupported, "a range of %g elements", count);
     Shape shape{static_cast<int64_t>(count)};
-    // In f64 throughout for f64, else in f32, as the operator's definition does.
+    // Computed in f64 for f64, and in f32 for other types, as the operator's definition does.
     NodeId i = c.b.Cast(c.b.Iota(shape, 0), type == DType::kF64 ? type : DType::kF32);
     NodeId x = c.b.BinaryScalar(TapeOp::kMul, i, delta[0]);
     return c.Give(c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
@@ -208,7 +208,7 @@ Status Trilu(OpContext& c) {
   return c.Give(c.b.Select(keep, c.In(0), c.b.Scalar(c.dtype(0), 0)));
 }
 
-// Windows of signal processing, of a constant size: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
+// Window functions of signal processing, of a constant size: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
 Status Window(OpContext& c, double a0, double a1, double a2) {
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> size, c.ConstantInts(0));
   if (size.size() != 1 || size[0] < 0 || size[0] > 1 << 24) {
@@ -229,9 +229,9 @@ Status Hann(OpContext& c) { return Window(c, 0.5, 0.5, 0); }
 Status Hamming(OpContext& c) { return Window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0); }
 Status Blackman(OpContext& c) { return Window(c, 0.42, 0.5, 0.08); }
 
-// Triangles over the bins of a spectrum, evenly spaced in mel: [dft_length / 2 + 1, num_mel_bins].
+// Triangular filters over the bins of a spectrum, evenly spaced in mel: [dft_length / 2 + 1, num_mel_bins].
 Status MelWeightMatrix(OpContext& c) {
-  double given[5];  // bins of mel, length of the DFT, rate, edges
+  double given[5];  // number of mel bins, DFT length, sample rate, lower and upper edge
   for (int i = 0; i < 5; ++i) {
     RONDO_ASSIGN_OR_RETURN(const std::vector<double> value, c.ConstantFloats(i));
     if (value.size() != 1) return Status::Error(Code::kCorrupt, "input %d is not one number", i);

@@ -1,6 +1,6 @@
-// TopK, Unique. An element's place in the order is the number of elements that come before it, so sorting
-// needs no data-dependent control. That costs n^2 comparisons; of long rows only blocks that can hold one of
-// the first k are compared.
+// TopK and Unique. An element's rank is the number of elements that come before it, so sorting needs no
+// data-dependent control flow. That costs n^2 comparisons; in long rows only the blocks that can hold one of
+// the first k elements are compared.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,22 +13,22 @@
 namespace rondo::importer {
 namespace {
 
-// The longest row whose elements are all compared with one another.
+// The longest row in which all pairs of elements are compared.
 constexpr int64_t kMaxCompared = 8192;
-// The largest k of longer rows: k blocks of two elements are left of them.
+// The largest k for longer rows: they leave k blocks of two elements.
 constexpr int64_t kMaxFirst = kMaxCompared / 2;
-// So few comparisons take less time than the kernels that choose blocks.
+// Fewer comparisons take less time than the kernels that choose blocks.
 constexpr int64_t kFewComparisons = int64_t{1} << 22;
 
-// NaN counts as infinity: so all elements have an order.
+// NaN counts as infinity, so that all elements are ordered.
 NodeId Ordered(Builder& b, NodeId x) {
   if (!IsFloat(b.dtype(x))) return x;
   const NodeId infinity = b.Scalar(b.dtype(x), std::numeric_limits<double>::infinity());
   return b.Select(b.Unary(TapeOp::kIsNan, x), infinity, x);
 }
 
-// For rows x [rows, n]: how many elements come before each, [rows, n] i64. Equal ones stay in order: no two
-// elements have one place. Counted as f32, which is exact below 2^24.
+// For rows x [rows, n]: the number of elements that come before each, [rows, n] i64. Equal elements keep
+// their order, so ranks are distinct. They are counted in f32, which is exact below 2^24.
 NodeId Ranks(Builder& b, NodeId x, bool largest) {
   int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
   Shape square{rows, n, n};
@@ -42,7 +42,7 @@ NodeId Ranks(Builder& b, NodeId x, bool largest) {
   return b.Cast(b.Reduce(ir::ReduceKind::kSum, before, {2}, false), DType::kI64);
 }
 
-// Places [rows, k] of each row of tensors [rows, n].
+// Access to places [rows, k] of each row of tensors [rows, n].
 ir::IndexedAttrs InRows(const Shape& places, int64_t n) {
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(places);
@@ -58,7 +58,7 @@ NodeId RowsAt(Builder& b, NodeId x, NodeId places) {
   return b.IndexedRead(x, {places}, InRows(shape, b.shape(x)[1]), shape, {shape[0], shape[1]});
 }
 
-// Places of the first k of rows x [rows, n] in order, [rows, k] i64, from comparing all elements.
+// Places of the first k elements of rows x [rows, n] in order, [rows, k] i64, by comparing all elements.
 NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
   if (k == 1) return b.Reduce(largest ? ir::ReduceKind::kArgMax : ir::ReduceKind::kArgMin, x, {1}, true);
   const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
@@ -77,9 +77,9 @@ NodeId FirstOfAll(Builder& b, NodeId x, int64_t k, bool largest) {
   return b.Reduce(ir::ReduceKind::kSum, place, {2}, false);
 }
 
-// The same for rows of any length. The first k lie in the k blocks whose own first elements come first:
-// before an element of another block come the first elements of these k. Both the blocks' first elements and
-// what the k blocks hold are shorter rows.
+// The same for rows of any length. The first k elements lie in the k blocks whose heads come first: the heads
+// of these blocks come before every element of another block. Both the heads and the elements of the k blocks
+// are shorter rows.
 NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
   const int64_t rows = b.shape(x)[0], n = b.shape(x)[1];
   const bool splits = n > kMaxCompared || (rows * n > kFewComparisons / n && n >= 4 * k);
@@ -87,7 +87,7 @@ NodeId FirstPlaces(Builder& b, NodeId x, int64_t k, bool largest) {
   const double balanced = std::sqrt(static_cast<double>(n) / static_cast<double>(k));
   const int64_t length = std::max<int64_t>(2, std::llround(balanced));
   const int64_t blocks = (n + length - 1) / length;
-  // The padding comes last: equal elements are in the order of their places.
+  // Padding comes last, because equal elements are ordered by place.
   NodeId padded = b.PadConstant(x, ExtremeOf(b, b.dtype(x), !largest), {0, 0}, {0, blocks * length - n});
   NodeId heads = b.Reduce(largest ? ir::ReduceKind::kMax : ir::ReduceKind::kMin,
                           b.Reshape(padded, {rows, blocks, length}), {2}, false);
@@ -143,7 +143,7 @@ Status TopK(OpContext& c) {
   return Status::Ok();
 }
 
-// The axes of a tensor, this one first.
+// The axes of a tensor with `axis` first.
 std::vector<int> AxisFirst(int rank, int axis) {
   std::vector<int> axes = {axis};
   for (int d = 0; d < rank; ++d) {
@@ -152,14 +152,14 @@ std::vector<int> AxisFirst(int rank, int axis) {
   return axes;
 }
 
-// Whether elements are equal, of each two rows of x [n, width]: bool [n, n, width].
+// Which elements are equal in each pair of rows of x [n, width]: bool [n, n, width].
 NodeId EqualElements(Builder& b, NodeId x) {
   const Shape shape = b.shape(x), cube{shape[0], shape[0], shape[1]};
   return b.Binary(TapeOp::kEqual, b.Expand(b.Unsqueeze(x, 1), cube), b.Expand(b.Unsqueeze(x, 0), cube));
 }
 
-// How many of rows x [n, width] come before each, i64 [n]: the first element that differs decides. Equal ones
-// stay in order.
+// For rows x [n, width]: the number of rows that come before each, i64 [n]. The first unequal element
+// decides; equal rows keep their order.
 NodeId RanksOfRows(Builder& b, NodeId x) {
   const int64_t n = b.shape(x)[0], width = b.shape(x)[1];
   if (width == 1) return b.Reshape(Ranks(b, b.Reshape(x, {1, n}), false), {n});
@@ -181,8 +181,8 @@ NodeId RanksOfRows(Builder& b, NodeId x) {
   return b.Reduce(ir::ReduceKind::kSum, data_sizes::Count(b, before), {1}, false);
 }
 
-// The elements, or slices along an axis, that none before is equal to, in their order or sorted; where they
-// stand; which of them each is; how often there are. A NaN is equal to itself alone.
+// The distinct elements, or slices along an axis, in order or sorted; where each first occurs; the index of
+// each element among them; and how often each occurs. A NaN equals only itself.
 Status Unique(OpContext& c) {
   Builder& b = c.b;
   int axis = 0;
@@ -225,7 +225,7 @@ Status Unique(OpContext& c) {
   space->real = b.Binary(TapeOp::kEqual, earlier, b.Expand(b.Scalar(DType::kI64, 0), {n}));
   const NodeId number =
       b.BinaryScalar(TapeOp::kAdd, CumulativeSum(b, data_sizes::Count(b, space->real), 0, false), -1);
-  // An element's number is that of the first that is equal to it; of sorted ones it stands at its rank.
+  // An element's number is that of the first equal element. If sorted, it stands at its rank.
   const NodeId first = b.Reduce(ir::ReduceKind::kArgMax, data_sizes::Count(b, equal), {1}, false);
   const NodeId numbers = b.Gather(number, first, 0);
   std::vector<int> back(static_cast<size_t>(slices.rank));

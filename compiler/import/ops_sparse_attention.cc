@@ -1,5 +1,5 @@
-// SparseAttention of com.microsoft (Phi-3-small): GroupQueryAttention whose queries see some blocks of
-// positions only, by a mask of blocks in CSR form.
+// SparseAttention of com.microsoft (Phi-3-small): GroupQueryAttention in which a query sees only some blocks
+// of positions. The mask of blocks is in CSR form.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
@@ -11,7 +11,7 @@ namespace {
 
 enum Input { kQuery, kKey, kValue, kPastKey, kPastValue, kRows, kColumns, kTotal, kLengths, kCosine, kSine };
 
-// Which blocks of keys the queries of a block see: layouts of blocks by blocks, one after another.
+// The key blocks that the queries of a block see: several layouts of blocks by blocks.
 struct Blocks {
   int64_t layouts = 0, blocks = 0, size = 0;
   std::vector<bool> seen;
@@ -57,7 +57,7 @@ Result<Blocks> ReadBlocks(OpContext& c) {
   return all;
 }
 
-// bool [b, heads, rows, positions] from the mask of blocks, whose layouts heads take in turn.
+// The mask of blocks as bool [b, heads, rows, positions]; the heads take the layouts in turn.
 Result<NodeId> SeenBy(Builder& b, const Blocks& all, const GroupedQueries& queries) {
   const int64_t positions = queries.positions.extent();
   if (queries.heads % all.layouts != 0 || all.blocks * all.size < positions)

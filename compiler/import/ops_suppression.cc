@@ -1,5 +1,5 @@
-// NonMaxSuppression: round after round the best box of each class, and without those that lie over it, until
-// none is left.
+// NonMaxSuppression: each round takes the best box of each class and drops the boxes that overlap it, until
+// no box is left.
 #include <algorithm>
 #include <limits>
 
@@ -36,7 +36,7 @@ Corners CornersOf(Builder& b, NodeId boxes, bool centres) {
   return corners;
 }
 
-// Whether the intersection is more than `threshold` of the union, of all boxes and one of each class.
+// Whether the intersection of each box with one box per class is more than `threshold` of their union.
 NodeId LieOver(Builder& b, const Corners& all, const Corners& one, NodeId threshold) {
   const auto shared = [&](NodeId low, NodeId high, NodeId own_low, NodeId own_high) {
     const NodeId length = b.Sub(b.Binary(TapeOp::kMin, high, own_high), b.Binary(TapeOp::kMax, low, own_low));
@@ -51,22 +51,22 @@ NodeId LieOver(Builder& b, const Corners& all, const Corners& one, NodeId thresh
                   b.Binary(TapeOp::kLess, threshold, b.Div(intersection, both)));
 }
 
-// What a class chooses from, in any order: boxes by number, i64, and their scores, -infinity where there is
-// none, both [batches, classes, number]; and their corners, [batches, 1 or classes, number].
+// The boxes that each class can choose, in any order: their numbers, i64, and scores, -infinity if absent,
+// both [batches, classes, number]; and their corners, [batches, 1 or classes, number].
 struct Candidates {
   NodeId boxes, scores;
   Corners corners;
 };
 
-// What is chosen, [rounds, batches, classes, 1]: the number of a box, and whether there was one. `more`: one
-// is left behind the last round, bool [].
+// The choices, [rounds, batches, classes, 1]: the number of a box, and whether there was one. `more`: whether
+// a box is left after the last round, bool [].
 struct Chosen {
   NodeId box, found, more;
 };
 
 NodeId NoScore(Builder& b) { return b.Scalar(DType::kF32, -std::numeric_limits<double>::infinity()); }
 
-// `x` [batches, 1 or classes, number] at the numbers `which` [batches, classes, places] of each class.
+// `x` [batches, 1 or classes, number] at indices `which` [batches, classes, places] of each class.
 NodeId OfClasses(Builder& b, NodeId x, NodeId which) {
   const Shape each = b.shape(which);
   const int64_t classes = b.shape(x)[1], number = b.shape(x)[2];
@@ -84,8 +84,8 @@ Corners OfClasses(Builder& b, const Corners& x, NodeId which) {
   return {own(x.low_y), own(x.low_x), own(x.high_y), own(x.high_x), own(x.area)};
 }
 
-// Round after round the best of each class, of equal ones the first box; behind a round in which no class has
-// one there is nothing. `all`: corners by box. False within another loop.
+// Chooses the best box of each class in each round; of equal scores, the first box. After a round in which no
+// class finds a box, nothing is found. `all`: corners by box. False inside another loop.
 bool Choose(Builder& b, const Candidates& given, const Corners& all, NodeId threshold, int64_t rounds,
             Chosen* chosen) {
   const NodeId none = NoScore(b), no = b.Ints(DType::kBool, Shape{}, {0});
@@ -119,15 +119,15 @@ bool Choose(Builder& b, const Candidates& given, const Corners& all, NodeId thre
   return true;
 }
 
-// The numbers of the first `most` elements of each class that are true, of x [batches, classes, number], and
-// 0 behind them: i64 [batches, classes, most]. `count`: how many are true, i64 [batches, classes, 1].
+// The indices of the first `most` true elements of each class in x [batches, classes, number], followed by 0:
+// i64 [batches, classes, most]. `count`: the number of true elements, i64 [batches, classes, 1].
 NodeId FirstTrue(Builder& b, NodeId x, int64_t most, NodeId* count) {
   const Shape shape = b.shape(x);
   const int64_t rows = shape[0] * shape[1];
   const NodeId end = b.Scalar(DType::kI64, static_cast<double>(most));
   const NodeId before = b.Reshape(CountBefore(b, b.Reshape(x, {rows, shape[2]})), shape);
   const NodeId is_first = b.Binary(TapeOp::kBitAnd, x, b.Binary(TapeOp::kLess, before, end));
-  // The others stand behind the first, each at its own place.
+  // The other elements go behind the first ones, each to its own place.
   const NodeId place = b.Select(is_first, before, b.Add(b.Iota(shape, 2), end));
   const Shape table{shape[0], shape[1], most + shape[2]};
   ir::IndexedAttrs attrs;
@@ -143,19 +143,19 @@ NodeId FirstTrue(Builder& b, NodeId x, int64_t most, NodeId* count) {
   return b.Cast(b.Slice(numbers, 2, 0, 1, most), DType::kI64);
 }
 
-// `few` numbers [batches, classes, 1] are at most `most`: bool [].
+// Whether `few` numbers [batches, classes, 1] are all at most `most`: bool [].
 NodeId AtMost(Builder& b, NodeId few, int64_t most) {
   return b.Binary(TapeOp::kLess, b.Reduce(ir::ReduceKind::kMax, few, {0, 1, 2}, false),
                   b.Scalar(DType::kI64, static_cast<double>(most + 1)));
 }
 
-// Candidates of each class, where none has more than `most`. `fit`: so it is, bool [].
+// The candidates of each class, valid if no class has more than `most`. `fit`: whether that holds, bool [].
 Candidates FewOf(Builder& b, const Candidates& all, int64_t most, NodeId* fit) {
   constexpr int64_t kBlock = 16;
   const Shape shape = b.shape(all.scores);
   const NodeId none = NoScore(b);
-  // First the blocks that hold one, since most hold none; then those in them. Block i has the boxes i, i +
-  // blocks, i + 2 * blocks and so on.
+  // Finds the blocks with a candidate first, since most have none; then the candidates in them. Block i holds
+  // boxes i, i + blocks, i + 2 * blocks, and so on.
   const int64_t blocks = (shape[2] + kBlock - 1) / kBlock;
   const NodeId padded = b.PadConstant(all.scores, none, {0, 0, 0}, {0, 0, blocks * kBlock - shape[2]});
   const NodeId greatest =
@@ -175,12 +175,11 @@ Candidates FewOf(Builder& b, const Candidates& all, int64_t most, NodeId* fit) {
   return {boxes, b.Select(is_real, OfClasses(b, scores, chosen), none), OfClasses(b, all.corners, boxes)};
 }
 
-// So many candidates of a class are chosen from by themselves where no class has more, of at least so many
-// boxes.
+// At most so many candidates per class are collected first, if there are at least so many boxes.
 constexpr int64_t kFewCandidates = 64, kManyBoxes = 2048;
 
-// Where few scores are above the threshold, those are put together first: a round then costs what they do,
-// and not what all boxes do.
+// If few scores are above the threshold, their boxes are collected first, so that a round's cost depends on
+// their number instead of the number of all boxes.
 bool ChooseQuickly(Builder& b, const Candidates& all, NodeId threshold, int64_t rounds, Chosen* chosen) {
   if (!Choose(b, all, all.corners, threshold, rounds, chosen)) return false;
   if (b.shape(all.scores)[2] < kManyBoxes) return true;
@@ -197,8 +196,8 @@ bool ChooseQuickly(Builder& b, const Candidates& all, NodeId threshold, int64_t 
   return true;
 }
 
-// boxes [batches, boxes, 4], scores [batches, classes, boxes], then how many boxes of a class at most, and
-// the two thresholds. The places are rounds of classes of batches, those real in which a box was left.
+// boxes [batches, boxes, 4], scores [batches, classes, boxes], the most boxes per class, and the two
+// thresholds. Places are rounds of classes of batches; those in which a box was left are real.
 Status NonMaxSuppression(OpContext& c) {
   Builder& b = c.b;
   if (c.dtype(0) != DType::kF32 || c.dtype(1) != DType::kF32 || c.rank(0) != 3 || c.rank(1) != 3 ||
@@ -222,7 +221,7 @@ Status NonMaxSuppression(OpContext& c) {
   const auto scalar = [&](int i) { return c.Has(i) ? b.Reshape(c.In(i), Shape{}) : kNoNode; };
   const NodeId threshold = c.Has(3) ? scalar(3) : b.Scalar(DType::kF32, 0), least = scalar(4);
   const NodeId none = NoScore(b);
-  const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, c.In(1));  // NaN is not
+  const NodeId above = b.Binary(TapeOp::kLess, least == kNoNode ? none : least, c.In(1));  // false for NaN
   const Candidates all{b.Iota(scores, 2), b.Select(above, c.In(1), none),
                        CornersOf(b, c.In(0), c.Int("center_point_box", 0) != 0)};
   Chosen chosen;

@@ -1,10 +1,11 @@
-// Models of opsets beyond those whose definitions this build has.
+// Models of opsets newer than those whose definitions this build has.
 #include "compiler/import/importer.h"
 
 namespace rondo::importer {
 namespace {
 
-// Operators that changed between opset 1 and kOldestOpset, and when they last did. Others are the same.
+// Operators that changed between opset 1 and kOldestOpset, and the opset of their last change. Other
+// operators did not change.
 struct Change {
   const char* op;
   int64_t opset;

@@ -4,7 +4,7 @@ namespace rondo::importer {
 
 using ir::NodeId;
 
-// Every byte stands once for each number in it; which one is a shift that depends on the position alone.
+// Repeats each byte once per number in it, and shifts it by an amount that depends only on the position.
 NodeId UnpackBits(ir::Builder& b, NodeId x, int64_t bits) {
   if (bits == 8) return x;
   const int64_t each = 8 / bits;

@@ -43,7 +43,7 @@ Status Check(const OpContext& c, const PackedBlocks& blocks, int weights, int sc
   return RequireCount(c, zeros, all);
 }
 
-// [n, blocks, 1] f32: what is subtracted from the numbers of a block.
+// [n, blocks, 1] f32: the zero points of the blocks.
 NodeId ZeroPoints(OpContext& c, const PackedBlocks& blocks, int zeros) {
   Builder& b = c.b;
   if (!c.Has(zeros)) return b.Scalar(DType::kF32, blocks.middle());
@@ -66,7 +66,7 @@ NodeId Unpacked(OpContext& c, const PackedBlocks& blocks, int weights, int scale
   return b.Cast(w, dtype);
 }
 
-// Number `i` of those that are packed into `bytes`.
+// Number `i` of those packed into `bytes`.
 int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
   return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
 }
@@ -79,7 +79,7 @@ float ZeroAt(const PackedBlocks& blocks, const DataPointer& zeros, int64_t at) {
   return static_cast<float>(NumberAt(row, at % blocks.zero_row(), blocks.bits));
 }
 
-// The numbers of block `block` of row `row`, as far as it goes; a filling one is `filling`.
+// The codes of block `block` of row `row`, up to the end of the row; padding is `filling`.
 void ReadBlock(const PackedBlocks& blocks, const DataPointer& weights, int64_t row, int64_t block,
                uint8_t filling, std::vector<uint8_t>* codes) {
   const uint8_t* bytes = weights->bytes.data() + row * blocks.count() * blocks.bytes();
@@ -111,8 +111,8 @@ std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weigh
   return out;
 }
 
-// The weights in the form that kernels read; null where they do not fit it (zero points that are no whole
-// numbers, too few weights for a tile).
+// The weights in the packed form that kernels read; null if they do not fit it (fractional zero points, or
+// too few weights for a tile).
 std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const DataPointer& weights,
                                                const DataPointer& scales, const DataPointer& zeros) {
   const int64_t k = blocks.columns();

@@ -18,22 +18,22 @@ using DataPointer = std::shared_ptr<const ir::ConstantData>;
 
 constexpr int64_t kMostBytes = int64_t{1} << 44;
 
-// Number `i` of those that are packed into the bytes, as it counts from the least one.
+// Number `i` of those packed into the bytes, counted from the least value.
 int CodeAt(const NarrowCodes& codes, int64_t i) {
   const int code = codes.data->bytes[static_cast<size_t>(i * codes.bits / 8)] >> (i * codes.bits % 8);
   const int mask = (1 << codes.bits) - 1;
   return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
 }
 
-// What packed weights do not have: of FNUZ types also numbers whose codes are none of the types without.
+// Whether the code is NaN or infinite in packed weights; in FNUZ types some of these codes are numbers.
 bool IsNoNumber(const NarrowCodes& codes, int code) {
   if (codes.is_fnuz && code == 0x80) return true;
   return (codes.type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
          (codes.type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
 }
 
-// The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its
-// scales: that of a row and a block is number row * scale_row + block * scale_block.
+// The weight as a matrix [n, k] and its scales. Element (n, k) is number n * n_stride + k * k_stride; the
+// scale of a row and a block is number row * scale_row + block * scale_block.
 struct Layout {
   int64_t n = 0, k = 0, n_stride = 0, k_stride = 0, block = 0;
   int64_t scale_row = 0, scale_block = 0;
@@ -41,7 +41,7 @@ struct Layout {
 
 std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, int64_t block) {
   if (block < 0) return std::nullopt;
-  // k is the axis of the blocks; without them the axis that scales do not count.
+  // k is the blocks' axis; without blocks, the axis along which the scale is constant.
   const int along = block > 0 ? axis : scales.elements() == 1 ? 0 : 1 - axis;
   Layout layout;
   layout.k = x[along];
@@ -65,9 +65,9 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
   return layout;
 }
 
-// Numbers [n, k] of the weight. False if one of them is none that packed weights have.
+// Reads the numbers [n, k] of the weight. False if packed weights cannot hold one of them.
 bool ReadNumbers(const NarrowCodes& codes, const Layout& layout, uint8_t* numbers) {
-  constexpr int64_t kSide = 64;  // squares whose lines stay in cache, along whichever the weight lies
+  constexpr int64_t kSide = 64;  // squares whose lines stay in cache, in either order of the weight
   std::atomic<bool> all = true;
   ir::InShares((layout.n + kSide - 1) / kSide, 1, [&](int64_t first, int64_t last) {
     bool numbers_alone = true;
@@ -103,7 +103,7 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   const bool whole = codes->type <= PackedType::kU8;
   DataPointer scales;
   if (!c.b.ConstantValue(c.In(1), kMostBytes, &scales)) {
-    // Scales that are dequantised themselves (FP4 has them in FP8).
+    // The scales may be dequantised values themselves (FP4 has them in FP8).
     Result<DataPointer> computed = EvaluateConstant(c.b.graph(), c.In(1));
     if (!computed.ok()) return kNoNode;
     scales = computed.Take();
@@ -128,10 +128,10 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
       const size_t to = static_cast<size_t>(n * blocks + b);
       scale[to] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from) * codes->unit();
       if (zeros != nullptr) zero[to] = static_cast<float>(CodeAt(*zeros, from));
-      if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has none there
+      if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has no such zero points
     }
   }
-  if (!whole) zero.clear();  // all 0: they say only which type it is
+  if (!whole) zero.clear();  // all are 0: they only select the type
   const bool powers = c.InValue(1).narrow != nullptr && c.InValue(1).narrow->is_power;
   const DType scale_type = powers ? NarrowestScale(scales->dtype, scale) : scales->dtype;
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;

@@ -5,7 +5,7 @@
 namespace rondo::importer {
 namespace {
 
-// Adds an axis inside of the others; neighbours that a run fills are one.
+// Adds an axis inside the others; adjacent axes without padding are joined.
 void AddAxis(PaddedAxis axis, std::vector<PaddedAxis>* axes) {
   if (axis.extent == 1 && !axis.padded()) return;
   if (!axis.padded() && !axes->empty() && !axes->back().padded()) {
@@ -23,13 +23,14 @@ PaddedDim DimOf(std::vector<PaddedAxis> axes) {
   return dim;
 }
 
-// Makes `inner`, which a run fills, part of the axis around it.
+// Joins `inner`, an axis without padding, to the axis around it.
 void Widen(const PaddedAxis& inner, PaddedAxis* axis) {
   axis->size = axis->size * inner.extent;
   axis->extent *= inner.extent;
 }
 
-// All axes of a tensor, one behind the other. `joined`: what follows a padded one is part of it.
+// All axes of a tensor in order. `joined`: an axis without padding that follows a padded one becomes part of
+// it.
 std::vector<PaddedAxis> AxesOf(const PaddedDims& dims, const Shape& shape, bool joined) {
   std::vector<PaddedAxis> axes;
   bool joins = false;
@@ -50,7 +51,7 @@ std::vector<PaddedAxis> AxesOf(const PaddedDims& dims, const Shape& shape, bool 
   return axes;
 }
 
-// One step of a view over `axes`. Its dims are cut into loops, each of which walks within one axis.
+// One step of a view over `axes`. Its dims are cut into loops that each walk within one axis.
 class Step {
  public:
   Step(const std::vector<PaddedAxis>& axes, const ir::ViewStep& step) : axes_(axes), step_(step) {
@@ -90,7 +91,7 @@ class Step {
     int dim;
     int64_t extent, stride;
     bool part = false;
-    std::optional<PaddedAxis> shows = {};  // where it walks along one that is padded
+    std::optional<PaddedAxis> shows = {};  // the padded axis that it walks along
   };
 
   // Cuts loops until none carries from one axis into another.
@@ -116,7 +117,7 @@ class Step {
     }
   }
 
-  // What the loops show of axis `j`.
+  // Finds what the loops show of axis `j`.
   bool Along(size_t j, std::string* why) {
     const PaddedAxis& axis = axes_[j];
     const int64_t first = base_[j];
@@ -194,7 +195,7 @@ std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, cons
   const Shape* below = &shape;
   bool part = false;
   for (const ir::ViewStep& step : view.steps) {
-    // Without elements, or without padding, nothing can be mixed.
+    // A view without elements, or without padding, cannot mix any.
     std::optional<PaddedDims> shown;
     if (step.shape.elements() == 0) shown = Unpadded(step.shape);
     for (const bool joined : {false, true}) {
@@ -202,8 +203,8 @@ std::optional<PaddedDims> Shown(const PaddedDims& base, const Shape& shape, cons
       if (!shown) shown = Step(axes, step).Walk(why);
     }
     if (!shown) return std::nullopt;
-    // Of what an inner step repeats or cuts, an outer one keeps no account: it does not matter where nothing
-    // is padded, and is for all dims where something is.
+    // An outer step does not keep the repeats and cuts of an inner step. That does not matter without
+    // padding; with padding, `part` is kept for all dims together.
     for (const PaddedDim& dim : *shown) part = part || dim.part;
     dims = std::move(*shown);
     below = &step.shape;

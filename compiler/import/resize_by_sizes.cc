@@ -7,7 +7,7 @@ namespace {
 
 NodeId F64(Builder& b, const ir::Size& size) { return b.Cast(b.Number(size), DType::kF64); }
 
-// Where each element of the result lies among the elements of the input, f64 [to].
+// By element of the result: its coordinate among the input's elements, f64 [to].
 NodeId Coordinates(Builder& b, const ResizedAxis& a, const std::string& mode) {
   const NodeId i = b.Cast(b.IotaOver({a.to}, 0), DType::kF64), n = F64(b, a.from), m = F64(b, a.to);
   const NodeId half = b.Scalar(DType::kF64, 0.5), one = b.Scalar(DType::kF64, 1),
@@ -16,7 +16,7 @@ NodeId Coordinates(Builder& b, const ResizedAxis& a, const std::string& mode) {
     return a.scale ? b.Div(v, b.Scalar(DType::kF64, *a.scale)) : b.Div(b.Mul(v, n), m);
   };
   if (mode == "asymmetric") return unscaled(i);
-  // Of one element, whose divisor would be 0: the first.
+  // A single element would divide by 0: it reads the first.
   const NodeId single = b.Binary(TapeOp::kEqual, m, one);
   if (mode == "align_corners") {
     const NodeId steps = b.Select(single, one, b.Sub(m, one));

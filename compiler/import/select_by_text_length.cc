@@ -37,7 +37,7 @@ class Chooser {
       if (IsGreatestPosition(g_.node(id))) Start(id, 1);
     }
     if (starts_.empty() || HasPort()) return;
-    // In the order of ids: what numbers are computed from comes first, but for what replaced others.
+    // In the order of ids, inputs come first, except for nodes that replaced others.
     std::vector<NodeId> work;
     for (const auto& [id, slope] : starts_) work.push_back(id);
     while (!work.empty()) {
@@ -71,12 +71,12 @@ class Chooser {
            std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const auto& o) { return o.name == out; });
   }
 
-  // Of one element, computed from numbers alone: a view or pointwise.
+  // Whether the node is a view or pointwise node of one element.
   bool IsOne(NodeId id) const {
     const Node& n = g_.node(id);
     return !n.dead && n.shape.elements() == 1 && (n.op == Op::kView || n.op == Op::kPointwise);
   }
-  // What else goes into it depends on no run: `total + 1`, not `total - cached`.
+  // Whether its other inputs are constants: `total + 1`, not `total - cached`.
   bool IsOfLength(NodeId id) const {
     const std::vector<NodeId>& inputs = g_.node(id).inputs;
     return std::all_of(inputs.begin(), inputs.end(), [&](NodeId in) {
@@ -84,8 +84,8 @@ class Chooser {
     });
   }
 
-  // Whether it makes something of a length that no position is: a base of angles, a factor of scores. What
-  // only rises with the length may be the last position.
+  // Whether the node turns a length into something that is no position: a base of angles, a factor of scores.
+  // A value that merely grows with the length may be the last position.
   static bool Bends(const Node& n) {
     if (n.op != Op::kPointwise || !IsFloat(n.dtype)) return false;
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
@@ -93,7 +93,7 @@ class Chooser {
            op == TapeOp::kMax;
   }
 
-  // The greatest of all elements of an input whose name says that it has positions.
+  // Whether the node is the maximum of an integer input with "position" in its name.
   bool IsGreatestPosition(const Node& n) const {
     if (n.dead || n.op != Op::kReduce || n.shape.elements() != 1 || IsFloat(n.dtype)) return false;
     if (n.As<ir::ReduceAttrs>().kind != ir::ReduceKind::kMax) return false;
@@ -106,7 +106,7 @@ class Chooser {
            input.name.find("position") != std::string::npos;
   }
 
-  // Whether the bool `id` only decides between floats, or is one itself.
+  // Whether the bool `id` is used only to select floats, or becomes a float.
   bool ChoosesFloats(NodeId id, int depth) {
     constexpr int kMostDepth = 32;
     const std::vector<NodeId> users = g_.UsersOf(id);
@@ -121,7 +121,7 @@ class Chooser {
     });
   }
 
-  // `id` as if the run ended where the text does.
+  // The value of `id` as if the run ended where the text does.
   NodeId Ahead(NodeId id) {
     const auto known = ahead_.find(id);
     if (known != ahead_.end()) return known->second;
@@ -145,8 +145,8 @@ class Chooser {
     return made;
   }
 
-  // How far behind the run's end the text's is, i64 []; of a prompt's last tokens with others behind them,
-  // less than 0.
+  // The distance from the run's end to the text's end, i64 []. It is negative if other tokens follow a
+  // prompt's last tokens in the run.
   NodeId Behind() {
     if (behind_ != kNoNode) return behind_;
     text_length_ = b_.Input(kTextLength, DType::kI64, {1});
@@ -161,8 +161,8 @@ class Chooser {
   Graph& g_;
   const NodeId cached_;
   const int64_t rows_;
-  std::map<NodeId, double> starts_;      // positions, with what each rises by
-  std::set<NodeId> of_length_, chosen_;  // numbers of them; what is chosen by those
+  std::map<NodeId, double> starts_;      // positions, with their slopes
+  std::set<NodeId> of_length_, chosen_;  // numbers computed from them; choices by those
   std::map<NodeId, NodeId> ahead_;
   NodeId behind_ = kNoNode, text_length_ = kNoNode;
 };

@@ -29,7 +29,7 @@ const std::string* FindShard(const onnx::ModelProto& model, const onnx::TensorPr
   return Find(model.metadata_props(), key);
 }
 
-// What a value of the attribute says.
+// The parsed value of the attribute.
 struct Cut {
   int axis = 0;
   std::vector<int64_t> segments;  // along the axis
@@ -50,7 +50,7 @@ bool Parse(const std::string& text, Cut* cut) {
   if (at == end) return true;
   if (*at != ':') return false;
   while (at != end) {
-    ++at;  // the colon, or a comma
+    ++at;  // skips the colon or a comma
     int64_t length = 0;
     if (!ParseNumber(&at, end, &length) || length <= 0 || (at != end && *at != ',')) return false;
     cut->segments.push_back(length);

@@ -23,7 +23,7 @@ struct Element {
 
 bool IsWhole(DType dtype) { return dtype == DType::kI64 || dtype == DType::kI32; }
 
-// Where an element is computed, behind what moves elements or casts whole numbers.
+// The node that computes an element, behind nodes that move elements or cast integers.
 Element OriginOf(const ir::Graph& graph, Element element) {
   for (;;) {
     const Node& n = graph.node(element.node);
@@ -50,7 +50,7 @@ Element OriginOf(const ir::Graph& graph, Element element) {
   }
 }
 
-// Of `Op "name"`, the name.
+// The name in `Op "name"`.
 std::string NameIn(const std::string& source) {
   const size_t quote = source.find('"');
   return quote == std::string::npos ? source : source.substr(quote + 1, source.size() - quote - 2);

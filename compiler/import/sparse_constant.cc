@@ -14,7 +14,7 @@ Status Wrong(const onnx::SparseTensorProto& tensor, const char* what) {
   return Status::Error(Code::kCorrupt, "sparse tensor \"%.200s\": %s", tensor.values().name().c_str(), what);
 }
 
-// Where each number is, in row-major order. `indices` are those places, or a row of indices for each number.
+// The place of each number in row-major order. `indices` holds those places, or a row of indices per number.
 Result<std::vector<int64_t>> PlacesOf(const onnx::SparseTensorProto& tensor, const onnx::TensorValue& indices,
                                       const Shape& shape, int64_t numbers) {
   const bool rows = indices.shape.rank == 2;
@@ -46,7 +46,7 @@ Result<ir::NodeId> SparseConstant(ir::Builder& b, Host& host, const onnx::Sparse
   RONDO_ASSIGN_OR_RETURN(const onnx::TensorValue values, host.LoadTensor(tensor.values()));
   RONDO_ASSIGN_OR_RETURN(const onnx::TensorValue indices, host.LoadTensor(tensor.indices()));
   if (values.shape.rank != 1) return Wrong(tensor, "its numbers are no list");
-  onnx::TensorProto dense;  // its shape, checked as others are
+  onnx::TensorProto dense;  // its shape, checked like that of others
   *dense.mutable_dims() = tensor.dims();
   RONDO_ASSIGN_OR_RETURN(const Shape shape, onnx::ShapeOf(dense, values.dtype));
   RONDO_ASSIGN_OR_RETURN(const std::vector<int64_t> places,

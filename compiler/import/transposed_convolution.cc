@@ -1,6 +1,6 @@
-// An output place strides * q + r sees elements q - u of the input through taps r + strides * u. So the
-// places of one r are a convolution of stride 1, and those of all r that see as many taps are one convolution
-// with a set of output channels for each: no zero is multiplied.
+// The output at place strides * q + r reads input elements q - u through taps r + strides * u. So the places
+// of one r form a convolution of stride 1. All r with the same number of taps form one convolution, with a
+// set of output channels for each r. No zero is multiplied.
 #include "compiler/import/transposed_convolution.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 // ------------------------------------------------------------------------------------ in phases
 
-// Neighbouring r of one axis that see as many taps.
+// Adjacent r of one axis with the same number of taps.
 struct Phases {
   int64_t first = 0, count = 1, taps = 0;
 };
@@ -25,7 +25,7 @@ std::vector<Phases> PhasesOf(const TransposedWindows& t, size_t axis) {
   return all;
 }
 
-// Whether all r have taps at even distances, and the intermediate shapes few enough dims.
+// Whether the taps of every r are evenly spaced, and the intermediate shapes have few enough dims.
 bool HasPhases(const TransposedWindows& t) {
   bool all = t.groups == 1 || t.kernel.size() < 3;
   for (size_t i = 0; i < t.kernel.size(); ++i)
@@ -59,7 +59,7 @@ class InPhases {
   }
 
  private:
-  // [n, o, q0, r0, q1, r1, ...] of all phases, those of the first axes as chosen.
+  // [n, o, q0, r0, q1, r1, ...] of all phases; those of the first axes are `chosen`.
   NodeId Along(std::vector<Phases>* chosen) {
     const size_t axis = chosen->size();
     if (axis == spatial_) return Interleaved(*chosen);
@@ -82,7 +82,7 @@ class InPhases {
       attrs.pads_end.push_back(end_[i] - in_[static_cast<int>(i) + 2]);
     }
     const NodeId y = b_.Conv(x_, Weight(phases), attrs);
-    // [n, group, r..., o, q...] to [n, group, o, q0, r0, ...].
+    // From [n, group, r..., o, q...] to [n, group, o, q0, r0, ...].
     const bool grouped = t_.groups > 1;
     Shape split{in_[0]}, out{in_[0], t_.groups * weight_[1]};
     if (grouped) split.dims[split.rank++] = t_.groups;
@@ -99,7 +99,7 @@ class InPhases {
     return b_.Reshape(b_.Transpose(b_.Reshape(y, split), order), out);
   }
 
-  // [group * r... * o, c / groups, taps...], the last tap first.
+  // [group * r... * o, c / groups, taps...], with the last tap first.
   NodeId Weight(const std::vector<Phases>& phases) const {
     std::vector<int64_t> strides(spatial_, 1);  // of a tap in w
     for (size_t i = spatial_ - 1; i > 0; --i) strides[i - 1] = strides[i] * t_.kernel[i];
@@ -131,12 +131,12 @@ class InPhases {
   const TransposedWindows& t_;
   const Shape in_, weight_;
   const size_t spatial_;
-  std::vector<int64_t> out_, first_, end_;  // the result's extents, and the q that are computed
+  std::vector<int64_t> out_, first_, end_;  // the result's extents, and the range of computed q
 };
 
 // ------------------------------------------------------------------------------ over spread input
 
-// [c, o / g, k...] to [o, c / g, k...] with the kernel reversed.
+// From [c, o / g, k...] to [o, c / g, k...] with the kernel reversed.
 NodeId FlippedWeight(Builder& b, NodeId w, int64_t groups) {
   const Shape ws = b.shape(w);
   for (int d = 2; d < ws.rank; ++d) {
@@ -153,7 +153,7 @@ NodeId FlippedWeight(Builder& b, NodeId w, int64_t groups) {
   return b.Reshape(b.Transpose(b.Reshape(w, split), perm), out);
 }
 
-// stride - 1 zeros after every element of each spatial axis.
+// Inserts stride - 1 zeros after every element of each spatial axis.
 NodeId SpreadOut(Builder& b, NodeId x, const std::vector<int64_t>& strides) {
   for (int d = 2; d < b.shape(x).rank; ++d) {
     int64_t stride = strides[static_cast<size_t>(d - 2)];
@@ -168,7 +168,7 @@ NodeId SpreadOut(Builder& b, NodeId x, const std::vector<int64_t>& strides) {
   return x;
 }
 
-// A convolution over the spread-out input with the reversed kernel, padded to the kernel's full reach.
+// A convolution of the spread-out input with the reversed kernel, padded to the kernel's full reach.
 NodeId GeneralTransposed(Builder& b, NodeId x, NodeId w, const TransposedWindows& t) {
   x = SpreadOut(b, x, t.strides);
   ir::ConvAttrs attrs;

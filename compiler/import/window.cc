@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
 
-// Pads so that the result has ceil(extent / stride) elements; the odd one goes to the end (upper).
+// Pads so that the result has ceil(extent / stride) elements; with `upper`, an odd pad goes to the end.
 void SamePads(WindowAttrs* w, const Shape& x, bool upper) {
   for (int i = 0; i < w->rank(); ++i) {
     size_t a = static_cast<size_t>(i);
@@ -67,14 +67,14 @@ Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel,
   for (int i = 0; i < spatial; ++i) {
     size_t a = static_cast<size_t>(i);
     int64_t room = x[i + 2] + w.pads_begin[a] + w.pads_end[a] - w.Reach(i);
-    // Rounded up, a window that is longer than all there is, is one.
+    // With ceil_mode, a window longer than the whole input still counts as one.
     const bool whole =
         ceil_mode && auto_pad == "NOTSET" && room < 0 && -room < w.strides[a] && w.pads_begin[a] < w.Reach(i);
     if ((room < 0 && !whole) || x[i + 2] < 1) {
       return Status::Error(Code::kCorrupt, "a window of %lld on axis %d of shape %s",
                            static_cast<long long>(w.Reach(i)), i + 2, Text(x).c_str());
     }
-    int64_t out = room / w.strides[a] + 1;  // 1 where room is negative
+    int64_t out = room / w.strides[a] + 1;  // 1 if room is negative
     if (room > 0 && ceil_mode && auto_pad == "NOTSET" && room % w.strides[a] != 0) {
       // One more window, if it starts inside the input or the padding before it.
       if (out * w.strides[a] < x[i + 2] + w.pads_begin[a]) ++out;

@@ -93,9 +93,8 @@ std::string TextOf(const NodeAnnotation& annotation) {
 }
 
 bool AppliesTo(std::string_view pattern, std::string_view name) {
-  size_t at = 0, in = 0;  // positions in the pattern and in the name
-  size_t star = std::string_view::npos,
-         resume = 0;  // the position behind the last '*', and how far it has matched
+  size_t at = 0, in = 0;                             // positions in the pattern and in the name
+  size_t star = std::string_view::npos, resume = 0;  // after the last '*', and how far it matches
   while (in < name.size()) {
     const Sign sign = at < pattern.size() ? SignAt(pattern, at) : Sign{};
     if (at < pattern.size() && sign.any) {

@@ -5,8 +5,7 @@
 namespace rondo::shard {
 namespace {
 
-constexpr double kOfBoth =
-    2;  // cost of holding a share beside the whole: no more than that of slicing the whole
+constexpr double kOfBoth = 2;  // a share held beside the whole costs no more than a slice of it
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 }  // namespace

@@ -27,8 +27,7 @@ class Demand {
       const double x = Weight(a), y = Weight(b);
       return (x == 0) != (y == 0) ? y == 0 : x < y;
     });
-    wanted.insert(wanted.end(), given_.begin(),
-                  given_.end());  // the rest: nodes with effects only, or read by nodes already placed
+    wanted.insert(wanted.end(), given_.begin(), given_.end());  // the rest: effects only, or already placed
     for (NodeId id : wanted) Ask(id);
     return std::move(order_);
   }

@@ -21,7 +21,7 @@ constexpr GpuGeneration kGenerations[] = {
     {121, 99 * kKiB, "GB10", false},
 };
 
-// sm_80 and PTX take no more shared memory than every GPU has that runs them.
+// sm_80 and PTX use no more shared memory than every GPU that can run them has.
 constexpr GpuTarget kTargets[] = {
     {"sm_80", 108, 99 * kKiB, 164 * kKiB, false},      {"sm_86", 84, 99 * kKiB, 100 * kKiB, false},
     {"sm_89", 142, 99 * kKiB, 100 * kKiB, false},      {"sm_90a", 132, 227 * kKiB, 228 * kKiB, true},

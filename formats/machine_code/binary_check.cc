@@ -19,13 +19,13 @@ namespace {
 
 constexpr uint32_t kMapBytes = sizeof(cuda::TensorMapParam), kAddressBytes = 8;
 
-// Bytes of each parameter of a function.
+// The bytes of each parameter of a function.
 template <typename... Params>
 std::vector<uint32_t> SizesOf(void (*)(Params...)) {
   return {static_cast<uint32_t>(sizeof(Params))...};
 }
 
-// A code that has been read: one of the two.
+// The parsed code: one of the two.
 struct ReadCode {
   std::optional<Cubin> cubin;
   std::optional<Ptx> ptx;
@@ -47,7 +47,7 @@ Result<ReadCode> Read(Span<const uint8_t> bytes, const CodeArchitecture& of) {
   return code;
 }
 
-// Bytes of shared memory that a block can have on the best GPU that runs the module's code.
+// The most shared memory in bytes of a block on the best GPU that can run the module's code.
 uint64_t MostSharedOf(const CodeArchitecture& architecture) {
   uint32_t most = 0;
   for (const GpuGeneration& generation : GpuGenerations()) {
@@ -56,7 +56,7 @@ uint64_t MostSharedOf(const CodeArchitecture& architecture) {
   return most != 0 ? most : 227 << 10;
 }
 
-// What the driver passes (kernel_params.h).
+// Compares the parameters with those that the driver passes (kernel_params.h).
 Status CheckParams(const FunctionNeeds& needs, uint32_t addresses, size_t maps) {
   std::vector<uint32_t> passed(addresses, kAddressBytes);
   passed.insert(passed.end(), maps, kMapBytes);
@@ -158,7 +158,7 @@ class Checker {
                      binary.code);
   }
 
-  // From sm_90 on, what a function declares counts 1 KiB that each block has for itself.
+  // From sm_90 on, a function's declared size includes 1 KiB that each block reserves.
   uint64_t Reserved() const { return architecture_.number >= 90 && !architecture_.ptx ? 1024 : 0; }
 
   const PlanData& plan_;

@@ -10,8 +10,8 @@
 namespace rondo {
 namespace {
 
-// Appends plain values to a text. Every sequence goes with its length, so that no two structures run
-// together.
+// Appends plain values to a text. Every sequence is preceded by its length, so that different structures give
+// different texts.
 class Bytes {
  public:
   template <typename T>
@@ -103,7 +103,7 @@ std::string KernelStructure(const Kernel& kernel) {
 uint64_t KernelDigest(const Kernel& kernel) {
   Kernel plain = kernel;
   plain.label = {};
-  // Scratch comes behind all parameters of operands.
+  // The workspace parameter comes after all operands' parameters.
   if (plain.workspace_param != kNoOperand) --plain.num_params;
   plain.workspace_param = kNoOperand;
   plain.workspace_bytes = 0;

@@ -9,7 +9,7 @@ namespace {
 
 #define RONDO_NOT_ELF(...) Status::Error(Code::kCorrupt, __VA_ARGS__)
 
-// The ELF header, as the standard draws it.
+// The ELF header as in the standard.
 struct Header {
   uint8_t ident[16];
   uint16_t type, machine;
@@ -37,12 +37,12 @@ struct SymbolEntry {
 static_assert(sizeof(SymbolEntry) == 24);
 
 constexpr uint16_t kMachineCuda = 190;
-constexpr uint8_t kAbi12 = 0x33, kAbi13 = 0x41;  // EI_OSABI of CUDA 12 and before, and of 13
+constexpr uint8_t kAbi12 = 0x33, kAbi13 = 0x41;  // EI_OSABI of CUDA up to 12, and of 13
 constexpr uint32_t kSymbolTable = 2, kNoBytes = 8;
-constexpr uint8_t kFunction = 2;      // type of a symbol
-constexpr uint8_t kEntryMark = 0x10;  // in `other` of a symbol
+constexpr uint8_t kFunction = 2;      // a symbol's type
+constexpr uint8_t kEntryMark = 0x10;  // in a symbol's `other`
 
-// Attributes of .nv.info: the formats, and those that are read.
+// Attributes of .nv.info: their formats, and the kinds that are read.
 enum Format : uint8_t { kNoValue = 1, kByteValue = 2, kNumberValue = 3, kSizedValue = 4 };
 enum Kind : uint8_t {
   kMostThreads = 0x05,
@@ -60,7 +60,7 @@ uint32_t Word(Span<const uint8_t> bytes, size_t number) {
   return word;
 }
 
-// The product of up to three extents: threads of a block, blocks of a cluster.
+// The product of up to three extents: the threads of a block, or the blocks of a cluster.
 Status Extents(const char* what, Span<const uint8_t> value, uint32_t* product) {
   if (value.size() < 12) return RONDO_NOT_ELF("%s has %zu bytes", what, value.size());
   uint64_t all = 1;
@@ -82,7 +82,7 @@ ParamPlace PlaceOf(uint8_t kind, Span<const uint8_t> value) {
   return {place & 0xffff, place >> 16, kind == kParam ? size >> 18 : size & 0xffff};
 }
 
-// Parameters lie one after another, numbered from 0, in `total` bytes.
+// Parameters must follow each other, numbered from 0, in `total` bytes.
 Status TakeParams(std::vector<ParamPlace> places, uint32_t total, FunctionNeeds* needs) {
   std::sort(places.begin(), places.end(),
             [](const ParamPlace& a, const ParamPlace& b) { return a.number < b.number; });
@@ -105,7 +105,7 @@ Result<Cubin> Cubin::Read(Span<const uint8_t> binary) {
   Header header;
   if (binary.size() < sizeof(header)) return RONDO_NOT_ELF("%zu bytes are no ELF image", binary.size());
   std::memcpy(&header, binary.data(), sizeof(header));
-  constexpr uint8_t kIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian
+  constexpr uint8_t kIdent[] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64-bit, little-endian
   if (std::memcmp(header.ident, kIdent, sizeof(kIdent)) != 0) return RONDO_NOT_ELF("it is no ELF image");
   if (header.machine != kMachineCuda)
     return RONDO_NOT_ELF("it is an ELF image for machine %u, not for GPUs", header.machine);
@@ -250,7 +250,7 @@ Status Cubin::ReadAttributes(const Section& section, FunctionNeeds* needs) const
 }
 
 Status Cubin::ReadRegisters(const Symbol& symbol, const Section& text, FunctionNeeds* needs) const {
-  needs->registers = text.info >> 24;  // where CUDA 12 has them, too
+  needs->registers = text.info >> 24;  // CUDA 12 stores them here too
   const Section* all = Find(".nv.info", "");
   if (all == nullptr) return Status::Ok();
   RONDO_ASSIGN_OR_RETURN(const std::vector<Attribute> attributes, AttributesOf(*all));

@@ -16,7 +16,7 @@ bool IsWord(char c) {
          c == '$' || c == '%';
 }
 
-// Bytes of a fundamental type: ".u64" has 8. 0: it is none.
+// The bytes of a fundamental type: 8 for ".u64"; 0 if it is none.
 uint32_t BytesOf(std::string_view type) {
   constexpr std::pair<std::string_view, uint32_t> kEndings[] = {{"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}};
   if (type.size() < 3 || type[0] != '.' || std::strchr("busf", type[1]) == nullptr) return 0;
@@ -42,7 +42,7 @@ class Ptx::Reader {
   }
 
  private:
-  // The next word or other character; "" at the end. Comments and texts in quotes are passed over.
+  // The next word or other character; "" at the end. Skips comments and quoted texts.
   std::string_view Next() {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -99,7 +99,7 @@ class Ptx::Reader {
     return Status::Ok();
   }
 
-  // ".param .u64 NAME", ".param .align 64 .b8 NAME[128]", ".param .u64 .ptr .global .align 16 NAME", until
+  // ".param .u64 NAME", ".param .align 64 .b8 NAME[128]", ".param .u64 .ptr .global .align 16 NAME", up to
   // ")".
   Status ReadParams(FunctionNeeds* needs) {
     uint32_t bytes = 0;

@@ -34,7 +34,7 @@ class Descriptor {
   const int fd_;
 };
 
-// The names of a relative path, or an error when it could leave its folder.
+// The components of a relative path; an error if the path could leave its folder.
 Result<std::vector<std::string>> PlainNames(const std::string& location) {
   auto refuse = [&](const char* why) {
     return Status::Error(Code::kInvalidArgument, "external data location \"%.200s\" %s", location.c_str(),
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> PlainNames(const std::string& location) {
   return names;
 }
 
-// What opening an external file failed with; `is_link`: there is a symbolic link of that name.
+// The error of opening an external file; `is_link`: a symbolic link of that name exists.
 Status OpenError(int error, const std::string& location, const std::string& folder, bool is_link) {
   if (error == ENOENT && !is_link) {
     return Status::Error(Code::kNotFound, "external data file \"%.200s\" does not exist in \"%.500s\"",
@@ -81,8 +81,8 @@ Status OpenError(int error, const std::string& location, const std::string& fold
                        location.c_str(), folder.c_str(), std::strerror(error));
 }
 
-// Opens `path` below the folder `at` without touching what it is, links followed; not those of /proc, which
-// lead to whatever a process has open.
+// Opens `path` below the folder `at` as a path only, following links. Links of /proc are refused, because
+// they lead to any file that a process has open.
 int OpenPath(int at, const std::string& path) {
   open_how how = {};
   how.flags = O_PATH | O_CLOEXEC;
@@ -90,10 +90,10 @@ int OpenPath(int at, const std::string& path) {
   const long fd = syscall(SYS_openat2, at, path.c_str(), &how, sizeof(how));
   if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(fd);
   return openat(at, path.c_str(),
-                O_PATH | O_CLOEXEC);  // an old kernel: the real path is checked all the same
+                O_PATH | O_CLOEXEC);  // an old kernel; the real path is checked in any case
 }
 
-// The file that `fd` is, as a path in /proc.
+// The path in /proc of the file that `fd` refers to.
 std::string OpenFile(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 Result<std::string> RealPath(const std::string& path, const char* what) {
@@ -112,8 +112,8 @@ bool LiesBelow(const std::string& path, const std::string& folder) {
   return path.size() > below.size() && path.compare(0, below.size(), below) == 0;
 }
 
-// Of .../models--ORG--NAME/snapshots/REVISION, or a folder in it: .../models--ORG--NAME/blobs. "": it is no
-// such folder.
+// For .../models--ORG--NAME/snapshots/REVISION or a folder in it: .../models--ORG--NAME/blobs. "" for other
+// folders.
 std::string BlobsOf(const std::string& folder) {
   constexpr char kSnapshots[] = "/snapshots/", kModels[] = "models--";
   for (size_t at = folder.find(kSnapshots); at != std::string::npos; at = folder.find(kSnapshots, at + 1)) {
@@ -208,7 +208,7 @@ Result<std::shared_ptr<const MappedFile>> ExternalFiles::Open(const std::string&
                          "external data location \"%.200s\" in \"%.500s\" is no regular file",
                          location.c_str(), folder_.c_str());
   }
-  // The same file again, to be read: not by its path, which may be another's by now.
+  // Opens the same file for reading, not by its path, which may now lead to another file.
   const Descriptor file(open(OpenFile(found.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return OpenError(errno, location, folder_, false);
   auto mapped = MappedFile::Map(file.get(), location);

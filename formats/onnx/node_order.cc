@@ -17,7 +17,7 @@ using Names = std::unordered_set<std::string_view>;
 
 void AddReads(const NodeProto& node, Names* names);
 
-// What a subgraph reads of what is around it.
+// Adds the outer names that a subgraph reads.
 void AddReads(const GraphProto& graph, Names* names) {
   Names reads;
   for (const NodeProto& node : graph.node()) AddReads(node, &reads);
@@ -39,8 +39,8 @@ void AddReads(const NodeProto& node, Names* names) {
   }
 }
 
-// A search from each node, in the order of the file, through those that it reads. The path is kept in a
-// vector since it may be as long as the graph.
+// A depth-first search from each node, in file order, through the nodes that it reads. The path is a vector,
+// because it may be as long as the graph.
 class Order {
  public:
   explicit Order(const Nodes& nodes) : nodes_(nodes), seen_(static_cast<size_t>(nodes.size())) {

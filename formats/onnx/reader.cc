@@ -17,10 +17,10 @@
 namespace rondo::onnx {
 namespace {
 
-// Messages within messages; graphs in attributes of nodes take three each.
+// The most nested messages; a graph in a node's attribute takes three levels.
 constexpr int kMaxDepth = 100;
 
-// Where an external tensor lies, as its entries say.
+// The location of an external tensor, from its entries.
 struct ExternalRange {
   std::string location;
   uint64_t offset = 0;
@@ -80,7 +80,7 @@ Result<std::shared_ptr<Model>> Model::Open(const std::string& path,
 
 namespace {
 
-// Exporters write -1 for a dimension that they leave open: from here on it says nothing.
+// Exporters write -1 for an open dimension; such dimensions are cleared here.
 void OpenNegativeDims(GraphProto* graph) {
   for (auto* ports : {graph->mutable_input(), graph->mutable_output(), graph->mutable_value_info()}) {
     for (ValueInfoProto& port : *ports) {

@@ -80,7 +80,7 @@ Result<DType> StoredTypeOf(int data_type) {
 }
 
 int CodeBits(int data_type) {
-  constexpr int kUint2 = 25, kInt2 = 26;  // younger than onnx.proto here
+  constexpr int kUint2 = 25, kInt2 = 26;  // newer than this onnx.proto
   switch (data_type) {
     case TensorProto::FLOAT8E4M3FNUZ:
     case TensorProto::FLOAT8E5M2FNUZ:

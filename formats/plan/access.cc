@@ -3,11 +3,11 @@
 namespace rondo {
 namespace {
 
-// A closed range of a sum, and the sum of the magnitudes of its terms, which bounds every partial sum.
+// A closed range of a sum, and the sum of its terms' magnitudes, which bounds every partial sum.
 struct Sum {
   int64_t least = 0, greatest = 0, magnitude = 0;
 
-  // Adds a term that takes values in [low, high].
+  // Adds a term with values in [low, high].
   bool Add(int64_t low, int64_t high) {
     if (low < -kMaxReach || high > kMaxReach) return false;
     least += low;
@@ -41,7 +41,7 @@ bool Reach(const Part& part, const Operand& operand, ElementRange* out) {
     Sum coordinate;
     if (!coordinate.Add(guard.offset, guard.offset) || !coordinate.AddLoops(part, guard.strides))
       return false;
-    // A driver may form stride * c before it looks at c.
+    // A driver may compute stride * c before it checks c.
     Sum whole;
     if (!whole.AddScaled(guard.stride, coordinate.least, coordinate.greatest)) return false;
     magnitude += whole.magnitude;

@@ -26,7 +26,7 @@ std::string TextOf(const BucketNote& note) {
 
 namespace {
 
-// Sums of products of such numbers do not overflow.
+// Sums of products of numbers up to this do not overflow.
 constexpr int64_t kMostNumber = 1 << 28;
 constexpr size_t kMostTerms = 8;
 

@@ -17,9 +17,9 @@ constexpr uint64_t kBudgetFactor = 16;
 constexpr uint64_t kBudgetBase = 64 << 10;
 constexpr int kMaxTableDepth = 16;
 
-// Copies one flatbuffer into an arena. Objects of a flatbuffer may be shared, so what they decode to
-// can be far larger than they are: every allocation is charged to a budget first. After a failure
-// all calls give empty results and `status` keeps the first reason.
+// Copies one flatbuffer into an arena. Objects in a flatbuffer may be shared, so the decoded data may be far
+// larger: every allocation is first charged to a budget. After a failure all calls return empty results, and
+// `status` keeps the first reason.
 class Decoder {
  public:
   Decoder(Arena& arena, uint64_t section_bytes, Span<const uint8_t> code)
@@ -69,7 +69,7 @@ class Decoder {
     return out;
   }
 
-  // Room for `count` entries of `bytes` each; null after a failure.
+  // Memory for `count` entries of `bytes` each; null after a failure.
   [[gnu::noinline]] uint8_t* Room(uint64_t count, uint64_t bytes) {
     if (!Charge(count * bytes)) return nullptr;
     void* room = arena_.Allocate(count * bytes, alignof(uint64_t));
@@ -111,8 +111,8 @@ class Decoder {
     return aligned;
   }
 
-  // A vector of tables or structs, each decoded by its overload of One. The flatbuffers verifier checks
-  // where a vector's length lies, but not that the structs after it are aligned.
+  // A vector of tables or structs, each decoded by its overload of One. The flatbuffers verifier checks the
+  // alignment of a vector's length, but not that of the structs after it.
   template <typename T, typename F>
   Span<const T> All(const fb::Vector<F>* in) {
     static_assert(alignof(T) <= alignof(uint64_t) && std::is_trivially_destructible_v<T>);
@@ -126,7 +126,7 @@ class Decoder {
     return {static_cast<const T*>(out), out == nullptr ? 0 : in->size()};
   }
   using OneFunction = void (*)(Decoder& decoder, const uint8_t* from, void* to);
-  // `entry`: bytes of each struct; 0: they are references to tables.
+  // `entry`: bytes of each struct; 0 for references to tables.
   [[gnu::noinline]] void* Entries(const uint8_t* data, uint32_t count, size_t entry, size_t bytes,
                                   OneFunction one) {
     if (entry != 0 && !Aligned(data, alignof(uint64_t))) return nullptr;
@@ -158,7 +158,7 @@ class Decoder {
     static_assert(sizeof(in) == sizeof(out));
     std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
   }
-  // Strides, where some binding has one; what is missing at their end is 0.
+  // Strides, if a binding has one. Missing strides at the end are 0.
   void One(const fbs::Step& in, Step& out) {
     One<fbs::Step, Step>(in, out);
     const Span<const int64_t> strides = Numbers<int64_t>(in.strides());
@@ -195,7 +195,7 @@ class Decoder {
     if (matmul.empty()) return;
     static_assert(sizeof(LibraryMatmul) == sizeof(fbs::LibraryMatmul));
     std::memcpy(static_cast<void*>(matmul.data()), &in, sizeof(in));
-    matmul[0].tf32 = in.tf32();  // a byte of the file is any byte
+    matmul[0].tf32 = in.tf32();  // the file's byte may have any value
     out = matmul.data();
   }
   template <typename E, typename T>
@@ -212,7 +212,7 @@ class Decoder {
   uint64_t section_bytes_;
   Span<const uint8_t> code_;
   Status status_;
-  const std::string_view* name_ = nullptr;  // of what is being decoded
+  const std::string_view* name_ = nullptr;  // name of the object being decoded
 };
 
 }  // namespace
@@ -222,7 +222,7 @@ Status DecodePlan(Span<const uint8_t> bytes, Span<const uint8_t> code, Arena& ar
     return Status::Error(Code::kCorrupt, "plan: flatbuffers section of %zu bytes exceeds %" PRIu64,
                          bytes.size(), kMaxFlatbufferBytes);
   }
-  // A reference to a table or a text takes 4 bytes; what is shared is counted each time.
+  // A reference to a table or a text takes 4 bytes; shared objects count once per reference.
   const size_t max_tables = bytes.size() / 4 + 1;
   fb::Verifier verifier(bytes.data(), bytes.size(), kMaxTableDepth, static_cast<fb::uoffset_t>(max_tables));
   if (bytes.size() < 16 || !fbs::VerifyPlanBuffer(verifier)) {

@@ -59,7 +59,7 @@ uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions) {
   const bool shares = weights != 0 && weights <= kSmallBlock;
   uint64_t bytes = shares ? kDeviceStep : weights;
   if (session > kSmallBlock || session == 0) return bytes + sessions * session;
-  const uint64_t beside = shares ? (kDeviceStep - weights) / session : 0;  // weights, in their step
+  const uint64_t beside = shares ? (kDeviceStep - weights) / session : 0;  // in the weights' step
   const uint64_t in_a_step = kDeviceStep / session;
   if (sessions > beside) bytes += (sessions - beside + in_a_step - 1) / in_a_step * kDeviceStep;
   return bytes;

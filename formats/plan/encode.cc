@@ -13,7 +13,7 @@ namespace {
 
 namespace fb = ::flatbuffers;
 
-// Builds the flatbuffer from the leaves up. Empty vectors and texts are left out.
+// Builds the flatbuffer from the leaves up, without empty vectors and texts.
 class Encoder {
  public:
   void Finish(const PlanData& plan) { fbs::FinishPlanBuffer(builder_, One<fbs::Plan>(plan)); }
@@ -40,7 +40,7 @@ class Encoder {
   }
   template <typename F>
   Offset<F> One(const Step& in) {
-    std::vector<int64_t> moves;  // up to the last binding that moves
+    std::vector<int64_t> moves;  // up to the last binding with a stride
     for (size_t b = 0; b < in.bindings.size(); ++b) {
       if (in.bindings[b].stride == 0) continue;
       moves.resize(b + 1);
@@ -50,7 +50,7 @@ class Encoder {
     return Table<F>(std::tuple_cat(Fields(in), strides));
   }
 
-  // A table whose fields are of the types that the generated Create takes; children are written in their
+  // A table with fields of the types that the generated Create function takes; children are written in their
   // order.
   template <typename F, typename... T>
   Offset<F> Table(const std::tuple<T...>& fields) {
@@ -87,7 +87,7 @@ class Encoder {
     return {offset, code.size()};
   }
 
-  // A member as what the second argument points to.
+  // A member, converted to the type that the second argument points to.
   template <typename T, typename A>
   A Write(const T& in, A*) {
     if constexpr (std::is_arithmetic_v<A>) {
@@ -136,12 +136,12 @@ class Encoder {
   }
 
   fb::FlatBufferBuilder builder_{1 << 20};
-  uint64_t code_bytes_ = 0;  // of the machine code section, given out so far
+  uint64_t code_bytes_ = 0;  // bytes of the machine code section given out so far
   fbs::LibraryMatmul matmul_;
 };
 
-// The bytes that plain data takes in a flatbuffer, at most: kept under the section's limit, the builder
-// cannot run past what a flatbuffer can address.
+// An upper bound on the bytes of plain data in a flatbuffer. If it is below the section's limit, the builder
+// stays within the range that a flatbuffer can address.
 template <typename T>
 uint64_t BytesOf(const T& in) {
   if constexpr (requires { Fields(in); }) {

@@ -8,14 +8,14 @@
 namespace rondo {
 
 #if defined(__OPTIMIZE__) && !defined(__clang__)
-#define RONDO_FASTEST [[gnu::optimize("O3")]]  // vectorised, where it pays
+#define RONDO_FASTEST [[gnu::optimize("O3")]]  // vectorised if that pays
 #else
 #define RONDO_FASTEST
 #endif
 
 namespace {
 
-constexpr uint64_t kShort = 240;  // XXH3 has another formula for more bytes
+constexpr uint64_t kShort = 240;  // XXH3 uses another formula for more bytes
 constexpr uint64_t kStripe = 64, kStripesABlock = 16;
 
 uint64_t Word(const void* at) {
@@ -24,8 +24,8 @@ uint64_t Word(const void* at) {
   return word;
 }
 
-// XXH3-64 of more than kShort bytes, as its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md)
-// says: a fraction of the library's code, and fed piece by piece.
+// XXH3-64 of more than kShort bytes by its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
+// The code is a fraction of the library's size and takes the bytes piece by piece.
 class LongHash {
  public:
   [[gnu::noinline]] explicit LongHash(uint64_t seed) {
@@ -34,7 +34,7 @@ class LongHash {
       std::memcpy(secret_ + i, pair, sizeof(pair));
     }
   }
-  // The next whole stripes, all but the one that ends with the last byte.
+  // Adds the next whole stripes, except the one that ends with the last byte.
   RONDO_FASTEST [[gnu::noinline]] void Add(const uint8_t* at, uint64_t stripes) {
     for (; stripes != 0; --stripes, at += kStripe) {
       Accumulate(at, secret_ + stripe_ * 8);
@@ -69,14 +69,14 @@ class LongHash {
   }
   uint64_t sums_[8] = {XXH_PRIME32_3, XXH_PRIME64_1, XXH_PRIME64_2, XXH_PRIME64_3,
                        XXH_PRIME64_4, XXH_PRIME32_2, XXH_PRIME64_5, XXH_PRIME32_1};
-  uint64_t stripe_ = 0;  // of the block
+  uint64_t stripe_ = 0;  // of the current block
   uint8_t secret_[192];
 };
 
 }  // namespace
 
 uint64_t HashBytes(const void* bytes, size_t size, uint64_t seed) {
-  // The library's parts of the short formula: through its front door, all the rest would come along.
+  // Calls the library's short formulas directly: its public function would link all the rest.
   const auto* at = static_cast<const uint8_t*>(bytes);
   if (size <= 16) return XXH3_len_0to16_64b(at, size, XXH3_kSecret, seed);
   if (size <= 128) return XXH3_len_17to128_64b(at, size, XXH3_kSecret, sizeof(XXH3_kSecret), seed);
@@ -112,7 +112,7 @@ uint64_t HeaderHash(FileHeader header, const SectionEntry* sections) {
 }
 
 bool IsBaseName(std::string_view name) {
-  bool other = false;  // than dots, of which "." and ".." are no names
+  bool other = false;  // a character that is not a dot: "." and ".." are no valid names
   for (const char c : name) {
     if (c == '/' || c == '\0') return false;
     other |= c != '.';

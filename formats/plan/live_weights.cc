@@ -20,11 +20,11 @@ std::string TypeText(DType dtype, const Shape& shape) {
   return std::string(Name(dtype)) + Format(shape, text, sizeof(text));
 }
 
-// `Initializer "NAME"`, or of a part `Initializer "NAME" [256, 64]`.
+// `Initializer "NAME"`, or for a part `Initializer "NAME" [256, 64]`.
 struct InitializerSource {
-  std::string_view name;  // empty: it is another text
+  std::string_view name;  // empty for other texts
   bool is_part = false;
-  Shape shape;  // of all of it, where the buffer is a part
+  Shape shape;  // of the whole initializer, if the buffer is a part
 };
 
 bool ParseShape(std::string_view text, Shape* shape) {
@@ -61,7 +61,7 @@ InitializerSource SourceOf(const PlanData& plan, const Buffer& buffer) {
   return source;
 }
 
-// Whether all elements that the buffer would hold of `all` are there.
+// Whether the initializer's `all` elements include those that the buffer holds from `first` on.
 bool Within(uint64_t first, uint64_t all, const Buffer& buffer) {
   const auto count = static_cast<uint64_t>(buffer.shape.elements());
   const uint64_t run = buffer.synthetic_run, step = buffer.synthetic_step;
@@ -70,7 +70,7 @@ bool Within(uint64_t first, uint64_t all, const Buffer& buffer) {
   return run <= step && step <= all && (count - 1) / run * step + (count - 1) % run + first < all;
 }
 
-// The packing for which `is` says so; of type kNone if there is none.
+// The packing for which `is` returns true; of type kNone if there is none.
 template <typename F>
 WeightPacking PackingWhere(const F& is) {
   for (int type = 1; type < kNumPackedTypes; ++type) {
@@ -192,7 +192,7 @@ Result<Span<const uint8_t>> BytesOfWeight(const WeightValue& value, const LiveWe
 
 namespace {
 
-// What of a note says which value it is.
+// The beginning of a note, which identifies the value.
 std::string FixedValue(const WeightValue& value) {
   const std::string_view bytes(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
   char digest[32];

@@ -85,7 +85,8 @@ double ToThousandths(double microseconds) {
 }
 
 LatencyAndRate MeasuredCollective::Fit() const {
-  // The least sum of ((latency + bytes / rate) / time - 1)^2: two equations in latency and 1 / rate.
+  // Minimises the sum of ((latency + bytes / rate) / time - 1)^2: two linear equations in latency and 1 /
+  // rate.
   double aa = 0, ab = 0, bb = 0, a = 0, b = 0;
   for (const auto& [bytes, time] : microseconds) {
     const double of_latency = 1 / time, of_byte = static_cast<double>(bytes) / time;
@@ -120,7 +121,7 @@ std::optional<double> MeasuredCollective::Of(uint64_t bytes) const {
 }
 
 std::optional<double> FitTaken(double run, const std::function<double(double)>& end_with) {
-  constexpr double kLeastDifference = 0.02;  // of the run
+  constexpr double kLeastDifference = 0.02;  // share of the run
   constexpr int kHalvings = 20;
   double low = 0, high = kMostTaken;
   if (end_with(high) < end_with(low) * (1 + kLeastDifference)) return std::nullopt;

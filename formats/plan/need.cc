@@ -3,11 +3,11 @@
 namespace rondo {
 namespace {
 
-constexpr double kRegister = 2064;  // bytes: 256 lanes of 8, and where they lie
+constexpr double kRegister = 2064;  // bytes: 256 lanes of 8, and their addresses
 constexpr double kAnyPart = 2 << 20;
-constexpr double kPacked = 12 << 20;  // blocks or planes of a product, whatever its size
+constexpr double kPacked = 12 << 20;  // blocks or planes of a matmul of any size
 
-// Bytes for each round of the reduced loops, and of the features'.
+// Bytes for each round of the reduced loops, and of the features' loops.
 constexpr double EachRound(const Part& part) {
   constexpr double kEach[] = {0, 8, 256, 256, 80};
   return kEach[static_cast<int>(part.skeleton)] * (part.skeleton == Skeleton::kReduction ? part.kept : 1);
@@ -18,7 +18,7 @@ constexpr double EachRound(const Part& part) {
 Need NeedOf(const Kernel& kernel) {
   Need need;
   for (const Part& part : kernel.parts) {
-    double points = 1, rounds[3] = {1, 1, 1};  // of the epilogue's loops, the reduced, the features'
+    double points = 1, rounds[3] = {1, 1, 1};  // of the epilogue's, reduced and features' loops
     for (size_t d = 0; d < part.loops.size(); ++d) {
       const size_t first = static_cast<size_t>(EpilogueLoops(part));
       const double extent = static_cast<double>(part.loops[d]);

@@ -7,8 +7,8 @@
 namespace rondo {
 namespace {
 
-constexpr double kEqual = 1e-9;             // times that differ by less, of the whole, are the same
-constexpr int64_t kMostWork = 100'000'000;  // steps looked at
+constexpr double kEqual = 1e-9;             // times that differ by a smaller share of the whole are equal
+constexpr int64_t kMostWork = 100'000'000;  // steps that are looked at
 
 bool Alike(const TimedDevice& a, const TimedDevice& b) {
   const auto same = [](const TimedStep& x, const TimedStep& y) {
@@ -65,8 +65,8 @@ Meetings::Meetings(const std::vector<TimedDevice>& devices) : others_(devices.si
   }
 }
 
-// The least times by collective that are what `times_of(device, peers)` gives of the other devices; it never
-// falls when those of peers do not. False: there are none.
+// Finds the least times by collective that equal what `times_of(device, peers)` gives for the other devices.
+// `times_of` must not fall when the peers' times rise. False if there are none.
 bool Meetings::Settle(const std::vector<TimedDevice>& devices, std::vector<double> PeerTimes::*member,
                       std::vector<double> (*times_of)(const TimedDevice&, const PeerTimes&),
                       std::vector<PeerTimes>* peers) const {

@@ -10,7 +10,7 @@
 namespace rondo {
 namespace {
 
-// The program's devices, and where each step is among those of its device.
+// The program's devices, with the position of each step among those of its device.
 class Devices {
  public:
   Devices(const Program& program, const std::vector<double>& times, double taken) : program_(program) {
@@ -85,9 +85,9 @@ class Devices {
 
   const Program& program_;
   std::vector<TimedDevice> timed_;
-  std::vector<std::vector<uint32_t>> steps_;              // by device: steps of the program, ascending
-  std::vector<std::vector<uint32_t>> points_;             // by device and collective
-  std::map<std::pair<uint32_t, uint32_t>, int> started_;  // by device and sync point: which collective
+  std::vector<std::vector<uint32_t>> steps_;   // by device: indices of steps in the program, ascending
+  std::vector<std::vector<uint32_t>> points_;  // by device and collective
+  std::map<std::pair<uint32_t, uint32_t>, int> started_;  // by device and sync point: index of the collective
 };
 
 bool IsForGpus(const PlanData& plan) {

@@ -17,7 +17,7 @@
 namespace rondo {
 namespace {
 
-// An open file, closed at the end unless released.
+// An open file. The destructor closes it unless it is released.
 class File {
  public:
   explicit File(int descriptor) : descriptor_(descriptor) {}
@@ -48,7 +48,7 @@ struct Source {
   }
 };
 
-// Opens a regular file and says how it stands.
+// Opens a regular file and reads its stamp.
 Status OpenFile(const char* path, int* file, FileStamp* stamp) {
   *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*file < 0) {
@@ -63,8 +63,8 @@ struct Container {
   FileHeader header;
   SectionEntry sections[kMaxSections];
   const SectionEntry* flatbuffer = nullptr;
-  const SectionEntry* code = nullptr;     // may be null
-  const SectionEntry* weights = nullptr;  // of either kind; may be null
+  const SectionEntry* code = nullptr;     // null if absent
+  const SectionEntry* weights = nullptr;  // of either kind; null if absent
 };
 
 Status VersionError(const char* what, uint16_t major, uint16_t minor) {
@@ -138,7 +138,7 @@ Status ReadContainer(const Source& source, const ReadOptions& options, Container
   return CheckSections(source, out);
 }
 
-// A whole section into memory of `arena`, aligned for whoever reads it there. `name`: for errors.
+// Reads a whole section into memory of `arena`, aligned for its reader. `name`: for errors.
 Status ReadSection(const Source& source, const SectionEntry& section, const char* name, uint64_t most,
                    const ReadOptions& options, Arena& arena, Span<const uint8_t>* out) {
   if (section.bytes > most) {
@@ -172,7 +172,7 @@ Status ReadProgramsAndCode(const Source& source, const Container& container, con
   return DecodePlan(flatbuffer, code, arena, plan);
 }
 
-// What the section table and the flatbuffer say about the weights must agree.
+// Checks that the section table and the flatbuffer agree about the weights.
 Status CheckWeightsEntry(const PlanData& plan, const SectionEntry* section) {
   const uint64_t stored = section == nullptr ? 0 : section->bytes;
   if (stored != plan.weights_bytes) {
@@ -198,7 +198,7 @@ Status CheckWeightsHash(const ReadOptions& options, const PlanWeights& weights) 
   return weights.CheckHash();
 }
 
-// The weights file beside `path`: its own header must say the size and hash that the plan recorded.
+// Opens the weights file beside `path`. Its header must have the size and hash that the plan records.
 Status OpenWeightsFile(const char* path, std::string_view name, const SectionEntry& section,
                        const ReadOptions& options, PlanWeights* weights) {
   const char* slash = std::strrchr(path, '/');

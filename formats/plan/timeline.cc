@@ -9,8 +9,8 @@ struct Interval {
   double begin, end;
 };
 
-// When compute of `time` ends that begins at `begin`. `collectives` run one after another, each taking its
-// part of the device.
+// The end of compute of length `time` that begins at `begin`. `collectives` run one after another, and each
+// takes its part of the device.
 double EndOfCompute(double begin, double time, const std::vector<Interval>& collectives, double taken) {
   double end = begin + time;
   if (taken == 0) return end;
@@ -25,8 +25,8 @@ double EndOfCompute(double begin, double time, const std::vector<Interval>& coll
 
 double At(const std::vector<double>& times, size_t i) { return i < times.size() ? times[i] : 0; }
 
-// Compute on any stream while each collective runs. Both are swept in the order in which they begin: of two
-// streams' compute, what runs at once counts once for each.
+// Adds up the compute on all streams that runs beside each collective. Both are swept in order of their
+// begins. Compute that runs on two streams at once counts twice.
 void SumBeside(std::vector<Interval> computed, std::vector<CollectiveTimes>* collectives) {
   std::sort(computed.begin(), computed.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
@@ -87,8 +87,8 @@ Timeline Simulate(const TimedSteps& steps, const std::vector<int>& order, const 
 
 std::vector<double> RemainingTimes(const TimedSteps& steps, const std::vector<int>& order,
                                    const PeerTimes& peers) {
-  // From the end of each step; from the end of each collective; from the beginning of what comes next on each
-  // stream, and of the next collective.
+  // Remaining times from the end of each step; from the end of each collective; from the begin of the next
+  // step on each stream; and from the begin of the next collective.
   std::vector<double> after(steps.steps.size(), 0), remaining(steps.collectives, 0), streams;
   double next_collective = 0;
   for (size_t p = order.size(); p-- > 0;) {

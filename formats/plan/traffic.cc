@@ -27,14 +27,14 @@ uint64_t Saturated(Count value) {
   return value > Count{UINT64_MAX} ? UINT64_MAX : static_cast<uint64_t>(value);
 }
 
-// How many different sums one can make by taking one place of each progression.
+// The number of different sums with one place from each progression.
 uint64_t DistinctSums(std::vector<Progression> list) {
   std::erase_if(list, [](const Progression& p) { return p.stride == 0 || p.count <= 1; });
   if (list.empty()) return 1;
   for (Progression& p : list) p.stride = std::abs(p.stride);
   std::sort(list.begin(), list.end(),
             [](const Progression& a, const Progression& b) { return a.stride < b.stride; });
-  // The sums so far are `copies` runs of `run` places `step` apart, spanning `span` in all.
+  // The sums so far form `copies` runs of `run` places, `step` apart; all together they span `span`.
   const Count step = static_cast<Count>(list[0].stride);
   Count run = 1, copies = 1, span = 0;
   for (const Progression& p : list) {
@@ -49,7 +49,7 @@ uint64_t DistinctSums(std::vector<Progression> list) {
   return Saturated(std::min(run * copies, span / (copies == 1 ? step : 1) + 1));
 }
 
-// Different values of an affine function of the loops that fall into [0, extent).
+// The number of values in [0, extent) of an affine function of the loops.
 int64_t DistinctCoordinates(const Part& part, const Guard& guard) {
   __int128 low = guard.offset, high = guard.offset;
   std::vector<Progression> list;
@@ -97,7 +97,8 @@ Region RegionOf(const Part& part, const Operand& operand) {
   return region;
 }
 
-// Distinct elements of regions of one parameter: what dense ones share, and exact copies, count once.
+// The number of distinct elements in regions of one parameter. Overlaps of dense regions, and exact copies,
+// count once.
 uint64_t UnionOf(std::vector<Region> regions) {
   std::sort(regions.begin(), regions.end(), [](const Region& a, const Region& b) {
     return a.low != b.low ? a.low < b.low : a.high != b.high ? a.high < b.high : a.count > b.count;
@@ -124,7 +125,7 @@ uint64_t UnionOf(std::vector<Region> regions) {
   return Saturated(total);
 }
 
-// Scales and zero points of packed weights are all read; their strides only say how far they reach
+// Scales and zero points of packed weights are read completely; their strides only bound their reach
 // (PackedShape::ScaleStride).
 bool IsScale(const Part& part, const Operand& operand) {
   const auto is = [&](uint16_t index) { return &part.operands[index] == &operand; };
@@ -142,7 +143,7 @@ uint64_t Operations(const Part& part) {
     case Skeleton::kMatMul: return Saturated(points * std::max<size_t>(part.rhs.size(), 1));
     case Skeleton::kConvolution: return Saturated(points * part.rhs.size());
     case Skeleton::kAttention: {
-      // q.k over the features, then the probabilities over the value features.
+      // q.k over the features, then the probabilities times the values.
       Count rows = 2, features = 1, values = 1;
       const size_t first_n = part.outer + part.m, first_k = first_n + part.n;
       for (size_t d = 0; d < part.loops.size(); ++d) {

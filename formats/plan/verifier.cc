@@ -69,10 +69,10 @@ Status VerifyRequirements(const PlanData& plan) {
   return Status::Ok();
 }
 
-// Machine code itself cannot be verified; that every kernel has its entry can.
+// Machine code cannot be verified here; the check is that every kernel has its entry.
 Status VerifyModules(const PlanData& plan) {
   constexpr uint32_t kMostThreads = 1024;
-  constexpr uint32_t kMostShared = 227 << 10;  // of a block, on any GPU known
+  constexpr uint32_t kMostShared = 227 << 10;  // of a block, on any known GPU
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     const CodeModule& module = plan.modules[m];
     if (module.architecture.empty()) return RONDO_BROKEN("module %zu names no architecture", m);
@@ -238,7 +238,7 @@ Status VerifyBuffer(const PlanData& plan, uint32_t index) {
   return VerifyAlias(plan, index);
 }
 
-// No chain of aliases comes back to where it began.
+// Checks that no chain of aliases is a cycle.
 Status VerifyAliasChains(const PlanData& plan, Arena& scratch) {
   enum : uint8_t { kNew, kOpen, kDone };
   Span<uint8_t> state = scratch.New<uint8_t>(plan.buffers.size());
@@ -278,9 +278,9 @@ Status FromKernel(const Status& status, const PlanData& plan, uint32_t kernel) {
   return at;
 }
 
-// Its parameter is given exactly where there are bytes, and no operand names it.
+// A workspace parameter is given exactly if the workspace has bytes, and no operand uses it.
 Status WorkspaceRange(const Kernel& kernel, Span<ByteRange> ranges) {
-  constexpr uint32_t kAlignment = 16;  // what libraries ask for
+  constexpr uint32_t kAlignment = 16;  // required by libraries
   const uint64_t bytes = kernel.workspace_bytes;
   if (kernel.workspace_param == kNoOperand && bytes == 0) return Status::Ok();
   if (kernel.workspace_param >= ranges.size() || bytes == 0 || bytes > kMaxRegionBytes) {
@@ -294,7 +294,8 @@ Status WorkspaceRange(const Kernel& kernel, Span<ByteRange> ranges) {
   return Status::Ok();
 }
 
-// `what` of `value`, which must keep the format's limit and what the plan states of it, if anything.
+// Checks that `value`, a `what`, is within the format's limit and within the plan's stated value, if there is
+// one.
 Status VerifyNeed(const char* what, double value, double most, uint64_t stated) {
   if (stated != 0 && static_cast<double>(stated) < most) most = static_cast<double>(stated);
   if (value <= most) return Status::Ok();
@@ -376,7 +377,7 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& buffer = plan.buffers[i];
     if (named[i] || (!IsInput(buffer.kind) && !IsOutput(buffer.kind))) continue;
-    // Nobody would ever fill it, or read it.
+    // No port would ever fill the buffer, or read it.
     return RONDO_BROKEN("buffer %u \"%.*s\" is an %s that no port of its program names", i,
                         static_cast<int>(buffer.name.size()), buffer.name.data(), Name(buffer.kind));
   }

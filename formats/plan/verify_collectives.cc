@@ -1,4 +1,5 @@
-// What several devices must agree on: the order of their collectives, and who waits for whom.
+// Checks what several devices must agree on: the order of their collectives, and which device waits for
+// which.
 #include <cinttypes>
 
 #include "formats/plan/certificate.h"
@@ -58,16 +59,16 @@ class CollectiveVerifier {
   const Program& program_;
   Arena& scratch_;
   const uint32_t devices_;
-  Span<uint64_t> members_;    // of each sync point, one bit each
-  Span<uint32_t> start_;      // of each sync point on the device looked at: its step, while in flight
+  Span<uint64_t> members_;    // of each sync point, one bit per device
+  Span<uint32_t> start_;      // of each sync point on the current device: its step, while in flight
   Span<uint64_t> waited_by_;  // devices that have started and waited for each sync point, one bit each
-  // Of Ends.
+  // Used by Ends.
   Span<uint32_t> partition_of_;  // of each step
   Span<uint32_t> recorder_;      // of each event
   Span<uint64_t> started_by_;    // of each sync point
   Span<bool> complete_;          // of each partition
-  // How far a device has come: its partition, the next step within, and before the first of them what of its
-  // steps' waits and `after`s has been found done.
+  // The progress of a device: its partition and the next step in it. Before the first step, `seen_step` and
+  // `seen` count the waits and `after`s that are known to be done.
   struct Place {
     uint32_t partition = 0, step = 0;
     uint32_t seen_step = 0;
@@ -101,8 +102,8 @@ Status CollectiveVerifier::OneStart(uint32_t s, uint32_t* previous) {
   return Status::Ok();
 }
 
-// Between start and wait no partition may end, unless it holds nothing but collectives. `plain`: the device's
-// last step so far that is none.
+// No partition may end between start and wait, unless it contains only collectives. `plain`: the device's
+// last step so far that is not a collective.
 Status CollectiveVerifier::OneWait(uint32_t s, uint32_t partition, uint32_t plain) {
   const Step& step = program_.steps[s];
   const uint32_t start = start_[step.sync_point];
@@ -114,7 +115,7 @@ Status CollectiveVerifier::OneWait(uint32_t s, uint32_t partition, uint32_t plai
   return RONDO_BROKEN("step %u starts it and step %u of another partition waits for it", start, s);
 }
 
-// Starts and waits of one device: each sync point at most once, in their order.
+// Checks the starts and waits of one device: each sync point at most once, in order.
 Status CollectiveVerifier::OrderOn(uint32_t device) {
   for (uint32_t& s : start_) s = kNone;
   uint32_t previous = kNone, partition = 0, plain = kNone;
@@ -155,13 +156,13 @@ Status CollectiveVerifier::Certified(uint32_t device) {
       RONDO_BROKEN("the device has order certificate %016" PRIx64 ", but its collectives give %016" PRIx64,
                    program_.certificates[device], certificate);
   for (uint32_t i = 0; i < program_.sync_points.size(); ++i) {
-    if (TakesPart(device, i)) return At(status, device, i);  // the first that the certificate is of
+    if (TakesPart(device, i)) return At(status, device, i);  // the first one that the certificate covers
   }
   return status.At("device %u", device);
 }
 
-// Whether the partitions of other devices that the steps of the device's next one name are complete. Looks at
-// each name once, however often it is called.
+// Whether the partitions of other devices named by the steps of this device's next partition are complete.
+// Over all calls, each name is looked at once.
 bool CollectiveVerifier::MayLaunch(uint32_t device) {
   Place& place = places_[device];
   const Partition& p = program_.partitions[place.partition];
@@ -182,7 +183,7 @@ uint32_t CollectiveVerifier::NextOf(uint32_t device, uint32_t partition) const {
   return partition;
 }
 
-// Lets a device go as far as it can: a wait needs every participant's start. False if it could do nothing.
+// Advances a device as far as possible: a wait needs every participant's start. False if it could not move.
 bool CollectiveVerifier::Advance(uint32_t device) {
   Place& place = places_[device];
   bool moved = false;
@@ -214,7 +215,7 @@ Status CollectiveVerifier::Stuck(uint32_t device) const {
       .FromNode(step.source < plan_.sources.size() ? plan_.sources[step.source] : "");
 }
 
-// Lets every device go on, again and again: all must come to the end.
+// Advances all devices repeatedly: all of them must reach the end.
 Status CollectiveVerifier::Ends() {
   if (devices_ == 1) return Status::Ok();
   const uint32_t partitions = static_cast<uint32_t>(program_.partitions.size());

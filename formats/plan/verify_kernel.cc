@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kMaxOperands = 4096;  // of one part
 
-// Groups of loops of one part, by role.
+// The loops of one part, grouped by role.
 struct LoopGroups {
   LoopMask outer, m, n, reduced, features;
   explicit LoopGroups(const Part& p)
@@ -43,7 +43,7 @@ Status VerifyLoops(const Part& part) {
   return Status::Ok();
 }
 
-// The counts of loops that its skeleton asks for.
+// Checks the numbers of loops that the skeleton requires.
 Status VerifyCounts(const Part& p) {
   bool good = false;
   switch (p.skeleton) {
@@ -109,7 +109,7 @@ struct Role {
   uint16_t operand;
   bool required;
   LoopMask loops;
-  bool typed;  // of the accumulators' type
+  bool typed;  // whether it has the accumulators' type
 };
 
 Status VerifyRole(const Part& part, const OperandLoops* loops, const Role& role) {
@@ -134,7 +134,8 @@ Status VerifyNoRole(uint16_t operand, const char* name, const Part& part) {
   return RONDO_BROKEN("a %s has no %s, but operand %u is named", Name(part.skeleton), name, operand);
 }
 
-// The operands of packed weights cover, by strides that PackedShape gives, all that may be read of them.
+// Checks that the operands of packed weights, with strides from PackedShape, cover all bytes that may be
+// read.
 Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroups& g) {
   const PackedWeights& packed = part.packed;
   if (packed.type >= PackedType{kNumPackedTypes} || packed.dtype > DType::kBF16)
@@ -165,7 +166,8 @@ Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroup
     bool fits = operand.offset == 0 && operand.guards.empty() && operand.indirects.empty() &&
                 operand.dtype == (codes ? DType::kU8 : part.operands[scales].dtype) &&
                 (codes || operand.dtype <= DType::kBF16);
-    // From the first row to the last, and from the first of k to the last, moves by as much as there is.
+    // From the first row to the last, and from the first k to the last, the operand must move over all there
+    // is.
     int64_t over_n = 0, over_k = 0;
     for (size_t d = 0; d < part.loops.size(); ++d) {
       const int64_t moved = operand.strides[d] * (part.loops[d] - 1);
@@ -244,7 +246,7 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
   return Status::Ok();
 }
 
-// A tape that belongs to other skeletons must be empty, and one of this skeleton must not.
+// A tape of another skeleton must be empty; a tape of this skeleton must not be.
 Status VerifyPresence(const Part& part) {
   const bool map = part.skeleton == Skeleton::kMap, reduction = part.skeleton == Skeleton::kReduction;
   const struct {
@@ -268,8 +270,8 @@ Status VerifyPresence(const Part& part) {
   return Status::Ok();
 }
 
-// Different points of `loops` store to different elements: each stride is larger than all that the
-// smaller ones can span. Loops that an index from memory depends on are left out.
+// Checks that different points of `loops` store to different elements: each stride exceeds the span of the
+// smaller strides. Loops on which an index from memory depends are left out.
 Status VerifyDistinct(const Part& part, size_t index, LoopMask loops, LoopMask indexed) {
   const Operand& operand = part.operands[index];
   struct Dim {
@@ -285,7 +287,7 @@ Status VerifyDistinct(const Part& part, size_t index, LoopMask loops, LoopMask i
     for (; at > 0 && dims[at - 1].stride > dim.stride; --at) dims[at] = dims[at - 1];
     dims[at] = dim;
   }
-  int64_t span = 0;  // of the smaller strides
+  int64_t span = 0;  // span of the smaller strides
   for (int i = 0; i < count; ++i) {
     if (dims[i].stride <= span) {
       return RONDO_BROKEN(
@@ -297,7 +299,7 @@ Status VerifyDistinct(const Part& part, size_t index, LoopMask loops, LoopMask i
   return Status::Ok();
 }
 
-// Verifies the tapes of one part and what they store to.
+// Verifies the tapes of one part and the operands that they store to.
 class PartTapes {
  public:
   PartTapes(const Part& part, const OperandLoops* loops, Work& work)
@@ -352,7 +354,7 @@ class PartTapes {
   RowState row_;
   bool any_ = false;
   bool stored_[kMaxOperands] = {};
-  uint8_t touched_[kMaxOperands] = {};  // bits: its greatest is kept, its least, it is loaded or stored
+  uint8_t touched_[kMaxOperands] = {};  // bits: its maximum is kept, its minimum, it is loaded or stored
 };
 
 Status VerifyPart(const Part& part, uint16_t num_params, Work& work) {

@@ -6,7 +6,7 @@
 namespace rondo::plan {
 namespace {
 
-// One function for all sentences: the code of each would be as long as the check before it.
+// One function for all messages: the code for each would be as long as the check.
 [[gnu::noinline]] Status Broken(const char* what, uint64_t value, uint64_t least, uint64_t most) {
   return RONDO_BROKEN("%s %" PRIu64 " is not within %" PRIu64 " to %" PRIu64
                       ", or no multiple of 16 (alignments: no power of two)",
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kMostThreads = 1024;  // of a block
 
-// What cuTensorMapEncodeTiled takes.
+// The limits of cuTensorMapEncodeTiled.
 Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
   constexpr uint64_t kMostExtent = uint64_t{1} << 32, kMostStride = uint64_t{1} << 40, kAlignment = 16;
   constexpr uint32_t kMostBox = 256, kMostSwizzle = 128;
@@ -31,7 +31,7 @@ Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
     const uint64_t stride = d == 0 ? size : map.strides[d - 1];
     if (d > 0 && (stride - 1 >= kMostStride - 1 || stride % kAlignment != 0))
       return Broken("stride", stride, kAlignment, kMostStride);
-    // Once out of bounds, `bytes` stays so.
+    // An out-of-bounds `bytes` stays out of bounds.
     uint64_t reach;
     if (__builtin_mul_overflow(stride, map.extents[d] - 1, &reach) || reach > kMaxRegionBytes)
       reach = kMaxRegionBytes;
@@ -51,9 +51,9 @@ Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
   return Status::Ok();
 }
 
-// A parameter must be bound as every binary of its kernel relies on.
+// Each parameter must meet the alignment that the kernel's binaries rely on.
 Status VerifyAssumptions(Span<const uint32_t> assumes, Span<ByteRange> params) {
-  constexpr uint32_t kMost = 4096;  // where regions begin
+  constexpr uint32_t kMost = 4096;  // alignment of regions
   if (!assumes.empty() && assumes.size() != params.size())
     return Broken("count of what it relies on,", assumes.size(), params.size(), params.size());
   for (size_t p = 0; p < assumes.size(); ++p) {

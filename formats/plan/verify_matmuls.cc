@@ -21,7 +21,7 @@ bool Same(const Box& a, const Box& b) {
   return true;
 }
 
-// The bytes of a matrix. False: it has none that a library could take.
+// Computes the bytes of a matrix. False if no library can take such a matrix.
 bool BoxOf(const MatmulMatrix& m, int64_t batches, int64_t outer, int64_t inner, Box* box) {
   if (static_cast<int>(m.dtype) >= kNumDTypes || m.offset > static_cast<uint64_t>(kMaxReach)) return false;
   const int64_t size = ByteSize(m.dtype);
@@ -34,7 +34,7 @@ bool BoxOf(const MatmulMatrix& m, int64_t batches, int64_t outer, int64_t inner,
   return IsLibraryMatrix(m, outer, inner);
 }
 
-// No two of the matrix's elements lie in one place: each stride passes all that the smaller ones span.
+// Whether all elements of the matrix have distinct places: each stride exceeds the span of the smaller ones.
 bool Distinct(const MatmulMatrix& m, const LibraryMatmul& p) {
   BoxDim dims[] = {{m.batch_stride, p.batches}, {m.outer_stride, p.m}, {m.inner_stride, p.n}};
   int64_t span = 0;
@@ -66,7 +66,7 @@ Status VerifyMatmul(const Kernel& kernel, const LibraryMatmul& p, KernelRanges::
     return RONDO_BROKEN("its matmul takes %" PRIu64 " bytes of a workspace of %" PRIu64, p.workspace_bytes,
                         kernel.workspace_bytes);
   }
-  // What is added may lie where the result does, element by element alone.
+  // The addend may lie where the result does, if both have the same layout.
   if (p.addend.param != kNoParam && !SameLayout(p, p.addend, p.out)) *apart = {p.addend.param, p.out.param};
   if (!work.Spend(part.operands.size() * 64)) return TooMuchWork();
   const MatmulMatrix* const matrices[] = {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias};
@@ -76,7 +76,7 @@ Status VerifyMatmul(const Kernel& kernel, const LibraryMatmul& p, KernelRanges::
   for (int i = 0; i <= kBias; ++i) {
     const MatmulMatrix& m = *matrices[i];
     if (m.param == kNoParam && i > kOut) continue;
-    // The bytes are those that an operand of its parameter and dtype touches, as the matrix does.
+    // The bytes must be those that an operand of the same parameter and dtype touches.
     Box box;
     bool good = BoxOf(m, p.batches, outer[i], inner[i], &box) && (i != kBias || m.batch_stride == 0) &&
                 (i != kOut || Distinct(m, p));

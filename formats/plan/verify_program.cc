@@ -7,7 +7,7 @@
 namespace rondo::plan {
 namespace {
 
-// Verifies one program; everything it says is prefixed with the program's name.
+// Verifies one program. All its messages begin with the program's name.
 class ProgramVerifier {
  public:
   ProgramVerifier(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
@@ -55,7 +55,7 @@ class ProgramVerifier {
   const KernelRanges& ranges_;
   Span<bool> named_;
   Arena& scratch_;
-  uint32_t last_round_ = 0;  // of the step that is looked at
+  uint32_t last_round_ = 0;  // of the current step
 };
 
 Status ProgramVerifier::Whole() {
@@ -112,7 +112,7 @@ Status ProgramVerifier::Ports(Span<const Port> ports, bool inputs) {
   return VerifyNames(names, inputs ? "inputs" : "outputs", scratch_);
 }
 
-// What the other devices of an input hold of it: the same tensor, in a buffer of their own.
+// Checks the copies of an input on other devices: the same tensor, in a separate buffer.
 Status ProgramVerifier::Replicas(const Port& port) {
   const Buffer& first = plan_.buffers[port.buffer];
   uint32_t device = first.device;
@@ -174,7 +174,7 @@ Status ProgramVerifier::SyncPoints() {
   const size_t count = program_.sync_points.size();
   if (count > program_.steps.size())
     return RONDO_BROKEN("%zu sync points for %zu steps", count, program_.steps.size());
-  // The first sync point of each communicator says who its members are.
+  // The first sync point of each communicator defines its members.
   Span<uint32_t> first = scratch_.New<uint32_t>(count);
   if (first.data() == nullptr) return OutOfMemory("the sync points");
   for (uint32_t& f : first) f = kNone;
@@ -220,7 +220,8 @@ Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& ra
                         slot, binding.offset, binding.buffer, name, buffer.name.data(), buffer.bytes,
                         buffer.alignment, range.element);
   }
-  // From the first to the last round of a loop; `range` may be empty, but no address lies outside the buffer.
+  // Checks the first and the last round of a loop. Even if `range` is empty, no address may lie outside the
+  // buffer.
   const int64_t offset = static_cast<int64_t>(binding.offset), bytes = static_cast<int64_t>(buffer.bytes);
   int64_t moved;  // kMaxRegionBytes keeps the sums below small
   if (__builtin_mul_overflow(binding.stride, int64_t{last_round_}, &moved) || moved > bytes ||
@@ -258,7 +259,7 @@ Status ProgramVerifier::Loops() {
   return Status::Ok();
 }
 
-// Rounds need no order but that of their stream.
+// Steps of a loop are ordered by their stream alone.
 Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
   const Step& first = program_.steps[loop.first_step];
   bool fits = step.kind <= StepKind::kCopy && step.device == first.device && step.stream == first.stream &&
@@ -271,7 +272,7 @@ Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
       Name(step.kind), step.stream, first.stream, first.device);
 }
 
-// Of two parameters of a launch whose bindings are in bounds.
+// For two parameters of a launch whose bindings are in bounds.
 bool ProgramVerifier::ShareBytes(const Step& step, uint16_t a, uint16_t b) const {
   int64_t first[2], end[2];
   BufferKind kind[2];

@@ -28,10 +28,10 @@ class TapeVerifier {
   const Part& part_;
   const TapePlace& place_;
   RowState* row_;
-  RowState after_;  // what reductions of this tape set when it ends
+  RowState after_;  // values that this tape's reductions set at its end
   bool reduced_[kMaxSlots] = {};
   bool yielded_ = false;
-  int8_t types_[kMaxTape];  // of each register; kNoRegister for effects
+  int8_t types_[kMaxTape];  // by register; kNoRegister for effects
 };
 
 Status TapeVerifier::Operand(const TapeInst& inst, bool write) {
@@ -86,7 +86,7 @@ Status TapeVerifier::Leaf(const TapeInst& inst) {
   }
 }
 
-// One element of f32, whatever the point.
+// Combines into one f32 element, the same for all points.
 Status TapeVerifier::Combine(const TapeInst& inst, TapeType type) {
   if (!May(kMayCombine)) return RONDO_BROKEN("only bodies and epilogues combine");
   RONDO_RETURN_IF_ERROR(Operand(inst, true));
@@ -132,7 +132,7 @@ Status TapeVerifier::Effect(const TapeInst& inst) {
       if (position && inst.imm.i != 0 && inst.imm.i != 1) return RONDO_BROKEN("imm is neither 0 nor 1");
       reduced_[inst.arg] = true;
       after_.scalars[inst.arg] = static_cast<int8_t>(position ? TapeType::kI64 : type);
-      row_->scalars[inst.arg] = RowState::kUnset;  // not to be read while it is being made
+      row_->scalars[inst.arg] = RowState::kUnset;  // not readable while it is computed
       return Status::Ok();
     }
   }

@@ -16,8 +16,8 @@
 namespace rondo {
 namespace {
 
-// Systems count file times in steps of up to 10 ms: a write so soon after another one may leave them as they
-// are.
+// Systems record file times in steps of up to 10 ms: a write so soon after another may leave the time
+// unchanged.
 constexpr int64_t kTimeStep = 20'000'000;
 
 int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
@@ -103,7 +103,7 @@ Status ReadFile(int file, uint64_t offset, uint64_t count, void* to) {
   return Status::Ok();
 }
 
-// Files are read, not looked at through a mapping, whose end may go away.
+// Files are read instead of mapped, because a mapped file may be truncated.
 Status PlanWeights::Read(uint64_t offset, uint64_t count, void* to) const {
   if (file_ >= 0) return ReadFile(file_, offset_ + offset, count, to);
   std::memcpy(to, data_ + offset, count);

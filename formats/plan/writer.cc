@@ -21,7 +21,7 @@ namespace {
 using ULL = unsigned long long;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
-// xxh3-64 of bytes that come in pieces.
+// The xxh3-64 hash of bytes that arrive in pieces.
 class StreamHash {
  public:
   StreamHash() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
@@ -35,8 +35,8 @@ class StreamHash {
   XXH3_state_t* state_;
 };
 
-// Where a file's bytes go: appended in order, with its first ones replaced at the end, when the hashes
-// that they hold are known.
+// The destination of a file's bytes. Bytes are appended in order; at the end the first ones are replaced,
+// when the hashes in them are known.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -99,7 +99,7 @@ Status AppendZeros(Sink& sink, uint64_t count, StreamHash* hash) {
   return Status::Ok();
 }
 
-// The constants with bytes of their own, in the order of the file; the longer of two at one place first.
+// The constants with their own bytes, in file order; of two at one place, the longer first.
 std::vector<uint32_t> StoredConstants(const PlanData& plan) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
@@ -169,7 +169,7 @@ Status WriteWeightsFile(const PlanData& plan, const FillWeight& fill, FileSink& 
   return sink.Replace(0, &header, sizeof(header));
 }
 
-// The hash that an existing weights file states.
+// Reads the hash in an existing weights file.
 Status ReadWeightsHash(const PlanData& plan, const std::string& path, uint64_t* hash) {
   RONDO_ASSIGN_OR_RETURN(const InputFile file, OpenInputFile(path));
   WeightsHeader header;
@@ -186,7 +186,7 @@ Status ReadWeightsHash(const PlanData& plan, const std::string& path, uint64_t* 
   return Status::Ok();
 }
 
-// All modules' codes as EncodePlan has given them out.
+// The codes of all modules, in the order of EncodePlan.
 std::vector<uint8_t> MachineCode(const PlanData& plan) {
   std::vector<uint8_t> bytes;
   for (const CodeModule& module : plan.modules) {
@@ -210,7 +210,7 @@ Status WriteContainer(const PlanData& plan, const FillWeight& fill, bool inside,
   uint32_t count = 0;
   uint64_t end = RoundUp(sizeof(FileHeader) + (code.empty() ? 2 : 3) * sizeof(SectionEntry), 64);
   RONDO_RETURN_IF_ERROR(AppendZeros(sink, end, nullptr));
-  // A section of its own at the next multiple of `place`.
+  // Appends a section at the next multiple of `place`.
   auto append = [&](SectionKind kind, uint64_t place, const std::vector<uint8_t>& bytes) {
     RONDO_RETURN_IF_ERROR(AppendZeros(sink, RoundUp(end, place) - end, nullptr));
     end = RoundUp(end, place);

@@ -14,7 +14,7 @@ struct NpyType {
   const char* text;
   DType dtype;
 };
-// The first row of a dtype is what is written for it.
+// The first row of a dtype is used for writing.
 constexpr NpyType kTypes[] = {
     {"<f4", DType::kF32}, {"<f2", DType::kF16}, {"<f8", DType::kF64},  {"<i8", DType::kI64},
     {"<i4", DType::kI32}, {"<i2", DType::kI16}, {"|i1", DType::kI8},   {"|u1", DType::kU8},
@@ -30,7 +30,7 @@ const char* DescrOf(DType dtype) {
   return DescrOf(ByteSize(dtype) == 1 ? DType::kU8 : DType::kU16);
 }
 
-// Reads the header: a Python dictionary literal with the keys descr, fortran_order and shape, no others.
+// Parses the header: a Python dictionary literal with exactly the keys descr, fortran_order and shape.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
@@ -127,7 +127,7 @@ class HeaderParser {
   size_t at_ = 0;
 };
 
-// Row-major bytes from column-major ones.
+// Converts column-major bytes to row-major ones.
 std::vector<uint8_t> FromFortran(const uint8_t* data, const Shape& shape, int64_t size) {
   const int64_t count = shape.elements();
   std::vector<uint8_t> out(static_cast<size_t>(count * size));

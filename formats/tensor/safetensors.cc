@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 
-// "F32", "BF16", "BOOL": in capitals what they are called here. FP8 is not read.
+// "F32", "BF16", "BOOL": the names used here, in capitals. FP8 is not read.
 std::optional<DType> TypeOf(const std::string& text) {
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
@@ -29,7 +29,7 @@ std::optional<DType> TypeOf(const std::string& text) {
 }
 
 struct Entry {
-  uint64_t begin = 0, end = 0;  // in the data
+  uint64_t begin = 0, end = 0;  // offsets in the data
   Tensor tensor;
 };
 

@@ -81,7 +81,7 @@ Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, d
   for (int64_t i = 0; i < count; ++i) {
     const double g = ElementAsDouble(got, i), w = ElementAsDouble(want, i);
     if ((std::isnan(g) && std::isnan(w)) || g == w) {
-      // Equal as doubles; 64-bit integers beyond 2^53 are told apart by their bytes.
+      // The values are equal as doubles; 64-bit integers beyond 2^53 are compared by their bytes.
       const int64_t size = ByteSize(got.dtype);
       const bool same = !exact || got.dtype == DType::kBool ||
                         std::memcmp(got.bytes.data() + i * size, want.bytes.data() + i * size,
@@ -89,7 +89,7 @@ Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, d
       if (same) continue;
     }
     double error = std::fabs(g - w);
-    if (g == w) error = 1;  // integers that differ below a double's precision
+    if (g == w) error = 1;  // integers that differ by less than a double's precision
     if (!std::isfinite(g) || !std::isfinite(w)) error = std::numeric_limits<double>::infinity();
     const double excess = error - (atol + rtol * std::fabs(std::isfinite(w) ? w : 0));
     result.greatest_error = std::max(result.greatest_error, error);

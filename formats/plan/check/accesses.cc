@@ -1,4 +1,5 @@
-// What is written and read: only what may be, in an order that timing cannot change, and nothing unwritten.
+// Reads and writes touch only what they may, in an order independent of timing, and reads only find written
+// bytes.
 #include <cinttypes>
 #include <cstdlib>
 
@@ -8,7 +9,7 @@
 namespace rondo::check {
 namespace {
 
-// Calls visit(piece) for what `access` touches, placed in memory; see ForPieces.
+// Calls visit(piece) for the pieces that `access` touches, placed in memory; see ForPieces.
 bool ForPiecesOf(const Access& access, Work& work, const Visit<Box>& visit) {
   return ForPieces(*access.print, work, [&](const Box& piece) { return visit(Shifted(piece, access.base)); });
 }
@@ -42,7 +43,7 @@ uint32_t ProgramCheck::Inherits(uint32_t buffer) const {
   return count > 0 && Of(other)[count - 1].begin == lifetimes_[buffer].first ? other : kNone;
 }
 
-// Calls visit(a, b) for all pairs of `accesses` whose ranges of bytes meet, a before b among them.
+// Calls visit(a, b) for all pairs of `accesses` with overlapping byte ranges; a precedes b in the list.
 Status ProgramCheck::ForMeeting(Span<const Access> accesses,
                                 Status (ProgramCheck::*visit)(const Access&, const Access&)) {
   const size_t count = accesses.size();
@@ -73,7 +74,7 @@ Status ProgramCheck::CheckWritable() {
   return Status::Ok();
 }
 
-// Collectives in place: where their op puts this rank's share.
+// Collectives in place: the distance between both accesses must be where the op puts this rank's share.
 bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   const Step& step = program_.steps[a.begin];
   if (step.kind != StepKind::kCollectiveStart) return false;
@@ -82,7 +83,7 @@ bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   return from - to == InPlaceDistance(point, RankOf(point, step.device));
 }
 
-// A custom op's input and the output that is its new version; the verifier has compared their places.
+// A custom op's input, and the output that is its new version. The verifier has compared their places.
 bool ProgramCheck::InPlaceCall(const Access& a, const Access& b) const {
   const Step& step = program_.steps[a.begin];
   if (step.kind != StepKind::kCustom) return false;
@@ -94,13 +95,13 @@ bool ProgramCheck::InPlaceCall(const Access& a, const Access& b) const {
 Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (!a.writes() && !b.writes()) return Status::Ok();
   const Buffer &x = plan_.buffers[a.buffer], &y = plan_.buffers[b.buffer];
-  // Two that move as one stand in every round as in the first.
+  // Accesses that move together have the same distance in every round as in the first.
   const bool as_one = a.stride == b.stride;
   const Box p = as_one ? a.box() : Whole(a, a.box()), q = as_one ? b.box() : Whole(b, b.box());
   if (!MayShare(p, q, work_)) return Status::Ok();
   if (work_.over()) return TooMuchWork();
   if (!as_one) {
-    // Refused.
+    // Refused below.
   } else if (PiecesApart(*a.print, a.base, *b.print, b.base, work_)) {
     return Status::Ok();
   } else if (a.print->part == nullptr) {
@@ -134,7 +135,7 @@ Status ProgramCheck::CheckInsideSteps() {
   return Status::Ok();
 }
 
-// Two accesses of one buffer by different steps, one of them a write, that no order holds apart.
+// Refuses two accesses of one buffer by different steps, one of them a write, that no order separates.
 Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
   if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
       order_.Before(b.end, a.begin) || !MayShare(Whole(a, a.box()), Whole(b, b.box()), work_))
@@ -160,13 +161,14 @@ Status ProgramCheck::CheckRaces() {
   return Status::Ok();
 }
 
-// What an access that touches `box` in the first round touches in all.
+// The box that an access touches in all rounds, if it touches `box` in the first.
 Box ProgramCheck::Whole(const Access& access, const Box& box) const {
   return access.loop == kNone ? box : Repeated(box, access.stride, program_.loops[access.loop].trips);
 }
 
-// Calls visit(box) for what `access` touches, in all rounds of its loop, placed in memory; see ForPieces.
-// What all rounds touch may be no box: of a read, that ends the visits as `visit` does; of a write, the first
+// Calls visit(box) for the boxes that `access` touches in all rounds of its loop, placed in memory; see
+// ForPieces. If the bytes of all rounds do not form a box, a read ends the visits as `visit` does, and a
+// write visits its first round.
 // round is visited.
 bool ProgramCheck::ForBoxes(const Access& access, const Visit<Box>& visit) {
   return ForPieces(*access.print, work_, [&](const Box& piece) {
@@ -176,20 +178,21 @@ bool ProgramCheck::ForBoxes(const Access& access, const Visit<Box>& visit) {
   });
 }
 
-// Calls visit(write) for the writes that come before `read`, of its buffer and of those that it took over
-// with their contents, the latest first: those outside of its loop with all rounds that they have, others as
-// they are once. False if `visit` is, or the work runs out.
+// Calls visit(write) for the writes before `read` to its buffer and to the buffers whose memory it took over
+// with their contents, latest first. Writes outside the read's loop cover all their rounds; the others cover
+// one round. False if `visit` returns false or the work limit is reached.
 bool ProgramCheck::ForWrites(const Access& read, Rounds rounds, const Visit<Access>& visit) {
   const bool later = rounds == Rounds::kLater, stays = !later || read.stride == 0;
-  // The round before also made what comes after the read in the list.
+  // The previous round also ran the steps after the read.
   const uint32_t until = later ? program_.loops[read.loop].end() - 1 : read.begin;
-  // The verifier has seen that chains of aliases end.
+  // The verifier has checked that chains of aliases end.
   for (uint32_t buffer = read.buffer; buffer != kNone; buffer = Inherits(buffer)) {
     for (size_t i = CountUntil(buffer, until); i-- > 0;) {
       const Access& write = Of(buffer)[i];
       if (!work_.Spend(4)) return false;
       if (!write.writes()) continue;
-      // Not what a sequential part itself wrote at some point: which points came before is not looked at.
+      // Writes by the read's own sequential part do not count, because the order of its points is not
+      // checked.
       const bool before = read.begin == kAfterAll || order_.Before(write.end, read.begin);
       if (write.loop == kNone || write.loop != read.loop) {
         if (before && stays && !visit(write)) return false;
@@ -215,13 +218,13 @@ bool ProgramCheck::ForWrites(const Access& read, Rounds rounds, const Visit<Acce
   return true;
 }
 
-// All bytes of `piece`, which `read` touches, have been written.
+// Checks that all bytes of `piece`, which `read` touches, have been written.
 Status ProgramCheck::CheckPiece(const Access& read, const Box& piece, Rounds rounds) {
   Grid grid;
   grid.Add(piece);
   int64_t origin = piece.base, missing = piece.base;
   bool left = false;
-  // What an index from data writes, nobody knows: nothing of it counts.
+  // A write through an index from data may touch any element, so it counts as writing none.
   const auto for_boxes = [&](const Visit<Box>& visit) {
     return ForWrites(read, rounds, [&](const Access& write) {
       const Part* part = write.print->part;
@@ -260,11 +263,11 @@ Status ProgramCheck::CheckPiece(const Access& read, const Box& piece, Rounds rou
       read.begin);
 }
 
-// A read in a loop: by what was written before the loop, or round by round.
+// A read in a loop must be covered by writes before the loop, or in each round.
 Status ProgramCheck::CheckRead(const Access& read) {
   const Status all = CheckRead(read, Rounds::kAll);
   if (read.loop == kNone || all.ok()) return all;
-  Access once = read;  // what moves does so with it, and is looked at from where it is
+  Access once = read;  // an access that moves is checked at its place in one round
   once.moved = 0;
   RONDO_RETURN_IF_ERROR(CheckRead(once, Rounds::kFirst));
   return program_.loops[read.loop].trips == 1 ? Status::Ok() : CheckRead(once, Rounds::kLater);
@@ -299,7 +302,7 @@ Status ProgramCheck::CheckReads() {
   return CheckOutputs();
 }
 
-// Whoever reads the outputs after the last step reads all of them.
+// All bytes of the outputs are read after the last step.
 Status ProgramCheck::CheckOutputs() {
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Buffer& buffer = plan_.buffers[b];

@@ -3,14 +3,14 @@
 namespace rondo::check {
 namespace {
 
-// Pieces of one box on a grid.
+// The pieces of one box on a grid.
 struct Pieces {
   int count = 0;
   bool overflow = false;
   GridBox boxes[kMaxPieces];
 };
 
-// Cuts `box` so that no digit from `digit` on passes its radix, carrying into the next ones.
+// Cuts `box` so that no digit from `digit` on exceeds its radix; carries go into the next digits.
 void Cut(const Grid& grid, GridBox box, int digit, Pieces* out) {
   if (out->overflow) return;
   for (; digit < grid.digits - 1; ++digit) {
@@ -82,7 +82,7 @@ Box DenseBox(int64_t base, int64_t end) {
 }
 
 Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count) {
-  // Ascending strides, all positive.
+  // The strides in ascending order, all positive.
   constexpr int kMost = 32;
   BoxDim sorted[kMost];
   int used = 0;
@@ -102,7 +102,7 @@ Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count) {
     const BoxDim& outer = sorted[i];
     BoxDim& inner = box.dims[box.rank - 1];
     box.end += outer.stride * (outer.extent - 1);
-    // An outer loop that goes on where the inner one ends, or before, only makes it longer.
+    // An outer loop that continues where the inner one ends, or earlier, only extends it.
     if (outer.stride % inner.stride == 0 && outer.stride / inner.stride <= inner.extent) {
       inner.extent += outer.stride / inner.stride * (outer.extent - 1);
     } else if (box.rank < kMaxBoxRank) {
@@ -194,7 +194,7 @@ void Remainder::Subtract(const Box& box) {
   for (int i = 0; i < pieces.count && !gave_up_; ++i) SubtractPiece(pieces.boxes[i]);
 }
 
-// A piece that meets `piece` becomes what of it lies outside, one slab a digit and side.
+// Replaces each remaining piece that meets `piece` by its parts outside: one slab per digit and side.
 void Remainder::SubtractPiece(const GridBox& piece) {
   gave_up_ = !work_.Spend(static_cast<uint64_t>(count_) * 4);
   for (int i = count_; i-- > 0 && !gave_up_;) {

@@ -56,8 +56,8 @@ size_t ProgramCheck::AccessesOf(const Step& step) const {
   return present;
 }
 
-// Footprints of a custom op: all of each argument. An input that it changes is read; its new version, an
-// output, is written, and so is what it works in.
+// The footprints of a custom op: all of each argument. An input that it updates is read; the new version, an
+// output, and the workspace are written.
 Status ProgramCheck::CollectCall(uint32_t s, size_t* at) {
   const Step& step = program_.steps[s];
   const CustomOp& op = plan_.custom_ops[step.custom];
@@ -73,7 +73,7 @@ Status ProgramCheck::CollectCall(uint32_t s, size_t* at) {
   return Status::Ok();
 }
 
-// Footprints of a copy or a collective: `bytes` from the bound address on.
+// The footprints of a copy or a collective: `bytes` from the bound address on.
 Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
   const Step& step = program_.steps[s];
   if (step.kind == StepKind::kLaunch) {
@@ -119,7 +119,7 @@ Status ProgramCheck::Collect() {
   return Status::Ok();
 }
 
-// Sorts the accesses by buffer, keeping the order of the steps.
+// Sorts the accesses by buffer, and keeps the order of steps.
 Status ProgramCheck::Group() {
   const size_t buffers = plan_.buffers.size();
   if (!work_.Spend(8 * buffers)) return TooMuchWork();
@@ -132,7 +132,8 @@ Status ProgramCheck::Group() {
   return Status::Ok();
 }
 
-// A temporary of one loop whose first step only writes it. Nothing in it is kept from round to round.
+// Whether the buffer is a temporary of one loop whose first step only writes it. It then keeps nothing
+// between rounds.
 bool ProgramCheck::IsLocal(uint32_t b) const {
   const BufferKind kind = plan_.buffers[b].kind;
   const Span<const Access> accesses = Of(b);
@@ -165,7 +166,7 @@ Status ProgramCheck::DeriveLifetimes() {
     if (used && IsOutput(b)) life.last = steps - 1;
     lifetimes_[b] = life;
     const bool stated_unused = buffer.first_step > buffer.last_step;
-    // The memory of an input that nothing reads is written before step 0: it may be said to end there.
+    // The memory of an input that nothing reads is written before step 0: its stated lifetime may end there.
     const bool unread = !used && IsInput(b) && buffer.first_step == 0 && buffer.last_step == 0;
     const bool same = buffer.first_step == life.first && buffer.last_step == life.last;
     if (same || unread || (!used && stated_unused)) continue;
@@ -198,7 +199,7 @@ Status ProgramCheck::Run(ProgramMemory* memory) {
 
 namespace {
 
-// Constants that share memory must hold the same there; state is never shared.
+// Constants that share memory must have equal bytes there; states never share memory.
 Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
   const Buffer &x = plan.buffers[a], &y = plan.buffers[b];
   if (x.kind == BufferKind::kConstant && x.weight == y.weight) {
@@ -215,7 +216,7 @@ Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
                       static_cast<int>(y.name.size()), y.name.data(), y.offset, y.bytes, Name(x.kind));
 }
 
-// What programs share: constants and state, of all devices.
+// Checks constants and states, which all programs share, on all devices.
 Status CheckShared(const PlanData& plan, Work& work, Arena& scratch) {
   Span<uint32_t> buffers = scratch.New<uint32_t>(plan.buffers.size());
   if (buffers.data() == nullptr)

@@ -28,7 +28,7 @@ Footprint FootprintOf(const Part& part, uint16_t index) {
     return print;
   }
   BoxDim dims[kMaxLoops];
-  for (size_t d = 0; d < part.loops.size(); ++d) {  // a loop of one round has any stride, and takes no step
+  for (size_t d = 0; d < part.loops.size(); ++d) {  // the stride of a loop of one round has no effect
     dims[d] = {part.loops[d] == 1 ? 0 : EffectiveStride(operand, d) * size, part.loops[d]};
   }
   print.box = StridedBox(base * size, size, dims, static_cast<int>(part.loops.size()));
@@ -44,7 +44,7 @@ bool SameStrides(const Part& part, Span<const int64_t> a, Span<const int64_t> b)
   return true;
 }
 
-// Positions of the first and last instruction of `tape` that does `op` to `operand`; -1 if none does.
+// The positions of the first and last instruction of `tape` that does `op` to `operand`; -1 if there is none.
 struct Uses {
   int first = -1, last = -1;
 };
@@ -82,16 +82,16 @@ Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch) {
 
 namespace {
 
-// The coordinates of one guard that exist, where they are an arithmetic progression and no other number
+// The coordinates of one guard that exist, if they form an arithmetic progression and no other address
 // depends on the guard's loops.
 struct Progression {
   int64_t first = 0, stride = 1, count = 0;
 };
 
-// No coordinate comes so far.
+// No coordinate reaches this far.
 int64_t ExtentOf(const Guard& guard) { return guard.extent < 2 * kMaxReach ? guard.extent : 2 * kMaxReach; }
 
-// Narrows [low, high] to those i for which 0 <= rest + stride * i < extent.
+// Narrows [low, high] to the i for which 0 <= rest + stride * i < extent.
 [[gnu::noinline]] void Narrow(int64_t rest, int64_t stride, int64_t extent, int64_t* low, int64_t* high) {
   if (stride < 0) {
     stride = -stride;
@@ -103,7 +103,7 @@ int64_t ExtentOf(const Guard& guard) { return guard.extent < 2 * kMaxReach ? gua
   if (last < *high) *high = last;
 }
 
-// Cuts a part's loops down to points that exist for an operand, until no guard cuts.
+// Cuts a part's loops down to the points that exist for an operand, until no guard cuts any further.
 class Piecer {
  public:
   Piecer(const Footprint& print, Work& work, const Visit<Box>& visit)
@@ -124,7 +124,7 @@ class Piecer {
   struct State {
     int64_t low[kMaxLoops] = {}, high[kMaxLoops] = {};
     LoopMask folded_loops = 0;
-    int folded = 0;  // guards, with the loops that they alone depend on, as progressions
+    int folded = 0;  // guards, with the loops that only they depend on, as progressions
     size_t guards[kMostFolded];
     Progression of[kMostFolded];
   };
@@ -165,7 +165,7 @@ bool Piecer::Fold(size_t g, const State& state, LoopMask loops, Progression* out
   return true;
 }
 
-// What is left of `state` from guard `g` on.
+// Emits the remaining points of `state`, from guard `g` on.
 bool Piecer::From(size_t g, State state) {
   for (; g < operand_.guards.size(); ++g) {
     const Guard& guard = operand_.guards[g];
@@ -185,7 +185,7 @@ bool Piecer::From(size_t g, State state) {
     }
     if (most < 0 || least >= guard.extent) return true;  // no point exists
     if (least >= 0 && most < guard.extent) continue;
-    if ((loops & (loops - 1)) == 0) {  // one loop: its range
+    if ((loops & (loops - 1)) == 0) {  // one loop: its range is narrowed
       const int64_t stride = guard.strides[shortest];
       int64_t &low = state.low[shortest], &high = state.high[shortest];
       Narrow((stride > 0 ? least : most) - stride * low, stride, ExtentOf(guard), &low, &high);
@@ -201,7 +201,7 @@ bool Piecer::From(size_t g, State state) {
       state.folded_loops |= loops;
       continue;
     }
-    // Its shortest loop, round by round.
+    // Goes through the shortest loop round by round.
     State one = state;
     for (int64_t i = state.low[shortest]; i <= state.high[shortest]; ++i) {
       one.low[shortest] = one.high[shortest] = i;
@@ -299,7 +299,7 @@ bool ReadByTapeOnly(const Part& part, uint16_t operand) {
 
 bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write) {
   if (!ReadByTapeOnly(part, read)) return false;
-  for (Tape tape : {part.body, part.epilogue}) {  // other points combine at any time
+  for (Tape tape : {part.body, part.epilogue}) {  // other points may combine at any time
     for (TapeOp op : {TapeOp::kCombineMax, TapeOp::kCombineMin}) {
       if (Find(tape, op, write).first >= 0) return false;
     }

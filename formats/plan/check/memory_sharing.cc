@@ -1,4 +1,4 @@
-// What shares memory: no two buffers that matter at once, unless one takes the other over in place.
+// No two buffers that matter at the same time share memory, unless one takes over the other's in place.
 #include "formats/plan/check/memory_sharing.h"
 
 #include <cinttypes>
@@ -14,10 +14,10 @@ int Ascending(const void* a, const void* b) {
   return x < y ? -1 : x > y;
 }
 
-// Some of the numbers from 0 on, 0 among them.
+// A set of numbers that always contains 0.
 class Marks {
  public:
-  // False when out of memory.
+  // False if memory runs out.
   bool Make(size_t numbers, Arena& scratch) {
     for (Span<uint64_t>& words : levels_) {
       numbers = numbers / 64 + 1;
@@ -38,7 +38,7 @@ class Marks {
       i /= 64;
     }
   }
-  // The greatest that is at most i.
+  // The greatest number in the set that is at most i.
   size_t Last(size_t i) const {
     int level = 0;
     uint64_t word;
@@ -56,14 +56,13 @@ class Marks {
   Span<uint64_t> levels_[6];
 };
 
-// Where a buffer begins in all memory of all devices.
+// The begin of a buffer in one address space for the memory of all devices.
 uint64_t PlaceOf(const Buffer& buffer) {
   constexpr uint64_t kRegions = 4;
   return (buffer.device * kRegions + static_cast<uint64_t>(RegionOf(buffer.kind))) << 48 | buffer.offset;
 }
 
-// Memory as intervals between the places where buffers begin and end, each with the buffer that was put there
-// last.
+// Memory as intervals between the begins and ends of buffers, each with the buffer that was put there last.
 class Occupants {
  public:
   bool Make(const PlanData& plan, Span<const uint32_t> buffers, Arena& scratch) {
@@ -84,8 +83,7 @@ class Occupants {
     owner_[0] = kNone;
     return true;
   }
-  // Calls visit(user, occupant, buffer) for each interval that [from, end) covers before `buffer` takes it
-  // over.
+  // Calls visit(user, occupant, buffer) for each interval in [from, end) before `buffer` takes it over.
   Status Put(uint32_t buffer, uint64_t from, uint64_t end, void* user, OverlapFunction visit) {
     const uint32_t first = Cut(from), last = Cut(end);
     for (uint32_t i = first; i < last;) {
@@ -100,7 +98,7 @@ class Occupants {
   }
 
  private:
-  // Lets an interval begin at `place`.
+  // Makes an interval begin at `place`.
   uint32_t Cut(uint64_t place) {
     size_t low = 0, high = places_.size();
     while (low < high) {
@@ -137,15 +135,16 @@ Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& wor
   return Status::Ok();
 }
 
-// Is every access of `a` complete before any of `b` begins, or the very step with which `b` takes it over?
+// Whether every access of `a` is complete before any of `b` begins, or is in the step with which `b` takes it
+// over.
 bool ProgramCheck::AllBefore(uint32_t a, uint32_t b) {
   if (IsInput(b) || IsOutput(a)) return false;  // b is written before all steps, or a read after them
   if (Of(a).empty()) return true;               // an input that nothing reads
   const Lifetime &x = lifetimes_[a], &y = lifetimes_[b];
-  // In a loop, what the next round reads again cannot be taken over.
+  // In a loop, memory that the next round reads again cannot be taken over.
   const bool takes_over =
       plan_.buffers[b].aliases == a && (LoopOf(program_, y.first) == nullptr || (local_[a] && local_[b]));
-  // Whatever is before something is before it in the list.
+  // If one access precedes another, it comes earlier in the list.
   if (!takes_over && (order_.total() || x.last >= y.first)) return x.last < y.first;
   for (const Access& first : Of(a)) {
     for (const Access& second : Of(b)) {
@@ -172,7 +171,7 @@ Status ProgramCheck::CheckOverlap(uint32_t a, uint32_t b) {
       .FromNode(source < plan_.sources.size() ? plan_.sources[source] : "");
 }
 
-// Live bytes of `device` at each step; `live` is scratch of one entry a step and one more.
+// The live bytes of `device` at each step; `live` is scratch of one entry per step plus one.
 void ProgramCheck::Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memory) const {
   for (int64_t& bytes : live) bytes = 0;
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
@@ -185,7 +184,7 @@ void ProgramCheck::Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memo
     live[life.first] += bytes;
     live[life.last + size_t{1}] -= bytes;
     if (uint32_t other = Inherits(b); other != kNone) {
-      // Both live at the step that takes over; what they share is counted once.
+      // Both buffers live at the step of the takeover; the bytes that they share count once.
       const Buffer& old = plan_.buffers[other];
       const uint64_t low = old.offset > buffer.offset ? old.offset : buffer.offset;
       const uint64_t old_end = old.offset + old.bytes, end = buffer.offset + buffer.bytes;
@@ -205,8 +204,8 @@ void ProgramCheck::Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memo
   }
 }
 
-// The program's buffers in the order in which they begin: what is before something begins before it in the
-// list. Inputs are there before all steps; what takes another over comes after it.
+// The program's buffers in the order in which they begin. If one buffer precedes another, it comes earlier.
+// Inputs exist before all steps, and a buffer that takes over another comes after it.
 Status ProgramCheck::OrderBuffers(Span<uint32_t>* out) {
   Span<uint32_t> buffers = scratch_.New<uint32_t>(plan_.buffers.size());
   Span<bool> seen = scratch_.New<bool>(plan_.buffers.size());
@@ -220,7 +219,7 @@ Status ProgramCheck::OrderBuffers(Span<uint32_t>* out) {
     if (IsInput(b)) add(b);
   }
   for (const Access& access : accesses_) {
-    // Of two that begin with one step, the one that is taken over.
+    // Of two buffers that begin at one step, the one that is taken over comes first.
     const uint32_t other = plan_.buffers[access.buffer].aliases;
     if (other != kNone && lifetimes_[other].first == access.begin) add(other);
     add(access.buffer);

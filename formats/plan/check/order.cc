@@ -44,7 +44,7 @@ Status StepOrder::PairCollectives(const Program& program, Arena& scratch) {
   for (uint32_t s = 0; s < steps; ++s) end_[s] = s;
   if (program.sync_points.empty()) return Status::Ok();
   has_collectives_ = true;
-  // Starts in flight, one a device and sync point, in the order of the sync points on each device.
+  // Starts in flight, one per device and sync point, in the order of each device's sync points.
   Span<uint32_t> open = scratch.New<uint32_t>(program.sync_points.size());
   if (open.data() == nullptr) return OutOfMemory();
   for (uint32_t device = 0; device < kMaxDevices; ++device) {
@@ -72,7 +72,7 @@ Status StepOrder::Build(const Program& program, Arena& scratch) {
   clocks_ = scratch.New<uint32_t>(size_t{steps} * streams_);
   Span<uint32_t> recorder = scratch.New<uint32_t>(program.num_events);
   Span<uint32_t> start = scratch.New<uint32_t>(steps);  // of the collective that the step waits for
-  uint32_t last[kMaxUsedStreams];                       // step of each stream
+  uint32_t last[kMaxUsedStreams];                       // last step on each stream
   if (clocks_.data() == nullptr || recorder.data() == nullptr || start.data() == nullptr)
     return OutOfMemory();
   for (uint32_t& s : start) s = kNone;
