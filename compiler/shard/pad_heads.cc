@@ -18,8 +18,7 @@ namespace {
 
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-constexpr size_t kMostValues =
-    4096;  // of one region: some dozens per layer; layers that share a state are one
+constexpr size_t kMostValues = 4096;  // of one region: some dozens per layer
 
 bool DoesHeadByHead(Op op) {
   return op == Op::kView || op == Op::kPointwise || op == Op::kReduce || op == Op::kMatMul ||

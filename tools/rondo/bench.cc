@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Sorted.
+// Sorted times.
 struct Spread {
   std::vector<double> times;
 
@@ -39,17 +39,17 @@ struct Spread {
   }
 };
 
-// What was measured of one program.
+// The measurements of one program.
 struct Measured {
   std::vector<double> wall, device;             // microseconds, by run
-  std::vector<std::vector<double>> partitions;  // the same, by partition and run
-  std::vector<std::vector<double>> steps;       // and by step and run
+  std::vector<std::vector<double>> partitions;  // microseconds, by partition and run
+  std::vector<std::vector<double>> steps;       // by step and run
   std::vector<TracedReplay> traced;             // the last run of each kind
-  // Wall times with all outputs: in host memory, in device memory, in other device memory each run.
+  // Wall times with all outputs in host memory, in device memory, and in other device memory in each run.
   std::vector<std::vector<double>> by_memory;
 };
 
-constexpr double kH200Gbps = 4670;  // what a read-only stream was measured to reach
+constexpr double kH200Gbps = 4670;  // the measured rate of a read-only stream
 
 class BenchCommand : public Command {
  public:
@@ -122,7 +122,7 @@ class BenchCommand : public Command {
   }
 
  private:
-  // Runs of tensors of true shape, as a user does them: chosen, padded and cut.
+  // Runs tensors of their true shapes as a user does: a bucket is chosen, and tensors are padded and cut.
   Status MeasureBucket(Session& session, BucketSession& buckets, const std::vector<Tensor>& given) {
     RONDO_ASSIGN_OR_RETURN(const TrueRun run, ChooseFor(session.plan().data(), buckets.family(), given));
     std::vector<Tensor> tensors;
@@ -183,7 +183,7 @@ class BenchCommand : public Command {
     return Status::Ok();
   }
 
-  // Runs as a user does, then with events around the graphs.
+  // Runs as a user does, and then with events around the graphs.
   Status MeasureRuns(Session& session, uint32_t program, const std::vector<Input>& inputs,
                      Measured* measured) {
     for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
@@ -208,7 +208,7 @@ class BenchCommand : public Command {
     return Status::Ok();
   }
 
-  // The three take turns.
+  // The three kinds of memory take turns.
   Status MeasureMemory(Session& session, uint32_t program, const std::vector<Input>& inputs,
                        Measured* measured) {
     RONDO_ASSIGN_OR_RETURN(DeviceTensors here, DeviceTensors::Create(session, program, inputs));
@@ -229,7 +229,7 @@ class BenchCommand : public Command {
         return status;
       };
       RONDO_RETURN_IF_ERROR(time(0, inputs, outputs));
-      for (int again = 0; again < 2; ++again) {  // by then, all steps have been told the addresses
+      for (int again = 0; again < 2; ++again) {  // after that, all steps have the addresses
         RONDO_RETURN_IF_ERROR(session.Run(program, here.inputs(), here.outputs()));
       }
       RONDO_RETURN_IF_ERROR(time(1, here.inputs(), here.outputs()));
@@ -259,7 +259,7 @@ class BenchCommand : public Command {
     return Status::Ok();
   }
 
-  // Only where there are several: of one there is nothing to add to the times above.
+  // Only prints several partitions: a single one would add nothing to the times above.
   void PrintPartitions(const Program& program, const Measured& measured, Json* json) {
     if (program.partitions.size() < 2) return;
     Section section;
@@ -279,7 +279,7 @@ class BenchCommand : public Command {
     out_.Print(section);
   }
 
-  // --top cuts the table, not the object.
+  // --top limits the table, not the object.
   void PrintSteps(const PlanData& plan, uint32_t program, const Measured& measured, Json* json) {
     const Program& of = plan.programs[program];
     std::vector<double> medians;
@@ -303,7 +303,7 @@ class BenchCommand : public Command {
     out_.Print(section);
   }
 
-  // Of the last run step by step, where there are any.
+  // For the last run step by step, if there is one.
   void PrintCollectives(const PlanData& plan, const TracedReplay& replay, Json* json) {
     const std::vector<DeviceOverlap> devices = OverlapOf(plan, replay);
     if (devices.empty()) return;
@@ -326,7 +326,7 @@ class BenchCommand : public Command {
     out_.Print(section);
   }
 
-  // Text about the floor, where there is one: on the host nobody knows what the memory delivers.
+  // A text about the floor, if it is known: a host's memory rate is not.
   std::string Floor(const char* format, double value) const {
     return memory_gbps_ > 0 ? Printf(format, value) : "";
   }
@@ -369,7 +369,7 @@ class BenchCommand : public Command {
 
   std::vector<std::string> plans_, inputs_;
   std::string program_, trace_;
-  double memory_gbps_ = 0;  // 0: not known
+  double memory_gbps_ = 0;  // 0: unknown
   bool on_host_ = false;
   CommandOutput out_;
   Progress progress_{&out_};

@@ -1,4 +1,4 @@
-// Runs of tensors of true shape, for commands, where a plan has buckets.
+// Runs of tensors with their true shapes, for commands on plans with buckets.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@
 
 namespace rondo::tools {
 
-// The buckets that `program` means: a family's name, or, for "", the plan's only family where all of its
-// programs are of it. Null where it means one program.
+// The buckets that `program` names: those of a family, or, for "", those of the plan's only family if all of
+// its programs belong to it. Null if it names one program.
 Result<std::unique_ptr<BucketSession>> OpenBuckets(Session& session, const std::string& program);
 
-// The bucket for `tensors`, as inputs; they must outlive the result.
+// The bucket for `tensors`, with the tensors as its inputs; they must outlive the result.
 struct TrueRun {
   BucketFamily::Choice choice;
   uint32_t program = 0;
@@ -26,10 +26,10 @@ Result<TrueRun> ChooseFor(const PlanData& plan, const BucketFamily& family, Span
 // "batch=3, sequence=20".
 std::string LengthsText(const BucketFamily& family, const BucketFamily::Choice& choice);
 
-// Room in `tensors` for all outputs of the run on this process's devices, of their true shapes.
+// Allocates in `tensors` all outputs of the run on this process's devices, with their true shapes.
 std::vector<Output> OutputsOf(Session& session, const BucketFamily& family, const TrueRun& run,
                               std::vector<Tensor>* tensors);
-// Runs it and returns all outputs of the program on this process's devices, of their true shapes.
+// Runs it and returns all outputs of the program on this process's devices, with their true shapes.
 Result<std::vector<Tensor>> RunOnBuckets(Session& session, BucketSession& buckets, const TrueRun& run,
                                          const RunOptions& options = {});
 

@@ -16,7 +16,7 @@ std::vector<BucketLine> BucketLinesOf(const PlanData& plan, const BucketFamily& 
     line.rooms = bucket.rooms;
     line.arena_bytes = program.arena_bytes;
     line.microseconds = TimelineOf(plan, program).end;
-    double least = 1, mean = 1;  // shares of positions that a run has
+    double least = 1, mean = 1;  // shares of positions that a run uses
     for (size_t l = 0; l < bucket.rooms.size(); ++l) {
       int64_t below = 0;  // the next smaller room
       for (const BucketFamily::Bucket& other : family.buckets()) {

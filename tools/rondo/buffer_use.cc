@@ -5,7 +5,7 @@
 namespace rondo::tools {
 namespace {
 
-// Whether `uses` is so of any operand of the kernel that stands for parameter `param`, with its part.
+// Whether `uses(part, operand)` holds for any operand of the kernel's parameter `param`.
 template <typename Uses>
 bool AnyOperand(const Kernel& kernel, size_t param, const Uses& uses) {
   return std::any_of(kernel.parts.begin(), kernel.parts.end(), [&](const Part& part) {
@@ -14,7 +14,7 @@ bool AnyOperand(const Kernel& kernel, size_t param, const Uses& uses) {
   });
 }
 
-// Whether `does(step, i)` is so of any binding of one of `buffers`.
+// Whether `does(step, i)` holds for any binding of one of `buffers`.
 template <typename Does>
 bool AnyBinding(const Program& program, const std::set<uint32_t>& buffers, const Does& does) {
   for (const Step& step : program.steps) {

@@ -8,10 +8,10 @@
 
 namespace rondo::tools {
 
-// Whether a step reads one of `buffers` (indices into plan.buffers). Custom ops are taken to read.
+// Whether a step reads one of `buffers` (indices into plan.buffers). Custom ops count as reading.
 bool ReadsAny(const PlanData& plan, const Program& program, const std::set<uint32_t>& buffers);
 
-// Whether a step writes one of `buffers` whole. Custom ops are taken to.
+// Whether a step writes all of one of `buffers`. Custom ops count as doing so.
 bool RewritesAny(const PlanData& plan, const Program& program, const std::set<uint32_t>& buffers);
 
 }  // namespace rondo::tools

@@ -24,7 +24,7 @@ bool HoldsTensors(const fs::path& folder) {
   return fs::exists(FileOf(folder, "output", 0), ignored) || fs::exists(FileOf(folder, "input", 0), ignored);
 }
 
-// The model in `folder`, beside it, or of its name; "" if there is none.
+// The model in `folder`, beside it, or with its name; "" if there is none.
 std::string ModelAt(fs::path folder) {
   if (!folder.has_filename()) folder = folder.parent_path();
   std::error_code ignored;
@@ -39,8 +39,8 @@ std::string ModelAt(fs::path folder) {
   return "";
 }
 
-// The model of a case when none was named; "" if there is none. What stands beside a link goes before what
-// stands beside the folder that it leads to.
+// The model of a case if none was named; "" if there is none. Files beside a link take precedence over files
+// beside the folder to which it leads.
 std::string ModelBeside(const fs::path& folder) {
   std::error_code ignored;
   const std::string model = ModelAt(fs::absolute(folder, ignored).lexically_normal());
@@ -66,7 +66,7 @@ void AddCases(const fs::path& folder, const std::string& model, int depth, std::
   for (const fs::path& below : SubfoldersOf(folder)) AddCases(below, model, depth - 1, cases);
 }
 
-// The tensors of a sequence named `name`, or that name among the empty ones.
+// Adds the tensors of a sequence called `name`, or adds the name to the empty ones.
 Status AddSequence(const onnx::SequenceProto& sequence, const std::string& name, std::vector<Tensor>* tensors,
                    std::vector<std::string>* empty) {
   if (sequence.tensor_values().empty()) empty->push_back(name);
@@ -79,7 +79,7 @@ Status AddSequence(const onnx::SequenceProto& sequence, const std::string& name,
   return Status::Ok();
 }
 
-// What file `path` has for a port that is no plain tensor.
+// Adds the value in file `path` for a port that is no plain tensor.
 Status AddValue(const std::string& path, const ModelPort& port, std::vector<Tensor>* tensors,
                 std::vector<std::string>* empty) {
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> file, ReadInputFile(path));
@@ -157,7 +157,7 @@ Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::st
 
 Result<CaseTensors> ReadCase(const TestCase& test, const ModelPorts& ports) {
   CaseTensors tensors;
-  std::vector<std::string> none;  // of outputs there is nothing to say
+  std::vector<std::string> none;  // nothing is reported about outputs
   RONDO_RETURN_IF_ERROR(ReadTensors(test.folder, "input", ports.inputs, &tensors.inputs, &tensors.empty));
   RONDO_RETURN_IF_ERROR(ReadTensors(test.folder, "output", ports.outputs, &tensors.outputs, &none));
   return tensors;

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What was proven, counted: how many things each rule was shown for.
+// Counts of what was proven, for each rule.
 struct Counts {
   uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0,
            binaries = 0, conditions = 0;

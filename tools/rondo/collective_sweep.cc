@@ -15,7 +15,7 @@
 namespace rondo::tools {
 namespace {
 
-constexpr int kFew = 4, kMore = 20;  // collectives of a graph
+constexpr int kFew = 4, kMore = 20;  // collectives per graph
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kBytesOfNccl[] = {4 * kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB, 1024 * kKiB, 4096 * kKiB};
 constexpr uint64_t kBytesOfSmall[] = {4 * kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB};
@@ -31,7 +31,7 @@ int AddValue(const char* name, BufferKind kind, uint64_t bytes, LoweredProgram* 
   return static_cast<int>(program->values.size()) - 1;
 }
 
-// `count` of them, one after another, from one input to one output.
+// `count` collectives one after another, from one input to one output.
 LoweredProgram Collectives(CollectiveOp op, uint64_t bytes, uint32_t ranks, int count) {
   LoweredProgram program;
   program.name = std::string(Name(op)) + " " + std::to_string(bytes) + " x" + std::to_string(count);
@@ -57,7 +57,7 @@ LoweredProgram Collectives(CollectiveOp op, uint64_t bytes, uint32_t ranks, int 
   return program;
 }
 
-// The same on every device.
+// Adds the same program for every device.
 void AddPrograms(const LoweredProgram& program, uint32_t ranks, std::vector<PlannedProgram>* programs) {
   for (uint32_t device = 0; device < ranks; ++device) {
     PlannedProgram planned;
@@ -86,7 +86,7 @@ Result<double> MedianOf(Session& session, uint32_t program, int64_t runs) {
   return Quantile(times, 0.5);
 }
 
-// The first `count` of the devices that are named.
+// The first `count` of the named devices.
 std::string FirstDevices(const std::vector<uint32_t>& devices, uint32_t count) {
   std::string text;
   for (uint32_t d = 0; d < count; ++d)

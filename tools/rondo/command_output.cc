@@ -16,7 +16,7 @@ constexpr size_t kPipeWidth = 100, kLeastWidth = 40;
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr auto kPause = std::chrono::milliseconds(100);
 
-// Of the terminal that `file` is; 0 if it is none.
+// The width of the terminal that `file` is; 0 if it is none.
 size_t TerminalWidth(int file) {
   winsize size = {};
   if (isatty(file) == 0) return 0;
@@ -68,7 +68,7 @@ void CommandOutput::Print(const Report& report) {
 void CommandOutput::Print(const Section& section) { Print({"", {section}}); }
 
 int CommandOutput::Finish(int status) {
-  // Names come from files that nobody vouches for: what is not UTF-8 is replaced.
+  // Names come from untrusted files: bytes that are not UTF-8 are replaced.
   if (json_ && !std::exchange(finished_, true)) {
     std::printf(
         "%s\n",
@@ -79,7 +79,7 @@ int CommandOutput::Finish(int status) {
 
 namespace {
 
-// The object of an error. Names come from files that nobody vouches for, and are shown as on a terminal.
+// The object of an error. Names come from untrusted files, so they are printed as for a terminal.
 nlohmann::ordered_json ErrorObject(const std::string& command, const std::string& sentence, int status) {
   return {{"command", command}, {"message", Printable(sentence)}, {"exit_status", status}};
 }

@@ -20,7 +20,7 @@
 namespace rondo::tools {
 namespace {
 
-// A file of this process's that is removed in the end.
+// A file of this process that the destructor removes.
 class TemporaryFile {
  public:
   TemporaryFile() {

@@ -27,8 +27,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// How a whole model was shared out, and what import has to say beside its counts. What several devices say
-// alike is said once, and what lies on every device in one line, unless `verbose`.
+// Prints how a whole model was sharded, and the remarks of import besides its counts. A remark of several
+// devices is printed once, and weights on every device are summed up in one line, unless `verbose`.
 void PrintRemarks(const CompileReport& report, bool shared_out, bool verbose, CommandOutput* out) {
   constexpr std::string_view kEveryDevice = "on every device: ";
   std::string last;
@@ -39,7 +39,7 @@ void PrintRemarks(const CompileReport& report, bool shared_out, bool verbose, Co
     last = pass.text;
     size_t at = imported ? pass.text.find('\n') : 0;
     if (at != std::string::npos && imported) ++at;
-    std::string largest;  // the first: they are sorted
+    std::string largest;  // the first one, as they are sorted
     size_t whole = 0;
     while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
@@ -151,7 +151,7 @@ std::vector<std::string> PassNames() {
 class CompileCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    // What may be another from one compilation to the next of the same plan is not among a plan's options.
+    // Options that may differ between compilations of the same plan are not recorded in the plan.
     given_ = [options] {
       return options.Given(
           {"output", "library-path", "kernel-cache", "no-kernel-cache", "write-synthetic", "external-data",
@@ -342,7 +342,7 @@ class CompileCommand : public Command {
   }
 
  private:
-  // Choices of another GPU are of no use; its times would mislead.
+  // A profile of another GPU is refused: its choices are useless here, and its times would mislead.
   Status IsOfTarget(const TuningProfile& profile) const {
     for (const Target& target : options_.targets.all) {
       if (profile.architecture == (target.is_host() ? "host" : target.gpu->architecture)) return Status::Ok();
@@ -360,7 +360,7 @@ class CompileCommand : public Command {
     return Status::Ok();
   }
 
-  // Each of these reads some options: what is wrong with them, or nothing.
+  // Each Read function reads some options. It returns what is wrong with them, or "".
   std::string ReadModels() {
     if (models_.empty()) return "no MODEL was given";
     if (output_.empty() && write_synthetic_.empty()) return "no -o PLAN was given";
@@ -463,7 +463,7 @@ class CompileCommand : public Command {
     return "";
   }
 
-  // 0, or the exit status of a command line that makes no sense.
+  // Returns 0, or the exit status of a wrong command line.
   int ReadArguments() {
     using Read = std::string (CompileCommand::*)();
     for (const Read read :
@@ -486,7 +486,8 @@ class CompileCommand : public Command {
                                 {"unused", use.unused}};
   }
 
-  // What --quantize-weights did to each weight: the lines of the pass's text behind the first, by tabs.
+  // Prints what --quantize-weights did to each weight: the lines after the first in the pass's text, split at
+  // tabs.
   void PrintWeights(const PassReport& pass) {
     Section section;
     section.title = "Weights in fewer bits: " + pass.program;

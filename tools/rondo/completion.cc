@@ -59,7 +59,7 @@ std::string Quoted(const std::string& text) {
 
 // --- bash
 
-// As the function _rondo_values says it: words, or a mark.
+// The argument of the script's function _rondo_values: words, or a mark.
 std::string BashValues(const Takes& takes) {
   switch (takes.kind) {
     case Takes::kWords: return Joined(takes.words, " ");
@@ -152,7 +152,7 @@ std::string BashScript(const CLI::App& app, const Suggestions& suggestions) {
 
 // --- zsh
 
-// For a specification of _arguments: what would end a part of it is escaped.
+// Escapes the characters that end a part of an _arguments specification.
 std::string ZshText(const std::string& text, const char* special) {
   std::string escaped;
   for (const char c : text) {

@@ -8,7 +8,7 @@
 namespace rondo::tools {
 namespace {
 
-// The port of `name` on a device, as the plan calls it; null if it is no state.
+// The plan's port for `name` on a device; null if it is no state.
 const Port* StateOn(const PlanData& plan, Span<const Port> ports, const std::string& name, uint32_t device) {
   const std::string on = name + "@" + std::to_string(device);
   for (const Port& port : ports) {
@@ -28,13 +28,13 @@ Tensor* Find(std::vector<Tensor>* tensors, std::string_view name) {
   return found == tensors->end() ? nullptr : &*found;
 }
 
-// All of a state in the making.
+// A whole state being assembled.
 struct Whole {
   Tensor tensor;
   std::vector<bool> there;  // by element
 };
 
-// By element of what a device has of the state: where it lies there.
+// By element of a device's share: its index on the device.
 std::vector<size_t> PlacesOf(const StateShare& share) {
   std::vector<size_t> places(static_cast<size_t>(share.held.shape().elements()));
   ir::ForEachElement(
@@ -42,7 +42,7 @@ std::vector<size_t> PlacesOf(const StateShare& share) {
   return places;
 }
 
-// Adds a device's share; false if what is there already has other bits.
+// Adds a device's share; false if an element is already there with other bits.
 bool Add(const Tensor& part, const StateShare& share, Whole* whole) {
   const auto size = static_cast<size_t>(ByteSize(part.dtype));
   const std::vector<size_t> places = PlacesOf(share);
@@ -65,7 +65,7 @@ bool Add(const Tensor& part, const StateShare& share, Whole* whole) {
 Result<std::vector<Tensor>> DealStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors) {
   std::vector<Tensor> dealt;
-  std::vector<std::string> whole;  // names of what was dealt out
+  std::vector<std::string> whole;  // names of the sharded states
   for (const StateShare& share : shares) {
     const Tensor* tensor = IsOf(plan, program, share) ? Find(&tensors, share.input) : nullptr;
     const Port* port = StateOn(plan, plan.programs[program].inputs, share.input, share.device);
@@ -96,7 +96,7 @@ Result<std::vector<Tensor>> DealStates(const PlanData& plan, uint32_t program,
 Result<std::vector<Tensor>> JoinStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors) {
   std::vector<Whole> states;
-  std::vector<std::string> parts;  // names of what was joined
+  std::vector<std::string> parts;  // names of the joined shares
   for (const StateShare& share : shares) {
     const Port* port = StateOn(plan, plan.programs[program].outputs, share.output, share.device);
     if (!IsOf(plan, program, share) || port == nullptr) continue;

@@ -1,5 +1,5 @@
-// States of a plan that is shared out over devices (--tp, --pp): from the whole tensors that users have to
-// each device's share, and back.
+// States of a plan that is sharded over devices (--tp, --pp): converts the whole tensors of users to each
+// device's share, and back.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace rondo::tools {
 
-// Replaces each state among `tensors` (named as the model's inputs) by its shares, one per device, named as
-// the plan's ports. kInvalidArgument for a tensor that does not have the state's shape.
+// Replaces each state in `tensors` (named like the model's inputs) by its shares, one per device, named like
+// the plan's ports. kInvalidArgument for a tensor without the state's shape.
 Result<std::vector<Tensor>> DealStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors);
 
-// The reverse, after a run: replaces a state's shares by the whole state, named as the model's output.
-// kInternal if devices disagree about a part that several hold, or if no device holds a part.
+// The reverse, after a run: replaces a state's shares by the whole state, named like the model's output.
+// kInternal if devices differ in a part that several hold, or if no device holds a part.
 Result<std::vector<Tensor>> JoinStates(const PlanData& plan, uint32_t program,
                                        const std::vector<StateShare>& shares, std::vector<Tensor> tensors);
 

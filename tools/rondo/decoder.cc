@@ -26,9 +26,9 @@ Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Te
   }
 }
 
-// The longest program that the rest fills. In place of one token after the other: the shortest that it does
-// not fill, where reading some of the `done` tokens before once more does no harm, or, where they are too
-// few, what lies behind the end does none and is within the caches.
+// The longest program that the rest fills. Instead of reading one token after the other, the shortest program
+// that the rest does not fill, if one of two things is allowed: some of the `done` tokens are read again, or,
+// if there are too few of them, tokens behind the end are read and fit into the caches.
 const DecoderProgram* Decoder::Choose(int64_t done, int64_t rest) const {
   const DecoderProgram* padded = nullptr;
   const bool begins = position_ == 0 && form_->programs.front().begins;
@@ -44,7 +44,7 @@ const DecoderProgram* Decoder::Choose(int64_t done, int64_t rest) const {
   return padded;
 }
 
-// Whether a run of so many tokens gives what follows the last of them.
+// Whether a run of `count` tokens gives the token after the last of them.
 bool Decoder::Ends(const DecoderProgram& program, int64_t count) const {
   return (program.next != kNone || !form_->draws) && (program.all_rows || count == program.length);
 }
@@ -61,8 +61,8 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
     const DecoderProgram& program = *chosen;
     const size_t number = static_cast<size_t>(&program - form_->programs.data());
     const int64_t fresh = std::min(program.length, count - done);
-    // Rows of tokens that are read again are written again as they are: what the model makes of how much it
-    // has read is not mistaken by padding.
+    // Tokens that are read again write the same rows again. So padding does not change what the model
+    // computes from the number of tokens read.
     const int64_t missing = program.length - fresh, again = missing <= done && !program.begins ? missing : 0;
     Chunk chunk{&texts, done - again, fresh + again, end};
     const bool last = done + fresh == count && next != nullptr;
@@ -72,7 +72,7 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
     done += fresh;
     position_ += fresh;
     if (!last || ends) continue;
-    // The last token once more, by the program that says what follows one.
+    // Reads the last token once more with the program that gives the token after one.
     chunk = {&texts, count - 1, 1, end, &sampling};
     RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_ - 1, next));
   }
@@ -99,7 +99,7 @@ Status Decoder::Step(const Tokens& tokens, Chunk chunk, Tokens* next) {
   return Status::Ok();
 }
 
-// The given tensors that the program has inputs for.
+// Adds the given tensors for which the program has inputs.
 void Decoder::AddGiven(uint32_t program, std::vector<Input>* inputs) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program];
@@ -148,7 +148,7 @@ Status Decoder::Encode(const std::vector<Tokens>& sources) {
   return RunFor(encoder.program, inputs, {encoder.out, &encoded_});
 }
 
-// The device's own of outputs that are the same on several: `port`, where it has none.
+// Of outputs that are equal on several devices, this device's own; `port` if it has none.
 uint32_t Decoder::OwnPort(const Program& program, uint32_t port) const {
   const PlanData& plan = session_->plan().data();
   for (uint32_t i = 0; i < program.outputs.size(); ++i) {
@@ -168,7 +168,7 @@ bool Decoder::AllHave(const Program& program, uint32_t port) const {
   return std::find(has.begin(), has.end(), false) == has.end();
 }
 
-// Runs, and reads the output that is wanted.
+// Runs the program and reads the wanted output.
 Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, Wanted result) const {
   const PlanData& plan = session_->plan().data();
   const Program& of = plan.programs[program];
@@ -190,7 +190,7 @@ Status Decoder::RunFor(uint32_t program, const std::vector<Input>& inputs, Wante
   return Tell(here, result.bytes);
 }
 
-// Processes that have the bytes tell those that have not: the first of them, all others.
+// Processes that have the bytes send them to the others; the first such process sends.
 Status Decoder::Tell(bool here, std::vector<uint8_t>* bytes) const {
   struct Piece {
     uint8_t here = 0;
@@ -234,7 +234,7 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
 
 namespace {
 
-// A mask [..., s, context] of queries from `position` on.
+// A mask [..., s, context] for queries from `position` on.
 void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* bytes) {
   const int64_t context = mask.shape[mask.shape.rank - 1], rows = mask.shape[mask.shape.rank - 2];
   const double least = mask.dtype == DType::kF16    ? -65504
@@ -252,7 +252,7 @@ void MaskQueries(const Buffer& mask, int64_t position, std::vector<uint8_t>* byt
 
 }  // namespace
 
-// The mask that the encoder has read, which is of the port's type and shape.
+// The mask given to the encoder, which has the port's type and shape.
 bool Decoder::CopyGivenMask(std::vector<uint8_t>* bytes) const {
   const PlanData& plan = session_->plan().data();
   const std::string_view name = plan.programs[form_->encoder.program].inputs[form_->encoder.given_mask].name;
@@ -263,7 +263,7 @@ bool Decoder::CopyGivenMask(std::vector<uint8_t>* bytes) const {
   return true;
 }
 
-// What the input is given in this run; false: nothing.
+// Fills in the input's value for this run; false if it has none.
 bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk,
                    int64_t position, std::vector<uint8_t>* bytes) const {
   const PlanData& plan = session_->plan().data();
@@ -332,8 +332,8 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
   return false;
 }
 
-// NaN is neither the greatest nor drawn with any probability: no token follows from it. On a
-// device -1 is drawn (compiler/passes/append_sampling.cc).
+// A NaN logit is neither the greatest nor ever drawn: no token follows from it. On a device, -1 is drawn
+// (compiler/passes/append_sampling.cc).
 Status Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
                            Tokens* next) {
   const PlanData& plan = session_->plan().data();

@@ -1,10 +1,11 @@
-// Decoder: texts on their way through a session: prompts are read in chunks, as the plan's programs take
-// them, then one token of each text a step.
+// Decoder: texts being continued in a session. Prompts are read in chunks of the sizes that the plan's
+// programs take; then each step reads one token of each text.
 //
-// The texts of a session go in step: token by token, all are at one position. Where prompts are of different
-// lengths, the shorter ones go on with what follows them while the longer ones are still read. Tokens are
-// drawn on the device where the plan does so (compile --sample), and on the host (sampler.h) where not. Of
-// several processes, each has the same texts and does the same; what only some devices give, the others are
+// The texts of a session go token by token in step: all are at one position. If prompts have different
+// lengths, the shorter ones are already continued while the longer ones are still read. Tokens are drawn on
+// the device if the plan does that (compile --sample), and otherwise on the host (sampler.h). With several
+// processes, each has the same texts and takes the same steps; results that only some devices have are sent
+// to the others. Borrows the session, the form and the given tensors. Not thread-safe.
 // told. Borrows the session, the form and the given tensors. Not thread-safe.
 #pragma once
 
@@ -20,7 +21,7 @@
 
 namespace rondo::tools {
 
-// How tokens are drawn. Text r of a session has the seed seed + r; draws are counted from 0 on.
+// How tokens are drawn. Text r of a session has the seed seed + r; draws count from 0.
 struct Sampling {
   double temperature = 0;  // 0: the greatest logit
   int64_t top_k = 0;       // 0: all
@@ -32,42 +33,42 @@ using Tokens = std::vector<int64_t>;
 
 class Decoder {
  public:
-  // `given`: inputs of every run; `processes`: those that run the plan together, or null. `position`: how
-  // many tokens the session's states hold, 0 or those of the session that they were copied from.
+  // `given`: inputs of every run. `processes`: the processes that run the plan together, or null. `position`:
+  // the number of tokens in the session's states: 0, or that of the session from which they were copied.
   Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, Processes* processes,
           int64_t position = 0);
 
-  // Runs the encoder, whose result the texts that are read next attend to: `sources` has one for each text,
-  // or none where its inputs are given. kInvalidArgument for one that does not fit it.
+  // Runs the encoder; the texts read next attend to its result. `sources` has one source per text, or is
+  // empty if the encoder's inputs are given. kInvalidArgument for a source that does not fit.
   Status Encode(const std::vector<Tokens>& sources);
-  // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
-  // follows each, drawn as `sampling` says from the first draw on. kOutOfRange where one of its logits is no
-  // number (so do others below).
+  // Reads one text for each of the form's texts, all of one length >= 1. `next`, if not null, gets the token
+  // after each text, drawn as `sampling` says, beginning with the first draw. kOutOfRange if a logit of a
+  // text is NaN; the functions below return that too.
   Status Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next);
-  // Reads what follows the last ones and gives the next. `last` must be what was given before.
+  // Reads the tokens given last and gives the next ones. `last` must equal what was given before.
   Status Next(const Tokens& last, Tokens* next);
-  // The same of any tokens, one of each text, whose number of draws so far is `draws`.
+  // The same for any tokens, one per text; `draws` holds the number of draws of each text so far.
   Status Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
               Tokens* next);
-  // Tokens of each text that were read.
+  // The number of tokens read of each text.
   int64_t position() const { return position_; }
 
  private:
   struct Buffers {
-    std::vector<std::vector<uint8_t>> inputs;  // of DecoderProgram::inputs
-    std::vector<uint8_t> result;               // tokens drawn, or logits
+    std::vector<std::vector<uint8_t>> inputs;  // in the order of DecoderProgram::inputs
+    std::vector<uint8_t> result;               // drawn tokens, or logits
   };
-  // A run of some tokens of each text, from `first` of the texts on.
+  // A run of some tokens of each text; `first` indexes into the texts.
   struct Chunk {
     const std::vector<Tokens>* texts = nullptr;
     int64_t first = 0, count = 0;
-    int64_t text = 0;  // tokens of each text up to the end of what is read: of all of a prompt
-    const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
-    const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
-    bool drawn = false;                           // the tokens are those the device has
+    int64_t text = 0;  // tokens of each text up to the end of the prompt, or of what is read
+    const Sampling* sampling = nullptr;           // draws begin anew, at `draws`
+    const std::vector<int64_t>* draws = nullptr;  // by text; null: 0
+    bool drawn = false;                           // the tokens are those on the device
   };
 
-  // An output that a run is for.
+  // The output for which a program is run.
   struct Wanted {
     uint32_t port;
     std::vector<uint8_t>* bytes;  // of its size; null: not read
@@ -92,10 +93,10 @@ class Decoder {
   Processes* processes_;
   int64_t position_;
   std::vector<Buffers> buffers_;         // by program of the form
-  Sampling sampling_;                    // of what is drawn on the host,
-  std::vector<int64_t> draws_;           // and how many draws each text has had
+  Sampling sampling_;                    // for draws on the host
+  std::vector<int64_t> draws_;           // number of draws of each text
   std::vector<uint8_t> encoded_;         // the encoder's result
-  std::vector<int64_t> source_lengths_;  // of each text
+  std::vector<int64_t> source_lengths_;  // by text
 };
 
 }  // namespace rondo::tools

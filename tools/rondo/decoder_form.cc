@@ -61,7 +61,7 @@ class Finder {
     RONDO_RETURN_IF_ERROR(FindPositions());
     for (uint32_t port : unknown_) {
       if (IsGiven(port)) continue;
-      // A cache as exporters write it has three dimensions at least.
+      // An exporter's cache has at least three dimensions.
       const char* cache = !IsInteger(port) && ShapeOf(port).rank >= 3
                               ? "; if it is a cache, compile so that runs keep it: --cache-length N, "
                                 "or --state INPUT:OUTPUT"
@@ -117,7 +117,7 @@ class Finder {
     return Status::Ok();
   }
 
-  // Whether what an input of that role is given can be had: of an encoder, if it is one's.
+  // Whether there is a source for an input of that role: those of an encoder need one.
   bool HasSource(PortRole role) const {
     const EncoderProgram& encoder = form_->encoder;
     return role == PortRole::kEncoded      ? encoder.program != kNone
@@ -125,7 +125,7 @@ class Finder {
                                            : true;
   }
 
-  // Whether the user names the input of that role.
+  // Whether the user names an input for that role.
   bool IsSaid(PortRole role) const {
     return std::any_of(options_.roles.begin(), options_.roles.end(),
                        [&](const auto& said) { return said.second == role; });
@@ -137,7 +137,8 @@ class Finder {
     return found == found_.inputs.end() ? nullptr : &*found;
   }
 
-  // The one unknown input of integers of that rank and `least` to `most` of its last dim, if there is one.
+  // Takes the only unknown integer input of `rank` whose last dim is within `least` to `most`, if there is
+  // exactly one.
   bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
     const auto fits = [&](uint32_t i) {
       const Shape& shape = ShapeOf(i);
@@ -154,7 +155,7 @@ class Finder {
   }
 
   Status FindTokens() {
-    // Single tokens are drawn ones, where there are any.
+    // If there are drawn tokens, single tokens are those.
     const int64_t least = InputOf(PortRole::kLastTokens) == nullptr ? 1 : 2;
     if (InputOf(PortRole::kTokens) == nullptr) TakeOnly(2, least, INT64_MAX, PortRole::kTokens);
     const DecoderInput* tokens = InputOf(PortRole::kTokens);
@@ -172,8 +173,8 @@ class Finder {
                   std::to_string(form_->texts));
   }
 
-  // By its shape alone only where nothing else says how far a text is: beside a mask, one integer may be the
-  // number of an adapter as well.
+  // An input is found by its shape alone only if nothing else tells the length of a text: next to a mask, a
+  // single integer may be the number of an adapter.
   Status FindPositions() {
     const auto says = [&](PortRole role) { return InputOf(role) != nullptr; };
     if (!says(PortRole::kPositions) && !says(PortRole::kMask) && !says(PortRole::kPast) &&
@@ -226,7 +227,7 @@ class Finder {
                   (form_->context > 0 ? " and " + std::to_string(form_->context) + " positions" : ""));
   }
 
-  // A decoder reads the mask that the encoder is given only where that is one of its type and shape.
+  // A decoder reads the mask given to the encoder only if it has the same type and shape.
   Status CheckGivenMask(uint32_t input) const {
     const EncoderProgram& encoder = form_->encoder;
     const Port& given = plan_.programs[encoder.program].inputs[encoder.given_mask];
@@ -274,10 +275,10 @@ class Finder {
   const Program& program_;
   DecoderForm* form_;
   DecoderProgram found_;
-  std::vector<uint32_t> unknown_;  // inputs
+  std::vector<uint32_t> unknown_;  // input indices
 };
 
-// Which input is known as `role`; kNone.
+// The input with `role`, or kNone.
 uint32_t InputNamed(const Program& program, PortRole wanted, const FormOptions& options) {
   for (uint32_t i = 0; i < program.inputs.size(); ++i) {
     PortRole role;
@@ -287,7 +288,7 @@ uint32_t InputNamed(const Program& program, PortRole wanted, const FormOptions& 
   return kNone;
 }
 
-// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
+// Keys and values of the encoder's output: "past_key_values.0.encoder.key", "past_key_cross_0".
 bool IsEncoders(std::string_view name) {
   return name.find("encoder") != name.npos || name.find("cross") != name.npos;
 }
@@ -297,7 +298,7 @@ bool IsCache(const Port& port) {
   return port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
 }
 
-// The program of that number is the encoder.
+// Makes program `number` the encoder.
 void TakeEncoder(const PlanData& plan, const FormOptions& options, uint32_t number, EncoderProgram* encoder) {
   const Program& program = plan.programs[number];
   encoder->program = number;
@@ -313,8 +314,8 @@ void TakeEncoder(const PlanData& plan, const FormOptions& options, uint32_t numb
   }
 }
 
-// The program whose states are what others attend to and nothing else, if there is one: an encoder that
-// computes the decoder's keys and values, as onnxruntime-genai's of Whisper.
+// Finds the program whose only outputs are states that others attend to, if there is one: an encoder that
+// computes the decoder's keys and values, as in onnxruntime-genai's Whisper.
 void FindEncoderOfCaches(const PlanData& plan, const FormOptions& options, std::vector<uint32_t>* programs,
                          EncoderProgram* encoder) {
   for (size_t i = 0; i < programs->size() && programs->size() > 1; ++i) {
@@ -332,7 +333,7 @@ void FindEncoderOfCaches(const PlanData& plan, const FormOptions& options, std::
   }
 }
 
-// The program without states whose output is what another one attends to, if there is one.
+// Finds the program without states whose output another program attends to, if there is one.
 void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<uint32_t>* programs,
                  EncoderProgram* encoder) {
   const Buffer* encoded = nullptr;
@@ -357,7 +358,7 @@ void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<u
   }
 }
 
-// What the encoder takes that nobody gives it.
+// Checks that all of the encoder's inputs are given.
 Status CheckEncoder(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
   if (form.encoder.program == kNone) return Status::Ok();
   const Program& program = plan.programs[form.encoder.program];
@@ -377,7 +378,7 @@ Status CheckEncoder(const PlanData& plan, const FormOptions& options, const Deco
   return Status::Ok();
 }
 
-// Those of the decoder's own positions, if `own`, of all that it keeps, if not.
+// The caches of the decoder's own positions if `own`, otherwise all that it keeps.
 std::set<uint32_t> CachesOf(const Program& program, bool own) {
   std::set<uint32_t> caches;
   for (const Port& port : program.inputs) {
@@ -386,8 +387,8 @@ std::set<uint32_t> CachesOf(const Program& program, bool own) {
   return caches;
 }
 
-// Programs that know of no earlier positions, where others do, begin; so do those that read no cache, of a
-// merged decoder.
+// Marks the programs that begin texts: those without inputs for earlier positions, if others have them, and
+// those that read no cache, in a merged decoder.
 void FindBeginnings(const PlanData& plan, DecoderForm* form) {
   const auto reads = [&](const DecoderProgram& program) {
     const std::set<uint32_t> caches = CachesOf(plan.programs[program.program], false);
@@ -407,7 +408,7 @@ void FindBeginnings(const PlanData& plan, DecoderForm* form) {
   for (DecoderProgram& program : form->programs) program.begins = program.begins || !knows(program);
 }
 
-// All programs work on the same states: what one reads, the next finds.
+// Checks that all programs use the same states, so that the next program finds what one has read.
 Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   std::vector<std::set<uint32_t>> states;
   for (const DecoderProgram& program : form.programs) {
@@ -423,7 +424,7 @@ Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   return Status::Ok();
 }
 
-// How many positions the states hold, as far as they say: the last dim but one.
+// Finds the number of positions in the states, if they tell it: the last dim but one.
 Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm* form) {
   std::set<int64_t> lengths;
   for (const DecoderProgram& program : form->programs) {
@@ -446,14 +447,15 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
   if (form->context == 0)
     return Status::Error(Code::kUnsupported,
                          "the plan's states do not say how many positions they hold: give --context N");
-  // What a single token writes anew is no cache, however many rows it has: what recurrent layers keep.
+  // A state that a single token rewrites completely is no cache, even if it has as many rows: recurrent
+  // layers keep such states.
   const Program& single = plan.programs[form->programs.back().program];
   form->pads = lengths.size() == 1 && *lengths.begin() == form->context &&
                !RewritesAny(plan, single, CachesOf(single, true));
   return Status::Ok();
 }
 
-// Names that no program knows must not pass unnoticed.
+// Names that no program knows are refused.
 Status CheckNames(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
   const auto known = [&](const std::string& name, bool also_states) {
     const auto is = [&](const Port& port) {

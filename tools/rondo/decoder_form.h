@@ -1,12 +1,11 @@
-// DecoderForm: what a plan must look like for `generate` to continue texts with it, and where in it
-// everything is. Programs and ports are found by shape, and by the names that exporters use, or as the user
-// says.
+// DecoderForm: the form of a plan with which `generate` can continue texts, and the place of everything in
+// it. Programs and ports are found by shape and by the names that exporters use, or as the user says.
 //
-// Each program reads `length` tokens of each of `texts` texts at the positions that follow those cached, and
-// gives logits (at its last token, or at all), or, compiled with --sample, tokens drawn from them. All share
-// caches that are states; one reads a single token. Where there is an encoder, one program more computes
-// what decoders attend to, once a text; one that knows of no earlier positions begins, and the others go on.
-// Plain data: indices into the plan's lists.
+// Each program reads `length` tokens of each of `texts` texts, at the positions after those cached. It gives
+// logits (at its last token, or at all), or, compiled with --sample, tokens drawn from them. All programs
+// share caches, which are states, and one program reads a single token. If there is an encoder, one more
+// program computes, once per text, the values that decoders attend to. A program without inputs for earlier
+// positions begins texts, and the others continue them. Plain data: indices into the plan's lists.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +20,26 @@
 
 namespace rondo::tools {
 
-// What an input is given in a run of s tokens behind `past` others.
+// The value of an input in a run of s tokens after `past` others.
 enum class PortRole : uint8_t {
   kTokens,      // integers [texts, s]
   kPositions,   // past, past + 1, ...: [s] or [texts, s]
   kMask,        // [texts, context]: 1 up to past + s, then 0; or of every query, below
-  kPast,        // past, one or one a text
+  kPast,        // past, as one number or one per text
   kTotal,       // past + s
   kLast,        // past + s - 1, the last position of each text
-  kSampleRows,  // which of the run's tokens each text ends with
+  kSampleRows,  // the index of each text's last token in the run
   kSampling,    // state: temperature, top-k, top-p of each text
   kDraws,       // state: seed and number of draws of each text
-  kLastTokens,  // state: the tokens drawn last
-  kTextLength,  // state: how long the text is that the run's tokens are of, its prompt while that is read
-  kEncoded,     // what the encoder gave
-  kSourceMask,  // of what it read: 1 where there is a token, then 0
+  kLastTokens,  // state: the last tokens drawn
+  kTextLength,  // state: the length of the text to which the run's tokens belong: the prompt's while it is
+                // read
+  kEncoded,     // the encoder's result
+  kSourceMask,  // of the encoder's input: 1 for each token, then 0
 };
 
-// A mask may have a row for every query, [1 or texts, ..., s, context], and then says what each sees: the
-// positions up to its own. Of floats such a mask is added to scores: 0, and else the least number.
+// A mask may have a row for every query, [1 or texts, ..., s, context]; each row shows the positions up to
+// the query's own. A float mask is added to scores: 0 for shown positions, otherwise the least number.
 struct DecoderInput {
   PortRole role = PortRole::kTokens;
   uint32_t port = kNone;
@@ -48,51 +48,51 @@ struct DecoderInput {
 struct DecoderProgram {
   uint32_t program = kNone;
   int64_t length = 0;
-  std::vector<DecoderInput> inputs;  // of plans for several devices, states several times
+  std::vector<DecoderInput> inputs;  // in plans for several devices, a state occurs several times
   bool reads_drawn = false;          // its tokens are the state kLastTokens
-  uint32_t logits = kNone;           // outputs
-  bool all_rows = false;             // logits, or tokens, of any of its tokens, not only of the last
-  uint32_t next = kNone;             // tokens drawn
-  bool begins = false;               // reads the first tokens of texts, and no others
+  uint32_t logits = kNone;           // an output
+  bool all_rows = false;             // logits or tokens are given at all of its tokens, not only at the last
+  uint32_t next = kNone;             // the drawn tokens
+  bool begins = false;               // reads only the first tokens of texts
 };
 
 // Reads all of a text's source at once.
 struct EncoderProgram {
-  uint32_t program = kNone;               // none: there is no encoder
+  uint32_t program = kNone;               // none: no encoder
   uint32_t tokens = kNone, mask = kNone;  // no tokens: its inputs are given
-  uint32_t given_mask = kNone;            // a mask that is: decoders that read a source's read it as well
-  uint32_t out = kNone;                   // none: what it computes are states alone
-  int64_t length = 0;                     // tokens of a source at most
+  uint32_t given_mask = kNone;            // a given mask: decoders that read the source's mask read it too
+  uint32_t out = kNone;                   // none: it computes only states
+  int64_t length = 0;                     // the most tokens of a source
 };
 
 struct DecoderForm {
-  std::vector<DecoderProgram> programs;  // the longest first, the last of length 1
+  std::vector<DecoderProgram> programs;  // longest first; the last has length 1
   int64_t texts = 0, words = 0;
-  int64_t context = 0;   // positions that the caches hold
-  bool draws = false;    // by states kSampling and kDraws
-  bool chooses = false;  // by the length of texts (kTextLength): those of a batch must be of one
+  int64_t context = 0;   // positions in the caches
+  bool draws = false;    // with the states kSampling and kDraws
+  bool chooses = false;  // by the length of texts (kTextLength): texts of a batch must have one length
   EncoderProgram encoder;
-  // Tokens behind a text's end do no harm, nor those that are read again: all states are caches, and they are
-  // overwritten.
+  // Tokens behind a text's end, and tokens that are read again, do no harm: all states are caches, and they
+  // are overwritten.
   bool pads = false;
 };
 
 struct FormOptions {
-  std::map<std::string, PortRole> roles;  // by the name of an input
-  std::set<std::string> given;            // inputs that come from elsewhere
+  std::map<std::string, PortRole> roles;  // by input name
+  std::set<std::string> given;            // inputs that are given otherwise
   std::string logits;                     // an output's name
-  std::vector<std::string> programs;      // their names; empty: all
-  int64_t context = 0;                    // 0: as the plan has it
+  std::vector<std::string> programs;      // program names; empty: all
+  int64_t context = 0;                    // 0: as in the plan
 };
 
-// "tokens", "positions", "mask", "past", "total", "last": those that a user may give names for. False if it
-// is none.
+// Parses "tokens", "positions", "mask", "past", "total" or "last", for which a user may name inputs. False
+// for other texts.
 bool ParseRole(const std::string& text, PortRole* role);
 
-// What a port of several devices is called on each: "NAME@2" is NAME on device 2.
+// The port's name without its device: "NAME@2" is NAME on device 2.
 std::string_view OnAnyDevice(std::string_view name);
 
-// kUnsupported, with program, port and what to do, for a plan that is not of this form.
+// kUnsupported, with program, port and remedy, for a plan without this form.
 Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& options);
 
 }  // namespace rondo::tools

@@ -3,7 +3,7 @@
 namespace rondo::tools {
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // what devices give
+constexpr uint64_t kAlignment = 256;  // the alignment that devices give
 
 }  // namespace
 

@@ -9,10 +9,10 @@
 
 namespace rondo::tools {
 
-// Gives its memory back when destroyed: before the session, with no run of it under way. Movable.
+// Frees its memory when destroyed, which must be before the session, with no run in progress. Movable.
 class DeviceTensors {
  public:
-  // `host` in device memory, with the same contents, and memory for every output that is not state.
+  // Copies `host` to device memory, and allocates memory for every output that is not a state.
   static Result<DeviceTensors> Create(const Session& session, uint32_t program,
                                       const std::vector<Input>& host);
   DeviceTensors(DeviceTensors&&) noexcept = default;
@@ -21,7 +21,7 @@ class DeviceTensors {
 
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  // What output `i` of outputs() holds.
+  // The contents of output `i` of outputs().
   Result<std::vector<uint8_t>> Read(size_t i) const;
 
  private:

@@ -1,5 +1,5 @@
-// The compiler's estimates for a run: how long each kernel and collective takes, where that comes from, and
-// what was measured.
+// The compiler's estimates for a run: the time of each kernel and collective, the source of the estimate, and
+// measured times.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace rondo::tools {
 // A kernel, a kind of collective, or copies and calls.
 struct Estimate {
   std::string what, source;  // the source nodes of its first step
-  uint64_t launches = 0;     // of a run, on all devices
-  double microseconds = 0;   // of one
+  uint64_t launches = 0;     // per run, on all devices
+  double microseconds = 0;   // per launch
   bool from_profile = false;
-  double measured = 0;  // the same as measured; 0: not
+  double measured = 0;  // measured microseconds; 0: not measured
 };
 
-// The longest share of a run first. `measured`: from another profile; null: none.
+// Longest share of a run first. `measured`: from another profile, or null.
 std::vector<Estimate> EstimatesOf(const PlanData& plan, const Program& program,
                                   const MeasuredTimes* measured);
 Section EstimateSection(const PlanData& plan, const Program& program, const MeasuredTimes* measured);
 
-// Whether estimates are times of a known machine: from a GPU's table, or measured. The table of one CPU core
-// only ranks the steps of a run.
+// Whether estimates are times of a known machine: from a GPU's table, or measured. The table of a CPU core is
+// only good for ranking the steps of a run.
 bool EstimatesAreTimes(const PlanData& plan);
 
-// The length of a run by `costs`, microseconds.
+// The length of a run in microseconds by `costs`.
 double EndWith(const CostModel& costs, const PlanData& plan, const Program& program);
 
 }  // namespace rondo::tools

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostFileBytes = uint64_t{64} << 20;
 
-// What follows an expectation's key.
+// The kind of value after an expectation's key.
 enum class Takes { kBytes, kCount, kName, kTrue };
 constexpr bool IsNumber(Takes takes) { return takes == Takes::kBytes || takes == Takes::kCount; }
 struct Key {
@@ -54,7 +54,7 @@ std::string UnknownField(const std::string& name) {
          (near.empty() ? "; there are: " + all : "; nearest: " + near);
 }
 
-// Takes `field`, which says what is expected.
+// Reads `field`, the expected value.
 Status Take(const Key& key, const Json& field, size_t entry, MemoryExpectation* expectation) {
   const std::string name = std::string("\"") + key.name + "\" ";
   expectation->kind = key.kind;
@@ -112,7 +112,7 @@ Result<std::vector<MemoryExpectation>> ParseExpectations(std::string_view text) 
   if (!json.is_object()) return Status::Error(Code::kInvalidArgument, "it is no JSON object");
   const Json version = json.value("rondo_expect", Json());
   if (version != 1) {
-    // A list or an object is not written out: it may be as long as the file.
+    // A list or object is not quoted, because it may be as long as the file.
     const std::string is = version.is_structured()
                                ? version.type_name()
                                : version.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -156,7 +156,7 @@ std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations)
                                                     : Json(true);
     }
     const std::string line = JsonText(entry.dump(-1, ' ', false, Json::error_handler_t::replace));
-    if (ParseShallowJson(line) != entry) continue;  // a name that is no UTF-8 cannot be said
+    if (ParseShallowJson(line) != entry) continue;  // a name that is not UTF-8 cannot be written
     text += (first ? "\n    " : ",\n    ") + line;
     first = false;
   }

@@ -1,4 +1,4 @@
-// What a plan's memory is expected to be, in a JSON file: `rondo check --expect F`.
+// Expectations on a plan's memory in a JSON file: `rondo check --expect F`.
 //
 //   {"rondo_expect": 1,
 //    "expect": [
@@ -14,8 +14,8 @@
 //      {"program": "decode", "value": "scores", "dies_after": "node_attention"}
 //    ]}
 //
-// Each entry is one expectation (runtime/verify/expectation.h says when it holds); "program" may be left out:
-// it then holds of each program that has the names.
+// Each entry is one expectation; runtime/verify/expectation.h defines when it holds. Without "program" it
+// applies to each program that has the names.
 #pragma once
 
 #include <string>
@@ -27,12 +27,13 @@
 
 namespace rondo::tools {
 
-// Errors name the entry, counted from 1, its field and what is wrong with it (kInvalidArgument).
+// Errors name the entry, counted from 1, its field, and what is wrong (kInvalidArgument).
 Result<std::vector<MemoryExpectation>> ParseExpectations(std::string_view text);
 Result<std::vector<MemoryExpectation>> ReadExpectations(const std::string& path);
-// The file's text, one entry a line, without those whose names are no UTF-8, which JSON cannot say.
+// The file's text, one entry per line. Entries with names that are not UTF-8 are left out, because JSON
+// cannot hold them.
 std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations);
-// Replaces only a file of this kind.
+// Only replaces an existing file of this kind.
 Status WriteExpectations(const std::vector<MemoryExpectation>& expectations, const std::string& path);
 
 }  // namespace rondo::tools

@@ -34,14 +34,14 @@ const char* NameOf(Kind kind) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// Line `number` behind the first; "".
+// The line `number` lines after the first; "" if there is none.
 std::string LineOf(const std::string& text, uint64_t number) {
   size_t at = text.find('\n');
   for (; at != text.npos && number > 0; --number) at = text.find('\n', at + 1);
   return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
-// Where a device stands with the collectives of a program.
+// A device's progress with the collectives of a program.
 std::string ProgressText(const Entry& entry) {
   const uint64_t started = entry.value >> 32, ended = entry.value & 0xffffffff;
   std::string text = FirstLine(entry.text) + ": came to " + std::to_string(started) + " collectives, " +
@@ -65,7 +65,7 @@ std::string WhatOf(const Entry& entry) {
   }
 }
 
-// What a device has been given and has not ended: by stream, the launches behind the last end.
+// The work of a device that has not ended: by stream, the launches after the last end.
 std::vector<Entry> Unfinished(const std::vector<Entry>& entries) {
   std::vector<Entry> open;
   for (const Entry& entry : entries) {

@@ -6,7 +6,7 @@
 namespace rondo::tools {
 namespace {
 
-// The memory that an all-gather of a weight fills; null for all other steps.
+// The buffer that an all-gather of a weight fills; null for all other steps.
 const Buffer* FilledWithWeights(const PlanData& plan, const Program& program, const Step& step) {
   if (step.kind != StepKind::kCollectiveStart || step.bindings.size() != 2) return nullptr;
   if (program.sync_points[step.sync_point].op != CollectiveOp::kAllGather) return nullptr;
@@ -18,7 +18,7 @@ const Buffer* FilledWithWeights(const PlanData& plan, const Program& program, co
 
 std::vector<DeviceGathers> GathersOf(const PlanData& plan, const Program& program) {
   std::map<uint32_t, DeviceGathers> devices;
-  std::map<uint32_t, std::map<uint32_t, int64_t>> changes;  // by device and step: of the bytes that are there
+  std::map<uint32_t, std::map<uint32_t, int64_t>> changes;  // gathered bytes, by device and step
   for (const Step& step : program.steps) {
     const Buffer* filled = FilledWithWeights(plan, program, step);
     if (filled == nullptr) continue;

@@ -8,7 +8,7 @@
 namespace rondo::tools {
 namespace {
 
-constexpr int kKeep = 0;  // setenv: what is there stays
+constexpr int kKeep = 0;  // for setenv: existing values stay
 
 }  // namespace
 

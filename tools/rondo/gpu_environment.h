@@ -1,4 +1,4 @@
-// Environment variables of CUDA and NCCL that this program wants. Values that the user has set stay.
+// Environment variables of CUDA and NCCL that this program needs. Values set by the user stay.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace rondo::tools {
 // At program start: no multicast over NVLink (drivers/nccl requires a decision).
 void BeginGpuEnvironment();
 
-// Before the cuda driver is made: what plans need whose devices share a GPU (drivers/capi/rondo_cuda.h).
+// Before the cuda driver is made: settings for plans whose devices share a GPU (drivers/capi/rondo_cuda.h).
 void AllowSharedGpus(const std::vector<uint32_t>& devices);
 
-// Before the first session, with the version of NCCL (0: none): collectives in graphs need not pay for calls
-// outside of graphs, of which there are none here. The driver tells later versions itself.
+// Before the first session, with NCCL's version (0: none): collectives in graphs need not support calls
+// outside graphs, because there are none here. For later versions the driver sets this itself.
 void TellNccl(int version);
 
 }  // namespace rondo::tools

@@ -8,11 +8,11 @@
 
 namespace rondo::tools {
 
-// {"driver", "devices": [...]}, with "threads" and "instructions" of the host's, "driver_version" of CUDA's.
+// {"driver", "devices": [...]}, with "threads" and "instructions" for the host, "driver_version" for CUDA.
 nlohmann::ordered_json ToJson(const RunsOn& on);
 // Milliseconds by cause.
 nlohmann::ordered_json ToJson(const ReadyTimes& ready);
-// {"runs", "median", "least", "p10", "p90", "most"} of sorted times, which are at least one.
+// {"runs", "median", "least", "p10", "p90", "most"} of sorted times; there must be at least one.
 nlohmann::ordered_json SpreadJson(const std::vector<double>& sorted);
 
 }  // namespace rondo::tools

@@ -14,13 +14,13 @@
 namespace rondo::tools {
 namespace {
 
-// Whether the result is the same bits however it is computed.
+// Whether every way to compute the instruction gives the same bits.
 bool Exact(const TapeInst& inst) {
   const Accuracy accuracy = AccuracyOf(inst.op);
   return accuracy == Accuracy::kExact || (inst.type == TapeType::kI64 && accuracy == Accuracy::kRounded);
 }
 
-// Whether all that a part makes of its operands is.
+// Whether that holds for everything that a part computes.
 bool AllExact(const Part& part) {
   const auto exact = [](Tape tape) { return std::all_of(tape.begin(), tape.end(), Exact); };
   const bool sums_floats = part.skeleton == Skeleton::kAttention ||
@@ -30,10 +30,10 @@ bool AllExact(const Part& part) {
                      [&](const Stage& stage) { return exact(stage.tape); });
 }
 
-// One in so many floats may lie so near to the middle of two steps that its rounding decides.
+// One in so many floats may lie so close to the middle between two steps that its rounding decides the step.
 constexpr uint64_t kRareSteps = 64;
 
-// One driver's device with the plan's kernels on it. Gives everything back.
+// One driver's device with the plan's kernels. The destructor releases everything.
 class Side {
  public:
   ~Side() {
@@ -47,7 +47,8 @@ class Side {
     return Status::Ok();
   }
 
-  // Runs the kernel over a copy of `memory`; what the block holds then. `outcome`: what the kernel reported.
+  // Runs the kernel over a copy of `memory` and returns the block after the run. `outcome`: the kernel's
+  // report.
   Result<std::vector<uint8_t>> Run(uint32_t kernel, const KernelMemory& memory, Status* outcome) {
     const uint64_t bytes = memory.bytes.size();
     RONDO_ASSIGN_OR_RETURN(const DeviceAddress block, device_->Allocate(bytes, memory.alignment));
@@ -99,7 +100,7 @@ class Checker {
     }
   }
 
-  // What may be written, and, if `values`, what was.
+  // Checks that only allowed bytes were written and, if `values`, the values.
   void Written(bool values) {
     written_.assign(memory_.bytes.size(), false);
     if (kernel_.workspace_param != kNoOperand) {
@@ -116,7 +117,7 @@ class Checker {
     }
   }
 
-  // Everything else.
+  // Checks all other bytes.
   void Untouched() {
     constexpr uint64_t kBlock = 4096;
     for (uint64_t at = 0; at < got_.size(); at += kBlock) {
@@ -156,7 +157,7 @@ class Checker {
     const double usual = count > 0 ? std::sqrt(squares / count) : 0;
     double worst = 0;
     uint64_t wrong = 0, elements = 0;
-    uint64_t steps_off = 0;  // of whole numbers, those that differ by what is allowed
+    uint64_t steps_off = 0;  // integers that differ by the allowed step
     std::string where;
     ForEachElement(memory_, part, index, [&](uint64_t at, const int64_t* point) {
       ++elements;
@@ -192,7 +193,7 @@ class Checker {
   double ErrorAt(DType dtype, uint64_t at, double usual) const {
     if (std::memcmp(&got_[at], &want_[at], static_cast<size_t>(ByteSize(dtype))) == 0) return 0;
     const double got = ValueAt(dtype, &got_[at]), want = ValueAt(dtype, &want_[at]);
-    // Whole numbers may be too large to differ as doubles.
+    // Integers may be too large to differ as doubles.
     if (!IsFloat(dtype)) return std::max(1.0, std::fabs(got - want));
     if (got == want || (std::isnan(got) && std::isnan(want))) return 0;
     if (!std::isfinite(got) || !std::isfinite(want)) return HUGE_VAL;
@@ -213,7 +214,7 @@ class Checker {
     return text;
   }
 
-  // A byte by the parameter that it is nearest to: the last that begins at or before it.
+  // Names a byte by the nearest parameter: the last one that begins at or before it.
   std::string PlaceOf(uint64_t byte) const {
     uint32_t nearest = 0;
     uint64_t best = ~uint64_t{0};
@@ -238,7 +239,7 @@ class Checker {
   std::vector<bool> written_;
 };
 
-// One verdict for each of the tested.
+// One verdict for each tested side.
 Result<std::vector<KernelVerdict>> CheckOne(const PlanData& plan, uint32_t kernel, uint64_t seed,
                                             const std::vector<Side*>& tested, Side& believed) {
   std::vector<KernelVerdict> verdicts(tested.size());
@@ -281,8 +282,8 @@ double KernelTolerance(const Part& part, const Operand& written) {
     bf16 |= operand.dtype == DType::kBF16;
     f32 |= operand.dtype == DType::kF32;
   }
-  if (IsFp8(written.dtype)) return 2.4 / (1 << FactsOf(written.dtype).digits);  // one number of its
-  const double rounded = part.skeleton == Skeleton::kAttention ? 2 : 1;         // the probabilities as well
+  if (IsFp8(written.dtype)) return 2.4 / (1 << FactsOf(written.dtype).digits);  // one number of its format
+  const double rounded = part.skeleton == Skeleton::kAttention ? 2 : 1;  // probabilities are rounded too
   return bf16 ? rounded / 32 : f16 ? rounded / 256 : f32 ? 1e-4 : 1e-9;
 }
 

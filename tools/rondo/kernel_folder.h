@@ -1,4 +1,4 @@
-// Where commands keep the kernels that they have compiled.
+// The folder in which commands keep compiled kernels.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace rondo::tools {
 
 // The default folder: rondo/kernels in $XDG_CACHE_HOME or ~/.cache. "" if neither is set, or if it cannot be
-// used, which `command` then says on standard error.
+// used; the latter is reported on standard error in the name of `command`.
 std::string DefaultKernelFolder(const char* command);
 
 }  // namespace rondo::tools

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kCanaryBytes = 4096;  // on each side of a region
 constexpr uint64_t kMostAlignment = 256;
-constexpr size_t kPattern = 65521;  // random values repeat after so many: a prime, so that no rows look alike
+constexpr size_t kPattern = 65521;  // period of the random values: a prime, so that rows differ
 
 uint64_t Hash(uint64_t a, uint64_t b) { return SyntheticMix(a * 0x9e3779b97f4a7c15ull + b); }
 
@@ -48,13 +48,13 @@ std::vector<Extent> ExtentsOf(const Kernel& kernel) {
 }
 
 struct Region {
-  int space = 0;                                   // bindings of different spaces never overlap
+  int space = 0;                                   // bindings in different spaces never overlap
   uint64_t first = 0, end = 0;                     // in that space
-  uint64_t alignment = kMostAlignment, phase = 0;  // its first byte must be `phase` modulo `alignment`
+  uint64_t alignment = kMostAlignment, phase = 0;  // the first byte's address is `phase` modulo `alignment`
   uint64_t place = 0;                              // in the block
 };
 
-// Where a parameter lies in the plan's own memory (the first launch's), and how well all launches align it.
+// The place of a parameter in the plan's memory (in the first launch), and its alignment in all launches.
 struct Bound {
   int space = 0;
   uint64_t address = 0;
@@ -63,7 +63,7 @@ struct Bound {
 
 std::vector<Bound> BoundsOf(const PlanData& plan, uint32_t kernel) {
   std::vector<Bound> bounds(plan.kernels[kernel].num_params);
-  // Parameters that no step binds have a space each.
+  // Parameters that no step binds have separate spaces.
   for (size_t p = 0; p < bounds.size(); ++p) bounds[p] = {3 + static_cast<int>(p), uint64_t{1} << 32};
   bool first = true;
   for (const Program& program : plan.programs) {
@@ -90,7 +90,7 @@ std::vector<Bound> BoundsOf(const PlanData& plan, uint32_t kernel) {
   return bounds;
 }
 
-// Regions that overlap become one; places them with canaries around each. Returns the block's bytes.
+// Joins overlapping regions and places them with canaries around each. Returns the block's bytes.
 uint64_t Place(std::vector<Region>* regions) {
   std::sort(regions->begin(), regions->end(), [](const Region& a, const Region& b) {
     return a.space != b.space ? a.space < b.space : a.first < b.first;
@@ -103,13 +103,13 @@ uint64_t Place(std::vector<Region>* regions) {
       continue;
     }
     last->end = std::max(last->end, region.end);
-    last->alignment = kMostAlignment;  // keeps both as they lie in the plan's memory
+    last->alignment = kMostAlignment;  // keeps both at their distance in the plan's memory
     last->phase = last->first % kMostAlignment;
   }
   uint64_t at = kCanaryBytes;
   for (Region& region : merged) {
     const uint64_t twice = region.alignment * 2;
-    // Aligned as promised and no better.
+    // Aligned exactly as promised.
     const uint64_t phase =
         region.alignment == kMostAlignment ? region.phase : region.phase + region.alignment;
     at += (phase % twice + twice - at % twice) % twice;
@@ -137,7 +137,7 @@ void Layout(const PlanData& plan, uint32_t kernel, KernelMemory* memory) {
   memory->bytes.resize(Place(&regions));
   for (uint64_t at = 0; at < memory->bytes.size(); ++at) memory->bytes[at] = Canary(at);
   for (size_t p = 0; p < extents.size(); ++p) {
-    uint64_t place = kCanaryBytes;  // of a parameter that nothing reaches
+    uint64_t place = kCanaryBytes;  // for a parameter that no operand reaches
     for (const Region& region : regions) {
       const uint64_t first = bounds[p].address + static_cast<uint64_t>(extents[p].first);
       if (extents[p].empty() || region.space != bounds[p].space || first < region.first ||
@@ -151,8 +151,8 @@ void Layout(const PlanData& plan, uint32_t kernel, KernelMemory* memory) {
 
 // --------------------------------------------------------------------------------------------- values
 
-// Floats are multiples of 1/16 in [-1, 1]: sums of their products are exact in f32 in any order, so that a
-// matmul's result does not depend on how it is tiled.
+// Floats are multiples of 1/16 in [-1, 1]. Sums of their products are exact in f32 in any order, so the
+// tiling of a matmul does not change its result.
 std::vector<uint8_t> PatternOf(DType dtype, uint64_t seed) {
   std::vector<uint8_t> pattern(kPattern * static_cast<size_t>(ByteSize(dtype)));
   for (size_t i = 0; i < kPattern; ++i) {
@@ -171,7 +171,7 @@ std::vector<uint8_t> PatternOf(DType dtype, uint64_t seed) {
   return pattern;
 }
 
-// Fills what the operand reads, leaving the canaries in the gaps where its elements are known before the run.
+// Fills the bytes that the operand reads. Canaries stay in the gaps if its elements are known before the run.
 void FillOperand(const Part& part, uint16_t index, uint64_t seed, KernelMemory* memory) {
   const Operand& operand = part.operands[index];
   ElementRange range;
@@ -204,13 +204,13 @@ void FillOperand(const Part& part, uint16_t index, uint64_t seed, KernelMemory* 
   });
 }
 
-// What is asked of the integers of one parameter that index.
+// The requirements on one parameter's integers that are indices.
 struct IndexRule {
   bool indexes = false, limits = false;
   int64_t extent = INT64_MAX;
-  bool wrap = true;       // every use allows negative ones
-  bool fault = false;     // some use reports what is outside
-  bool distinct = false;  // some write of parallel points depends on it
+  bool wrap = true;       // every use allows negative indices
+  bool fault = false;     // some use reports indices out of range
+  bool distinct = false;  // a write by parallel points depends on it
 };
 
 std::vector<IndexRule> RulesOf(const Kernel& kernel) {
@@ -236,7 +236,7 @@ std::vector<IndexRule> RulesOf(const Kernel& kernel) {
   return rules;
 }
 
-// Numbers 0 to extent - 1 in random order (an extent beyond 2^22 is walked through with an odd stride).
+// The numbers 0 to extent - 1 in random order; an extent beyond 2^22 is walked with an odd stride.
 int64_t Permuted(const std::vector<int64_t>& order, uint64_t seed, int64_t element, int64_t extent) {
   if (!order.empty()) return order[static_cast<size_t>(element % extent)];
   return static_cast<int64_t>((Hash(seed, 7) % 1024 + static_cast<uint64_t>(element) * 7919) %
@@ -262,7 +262,7 @@ void FillIndices(const Part& part, uint16_t index, const IndexRule& rule, uint64
     int64_t value = static_cast<int64_t>((random >> 8) % static_cast<uint64_t>(extent));
     if (rule.limits && !rule.indexes) {
       value += 1;
-      if (random % 16 == 0) value = extent + 3;  // more keys than there are: all of them
+      if (random % 16 == 0) value = extent + 3;  // above the number of keys: all of them
     } else {
       if (rule.distinct) value = Permuted(order, seed, element, extent);
       if (rule.wrap && random % 4 == 1) value -= extent;
@@ -297,7 +297,7 @@ KernelMemory MakeKernelMemory(const PlanData& plan, uint32_t kernel, uint64_t se
       if (filled && (rule.indexes || rule.limits)) FillIndices(part, i, rule, seed, values, &memory);
     }
   }
-  // Kernels run, but for every eighth seed's.
+  // Conditions let kernels run, except for every eighth seed.
   for (const Part& part : of.parts) {
     for (const uint16_t when : part.when) {
       const Operand& operand = part.operands[when & ~kUnless];

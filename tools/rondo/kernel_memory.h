@@ -1,11 +1,11 @@
-// KernelMemory: memory for one launch of one kernel, made from its contract: what it reads filled with random
-// values, everything else canaries.
+// KernelMemory: memory for one launch of one kernel, made from its contract. Bytes that it reads are random
+// values; all others are canaries.
 //
-// One block of bytes holds all regions that the launch binds, with canaries before, behind and between them
-// and wherever no operand reads: in front of what a binding's offset skips, and in the gaps of strided
-// accesses. Parameters that the plan's first launch binds to overlapping memory overlap here the same way; a
-// region is aligned as all launches of the plan are, and no better. A canary is NaN in every float type and
-// differs from place to place.
+// One block of bytes holds all regions that the launch binds. Canaries lie before, behind and between them
+// and wherever no operand reads: in front of a binding's offset, and in the gaps of strided accesses.
+// Parameters that the plan's first launch binds to overlapping memory overlap here in the same way. A region
+// is aligned exactly as all launches of the plan align it. A canary is NaN in every float type and differs
+// from place to place.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace rondo::tools {
 
-// What the operands that index (and attention limits) are filled with.
+// The values of operands that are indices or attention limits.
 enum class IndexValues : uint8_t {
   kInRange,     // in their bounds; indices whose range check is silent (Indirect::fault false) now and then
                 // outside

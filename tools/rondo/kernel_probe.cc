@@ -48,8 +48,8 @@ DType StoredType(TapeType type) {
   return type == TapeType::kI64 ? DType::kI64 : type == TapeType::kF64 ? DType::kF64 : DType::kF32;
 }
 
-// A kernel that is `part` of `kernel` alone, and stores register `number` of the tape at `place` to a
-// parameter of its own, the last, dense over the tape's loops.
+// A kernel of `part` of `kernel` alone. It also stores register `number` of the tape at `place` to an extra
+// last parameter, dense over the tape's loops.
 Kernel WithStore(const Kernel& kernel, const Part& part, const Place& place, uint16_t number, Arena* arena) {
   std::vector<Operand> operands(part.operands.begin(), part.operands.end());
   std::vector<int64_t> strides(part.loops.size(), 0);
@@ -75,7 +75,7 @@ Kernel WithStore(const Kernel& kernel, const Part& part, const Place& place, uin
 
   Part probed = part;
   if (place.kind ==
-      Place::kPrologue) {  // a map of its own over the loops of the lhs: a prologue stores nothing
+      Place::kPrologue) {  // a separate map over the loops of the lhs, because a prologue stores nothing
     std::erase_if(tape, [](const TapeInst& inst) { return inst.op == TapeOp::kYield; });
     probed = Part();
     std::vector<int64_t> extents(part.loops.begin(), part.loops.end());
@@ -118,7 +118,7 @@ class Host {
     if (stream_ != nullptr) device_->DestroyStream(stream_);
   }
 
-  // The memory lies in this process.
+  // The memory is in this process.
   Status Launch(const Kernel& kernel, const std::vector<DeviceAddress>& addresses) {
     PlanData plan;
     plan.kernels = Span<const Kernel>(&kernel, 1);
@@ -138,7 +138,8 @@ class Host {
   Stream* stream_ = nullptr;
 };
 
-// The buffers of a step in the host device's memory, and one block more for a probe. Gives all back.
+// The buffers of a step in the host device's memory, and one more block for a probe. The destructor frees
+// all.
 class Blocks {
  public:
   explicit Blocks(Host* host) : host_(host) {}
@@ -157,7 +158,7 @@ class Blocks {
     }
     return Status::Ok();
   }
-  // Of a buffer, or of the probe: kNone.
+  // Reserves memory for a buffer, or with kNone for the probe.
   Result<DeviceAddress> Reserve(uint32_t buffer, uint64_t bytes) {
     Block& block = blocks_[buffer];
     if (block.bytes >= bytes && block.address != 0) return block.address;
@@ -232,7 +233,7 @@ Status ForEachRegister(const PlanData& plan, uint32_t program, uint32_t step, co
         std::vector<DeviceAddress> addresses = blocks.AddressesOf(of, step);
         RONDO_ASSIGN_OR_RETURN(const DeviceAddress probe, blocks.Reserve(kNone, bytes));
         addresses.push_back(probe);
-        RONDO_RETURN_IF_ERROR(blocks.Fill(memory));  // the kernel may change what it reads
+        RONDO_RETURN_IF_ERROR(blocks.Fill(memory));  // the kernel may overwrite its inputs
         RONDO_RETURN_IF_ERROR(host.Launch(probed, addresses));
         RONDO_ASSIGN_OR_RETURN(value.bytes, blocks.Read(kNone, bytes));
         if (!see(value)) return Status::Ok();

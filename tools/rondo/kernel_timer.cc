@@ -77,7 +77,8 @@ Status KernelTimer::FillAll(const std::set<uint32_t>& buffers) {
   return Status::Ok();
 }
 
-// Of one replay of what the stream has recorded since BeginRecord; before each, `given` are filled again.
+// The time of one replay of what the stream recorded since BeginRecord. Before each replay, `given` are
+// filled again.
 Result<double> KernelTimer::TimeGraph(const std::set<uint32_t>& given) {
   RONDO_ASSIGN_OR_RETURN(Graph * graph, device_->EndRecord(stream_));
   std::vector<double> times;
@@ -108,7 +109,7 @@ Result<double> KernelTimer::Time(uint32_t kernel, size_t binaries) {
     }
   }
   if (steps.empty()) return Status::Error(Code::kInvalidArgument, "no step launches kernel %u", kernel);
-  // What shares memory with others in a run does not here.
+  // Buffers that share memory in a run do not share it here.
   std::set<uint32_t> read;
   for (const Step* step : steps) {
     for (const Binding& binding : step->bindings) {
@@ -131,7 +132,7 @@ Result<double> KernelTimer::Time(uint32_t kernel, size_t binaries) {
 Result<double> KernelTimer::TimeRun(const std::vector<size_t>& binaries) {
   double all = 0;
   for (const Program& program : plan_.programs) {
-    // A run may write over its inputs once it has read them.
+    // A run may overwrite inputs that it has read.
     std::set<uint32_t> inputs;
     for (const Port& port : program.inputs) {
       const Buffer& buffer = plan_.buffers[port.buffer];

@@ -1,6 +1,6 @@
-// KernelTimer: device times of a plan's kernels, alone or among the others, with one binary or another.
-// Nothing of the model is loaded: memory is laid out as the plan says and filled with synthetic numbers. Of
-// plans for several devices, device 0's part.
+// KernelTimer: device times of a plan's kernels, alone or among the others, with different binaries. Nothing
+// of the model is loaded: memory is laid out as in the plan and filled with synthetic numbers. For plans on
+// several devices it times device 0's part.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace rondo::tools {
 
 struct KernelTimerOptions {
-  int64_t first_integer = 0;  // 64-bit integer buffers hold it and the numbers after it; other integers are 0
-  int64_t replays = 50;       // of a graph; the median counts
+  int64_t first_integer = 0;  // 64-bit integer buffers hold it and the next numbers; other integers are 0
+  int64_t replays = 50;       // of a graph; the median is reported
 };
 
-// Borrows the plan and the device; gives back everything it made. Used by one thread.
+// Borrows the plan and the device, and frees everything it made. Used by one thread.
 class KernelTimer {
  public:
   KernelTimer(const PlanData& plan, Device* device, const KernelTimerOptions& options)
@@ -29,16 +29,17 @@ class KernelTimer {
 
   Status Open();
 
-  // Loads the binaries of `plan`, which differs from the timer's plan in nothing else and must outlive it.
-  // Returns their number, from 0 on.
+  // Loads the binaries of `plan`, which must differ from the timer's plan only in these and must outlive the
+  // timer. Returns their number, counted from 0.
   Result<size_t> Load(const PlanData& plan);
 
-  // Microseconds a launch, launch after launch in one graph, in turn with all steps that use the kernel: what
-  // a step costs without the event that `rondo bench` puts behind it. kInvalidArgument if no step uses it.
+  // Microseconds per launch, with launches one after another in one graph, in turn for all steps that use the
+  // kernel. That is a step's cost without the event that `rondo bench` puts after it. kInvalidArgument if no
+  // step uses it.
   Result<double> Time(uint32_t kernel, size_t binaries);
 
-  // Microseconds of all programs, one graph each, with binaries[k] as kernel k's. Launches and copies are
-  // replayed, one after another; collectives and custom ops are left out.
+  // Microseconds of all programs, one graph each, with binaries[k] for kernel k. Launches and copies are
+  // replayed one after another; collectives and custom ops are left out.
   Result<double> TimeRun(const std::vector<size_t>& binaries);
 
  private:
@@ -58,7 +59,7 @@ class KernelTimer {
     uint64_t bytes = 0;
   };
   Block weights_, state_, arena_;
-  std::map<uint32_t, std::vector<int64_t>> integers_;  // of 64-bit integer buffers: what they hold
+  std::map<uint32_t, std::vector<int64_t>> integers_;  // the contents of 64-bit integer buffers
 };
 
 }  // namespace rondo::tools

@@ -12,7 +12,7 @@ namespace {
 
 using Variables = const char* (*)(const char* name);
 
-// Which variables one launcher sets.
+// The variables that one launcher sets.
 struct Names {
   Launcher launcher;
   const char* command;
@@ -22,7 +22,7 @@ constexpr Names kLaunchers[] = {
     {Launcher::kMpirun, "mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {Launcher::kTorchrun, "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    // Of a step of srun's: a batch script has SLURM_PROCID, too, and is one process.
+    // For a step of srun: a batch script has SLURM_PROCID too, but is one process.
     {Launcher::kSrun, "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
      "SLURM_STEP_TASKS_PER_NODE"},
 };
@@ -44,7 +44,7 @@ Result<uint32_t> NumberOf(Variables value, const char* name, uint32_t least, uin
   return static_cast<uint32_t>(number);
 }
 
-// The first of "node[03-07,12],other": "node03".
+// The first node of "node[03-07,12],other": "node03".
 std::string FirstNode(const std::string& list) {
   const size_t bracket = list.find('['), comma = list.find(',');
   if (bracket == list.npos || comma < bracket) return list.substr(0, comma);
@@ -56,8 +56,8 @@ std::string FirstNode(const std::string& list) {
          list.substr(after + 1, next == list.npos ? next : next - after - 1);
 }
 
-// Where rank 0 listens: MASTER_ADDR and MASTER_PORT; of srun's steps else the first node, and a port that
-// follows from the numbers of job and step.
+// The address on which rank 0 listens: MASTER_ADDR and MASTER_PORT. Steps of srun without them use the first
+// node, and a port computed from the numbers of job and step.
 Status FindAddress(Variables value, Launch* launch) {
   std::string host = TextOf(value, "MASTER_ADDR"), port = TextOf(value, "MASTER_PORT");
   if (launch->launcher == Launcher::kSrun) {
@@ -83,7 +83,7 @@ Status FindAddress(Variables value, Launch* launch) {
   return Status::Ok();
 }
 
-// Set, but to nothing: somebody meant to give one.
+// An empty variable is an error, because a secret was meant to be set.
 Status FindSecret(Variables value, Launch* launch) {
   const char* secret = value("RONDO_SECRET");
   if (secret == nullptr) return Status::Ok();
@@ -95,7 +95,7 @@ Status FindSecret(Variables value, Launch* launch) {
                        ProcessOptions::kMinSecret, ProcessOptions::kMaxSecret);
 }
 
-// To whoever reads the errors of process 0.
+// Reports that other processes could take part, on the standard error of process 0.
 void SayWhoCanTakePart(const Launch& launch) {
   if (launch.rank != 0 || launch.store || !launch.secret.empty()) return;
   std::fprintf(stderr,

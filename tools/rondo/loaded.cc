@@ -50,7 +50,7 @@ Result<uint32_t> InstructionLevel(const std::string& set) {
                        set.c_str());
 }
 
-// The plan's devices are `devices` of the driver's, or the first ones.
+// The plan's devices run on the driver's `devices`, or on its first ones.
 Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
                               const std::vector<uint32_t>& devices, Driver* driver) {
   RunsOn on;
@@ -75,8 +75,8 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
   return on;
 }
 
-// Which of the driver's devices is this process's: of those that are named, or that there are, the one at its
-// place among the processes of this machine. One that sees one device only has been given it.
+// This process's device of the driver: of the named devices, or of all, the one at the process's index on
+// this machine. A process that sees only one device takes that one.
 Result<std::vector<uint32_t>> OwnDevice(const LoadOptions& options, const std::vector<uint32_t>& named,
                                         Driver* driver) {
   const uint32_t place = options.local_process;
@@ -88,7 +88,7 @@ Result<std::vector<uint32_t>> OwnDevice(const LoadOptions& options, const std::v
                        named.size(), driver->DeviceCount());
 }
 
-// A plan for several devices names a GPU several times only where it is told to.
+// A plan for several devices may use one GPU several times only if the options say so.
 Status EnoughGpus(const PlanData& plan, const std::vector<uint32_t>& devices, Driver* driver) {
   const size_t needs = plan.requirements.devices.size(), has = driver->DeviceCount();
   if (!devices.empty() || needs <= has) return Status::Ok();
@@ -101,7 +101,7 @@ Status EnoughGpus(const PlanData& plan, const std::vector<uint32_t>& devices, Dr
       needs, has, list.c_str());
 }
 
-// The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
+// Opens the cuda driver. Null if the plan's targets include the host and no GPU can run the plan.
 Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool asked_for) {
   Result<Driver*> driver = CreateCudaDriver(options);
   if (asked_for || !KindsOfTargets(plan.requirements.target).host) return driver;
@@ -112,7 +112,7 @@ Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool 
   return static_cast<Driver*>(nullptr);
 }
 
-// As a profile says that the plan was compiled with.
+// Read from the profile with which the plan was compiled.
 std::vector<SmallUpTo> SmallUpToOf(const PlanData& plan) {
   std::vector<SmallUpTo> all;
   const std::optional<MeasuredTimes> times = ParseMeasuredTimes(plan.sources);
@@ -174,7 +174,7 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   const bool for_gpu = KindsOfTargets(plan.requirements.target).gpu;
   const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
   CollectiveKernels collectives = CudaOptions{}.collectives;
-  if (!options.collectives.empty()) {  // a name that is none is refused on any driver
+  if (!options.collectives.empty()) {  // an invalid name is refused on any driver
     Result<CollectiveKernels> named = ParseCollectiveKernels(options.collectives);
     if (!named.ok()) return named.status().At("--collectives");
     collectives = *named;
@@ -331,7 +331,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, con
 }
 
 LoadedSession::~LoadedSession() {
-  if (session.valid() && session.abandoned()) {  // a thread of the runtime's may still use all of it
+  if (session.valid() && session.abandoned()) {  // a thread of the runtime may still use all of it
     std::fflush(nullptr);
     _exit(1);
   }
@@ -367,7 +367,7 @@ std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const T
   return inputs;
 }
 
-// The first `length` places along a dim.
+// The first `length` elements along a dim.
 static Tensor Shortened(const Tensor& from, uint32_t dim, int64_t length) {
   Tensor to{from.name, from.dtype, from.shape, {}};
   length = std::clamp<int64_t>(length, 0, from.shape[static_cast<int>(dim)]);
@@ -384,7 +384,8 @@ static Tensor Shortened(const Tensor& from, uint32_t dim, int64_t length) {
   return to;
 }
 
-// Outputs whose size data decide (formats/plan/true_size.h) have it, in place of the output that says so.
+// Outputs whose size data decide (formats/plan/true_size.h) get their true size, and the outputs with the
+// sizes are dropped.
 static std::vector<Tensor> OfTrueSizes(const PlanData& plan, const Program& program,
                                        std::vector<Tensor> tensors) {
   std::set<std::string> sizes;
@@ -411,7 +412,7 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
   const auto& ports = plan.programs[program];
   const std::vector<Input> in = InputsOf(plan, program, inputs);
   std::vector<Tensor> tensors;
-  std::vector<uint32_t> numbers;  // of their ports
+  std::vector<uint32_t> numbers;  // indices of their ports
   for (uint32_t i = 0; i < ports.outputs.size(); ++i) {
     const Buffer& buffer = plan.buffers[ports.outputs[i].buffer];
     if (session.device(buffer.device) == nullptr) continue;
@@ -460,7 +461,7 @@ std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vect
     Tensor tensor{std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)};
     FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
                        buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), tensor.bytes.data());
-    // A bucket is full where nothing else is said.
+    // By default a bucket is full.
     if (const auto room = rooms.find(tensor.name); room != rooms.end())
       std::memcpy(tensor.bytes.data(), &room->second, sizeof room->second);
     given.push_back(std::move(tensor));

@@ -1,5 +1,5 @@
-// The rondo command: the table of its subcommands. Those that compile are left out of a build without the
-// compiler.
+// The rondo command: the table of its subcommands. A build without the compiler leaves out those that
+// compile.
 #include <csignal>
 
 #include "tools/rondo/commands.h"
@@ -118,6 +118,6 @@ int main(int argc, char** argv) {
 #endif
   };
   rondo::tools::BeginGpuEnvironment();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no further is an error of the write
+  std::signal(SIGXFSZ, SIG_IGN);  // makes exceeding the file size limit an error of the write
   return rondo::tools::RunCommandLine(commands, argc, argv);
 }

@@ -16,7 +16,7 @@ double MedianOf(std::vector<double> times) {
   return Quantile(times, 0.5);
 }
 
-// The same run by steps, for one cost of an event after another.
+// The steps of the run, for different costs of an event.
 class Steps {
  public:
   Steps(const PlanData& plan, const Program& program, const std::vector<double>& with_events,

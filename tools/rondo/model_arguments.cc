@@ -13,7 +13,7 @@ namespace {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-// 16, 32, 64 of 16 and 64; and 100 behind them, if that is the end.
+// 16, 32, 64 for 16 and 64; and also 100 if that is the end.
 bool AddRange(int64_t first, int64_t last, std::vector<int64_t>* values) {
   if (first < 1 || last < first) return false;
   for (int64_t value = first; value < last; value *= 2) values->push_back(value);
@@ -21,7 +21,7 @@ bool AddRange(int64_t first, int64_t last, std::vector<int64_t>* values) {
   return true;
 }
 
-// "NAME=1x128", "NAME=1,128", "NAME=-1x128" or "NAME=" for a scalar; "NAME=16..64", alone or among others, of
+// "NAME=1x128", "NAME=1,128", "NAME=-1x128", or "NAME=" for a scalar; "NAME=16..64", alone or in a list, for
 // a symbolic dimension.
 bool ParseShape(const std::string& argument, Shapes* shapes, Shapes* lengths) {
   constexpr std::string_view kRange = "..";
@@ -34,7 +34,7 @@ bool ParseShape(const std::string& argument, Shapes* shapes, Shapes* lengths) {
   const auto number = [&](int64_t* value) {
     const auto [next, error] = std::from_chars(at, end, *value);
     at = next;
-    return error == std::errc() && *value >= -1;  // -1: as the model says
+    return error == std::errc() && *value >= -1;  // -1: as in the model
   };
   while (at < end) {
     int64_t value = 0, last = 0;
@@ -66,11 +66,11 @@ bool ParseNumber(const std::string& text, double* number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// "[1,2,3]", "[[1,2],[3,4]]", "[]": numbers in rows of one length.
+// "[1,2,3]", "[[1,2],[3,4]]", "[]": numbers in rows of equal length.
 bool ParseArray(const std::string& text, Tensor* array) {
   std::vector<double> numbers;
-  std::vector<int64_t> dims, counts;  // by depth; of the list that is open there
-  size_t depth = 0, leaf = 0;         // leaf: where the numbers are
+  std::vector<int64_t> dims, counts;  // counts: elements so far in the open list of each depth
+  size_t depth = 0, leaf = 0;         // leaf: the depth of the numbers
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '[') {
@@ -101,7 +101,7 @@ bool ParseArray(const std::string& text, Tensor* array) {
   return !dims.empty() && depth == 0 && array->shape.elements() == static_cast<int64_t>(numbers.size());
 }
 
-// What is wrong with "NAME=3", "NAME=[1,2]" or "NAME=FILE.npy"; "" if nothing is.
+// Parses "NAME=3", "NAME=[1,2]" or "NAME=FILE.npy". Returns what is wrong; "" if nothing is.
 std::string ReadBound(const std::string& argument, BoundValues* bound) {
   const size_t equals = argument.find('=');
   if (equals == 0 || equals == std::string::npos) return "is not of the form NAME=VALUE";
@@ -121,8 +121,8 @@ std::string ReadBound(const std::string& argument, BoundValues* bound) {
   return "";
 }
 
-// Whose "prefill:x=1x128" is (null: everybody's), and "x=1x128". A name may hold ':' itself where no program
-// has it.
+// Splits "prefill:x=1x128" into the model (null: all models) and "x=1x128". A name may contain ':' if no
+// program has the part before it as its name.
 std::pair<ModelSource*, std::string> ProgramOf(const std::string& given, CompileOptions* options) {
   for (ModelSource& model : options->models) {
     if (given.rfind(model.program + ":", 0) == 0) return {&model, given.substr(model.program.size() + 1)};

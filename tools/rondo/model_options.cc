@@ -8,7 +8,7 @@
 namespace rondo::tools {
 namespace {
 
-// The targets that --target knows, one by one: what shells complete.
+// The targets of --target, one by one, for shell completion.
 std::vector<std::string> TargetWords() {
   std::vector<std::string> words;
   const std::string known = KnownTargets();

@@ -1,4 +1,4 @@
-// Options that `compile` and `test` share, each declared once: what a model is compiled for, and how.
+// Options that `compile` and `test` share, each declared once: the target of a compilation and its settings.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ModelOptions {
   bool no_kernel_cache = false, no_auto_state = false;
 };
 
-// `to` must outlive the parsing. `otherwise` is the end of the help: what holds without the option.
+// `to` must outlive the parsing. `otherwise` ends the help text: it describes the default.
 void DeclareTarget(OptionSet& options, ModelOptions* to, const char* otherwise);
 void DeclareShapes(OptionSet& options, ModelOptions* to, const char* otherwise);
 void DeclareBounds(OptionSet& options, ModelOptions* to);
@@ -26,11 +26,11 @@ void DeclareAutoState(OptionSet& options, ModelOptions* to);
 // --tp, --pp and --weights.
 void DeclareSharing(OptionSet& options, ModelOptions* to);
 
-// --bound NODE=N, each once. Says what is wrong; "" if nothing is.
+// Takes --bound NODE=N, once per node. Returns what is wrong; "" if nothing is.
 std::string TakeBounds(const std::vector<std::string>& texts, CompileOptions* options);
 
-// --weights, "divide" or "gather"; false: neither. Where weights are gathered, --devices N says as --tp N
-// does how many devices share them.
+// --weights, "divide" or "gather"; false for other texts. If weights are gathered, --devices N gives the
+// number of devices that share them, like --tp N.
 bool TakeWeights(const std::string& text, CompileOptions* options);
 
 }  // namespace rondo::tools

@@ -20,7 +20,7 @@ std::vector<std::string_view> LabelsAt(const PlanData& plan, uint32_t source) {
 
 bool Is(std::string_view label, std::string_view name) { return label == name || NodeOfLabel(label) == name; }
 
-// ", in region layer/attention": the innermost that holds the step.
+// ", in region layer/attention": the innermost region that holds the step.
 std::string RegionText(const PlanData& plan, const NodeStep& at) {
   std::string text;
   for (const RegionNote& note : RegionsOf(plan, plan.programs[at.program])) {

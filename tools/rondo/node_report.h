@@ -1,4 +1,4 @@
-// What became of one ONNX node, as `rondo inspect --node` answers.
+// The fate of one ONNX node: the answer of `rondo inspect --node`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,19 +13,19 @@ namespace rondo::tools {
 
 struct NodeStep {
   uint32_t program = 0, step = 0;
-  std::vector<std::string> with;  // the other nodes that the step computes
+  std::vector<std::string> with;  // the other nodes in the step
 };
 
 struct NodeAnswer {
   std::string label;             // `Op "node"`
-  std::string became;            // "" for a node that steps compute; else a word of formats/plan/node_fate.h
-  std::string sentence;          // the same, for people
-  std::vector<NodeStep> steps;   // that compute it, or a part of it
-  std::vector<uint32_t> values;  // buffers that hold its results, or the constant that it became
+  std::string became;            // "" if steps compute the node, otherwise a word of formats/plan/node_fate.h
+  std::string sentence;          // the same for people
+  std::vector<NodeStep> steps;   // steps that compute it or a part of it
+  std::vector<uint32_t> values;  // buffers with its results, or the constant that it became
 };
 
-// One answer a node of that name: `name` is the node's name or `Op "name"`. kNotFound, with the names that
-// are nearest.
+// One answer per node of that name; `name` is the node's name or `Op "name"`. kNotFound, with the nearest
+// names.
 Result<std::vector<NodeAnswer>> AnswerOf(const PlanData& plan, std::string_view name);
 
 std::string TextOf(const PlanData& plan, const NodeAnswer& answer);

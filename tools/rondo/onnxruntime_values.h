@@ -1,6 +1,7 @@
-// OnnxRuntime: the values of an ONNX model as ONNX Runtime computes them, by a Python that has it.
+// OnnxRuntime: the values of an ONNX model as ONNX Runtime computes them, through a Python that has it.
 //
-// Each question starts a process (onnxruntime_values.py), which runs the model without optimisation; files go
+// Each question starts a process (onnxruntime_values.py), which runs the model without optimisation. Files go
+// through a folder that the destructor removes.
 // through a folder that is removed with the object.
 #pragma once
 
@@ -16,7 +17,7 @@ extern const char* const kOnnxRuntimeScript;
 
 class OnnxRuntime {
  public:
-  // `inputs`: of all inputs that the model has. kIo if no folder can be made.
+  // `inputs`: all inputs of the model. kIo if no folder can be made.
   static Result<OnnxRuntime> Open(const std::string& python, const std::string& model,
                                   const std::vector<Tensor>& inputs);
   OnnxRuntime(OnnxRuntime&& other) noexcept
@@ -26,10 +27,10 @@ class OnnxRuntime {
         inputs_(other.inputs_) {}
   ~OnnxRuntime();
 
-  // Those of `names` that the model computes, in any order. kUnsupported, with the process's own last words,
-  // if it fails.
+  // Those of `names` that the model computes, in any order. kUnsupported, with the process's last output, if
+  // it fails.
   Result<std::vector<Tensor>> Values(const std::vector<std::string>& names);
-  // Of ONNX Runtime; "" before the first values.
+  // ONNX Runtime's version; "" before the first values.
   const std::string& version() const { return version_; }
 
  private:

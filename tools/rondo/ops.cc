@@ -21,7 +21,8 @@ namespace {
 using importer::OpRow;
 using Json = nlohmann::ordered_json;
 
-// The opsets of ai.onnx have an end on both sides; other domains are not checked against a newest version.
+// The first and last opset of an operator. Only the opsets of ai.onnx are bounded on both sides; other
+// domains have no newest version to check.
 struct Opsets {
   explicit Opsets(const OpRow& row) : first(row.since), last(row.until) {
     if (*row.domain != 0) return;
@@ -44,8 +45,8 @@ std::string AlsoTakes(const OpRow& row) {
   return text;
 }
 
-// In which types of the first input an operator has been run, by driver: each a list with blanks between.
-// `gpu` is empty where no GPU has been asked.
+// By driver, the types of the first input in which the operator has run; each list is separated by blanks.
+// `gpu` is empty if no GPU was tested.
 struct RunTypes {
   const char *domain, *op, *host, *gpu;
 };
@@ -53,7 +54,7 @@ constexpr RunTypes kRunTypes[] = {
 #include "tools/rondo/operator_types.inc"
 };
 
-// None: of no kind that the standard has cases of.
+// None if the standard has no test cases for the operator.
 const RunTypes* TypesOf(const OpRow& row) {
   const auto found = std::find_if(std::begin(kRunTypes), std::end(kRunTypes), [&](const RunTypes& types) {
     return std::string_view(types.domain) == row.domain && std::string_view(types.op) == row.op;
@@ -103,11 +104,11 @@ class OpsCommand : public Command {
                                      "operators (compile --ops) can add one",
                                      name.c_str(), NearestNames(name, {known.begin(), known.end()}).c_str()));
     }
-    std::map<std::string, Section> sections;  // a domain each
+    std::map<std::string, Section> sections;  // one per domain
     for (const OpRow* row : rows) {
       if (!names_.empty() && std::find(names_.begin(), names_.end(), row->op) == names_.end()) continue;
       const Opsets opsets(*row);
-      if (opsets.first > opsets.last) continue;  // of versions before the oldest opset
+      if (opsets.first > opsets.last) continue;  // only in versions before the oldest opset
       const RunTypes* types = TypesOf(*row);
       sections[DomainOf(*row)].table.rows.push_back(
           {row->op, opsets.Text(), TypesText(types), AlsoTakes(*row)});

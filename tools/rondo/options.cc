@@ -23,8 +23,8 @@
 namespace rondo::tools {
 namespace {
 
-// Decimal digits, and nothing else: CLI11's own reading takes 010 for 8, and what 64 bits do not hold for the
-// greatest number that they do. What is left in `text` is read as it is meant.
+// Accepts only decimal digits. CLI11 itself reads 010 as 8, and clamps numbers beyond 64 bits. `text` is
+// changed so that CLI11 reads it as meant.
 CLI::Validator DecimalWithin(int64_t least, int64_t most) {
   const std::string range = std::to_string(least) + " to " + std::to_string(most);
   const auto check = [=](std::string& text) -> std::string {
@@ -44,9 +44,9 @@ std::string Joined(const std::vector<std::string>& words, const char* between) {
   return text;
 }
 
-constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, and before what it says
+constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, and before the help
 
-// What an option is for, in lines that end at a word.
+// Formats the help of options, with lines broken at words.
 class Formatter : public CLI::Formatter {
  public:
   explicit Formatter(const OptionNotes* notes) : notes_(notes) { column_width(kHelpColumn); }
@@ -68,7 +68,7 @@ class Formatter : public CLI::Formatter {
   }
 
  private:
-  // Options by group, in the order in which they were declared; help itself stands in the last group.
+  // Options by group in the order of declaration; help itself comes in the last group.
   std::string Groups(const CLI::App* app, CLI::AppFormatMode mode) const {
     std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups;
     std::vector<const CLI::Option*> helps;
@@ -109,7 +109,7 @@ std::string VersionText() {
          std::to_string(kPlanMinor);
 }
 
-// One of `words`; the message is the end of a sentence that begins with the option.
+// Accepts one of `words`. The message ends a sentence that begins with the option.
 CLI::Validator OneOf(const std::vector<std::string>& words) {
   const auto check = [words](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
@@ -118,7 +118,7 @@ CLI::Validator OneOf(const std::vector<std::string>& words) {
   return CLI::Validator(check, "");
 }
 
-// What was printed may still wait in a buffer: a full disk shows only now.
+// Output may still be in a buffer: a full disk is only noticed here.
 int WithOutputWritten(const char* command, int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   std::fprintf(stderr, "rondo %s: standard output cannot be written\n", command);
@@ -208,7 +208,7 @@ OptionSet& OptionSet::Suggest(std::vector<std::string> words) {
 
 namespace {
 
-// The option of `parser` that `name` ("--shape", "-o") is; null if there is none.
+// The option of `parser` called `name` ("--shape", "-o"); null if there is none.
 const CLI::Option* OptionOf(const CLI::App& parser, const std::string& name) {
   return parser.get_option_no_throw(name);
 }
@@ -222,13 +222,13 @@ std::string Nearest(const CLI::App& parser, const std::string& name) {
   return std::string(NearestName(name, {names.begin(), names.end()}));
 }
 
-// Where the arguments of a command do not fit its options.
+// Arguments of a command that do not match its options.
 struct Misfit {
-  std::string unknown;                   // an option that the command has not
+  std::string unknown;                   // an option that the command does not have
   std::vector<std::string> positionals;  // arguments without a name
 };
 
-// `words` behind the command's name, as CLI11 parts them.
+// Divides `words` after the command's name as CLI11 does.
 Misfit PartWords(const CLI::App& parser, const std::vector<std::string>& words) {
   Misfit found;
   bool options_end = false;
@@ -260,7 +260,7 @@ Misfit PartWords(const CLI::App& parser, const std::vector<std::string>& words) 
   return found;
 }
 
-// What is wrong with `words`, before CLI11 says it in its own way; "" if nothing is.
+// What is wrong with `words`, before CLI11 reports it in its own way; "" if nothing is.
 std::string WhatIsWrong(const CLI::App& parser, const std::vector<std::string>& words) {
   const Misfit found = PartWords(parser, words);
   if (!found.unknown.empty()) {
@@ -279,7 +279,7 @@ std::string WhatIsWrong(const CLI::App& parser, const std::vector<std::string>& 
          std::to_string(found.positionals.size()) + ": " + Joined(found.positionals, ", ");
 }
 
-// Reads the command line and runs the command that it names.
+// Parses the command line and runs the command that it names.
 class CommandLine {
  public:
   CommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv)
@@ -338,7 +338,7 @@ class CommandLine {
     return 2;
   }
 
-  // The command that runs, or ""; and whether --json was given.
+  // The command that runs, or "". json(): whether --json was given.
   const std::string& running() const { return running_; }
   bool json() const { return json_; }
 
@@ -397,7 +397,7 @@ class CommandLine {
 char running[32] = "";  // the command, for WithoutMemory
 constexpr char kNoMemory[] = "this machine's memory, or what this process may use of it, ran out";
 
-// Where memory runs out in a destructor, or in a thread of a library, no exception gets to RunCommandLine.
+// If memory runs out in a destructor, or in a library's thread, no exception reaches RunCommandLine.
 [[noreturn]] void WithoutMemory() {
   try {
     if (std::current_exception()) std::rethrow_exception(std::current_exception());
@@ -405,7 +405,7 @@ constexpr char kNoMemory[] = "this machine's memory, or what this process may us
     std::fprintf(stderr, "rondo %s: %s\n", running, kNoMemory);
     _exit(1);
   } catch (...) {
-    // Another defect, with which the process is better seen to end.
+    // Another defect: the process should end visibly.
   }
   std::abort();
 }

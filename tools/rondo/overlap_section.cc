@@ -44,7 +44,7 @@ std::vector<BesideCollective> StepsBeside(const PlanData& plan, const Program& p
 }
 
 Section BesideSection(const PlanData& plan, const Program& program) {
-  constexpr size_t kShown = 6;  // of a collective's steps
+  constexpr size_t kShown = 6;  // steps per collective
   Section section;
   section.title =
       Printf("Program %s: steps beside each collective, by estimate", std::string(program.name).c_str());

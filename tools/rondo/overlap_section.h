@@ -1,4 +1,4 @@
-// OverlapSection: what runs beside each collective of a program, as a table.
+// OverlapSection: the compute beside each collective of a program, as a table.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct BesideCollective {
   uint32_t sync_point = 0, device = 0;
   std::vector<SharedStep> steps;
 };
-// By estimate, of each device's collectives in the order in which they start.
+// By estimate, for each device's collectives in the order of their starts.
 std::vector<BesideCollective> StepsBeside(const PlanData& plan, const Program& program);
 Section BesideSection(const PlanData& plan, const Program& program);
 

@@ -11,14 +11,14 @@
 namespace rondo::tools {
 namespace {
 
-// As FormatPackingCsv begins.
+// The beginning of FormatPackingCsv's text.
 constexpr FileKind kOffsets = {"a file of offsets", "id,lower,upper,size,offset\n"};
 
-constexpr int64_t kRounds = 8000;  // unless told otherwise
+constexpr int64_t kRounds = 8000;  // the default
 constexpr int64_t kMostRounds = 1'000'000'000;
-constexpr double kMostSeconds = 1e9;  // and clocks do not overflow
+constexpr double kMostSeconds = 1e9;  // more would overflow clocks
 
-// Identifiers are the file's own words.
+// Identifiers are printed as in the file.
 void PrintLines(const std::string& csv) {
   for (size_t at = 0; at < csv.size();) {
     const size_t end = std::min(csv.find('\n', at), csv.size());
@@ -94,7 +94,7 @@ class PackCommand : public Command {
     return options;
   }
 
-  // Whether there is no packing within the capacity.
+  // Whether no packing fits the capacity.
   bool TooSmall(const PackingSolution& solution) const {
     if (capacity_ == 0) return false;
     return solution.lower_bound > capacity_ || solution.exhausted;

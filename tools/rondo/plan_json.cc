@@ -63,7 +63,7 @@ Json PortsJson(const PlanData& plan, const Program& program, Span<const Port> po
   return list;
 }
 
-// By part of the step's kernel, the conditions that it looks at; null if it always runs.
+// The conditions of each part of the step's kernel; null if the part always runs.
 Json ConditionsJson(const PlanData& plan, const Step& step) {
   Json parts = Json::array();
   bool any = false;
@@ -112,7 +112,7 @@ Json StepJson(const PlanData& plan, const Step& step) {
   return json;
 }
 
-// Microseconds where they are a machine's that is known, else parts of a run.
+// Microseconds if they are times of a known machine, otherwise shares of a run.
 Json EstimatesJson(const PlanData& plan, const Program& program) {
   const bool times = EstimatesAreTimes(plan);
   const double run = std::max(TimelineOf(plan, program).end, 1e-9);

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// All strings as people may see them: the page shows them as they are.
+// Makes all strings printable, because the page shows them unchanged.
 Json PrintableStrings(Json json) {
   if (json.is_string()) return Printable(json.get_ref<const std::string&>());
   if (json.is_structured()) {
@@ -62,7 +62,7 @@ Touched TouchedBy(const PlanData& plan, const Step& step) {
   return touched;
 }
 
-// Microseconds, as short as they can be read.
+// Microseconds with the fewest useful digits.
 double Rounded(double us) { return std::round(us * 1000) / 1000; }
 
 Json StepJson(const PlanData& plan, const Step& step, double begin, double end) {
@@ -82,7 +82,7 @@ Json StepJson(const PlanData& plan, const Step& step, double begin, double end) 
           {"source", SourceText(plan, step.source)}};
 }
 
-// Collectives as each device sees them. `before` null: the compiler has not said what was exposed.
+// The collectives of each device. `before` is null if the compiler noted no exposed time.
 Json FlightsJson(const PlanData& plan, const Program& program, const ProgramTimeline& timeline) {
   const std::vector<OverlapNote> notes = OverlapsOf(plan, program);
   Json flights = Json::array();
@@ -149,7 +149,7 @@ Json BufferJson(const PlanData& plan, const Buffer& buffer) {
           {"source", SourceText(plan, buffer.source)}};
 }
 
-// As a script's data: names cannot end the element that holds it.
+// The data for the script, escaped so that names cannot close the element.
 std::string DataText(const PlanData& plan) {
   Json json = {{"devices", Json::array()}, {"programs", Json::array()}, {"buffers", Json::array()}};
   for (const DeviceBytes& bytes : plan.requirements.devices) json["devices"].push_back(bytes.arena);

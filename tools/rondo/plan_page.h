@@ -1,5 +1,5 @@
-// PlanPage: what `rondo inspect --html` writes, one web page to work with that needs no other file and no
-// network. Its parts lie in page/ and are embedded when Rondo is built.
+// PlanPage: the interactive web page that `rondo inspect --html` writes. It needs no other file and no
+// network. Its parts are in page/ and are embedded when Rondo is built.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace rondo::tools {
 
 inline constexpr std::string_view kPageBegins = "<!doctype html>\n<!-- rondo inspect -->\n";
 
-// The arena over time, the steps of each stream, the largest buffers and how steps hand on buffers, drawn by
-// the page's script; and the tables of MakePlanReport, which need none.
+// The page's script draws the arena over time, the steps of each stream, the largest buffers, and how steps
+// pass on buffers. The tables of MakePlanReport need no script.
 std::string PlanPage(const PlanFile& plan, const std::string& path);
 
 // The texts of page/, made by CMake.

@@ -22,7 +22,7 @@ namespace {
 
 std::string Number(uint64_t value) { return std::to_string(value); }
 
-// What a GPU gives for the plan, part by part.
+// A GPU's memory for the plan, part by part.
 std::string GivenText(size_t device, const DeviceMemory& given) {
   std::string parts = Printf("weights %s, a session %s, graphs %s, code %s", BytesText(given.weights).c_str(),
                              BytesText(given.session).c_str(), BytesText(given.graphs).c_str(),
@@ -66,7 +66,7 @@ Section RequirementsOf(const PlanFile& file) {
   return section;
 }
 
-// Whose memory a port has, and who else's it is.
+// The owner of a port's memory, and with whom it is shared.
 std::string MemoryText(const PlanData& plan, const Program& program, const Port& port) {
   const Buffer& buffer = plan.buffers[port.buffer];
   const std::string name(buffer.name);
@@ -143,7 +143,7 @@ Section Partitions(const PlanData& plan, const Program& program) {
   return section;
 }
 
-// "all 4", "0 to 2" of a send, "0, 1".
+// "all 4", "0 to 2" for a send, "0, 1".
 std::string DevicesText(const PlanData& plan, const SyncPoint& point) {
   const size_t count = point.participants.size();
   if (point.op == CollectiveOp::kSend && count == 2)
@@ -167,7 +167,7 @@ Section SyncPoints(const PlanData& plan, const Program& program) {
   return section;
 }
 
-// Steps that only move bytes. None where the plan has none.
+// Steps that only move bytes; empty if the plan has none.
 Section Copies(const PlanData& plan, uint32_t index) {
   const Program& program = plan.programs[index];
   Section section;
@@ -276,7 +276,7 @@ std::string ArgumentText(const CustomOp& op, size_t i) {
   return text;
 }
 
-// A line a module: for which GPUs it is.
+// One line per module, with its GPUs.
 Section MachineCode(const PlanData& plan) {
   Section section;
   section.title = "Machine code";
@@ -294,7 +294,7 @@ Section MachineCode(const PlanData& plan) {
   return section;
 }
 
-// Kernels that a library computes, of all modules.
+// The kernels of all modules that a library computes.
 Section LibraryMatmuls(const PlanData& plan) {
   Section section;
   section.title = "Matmuls by a library";
@@ -309,7 +309,7 @@ Section LibraryMatmuls(const PlanData& plan) {
   return section;
 }
 
-// Other ways to compute kernels, for `rondo tune`: a line a kernel.
+// Alternatives of kernels for `rondo tune`, one line per kernel.
 Section Alternatives(const PlanData& plan) {
   Section section;
   section.title = "Alternatives that rondo tune can measure";

@@ -1,4 +1,4 @@
-// What `rondo inspect` shows of a plan, as a Report and as JSON.
+// The output of `rondo inspect`, as a Report and as JSON.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@
 namespace rondo::tools {
 
 struct InspectOptions {
-  bool steps = false;                                       // a table of all steps
-  bool buffers = false;                                     // a table of all buffers
-  std::shared_ptr<const MeasuredTimes> measured = nullptr;  // beside each estimate; null: nothing
+  bool steps = false;                                       // adds a table of all steps
+  bool buffers = false;                                     // adds a table of all buffers
+  std::shared_ptr<const MeasuredTimes> measured = nullptr;  // shown beside each estimate; null: none
 };
 
 Report MakePlanReport(const PlanFile& plan, const std::string& path, const InspectOptions& options);
 
-// Everything of the above and all tables, as one JSON object.
+// All of the above and all tables as one JSON object.
 std::string PlanToJson(const PlanFile& plan, const std::string& path);
 
 // --- pieces shared by those and the page (plan_page.h).
@@ -32,20 +32,20 @@ std::string TypeText(const Buffer& buffer);
 std::string SourceText(const PlanData& plan, uint32_t source);
 // "matmul", "map x3", "map + reduction"
 std::string SkeletonText(const Kernel& kernel);
-// "cuBLASLt 512 x 4096 x 14336 bf16, addend, workspace 32.0 MiB": rows, columns and depth.
+// "cuBLASLt 512 x 4096 x 14336 bf16, addend, workspace 32.0 MiB": M, N and K.
 std::string MatmulText(const LibraryMatmul& matmul);
 // "domain.Name".
 std::string CustomOpText(const CustomOp& op);
-// What a step does: its kernel, its custom op or its kind.
+// What a step runs: its kernel, its custom op or its kind.
 std::string StepText(const PlanData& plan, const Step& step);
-// " if #3 and not #4": the buffers that hold the conditions of the step's parts; " / " between parts, one of
-// which may run "always". Empty: it always runs.
+// " if #3 and not #4": the buffers with the conditions of the step's parts, with " / " between parts; one of
+// them may run "always". Empty if the step always runs.
 std::string ConditionsText(const PlanData& plan, const Step& step);
 // "bytes (lower bound: bytes, 103.1 %)"
 std::string ArenaText(uint64_t bytes, uint64_t lower_bound);
 // Arena bytes in percent of the bound; 100 when both are 0.
 double PercentOfBound(uint64_t bytes, uint64_t lower_bound);
-// What the compiler has noted of the program's collectives.
+// The compiler's notes on the program's collectives.
 std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program);
 // The first step that launches each kernel, over all programs; null for kernels that no step launches.
 std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts);

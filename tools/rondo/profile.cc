@@ -25,13 +25,13 @@ constexpr size_t kMostBytes = 64 << 20;
 constexpr uint64_t kMostMessage = uint64_t{1} << 40;  // bytes of a collective
 constexpr uint64_t kMostRanks = 64;
 
-// A configuration's name, also where the profile has the one of before.
+// A configuration's current name; a profile may contain an older one.
 std::string NameNow(const std::string& name) {
   const std::optional<KernelConfiguration> configuration = ParseKernelConfiguration(name);
   return configuration ? Text(*configuration) : name;
 }
 
-// Reads fields of one file; the first that is wrong makes the status.
+// Reads fields of one file. The first wrong field sets the status.
 class Fields {
  public:
   explicit Fields(std::string name) : name_(std::move(name)) {}
@@ -135,7 +135,7 @@ class Fields {
     return run;
   }
 
-  // Calls `read` with each object of the list `field`, which may be missing.
+  // Calls `read` with each object of the list `field`, which may be absent.
   template <typename Read>
   void Each(const Json& json, const char* field, const char* what, Read read) {
     const Json list = json.value(field, Json::array());
@@ -164,7 +164,7 @@ class Fields {
   Status status_;
 };
 
-// What rondo profile adds.
+// Reads what rondo profile adds.
 void ReadTimes(const Json& json, Fields* fields, TuningProfile* profile) {
   if (json.contains("nccl")) profile->nccl = fields->TextOf(json, "nccl", "");
   fields->Each(json, "times", "time", [&](const Json& entry, const std::string& where) {

@@ -45,17 +45,17 @@ namespace rondo::tools {
 
 struct ProfiledKernel {
   std::string kernel, source, choice;
-  std::map<std::string, double> microseconds;  // of a run of the plan that was measured, by choice
+  std::map<std::string, double> microseconds;  // of a run of the measured plan, by choice
 };
 
 struct TimedKernel {
   std::string kernel, source;
-  uint64_t launches = 0;    // in the runs that were measured
-  double microseconds = 0;  // of a launch
+  uint64_t launches = 0;    // in the measured runs
+  double microseconds = 0;  // of one launch
 };
 
 struct TimedRun {
-  std::string plan, program;  // the plan: its contents' hash
+  std::string plan, program;  // the plan by its content hash
   uint32_t devices = 1;
   double microseconds = 0, estimated = 0;
 };
@@ -64,7 +64,7 @@ struct TuningProfile {
   std::string gpu, architecture, nccl;
   uint32_t driver = 0;                         // version of the GPU's driver
   std::map<uint64_t, ProfiledKernel> kernels;  // by key
-  std::map<uint64_t, TimedKernel> times;       // the same
+  std::map<uint64_t, TimedKernel> times;       // by key
   std::vector<MeasuredCollective> collectives;
   std::optional<double> taken;
   std::vector<TimedRun> runs;
@@ -73,20 +73,20 @@ struct TuningProfile {
   bool has_times() const { return !times.empty() || !collectives.empty(); }
 };
 
-// Errors: kIo, or kCorrupt, naming the file and what in it is wrong.
+// Errors: kIo, or kCorrupt with the file and what is wrong in it.
 Result<TuningProfile> ReadProfile(const std::string& path);
 Result<TuningProfile> ParseProfile(const std::string& text, const std::string& name);
 
 std::string ProfileJson(const TuningProfile& profile);
 Status WriteProfile(const TuningProfile& profile, const std::string& path);
 
-// kInvalidArgument, naming both, where `profile` (of the file `path`) is of another machine than this: its
-// times, and its choices, are not to be mixed.
+// kInvalidArgument, naming both machines, if `profile` (read from `path`) comes from another machine than
+// this one. Times and choices of different machines must not be mixed.
 Status SameMachine(const TuningProfile& profile, const TuningProfile& here, const std::string& path);
 
-// What the compiler needs of it.
+// The choices for the compiler.
 KernelProfile ChoicesOf(const TuningProfile& profile);
-// What estimates take of it; null where nothing was timed.
+// The times for estimates; null if nothing was timed.
 std::shared_ptr<const MeasuredTimes> TimesOf(const TuningProfile& profile);
 
 }  // namespace rondo::tools

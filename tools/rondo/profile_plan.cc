@@ -29,7 +29,7 @@
 namespace rondo::tools {
 namespace {
 
-// Times of the launches of one kernel, over all programs and devices.
+// The times of one kernel's launches, over all programs and devices.
 struct KernelSum {
   uint32_t kernel = 0, source = kNone;
   double microseconds = 0, launches = 0;
@@ -97,7 +97,7 @@ class ProfileCommand : public Command {
   }
 
   Status NameMachine(const LoadedSession& loaded) {
-    const RunsOn& on = loaded.runs_on();  // of a GPU "NVIDIA H200 (0)"
+    const RunsOn& on = loaded.runs_on();  // for a GPU "NVIDIA H200 (0)"
     RONDO_RETURN_IF_ERROR(
         NameMachine(loaded.data(), loaded.on_host() ? "" : on.devices[0].substr(0, on.devices[0].rfind(" (")),
                     on.driver_version));
@@ -116,7 +116,7 @@ class ProfileCommand : public Command {
     return Status::Ok();
   }
 
-  // Each kernel by itself, launch after launch; in a run of them all they take so much more or less.
+  // Times each kernel alone, launch after launch, and compares the sum with a whole run.
   Status MeasureAlone(const PlanData& plan) {
     OpRegistry registry;
     RONDO_RETURN_IF_ERROR(LoadOps(load_.ops, &registry));
@@ -150,7 +150,7 @@ class ProfileCommand : public Command {
     return Status::Ok();
   }
 
-  // By digest, of all programs on one device.
+  // By digest: the launches of all programs on one device.
   static std::map<uint64_t, KernelSum> LaunchesOf(const PlanData& plan, uint32_t device) {
     std::map<uint64_t, KernelSum> kernels;
     for (const Program& program : plan.programs) {
@@ -173,7 +173,7 @@ class ProfileCommand : public Command {
     }
   }
 
-  // Collectives by themselves, of the kinds and among as many devices as the plan has them.
+  // Times collectives alone, of the kinds and numbers of devices in the plan.
   Status Sweep(const PlanData& plan) {
     std::map<uint32_t, std::set<CollectiveOp>> asked;  // by ranks
     for (const Program& program : plan.programs) {
@@ -242,7 +242,7 @@ class ProfileCommand : public Command {
     }
   }
 
-  // What compute loses beside collectives, from the runs in which much of it is beside them: the most.
+  // How much collectives slow compute, from the runs with much compute beside them: the largest value.
   void FitTakenBy(CostModel costs, const PlanData& plan) {
     const std::shared_ptr<const MeasuredTimes> known = TimesOf(profile_);
     if (known == nullptr) return;
@@ -262,7 +262,7 @@ class ProfileCommand : public Command {
     out_.object()["taken"] = *most;
   }
 
-  // What the plan's compiler said, and what one would say that reads the profile.
+  // Compares the compiler's estimate with the one that would use the profile.
   void Compare(const Plan& plan) {
     const PlanData& data = plan.data();
     CostModel with = CostModelOf(data);

@@ -13,7 +13,7 @@
 namespace rondo::tools {
 namespace {
 
-// The least extent that values of each buffer index, of those that kernels index by as they are.
+// By buffer that kernels use directly as indices: the least extent that they index.
 std::map<uint32_t, int64_t> IndexBounds(const PlanData& plan, const Program& program) {
   std::map<uint32_t, int64_t> bounds;
   for (const Step& step : program.steps) {

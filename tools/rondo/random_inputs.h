@@ -1,4 +1,4 @@
-// Inputs for a run whose results are compared, not looked at.
+// Inputs for runs whose results are only compared.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace rondo::tools {
 
-// A tensor for each input of `program` that is neither state nor among `given`, which come first: floats and
-// bytes at random by `seed`; integers that kernels index by, at random within the bounds of that; the length
-// of a bucket, as much as it has room for; other integers and bools 1.
+// A tensor for each input of `program` that is neither a state nor among `given`, which come first. Floats
+// and bytes are random by `seed`. Integers that kernels use as indices are random within their bounds. The
+// length of a bucket is its full room. Other integers and bools are 1.
 std::vector<Tensor> RandomInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given,
                                  uint64_t seed);
 

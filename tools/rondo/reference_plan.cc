@@ -18,7 +18,7 @@ struct GivenOption {
   std::string name, value;
 };
 
-// The options of a plan's producer: `rondo 1.2.3 (...) with --name value --flag`.
+// The options in a plan's producer: `rondo 1.2.3 (...) with --name value --flag`.
 std::vector<GivenOption> OptionsOf(std::string_view producer) {
   constexpr std::string_view kWith = " with --", kNext = " --";
   std::vector<GivenOption> options;
@@ -34,7 +34,7 @@ std::vector<GivenOption> OptionsOf(std::string_view producer) {
   return options;
 }
 
-// Whether `value` is for another program than `program`: "decode:x=1".
+// Whether `value` belongs to a program other than `program`: "decode:x=1".
 bool IsOfAnother(const std::string& value, const PlanData& plan, uint32_t program) {
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     if (p != program && value.rfind(std::string(plan.programs[p].name) + ":", 0) == 0) return true;

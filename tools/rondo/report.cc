@@ -17,19 +17,19 @@ bool IsNumeric(const Table& table, size_t column) {
   return any;
 }
 
-// Characters of UTF-8 text: bytes that do not continue one.
+// The number of characters in UTF-8 text: bytes that are not continuation bytes.
 size_t Characters(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// How wide the first columns of a table are in a line.
+// The widths of a table's first columns in a line.
 struct Layout {
   std::vector<size_t> widths;
   bool fits = false;
 };
 
-// The first `columns` in lines of `limit` characters: the widest columns of text give way, down to
+// Lays out the first `columns` in lines of `limit` characters. The widest text columns shrink, down to
 // kLeastCell.
 Layout LayOut(const Table& table, const std::vector<bool>& numeric, size_t columns, size_t limit) {
   constexpr size_t kLeastCell = 8, kFirstBlank = 1, kBetween = 2;
@@ -56,7 +56,7 @@ Layout LayOut(const Table& table, const std::vector<bool>& numeric, size_t colum
   return layout;
 }
 
-// A row whose last columns do not fit beside the others goes on in a second line.
+// The last columns of a row continue on a second line if they do not fit.
 void PrintTable(const Table& table, FILE* out, size_t limit) {
   constexpr size_t kIndent = 8;
   const size_t columns = table.head.size();
@@ -125,7 +125,7 @@ std::string Wrapped(const std::string& text, size_t width) {
   const std::string margin = text.substr(0, first);
   std::string done, line = margin;
   for (size_t at = first; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at + 1), text.size());  // a word, with the blanks before it
+    const size_t end = std::min(text.find(' ', at + 1), text.size());  // a word with the blanks before it
     const std::string word = text.substr(at, end - at);
     if (line.size() > margin.size() && Characters(line) + Characters(word) > width) {
       done += line + "\n";
@@ -191,7 +191,7 @@ std::string JsonText(const std::string& dumped) {
     const auto byte = [&](size_t i) {
       return static_cast<unsigned>(static_cast<unsigned char>(at + i < dumped.size() ? dumped[at + i] : 0));
     };
-    const unsigned first = byte(0);  // of one, two or three bytes: what is not printable is below U+3000
+    const unsigned first = byte(0);  // one, two or three bytes: unprintable characters are below U+3000
     const size_t taken = first < 0xc0 ? 1 : first < 0xe0 ? 2 : 3;
     out += Printf("\\u%04x", taken == 1   ? first
                              : taken == 2 ? (first & 0x1f) << 6 | (byte(1) & 0x3f)

@@ -1,4 +1,4 @@
-// Report: what a command has to say, as paragraphs and tables, printed as text or as part of a web page.
+// Report: a command's output as paragraphs and tables, printed as text or as part of a web page.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace rondo::tools {
 
-// Characters of a line that may be as long as it is.
+// A line width without limit.
 inline constexpr size_t kAnyWidth = SIZE_MAX;
 
-// Cells are text; a column whose cells (heads aside) all begin with a digit is set to the right.
+// Cells are text. A column whose cells below the head all begin with a digit is right-aligned.
 struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;
@@ -31,19 +31,19 @@ struct Report {
   std::vector<Section> sections;
 };
 
-// Lines of at most so many characters: text is cut into several lines at words, and of a table the widest
-// columns of text are cut, each cell with "…" at its end.
+// Prints lines of at most the given numbers of characters. Text is broken at words. In a table the widest
+// text columns are cut, and each cut cell ends with "…".
 void PrintText(const Report& report, FILE* out, size_t text_width = kAnyWidth,
                size_t table_width = kAnyWidth);
-// As a part of a web page that can be folded.
+// The section as a foldable part of a web page.
 std::string ToHtml(const Section& section);
 
-// Text of JSON, which is UTF-8, with what Printable does not show as it is as \uNNNN: the same values.
+// JSON text in UTF-8 with \uNNNN for characters that Printable does not show; the values stay the same.
 std::string JsonText(const std::string& dumped);
-// UTF-8 text in lines of at most `width` characters, all but the first four further in; words longer than
-// that stay whole. No newline at the end.
+// UTF-8 text broken into lines of at most `width` characters. All lines but the first are indented by four;
+// words longer than a line stay whole. No newline at the end.
 std::string Wrapped(const std::string& text, size_t width);
-// The first `width` characters of UTF-8 text, the last of them "…" where that is not all.
+// The first `width` characters of UTF-8 text; the last one is "…" if text was cut.
 std::string CutTo(const std::string& text, size_t width);
 // "1234 B", "12.3 KiB", "4.56 MiB", ...
 std::string BytesText(uint64_t bytes);

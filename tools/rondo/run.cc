@@ -20,8 +20,8 @@
 namespace rondo::tools {
 namespace {
 
-// A file name for an output: what a path would take as something else becomes '_', and what a folder does not
-// take is cut off. Names in `taken` are avoided; the new one is added.
+// A file name for an output. Characters with a meaning in paths become '_', and names too long for a folder
+// are cut. Avoids names in `taken` and adds the new one.
 std::string FileNameOf(const std::string& name, std::set<std::string>* taken) {
   constexpr size_t kLongest = 200;
   std::string file;
@@ -148,7 +148,7 @@ class RunCommand : public Command {
     return good.ok() ? out_.Finish(*good ? 0 : 1) : out_.Fail("run", good.status());
   }
 
-  // Where a value's shape does not say how its bytes lie, they are written as they are.
+  // If a value's shape does not tell the layout of its bytes, they are written unchanged.
   static Tensor DumpOf(const PlanData& plan, uint32_t buffer, std::vector<uint8_t> bytes) {
     const Shape shape{static_cast<int64_t>(bytes.size())};
     Result<Tensor> tensor = TensorOf(plan, buffer, bytes);
@@ -165,7 +165,8 @@ class RunCommand : public Command {
     return WriteTrace(plan, {{program, TimerDetail::kSteps, intervals}}, trace_);
   }
 
-  // The files of several processes lie in one folder: names are those that all outputs of the program have.
+  // The files of several processes are in one folder, so each name must be that of one output of the whole
+  // program.
   int WriteOutputs(const Program& program, const std::vector<Tensor>& outputs) {
     std::set<std::string> taken;
     std::map<std::string, std::string> files;

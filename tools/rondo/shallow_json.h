@@ -1,4 +1,4 @@
-// JSON that a user gives a command, read so that it can be copied.
+// JSON that a user gives to a command, read so that copying it is safe.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,10 +6,10 @@
 
 namespace rondo::tools {
 
-// `text` without what is nested deeper than any file that a command reads: whoever copies a value or writes
-// it out does so by recursion, and a text of some hundred KiB of brackets would take all of the stack. What
-// is left out is missing from the list or object that it was in. Discarded (no object, no list, nothing)
-// where `text` is not JSON.
+// Parses `text` without values nested deeper than in any file that a command reads. Copying or writing a
+// value is recursive, and a text of some hundred KiB of brackets would exhaust the stack. Dropped values are
+// missing from their list or object. The result is discarded (no object, no list, nothing) if `text` is not
+// JSON.
 nlohmann::ordered_json ParseShallowJson(std::string_view text);
 
 }  // namespace rondo::tools

@@ -65,7 +65,7 @@ Status ValueTaker::OnStep(void* user, uint32_t, uint32_t step, StepPhase phase) 
 Status ValueTaker::TakeOne(const StepValue& value) const {
   const Buffer& buffer = session_.plan().data().buffers[value.buffer];
   Device* device = session_.device(buffer.device);
-  if (device == nullptr) return Status::Ok();  // another process has it
+  if (device == nullptr) return Status::Ok();  // another process has the device
   std::vector<uint8_t> bytes(buffer.bytes);
   Stream* stream = session_.stream(buffer.device);
   uint32_t failed_step = kNone;

@@ -1,4 +1,4 @@
-// What a program leaves in its buffers, read between the steps of a run.
+// The contents of a program's buffers, read between the steps of a run.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace rondo::tools {
 
-// The buffers that one step reads and writes, by the contracts: ascending, each once. What a collective
-// writes, its wait writes.
+// The buffers that one step reads and writes by its contract, in ascending order, each once. A collective's
+// output counts as written by its wait.
 struct StepBuffers {
   std::vector<uint32_t> reads, writes;
 };
@@ -26,17 +26,18 @@ struct StepValue {
   uint32_t step = kNone;
   StepPhase phase = StepPhase::kAfter;
 };
-// Each buffer that steps write, after the last of them; in the order of those steps.
+// Each written buffer after the last step that writes it, in the order of those steps.
 std::vector<StepValue> WrittenValues(const std::vector<StepBuffers>& steps);
 
-// Takes values out of runs: gives `take` each of `wanted`; of a step in a loop once a round, the last one
-// last. At most one value is held at a time. All must outlive the runs.
+// Takes values out of runs: calls `take` with each of `wanted`. For a step in a loop it does so once per
+// round, so the last call has the last round's value. Holds at most one value at a time. All arguments must
+// outlive the runs.
 class ValueTaker {
  public:
   using Take = std::function<Status(const StepValue&, std::vector<uint8_t>)>;
   ValueTaker(const Session& session, const std::vector<StepValue>& wanted, const Take& take)
       : session_(session), wanted_(wanted), take_(take) {}
-  // Of a run, which is then step by step.
+  // The options of a run, which then goes step by step.
   RunOptions options();
 
  private:
@@ -48,16 +49,17 @@ class ValueTaker {
   const Take& take_;
 };
 
-// A run for its values alone.
+// A run only for its values.
 Status RunForValues(Session& session, uint32_t program, const std::vector<Tensor>& inputs,
                     const std::vector<StepValue>& wanted, const ValueTaker::Take& take);
 
-// What a program calls `name`: a value, or the values of an ONNX node; after the last step that writes them,
-// inputs and constants before the first. kNotFound, saying where the value went or which names are near.
+// The values that a program calls `name`: a value, or those of an ONNX node. They are taken after the last
+// step that writes them; inputs and constants before the first step. kNotFound, with the value's fate or the
+// nearest names.
 Result<std::vector<StepValue>> ValuesCalled(const PlanData& plan, uint32_t program, const std::string& name);
 
-// `bytes` as the tensor that buffer `buffer` holds; kUnsupported if the buffer's shape does not say how its
-// bytes lie.
+// `bytes` as the tensor in buffer `buffer`; kUnsupported if the buffer's shape does not tell the layout of
+// its bytes.
 Result<Tensor> TensorOf(const PlanData& plan, uint32_t buffer, std::vector<uint8_t> bytes);
 
 }  // namespace rondo::tools

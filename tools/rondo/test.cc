@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kByType = -0x1p1000;  // no --rtol is given
 
-// A model compiled and armed. Members are destroyed last to first: the session before what it runs over.
+// A model, compiled and armed. Members are destroyed last to first: the session before what it uses.
 struct Armed {
   std::unique_ptr<CompiledPlan> compiled;
   std::vector<uint8_t> weights;
@@ -122,7 +122,7 @@ class TestCommand : public Command {
     out_.object()["passed"] = passed_;
     out_.object()["failed"] = failed_;
     out_.object()["skipped"] = skipped_;
-    // Nothing that ran is no success: a wrong path or a type that is not read must not pass unnoticed.
+    // A run of no case is a failure: a wrong path or an unreadable type must be noticed.
     if (passed_ + failed_ == 0) {
       out_.SayError("test",
                     Status::Error(Code::kNotFound,
@@ -135,7 +135,7 @@ class TestCommand : public Command {
   }
 
  private:
-  // What is wrong with --target, or nothing.
+  // Returns what is wrong with --target, or "".
   std::string ReadTargets() {
     const std::string text = !compile_.target.empty() ? compile_.target
                              : load_.driver == "cuda" ? "cuda:sm_90a"
@@ -174,7 +174,7 @@ class TestCommand : public Command {
     Say("PASS", test.folder, detail, &passed_);
   }
 
-  // Whether several sizes of a dimension are given: cases of all shapes that they hold run on one plan.
+  // Whether a dimension has several sizes: then one plan runs the cases of all shapes that it holds.
   bool HasBuckets(const ModelPorts& ports) const {
     const auto several = [&](const auto& given) {
       const auto is_input = [&](const ModelPort& port) { return port.name == given.first; };
@@ -183,7 +183,7 @@ class TestCommand : public Command {
     return !given_lengths_.empty() || std::any_of(given_shapes_.begin(), given_shapes_.end(), several);
   }
 
-  // Arms the model for the shapes of `inputs`, unless the last case has done so.
+  // Arms the model for the shapes of `inputs`, unless the last case did so.
   Status Arm(const TestCase& test, const ModelPorts& ports, const CaseTensors& tensors) {
     const std::vector<Tensor>& inputs = tensors.inputs;
     std::map<std::string, std::vector<int64_t>> shapes = given_shapes_;
@@ -207,7 +207,7 @@ class TestCommand : public Command {
     if (armed_ && armed_->loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes &&
         frozen_alike())
       return Status::Ok();
-    armed_.emplace();  // what was there goes last to first, before anything takes its place
+    armed_.emplace();  // the old members are destroyed last to first before new ones are made
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
@@ -220,7 +220,8 @@ class TestCommand : public Command {
     options.pipeline_parallel = static_cast<uint32_t>(compile_.pipeline_parallel);
     TakeBounds(compile_.bounds, &options);
     TakeWeights(compile_.weights, &options);
-    // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
+    // With several processes, caches stay whole: each process has only its own devices' shares of sharded
+    // states.
     options.auto_state = !compile_.no_auto_state && load_.processes == nullptr;
     options.targets = targets_;
     if (options.targets.any_gpu() && !compile_.no_kernel_cache)
@@ -234,7 +235,7 @@ class TestCommand : public Command {
     RONDO_ASSIGN_OR_RETURN(armed_->loaded, LoadedSession::Create(plan, load_));
     RONDO_ASSIGN_OR_RETURN(armed_->buckets, OpenBuckets(armed_->loaded->session, ""));
     if (gpus_ == nullptr && load_.processes == nullptr) gpus_ = KeepGpusOpen(*armed_->loaded, load_);
-    if (out_.object().count("runs_on") == 0) {  // once: it is the same for all cases
+    if (out_.object().count("runs_on") == 0) {  // once, as it is the same for all cases
       out_.Line("on %s", armed_->loaded->runs_on().Text().c_str());
       out_.object()["runs_on"] = ToJson(armed_->loaded->runs_on());
     }
@@ -252,7 +253,7 @@ class TestCommand : public Command {
     if (tensors.outputs.empty()) return Status::Error(Code::kInvalidArgument, "there is no output_0.pb");
 
     RONDO_RETURN_IF_ERROR(Arm(test, ports, tensors));
-    // What is bound is no input any more.
+    // A bound input is no longer an input.
     std::erase_if(tensors.inputs, [&](const Tensor& tensor) {
       return given_bound_.count(tensor.name) != 0 ||
              std::any_of(armed_frozen_.begin(), armed_frozen_.end(),
@@ -275,7 +276,7 @@ class TestCommand : public Command {
                              RunOnTensors(armed_->loaded->session, 0, tensors.inputs, run));
       return CompareProcesses(std::move(own), tensors.outputs, detail);
     }
-    // A case holds whole caches: of what is shared out, each device has a part.
+    // A case holds whole caches, of which each device has a share.
     const PlanData& plan = armed_->loaded->data();
     const std::vector<StateShare>& shares = armed_->compiled->report.state_shares;
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> dealt, DealStates(plan, 0, shares, tensors.inputs));
@@ -284,7 +285,7 @@ class TestCommand : public Command {
     return CompareAll(got, tensors.outputs, detail);
   }
 
-  // Each process compares what its device gives, which is to be the same to the bit on all.
+  // Each process compares the results of its device; all devices must give the same bits.
   Status CompareProcesses(std::vector<Tensor> got, std::vector<Tensor> want, std::string* detail) const {
     Processes& processes = *load_.processes;
     const std::string mark = "@" + std::to_string(processes.rank());
@@ -315,7 +316,7 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(processes.Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
     RONDO_RETURN_IF_ERROR(compared);
     uint64_t outputs = 0;
-    const Verdict* first = nullptr;  // of those that have all outputs
+    const Verdict* first = nullptr;  // of the verdicts with all outputs
     for (uint32_t r = 0; r < processes.size(); ++r) {
       if (all[r].text[0] != 0) return Status::Error(Code::kInternal, "process %u: %s", r, all[r].text);
       outputs += all[r].outputs;
@@ -332,7 +333,7 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
-  // What several devices give of one output is the same to the bit.
+  // Several devices must give the same bits of one output.
   static Status CompareDevices(const std::vector<Tensor>& got, const Tensor& first) {
     for (const Tensor& other : got) {
       const size_t at = other.name.rfind('@');
@@ -355,7 +356,7 @@ class TestCommand : public Command {
         return Status::Error(Code::kInternal, "the plan has no output \"%s\"", expected.name.c_str());
       }
       RONDO_RETURN_IF_ERROR(CompareDevices(got, *found));
-      // Two roundings of bf16 are more than what other types may differ by.
+      // Two roundings to bf16 exceed the tolerance of other types.
       const double rtol = rtol_ != kByType ? rtol_ : expected.dtype == DType::kBF16 ? 0x1p-6 : 1e-3;
       Result<Comparison> result = Compare(*found, expected, rtol, atol_);
       if (!result.ok()) return result.status().At("output \"%s\"", expected.name.c_str());
@@ -381,9 +382,9 @@ class TestCommand : public Command {
   ModelOptions compile_{.tensor_parallel = 1, .pipeline_parallel = 1};
   Targets targets_;
   std::vector<std::string> bound_;
-  std::map<std::string, std::vector<int64_t>> given_shapes_, given_lengths_;  // as --shape says
-  BoundValues given_bound_;                                                   // as --bind says
-  uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
+  std::map<std::string, std::vector<int64_t>> given_shapes_, given_lengths_;  // from --shape
+  BoundValues given_bound_;                                                   // from --bind
+  uint32_t devices_ = 0;  // for models that exist once per device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = kByType, atol_ = 1e-5;
@@ -393,11 +394,11 @@ class TestCommand : public Command {
   CommandOutput out_;
   Progress progress_{&out_};
 
-  DriverHandle gpus_{nullptr, nullptr};  // from case to case
+  DriverHandle gpus_{nullptr, nullptr};  // kept from case to case
   std::optional<Armed> armed_;
   std::string armed_model_;
   std::map<std::string, std::vector<int64_t>> armed_shapes_;
-  std::vector<Tensor> armed_frozen_;  // inputs with the values that the armed plan was compiled for
+  std::vector<Tensor> armed_frozen_;  // inputs with values for which the armed plan was compiled
   int passed_ = 0, failed_ = 0, skipped_ = 0;
 };
 

@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// How many of the last tokens are the first ones of a stop: all of it, if `whole`, else not all.
+// The number of last tokens that begin a stop: a whole stop if `whole`, otherwise less than a whole one.
 size_t EndsWith(const Tokens& tokens, const std::vector<Tokens>& stops, bool whole) {
   size_t most = 0;
   for (const Tokens& stop : stops) {
@@ -62,7 +62,7 @@ class Continuation {
     return decoder_->Next(last, next);
   }
 
-  // What every text reads next: of its prompt, or what was drawn last. False if all were drawn.
+  // What every text reads next: a token of its prompt, or the one drawn last. False if all were drawn.
   bool Following(size_t read, const Tokens& drawn, Tokens* tokens, std::vector<int64_t>* draws) const {
     bool reads = false;
     *tokens = drawn;
@@ -76,7 +76,7 @@ class Continuation {
     return reads;
   }
 
-  // The tokens that follow `read` of each text, of those texts whose prompts are no longer.
+  // Takes the tokens after `read` of each text, for texts whose prompts have been read.
   Status Take(const Tokens& next, size_t read) {
     for (size_t t = 0; t < next.size(); ++t) {
       if (ended_[t] || read < group_->prompts[t].size()) continue;
@@ -92,7 +92,7 @@ class Continuation {
     return Status::Ok();
   }
 
-  // What may be the beginning of a stop waits.
+  // Writes settled tokens. A possible beginning of a stop waits.
   Status Write() {
     if (how_.write == nullptr) return Status::Ok();
     const Tokens& generated = group_->generated[0];
@@ -108,7 +108,7 @@ class Continuation {
   const Continuing& how_;
   TextGroup* group_;
   std::vector<bool> ended_;
-  size_t written_ = 0;  // of the first text
+  size_t written_ = 0;  // tokens of the first text
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// TextGroup: as many texts as a session has, from their prompts on, and ContinueTexts, which adds to them
-// token by token until each has ended.
+// TextGroup: as many texts as a session has, beginning with their prompts. ContinueTexts extends them token
+// by token until all have ended.
 //
 // Plain data; borrows nothing. Not thread-safe.
 #pragma once
@@ -13,32 +13,34 @@
 
 namespace rondo::tools {
 
-// Behind the `wanted` texts, others fill the session up.
+// The `wanted` texts come first; other texts fill up the session.
 struct TextGroup {
-  std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
-  std::vector<bool> stopped;                        // by text: at a stop, not at its length
-  size_t wanted = 0, first_text = 0;                // the first one's number among all texts
-  double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
+  std::vector<Tokens> sources, prompts, generated;  // sources: for an encoder
+  std::vector<bool> stopped;                        // by text: ended by a stop, not by length
+  size_t wanted = 0, first_text = 0;                // first_text: index of the first one among all texts
+  double copied = 0, first = 0, rest = 0;  // seconds: for the prefix, up to the first token, for the rest
   uint64_t copied_bytes = 0;               // of the prefix's states
-  int64_t steps = 0;                       // that gave tokens
+  int64_t steps = 0;                       // steps that gave tokens
 
-  const Tokens& Shortest() const;  // prompt
+  const Tokens& Shortest() const;  // the shortest prompt
 };
 
-// A session's together, those that stand side by side and, if `alike`, are of one length; a group of fewer is
-// filled up with its shortest prompt. `sources`: none, or one a prompt.
+// Groups texts into sessions: adjacent ones, and of one length if `alike`. A group with fewer texts than a
+// session is filled up with its shortest prompt. `sources`: none, or one per prompt.
 std::vector<TextGroup> GroupTexts(std::vector<Tokens> prompts, std::vector<Tokens> sources, size_t texts,
                                   bool alike);
 
 struct Continuing {
-  Sampling sampling;                                  // of the group's first text
-  std::vector<Tokens> stops;                          // each ends a text, and is no part of it
-  std::function<int64_t(const Tokens& prompt)> most;  // tokens that are added to a prompt at most
-  // What is settled of the first text, as it comes; null: nobody reads it. The first error ends all.
+  Sampling sampling;                                  // for the group's first text
+  std::vector<Tokens> stops;                          // each ends a text and is not part of it
+  std::function<int64_t(const Tokens& prompt)> most;  // the most tokens that are added to a prompt
+  // Called with the settled tokens of the first text as they come; may be null. The first error ends
+  // everything.
   std::function<Status(const Tokens& tokens)> write;
 };
 
-// Fills in what was generated and the times. The decoder is at the end of what all prompts begin with.
+// Fills in the generated tokens and the times. The decoder stands at the end of the common prefix of all
+// prompts.
 Status ContinueTexts(Decoder* decoder, const Continuing& how, TextGroup* group);
 
 }  // namespace rondo::tools

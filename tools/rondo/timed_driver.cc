@@ -47,7 +47,7 @@ class TimedDevice : public ForwardingDevice {
     return inner_->FillSynthetic(to, dtype, elements, key, scale, stream);
   }
   Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override {
-    zeroing_ = true;  // weights come before arenas
+    zeroing_ = true;  // weights are allocated before arenas
     Timed timed(&times_->memory);
     return inner_->Fill(to, byte, bytes, stream);
   }

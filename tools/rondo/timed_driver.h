@@ -1,4 +1,4 @@
-// TimedDriver: another driver of one device, and how long its calls took until a session was ready.
+// TimedDriver: a wrapper around a driver of one device that times its calls until a session is ready.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace rondo::tools {
 
-// Adds to `times` what Open and the calls of device 0 take; both must outlive the result.
+// Adds the times of Open and of device 0's calls to `times`. `inner` and `times` must outlive the result.
 std::unique_ptr<Driver> MakeTimedDriver(Driver* inner, ReadyTimes* times);
 
 }  // namespace rondo::tools

@@ -20,7 +20,7 @@ Json LaneName(const char* kind, uint32_t device, uint32_t lane, const std::strin
   return {{"ph", "M"}, {"name", kind}, {"pid", device}, {"tid", lane}, {"args", {{"name", name}}}};
 }
 
-// Lane 0 holds partitions; lane s + 1 the steps of stream s.
+// Lane 0 is for partitions, and lane s + 1 for the steps of stream s.
 Json Lanes(const PlanData& plan, const std::vector<TracedReplay>& replays) {
   std::set<std::pair<uint32_t, uint32_t>> lanes;
   for (const TracedReplay& replay : replays) {
@@ -71,7 +71,7 @@ Json StepSlice(const PlanData& plan, const TracedReplay& replay, const TimedInte
   return slice;
 }
 
-// In flight: a pair of events, for several may be at once.
+// A collective in flight: a pair of events, because several may be in flight at once.
 void AddCollective(const PlanData& plan, const TracedReplay& replay, const TracedCollective& collective,
                    double offset, Json* events) {
   const Program& program = plan.programs[replay.program];
@@ -109,7 +109,7 @@ Json PartitionSlice(const PlanData& plan, const TracedReplay& replay, const Time
   return slice;
 }
 
-// From the beginning of each partition's first step to the end of its last.
+// From the begin of each partition's first step to the end of its last.
 std::vector<TimedInterval> PartitionsOf(const PlanData& plan, const TracedReplay& replay) {
   if (replay.detail == TimerDetail::kPartitions) return replay.intervals;
   const Program& program = plan.programs[replay.program];
@@ -174,7 +174,7 @@ std::vector<TracedCollective> CollectivesOf(const PlanData& plan, const TracedRe
 
 std::vector<DeviceOverlap> OverlapOf(const PlanData& plan, const TracedReplay& replay) {
   std::map<uint32_t, DeviceOverlap> devices;
-  std::map<uint32_t, double> until;  // by device: what is in flight ends, of those that have started so far
+  std::map<uint32_t, double> until;  // by device: the end of the collectives that have started so far
   const std::vector<TracedCollective> collectives = CollectivesOf(plan, replay);
   for (const TracedCollective& c : collectives) {
     DeviceOverlap& of = devices[c.device];

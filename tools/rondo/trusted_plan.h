@@ -1,5 +1,5 @@
-// Plans that are opened only if someone who is trusted has signed them. Without libsodium at build time, all
-// but plans without keys are refused.
+// Opens plans only if a trusted key has signed them. In a build without libsodium, every plan is refused as
+// soon as keys are given.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace rondo::tools {
 
-// OK if there are no `keys` (files of public keys), or the plan and its weights file are signed with one of
-// them.
+// OK if there are no `keys` (files of public keys), or if one of them has signed the plan and its weights
+// file.
 Status CheckTrusted(const std::string& path, const std::vector<std::string>& keys);
 
 // CheckTrusted, then Plan::Open.

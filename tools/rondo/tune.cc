@@ -22,8 +22,8 @@
 namespace rondo::tools {
 namespace {
 
-// A choice replaces the present one if a run gains this part of the kernel's own time, and of the run:
-// medians differ by as much from one measurement to the next.
+// A choice replaces the present one only if a run gains this share of the kernel's own time, and of the run.
+// Medians differ by as much between measurements.
 constexpr double kLeastGain = 0.02, kLeastGainOfRun = 0.002;
 
 bool SameBinary(const KernelBinary& a, const KernelBinary& b) {
@@ -32,20 +32,20 @@ bool SameBinary(const KernelBinary& a, const KernelBinary& b) {
   return a.code == b.code && a.entry == b.entry && a.grid == b.grid;
 }
 
-// One kernel that has other ways to be computed.
+// A kernel with alternatives.
 struct Candidate {
   uint32_t kernel = 0, launches = 0;
   std::string present;  // the name of the choice that the plan runs
-  double alone = 0;     // microseconds of a launch of it, among others of it
+  double alone = 0;     // microseconds per launch, launched repeatedly
   std::vector<const KernelAlternative*> others;
-  std::map<std::string, size_t> binaries;  // numbers of the timer's, by choice
+  std::map<std::string, size_t> binaries;  // the timer's numbers, by choice
   std::map<std::string, double> runs;      // microseconds of a whole run with the choice
   std::vector<std::string> wrong;          // choices whose results are wrong
   double present_run = 0;
   std::string best;
 };
 
-// The plan with the binaries of some kernels exchanged. Not movable: the plan points into it.
+// The plan with some kernels' binaries replaced. Not movable, because the plan points into it.
 struct Exchanged {
   explicit Exchanged(const PlanData& of) : plan(of), module(of.modules[0]) {
     binaries.assign(module.binaries.begin(), module.binaries.end());
@@ -58,7 +58,7 @@ struct Exchanged {
   PlanData plan;
   CodeModule module;
   std::vector<KernelBinary> binaries;
-  std::map<uint32_t, std::string> choices;  // of the kernels exchanged
+  std::map<uint32_t, std::string> choices;  // of the replaced kernels
 };
 
 std::vector<Candidate> CandidatesOf(const PlanData& plan) {
@@ -82,13 +82,14 @@ std::vector<Candidate> CandidatesOf(const PlanData& plan) {
           candidate.launches += RoundsOf(program, s);
       }
     }
-    // What the plan runs may be a library's, or unnamed: it is measured, but cannot be asked for.
+    // The present binary may be a library's, or unnamed: it is measured, but no choice can ask for it.
     if (candidate.launches > 0 && !candidate.others.empty()) candidates.push_back(std::move(candidate));
   }
   return candidates;
 }
 
-// As many plans as the kernel with most alternatives has: in the n-th, each kernel has its n-th.
+// The number of plans is the largest number of alternatives of a kernel. In plan n each kernel has its
+// alternative n.
 std::vector<std::unique_ptr<Exchanged>> ExchangedPlans(const PlanData& plan,
                                                        const std::vector<Candidate>& candidates) {
   std::vector<std::unique_ptr<Exchanged>> plans;
@@ -168,7 +169,7 @@ class TuneCommand : public Command {
     return Status::Ok();
   }
 
-  // A library may lack an algorithm that the compiler thought of: such alternatives are left out.
+  // A library may lack an algorithm that the compiler listed; such alternatives are left out.
   static Status DropWhatIsNotThere(const PlanData& plan, Device* device,
                                    const std::vector<std::unique_ptr<Exchanged>>& plans) {
     for (const auto& exchanged : plans) {
@@ -212,8 +213,8 @@ class TuneCommand : public Command {
     return Status::Ok();
   }
 
-  // A kernel among its neighbours takes another time than by itself: what of it overlaps with theirs depends
-  // on how many multiprocessors it leaves them. So whole runs are timed, in which one kernel is exchanged.
+  // A kernel takes another time among its neighbours than alone: its overlap with them depends on the
+  // multiprocessors that it leaves free. So whole runs are timed, with one kernel replaced.
   Status Measure(const PlanData& plan, Device* device, const std::vector<std::unique_ptr<Exchanged>>& plans,
                  std::vector<Candidate>* candidates) {
     KernelTimerOptions options;
@@ -231,7 +232,7 @@ class TuneCommand : public Command {
     for (Candidate& candidate : *candidates) {
       progress_.Show("measuring %s ...", std::string(plan.kernels[candidate.kernel].name).c_str());
       RONDO_ASSIGN_OR_RETURN(candidate.alone, timer.Time(candidate.kernel, present));
-      // Before and after: what changes with time does not look like a gain.
+      // The present choice is measured before and after, so that drift does not look like a gain.
       RONDO_ASSIGN_OR_RETURN(const double before, timer.TimeRun(binaries));
       for (size_t i = 0; i < candidate.others.size(); ++i) {
         if (plans[i]->choices.count(candidate.kernel) == 0) continue;

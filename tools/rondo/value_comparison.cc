@@ -11,8 +11,8 @@
 namespace rondo::tools {
 namespace {
 
-// What two plans call the same value: its name, or where it has none the nodes it comes from; the device it
-// is on; and the how manieth of these it is.
+// The key under which two plans have the same value: its name, or its source nodes if it has no name; its
+// device; and a counter for values with equal names.
 using ValueKey = std::pair<std::string, std::pair<uint32_t, uint32_t>>;
 
 std::string NodesOf(const PlanData& plan, const Buffer& buffer) {
@@ -28,7 +28,7 @@ class Keys {
     const uint32_t count = counts_[{name, of.device}]++;
     return {name, {DeviceOf(of), count}};
   }
-  // By its nodes, whether or not it has a name: where one plan has it, and the other has lost it.
+  // The key by nodes, even if the value has a name: for values that only one of the plans names.
   ValueKey ByNodes(uint32_t buffer) const {
     const Buffer& of = plan_.buffers[buffer];
     return {NodesOf(plan_, of), {DeviceOf(of), 0}};
@@ -69,7 +69,7 @@ std::vector<StepValue> ValuesOf(const ComparedProgram& side) {
   return values;
 }
 
-// The values that both have, in the order of the plan's steps.
+// The values in both plans, in the order of the plan's steps.
 std::vector<ComparedValue> Pair(const ComparedProgram& plan, const ComparedProgram& reference,
                                 uint32_t* alone) {
   const size_t devices = reference.plan().requirements.devices.size();
@@ -98,7 +98,7 @@ void Judge(const Tensor& got, const Tensor& want, double tolerance, ComparedValu
   value->elsewhere = value->differs() && Agree(Sorted(got), Sorted(want), value->tolerance);
 }
 
-// Compares `values`, whose reference's are held all at once.
+// Compares `values`; holds all of the reference's values at once.
 Status CompareSome(const ComparedProgram& plan, const ComparedProgram& reference, double tolerance,
                    Span<ComparedValue> values) {
   std::vector<StepValue> wanted, here;
@@ -123,7 +123,7 @@ Status CompareSome(const ComparedProgram& plan, const ComparedProgram& reference
   });
 }
 
-// The same beside tensors of the model's values.
+// The same comparison with tensors of the model's values.
 Status CompareTensors(const ComparedProgram& plan, const std::vector<Tensor>& wanted, double tolerance,
                       Span<const StepValue> here, ValueComparison* comparison) {
   std::map<std::string_view, const Tensor*> by_name;
@@ -147,10 +147,10 @@ Status CompareTensors(const ComparedProgram& plan, const std::vector<Tensor>& wa
   });
 }
 
-// What the results of a step are.
+// What is known about the results of a step.
 enum class Verdict : uint8_t { kUnknown, kAgrees, kDiffers };
 
-// Which steps hand what they write on to which, and what is known of each.
+// The steps that pass values to each other, with what is known about each.
 class StepGraph {
  public:
   StepGraph(const PlanData& plan, uint32_t program, const ValueComparison& comparison)
@@ -176,7 +176,7 @@ class StepGraph {
     for (const ComparedValue& value : comparison.values) {
       for (uint32_t writer : writers_[value.here.buffer]) {
         Verdict& verdict = verdicts_[writer];
-        if (value.elsewhere) continue;  // right or wrong, as those say that read it
+        if (value.elsewhere) continue;  // as right or wrong as the values computed from it
         if (verdict != Verdict::kDiffers) verdict = value.differs() ? Verdict::kDiffers : Verdict::kAgrees;
         if (value.differs() && outputs.count(value.here.buffer) != 0) shows_[writer] = true;
       }
@@ -190,10 +190,10 @@ class StepGraph {
   // In the order of the steps.
   const std::vector<uint32_t>& WritersOf(uint32_t buffer) { return writers_[buffer]; }
 
-  // Whether what step `s` has wrong shows in an output, through nothing that agrees.
+  // Whether a wrong result of step `s` shows in an output, through no result that agrees.
   bool Shows(uint32_t s) const { return shows_[s]; }
 
-  // `s`, and the steps before it of whose results nothing is known, nearest first.
+  // `s` and the steps before it with unknown results, nearest first.
   std::vector<uint32_t> Unknown(uint32_t s) const {
     std::vector<uint32_t> found = {s};
     for (size_t i = 0; i < found.size(); ++i) {
@@ -218,7 +218,7 @@ class StepGraph {
   std::map<uint32_t, std::vector<uint32_t>> writers_;  // of each buffer
 };
 
-// Of the steps that write a value in turn, the one that wrote its worst element: the last that changed it.
+// Of the steps that write a value in turn, the last that changed its worst element.
 Result<uint32_t> WriterOf(const ComparedProgram& plan, const ComparedValue& value,
                           const std::vector<uint32_t>& writers) {
   uint32_t writer = value.here.step;

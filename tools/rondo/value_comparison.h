@@ -1,9 +1,9 @@
-// CompareValues: the values of a program beside those of another plan's, the reference's, that computes the
-// same; and where they first come apart.
+// CompareValues: compares the values of a program with those of another plan (the reference) that computes
+// the same, and finds where they first differ.
 //
-// Values are paired by the names that the model gives them, those without one by the ONNX nodes that they
-// come from. Both programs run step by step, on the same inputs, as often as it takes to hold no more than
-// some bytes of the reference's values at a time.
+// Values are paired by the model's names; values without a name, by their ONNX nodes. Both programs run step
+// by step on the same inputs, as often as needed to hold only a limited number of bytes of the reference's
+// values at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace rondo::tools {
 
-// One of the two programs. States begin as zeros where `inputs` do not have them.
+// One of the two programs. States that `inputs` lack begin as zeros.
 struct ComparedProgram {
   Session* session = nullptr;
   uint32_t program = 0;
   std::vector<Tensor> inputs;
 
   const PlanData& plan() const { return session->plan().data(); }
-  // Runs from the beginning, whatever ran before.
+  // Runs from the beginning, independent of earlier runs.
   Status Run(const std::vector<StepValue>& wanted, const ValueTaker::Take& take) const;
 };
 
@@ -34,43 +34,43 @@ struct ComparedValue {
   StepValue here, reference;
   ValueError error;
   double tolerance = 0;
-  bool elsewhere = false;  // the elements are the same, but in another order
+  bool elsewhere = false;  // the elements are equal, but in another order
   bool differs() const { return error.greatest > tolerance && !elsewhere; }
 };
 
 struct ValueComparison {
   std::vector<ComparedValue> values;  // in the order of the plan's steps
-  uint32_t alone = 0;                 // values of the plan that the reference does not have
+  uint32_t alone = 0;                 // values of the plan that the reference lacks
   uint32_t runs = 0;                  // of each program
 };
 
 struct CompareOptions {
-  double tolerance = 0;                 // of floats; 0: the looser of the two programs' ToleranceOf
-  uint64_t held = uint64_t{256} << 20;  // bytes of the reference's values held at a time; one is held always
+  double tolerance = 0;                 // for floats; 0: the looser ToleranceOf of both programs
+  uint64_t held = uint64_t{256} << 20;  // bytes of the reference held at a time; at least one value is held
   std::function<void(size_t done, size_t of)> progress;
 };
 
 Result<ValueComparison> CompareValues(const ComparedProgram& plan, const ComparedProgram& reference,
                                       const CompareOptions& options);
 
-// The values of those of `names` that the model computes, by name; in any order.
+// Those of `names` that the model computes, by name, in any order.
 using NamedValues = std::function<Result<std::vector<Tensor>>(const std::vector<std::string>& names)>;
-// The same beside another program's values of the model's, which have no steps: those of
-// ComparedValue::reference are none.
+// The same comparison with values of the model from elsewhere. They have no steps, so
+// ComparedValue::reference is none.
 Result<ValueComparison> CompareNamedValues(const ComparedProgram& plan, const NamedValues& reference,
                                            const CompareOptions& options);
 
-// Where values first come apart.
+// The place where values first differ.
 struct FirstDifference {
-  const ComparedValue* value = nullptr;  // null: nothing that matters differs
-  // The steps that may be wrong: that which wrote the worst element, then those before it whose results the
-  // reference does not have, up to results that agree.
+  const ComparedValue* value = nullptr;  // null: no relevant difference
+  // The steps that may be wrong: the one that wrote the worst element, then the steps before it whose results
+  // the reference lacks, up to results that agree.
   std::vector<uint32_t> steps;
-  // Values that differ, though all that is computed from them agrees: the plan means something else by the
-  // name.
+  // Values that differ although everything computed from them agrees: the plan uses the name for something
+  // else.
   std::vector<const ComparedValue*> harmless;
 };
-// Runs the plan once more where several steps write the value.
+// Runs the plan once more if several steps write the value.
 Result<FirstDifference> FindFirst(const ComparedProgram& plan, const ValueComparison& comparison);
 
 }  // namespace rondo::tools

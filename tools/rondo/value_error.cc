@@ -6,7 +6,7 @@
 namespace rondo::tools {
 namespace {
 
-// The root mean square of the finite ones of `count` elements.
+// The root mean square of the finite elements among `count`.
 template <typename Element>
 double Usual(size_t count, const Element& element) {
   double squares = 0, finite = 0;

@@ -10,9 +10,9 @@
 
 namespace rondo::tools {
 
-// Verifies the programs of the plan in file `path`, or only the one called `program`, with `inputs` (their
-// names are those of input ports) where they are given. Prints to `out` what was done and found; findings go
-// to standard error, too. Returns whether there was none.
+// Verifies the programs of the plan in file `path`, or only the one called `program`. `inputs` (named like
+// input ports) are used where given. Prints the checks and findings to `out`; findings also go to standard
+// error. Returns whether there were no findings.
 Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const std::string& program,
                        const std::vector<Tensor>& inputs, CommandOutput* out);
 

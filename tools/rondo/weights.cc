@@ -11,7 +11,7 @@
 namespace rondo::tools {
 namespace {
 
-// "int4 codes"; "" of what is not packed.
+// "int4 codes"; "" for weights that are not packed.
 std::string PackingText(const LiveWeight& weight) {
   if (weight.packing.type == PackedType::kNone) return "";
   return std::string(Name(weight.packing.type)) + (weight.scales ? " scales" : " codes");

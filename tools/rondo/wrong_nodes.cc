@@ -13,13 +13,13 @@
 namespace rondo::tools {
 namespace {
 
-// A value of the reference, looked for in registers. Where a node is cut into equal parts along a dim
-// (Split), a register has one of them.
+// A value of the reference that is searched in registers. If a node was split into equal parts along a dim
+// (Split), a register holds one of them.
 class SoughtValue {
  public:
   explicit SoughtValue(Tensor tensor) : tensor_(std::move(tensor)), sorted_(Sorted(tensor_)) {}
 
-  // Looks at a register; `sorted`: its elements. True once all of the value has been seen.
+  // Looks at a register with elements `sorted`. True once all of the value has been seen.
   bool See(const std::vector<double>& sorted, double tolerance) {
     if (Agree(sorted, sorted_, tolerance)) return true;
     const auto all = static_cast<int64_t>(sorted_.size()), some = static_cast<int64_t>(sorted.size());
@@ -63,15 +63,14 @@ class SoughtValue {
 // One step of the reference that computes nodes of the kernel.
 struct ReferenceNode {
   std::string label;
-  std::vector<StepValue> values;      // that it writes
-  std::vector<SoughtValue> sought;    // the same
-  std::vector<size_t> before, after;  // in the list of nodes
+  std::vector<StepValue> values;      // that the step writes
+  std::vector<SoughtValue> sought;    // the same values
+  std::vector<size_t> before, after;  // indices into the list of nodes
   bool seen = false;                  // the kernel has its value
   bool right = false;
 };
 
-// The steps of the reference that have a label of `sources`, in its order, with what leads from one to
-// another.
+// The steps of the reference with a label in `sources`, in its order, with the links between them.
 std::vector<ReferenceNode> NodesOf(const ComparedProgram& reference, std::string_view sources) {
   std::set<uint32_t> steps;
   const ValueNames names(reference.plan());
@@ -80,7 +79,7 @@ std::vector<ReferenceNode> NodesOf(const ComparedProgram& reference, std::string
   }
   const std::vector<StepBuffers> buffers = BuffersOfSteps(reference.plan(), reference.program);
   std::vector<ReferenceNode> nodes;
-  std::map<uint32_t, size_t> writer;  // of each buffer
+  std::map<uint32_t, size_t> writer;  // by buffer
   for (uint32_t step : steps) {
     ReferenceNode node;
     node.label =
@@ -145,7 +144,7 @@ void Judge(std::vector<ReferenceNode>* nodes, WrongNodes* found) {
   }
 }
 
-// The elements of `of` that are not the same bytes in `before` and `after`, as f64.
+// The elements of `of` whose bytes differ between `before` and `after`, as f64.
 Tensor Changed(const Tensor& of, const Tensor& before, const Tensor& after) {
   const auto size = static_cast<size_t>(ByteSize(before.dtype));
   Tensor changed{of.name, DType::kF64, Shape{0}, {}};
@@ -160,7 +159,7 @@ Tensor Changed(const Tensor& of, const Tensor& before, const Tensor& after) {
   return changed;
 }
 
-// Whether the kernel, run on the host over the same memory, stores what the reference has.
+// Whether the kernel, run on the host over the same memory, stores the reference's values.
 Result<bool> RightOnHost(const ComparedProgram& plan, uint32_t step, const BoundMemory& memory,
                          const ComparedValue& value, const ComparedProgram& reference) {
   const uint32_t buffer = value.here.buffer;
@@ -219,11 +218,11 @@ Result<WrongNodes> FindWrongNodes(const ComparedProgram& plan, uint32_t step, co
   const Kernel& kernel = plan.plan().kernels[of.kernel];
   if (std::any_of(kernel.parts.begin(), kernel.parts.end(),
                   [](const Part& part) { return part.skeleton == Skeleton::kAttention; })) {
-    // Its scores and weights are in no register.
+    // Attention keeps scores and weights in no register.
     found.first.insert(found.first.end(), found.others.begin(), found.others.end());
     found.others.clear();
   }
-  if (value != nullptr && found.first.empty()) {  // its elements are there, but not where they should be
+  if (value != nullptr && found.first.empty()) {  // the elements are right, but not their order
     for (const ReferenceNode& node : nodes) {
       for (const StepValue& at : node.values) {
         if (at.buffer != value->reference.buffer) continue;
