@@ -478,7 +478,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   bindings_ = outer_bindings;
   RONDO_RETURN_IF_ERROR(status);
   if (names_ != nullptr) RONDO_RETURN_IF_ERROR(HasRoom(first));
-  // A node that is only a view, or passes its input on, becomes a copy if an annotation places it.
+  // What only shows its input, or hands it on, copies it where somebody says where that runs.
   const bool copies = IsPlaced(bindings) && !RunsFrom(builder_.graph(), first);
 
   for (int i = 0; i < node.output_size(); ++i) {

@@ -500,9 +500,9 @@ class PaddingMasker {
            });
   }
 
-  // Masks an index so that it is 0 in padding: position 0 always exists.
+  // Places that padding says are 0, which is always there.
   void MaskIndex(NodeId id, size_t slot) {
-    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it is
+    if (g_->node(g_->BaseOf(input(id, slot))).op == Op::kIota) return;  // a position, wherever it stands
     for (int d = 0; d < b_.shape(id).rank; ++d) {
       const PaddedDim dim = dims_of(input(id, slot))[static_cast<size_t>(d)];
       const auto known = [](const PaddedAxis& axis) { return !axis.padded() || axis.fill == 0.0; };
